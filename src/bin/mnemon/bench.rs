@@ -1,0 +1,134 @@
+//! `mnemon bench`
+
+use std::{path::PathBuf, process::ExitCode, time::Instant};
+
+use clap::Subcommand;
+use mnemon::{IndexKind, Query};
+use serde_json::json;
+
+use crate::{input, metrics::percentile, output};
+
+/// Measure flush and recall on a message file, end to end; prints JSON.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Durable ingest: put in batches, embed, commit, index.
+    Flush(Common),
+    /// Recall, the question's embedding included.
+    Recall {
+        #[command(flatten)]
+        common: Common,
+        /// The questions.
+        #[arg(long, value_name = "Q.jsonl", default_value = "datasets/sample/queries.jsonl")]
+        queries: PathBuf,
+        /// Messages of an answer.
+        #[arg(short, default_value_t = 10)]
+        k: usize,
+        /// How often the questions are asked.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
+}
+
+#[derive(clap::Args)]
+struct Common {
+    /// The messages.
+    #[arg(long, value_name = "M.jsonl", default_value = "datasets/sample/messages.jsonl")]
+    messages: PathBuf,
+    /// A model folder or name.
+    #[arg(long, value_name = "DIR|NAME")]
+    model: Option<String>,
+    /// exact, hnsw_rs or auto.
+    #[arg(long, default_value = "auto")]
+    index: IndexKind,
+    /// Messages of one put.
+    #[arg(long, default_value_t = 512)]
+    batch: usize,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.what {
+        What::Flush(common) => flush(&common)?,
+        What::Recall { common, queries, k, rounds } => recall(&common, &queries, k, rounds)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn flush(common: &Common) -> anyhow::Result<()> {
+    let messages = input::messages(&common.messages)?;
+    let (engine, path, _folder) = input::temporary(common.model.as_deref(), common.index)?;
+    let count = messages.len();
+    let mut puts = Vec::new();
+    let started = Instant::now();
+    for batch in messages.chunks(common.batch.max(1)) {
+        let put = Instant::now();
+        engine.blocking().put_all(batch.to_vec())?;
+        puts.push(put.elapsed().as_secs_f64() * 1e6);
+    }
+    let put_seconds = started.elapsed().as_secs_f64();
+    engine.blocking().flush()?;
+    let seconds = started.elapsed().as_secs_f64();
+    puts.sort_by(f64::total_cmp);
+    output::json(&json!({
+        "bench": "flush",
+        "model": engine.model().to_string(),
+        "messages": count,
+        "batch": common.batch,
+        "seconds": seconds,
+        "messages_per_second": count as f64 / seconds,
+        "put_seconds": put_seconds,
+        "put_p50_us": percentile(&puts, 0.5),
+        "put_p99_us": percentile(&puts, 0.99),
+        "file_bytes": std::fs::metadata(path)?.len(),
+        "peak_memory_bytes": peak_memory(),
+    }))
+}
+
+fn recall(common: &Common, queries: &std::path::Path, k: usize, rounds: usize) -> anyhow::Result<()> {
+    let messages = input::messages(&common.messages)?;
+    let queries = input::queries(queries)?;
+    let (engine, _path, _folder) = input::temporary(common.model.as_deref(), common.index)?;
+    let engine_model = engine.model().to_string();
+    let engine = engine.blocking();
+    let count = messages.len();
+    for batch in messages.chunks(common.batch.max(1)) {
+        engine.put_all(batch.to_vec())?;
+    }
+    engine.flush()?;
+    for query in &queries {
+        engine.optimize(&query.namespace)?;
+        engine.recall(&query.namespace, Query::new(&query.query).k(k))?;
+    }
+    let mut latencies = Vec::new();
+    for query in (0..rounds).flat_map(|_| &queries) {
+        let started = Instant::now();
+        engine.recall(&query.namespace, Query::new(&query.query).k(k))?;
+        latencies.push(started.elapsed().as_secs_f64() * 1e6);
+    }
+    latencies.sort_by(f64::total_cmp);
+    output::json(&json!({
+        "bench": "recall",
+        "model": engine_model,
+        "index": format!("{:?}", common.index),
+        "messages": count,
+        "recalls": latencies.len(),
+        "k": k,
+        "p50_us": percentile(&latencies, 0.5),
+        "p95_us": percentile(&latencies, 0.95),
+        "p99_us": percentile(&latencies, 0.99),
+        "max_us": percentile(&latencies, 1.0),
+        "peak_memory_bytes": peak_memory(),
+    }))
+}
+
+/// The most memory this process has had resident, where the system tells (Linux).
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
+}

@@ -1,0 +1,155 @@
+//! Reading JSON Lines, and opening engines as the options say.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, anyhow, bail};
+use mnemon::{Config, Engine, IndexKind, Message, MessageLine, Model, Namespace, OnnxEmbedder};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+/// A line of text and where it stands.
+pub(crate) struct Line {
+    pub(crate) text: anyhow::Result<String>,
+    /// Counted from 1.
+    pub(crate) number: u64,
+    /// Of the input, this line included.
+    pub(crate) bytes_read: u64,
+}
+
+/// The lines of a file, or of stdin for `-`; blank ones are left out.
+pub(crate) fn lines(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Line>> + use<>> {
+    let reader: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).with_context(|| path.display().to_string())?)
+    };
+    let mut reader = BufReader::with_capacity(1 << 16, reader);
+    let path = path.to_path_buf();
+    let (mut number, mut bytes_read) = (0, 0);
+    Ok(std::iter::from_fn(move || {
+        loop {
+            let mut bytes = Vec::new();
+            match reader.read_until(b'\n', &mut bytes).with_context(|| format!("{}: reading", path.display())) {
+                Err(error) => return Some(Err(error)),
+                Ok(0) => return None,
+                Ok(read) => bytes_read += read as u64,
+            }
+            number += 1;
+            if bytes.trim_ascii().is_empty() {
+                continue;
+            }
+            let text = String::from_utf8(bytes).map_err(|error| anyhow!("not UTF-8: {error}"));
+            return Some(Ok(Line { text, number, bytes_read }));
+        }
+    }))
+}
+
+/// Turns lines into messages with a namespace and an id.
+#[derive(Default)]
+pub(crate) struct MessageReader {
+    /// Overrides the lines' own.
+    pub(crate) namespace: Option<Namespace>,
+    /// How often a message without an id was seen: two that are alike are two messages.
+    seen: HashMap<[u8; 32], u32>,
+}
+
+impl MessageReader {
+    pub(crate) fn new(namespace: Option<Namespace>) -> Self {
+        MessageReader { namespace, seen: HashMap::new() }
+    }
+
+    /// A message that has no id gets one made from what it says, so that ingesting a file again doubles nothing.
+    pub(crate) fn parse(&mut self, line: &str) -> anyhow::Result<(Namespace, Message)> {
+        let MessageLine { namespace, mut message, has_id } = MessageLine::parse(line)?;
+        let namespace = self
+            .namespace
+            .clone()
+            .or(namespace)
+            .context("no namespace: neither the line has one, nor was --namespace given")?;
+        if !has_id {
+            let mut hasher = Sha256::new();
+            let blank = message.clone().with_id("");
+            hasher.update(serde_json::to_vec(&(&namespace, blank))?);
+            let hash: [u8; 32] = hasher.clone().finalize().into();
+            let count = self.seen.entry(hash).or_default();
+            hasher.update(count.to_le_bytes());
+            *count += 1;
+            let bytes: [u8; 32] = hasher.finalize().into();
+            message.id = uuid::Uuid::new_v8(bytes[..16].try_into().expect("16 of 32")).to_string();
+        }
+        Ok((namespace, message))
+    }
+}
+
+/// All messages of a file; the first bad line is an error.
+pub(crate) fn messages(path: &Path) -> anyhow::Result<Vec<(Namespace, Message)>> {
+    let mut reader = MessageReader::default();
+    parse_all(path, |text| reader.parse(text))
+}
+
+/// A line of a queries file.
+#[derive(Deserialize)]
+pub(crate) struct QueryLine {
+    pub(crate) id: String,
+    pub(crate) namespace: Namespace,
+    pub(crate) query: String,
+    /// Ids of the messages that hold the answer.
+    #[serde(default)]
+    pub(crate) relevant: Vec<String>,
+    pub(crate) category: Option<String>,
+}
+
+/// All queries of a file; the first bad line is an error.
+pub(crate) fn queries(path: &Path) -> anyhow::Result<Vec<QueryLine>> {
+    parse_all(path, |text| Ok(serde_json::from_str(text)?))
+}
+
+fn parse_all<T>(path: &Path, mut parse: impl FnMut(&str) -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
+    lines(path)?
+        .map(|line| {
+            let line = line?;
+            let place = || at(path, line.number);
+            line.text.and_then(|text| parse(&text)).with_context(place)
+        })
+        .collect()
+}
+
+/// `FILE:LINE`, as compilers say it.
+pub(crate) fn at(path: &Path, line: u64) -> String {
+    format!("{}:{line}", path.display())
+}
+
+/// An engine with a given or the database's own model.
+pub(crate) fn engine(db: &Path, model: Option<&str>, index: IndexKind, create: bool) -> anyhow::Result<Engine> {
+    let mut config = Config::default();
+    config.index = index;
+    let mut builder = Engine::builder(db).create(create);
+    if let Some(name) = model {
+        builder = builder.embedder(Arc::new(OnnxEmbedder::with_options(Model::find(name)?, config.threads, None)?));
+    }
+    Ok(builder.config(config).open()?)
+}
+
+/// A new database in a temporary folder, which lives as long as what is returned.
+pub(crate) fn temporary(model: Option<&str>, index: IndexKind) -> anyhow::Result<(Engine, PathBuf, tempfile::TempDir)> {
+    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("a temporary folder")?;
+    let path = folder.path().join("memory.redb");
+    Ok((engine(&path, model, index, true)?, path, folder))
+}
+
+/// A time, or a day for its first moment in UTC.
+pub(crate) fn time(text: &str) -> anyhow::Result<mnemon::Timestamp> {
+    if let Ok(time) = text.parse() {
+        return Ok(time);
+    }
+    match format!("{text}T00:00:00Z").parse() {
+        Ok(time) => Ok(time),
+        Err(_) => bail!("{text:?} is neither an RFC 3339 time nor a day such as 2024-05-01"),
+    }
+}

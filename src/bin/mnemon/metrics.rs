@@ -1,0 +1,73 @@
+//! Retrieval metrics of one question, binary relevance, as TREC defines them.
+
+/// Ranks, from 1, at which relevant messages were found, ascending, of how many relevant ones there are.
+pub(crate) struct Found {
+    pub(crate) ranks: Vec<usize>,
+    pub(crate) relevant: usize,
+}
+
+impl Found {
+    /// `retrieved` ids, best first; none twice.
+    pub(crate) fn new<'a>(retrieved: impl IntoIterator<Item = &'a str>, relevant: &[String]) -> Self {
+        let ranks = retrieved
+            .into_iter()
+            .enumerate()
+            .filter(|(_, id)| relevant.iter().any(|relevant| relevant == id))
+            .map(|(i, _)| i + 1)
+            .collect();
+        Found { ranks, relevant: relevant.len() }
+    }
+
+    fn within(&self, k: usize) -> impl Iterator<Item = usize> + '_ {
+        self.ranks.iter().copied().take_while(move |&rank| rank <= k)
+    }
+
+    /// The share of the relevant that is among the first `k`.
+    pub(crate) fn recall_at(&self, k: usize) -> f64 {
+        self.within(k).count() as f64 / self.relevant as f64
+    }
+
+    /// 1 if any relevant is among the first `k`, else 0.
+    pub(crate) fn hit_at(&self, k: usize) -> f64 {
+        f64::from(u8::from(self.within(k).next().is_some()))
+    }
+
+    /// One over the first relevant's rank, 0 if none was found.
+    pub(crate) fn reciprocal_rank(&self) -> f64 {
+        self.ranks.first().map_or(0.0, |&rank| 1.0 / rank as f64)
+    }
+
+    /// Normalised discounted cumulative gain (Järvelin and Kekäläinen 2002).
+    pub(crate) fn ndcg_at(&self, k: usize) -> f64 {
+        let gain = |rank: usize| 1.0 / (rank as f64 + 1.0).log2();
+        let ideal: f64 = (1..=self.relevant.min(k)).map(gain).sum();
+        self.within(k).map(gain).sum::<f64>() / ideal
+    }
+}
+
+/// The value below which a share `p` of the sorted `values` lies (nearest rank); 0 of none.
+pub(crate) fn percentile(sorted: &[f64], p: f64) -> f64 {
+    let rank = (p * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_hand() {
+        let relevant = ["b".to_owned(), "d".to_owned(), "x".to_owned()];
+        let found = Found::new(["a", "b", "c", "d"], &relevant);
+        assert_eq!(found.ranks, [2, 4]);
+        assert_eq!(found.recall_at(1), 0.0);
+        assert!((found.recall_at(4) - 2.0 / 3.0).abs() < 1e-12);
+        assert_eq!((found.hit_at(1), found.hit_at(2)), (0.0, 1.0));
+        assert_eq!(found.reciprocal_rank(), 0.5);
+        // (1/log2(3) + 1/log2(5)) / (1 + 1/log2(3) + 1/2)
+        assert!((found.ndcg_at(10) - 0.4982).abs() < 1e-4, "{}", found.ndcg_at(10));
+        assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 0.5), 2.0);
+        assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 0.99), 4.0);
+        assert_eq!(percentile(&[], 0.5), 0.0);
+    }
+}

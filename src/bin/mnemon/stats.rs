@@ -1,0 +1,34 @@
+//! `mnemon stats`
+
+use std::{path::PathBuf, process::ExitCode};
+
+use crate::output::{self, Format};
+
+/// Show what is in a database.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The database.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+}
+
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+    let stats = mnemon::stats(&args.db)?;
+    if format == Format::Json {
+        output::json(&stats)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    output::line(&format!("{}: {:.1} MiB", args.db.display(), stats.file_bytes as f64 / f64::from(1 << 20)))?;
+    for generation in &stats.generations {
+        let state = if generation.serving { "serving" } else { "building" };
+        output::line(&format!("{state}: {}, {} messages pending", generation.model, generation.pending))?;
+    }
+    output::line(&format!("{:>10} {:>9} {:>10} {:>8}  namespace", "messages", "sessions", "vectors", "pending"))?;
+    for space in &stats.namespaces {
+        output::line(&format!(
+            "{:>10} {:>9} {:>10} {:>8}  {}",
+            space.messages, space.sessions, space.vectors, space.pending, space.namespace
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

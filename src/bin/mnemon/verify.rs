@@ -1,0 +1,33 @@
+//! `mnemon verify`
+
+use std::{path::PathBuf, process::ExitCode};
+
+use crate::output::{self, Format};
+
+/// Check the file's pages, and every record against every other.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The database.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+}
+
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+    let report = mnemon::verify(&args.db)?;
+    match format {
+        Format::Json => output::json(&report)?,
+        Format::Text => {
+            output::count("namespaces", report.namespaces)?;
+            output::count("messages", report.messages)?;
+            output::count("vectors", report.vectors)?;
+            output::count("pending", report.pending)?;
+            report.problems.iter().try_for_each(|problem| output::line(problem))?;
+            output::line(if report.problems.is_empty() {
+                "sound"
+            } else {
+                "NOT SOUND: restore a copy, or ingest again"
+            })?;
+        }
+    }
+    Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}

@@ -1,0 +1,81 @@
+//! Settings of an engine, with their defaults and ranges.
+
+use crate::error::{Error, Result};
+
+/// How vectors are searched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexKind {
+    /// [`Exact`](IndexKind::Exact) up to [`Config::exact_threshold`] vectors in a namespace,
+    /// [`HnswRs`](IndexKind::HnswRs) above.
+    #[default]
+    Auto,
+    /// Compares the query with every vector (SIMD). Always right; cost grows with the namespace.
+    Exact,
+    /// The graph of the crate `hnsw_rs` over what it has inserted so far, exact search over the rest.
+    /// Approximate. Built again from the store, in the background, whenever a namespace is loaded.
+    HnswRs,
+}
+
+impl std::str::FromStr for IndexKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "auto" => Ok(IndexKind::Auto),
+            "exact" => Ok(IndexKind::Exact),
+            "hnsw_rs" => Ok(IndexKind::HnswRs),
+            _ => Err(Error::InvalidConfig { reason: format!("index {name:?} is not one of auto, exact, hnsw_rs") }),
+        }
+    }
+}
+
+/// Settings of an [`Engine`](crate::Engine). All have defaults: `Config::default()` is a good start.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// How vectors are searched. Default: [`IndexKind::Auto`].
+    pub index: IndexKind,
+    /// Vectors in a namespace up to which `Auto` searches exactly. Default: 10,000.
+    pub exact_threshold: usize,
+    /// Candidates that the graph keeps while searching (`ef_search`); at least k is used. Default: 128.
+    pub ef_search: usize,
+    /// Pending messages at which a flush begins by itself, in the background. 1 to 100,000. Default: 256.
+    pub flush_size: usize,
+    /// Threads for embedding, recall and graph building. 1 to 1,024. Default: the machine's cores.
+    pub threads: usize,
+    /// Memory that the store may use for its page cache, in bytes. Default: 64 MiB.
+    pub cache_bytes: usize,
+    /// Two-phase commit: slower by one fsync a commit, and safe against a writer that can choose the bytes
+    /// written around a crash. Default: false (redb's checksummed one-phase commit).
+    pub two_phase_commit: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            index: IndexKind::Auto,
+            exact_threshold: 10_000,
+            ef_search: 128,
+            flush_size: 256,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            cache_bytes: 64 << 20,
+            two_phase_commit: false,
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn check(&self) -> Result<()> {
+        let in_range = |name: &str, value: usize, min: usize, max: usize| {
+            if (min..=max).contains(&value) {
+                Ok(())
+            } else {
+                Err(Error::InvalidConfig { reason: format!("{name} is {value}, not within {min} to {max}") })
+            }
+        };
+        in_range("ef_search", self.ef_search, 1, 100_000)?;
+        in_range("flush_size", self.flush_size, 1, 100_000)?;
+        in_range("threads", self.threads, 1, 1024)
+    }
+}

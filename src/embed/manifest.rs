@@ -1,0 +1,86 @@
+//! `manifest.toml`: what a model folder says of itself.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) source: String,
+    pub(super) license: String,
+    pub(super) dimension: usize,
+    pub(super) pooling: Pooling,
+    /// Only `true` is supported: the index compares unit vectors.
+    pub(super) normalize: bool,
+    /// Tokens of one run, special tokens included.
+    pub(super) max_tokens: usize,
+    pub(super) query_prefix: String,
+    pub(super) document_prefix: String,
+    pub(super) quantization: Quantization,
+    /// Padding a text does not change a bit of its vector, so texts of any lengths may share a run.
+    /// True of token tables, not of attention.
+    #[serde(default)]
+    pub(super) padding_exact: bool,
+    /// File name to sha256, hexadecimal.
+    pub(super) files: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Pooling {
+    Mean,
+    Cls,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Quantization {
+    None,
+    Static,
+    /// Activations are scaled by the largest value of the run: what a text gives depends on its companions.
+    Dynamic,
+}
+
+impl Manifest {
+    /// What is wrong with it beyond its form, if anything.
+    pub(super) fn fault(&self) -> Option<String> {
+        if !self.normalize {
+            return Some("manifest.toml: normalize = false is not supported, vectors are compared by angle".into());
+        }
+        if !(1..=65_535).contains(&self.dimension) {
+            return Some(format!("manifest.toml: dimension {} is not within 1 to 65535", self.dimension));
+        }
+        if self.max_tokens < 16 {
+            return Some(format!("manifest.toml: max_tokens {} is less than 16", self.max_tokens));
+        }
+        super::model::FILES
+            .iter()
+            .find(|file| !self.files.contains_key(**file))
+            .map(|file| format!("manifest.toml: [files] does not name {file}"))
+    }
+
+    /// Hash of all that changes a vector; names and descriptions do not.
+    pub(super) fn hash(&self) -> String {
+        let mut hasher = Sha256::new();
+        let facts = format!(
+            "{} {:?} {} {:?} {:?} {:?} {:?}",
+            self.dimension,
+            self.pooling,
+            self.max_tokens,
+            self.query_prefix,
+            self.document_prefix,
+            self.quantization,
+            self.files
+        );
+        hasher.update(facts);
+        hex(&hasher.finalize())
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

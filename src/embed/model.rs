@@ -1,0 +1,179 @@
+//! A model folder, and the one that is compiled in.
+
+use std::{
+    borrow::Cow,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use sha2::{Digest, Sha256};
+
+use super::manifest::{Manifest, hex};
+use crate::{
+    error::{Error, Result},
+    ids::ModelIdentity,
+};
+
+/// The files that every model folder has beside `manifest.toml`.
+pub(super) const FILES: [&str; 5] =
+    ["model.onnx", "tokenizer.json", "config.json", "special_tokens_map.json", "tokenizer_config.json"];
+
+/// The environment variable that names a folder of model folders.
+const MODELS_ENV: &str = "MNEMON_MODELS";
+
+/// A model's files, not yet loaded.
+///
+/// A folder holds `model.onnx`, `tokenizer.json`, `config.json`, `special_tokens_map.json`, `tokenizer_config.json` and
+/// `manifest.toml` with dimension, pooling, limits, prefixes, licence and the sha256 of each file. Every file is
+/// checked against its hash when it is read.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub(super) manifest: Manifest,
+    identity: ModelIdentity,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Folder(PathBuf),
+    #[cfg(feature = "bundled-model")]
+    Bundled,
+}
+
+impl Model {
+    /// The name of the model that is used when none is given.
+    pub const DEFAULT: &str = "static-en-256";
+
+    /// The default model, compiled into the program.
+    #[cfg(feature = "bundled-model")]
+    pub fn bundled() -> Self {
+        let manifest = toml::from_str(bundled::MANIFEST).expect("the committed manifest parses: tested");
+        Model::new(manifest, Source::Bundled)
+    }
+
+    /// The model in a folder.
+    ///
+    /// # Errors
+    /// [`Error::InvalidModel`]: no `manifest.toml`, one that does not parse, or a file it names is missing.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref();
+        let invalid = |reason: String, source: Option<io::Error>| Error::InvalidModel {
+            path: folder.to_path_buf(),
+            reason,
+            source: source.map(Into::into),
+        };
+        let text = fs::read_to_string(folder.join("manifest.toml"))
+            .map_err(|error| invalid(format!("manifest.toml: {error}"), Some(error)))?;
+        let manifest: Manifest =
+            toml::from_str(&text).map_err(|error| invalid(format!("manifest.toml: {error}"), None))?;
+        if let Some(fault) = manifest.fault() {
+            return Err(invalid(fault, None));
+        }
+        for file in FILES {
+            if !folder.join(file).is_file() {
+                return Err(invalid(format!("{file} is missing"), None));
+            }
+        }
+        Ok(Model::new(manifest, Source::Folder(folder.to_path_buf())))
+    }
+
+    /// The model of this name or path: a folder with a `manifest.toml`; the bundled model by its name; a folder of this
+    /// name in `$MNEMON_MODELS`, `./models`, or the `models` of the sources that the crate was built from.
+    ///
+    /// # Errors
+    /// [`Error::ModelNotFound`] with the places looked in; else as [`Model::open`].
+    pub fn find(name: &str) -> Result<Self> {
+        let path = Path::new(name);
+        if path.join("manifest.toml").is_file() {
+            return Model::open(path);
+        }
+        #[cfg(feature = "bundled-model")]
+        if name == Model::DEFAULT {
+            return Ok(Model::bundled());
+        }
+        let mut looked = vec![path.to_path_buf()];
+        let homes = [
+            std::env::var_os(MODELS_ENV).map(PathBuf::from),
+            Some(PathBuf::from("models")),
+            Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("models")),
+        ];
+        for home in homes.into_iter().flatten() {
+            let folder = home.join(name);
+            if folder.join("manifest.toml").is_file() {
+                return Model::open(folder);
+            }
+            looked.push(folder);
+        }
+        Err(Error::ModelNotFound { name: name.to_owned(), looked })
+    }
+
+    fn new(manifest: Manifest, source: Source) -> Self {
+        let identity =
+            ModelIdentity { name: manifest.name.clone(), dimension: manifest.dimension, hash: manifest.hash() };
+        Model { manifest, identity, source }
+    }
+
+    /// What its vectors are told apart by.
+    pub fn identity(&self) -> &ModelIdentity {
+        &self.identity
+    }
+
+    /// One line about it: what it is, its source and its licence.
+    pub fn description(&self) -> String {
+        format!("{} ({}; {})", self.manifest.description, self.manifest.source, self.manifest.license)
+    }
+
+    /// The folder, or `<bundled>/NAME`.
+    pub(super) fn path(&self) -> PathBuf {
+        match &self.source {
+            Source::Folder(folder) => folder.clone(),
+            #[cfg(feature = "bundled-model")]
+            Source::Bundled => Path::new("<bundled>").join(&self.manifest.name),
+        }
+    }
+
+    /// Reads one of [`FILES`] and checks its hash.
+    pub(super) fn read(&self, file: &str) -> Result<Cow<'static, [u8]>> {
+        let bytes: Cow<'static, [u8]> = match &self.source {
+            Source::Folder(folder) => match fs::read(folder.join(file)) {
+                Ok(bytes) => bytes.into(),
+                Err(error) => {
+                    let reason = format!("{file}: {error}");
+                    return Err(Error::InvalidModel { path: folder.clone(), reason, source: Some(error.into()) });
+                }
+            },
+            // Compiled in: its hashes are checked by a test, not on every start.
+            #[cfg(feature = "bundled-model")]
+            Source::Bundled => return Ok(bundled::file(file).into()),
+        };
+        let expected = self.manifest.files[file].to_ascii_lowercase();
+        let found = hex(&Sha256::digest(&bytes));
+        if found != expected {
+            return Err(Error::ModelHashMismatch { path: self.path().join(file), expected, found });
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(feature = "bundled-model")]
+mod bundled {
+    macro_rules! bundle {
+        ($file:literal) => {
+            include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/models/static-en-256/", $file))
+        };
+    }
+
+    pub(super) const MANIFEST: &str =
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/models/static-en-256/manifest.toml"));
+
+    pub(super) fn file(name: &str) -> &'static [u8] {
+        match name {
+            "model.onnx" => bundle!("model.onnx"),
+            "tokenizer.json" => bundle!("tokenizer.json"),
+            "config.json" => bundle!("config.json"),
+            "special_tokens_map.json" => bundle!("special_tokens_map.json"),
+            "tokenizer_config.json" => bundle!("tokenizer_config.json"),
+            _ => unreachable!("only the names in FILES are read"),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Splitting text that is longer than the model's limit.
+
+use std::ops::Range;
+
+use tokenizers::Tokenizer;
+
+use crate::error::{Error, Result};
+
+/// Neighbouring windows share this part of their tokens, so that a sentence at a cut is whole in one of them.
+const OVERLAP: f64 = 0.125;
+
+/// Covers `text` with windows of at most `max_tokens` tokens, special tokens included, cut where words begin.
+///
+/// A window is tokenised again when it is embedded, and may then have more tokens than it had in the whole text (a
+/// cut inside a word, if one word is longer than a window). Each is checked, and halved until it fits, so that
+/// nothing is ever truncated.
+///
+/// `tokenizer` must not truncate. Cost: one tokenisation of the text, and one of each window if there are several.
+pub(super) fn split(tokenizer: &Tokenizer, text: &str, max_tokens: usize) -> Result<Vec<Range<usize>>> {
+    let encoding = encode(tokenizer, text)?;
+    if encoding.len() <= max_tokens {
+        return Ok(std::iter::once(0..text.len()).collect());
+    }
+    let special = encoding.get_special_tokens_mask().iter().filter(|&&special| special == 1).count();
+    let room = max_tokens - special;
+    let step = ((room as f64 * (1.0 - OVERLAP)) as usize).max(1);
+
+    // Where each word begins, in bytes, with its first token's number.
+    let mut starts: Vec<usize> = Vec::new();
+    let mut last_word = None;
+    for (index, word) in encoding.get_word_ids().iter().enumerate() {
+        let begins = word.is_none_or(|word| Some(word) != last_word);
+        last_word = *word;
+        let is_special = encoding.get_special_tokens_mask()[index] == 1;
+        if !is_special {
+            let begin = encoding.get_offsets()[index].0;
+            // A token inside a word takes the word's place: cuts fall between words.
+            let place = if begins { begin } else { *starts.last().unwrap_or(&begin) };
+            starts.push(place);
+        }
+    }
+
+    let mut windows = Vec::new();
+    let mut first = 0;
+    loop {
+        let begin = if first == 0 { 0 } else { boundary(text, starts[first]) };
+        let end = starts.get(first + room).map_or(text.len(), |&end| boundary(text, end));
+        // A word longer than a window has no cut inside: it is left to `fit`.
+        let end = if end > begin { end } else { text.len() };
+        fit(tokenizer, text, begin..end, max_tokens, &mut windows)?;
+        if end == text.len() {
+            return Ok(windows);
+        }
+        first += step;
+    }
+}
+
+/// Pushes the range, in halves if it has too many tokens by itself.
+fn fit(
+    tokenizer: &Tokenizer,
+    text: &str,
+    range: Range<usize>,
+    max_tokens: usize,
+    windows: &mut Vec<Range<usize>>,
+) -> Result<()> {
+    let middle = boundary(text, range.start + range.len() / 2);
+    if middle == range.start || encode(tokenizer, &text[range.clone()])?.len() <= max_tokens {
+        windows.push(range);
+        return Ok(());
+    }
+    fit(tokenizer, text, range.start..middle, max_tokens, windows)?;
+    fit(tokenizer, text, middle..range.end, max_tokens, windows)
+}
+
+/// The next lower character boundary.
+fn boundary(text: &str, at: usize) -> usize {
+    text.floor_char_boundary(at)
+}
+
+/// Tokens of a text, special ones included.
+pub(super) fn encode(tokenizer: &Tokenizer, text: &str) -> Result<tokenizers::Encoding> {
+    tokenizer
+        .encode(text, true)
+        .map_err(|error| Error::Embedding { reason: "the tokenizer failed".into(), source: Some(error) })
+}

@@ -1,0 +1,69 @@
+//! The engine's methods for threads that may wait.
+
+use std::sync::mpsc;
+
+use super::{FlushReport, PutReport, core::Core};
+use crate::{
+    error::{Error, Result},
+    ids::Namespace,
+    message::Message,
+    recall::{Hit, Query},
+};
+
+/// [`Engine`](crate::Engine)'s methods, waiting on the calling thread. From [`Engine::blocking`](crate::Engine::blocking).
+pub struct Blocking<'a>(pub(super) &'a Core);
+
+impl Blocking<'_> {
+    /// As [`Engine::put`](crate::Engine::put).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put(&self, namespace: &Namespace, messages: Vec<Message>) -> Result<PutReport> {
+        self.put_all(messages.into_iter().map(|message| (namespace.clone(), message)).collect())
+    }
+
+    /// As [`Engine::put_all`](crate::Engine::put_all).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_all(&self, messages: Vec<(Namespace, Message)>) -> Result<PutReport> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.0.put(messages, move |result| drop(reply.send(result)))?;
+        answer.recv().map_err(|_| Error::Closed)?
+    }
+
+    /// As [`Engine::flush`](crate::Engine::flush).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn flush(&self) -> Result<FlushReport> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.0.flush(move |result| drop(reply.send(result)))?;
+        answer.recv().map_err(|_| Error::Closed)?
+    }
+
+    /// As [`Engine::recall`](crate::Engine::recall), on the calling thread.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn recall(&self, namespace: &Namespace, query: Query) -> Result<Vec<Hit>> {
+        self.0.recall(namespace, &query)
+    }
+
+    /// As [`Engine::get`](crate::Engine::get).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
+        self.0.get(namespace, id)
+    }
+
+    /// Loads a namespace and does all background work of its index now, on the calling thread. Recall is right without
+    /// it; after it, it is as fast as it gets. For benchmarks and evaluation.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub fn optimize(&self, namespace: &Namespace) -> Result<()> {
+        self.0.optimize(namespace)
+    }
+}

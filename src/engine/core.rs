@@ -1,0 +1,305 @@
+//! What the async and the blocking surface share.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
+    thread::{self, JoinHandle},
+};
+
+use super::{
+    FlushReport, PutReport,
+    drain::drain,
+    spaces::{Improve, Spaces},
+    writer::Writer,
+};
+use crate::{
+    config::Config,
+    embed::Embedder,
+    error::{Error, Result},
+    ids::{ModelIdentity, Namespace},
+    message::Message,
+    recall::{Hit, Query},
+    store::{Generation, Options, Store},
+};
+
+pub(super) struct Core {
+    shared: Arc<Shared>,
+    writer: Arc<Writer>,
+    pool: rayon::ThreadPool,
+    wake: mpsc::Sender<Wake>,
+    improve: mpsc::Sender<Improve>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What the engine's threads hold.
+struct Shared {
+    store: Arc<Store>,
+    generation: Generation,
+    embedder: Arc<dyn Embedder>,
+    spaces: Spaces,
+    config: Config,
+    /// Messages put since the last drain began, about: it only decides when the next begins.
+    unflushed: AtomicU64,
+    closing: AtomicBool,
+}
+
+type Reply = Box<dyn FnOnce(Result<FlushReport>) + Send>;
+
+/// Why the draining thread gets up.
+enum Wake {
+    Pending,
+    Flush(Reply),
+    Close,
+}
+
+impl Core {
+    pub(super) fn open(
+        path: &Path,
+        config: Config,
+        create: bool,
+        resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
+    ) -> Result<Self> {
+        let options = Options { create, cache_bytes: config.cache_bytes, two_phase_commit: config.two_phase_commit };
+        let store = Arc::new(Store::open(path, options)?);
+        let (generation, embedder) = serving(&store, resolve)?;
+        let leftover = store.read()?.pending_count(generation.id)?;
+
+        let (improve, improvable) = mpsc::channel();
+        let shared = Arc::new(Shared {
+            spaces: Spaces::new(generation.clone(), config.clone(), improve.clone()),
+            generation,
+            embedder,
+            unflushed: AtomicU64::new(leftover),
+            closing: AtomicBool::new(false),
+            config,
+            store: Arc::clone(&store),
+        });
+        let writer = Arc::new(Writer::start(store));
+        let (wake, wakes) = mpsc::channel();
+        let pool = pool("mnemon-recall", shared.config.threads)?;
+        let threads = vec![
+            spawn("mnemon-drain", {
+                let (shared, writer) = (Arc::clone(&shared), Arc::clone(&writer));
+                move || run_drain(&shared, &writer, &wakes)
+            }),
+            spawn("mnemon-index", {
+                let shared = Arc::clone(&shared);
+                move || run_improve(&shared, &improvable)
+            }),
+        ];
+        let core = Core { shared, writer, pool, wake, improve, threads };
+        if leftover > 0 {
+            core.wake(Wake::Pending)?;
+        }
+        Ok(core)
+    }
+
+    pub(super) fn model(&self) -> &ModelIdentity {
+        self.shared.embedder.identity()
+    }
+
+    /// `reply` is called on the writer's thread.
+    pub(super) fn put(
+        &self,
+        messages: Vec<(Namespace, Message)>,
+        reply: impl FnOnce(Result<PutReport>) + Send + 'static,
+    ) -> Result<()> {
+        messages.iter().try_for_each(|(_, message)| message.check())?;
+        let shared = Arc::clone(&self.shared);
+        let wake = self.wake.clone();
+        self.writer.submit(
+            move |transaction| transaction.put(&messages),
+            move |result| {
+                reply(result.map(|put| {
+                    put.removed.iter().for_each(|removed| shared.spaces.retract(removed));
+                    let waiting = shared.unflushed.fetch_add(put.pending, Ordering::Relaxed) + put.pending;
+                    if waiting >= shared.config.flush_size as u64 {
+                        // Fails only when the engine is closing.
+                        let _ = wake.send(Wake::Pending);
+                    }
+                    PutReport { new: put.new, replaced: put.replaced, unchanged: put.unchanged }
+                }));
+            },
+        );
+        Ok(())
+    }
+
+    /// `reply` is called on the draining thread.
+    pub(super) fn flush(&self, reply: impl FnOnce(Result<FlushReport>) + Send + 'static) -> Result<()> {
+        self.wake(Wake::Flush(Box::new(reply)))
+    }
+
+    fn wake(&self, wake: Wake) -> Result<()> {
+        self.wake.send(wake).map_err(|_| Error::Closed)
+    }
+
+    pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
+        self.shared.recall(namespace, query)
+    }
+
+    pub(super) fn get(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
+        let snapshot = self.shared.store.read()?;
+        snapshot.namespace(namespace)?.map_or(Ok(None), |namespace| snapshot.message_by_id(namespace, id))
+    }
+
+    pub(super) fn optimize(&self, namespace: &Namespace) -> Result<()> {
+        match self.shared.store.read()?.namespace(namespace)? {
+            Some(namespace) => self.pool.install(|| self.shared.spaces.optimize(&self.shared.store, namespace)),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs work on the recall pool.
+    pub(super) fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        self.pool.spawn(work);
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        // These fail if the thread is gone, as is wanted.
+        let _ = self.wake.send(Wake::Close);
+        let _ = self.improve.send(None);
+        for thread in self.threads.drain(..) {
+            // The last handle may be dropped by one of the engine's own callbacks.
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
+        query.check()?;
+        let snapshot = self.store.read()?;
+        let Some(namespace) = snapshot.namespace(namespace)? else { return Ok(Vec::new()) };
+        let session = match &query.filter.session {
+            None => None,
+            Some(session) => match snapshot.session(namespace, session)? {
+                None => return Ok(Vec::new()),
+                number => number,
+            },
+        };
+        let windows = self.embedder.windows(&query.text);
+        let vectors = windows
+            .into_iter()
+            .map(|window| self.embedder.embed_query(&query.text[window]))
+            .collect::<Result<Vec<_>>>()?;
+        crate::embed::check_vectors(self.embedder.identity(), vectors.len(), &vectors)?;
+        let found = self.spaces.search(&self.store, namespace, &vectors, query.k, &query.filter, session)?;
+        // Taken after the search: every row found is committed in it.
+        let snapshot = self.store.read()?;
+        let mut hits = Vec::with_capacity(found.len());
+        for (seq, score) in found {
+            if let Some(message) = snapshot.message(namespace, seq)? {
+                hits.push(Hit { message, score, rank: hits.len() + 1 });
+            }
+        }
+        Ok(hits)
+    }
+
+    /// Embeds and commits all that is pending. The next batch is embedded while the last one is committed.
+    fn drain(self: &Arc<Self>, writer: &Writer) -> Result<FlushReport> {
+        self.unflushed.store(0, Ordering::Relaxed);
+        let generation = self.generation.id;
+        let dimension = self.generation.identity.dimension;
+        let mut committing: Option<mpsc::Receiver<Result<()>>> = None;
+        let wait = |committing: &mut Option<mpsc::Receiver<Result<()>>>| {
+            committing.take().map_or(Ok(()), |done| done.recv().map_err(|_| Error::Closed)?)
+        };
+        let cancelled = || self.closing.load(Ordering::Relaxed);
+        let embedded = drain(&self.store, generation, &*self.embedder, cancelled, |batch| {
+            wait(&mut committing)?;
+            let (reply, done) = mpsc::sync_channel(1);
+            let shared = Arc::clone(self);
+            writer.submit(
+                move |transaction| transaction.add_vectors(generation, dimension, &batch),
+                move |result| {
+                    let published = result.map(|added| added.iter().for_each(|rows| shared.spaces.publish(rows)));
+                    // The drain may have failed meanwhile: then nobody waits.
+                    let _ = reply.send(published);
+                },
+            );
+            committing = Some(done);
+            Ok(())
+        });
+        wait(&mut committing)?;
+        Ok(FlushReport { embedded: embedded? })
+    }
+}
+
+fn run_drain(shared: &Arc<Shared>, writer: &Writer, wakes: &mpsc::Receiver<Wake>) {
+    while let Ok(wake) = wakes.recv() {
+        match wake {
+            Wake::Close => return,
+            Wake::Flush(reply) => reply(shared.drain(writer)),
+            Wake::Pending if shared.unflushed.load(Ordering::Relaxed) == 0 => {}
+            Wake::Pending => {
+                if let Err(error) = shared.drain(writer) {
+                    tracing::error!(%error, "a flush in the background failed; what is pending stays so");
+                }
+            }
+        }
+    }
+}
+
+fn run_improve(shared: &Shared, improvable: &mpsc::Receiver<Improve>) {
+    // Made when there is something to do: most engines never need it.
+    let mut workers = None;
+    while let Ok(Some(index)) = improvable.recv() {
+        let threads = shared.config.threads;
+        while !shared.closing.load(Ordering::Relaxed) {
+            if workers.is_none() {
+                workers = pool("mnemon-index", threads).ok();
+            }
+            let more = workers.as_ref().map_or_else(|| index.improve(), |workers| workers.install(|| index.improve()));
+            if !more {
+                break;
+            }
+        }
+    }
+}
+
+/// The serving generation and its embedder; a new database gets its first generation.
+fn serving(
+    store: &Store,
+    resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
+) -> Result<(Generation, Arc<dyn Embedder>)> {
+    let found = store.read()?.generations()?.into_iter().find(|generation| generation.serving);
+    let embedder = resolve(found.as_ref().map(|generation| &generation.identity))?;
+    let given = embedder.identity();
+    if given.dimension == 0 || given.dimension > 65_535 {
+        return Err(Error::InvalidVector { reason: format!("{given}: the dimension is not within 1 to 65535") });
+    }
+    let generation = match found {
+        Some(generation)
+            if generation.identity.hash != given.hash || generation.identity.dimension != given.dimension =>
+        {
+            return Err(Error::ModelMismatch { stored: generation.identity.to_string(), given: given.to_string() });
+        }
+        Some(generation) => generation,
+        None => {
+            let id = store.write(|transaction| transaction.create_serving(given))?;
+            Generation { id, identity: given.clone(), serving: true }
+        }
+    };
+    Ok((generation, embedder))
+}
+
+fn pool(name: &'static str, threads: usize) -> Result<rayon::ThreadPool> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(move |i| format!("{name}-{i}"))
+        .build()
+        .map_err(|error| Error::InvalidConfig { reason: format!("{threads} threads: {error}") })
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(run).expect("the system can start a thread")
+}

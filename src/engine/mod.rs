@@ -1,0 +1,218 @@
+//! The engine: puts, flushes and recalls over one database file.
+//!
+//! Joins store, embedder and index, which do not know each other. Its threads: one writes (`writer`), one embeds what is
+//! pending (`drain`), one improves indexes, and a pool recalls. Invariants: what `put` has acknowledged is in the
+//! file; the index shows nothing that is not committed.
+
+mod blocking;
+mod core;
+pub(crate) mod drain;
+mod spaces;
+mod writer;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+pub use blocking::Blocking;
+
+use self::core::Core;
+use crate::{
+    config::Config,
+    embed::{Embedder, Model, OnnxEmbedder},
+    error::{Error, Result},
+    ids::{ModelIdentity, Namespace},
+    message::Message,
+    recall::{Hit, Query},
+};
+
+/// A long-term memory in one file.
+///
+/// Cheap to clone; clones share everything. Every async method only waits for the engine's own threads, so it runs on
+/// any executor and blocks none of its workers; [`Engine::blocking`] has the same methods for programs without one.
+/// When the last clone is dropped, what was put is committed already and what is pending stays so: the next opening
+/// goes on with it.
+///
+/// ```
+/// # fn main() -> mnemon::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("memory.redb");
+/// use mnemon::{Engine, Message, Query};
+/// let engine = Engine::open(&path)?;
+/// let namespace = "acme/user-42".parse()?;
+/// engine.blocking().put(&namespace, vec![Message::user("my bike is in the cellar")])?;
+/// engine.blocking().flush()?;
+/// let hits = engine.blocking().recall(&namespace, Query::new("where is the bicycle?").k(1))?;
+/// assert_eq!(hits[0].message.text(), "my bike is in the cellar");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Engine {
+    core: Arc<Core>,
+}
+
+/// What a put did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct PutReport {
+    /// Messages with an id that was not there.
+    pub new: u64,
+    /// Messages whose id was there, with something else in it.
+    pub replaced: u64,
+    /// Messages that were there just so; nothing was written for them.
+    pub unchanged: u64,
+}
+
+/// What a flush did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct FlushReport {
+    /// Messages that were embedded and are found from now on, by this flush or one that ran just before.
+    pub embedded: u64,
+}
+
+/// How to open an [`Engine`].
+pub struct Builder {
+    path: PathBuf,
+    config: Config,
+    create: bool,
+    embedder: Option<Arc<dyn Embedder>>,
+}
+
+impl Builder {
+    /// These settings. Default: [`Config::default`].
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// This embedder. Default: [`OnnxEmbedder`] with the model that the database was made with, found by its name as
+    /// by [`Model::find`]; for a new database, [`Model::DEFAULT`].
+    pub fn embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
+        self.embedder = Some(embedder);
+        self
+    }
+
+    /// Whether a missing file is made. Default: true.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Opens the database, and begins to embed what was left pending. Blocks for file and model: about 50 ms with the
+    /// bundled model.
+    ///
+    /// # Errors
+    /// The database's: [`Error::DatabaseNotFound`], [`Error::DatabaseLocked`], [`Error::NotADatabase`],
+    /// [`Error::NewerSchema`]. The model's: [`Error::ModelMismatch`], and those of [`OnnxEmbedder::new`].
+    /// [`Error::InvalidConfig`].
+    pub fn open(self) -> Result<Engine> {
+        self.config.check()?;
+        let threads = self.config.threads;
+        let embedder = self.embedder;
+        let resolve = move |stored: Option<&ModelIdentity>| -> Result<Arc<dyn Embedder>> {
+            match embedder {
+                Some(embedder) => Ok(embedder),
+                None => {
+                    let model = Model::find(stored.map_or(Model::DEFAULT, |identity| &identity.name))?;
+                    Ok(Arc::new(OnnxEmbedder::with_options(model, threads, None)?))
+                }
+            }
+        };
+        Ok(Engine { core: Arc::new(Core::open(&self.path, self.config, self.create, resolve)?) })
+    }
+}
+
+impl Engine {
+    /// Opens the database at `path`, or makes it, with default settings. See [`Builder::open`].
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Engine::builder(path).open()
+    }
+
+    /// To open a database with other than default settings.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder { path: path.as_ref().to_path_buf(), config: Config::default(), create: true, embedder: None }
+    }
+
+    /// The same methods for threads without an executor. Do not call them from an async task: they block it.
+    pub fn blocking(&self) -> Blocking<'_> {
+        Blocking(&self.core)
+    }
+
+    /// The model that answers.
+    pub fn model(&self) -> &ModelIdentity {
+        self.core.model()
+    }
+
+    /// Stores messages durably, in order, in one commit. They are embedded later: by [`Engine::flush`], or by
+    /// themselves once [`Config::flush_size`] are pending. A known id is replaced in its place.
+    ///
+    /// Puts that wait at the same time share one commit. Cost: one fsync.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`], before anything is stored; [`Error::Storage`], and nothing is stored.
+    pub async fn put(&self, namespace: &Namespace, messages: Vec<Message>) -> Result<PutReport> {
+        let messages = messages.into_iter().map(|message| (namespace.clone(), message)).collect();
+        self.put_all(messages).await
+    }
+
+    /// [`Engine::put`] for messages of several namespaces, in one commit.
+    ///
+    /// # Errors
+    /// As [`Engine::put`].
+    pub async fn put_all(&self, messages: Vec<(Namespace, Message)>) -> Result<PutReport> {
+        let (reply, answer) = oneshot::channel();
+        self.core.put(messages, move |result| drop(reply.send(result)))?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    /// Embeds and indexes all that is pending; when it returns, all that was put before is found.
+    ///
+    /// # Errors
+    /// [`Error::Embedding`]: the messages that failed stay stored and pending, all others are found.
+    pub async fn flush(&self) -> Result<FlushReport> {
+        let (reply, answer) = oneshot::channel();
+        self.core.flush(move |result| drop(reply.send(result)))?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    /// The messages of a namespace nearest to the query, best first: `k`, or all that match if they are fewer. Messages
+    /// that are pending are not found yet. An unknown namespace or session has no messages.
+    ///
+    /// # Errors
+    /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::Corrupted`].
+    pub async fn recall(&self, namespace: &Namespace, query: Query) -> Result<Vec<Hit>> {
+        let namespace = namespace.clone();
+        self.on_pool(move |core| core.recall(&namespace, &query)).await
+    }
+
+    /// The message with this id, pending or not.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn get(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
+        let (namespace, id) = (namespace.clone(), id.to_owned());
+        self.on_pool(move |core| core.get(&namespace, &id)).await
+    }
+
+    async fn on_pool<T: Send + 'static>(&self, work: impl FnOnce(&Core) -> Result<T> + Send + 'static) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let core = Arc::clone(&self.core);
+        self.core.spawn(move || {
+            let result = work(&core);
+            // Before the answer: who gets it may close the engine and open it again.
+            drop(core);
+            // The caller may be gone: then nobody waits for the answer.
+            let _ = reply.send(result);
+        });
+        answer.await.map_err(|_| Error::Closed)?
+    }
+}

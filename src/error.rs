@@ -1,0 +1,190 @@
+//! The one error type of the crate.
+//!
+//! A variant names the user's problem, carries the facts and says the remedy. Errors of other crates are
+//! boxed inside as the [`source`](std::error::Error::source), so that none of their types is public.
+
+use std::path::PathBuf;
+
+/// What any call of this crate may fail with.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A namespace is not 1 to 8 segments of 1 to 128 bytes.
+    #[error(
+        "invalid namespace {given:?}: {reason}; a namespace is 1 to 8 segments joined by '/', such as \"acme/user-42\""
+    )]
+    InvalidNamespace {
+        /// The text as given.
+        given: String,
+        /// Which rule it breaks.
+        reason: &'static str,
+    },
+
+    /// A message cannot be stored as it is.
+    #[error("invalid message: {reason}")]
+    InvalidMessage {
+        /// Which rule it breaks.
+        reason: String,
+    },
+
+    /// A recall cannot be answered as it was asked.
+    #[error("invalid query: {reason}")]
+    InvalidQuery {
+        /// Which rule it breaks.
+        reason: String,
+    },
+
+    /// A setting is outside its range.
+    #[error("invalid setting: {reason}")]
+    InvalidConfig {
+        /// Which setting, and its range.
+        reason: String,
+    },
+
+    /// A vector has the wrong dimension, or a component that is not finite.
+    #[error("invalid vector: {reason}; the model or the embedder that made it is at fault, nothing was stored of it")]
+    InvalidVector {
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// No model folder of this name.
+    #[error("model {name:?} not found; looked in: {}; give a folder that has a manifest.toml, or make one (`make model-minilm`)", list(.looked))]
+    ModelNotFound {
+        /// The name or path as given.
+        name: String,
+        /// The places looked in.
+        looked: Vec<PathBuf>,
+    },
+
+    /// A model folder lacks a file, or its files do not fit each other.
+    #[error("model folder {}: {reason}", .path.display())]
+    InvalidModel {
+        /// The folder, or `<bundled>/NAME`.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+        /// The error behind it, if there was one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
+    /// A file of a model folder is not the one that its manifest names.
+    #[error(
+        "{}: sha256 is {found}, but manifest.toml says {expected}; the file is damaged or was exchanged: fetch or make the model again", .path.display()
+    )]
+    ModelHashMismatch {
+        /// The file.
+        path: PathBuf,
+        /// The hash in the manifest.
+        expected: String,
+        /// The hash of the file.
+        found: String,
+    },
+
+    /// The database was made with another model than the one given.
+    #[error(
+        "the database was made with model {stored}, but {given} was given; open it with {stored}, or move it with `mnemon reindex --model ...`"
+    )]
+    ModelMismatch {
+        /// The model that made the serving generation.
+        stored: String,
+        /// The model given now.
+        given: String,
+    },
+
+    /// ONNX Runtime could not be loaded.
+    #[error("ONNX Runtime was not found; looked for it in:\n{}run `make runtime` in the mnemon sources, or `pip install onnxruntime==1.31.1` and set ORT_DYLIB_PATH to the libonnxruntime in its `capi` folder", lines(.looked))]
+    RuntimeNotFound {
+        /// Each place looked in, with what was found wrong there.
+        looked: Vec<String>,
+    },
+
+    /// The model did not give vectors for a text. The text stays stored, and pending.
+    #[error("embedding failed: {reason}")]
+    Embedding {
+        /// What went wrong.
+        reason: String,
+        /// The error behind it, if there was one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
+    /// Another process, or another engine in this one, has the database open.
+    #[error("{}: already open in another process or engine; close that one first (one engine a file, shared by clones)", .path.display())]
+    DatabaseLocked {
+        /// The database file.
+        path: PathBuf,
+    },
+
+    /// The file is no mnemon database, or it is damaged beyond opening.
+    #[error("{}: not a mnemon database, or damaged: {reason}", .path.display())]
+    NotADatabase {
+        /// The database file.
+        path: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+
+    /// The database does not exist, and the call does not make one.
+    #[error("{}: no such database; `mnemon ingest --db ...` makes one", .path.display())]
+    DatabaseNotFound {
+        /// The database file.
+        path: PathBuf,
+    },
+
+    /// The database was written by a newer release.
+    #[error("{}: written by a newer mnemon (schema {found}, this one reads up to {supported}); update mnemon", .path.display())]
+    NewerSchema {
+        /// The database file.
+        path: PathBuf,
+        /// The schema version of the file.
+        found: u32,
+        /// The newest version this release reads.
+        supported: u32,
+    },
+
+    /// A value of the database does not decode, or contradicts another.
+    #[error("damaged database: {what}; run `mnemon verify`, and restore a copy or ingest again")]
+    Corrupted {
+        /// What was found.
+        what: String,
+    },
+
+    /// The store failed: out of disk, a failing device, a lost file.
+    #[error("the store failed: {0}")]
+    Storage(#[source] BoxError),
+
+    /// The engine was closed, or one of its threads died.
+    #[error("the engine is closed")]
+    Closed,
+}
+
+/// An error of another crate, kept as the source of ours.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// [`std::result::Result`] with this crate's [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub(crate) fn message(reason: impl Into<String>) -> Self {
+        Error::InvalidMessage { reason: reason.into() }
+    }
+
+    pub(crate) fn query(reason: impl Into<String>) -> Self {
+        Error::InvalidQuery { reason: reason.into() }
+    }
+
+    pub(crate) fn corrupted(what: impl Into<String>) -> Self {
+        Error::Corrupted { what: what.into() }
+    }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    paths.join(", ")
+}
+
+fn lines(places: &[String]) -> String {
+    places.iter().map(|place| format!("  {place}\n")).collect()
+}

@@ -1,0 +1,15 @@
+//! Plain Rust, for any processor.
+
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    // Eight sums, so that the compiler may use what vector registers there are.
+    let mut sums = [0.0f32; 8];
+    let (a_blocks, a_rest) = a.as_chunks::<8>();
+    let (b_blocks, b_rest) = b.as_chunks::<8>();
+    for (a, b) in a_blocks.iter().zip(b_blocks) {
+        for lane in 0..8 {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f32>() + rest
+}

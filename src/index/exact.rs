@@ -1,0 +1,167 @@
+//! Compares the query with every row.
+
+use std::{collections::BinaryHeap, ops::Range};
+
+use parking_lot::RwLock;
+
+use super::{Bitmap, Neighbor, VectorIndex, distance::Dot};
+
+/// Rows of one allocation: growing never copies what is there.
+const CHUNK_ROWS: usize = 1024;
+
+/// Exact search: one SIMD inner product a row. The reference that other indexes are measured by.
+///
+/// Memory: 4 bytes a component. Search reads all of it, so it runs at the speed of memory.
+pub struct ExactIndex {
+    dimension: usize,
+    dot: Dot,
+    state: RwLock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    chunks: Vec<Vec<f32>>,
+    rows: usize,
+    removed: Bitmap,
+}
+
+impl ExactIndex {
+    /// An empty index of this dimension, at least 1.
+    pub fn new(dimension: usize) -> Self {
+        assert!(dimension > 0, "vectors have components");
+        ExactIndex { dimension, dot: Dot::detect(), state: RwLock::default() }
+    }
+
+    /// Rows of `range` that are allowed and not removed, best `k`.
+    pub(super) fn scan(&self, range: Range<usize>, query: &[f32], k: usize, allowed: Option<&Bitmap>) -> Vec<Neighbor> {
+        assert_eq!(query.len(), self.dimension, "the query's dimension is the index's");
+        let state = self.state.read();
+        let mut best = Best::new(k);
+        let range = range.start..range.end.min(state.rows);
+        match allowed {
+            // Few rows: visit those alone.
+            Some(allowed) => {
+                for row in allowed.iter().filter(|&row| range.contains(&(row as usize))) {
+                    if !state.removed.contains(row) {
+                        best.push(Neighbor { row, score: self.dot.of(query, state.row(row as usize, self.dimension)) });
+                    }
+                }
+            }
+            None => {
+                for row in range {
+                    let score = self.dot.of(query, state.row(row, self.dimension));
+                    if score >= best.floor && !state.removed.contains(row as u32) {
+                        best.push(Neighbor { row: row as u32, score });
+                    }
+                }
+            }
+        }
+        best.into_sorted()
+    }
+
+    /// Calls `visit` with the rows of `range`.
+    pub(super) fn with_rows<T>(&self, range: Range<usize>, visit: impl FnOnce(&[(&[f32], usize)]) -> T) -> T {
+        let state = self.state.read();
+        let rows: Vec<_> = range.map(|row| (state.row(row, self.dimension), row)).collect();
+        visit(&rows)
+    }
+
+    pub(super) fn is_removed(&self, row: u32) -> bool {
+        self.state.read().removed.contains(row)
+    }
+}
+
+impl State {
+    fn row(&self, row: usize, dimension: usize) -> &[f32] {
+        let begin = row % CHUNK_ROWS * dimension;
+        &self.chunks[row / CHUNK_ROWS][begin..begin + dimension]
+    }
+}
+
+impl VectorIndex for ExactIndex {
+    fn insert(&self, rows: &[f32]) {
+        assert_eq!(rows.len() % self.dimension, 0, "whole rows");
+        assert!(rows.iter().all(|x| x.is_finite()), "vectors are checked when they are made");
+        let mut state = self.state.write();
+        for row in rows.chunks_exact(self.dimension) {
+            if state.rows.is_multiple_of(CHUNK_ROWS) {
+                // The first chunks grow as needed: most namespaces are small.
+                let capacity = if state.rows == 0 { 0 } else { CHUNK_ROWS * self.dimension };
+                state.chunks.push(Vec::with_capacity(capacity));
+            }
+            state.chunks.last_mut().expect("just pushed").extend_from_slice(row);
+            state.rows += 1;
+        }
+    }
+
+    fn remove(&self, rows: &[u32]) {
+        let mut state = self.state.write();
+        for &row in rows {
+            if (row as usize) < state.rows {
+                state.removed.insert(row);
+            }
+        }
+    }
+
+    fn search(&self, query: &[f32], k: usize, _effort: usize, allowed: Option<&Bitmap>) -> Vec<Neighbor> {
+        self.scan(0..usize::MAX, query, k, allowed)
+    }
+
+    fn rows(&self) -> usize {
+        self.state.read().rows
+    }
+}
+
+/// The best `k` seen so far.
+struct Best {
+    k: usize,
+    heap: BinaryHeap<Worst>,
+    /// Scores below this cannot enter.
+    floor: f32,
+}
+
+/// Ordered so that the heap's top is the worst.
+struct Worst(Neighbor);
+
+impl Best {
+    fn new(k: usize) -> Self {
+        Best { k, heap: BinaryHeap::new(), floor: f32::NEG_INFINITY }
+    }
+
+    fn push(&mut self, neighbor: Neighbor) {
+        if self.heap.len() < self.k {
+            self.heap.push(Worst(neighbor));
+        } else if let Some(mut worst) = self.heap.peek_mut()
+            && neighbor.order(&worst.0).is_lt()
+        {
+            *worst = Worst(neighbor);
+        }
+        if self.heap.len() == self.k {
+            self.floor = self.heap.peek().map_or(f32::INFINITY, |worst| worst.0.score);
+        }
+    }
+
+    fn into_sorted(self) -> Vec<Neighbor> {
+        self.heap.into_sorted_vec().into_iter().map(|worst| worst.0).collect()
+    }
+}
+
+impl Ord for Worst {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.order(&other.0)
+    }
+}
+
+impl PartialOrd for Worst {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Worst {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Worst {}

@@ -1,0 +1,62 @@
+//! mnemon: a long-term memory engine for LLM agents, linked into the program that uses it.
+//!
+//! Chat messages go in, are embedded on this machine by an ONNX model, indexed, and kept in one file; the messages
+//! nearest to a question come out. No server, no network, no LLM on the write path.
+//!
+//! Start with [`Engine`], [`Message`] and [`Query`]; the README has a first program, the command and the figures.
+//!
+//! # The map
+//!
+//! ```text
+//! write   put ─> one commit: text is durable, pending ─> flush ─> embed ─> one commit: vectors ─> publish to the index
+//! read    query ─> embed ─> index ─> filter, best window a message ─> messages
+//! ```
+//!
+//! The store is the truth, the index is derived: it is published to after the commit, and read from the store when a
+//! namespace is first asked. Text is durable the moment `put` returns; if embedding fails or the process dies, the
+//! message stays pending, and the next flush or opening goes on with it.
+//!
+//! | layer | modules | imports |
+//! | --- | --- | --- |
+//! | 0 | `error`, `ids`, `config` | crates only |
+//! | 1 | `message`, `embed`, `index` | 0 |
+//! | 2 | `store`, the only place that knows redb | 0, `message` |
+//! | 3 | `recall`: the question, the hit, the choice of messages | 0 to 2 |
+//! | 4 | `engine` joins them all; `reindex`, `maintenance` | 0 to 3, and `reindex` the engine's drain |
+//! | 5 | the `mnemon` command, benches, tests, examples | the public API |
+//!
+//! Invariants:
+//! - A namespace is a wall: every key of the store begins with its number, every index holds one.
+//! - A transaction is in the file as a whole or not at all.
+//! - A message with text has either vectors or a pending entry, in every generation that takes writes.
+//! - Exactly one generation serves; a switch is one commit.
+//! - The same text gives the same vector, whatever it was embedded with.
+//! - What is deleted or replaced is never returned again, once the call has returned.
+
+/// Compiles the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod config;
+mod embed;
+mod engine;
+mod error;
+mod ids;
+mod index;
+mod maintenance;
+mod message;
+mod recall;
+mod reindex;
+mod store;
+
+pub use config::{Config, IndexKind};
+pub use embed::{Embedder, Model, OnnxEmbedder};
+pub use engine::{Blocking, Builder, Engine, FlushReport, PutReport};
+pub use error::{BoxError, Error, Result};
+pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
+pub use index::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, VectorIndex};
+pub use maintenance::{GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
+pub use message::{DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message, MessageLine, Part, Reference, Role, Timestamp};
+pub use recall::{Hit, MAX_K, Query};
+pub use reindex::{ReindexProgress, ReindexReport, reindex};

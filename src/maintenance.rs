@@ -1,0 +1,107 @@
+//! Looking at a database that no engine has open: what is in it, and whether it is sound.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+pub use crate::store::VerifyReport;
+use crate::{
+    config::Config,
+    error::Result,
+    ids::{ModelIdentity, Namespace},
+    store::{Options, Store},
+};
+
+/// What is in a database.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// The serving generation, and one that a reindex is making, if any.
+    pub generations: Vec<GenerationStats>,
+    /// All namespaces, by name.
+    pub namespaces: Vec<NamespaceStats>,
+}
+
+/// One generation: a complete set of vectors made by one model.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct GenerationStats {
+    /// The model.
+    pub model: ModelIdentity,
+    /// Whether it answers recalls.
+    pub serving: bool,
+    /// Messages that wait to be embedded for it.
+    pub pending: u64,
+}
+
+/// One namespace, as the serving generation has it.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct NamespaceStats {
+    /// Its name.
+    pub namespace: Namespace,
+    /// Messages stored.
+    pub messages: u64,
+    /// Sessions they belong to.
+    pub sessions: u64,
+    /// Vectors; a long message has several.
+    pub vectors: u64,
+    /// Messages that wait to be embedded.
+    pub pending: u64,
+}
+
+/// Counts what is in a database. Cost: a pass over its pending and session entries.
+///
+/// # Errors
+/// Those of opening, but for the model's; [`Error::Corrupted`](crate::Error::Corrupted).
+pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
+    let store = open(path.as_ref())?;
+    let snapshot = store.read()?;
+    let generations = snapshot.generations()?;
+    let serving = generations.iter().find(|generation| generation.serving);
+    let namespaces = match serving {
+        Some(generation) => snapshot.facts(generation.id)?,
+        None => Vec::new(),
+    };
+    let file_bytes = std::fs::metadata(store.path()).map_err(|error| crate::Error::Storage(error.into()))?.len();
+    Ok(Stats {
+        file_bytes,
+        generations: generations
+            .iter()
+            .map(|generation| {
+                Ok(GenerationStats {
+                    model: generation.identity.clone(),
+                    serving: generation.serving,
+                    pending: snapshot.pending_count(generation.id)?,
+                })
+            })
+            .collect::<Result<_>>()?,
+        namespaces: namespaces
+            .into_iter()
+            .map(|facts| NamespaceStats {
+                namespace: facts.namespace,
+                messages: facts.messages,
+                sessions: facts.sessions,
+                vectors: facts.vectors,
+                pending: facts.pending,
+            })
+            .collect(),
+    })
+}
+
+/// Checks the file's pages, and every record against every other. Cost: a pass over the whole file, and memory for an
+/// entry a message.
+///
+/// # Errors
+/// Those of opening, but for the model's; what is wrong inside is in the report.
+pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
+    open(path.as_ref())?.verify()
+}
+
+fn open(path: &Path) -> Result<Store> {
+    let config = Config::default();
+    let options = Options { create: false, cache_bytes: config.cache_bytes, two_phase_commit: config.two_phase_commit };
+    Store::open(path, options)
+}

@@ -1,0 +1,69 @@
+//! A moment, as stored: microseconds since 1970 in UTC.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A moment in UTC, to the microsecond, between the years -9999 and 9999.
+///
+/// Reads and shows RFC 3339 (`2024-05-01T09:30:00Z`); another offset is converted to UTC.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// This moment, by the system's clock.
+    pub fn now() -> Self {
+        Timestamp(jiff::Timestamp::now().as_microsecond())
+    }
+
+    /// From microseconds since 1970-01-01T00:00:00Z; `None` outside the years -9999 to 9999.
+    pub fn from_micros(micros: i64) -> Option<Self> {
+        jiff::Timestamp::from_microsecond(micros).ok().map(|_| Timestamp(micros))
+    }
+
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    pub fn as_micros(self) -> i64 {
+        self.0
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let timestamp: jiff::Timestamp = text
+            .parse()
+            .map_err(|_| Error::message(format!("{text:?} is no RFC 3339 time, such as \"2024-05-01T09:30:00Z\"")))?;
+        Ok(Timestamp(timestamp.as_microsecond()))
+    }
+}
+
+impl TryFrom<String> for Timestamp {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<Timestamp> for String {
+    fn from(timestamp: Timestamp) -> String {
+        timestamp.to_string()
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let timestamp = jiff::Timestamp::from_microsecond(self.0).expect("range checked on construction");
+        timestamp.fmt(f)
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

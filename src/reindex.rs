@@ -1,0 +1,135 @@
+//! Moving a database to another model.
+//!
+//! A generation is made beside the serving one, with every message pending in it; embedding them is the same drain as a
+//! flush's. So a reindex that was stopped, or killed, goes on where it was: what has vectors is not pending. When
+//! nothing is, one commit switches. Until then the old generation serves, and both take writes.
+
+use std::{ops::ControlFlow, path::Path, time::Instant};
+
+use serde::Serialize;
+
+use crate::{
+    config::Config,
+    embed::Embedder,
+    engine::drain::drain,
+    error::Result,
+    store::{Options, Store},
+};
+
+/// Blocks of old vectors deleted in one commit, after the switch: 64 MiB.
+const SWEEP_BLOCKS: usize = 1024;
+
+/// What a [`reindex`] did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ReindexReport {
+    /// The model that served before.
+    pub from: Option<String>,
+    /// The model that serves now.
+    pub to: String,
+    /// Messages embedded by this call.
+    pub embedded: u64,
+    /// Messages that an earlier call, stopped on the way, had embedded.
+    pub resumed: u64,
+    /// Whether the new generation serves. False if it was stopped, or served already.
+    pub switched: bool,
+    /// Seconds it took.
+    pub seconds: f64,
+}
+
+/// How far a [`reindex`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReindexProgress {
+    /// Messages of the new generation that are embedded and committed, earlier calls' too.
+    pub done: u64,
+    /// Messages in all.
+    pub total: u64,
+}
+
+/// Embeds every message of the database with `embedder` into a new generation, then makes that the serving one.
+///
+/// Needs the file for itself: no engine may have it open. `progress` is called after each commit, about every thousand
+/// messages, and may stop; calling again with the same model goes on. Calling with a third model drops what was begun.
+/// The old generation's vectors are deleted after the switch, and the file made shorter.
+///
+/// # Errors
+/// Those of opening, but for [`Error::ModelMismatch`](crate::Error::ModelMismatch); [`Error::Embedding`](crate::Error)
+/// if a message cannot be embedded: the old generation goes on serving.
+pub fn reindex(
+    path: impl AsRef<Path>,
+    embedder: &dyn Embedder,
+    mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
+) -> Result<ReindexReport> {
+    let started = Instant::now();
+    let config = Config::default();
+    let options = Options { create: false, cache_bytes: config.cache_bytes, two_phase_commit: config.two_phase_commit };
+    let mut store = Store::open(path.as_ref(), options)?;
+    let identity = embedder.identity();
+    let generations = store.read()?.generations()?;
+    let serving = generations.iter().find(|generation| generation.serving);
+    let mut report = ReindexReport {
+        from: serving.map(|generation| generation.identity.to_string()),
+        to: identity.to_string(),
+        embedded: 0,
+        resumed: 0,
+        switched: false,
+        seconds: 0.0,
+    };
+    let same = |hash: &str| hash == identity.hash;
+    let is_serving = serving.is_some_and(|generation| same(&generation.identity.hash));
+    let mut building = None;
+    for generation in generations.iter().filter(|generation| !generation.serving) {
+        if same(&generation.identity.hash) && !is_serving {
+            building = Some(generation.id);
+        } else {
+            store.write(|transaction| transaction.retire(generation.id))?;
+        }
+    }
+    if is_serving {
+        sweep(&mut store)?;
+        report.seconds = started.elapsed().as_secs_f64();
+        return Ok(report);
+    }
+    let resuming = building.is_some();
+    let generation = match building {
+        Some(id) => id,
+        None => store.write(|transaction| transaction.create_building(identity))?,
+    };
+
+    let pending = store.read()?.pending_count(generation)?;
+    let total = store.read()?.texts(generation)?;
+    report.resumed = if resuming { total - pending } else { 0 };
+    let mut done = total - pending;
+    let mut stopped = progress(ReindexProgress { done, total }).is_break();
+    let stop = std::cell::Cell::new(stopped);
+    report.embedded = drain(
+        &store,
+        generation,
+        embedder,
+        || stop.get(),
+        |batch| {
+            store.write(|transaction| transaction.add_vectors(generation, identity.dimension, &batch))?;
+            done += batch.len() as u64;
+            stop.set(progress(ReindexProgress { done, total }).is_break());
+            Ok(())
+        },
+    )?;
+    stopped |= stop.get() && done < total;
+    if !stopped {
+        store.write(|transaction| transaction.switch(generation))?;
+        report.switched = true;
+        sweep(&mut store)?;
+    }
+    report.seconds = started.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// Deletes retired generations. A kill on the way leaves the rest for the next call.
+fn sweep(store: &mut Store) -> Result<()> {
+    let mut swept = false;
+    while store.write(|transaction| transaction.sweep(SWEEP_BLOCKS))? {
+        swept = true;
+    }
+    if swept { store.compact() } else { Ok(()) }
+}

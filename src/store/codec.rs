@@ -1,0 +1,112 @@
+//! The bytes of a stored value: the only place that knows bincode.
+//!
+//! A value is `M`, `n`, the codec's id, the schema's version, then the payload. bincode is finished upstream; should it
+//! have to go, a new codec id is read beside the old one, and written instead of it.
+
+use bincode::{Decode, Encode, config};
+
+use crate::error::{Error, Result};
+
+/// The version of the database's layout that this release writes. A database with a higher one is refused.
+pub(super) const SCHEMA: u32 = 1;
+
+const HEADER: [u8; 2] = *b"Mn";
+pub(super) const HEADER_BYTES: usize = 4;
+
+/// What a payload is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codec {
+    /// bincode 2, standard configuration.
+    Bincode = 1,
+    /// Rows of vectors, little endian: see `rows`.
+    Rows = 2,
+}
+
+/// The largest value that decoding allocates: a message is at most 1 MiB, and its ids and framing are small.
+const LIMIT: usize = 4 << 20;
+
+fn configuration() -> impl config::Config {
+    config::standard().with_limit::<LIMIT>()
+}
+
+pub(super) fn header(codec: Codec) -> [u8; HEADER_BYTES] {
+    [HEADER[0], HEADER[1], codec as u8, SCHEMA as u8]
+}
+
+/// Takes the header off.
+pub(super) fn payload(codec: Codec, bytes: &[u8]) -> Result<&[u8]> {
+    match bytes.split_first_chunk::<HEADER_BYTES>() {
+        Some((found, payload)) if *found == header(codec) => Ok(payload),
+        Some((found, _)) => {
+            Err(Error::corrupted(format!("a value begins with {found:02x?}, not {:02x?}", header(codec))))
+        }
+        None => Err(Error::corrupted(format!("a value of {} bytes", bytes.len()))),
+    }
+}
+
+pub(super) fn encode(value: &impl Encode) -> Vec<u8> {
+    let mut bytes = header(Codec::Bincode).to_vec();
+    bincode::encode_into_std_write(value, &mut bytes, configuration())
+        .expect("records hold strings and numbers, under the limit: checked when a message is put");
+    bytes
+}
+
+pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T> {
+    let payload = payload(Codec::Bincode, bytes)?;
+    let (value, used) = bincode::decode_from_slice(payload, configuration())
+        .map_err(|error| Error::corrupted(format!("a value does not decode: {error}")))?;
+    if used != payload.len() {
+        return Err(Error::corrupted(format!("a value has {} bytes too many", payload.len() - used)));
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::schema::{GenerationRecord, GenerationState, MessageRecord, NamespaceRecord};
+
+    /// Stored databases outlive releases: these bytes may be added to, never changed.
+    #[test]
+    fn golden_bytes() {
+        let message = MessageRecord {
+            id: "m1".into(),
+            session: "s".into(),
+            role: 1,
+            name: Some("Ada".into()),
+            content: "hi".into(),
+            is_json: false,
+            created_at: Some(-2),
+            metadata: None,
+            revision: 300,
+        };
+        let namespace = NamespaceRecord { id: 7, next_seq: 2, next_session: 1, messages: 2 };
+        let generation =
+            GenerationRecord { name: "m".into(), dimension: 256, hash: "ab".into(), state: GenerationState::Serving };
+        let check = |bytes: Vec<u8>, golden: &str| {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex, golden);
+        };
+        check(encode(&message), "4d6e0101026d31017301010341646102686900010300fb2c01");
+        check(encode(&namespace), "4d6e010107020102");
+        check(encode(&generation), "4d6e0101016dfb000102616201");
+    }
+
+    #[test]
+    fn damaged_values_are_errors() {
+        let good = encode(&NamespaceRecord { id: 7, next_seq: 2, next_session: 1, messages: 2 });
+        assert!(decode::<NamespaceRecord>(&good).is_ok());
+        for cut in 0..good.len() {
+            assert!(decode::<NamespaceRecord>(&good[..cut]).is_err(), "cut at {cut}");
+        }
+        let mut long = good.clone();
+        long.push(0);
+        assert!(decode::<NamespaceRecord>(&long).is_err());
+        let mut other = good;
+        other[2] = Codec::Rows as u8;
+        assert!(decode::<NamespaceRecord>(&other).is_err());
+        // A length that would allocate gigabytes.
+        let huge = [&header(Codec::Bincode)[..], &[0xfd; 9]].concat();
+        assert!(decode::<MessageRecord>(&huge).is_err());
+    }
+}

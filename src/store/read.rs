@@ -1,0 +1,241 @@
+//! Reading: a snapshot, and what the engine asks of it.
+
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
+
+use super::{
+    codec,
+    rows::{Layout, Row, RowMeta},
+    schema::*,
+    storage,
+};
+use crate::{
+    error::{Error, Result},
+    ids::{GenerationId, ModelIdentity, Namespace, NamespaceId},
+    message::Message,
+};
+
+/// What is committed, at one moment.
+pub(crate) struct Snapshot {
+    transaction: ReadTransaction,
+}
+
+/// A generation that is not retired.
+#[derive(Clone, Debug)]
+pub(crate) struct Generation {
+    pub(crate) id: GenerationId,
+    pub(crate) identity: ModelIdentity,
+    pub(crate) serving: bool,
+}
+
+/// A message that waits to be embedded, with all that its rows will hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) namespace: NamespaceId,
+    pub(crate) revision: u64,
+    pub(crate) meta: RowMeta,
+    pub(crate) text: String,
+}
+
+/// Counts of one namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct NamespaceFacts {
+    pub(crate) namespace: Namespace,
+    pub(crate) messages: u64,
+    pub(crate) sessions: u64,
+    pub(crate) vectors: u64,
+    pub(crate) pending: u64,
+}
+
+/// Pending messages are read up to this many bytes of text at a time.
+const PENDING_BYTES: usize = 4 << 20;
+
+impl Snapshot {
+    pub(super) fn begin(database: &Database) -> Result<Self> {
+        Ok(Snapshot { transaction: database.begin_read().map_err(storage)? })
+    }
+
+    pub(super) fn table<K: redb::Key + 'static, V: redb::Value + 'static>(
+        &self,
+        definition: redb::TableDefinition<K, V>,
+    ) -> Result<redb::ReadOnlyTable<K, V>> {
+        self.transaction.open_table(definition).map_err(storage)
+    }
+
+    /// `None`: the file is no database of ours.
+    pub(super) fn schema(&self) -> Result<Option<u32>> {
+        let table = match self.transaction.open_table(META) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_) | TableError::TableTypeMismatch { .. }) => return Ok(None),
+            Err(error) => return Err(storage(error)),
+        };
+        let Some(value) = table.get("schema").map_err(storage)? else { return Ok(None) };
+        let bytes = value.value().try_into().map_err(|_| Error::corrupted("the schema version is not 4 bytes"))?;
+        Ok(Some(u32::from_le_bytes(bytes)))
+    }
+
+    /// Generations that take writes, oldest first.
+    pub(crate) fn generations(&self) -> Result<Vec<Generation>> {
+        let all = all_generations(&self.table(GENERATIONS)?)?;
+        Ok(all
+            .into_iter()
+            .filter(|(_, record)| record.state != GenerationState::Retired)
+            .map(|(id, record)| Generation {
+                id,
+                identity: record.identity(),
+                serving: record.state == GenerationState::Serving,
+            })
+            .collect())
+    }
+
+    /// The id of a namespace, if anything was ever put into it.
+    pub(crate) fn namespace(&self, namespace: &Namespace) -> Result<Option<NamespaceId>> {
+        let table = self.table(NAMESPACES)?;
+        let Some(value) = table.get(namespace.as_str()).map_err(storage)? else { return Ok(None) };
+        Ok(Some(NamespaceId(codec::decode::<NamespaceRecord>(value.value())?.id)))
+    }
+
+    /// The number of a session in its namespace.
+    pub(crate) fn session(&self, namespace: NamespaceId, session: &str) -> Result<Option<u32>> {
+        let table = self.table(SESSIONS)?;
+        Ok(table.get((namespace.0, session)).map_err(storage)?.map(|value| value.value()))
+    }
+
+    pub(crate) fn message(&self, namespace: NamespaceId, seq: u64) -> Result<Option<Message>> {
+        Ok(match self.record(namespace, seq)? {
+            Some(record) => Some(record.message()?),
+            None => None,
+        })
+    }
+
+    pub(crate) fn message_by_id(&self, namespace: NamespaceId, id: &str) -> Result<Option<Message>> {
+        let seq = self.table(IDS)?.get((namespace.0, id)).map_err(storage)?.map(|seq| seq.value());
+        seq.map_or(Ok(None), |seq| self.message(namespace, seq))
+    }
+
+    pub(super) fn record(&self, namespace: NamespaceId, seq: u64) -> Result<Option<MessageRecord>> {
+        let table = self.table(MESSAGES)?;
+        let Some(value) = table.get((namespace.0, seq)).map_err(storage)? else { return Ok(None) };
+        codec::decode(value.value()).map(Some)
+    }
+
+    /// Up to `limit` pending messages of a generation, in key order, after the key `after`.
+    pub(crate) fn pending(
+        &self,
+        generation: GenerationId,
+        after: Option<(NamespaceId, u64)>,
+        limit: usize,
+    ) -> Result<Vec<Pending>> {
+        let (pending, messages, sessions) = (self.table(PENDING)?, self.table(MESSAGES)?, self.table(SESSIONS)?);
+        let first = after.map_or((generation.0, 0, 0), |(namespace, seq)| (generation.0, namespace.0, seq + 1));
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        for entry in pending.range(first..=(generation.0, u32::MAX, u64::MAX)).map_err(storage)? {
+            let (key, revision) = entry.map_err(storage)?;
+            let (_, namespace, seq) = key.value();
+            let value = messages
+                .get((namespace, seq))
+                .map_err(storage)?
+                .ok_or_else(|| Error::corrupted(format!("a pending message, {seq}, is missing")))?;
+            let record: MessageRecord = codec::decode(value.value())?;
+            let session = sessions
+                .get((namespace, record.session.as_str()))
+                .map_err(storage)?
+                .ok_or_else(|| Error::corrupted(format!("session {:?} has no number", record.session)))?
+                .value();
+            let message = record.message()?;
+            let text = message.searchable();
+            bytes += text.len();
+            let meta = RowMeta { seq, created_at: message.created_at, session, window: 0, role: message.role };
+            found.push(Pending { namespace: NamespaceId(namespace), revision: revision.value(), meta, text });
+            if found.len() == limit || bytes >= PENDING_BYTES {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn pending_count(&self, generation: GenerationId) -> Result<u64> {
+        count_range(&self.table(PENDING)?, (generation.0, 0, 0)..=(generation.0, u32::MAX, u64::MAX))
+    }
+
+    /// Messages that have vectors in a generation or will have: those with text.
+    pub(crate) fn texts(&self, generation: GenerationId) -> Result<u64> {
+        let range = (generation.0, 0, 0)..=(generation.0, u32::MAX, u64::MAX);
+        Ok(count_range(&self.table(PLACES)?, range)? + self.pending_count(generation)?)
+    }
+
+    /// Rows ever given to a namespace, the dead included: how much room an index of it needs.
+    pub(crate) fn row_count(&self, generation: GenerationId, namespace: NamespaceId) -> Result<usize> {
+        let table = self.table(COUNTS)?;
+        Ok(table.get((generation.0, namespace.0)).map_err(storage)?.map_or(0, |value| value.value().0 as usize))
+    }
+
+    /// Calls `visit` with each row of a namespace in order, the dead ones too.
+    pub(crate) fn rows(
+        &self,
+        generation: &Generation,
+        namespace: NamespaceId,
+        mut visit: impl FnMut(Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let layout = Layout::new(generation.identity.dimension);
+        let range = (generation.id.0, namespace.0, 0)..=(generation.id.0, namespace.0, u32::MAX);
+        for (expected, entry) in self.table(VECTORS)?.range(range).map_err(storage)?.enumerate() {
+            let (key, block) = entry.map_err(storage)?;
+            if key.value().2 as usize != expected {
+                return Err(Error::corrupted(format!("block {expected} of vectors is missing")));
+            }
+            for row in layout.read(block.value())? {
+                visit(row?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All namespaces by name, with the counts of a generation.
+    pub(crate) fn facts(&self, generation: GenerationId) -> Result<Vec<NamespaceFacts>> {
+        let (sessions, counts, pending) = (self.table(SESSIONS)?, self.table(COUNTS)?, self.table(PENDING)?);
+        let mut facts = Vec::new();
+        for entry in self.table(NAMESPACES)?.iter().map_err(storage)? {
+            let (name, value) = entry.map_err(storage)?;
+            let record: NamespaceRecord = codec::decode(value.value())?;
+            let alive = counts.get((generation.0, record.id)).map_err(storage)?.map_or(0, |value| value.value().1);
+            let waiting = (generation.0, record.id, 0)..=(generation.0, record.id, u64::MAX);
+            facts.push(NamespaceFacts {
+                namespace: Namespace::new(name.value())?,
+                messages: record.messages,
+                sessions: count_range(&sessions, (record.id, "")..(record.id + 1, ""))?,
+                vectors: u64::from(alive),
+                pending: count_range(&pending, waiting)?,
+            });
+        }
+        Ok(facts)
+    }
+}
+
+pub(super) fn all_generations(
+    table: &impl ReadableTable<u32, &'static [u8]>,
+) -> Result<Vec<(GenerationId, GenerationRecord)>> {
+    table
+        .iter()
+        .map_err(storage)?
+        .map(|entry| {
+            let (id, value) = entry.map_err(storage)?;
+            Ok((GenerationId(id.value()), codec::decode(value.value())?))
+        })
+        .collect()
+}
+
+fn count_range<'a, K: redb::Key + 'static, V: redb::Value + 'static>(
+    table: &impl ReadableTable<K, V>,
+    range: impl std::ops::RangeBounds<K::SelfType<'a>> + 'a,
+) -> Result<u64>
+where
+    K::SelfType<'a>: std::borrow::Borrow<K::SelfType<'a>>,
+{
+    let mut count = 0;
+    for entry in table.range::<K::SelfType<'a>>(range).map_err(storage)? {
+        entry.map_err(storage)?;
+        count += 1;
+    }
+    Ok(count)
+}

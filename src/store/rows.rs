@@ -1,0 +1,121 @@
+//! Blocks of vectors: rows of one namespace and generation, as many as fit just under 64 KiB.
+//!
+//! redb gives a large value pages that are a power of two together: a block just under that wastes little, and a flush
+//! rewrites at most one part-filled block. A row holds what filters need, so that opening reads blocks alone.
+
+use std::ops::Range;
+
+use super::codec::{self, Codec, HEADER_BYTES};
+use crate::{
+    error::{Error, Result},
+    message::{Role, Timestamp},
+};
+
+/// redb's own bytes in the pages of a value: key, lengths, page header. Generous.
+const PAGE_OVERHEAD: usize = 512;
+const BLOCK_BYTES: usize = (64 << 10) - PAGE_OVERHEAD;
+const META_BYTES: usize = 24;
+/// Stands for "no time": a time this far back cannot be parsed.
+const NO_TIME: i64 = i64::MIN;
+
+/// What a row says of the message whose vector it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowMeta {
+    /// The message's sequence number in its namespace.
+    pub(crate) seq: u64,
+    pub(crate) created_at: Option<Timestamp>,
+    /// The session's number in its namespace.
+    pub(crate) session: u32,
+    /// Which window of the message this is, from 0.
+    pub(crate) window: u16,
+    pub(crate) role: Role,
+}
+
+/// A row of a block: dead rows keep their place and nothing else.
+pub(crate) struct Row<'a> {
+    pub(crate) meta: Option<RowMeta>,
+    pub(crate) vector: &'a [u8],
+}
+
+/// The layout for one dimension.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    dimension: usize,
+}
+
+impl Layout {
+    pub(super) fn new(dimension: usize) -> Self {
+        Layout { dimension }
+    }
+
+    fn row_bytes(self) -> usize {
+        META_BYTES + self.dimension * 4
+    }
+
+    /// Rows of a full block, at least 1.
+    pub(super) fn rows_per_block(self) -> u32 {
+        ((BLOCK_BYTES - HEADER_BYTES) / self.row_bytes()).max(1) as u32
+    }
+
+    pub(super) fn empty(self) -> Vec<u8> {
+        codec::header(Codec::Rows).to_vec()
+    }
+
+    pub(super) fn push(self, block: &mut Vec<u8>, meta: &RowMeta, vector: &[f32]) {
+        debug_assert_eq!(vector.len(), self.dimension);
+        block.extend(meta.seq.to_le_bytes());
+        block.extend(meta.created_at.map_or(NO_TIME, Timestamp::as_micros).to_le_bytes());
+        block.extend(meta.session.to_le_bytes());
+        block.extend(meta.window.to_le_bytes());
+        block.push(super::schema::role_number(meta.role));
+        block.push(1);
+        block.extend(vector.iter().flat_map(|x| x.to_le_bytes()));
+    }
+
+    /// Erases rows of a block: the vectors' bytes too, so that nothing of a deleted message stays.
+    pub(super) fn erase(self, block: &mut [u8], rows: Range<u32>) {
+        let at = |row: u32| HEADER_BYTES + row as usize * self.row_bytes();
+        let range = at(rows.start)..at(rows.end).min(block.len());
+        block[range].fill(0);
+    }
+
+    pub(super) fn read(self, block: &[u8]) -> Result<impl ExactSizeIterator<Item = Result<Row<'_>>>> {
+        let payload = codec::payload(Codec::Rows, block)?;
+        let row_bytes = self.row_bytes();
+        if payload.is_empty()
+            || !payload.len().is_multiple_of(row_bytes)
+            || payload.len() / row_bytes > self.rows_per_block() as usize
+        {
+            return Err(Error::corrupted(format!("a block of vectors has {} bytes", block.len())));
+        }
+        Ok(payload.chunks_exact(row_bytes).map(|row| {
+            let (meta, vector) = row.split_at(META_BYTES);
+            Ok(Row { meta: read_meta(meta)?, vector })
+        }))
+    }
+}
+
+fn read_meta(bytes: &[u8]) -> Result<Option<RowMeta>> {
+    let alive = bytes[23];
+    if alive == 0 {
+        return Ok(None);
+    }
+    let micros = i64::from_le_bytes(bytes[8..16].try_into().expect("8 bytes"));
+    let created_at = match micros {
+        NO_TIME => None,
+        micros => Some(Timestamp::from_micros(micros).ok_or_else(|| Error::corrupted("a row's time is out of range"))?),
+    };
+    Ok(Some(RowMeta {
+        seq: u64::from_le_bytes(bytes[0..8].try_into().expect("8 bytes")),
+        created_at,
+        session: u32::from_le_bytes(bytes[16..20].try_into().expect("4 bytes")),
+        window: u16::from_le_bytes(bytes[20..22].try_into().expect("2 bytes")),
+        role: super::schema::role(bytes[22])?,
+    }))
+}
+
+impl Row<'_> {
+    pub(crate) fn components(&self) -> impl Iterator<Item = f32> + '_ {
+        self.vector.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes))
+    }
+}

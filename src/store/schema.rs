@@ -1,0 +1,156 @@
+//! Tables, keys and records.
+//!
+//! Every key of user data begins with the namespace's id (after the generation's, for derived data), so a namespace
+//! is one range of each table.
+
+use bincode::{Decode, Encode};
+use redb::TableDefinition;
+use serde_json::Value;
+
+use crate::{
+    error::{Error, Result},
+    ids::ModelIdentity,
+    message::{Message, Part, Role, Timestamp},
+};
+
+type Bytes = &'static [u8];
+
+/// `schema` → version, u32 little endian.
+pub(super) const META: TableDefinition<&str, Bytes> = TableDefinition::new("meta");
+/// Namespace → [`NamespaceRecord`].
+pub(super) const NAMESPACES: TableDefinition<&str, Bytes> = TableDefinition::new("namespaces");
+/// (namespace, session) → the session's number in its namespace.
+pub(super) const SESSIONS: TableDefinition<(u32, &str), u32> = TableDefinition::new("sessions");
+/// (namespace, sequence number) → [`MessageRecord`].
+pub(super) const MESSAGES: TableDefinition<(u32, u64), Bytes> = TableDefinition::new("messages");
+/// (namespace, message id) → sequence number.
+pub(super) const IDS: TableDefinition<(u32, &str), u64> = TableDefinition::new("ids");
+/// Generation → [`GenerationRecord`].
+pub(super) const GENERATIONS: TableDefinition<u32, Bytes> = TableDefinition::new("generations");
+/// (generation, namespace, sequence number) → the revision of the message that waits to be embedded.
+pub(super) const PENDING: TableDefinition<(u32, u32, u64), u64> = TableDefinition::new("pending");
+/// (generation, namespace, sequence number) → (first row, number of rows): the message's vectors.
+pub(super) const PLACES: TableDefinition<(u32, u32, u64), (u32, u32)> = TableDefinition::new("places");
+/// (generation, namespace) → (number of the next row, rows that are alive).
+pub(super) const COUNTS: TableDefinition<(u32, u32), (u32, u32)> = TableDefinition::new("counts");
+/// (generation, namespace, block) → rows: see `rows`.
+pub(super) const VECTORS: TableDefinition<(u32, u32, u32), Bytes> = TableDefinition::new("vectors");
+
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct NamespaceRecord {
+    pub(super) id: u32,
+    pub(super) next_seq: u64,
+    pub(super) next_session: u32,
+    pub(super) messages: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct GenerationRecord {
+    pub(super) name: String,
+    pub(super) dimension: u32,
+    pub(super) hash: String,
+    pub(super) state: GenerationState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub(super) enum GenerationState {
+    /// Being made beside the serving one.
+    Building,
+    /// Answers recalls. Exactly one.
+    Serving,
+    /// Replaced; its rows are being deleted.
+    Retired,
+}
+
+impl GenerationRecord {
+    pub(super) fn new(identity: &ModelIdentity, state: GenerationState) -> Self {
+        let ModelIdentity { name, dimension, hash } = identity.clone();
+        GenerationRecord { name, dimension: dimension as u32, hash, state }
+    }
+
+    pub(super) fn identity(&self) -> ModelIdentity {
+        ModelIdentity { name: self.name.clone(), dimension: self.dimension as usize, hash: self.hash.clone() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct MessageRecord {
+    pub(super) id: String,
+    pub(super) session: String,
+    pub(super) role: u8,
+    pub(super) name: Option<String>,
+    /// The text, if the content is one text part; else the parts as JSON.
+    pub(super) content: String,
+    pub(super) is_json: bool,
+    pub(super) created_at: Option<i64>,
+    /// A JSON object, if there is one.
+    pub(super) metadata: Option<String>,
+    /// Changes whenever its vectors must: a vector made from an older one is not stored.
+    pub(super) revision: u64,
+}
+
+impl MessageRecord {
+    pub(super) fn new(message: &Message, revision: u64) -> Self {
+        let (content, is_json) = match message.content.as_slice() {
+            [Part::Text { text }] => (text.clone(), false),
+            parts => (serde_json::to_string(parts).expect("parts have string keys"), true),
+        };
+        MessageRecord {
+            id: message.id.clone(),
+            session: message.session.clone(),
+            role: role_number(message.role),
+            name: message.name.clone(),
+            content,
+            is_json,
+            created_at: message.created_at.map(Timestamp::as_micros),
+            metadata: (!message.metadata.is_empty())
+                .then(|| serde_json::to_string(&message.metadata).expect("maps have string keys")),
+            revision,
+        }
+    }
+
+    pub(super) fn message(self) -> Result<Message> {
+        let json = |error: serde_json::Error| Error::corrupted(format!("a message holds bad JSON: {error}"));
+        let content = match self.is_json {
+            false => vec![Part::Text { text: self.content }],
+            true => serde_json::from_str(&self.content).map_err(json)?,
+        };
+        let metadata = match self.metadata {
+            None => serde_json::Map::new(),
+            Some(text) => match serde_json::from_str(&text).map_err(json)? {
+                Value::Object(map) => map,
+                _ => return Err(Error::corrupted("metadata is no JSON object")),
+            },
+        };
+        let created_at = self
+            .created_at
+            .map(|micros| Timestamp::from_micros(micros).ok_or_else(|| Error::corrupted("a time is out of range")))
+            .transpose()?;
+        Ok(Message {
+            id: self.id,
+            session: self.session,
+            role: role(self.role)?,
+            name: self.name,
+            content,
+            created_at,
+            metadata,
+        })
+    }
+
+    /// Whether a vector made from `self` also stands for `other`.
+    pub(super) fn same_vectors(&self, other: &MessageRecord) -> bool {
+        (self.content == other.content && self.is_json == other.is_json)
+            && self.name == other.name
+            && self.session == other.session
+            && self.role == other.role
+            && self.created_at == other.created_at
+    }
+}
+
+pub(super) fn role_number(role: Role) -> u8 {
+    Role::ALL.iter().position(|&other| other == role).expect("ALL has all") as u8
+}
+
+pub(super) fn role(number: u8) -> Result<Role> {
+    Role::ALL.get(usize::from(number)).copied().ok_or_else(|| Error::corrupted(format!("role {number}")))
+}

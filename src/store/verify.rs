@@ -1,0 +1,242 @@
+//! Checking every record against every other.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use redb::{ReadableTable, ReadableTableMetadata};
+
+use super::{
+    codec,
+    read::{Snapshot, all_generations},
+    rows::{Layout, RowMeta},
+    schema::*,
+    storage,
+};
+use crate::{
+    error::Result,
+    ids::{GenerationId, Namespace},
+};
+
+/// What is stored, and what is wrong with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Namespaces found.
+    pub namespaces: u64,
+    /// Messages found.
+    pub messages: u64,
+    /// Vectors found, over all generations.
+    pub vectors: u64,
+    /// Messages that wait to be embedded, over all generations.
+    pub pending: u64,
+    /// What is wrong, a line each. Empty: the database is sound.
+    pub problems: Vec<String>,
+}
+
+/// What rows and pending entries are checked against.
+struct Expected {
+    has_text: bool,
+    revision: u64,
+    /// Of window 0.
+    meta: RowMeta,
+}
+
+/// The more there is wrong, the less each line says.
+const MAX_PROBLEMS: usize = 100;
+
+impl VerifyReport {
+    fn problem(&mut self, what: String) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(what);
+        }
+    }
+}
+
+/// Reads everything. Cost: one pass over the file, and memory for one entry a message.
+pub(super) fn verify(snapshot: &Snapshot) -> Result<VerifyReport> {
+    let mut report = VerifyReport::default();
+    let mut messages: BTreeMap<(u32, u64), Expected> = BTreeMap::new();
+    check_messages(snapshot, &mut report, &mut messages)?;
+    let generations = all_generations(&snapshot.table(GENERATIONS)?)?;
+    let serving = generations.iter().filter(|(_, record)| record.state == GenerationState::Serving).count();
+    if serving > 1 || (serving == 0 && !messages.is_empty()) {
+        report.problem(format!("{serving} generations serve, not one"));
+    }
+    for (id, record) in generations {
+        if record.state != GenerationState::Retired {
+            check_generation(snapshot, &mut report, &messages, id, record.dimension as usize)?;
+        }
+    }
+    Ok(report)
+}
+
+fn check_messages(
+    snapshot: &Snapshot,
+    report: &mut VerifyReport,
+    messages: &mut BTreeMap<(u32, u64), Expected>,
+) -> Result<()> {
+    let ids = snapshot.table(IDS)?;
+    let sessions = snapshot.table(SESSIONS)?;
+    let mut spaces: HashMap<u32, (String, NamespaceRecord, u64)> = HashMap::new();
+    for entry in snapshot.table(NAMESPACES)?.iter().map_err(storage)? {
+        let (name, value) = entry.map_err(storage)?;
+        let record: NamespaceRecord = codec::decode(value.value())?;
+        if let Err(error) = Namespace::new(name.value()) {
+            report.problem(error.to_string());
+        }
+        if let Some((other, ..)) = spaces.insert(record.id, (name.value().to_owned(), record, 0)) {
+            report.problem(format!("namespaces {other:?} and {:?} have one number", name.value()));
+        }
+        report.namespaces += 1;
+    }
+    for entry in snapshot.table(MESSAGES)?.iter().map_err(storage)? {
+        let (key, value) = entry.map_err(storage)?;
+        let (space, seq) = key.value();
+        let record: MessageRecord = match codec::decode(value.value()) {
+            Ok(record) => record,
+            Err(error) => {
+                report.problem(format!("message {seq} of namespace {space}: {error}"));
+                continue;
+            }
+        };
+        report.messages += 1;
+        let named = |what: &str| format!("message {:?} of namespace {space}: {what}", record.id);
+        match spaces.get_mut(&space) {
+            None => report.problem(named("its namespace is unknown")),
+            Some((_, space, count)) => {
+                *count += 1;
+                if seq >= space.next_seq {
+                    report.problem(named("its number was not given out"));
+                }
+            }
+        }
+        if ids.get((space, record.id.as_str())).map_err(storage)?.map(|seq| seq.value()) != Some(seq) {
+            report.problem(named("its id leads elsewhere"));
+        }
+        let session = sessions.get((space, record.session.as_str())).map_err(storage)?.map(|session| session.value());
+        if session.is_none() {
+            report.problem(named("its session has no number"));
+        }
+        let revision = record.revision;
+        match record.clone().message() {
+            Err(error) => report.problem(named(&error.to_string())),
+            Ok(message) => {
+                let meta = RowMeta {
+                    seq,
+                    created_at: message.created_at,
+                    session: session.unwrap_or(0),
+                    window: 0,
+                    role: message.role,
+                };
+                let has_text = !message.searchable().trim().is_empty();
+                messages.insert((space, seq), Expected { has_text, revision, meta });
+            }
+        }
+    }
+    if ids.len().map_err(storage)? != report.messages {
+        report.problem(format!("{} ids for {} messages", ids.len().map_err(storage)?, report.messages));
+    }
+    for (name, record, count) in spaces.values() {
+        if record.messages != *count {
+            report.problem(format!("namespace {name:?} has {count} messages, but counts {}", record.messages));
+        }
+    }
+    Ok(())
+}
+
+fn check_generation(
+    snapshot: &Snapshot,
+    report: &mut VerifyReport,
+    messages: &BTreeMap<(u32, u64), Expected>,
+    GenerationId(id): GenerationId,
+    dimension: usize,
+) -> Result<()> {
+    let layout = Layout::new(dimension);
+    // Rows found alive: (namespace, row) → meta.
+    let mut rows: BTreeMap<(u32, u32), RowMeta> = BTreeMap::new();
+    let mut ends: BTreeMap<u32, u32> = BTreeMap::new();
+    for entry in snapshot.table(VECTORS)?.range((id, 0, 0)..=(id, u32::MAX, u32::MAX)).map_err(storage)? {
+        let (key, block) = entry.map_err(storage)?;
+        let (_, space, number) = key.value();
+        let named = |what: String| format!("generation {id}, namespace {space}, block {number}: {what}");
+        let first = number * layout.rows_per_block();
+        if ends.get(&space).copied().unwrap_or(0) != first {
+            report.problem(named("the block before it is missing or short".into()));
+        }
+        let block = match layout.read(block.value()) {
+            Ok(block) => block,
+            Err(error) => {
+                report.problem(named(error.to_string()));
+                continue;
+            }
+        };
+        ends.insert(space, first + block.len() as u32);
+        for (row, found) in block.enumerate() {
+            let row = first + row as u32;
+            match found {
+                Err(error) => report.problem(named(format!("row {row}: {error}"))),
+                Ok(found) => {
+                    if let Some(meta) = found.meta {
+                        let norm: f32 = found.components().map(|x| x * x).sum();
+                        if norm.is_nan() || (norm != 0.0 && (norm - 1.0).abs() > 1e-2) {
+                            report.problem(named(format!("row {row} is no unit vector")));
+                        }
+                        rows.insert((space, row), meta);
+                        report.vectors += 1;
+                    }
+                }
+            }
+        }
+    }
+    for entry in snapshot.table(COUNTS)?.range((id, 0)..=(id, u32::MAX)).map_err(storage)? {
+        let (key, value) = entry.map_err(storage)?;
+        let (space, (next, alive)) = (key.value().1, value.value());
+        let found = rows.range((space, 0)..=(space, u32::MAX)).count() as u32;
+        if next != ends.get(&space).copied().unwrap_or(0) || alive != found {
+            report.problem(format!(
+                "generation {id}, namespace {space}: {found} rows alive, but {alive} of {next} counted"
+            ));
+        }
+    }
+    let places = snapshot.table(PLACES)?;
+    for entry in places.range((id, 0, 0)..=(id, u32::MAX, u64::MAX)).map_err(storage)? {
+        let (key, value) = entry.map_err(storage)?;
+        let (_, space, seq) = key.value();
+        let (first, count) = value.value();
+        for window in 0..count {
+            let expected = messages.get(&(space, seq)).map(|message| RowMeta { window: window as u16, ..message.meta });
+            if rows.remove(&(space, first + window)) != expected || expected.is_none() {
+                report.problem(format!(
+                    "generation {id}, namespace {space}: row {} is not window {window} of message {seq}",
+                    first + window
+                ));
+            }
+        }
+    }
+    for ((space, row), meta) in rows {
+        report.problem(format!(
+            "generation {id}, namespace {space}: row {row} is of message {}, which does not know it",
+            meta.seq
+        ));
+    }
+    let pending = snapshot.table(PENDING)?;
+    for entry in pending.range((id, 0, 0)..=(id, u32::MAX, u64::MAX)).map_err(storage)? {
+        let (key, revision) = entry.map_err(storage)?;
+        let (_, space, seq) = key.value();
+        report.pending += 1;
+        if messages.get(&(space, seq)).is_none_or(|message| message.revision != revision.value() || !message.has_text) {
+            report.problem(format!("generation {id}, namespace {space}: message {seq} is pending, but not so stored"));
+        }
+    }
+    for ((space, seq), message) in messages {
+        let placed = places.get((id, *space, *seq)).map_err(storage)?.is_some();
+        let waiting = pending.get((id, *space, *seq)).map_err(storage)?.is_some();
+        if (placed || waiting) != message.has_text || (placed && waiting) {
+            report.problem(format!(
+                "generation {id}, namespace {space}: message {seq} has vectors: {placed}, is pending: {waiting}"
+            ));
+        }
+    }
+    Ok(())
+}

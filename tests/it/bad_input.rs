@@ -1,0 +1,340 @@
+//! Wrong calls, wrong files, wrong models: a clear error, and nothing lost.
+
+use std::{fs, path::Path, sync::Arc};
+
+use mnemon::{Embedder, Error, Message, Model, ModelIdentity, OnnxEmbedder, Query, Result};
+
+use crate::support::{Db, Hashing, message, namespace};
+
+fn error<T>(result: Result<T>) -> Error {
+    match result {
+        Ok(_) => panic!("an error was expected"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn wrong_queries() {
+    let db = Db::new();
+    let engine = db.open();
+    let space = namespace("a");
+    engine.blocking().put(&space, vec![message("1", "text")]).unwrap();
+    engine.blocking().flush().unwrap();
+    let (early, late) = ("2024-01-01T00:00:00Z".parse().unwrap(), "2024-01-02T00:00:00Z".parse().unwrap());
+    for (query, reason) in [
+        (Query::new("text").k(0), "k is 0"),
+        (Query::new("text").k(1_000_000), "k is 1000000"),
+        (Query::new(""), "text is empty"),
+        (Query::new(" \n "), "text is empty"),
+        (Query::new("text").since(late).until(early), "no time is both"),
+    ] {
+        let error = error(engine.blocking().recall(&space, query));
+        assert!(matches!(error, Error::InvalidQuery { .. }) && error.to_string().contains(reason), "{error}");
+    }
+    // Odd, not wrong.
+    for text in ["🙂", "\u{202e}abc", "\0", &"word ".repeat(20_000), &"x".repeat(100_000)] {
+        assert_eq!(engine.blocking().recall(&space, Query::new(text)).unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn one_wrong_message_stops_its_put_whole() {
+    let db = Db::new();
+    let engine = db.open();
+    let space = namespace("a");
+    let bad = [
+        message("", "text"),
+        message(&"x".repeat(513), "text"),
+        message("2", "  "),
+        message("2", "text").in_session(""),
+        message("2", "text").by("x".repeat(513)),
+        message("2", &"x".repeat(mnemon::MAX_MESSAGE_BYTES + 1)),
+    ];
+    for bad in bad {
+        let result = engine.blocking().put(&space, vec![message("1", "text"), bad]);
+        assert!(matches!(error(result), Error::InvalidMessage { .. }));
+        assert_eq!(engine.blocking().get(&space, "1").unwrap(), None);
+    }
+    // The largest of everything is right.
+    let name = "x".repeat(512);
+    let largest = message(&name, &"x".repeat(mnemon::MAX_MESSAGE_BYTES)).in_session(name.clone()).by(name.clone());
+    engine.blocking().put(&space, vec![largest.clone()]).unwrap();
+    assert_eq!(engine.blocking().get(&space, &name).unwrap(), Some(largest));
+}
+
+/// Gives whatever it is told to.
+struct Liar {
+    identity: ModelIdentity,
+    rows: Vec<Vec<f32>>,
+}
+
+impl Embedder for Liar {
+    fn identity(&self) -> &ModelIdentity {
+        &self.identity
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        Ok(self.rows.iter().cycle().take(texts.len().max(self.rows.len())).cloned().collect())
+    }
+
+    fn embed_query(&self, _text: &str) -> Result<Vec<f32>> {
+        Ok(self.rows[0].clone())
+    }
+}
+
+#[test]
+fn wrong_vectors_are_not_stored() {
+    let identity = Hashing::new(2).identity().clone();
+    for (rows, reason) in [
+        (vec![vec![1.0]], "a vector of 1 components"),
+        (vec![vec![f32::NAN, 0.0]], "not finite"),
+        (vec![vec![f32::INFINITY, 0.0]], "not finite"),
+        (vec![vec![3.0, 4.0]], "a vector of length 5"),
+        (vec![vec![1.0, 0.0], vec![1.0, 0.0]], "2 vectors for 1 texts"),
+    ] {
+        let db = Db::new();
+        let engine = db.open_with(Arc::new(Liar { identity: identity.clone(), rows }));
+        let space = namespace("a");
+        engine.blocking().put(&space, vec![message("1", "text")]).unwrap();
+        let error = error(engine.blocking().flush());
+        assert!(matches!(error, Error::InvalidVector { .. }) && error.to_string().contains(reason), "{error}");
+        drop(engine);
+        assert_eq!(db.assert_sound().pending, 1);
+        // With a model that works, all is well.
+        let engine = db.open_with(Arc::new(Hashing::new(2)));
+        engine.blocking().flush().unwrap();
+        assert_eq!(engine.blocking().recall(&space, Query::new("text")).unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn another_model_is_named_and_so_is_the_remedy() {
+    let db = Db::new();
+    db.open().blocking().put(&namespace("a"), vec![message("1", "text")]).unwrap();
+    let error = error(db.try_open_with(Arc::new(Hashing::new(48))));
+    assert!(matches!(error, Error::ModelMismatch { .. }));
+    let text = error.to_string();
+    for part in ["hashing (32 dimensions", "hashing (48 dimensions", "mnemon reindex"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(db.open().blocking().get(&namespace("a"), "1").unwrap().is_some());
+}
+
+#[test]
+fn a_database_that_is_open_is_locked() {
+    let db = Db::new();
+    let engine = db.open();
+    for error in [error(db.try_open_with(Arc::new(Hashing::new(32)))), error(mnemon::verify(&db.path))] {
+        assert!(matches!(error, Error::DatabaseLocked { .. }), "{error}");
+    }
+    // Another process is told the same.
+    let output =
+        assert_cmd::Command::cargo_bin("mnemon").unwrap().args(["stats", "--db"]).arg(&db.path).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("already open in another process"));
+    drop(engine);
+    mnemon::verify(&db.path).unwrap();
+}
+
+#[test]
+fn a_missing_database_is_not_made_by_looking() {
+    let db = Db::new();
+    assert!(matches!(error(mnemon::stats(&db.path)), Error::DatabaseNotFound { .. }));
+    assert!(matches!(error(mnemon::verify(&db.path)), Error::DatabaseNotFound { .. }));
+    assert!(!db.path.exists());
+    let folder = error(db_at(db.folder.path()));
+    assert!(matches!(folder, Error::Storage(_) | Error::NotADatabase { .. }), "a folder is no file: {folder}");
+}
+
+fn db_at(path: &Path) -> Result<mnemon::Engine> {
+    mnemon::Engine::builder(path).embedder(Arc::new(Hashing::new(32))).open()
+}
+
+#[test]
+fn foreign_and_newer_files() {
+    let db = Db::new();
+    fs::write(&db.path, "not a database, but some text that is long enough\n".repeat(200)).unwrap();
+    let before = fs::read(&db.path).unwrap();
+    assert!(matches!(error(db_at(&db.path)), Error::NotADatabase { .. }));
+    assert_eq!(fs::read(&db.path).unwrap(), before, "left as it was");
+
+    let db = Db::new();
+    let table = redb::TableDefinition::<&str, &[u8]>::new("recipes");
+    let change = |path: &Path, table: redb::TableDefinition<&str, &[u8]>, key: &str, value: &[u8]| {
+        let database = redb::Database::create(path).unwrap();
+        let transaction = database.begin_write().unwrap();
+        transaction.open_table(table).unwrap().insert(key, value).unwrap();
+        transaction.commit().unwrap();
+    };
+    change(&db.path, table, "soup", b"water");
+    let error_text = error(db_at(&db.path)).to_string();
+    assert!(error_text.contains("another program"), "{error_text}");
+
+    let db = Db::new();
+    db.open().blocking().put(&namespace("a"), vec![message("1", "text")]).unwrap();
+    change(&db.path, redb::TableDefinition::new("meta"), "schema", &99u32.to_le_bytes());
+    let error = error(db_at(&db.path));
+    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 1, .. }), "{error}");
+}
+
+#[test]
+fn truncated_files_are_errors() {
+    let db = Db::new();
+    let engine = db.open();
+    engine.blocking().put(&namespace("a"), (0..300).map(|i| message(&format!("m{i}"), "text")).collect()).unwrap();
+    engine.blocking().flush().unwrap();
+    drop(engine);
+    let whole = fs::read(&db.path).unwrap();
+    for cut in [1, 10, 100, 511, 1000, 4096, 5000, 8192, 20_000, whole.len() / 2, whole.len() - 4096, whole.len() - 1] {
+        let copy = Db::new();
+        fs::write(&copy.path, &whole[..cut]).unwrap();
+        let result = db_at(&copy.path);
+        assert!(
+            matches!(result, Err(Error::NotADatabase { .. } | Error::Corrupted { .. } | Error::Storage(_))),
+            "cut at {cut}: {:?}",
+            result.map(drop)
+        );
+    }
+}
+
+#[test]
+fn damage_inside_is_named_by_verify() {
+    let make = || {
+        let db = Db::new();
+        let engine = db.open();
+        engine.blocking().put(&namespace("a"), (0..100).map(|i| message(&format!("m{i}"), "text")).collect()).unwrap();
+        engine.blocking().flush().unwrap();
+        drop(engine);
+        db
+    };
+    let edit = |db: &Db, change: &dyn Fn(&redb::WriteTransaction)| {
+        let database = redb::Database::open(&db.path).unwrap();
+        let transaction = database.begin_write().unwrap();
+        change(&transaction);
+        transaction.commit().unwrap();
+    };
+    type Bytes = &'static [u8];
+    let messages = redb::TableDefinition::<(u32, u64), Bytes>::new("messages");
+    let ids = redb::TableDefinition::<(u32, &str), u64>::new("ids");
+    let vectors = redb::TableDefinition::<(u32, u32, u32), Bytes>::new("vectors");
+    let places = redb::TableDefinition::<(u32, u32, u64), (u32, u32)>::new("places");
+    let pending = redb::TableDefinition::<(u32, u32, u64), u64>::new("pending");
+    type Damage<'a> = &'a dyn Fn(&redb::WriteTransaction);
+    let rows: &[(&str, Damage, &str)] = &[
+        (
+            "a message lost",
+            &|t| drop(t.open_table(messages).unwrap().remove((0, 7)).unwrap()),
+            "100 ids for 99 messages",
+        ),
+        (
+            "a message cut",
+            &|t| drop(t.open_table(messages).unwrap().insert((0, 7), &b"Mn\x01\x01\x05"[..]).unwrap()),
+            "does not decode",
+        ),
+        ("an id astray", &|t| drop(t.open_table(ids).unwrap().insert((0, "m3"), 4).unwrap()), "leads elsewhere"),
+        ("a block lost", &|t| drop(t.open_table(vectors).unwrap().remove((1, 0, 0)).unwrap()), "counted"),
+        (
+            "a block cut",
+            &|t| drop(t.open_table(vectors).unwrap().insert((1, 0, 0), &b"Mn\x02\x01xyz"[..]).unwrap()),
+            "7 bytes",
+        ),
+        (
+            "a place astray",
+            &|t| drop(t.open_table(places).unwrap().insert((1, 0, 5), (6, 1)).unwrap()),
+            "is not window 0",
+        ),
+        ("a place lost", &|t| drop(t.open_table(places).unwrap().remove((1, 0, 5)).unwrap()), "has vectors: false"),
+        ("pending twice", &|t| drop(t.open_table(pending).unwrap().insert((1, 0, 5), 0).unwrap()), "is pending: true"),
+    ];
+    for (what, change, named) in rows {
+        let db = make();
+        edit(&db, change);
+        let report = mnemon::verify(&db.path).unwrap();
+        assert!(report.problems.iter().any(|problem| problem.contains(named)), "{what}: {:?}", report.problems);
+        // And the command says so by its exit status.
+        let output =
+            assert_cmd::Command::cargo_bin("mnemon").unwrap().args(["verify", "--db"]).arg(&db.path).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{what}");
+    }
+}
+
+/// A copy of the default model's folder, to be damaged.
+fn model_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/static-en-256");
+    for entry in fs::read_dir(source).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn damaged_model_folders() {
+    let load = |folder: &Path| Model::open(folder).and_then(OnnxEmbedder::new).map(drop);
+    let manifest = |folder: &Path, from: &str, to: &str| {
+        let path = folder.join("manifest.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from));
+        fs::write(path, text.replace(from, to)).unwrap();
+    };
+    load(model_folder().path()).unwrap();
+    type Damage<'a> = &'a dyn Fn(&Path);
+    let rows: &[(Damage, &str)] = &[
+        (&|f| fs::remove_file(f.join("manifest.toml")).unwrap(), "manifest.toml"),
+        (&|f| fs::remove_file(f.join("tokenizer.json")).unwrap(), "tokenizer.json is missing"),
+        (&|f| fs::write(f.join("manifest.toml"), "name = ").unwrap(), "manifest"),
+        (&|f| manifest(f, "pooling = \"mean\"", "pooling = \"best\""), "pooling"),
+        (&|f| manifest(f, "normalize = true", "normalize = false"), "normalize = false is not supported"),
+        (&|f| manifest(f, "dimension = 256", "dimension = 128"), "does not give what manifest.toml says"),
+        (&|f| manifest(f, "\"config.json\" =", "\"other.json\" ="), "does not name config.json"),
+        (
+            &|f| {
+                let path = f.join("model.onnx");
+                let mut bytes = fs::read(&path).unwrap();
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 1;
+                fs::write(path, bytes).unwrap();
+            },
+            "the file is damaged or was exchanged",
+        ),
+    ];
+    for (damage, reason) in rows {
+        let folder = model_folder();
+        damage(folder.path());
+        let error = error(load(folder.path()));
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(inner) = source {
+            text = format!("{text}: {inner}");
+            source = inner.source();
+        }
+        assert!(text.contains(reason), "{reason}: {text}");
+    }
+    let missing = error(Model::find("no-such-model")).to_string();
+    assert!(missing.contains("no-such-model") && missing.contains("models"), "{missing}");
+}
+
+#[test]
+fn no_onnx_runtime() {
+    let db = Db::new();
+    let nowhere = db.folder.path().join("nowhere.so");
+    let file = db.folder.path().join("messages.jsonl");
+    fs::write(&file, serde_json::to_string(&Message::user("hi")).unwrap()).unwrap();
+    let broken = db.folder.path().join("libonnxruntime.so");
+    fs::write(&broken, "not a library").unwrap();
+    for runtime in [&nowhere, &broken] {
+        let output = assert_cmd::Command::cargo_bin("mnemon")
+            .unwrap()
+            .env("ORT_DYLIB_PATH", runtime)
+            .args(["ingest", "--namespace", "a", "--db"])
+            .args([&db.path, &file])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        for part in [runtime.to_str().unwrap(), "ORT_DYLIB_PATH", "make runtime", "pip install onnxruntime"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! Put, flush, recall and reopen, through the public API, with an embedder that costs nothing.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+};
+
+use mnemon::{Config, Engine, Error, IndexKind, Message, Namespace, Query, Role, Timestamp};
+use proptest::prelude::*;
+
+use crate::{
+    message::any_message,
+    support::{Db, Hashing, message, namespace},
+};
+
+fn ids(engine: &Engine, space: &Namespace, query: Query) -> Vec<String> {
+    engine.blocking().recall(space, query).unwrap().into_iter().map(|hit| hit.message.id).collect()
+}
+
+#[test]
+fn put_flush_recall_reopen() {
+    let db = Db::new();
+    let space = namespace("a");
+    let engine = db.open();
+    let report = engine
+        .blocking()
+        .put(&space, vec![message("1", "the red bicycle"), message("2", "a green boat"), message("3", "seven cats")])
+        .unwrap();
+    assert_eq!((report.new, report.replaced, report.unchanged), (3, 0, 0));
+    assert_eq!(ids(&engine, &space, Query::new("red bicycle")), [""; 0], "pending messages are not found yet");
+    assert_eq!(engine.blocking().flush().unwrap().embedded, 3);
+    assert_eq!(engine.blocking().flush().unwrap().embedded, 0);
+    let hits = engine.blocking().recall(&space, Query::new("red bicycle").k(2)).unwrap();
+    assert_eq!((hits.len(), hits[0].message.id.as_str(), hits[0].rank, hits[1].rank), (2, "1", 1, 2));
+    assert!(hits[0].score > hits[1].score);
+    drop(engine);
+
+    let engine = db.open();
+    assert_eq!(ids(&engine, &space, Query::new("green boat").k(1)), ["2"]);
+    assert_eq!(ids(&engine, &space, Query::new("cats")).len(), 3, "all there are, if they are fewer than k");
+    drop(engine);
+    assert_eq!(db.assert_sound().vectors, 3);
+}
+
+#[test]
+fn what_is_committed_after_loading_is_found_at_once() {
+    let db = Db::new();
+    let space = namespace("a");
+    let engine = db.open();
+    for i in 0..50 {
+        engine.blocking().put(&space, vec![message(&format!("m{i}"), &format!("word{i}"))]).unwrap();
+        engine.blocking().flush().unwrap();
+        assert_eq!(ids(&engine, &space, Query::new(format!("word{i}")).k(1)), [format!("m{i}")]);
+    }
+}
+
+#[test]
+fn putting_an_id_again_replaces() {
+    let db = Db::new();
+    let space = namespace("a");
+    let engine = db.open();
+    let put = |message| engine.blocking().put(&space, vec![message]).unwrap();
+    put(message("1", "apples"));
+    let original = engine.blocking().get(&space, "1").unwrap().unwrap();
+    engine.blocking().flush().unwrap();
+    assert_eq!(put(original.clone()).unchanged, 1);
+    assert_eq!(engine.blocking().flush().unwrap().embedded, 0, "what did not change is not embedded again");
+
+    // Only the metadata changes: the vector stays.
+    let mut tagged = original;
+    tagged.metadata.insert("tag".into(), true.into());
+    assert_eq!(put(tagged.clone()).replaced, 1);
+    assert_eq!(engine.blocking().flush().unwrap().embedded, 0);
+    assert_eq!(engine.blocking().recall(&space, Query::new("apples")).unwrap()[0].message, tagged);
+
+    // The text changes: the old vector is gone at once, the new one comes with the flush.
+    assert_eq!(put(message("1", "oranges")).replaced, 1);
+    assert_eq!(ids(&engine, &space, Query::new("apples")), [""; 0]);
+    assert_eq!(engine.blocking().get(&space, "1").unwrap().unwrap().text(), "oranges");
+    engine.blocking().flush().unwrap();
+    let hits = engine.blocking().recall(&space, Query::new("oranges")).unwrap();
+    assert_eq!((hits.len(), hits[0].message.text().as_str()), (1, "oranges"));
+    assert!(hits[0].score > 0.99);
+    drop(engine);
+    let report = db.assert_sound();
+    assert_eq!((report.messages, report.vectors), (1, 1));
+    // Reopened, the dead row stays dead.
+    let engine = db.open();
+    assert_eq!(ids(&engine, &space, Query::new("apples")), ["1"]);
+    assert!(engine.blocking().recall(&space, Query::new("apples")).unwrap()[0].score < 0.9);
+}
+
+#[test]
+fn filters() {
+    let db = Db::new();
+    let space = namespace("a");
+    let engine = db.open();
+    let time = |text: &str| text.parse::<Timestamp>().unwrap();
+    let mut messages = Vec::new();
+    for i in 0..40 {
+        let role = if i % 2 == 0 { Role::User } else { Role::Assistant };
+        let mut message =
+            Message::new(role, format!("word{i} same")).with_id(format!("m{i}")).in_session(format!("s{}", i % 4));
+        message.created_at = (i < 30).then(|| time(&format!("2024-01-{:02}T12:00:00Z", i + 1)));
+        messages.push(message);
+    }
+    engine.blocking().put(&space, messages.clone()).unwrap();
+    engine.blocking().flush().unwrap();
+    let check = |query: Query, wanted: &dyn Fn(&Message) -> bool| {
+        let mut found = ids(&engine, &space, query.k(100));
+        found.sort();
+        let mut all: Vec<_> = messages.iter().filter(|m| wanted(m)).map(|m| m.id.clone()).collect();
+        all.sort();
+        assert_eq!(found, all);
+    };
+    let query = || Query::new("same");
+    let (from, to) = (time("2024-01-10T12:00:00Z"), time("2024-01-20T12:00:00Z"));
+    check(query(), &|_| true);
+    check(query().session("s1"), &|m| m.session == "s1");
+    check(query().session("nowhere"), &|_| false);
+    check(query().role(Role::Assistant), &|m| m.role == Role::Assistant);
+    check(query().role(Role::Tool), &|_| false);
+    check(query().since(from), &|m| m.created_at.is_some_and(|t| t >= from));
+    check(query().until(to), &|m| m.created_at.is_some_and(|t| t < to));
+    check(query().since(from).until(to).session("s2").role(Role::User), &|m| {
+        m.session == "s2" && m.role == Role::User && m.created_at.is_some_and(|t| (from..to).contains(&t))
+    });
+}
+
+#[test]
+fn namespaces_are_a_wall() {
+    let db = Db::new();
+    let engine = db.open();
+    // Near-identical content, the same ids and sessions, and names that are prefixes of each other.
+    let names = ["a", "a/b", "a/b/c", "ab", "b/a"];
+    for name in names {
+        let messages = (0..30).map(|i| message(&format!("m{i}"), &format!("the same words {i} {name}"))).collect();
+        engine.blocking().put(&namespace(name), messages).unwrap();
+    }
+    engine.blocking().flush().unwrap();
+    for name in names {
+        let space = namespace(name);
+        let hits = engine.blocking().recall(&space, Query::new("the same words a/b/c ab b/a").k(100)).unwrap();
+        assert_eq!(hits.len(), 30);
+        assert!(hits.iter().all(|hit| hit.message.text().ends_with(&format!(" {name}"))), "{name}");
+        let got = engine.blocking().get(&space, "m7").unwrap().unwrap();
+        assert!(got.text().ends_with(&format!("7 {name}")));
+        // A change in one does not reach the others.
+        engine.blocking().put(&space, vec![message("m7", &format!("changed {name}"))]).unwrap();
+    }
+    engine.blocking().flush().unwrap();
+    for name in names {
+        let hits = engine.blocking().recall(&namespace(name), Query::new("changed").k(1)).unwrap();
+        assert_eq!(hits[0].message.text(), format!("changed {name}"));
+    }
+    assert_eq!(ids(&engine, &namespace("c"), Query::new("the same words")), [""; 0]);
+    drop(engine);
+    db.assert_sound();
+}
+
+#[test]
+fn long_messages_are_found_by_any_window() {
+    let db = Db::new();
+    let space = namespace("a");
+    let mut embedder = Hashing::new(64);
+    embedder.window_bytes = 40;
+    let engine = db.open_with(Arc::new(embedder));
+    let filler = |i: usize| (0..60).map(|j| format!("filler{i}x{j} ")).collect::<String>();
+    let mut messages: Vec<_> = (0..20).map(|i| message(&format!("m{i}"), &filler(i))).collect();
+    messages.push(message("needle", &format!("{} the needle is here {}", filler(90), filler(91))));
+    messages.push(message("short", "nothing of note"));
+    engine.blocking().put(&space, messages).unwrap();
+    assert_eq!(engine.blocking().flush().unwrap().embedded, 22);
+    let found = ids(&engine, &space, Query::new("the needle is here").k(3));
+    assert_eq!((found[0].as_str(), found.len()), ("needle", 3));
+    // Each message once, although nearly all rows are of long ones.
+    assert_eq!(ids(&engine, &space, Query::new("filler3x7").k(100)).len(), 22);
+    // A long question is split too.
+    let question = format!("{} the needle is here", filler(92));
+    assert!(ids(&engine, &space, Query::new(question).k(3)).contains(&"needle".to_owned()));
+    drop(engine);
+    assert!(db.assert_sound().vectors > 300);
+}
+
+#[test]
+fn messages_without_text_are_stored_and_not_searched() {
+    let db = Db::new();
+    let space = namespace("a");
+    let engine = db.open();
+    let picture = serde_json::json!({"id": "p", "role": "user", "content": [{"type": "image", "uri": "a.png"}]});
+    let picture = mnemon::MessageLine::parse(&picture.to_string()).unwrap().message;
+    engine.blocking().put(&space, vec![picture.clone(), message("t", "text")]).unwrap();
+    assert_eq!(engine.blocking().flush().unwrap().embedded, 1);
+    assert_eq!(engine.blocking().get(&space, "p").unwrap(), Some(picture));
+    assert_eq!(ids(&engine, &space, Query::new("text")), ["t"]);
+    drop(engine);
+    db.assert_sound();
+}
+
+#[test]
+fn a_failing_embedder_loses_nothing() {
+    let db = Db::new();
+    let space = namespace("a");
+    let embedder = Arc::new(Hashing::new(16));
+    embedder.broken.store(true, Ordering::Relaxed);
+    let engine = db.open_with(embedder.clone());
+    engine.blocking().put(&space, (0..10).map(|i| message(&format!("{i}"), "text")).collect()).unwrap();
+    assert!(matches!(engine.blocking().flush(), Err(Error::Embedding { .. })));
+    assert_eq!(engine.blocking().get(&space, "3").unwrap().unwrap().text(), "text");
+    embedder.broken.store(false, Ordering::Relaxed);
+    assert_eq!(engine.blocking().flush().unwrap().embedded, 10, "the next flush goes on");
+    drop(engine);
+    db.assert_sound();
+}
+
+#[test]
+fn one_bad_text_does_not_hold_up_the_others() {
+    let db = Db::new();
+    let space = namespace("a");
+    let mut embedder = Hashing::new(16);
+    embedder.poison = Some("poison");
+    let engine = db.open_with(Arc::new(embedder));
+    let mut messages: Vec<_> = (0..20).map(|i| message(&format!("m{i}"), "fine")).collect();
+    messages.insert(7, message("bad", "poison"));
+    engine.blocking().put(&space, messages).unwrap();
+    assert!(matches!(engine.blocking().flush(), Err(Error::Embedding { .. })));
+    assert_eq!(ids(&engine, &space, Query::new("fine").k(100)).len(), 20);
+    drop(engine);
+    assert_eq!(db.assert_sound().pending, 1);
+    // The same model without the fault, after a restart: drained by itself.
+    let engine = db.open_with(Arc::new(Hashing::new(16)));
+    engine.blocking().flush().unwrap();
+    assert_eq!(ids(&engine, &space, Query::new("poison").k(1)), ["bad"]);
+}
+
+#[test]
+fn pending_messages_are_drained_after_a_restart() {
+    let db = Db::new();
+    let space = namespace("a");
+    let engine = db.open();
+    engine.blocking().put(&space, (0..30).map(|i| message(&format!("m{i}"), &format!("word{i}"))).collect()).unwrap();
+    drop(engine);
+    assert_eq!(db.assert_sound().pending, 30, "closing does not embed");
+    let engine = db.open();
+    let started = std::time::Instant::now();
+    while ids(&engine, &space, Query::new("word7")).len() < 10 {
+        assert!(started.elapsed().as_secs() < 60, "drained without being asked");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    drop(engine);
+    assert_eq!(db.assert_sound().pending, 0);
+}
+
+#[test]
+fn a_flush_begins_by_itself() {
+    let db = Db::new();
+    let space = namespace("a");
+    let mut config = Config::default();
+    config.flush_size = 10;
+    let engine = Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(16))).open().unwrap();
+    engine.blocking().put(&space, (0..10).map(|i| message(&format!("m{i}"), "text")).collect()).unwrap();
+    let started = std::time::Instant::now();
+    while ids(&engine, &space, Query::new("text")).len() < 10 {
+        assert!(started.elapsed().as_secs() < 60, "flushed without being asked");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn every_index_gives_the_same_answers() {
+    let db = Db::new();
+    let space = namespace("a");
+    let engine = db.open();
+    let words = |i: usize| format!("w{} w{} w{} w{i}", i % 7, i % 31, i % 101);
+    engine.blocking().put(&space, (0..3000).map(|i| message(&format!("m{i}"), &words(i))).collect()).unwrap();
+    engine.blocking().flush().unwrap();
+    drop(engine);
+    let mut answers: BTreeMap<&str, Vec<Vec<String>>> = BTreeMap::new();
+    for (name, kind) in [("exact", IndexKind::Exact), ("hnsw_rs", IndexKind::HnswRs), ("auto", IndexKind::Auto)] {
+        let mut config = Config::default();
+        config.index = kind;
+        config.exact_threshold = 1000;
+        let engine = Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap();
+        engine.blocking().optimize(&space).unwrap();
+        for i in (0..3000).step_by(97) {
+            answers.entry(name).or_default().push(ids(&engine, &space, Query::new(words(i)).k(10)));
+        }
+    }
+    for name in ["hnsw_rs", "auto"] {
+        let (exact, other) = (answers["exact"].concat(), answers[name].concat());
+        let same = exact.iter().zip(&other).filter(|(a, b)| a == b).count();
+        assert!(same * 100 >= exact.len() * 95, "{name}: {same} of {}", exact.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn async_callers_share_commits_and_see_their_own_writes() {
+    let db = Db::new();
+    let engine = db.open();
+    let tasks: Vec<_> = (0..16)
+        .map(|task| {
+            let engine = engine.clone();
+            tokio::spawn(async move {
+                let space = namespace(&format!("task/{}", task % 4));
+                for i in 0..20 {
+                    let id = format!("{task}-{i}");
+                    let report = engine.put(&space, vec![message(&id, &format!("task{task} word{i}"))]).await.unwrap();
+                    assert_eq!(report.new, 1);
+                    assert!(engine.get(&space, &id).await.unwrap().is_some());
+                    if i % 7 == 0 {
+                        engine.flush().await.unwrap();
+                        let hits = engine.recall(&space, Query::new(format!("task{task} word{i}")).k(1)).await.unwrap();
+                        assert_eq!(hits[0].message.id, id);
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    engine.flush().await.unwrap();
+    drop(engine);
+    let report = db.assert_sound();
+    assert_eq!((report.messages, report.vectors, report.namespaces), (320, 320, 4));
+}
+
+#[test]
+fn dropping_and_reopening_at_once_never_finds_the_file_locked() {
+    let db = Db::new();
+    for i in 0..20 {
+        let engine = db.open();
+        engine.blocking().put(&namespace("a"), vec![message(&format!("m{i}"), "text")]).unwrap();
+        if i % 2 == 0 {
+            engine.blocking().flush().unwrap();
+        }
+    }
+    assert_eq!(db.assert_sound().messages, 20);
+}
+
+/// One step of the model test.
+#[derive(Clone, Debug)]
+enum Step {
+    Put { space: u8, messages: Vec<Message> },
+    Flush,
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    // Few ids, so that messages are often replaced.
+    let message = (any_message(), 0u8..12).prop_map(|(message, id)| message.with_id(format!("id{id}")));
+    prop_oneof![
+        4 => (0u8..3, proptest::collection::vec(message, 0..6)).prop_map(|(space, messages)| Step::Put { space, messages }),
+        1 => Just(Step::Flush),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever is put, in any order, with flushes and restarts: the database is what a map would be.
+    #[test]
+    fn the_engine_is_a_map_with_recall(steps in proptest::collection::vec(step(), 1..12)) {
+        let db = Db::new();
+        let mut model: BTreeMap<(u8, String), Message> = BTreeMap::new();
+        let mut engine = Some(db.open());
+        for step in steps {
+            let open = engine.as_ref().unwrap();
+            match step {
+                Step::Put { space, messages } => {
+                    open.blocking().put(&namespace(&format!("n/{space}")), messages.clone()).unwrap();
+                    model.extend(messages.into_iter().map(|message| ((space, message.id.clone()), message)));
+                }
+                Step::Flush => {
+                    open.blocking().flush().unwrap();
+                }
+                Step::Reopen => {
+                    engine.take();
+                    engine = Some(db.open());
+                }
+            }
+        }
+        let open = engine.as_ref().unwrap();
+        open.blocking().flush().unwrap();
+        for ((space, id), message) in &model {
+            let found = open.blocking().get(&namespace(&format!("n/{space}")), id).unwrap();
+            prop_assert_eq!(found.as_ref(), Some(message));
+        }
+        for space in 0..3 {
+            let hits = open.blocking().recall(&namespace(&format!("n/{space}")), Query::new("anything").k(100)).unwrap();
+            let mut found: Vec<&Message> = hits.iter().map(|hit| &hit.message).collect();
+            found.sort_by(|a, b| a.id.cmp(&b.id));
+            let mut wanted: Vec<&Message> = model
+                .iter()
+                .filter(|((in_space, _), message)| *in_space == space && !message.text().trim().is_empty())
+                .map(|(_, message)| message)
+                .collect();
+            wanted.sort_by(|a, b| a.id.cmp(&b.id));
+            prop_assert_eq!(found, wanted);
+        }
+        engine.take();
+        let report = db.assert_sound();
+        prop_assert_eq!(report.messages as usize, model.len());
+        prop_assert_eq!(report.pending, 0);
+    }
+}

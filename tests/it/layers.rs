@@ -1,0 +1,151 @@
+//! Imports go down only: DESIGN's layer table, checked on the sources.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Module → the modules of this crate that it may import, besides itself.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("error", &[]),
+    ("ids", &["error"]),
+    ("config", &["error"]),
+    ("message", &["error", "ids", "config"]),
+    ("embed", &["error", "ids", "config"]),
+    ("index", &["error", "ids", "config"]),
+    ("store", &["error", "ids", "config", "message"]),
+    ("recall", &["error", "ids", "config", "message", "embed", "index", "store"]),
+    ("engine", &["error", "ids", "config", "message", "embed", "index", "store", "recall"]),
+    ("reindex", &["error", "ids", "config", "message", "embed", "index", "store", "recall", "engine"]),
+    ("maintenance", &["error", "ids", "config", "message", "embed", "index", "store", "recall"]),
+];
+
+/// Crate → the only modules that may name it.
+const CONFINED: &[(&str, &[&str])] = &[
+    ("redb", &["store"]),
+    ("bincode", &["store"]),
+    ("ort", &["embed"]),
+    ("fastembed", &["embed"]),
+    ("tokenizers", &["embed"]),
+    ("hnsw_rs", &["index"]),
+    ("rayon", &["engine"]),
+    ("clap", &["bin"]),
+    ("anyhow", &["bin"]),
+    ("indicatif", &["bin"]),
+];
+
+#[test]
+fn imports_go_down_only() {
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    let mut faults = Vec::new();
+    for (module, path, text) in sources() {
+        for imported in imports(&text) {
+            // Names re-exported at the root (`crate::Error`) come from layer 0 or are checked where they are defined.
+            let is_module = allowed.contains_key(imported.as_str());
+            let may =
+                module == imported || allowed.get(module.as_str()).is_none_or(|may| may.contains(&imported.as_str()));
+            if is_module && !may {
+                faults.push(format!("{}: {module} imports {imported}", path.display()));
+            }
+        }
+        for (name, homes) in CONFINED {
+            if names_crate(&text, name) && !homes.contains(&module.as_str()) {
+                faults.push(format!("{}: {module} names the crate {name}", path.display()));
+            }
+        }
+    }
+    assert_eq!(faults, [""; 0]);
+}
+
+#[test]
+fn every_module_has_a_layer() {
+    let mut modules: Vec<String> =
+        sources().map(|(module, ..)| module).filter(|module| module != "lib" && module != "bin").collect();
+    modules.sort();
+    modules.dedup();
+    let mut known: Vec<&str> = ALLOWED.iter().map(|(module, _)| *module).collect();
+    known.sort_unstable();
+    assert_eq!(modules, known);
+}
+
+#[test]
+fn the_check_finds_what_is_forbidden() {
+    assert_eq!(
+        imports("use crate::{\n    error::Result,\n    store::{A, B},\n};\nfn f() { crate::embed::x() }"),
+        ["embed", "error", "store"]
+    );
+    assert!(names_crate("let a = redb::Database::create(p);", "redb"));
+    assert!(names_crate("use ::hnsw_rs::prelude::Hnsw;", "hnsw_rs"));
+    assert!(!names_crate("//! Knows redb::Database not.\nuse crate::store;", "redb"));
+}
+
+/// (top module, path, text) of each file of `src`.
+fn sources() -> impl Iterator<Item = (String, PathBuf, String)> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    let mut folders = vec![src.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    assert!(files.len() > 20, "the sources are found");
+    files.into_iter().map(move |path| {
+        let relative = path.strip_prefix(&src).unwrap().to_path_buf();
+        let first = relative.components().next().unwrap().as_os_str().to_str().unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        (first.trim_end_matches(".rs").to_owned(), relative, text)
+    })
+}
+
+fn code(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
+}
+
+/// The modules that follow `crate::`, in a path or at the first level of a `use crate::{...}` tree.
+fn imports(text: &str) -> Vec<String> {
+    let code = code(text);
+    let mut found = Vec::new();
+    for (at, prefix) in code.match_indices("crate::") {
+        let rest = &code[at + prefix.len()..];
+        let Some(tree) = rest.strip_prefix('{') else {
+            found.push(identifier(rest));
+            continue;
+        };
+        let mut depth = 0;
+        let mut item = String::new();
+        for c in tree.chars() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => found.push(identifier(std::mem::take(&mut item).trim_start())),
+                _ if depth == 0 => item.push(c),
+                _ => {}
+            }
+        }
+        found.push(identifier(item.trim_start()));
+    }
+    found.retain(|name| !name.is_empty());
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn identifier(text: &str) -> String {
+    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+fn names_crate(text: &str, name: &str) -> bool {
+    let code = code(text);
+    code.match_indices(&format!("{name}::")).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        before.is_none_or(|c| !(c.is_alphanumeric() || c == '_')) && !code[..at].ends_with("crate::")
+    })
+}

@@ -1,0 +1,14 @@
+//! The integration tests: one binary, all through the public API or the command.
+
+mod bad_input;
+mod cli;
+mod crash;
+mod engine;
+mod index;
+mod layers;
+mod message;
+mod model;
+mod readme;
+mod reindex;
+mod sample;
+mod support;

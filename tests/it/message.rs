@@ -1,0 +1,141 @@
+//! The JSON form of messages: lossless, and strict.
+
+use mnemon::{MAX_MESSAGE_BYTES, Message, MessageLine, Namespace, Part, Reference, Role, Timestamp};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn parse(line: &str) -> Result<MessageLine, String> {
+    MessageLine::parse(line).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_shortest_line() {
+    let line = parse(r#"{"role":"user","content":"hi"}"#).unwrap();
+    assert_eq!(line.namespace, None);
+    assert!(!line.has_id);
+    let message = line.message;
+    assert_eq!((message.session.as_str(), message.role, message.text().as_str()), ("default", Role::User, "hi"));
+    assert_eq!((message.name, message.created_at), (None, None));
+    assert!(!message.id.is_empty());
+}
+
+#[test]
+fn every_field_and_part() {
+    let line = json!({
+        "id": "m1", "namespace": "acme/42", "session": "s1", "role": "assistant", "name": "Atlas",
+        "content": [
+            {"type": "text", "text": "looking"},
+            {"type": "tool_call", "id": "c1", "name": "search", "arguments": {"q": ["a", 1, null]}},
+            {"type": "tool_result", "id": "c1", "content": "found"},
+            {"type": "image", "uri": "file:///a.png", "media_type": "image/png"},
+            {"type": "audio", "uri": "a.ogg"},
+            {"type": "file", "uri": "https://example.org/a.pdf"},
+        ],
+        "created_at": "2024-05-01T11:30:00.25+02:00",
+        "metadata": {"z": 1, "a": {"b": [true]}},
+    });
+    let parsed = parse(&line.to_string()).unwrap();
+    assert_eq!(parsed.namespace, Some(Namespace::new("acme/42").unwrap()));
+    let message = parsed.message;
+    assert_eq!(message.text(), "looking\nfound");
+    assert_eq!(message.created_at.unwrap().to_string(), "2024-05-01T09:30:00.25Z");
+    assert_eq!(message.content[4], Part::Audio(Reference { uri: "a.ogg".into(), media_type: None }));
+    // What is written is read back equal.
+    let again = parse(&serde_json::to_string(&message).unwrap()).unwrap().message;
+    assert_eq!(again, message);
+}
+
+#[test]
+fn bad_lines_say_why() {
+    let long_id = "x".repeat(513);
+    let long_text = "x".repeat(MAX_MESSAGE_BYTES + 1);
+    let rows: &[(&str, &str)] = &[
+        ("", "EOF"),
+        ("hello", "expected value"),
+        ("[]", "expected"),
+        (r#"{"content":"hi"}"#, "missing field `role`"),
+        (r#"{"role":"user"}"#, "missing field `content`"),
+        (r#"{"role":"human","content":"hi"}"#, "role \"human\" is not one of"),
+        (r#"{"role":"user","content":""}"#, "content is empty"),
+        (r#"{"role":"user","content":" \n\t"}"#, "content is empty"),
+        (r#"{"role":"user","content":[]}"#, "content is empty"),
+        (r#"{"role":"user","content":5}"#, "content is a string or an array of parts"),
+        (r#"{"role":"user","content":[{"type":"video"}]}"#, "content is a string or an array of parts"),
+        (r#"{"role":"user","content":"hi","created_at":"yesterday"}"#, "no RFC 3339 time"),
+        (r#"{"role":"user","content":"hi","created_at":"2024-05-01T11:30:00"}"#, "no RFC 3339 time"),
+        (r#"{"role":"user","content":"hi","metadata":[1]}"#, "expected a map"),
+        (r#"{"role":"user","content":"hi","colour":"red"}"#, "unknown field `colour`"),
+        (r#"{"role":"user","content":"hi","namespace":"a//b"}"#, "a segment is empty"),
+        (r#"{"role":"user","content":"hi","id":""}"#, "the id is empty"),
+        (r#"{"role":"user","content":"\ud800"}"#, "hex escape"),
+        (&format!(r#"{{"role":"user","content":"hi","id":"{long_id}"}}"#), "the id has 513 bytes"),
+        (&format!(r#"{{"role":"user","content":"{long_text}"}}"#), "more than 1048576"),
+    ];
+    for (line, reason) in rows {
+        let error = parse(line).unwrap_err();
+        assert!(error.contains(reason), "{line:.60}: {error}");
+    }
+}
+
+#[test]
+fn namespaces() {
+    for good in ["a", "acme/user-42", "1/2/3/4/5/6/7/8", "Ünïcode/名前", "..", "a b"] {
+        assert_eq!(Namespace::new(good).unwrap().as_str(), good);
+    }
+    let long = "x".repeat(129);
+    for bad in ["", "/", "a/", "/a", "a//b", "1/2/3/4/5/6/7/8/9", "a\nb", "a\0", long.as_str()] {
+        assert!(Namespace::new(bad).is_err(), "{bad:?}");
+    }
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let json = prop_oneof![any::<i64>().prop_map(|n| json!(n)), ".*".prop_map(|text| json!({"a": [text, null]}))];
+    let reference =
+        || (".{1,9}", proptest::option::of(".*")).prop_map(|(uri, media_type)| Reference { uri, media_type });
+    prop_oneof![
+        ".*".prop_map(|text| Part::Text { text }),
+        (".*", ".*", json).prop_map(|(id, name, arguments)| Part::ToolCall { id, name, arguments }),
+        (".*", ".*").prop_map(|(id, content)| Part::ToolResult { id, content }),
+        reference().prop_map(Part::Image),
+        reference().prop_map(Part::Audio),
+        reference().prop_map(Part::File),
+    ]
+}
+
+pub(crate) fn any_message() -> impl Strategy<Value = Message> {
+    let role = proptest::sample::select(&Role::ALL[..]);
+    // Years 1 to 9999.
+    let time = (-62_135_596_800_000_000i64..253_402_300_799_999_999).prop_map(|t| Timestamp::from_micros(t).unwrap());
+    (
+        ".{1,20}",
+        ".{1,20}",
+        role,
+        proptest::option::of(".{1,20}"),
+        proptest::collection::vec(part(), 1..4),
+        proptest::option::of(time),
+        proptest::collection::btree_map(".*", any::<bool>(), 0..3),
+    )
+        .prop_map(|(id, session, role, name, content, created_at, metadata)| Message {
+            id,
+            session,
+            role,
+            name,
+            content,
+            created_at,
+            metadata: metadata.into_iter().map(|(key, value)| (key, json!(value))).collect(),
+        })
+        .prop_filter("not blank", |message| message.check().is_ok())
+}
+
+proptest! {
+    #[test]
+    fn json_is_lossless(message in any_message()) {
+        let line = serde_json::to_string(&message).unwrap();
+        prop_assert_eq!(parse(&line).unwrap().message, message);
+    }
+
+    #[test]
+    fn any_bytes_are_a_message_or_an_error(line in ".*") {
+        let _ = parse(&line);
+    }
+}

@@ -1,0 +1,114 @@
+//! Moving to another model: beside, resumable, one switch.
+
+use std::{ops::ControlFlow, sync::Arc, sync::atomic::Ordering};
+
+use mnemon::{Error, Query, reindex};
+
+use crate::support::{Db, Hashing, message, namespace};
+
+fn filled(count: usize) -> Db {
+    let db = Db::new();
+    let engine = db.open();
+    for space in ["a", "b"] {
+        let messages = (0..count).map(|i| message(&format!("m{i}"), &format!("word{i} {space}"))).collect();
+        engine.blocking().put(&namespace(space), messages).unwrap();
+    }
+    engine.blocking().flush().unwrap();
+    db
+}
+
+fn go_on(_: mnemon::ReindexProgress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+#[test]
+fn all_messages_move_and_the_old_model_is_refused() {
+    let db = filled(1500);
+    let mut seen = Vec::new();
+    let report = reindex(&db.path, &Hashing::new(48), |progress| {
+        seen.push((progress.done, progress.total));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!((report.embedded, report.resumed, report.switched), (3000, 0, true));
+    assert!(seen.len() > 2 && seen.is_sorted(), "{seen:?}");
+    assert_eq!((seen[0], *seen.last().unwrap()), ((0, 3000), (3000, 3000)));
+    let sound = db.assert_sound();
+    assert_eq!((sound.messages, sound.vectors, sound.pending), (3000, 3000, 0), "the old vectors are gone");
+    assert!(matches!(db.try_open_with(Arc::new(Hashing::new(32))), Err(Error::ModelMismatch { .. })));
+    let engine = db.open_with(Arc::new(Hashing::new(48)));
+    let hits = engine.blocking().recall(&namespace("b"), Query::new("word77 b").k(1)).unwrap();
+    assert_eq!(hits[0].message.text(), "word77 b");
+    drop(engine);
+    // Again: nothing to do.
+    let again = reindex(&db.path, &Hashing::new(48), go_on).unwrap();
+    assert_eq!((again.embedded, again.switched), (0, false));
+}
+
+#[test]
+fn a_stopped_reindex_goes_on_where_it_was() {
+    let db = filled(2000);
+    let stopping = Hashing::new(48);
+    let mut commits = 0;
+    let report = reindex(&db.path, &stopping, |_| {
+        commits += 1;
+        if commits > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .unwrap();
+    assert!(!report.switched);
+    let first = stopping.embedded.load(Ordering::Relaxed) as u64;
+    assert!(first > 0 && first < 4000);
+    db.assert_sound();
+
+    // The old model serves meanwhile, and takes writes: new, replaced in the finished part and in the other.
+    let engine = db.open();
+    let space = namespace("a");
+    engine
+        .blocking()
+        .put(&space, vec![message("m0", "changed0"), message("m1999", "changed1999"), message("new", "new")])
+        .unwrap();
+    engine.blocking().flush().unwrap();
+    assert_eq!(engine.blocking().recall(&space, Query::new("changed0").k(1)).unwrap()[0].message.id, "m0");
+    drop(engine);
+    db.assert_sound();
+
+    let going_on = Hashing::new(48);
+    let report = reindex(&db.path, &going_on, go_on).unwrap();
+    assert!(report.switched && report.resumed == first - 2, "{report:?}");
+    assert_eq!(report.embedded + report.resumed, 4001);
+    assert_eq!(going_on.embedded.load(Ordering::Relaxed) as u64, report.embedded, "nothing is embedded twice");
+    assert_eq!(db.assert_sound().vectors, 4001);
+    let engine = db.open_with(Arc::new(Hashing::new(48)));
+    for (text, id) in [("changed0", "m0"), ("changed1999", "m1999"), ("new", "new"), ("word500 a", "m500")] {
+        let hits = engine.blocking().recall(&space, Query::new(text).k(1)).unwrap();
+        assert_eq!(hits[0].message.id, id);
+        assert!(hits[0].score > 0.99, "{text}");
+    }
+}
+
+#[test]
+fn a_third_model_drops_what_was_begun() {
+    let db = filled(1500);
+    reindex(&db.path, &Hashing::new(48), |progress| {
+        if progress.done > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .unwrap();
+    let report = reindex(&db.path, &Hashing::new(64), go_on).unwrap();
+    assert_eq!((report.embedded, report.resumed, report.switched), (3000, 0, true));
+    assert_eq!(db.assert_sound().vectors, 3000);
+    assert_eq!(mnemon::stats(&db.path).unwrap().generations.len(), 1);
+}
+
+#[test]
+fn a_model_that_fails_does_not_serve() {
+    let db = filled(20);
+    let mut poisoned = Hashing::new(48);
+    poisoned.poison = Some("word7 a");
+    assert!(matches!(reindex(&db.path, &poisoned, go_on), Err(Error::Embedding { .. })));
+    let engine = db.open();
+    assert_eq!(engine.blocking().recall(&namespace("a"), Query::new("word7 a").k(1)).unwrap()[0].message.id, "m7");
+    drop(engine);
+    db.assert_sound();
+    let report = reindex(&db.path, &Hashing::new(48), go_on).unwrap();
+    assert_eq!((report.embedded, report.resumed, report.switched), (1, 39, true));
+}
