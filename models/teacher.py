@@ -253,7 +253,7 @@ def reference(weights, ids):
 
 
 def write_folder(folder, teacher, model, *, description, source, dimension, max_tokens,
-                 quantization="none", config=None):
+                 quantization="none", padding_exact=False, config=None):
     """Writes the five files that a runner reads, and the manifest that vouches for them."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -281,6 +281,8 @@ def write_folder(folder, teacher, model, *, description, source, dimension, max_
         'query_prefix = ""',
         'document_prefix = ""',
         f'quantization = "{quantization}"',
+        # Whether padding leaves every bit of a vector as it is: true of a table, not promised by attention.
+        f"padding_exact = {str(padding_exact).lower()}",
         "",
         "[files]",
     ]
