@@ -42,6 +42,8 @@ pub struct Config {
     pub ef_search: usize,
     /// Pending messages at which a flush begins by itself, in the background. 1 to 100,000. Default: 256.
     pub flush_size: usize,
+    /// Whether opening begins to embed, in the background, what was left pending. Default: true.
+    pub drain_on_open: bool,
     /// Threads for embedding, recall and graph building. 1 to 1,024. Default: the machine's cores.
     pub threads: usize,
     /// Memory that the store may use for its page cache, in bytes. Default: 64 MiB.
@@ -58,6 +60,7 @@ impl Default for Config {
             exact_threshold: 10_000,
             ef_search: 128,
             flush_size: 256,
+            drain_on_open: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             cache_bytes: 64 << 20,
             two_phase_commit: false,

@@ -49,7 +49,7 @@ pub enum Error {
     },
 
     /// No model folder of this name.
-    #[error("model {name:?} not found; looked in: {}; give a folder that has a manifest.toml, or make one (`make model-minilm`)", list(.looked))]
+    #[error("model {name:?} not found; looked in: {}; give a folder that has a manifest.toml, set MNEMON_MODELS to the folder of model folders, or make one (`make model-minilm`)", list(.looked))]
     ModelNotFound {
         /// The name or path as given.
         name: String,
@@ -152,7 +152,7 @@ pub enum Error {
     },
 
     /// The store failed: out of disk, a failing device, a lost file.
-    #[error("the store failed: {0}")]
+    #[error("the store failed")]
     Storage(#[source] BoxError),
 
     /// The engine was closed, or one of its threads died.

@@ -2,9 +2,10 @@
 //!
 //! The user's own strings are checked once, here. They are keys of the store, never file names.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
@@ -48,6 +49,31 @@ impl Namespace {
             return Ok(Namespace(path));
         };
         Err(Error::InvalidNamespace { given: path, reason })
+    }
+
+    /// The namespace for a dictionary of context keys, such as `{"app": "chat", "user": "42"}`: a segment a key, `key=value`,
+    /// sorted, so that the same keys in any order give the same namespace, and others another. A dictionary that is
+    /// empty, or too large for segments, is told apart by a hash.
+    ///
+    /// ```
+    /// use mnemon::Namespace;
+    /// let namespace = Namespace::from_context([("user", "42"), ("app", "chat")]);
+    /// assert_eq!(namespace.as_str(), "app=chat/user=42");
+    /// ```
+    pub fn from_context<'a>(context: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let context: BTreeMap<&str, &str> = context.into_iter().collect();
+        // '%' first of all, so that what is escaped cannot be written plainly.
+        let escape = |text: &str| -> String {
+            let special = |c: char| matches!(c, '%' | '/' | '=') || c.is_control();
+            text.chars().map(|c| if special(c) { format!("%{:02X}", u32::from(c)) } else { c.into() }).collect()
+        };
+        let pairs: Vec<String> =
+            context.into_iter().map(|(key, value)| format!("{}={}", escape(key), escape(value))).collect();
+        let path = pairs.join("/");
+        Namespace::new(path.clone()).unwrap_or_else(|_| {
+            let hash = Sha256::digest(path).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            Namespace::new(format!("context/{hash}")).expect("two short segments")
+        })
     }
 
     /// The namespace as text, segments joined by `/`.

@@ -19,7 +19,7 @@
 //! | layer | modules | imports |
 //! | --- | --- | --- |
 //! | 0 | `error`, `ids`, `config` | crates only |
-//! | 1 | `message`, `embed`, `index` | 0 |
+//! | 1 | `tokens`, `message`, `embed`, `index` | 0; `message` also `tokens` |
 //! | 2 | `store`, the only place that knows redb | 0, `message` |
 //! | 3 | `recall`: the question, the hit, the choice of messages | 0 to 2 |
 //! | 4 | `engine` joins them all; `reindex`, `maintenance` | 0 to 3, and `reindex` the engine's drain |
@@ -49,6 +49,7 @@ mod message;
 mod recall;
 mod reindex;
 mod store;
+mod tokens;
 
 pub use config::{Config, IndexKind};
 pub use embed::{Embedder, Model, OnnxEmbedder};
@@ -56,7 +57,13 @@ pub use engine::{Blocking, Builder, Engine, FlushReport, PutReport};
 pub use error::{BoxError, Error, Result};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 pub use index::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, VectorIndex};
-pub use maintenance::{GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
-pub use message::{DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message, MessageLine, Part, Reference, Role, Timestamp};
+pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
+pub use message::{
+    DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message, MessageLine, MessageSelector, MessageTokens, MessageWindow, Part,
+    Reference, Role, Splitter, Strategy, Timestamp, TokenWindow, Trim, Update, add_messages, trim_messages,
+};
 pub use recall::{Hit, MAX_K, Query};
 pub use reindex::{ReindexProgress, ReindexReport, reindex};
+#[cfg(feature = "tiktoken")]
+pub use tokens::Tiktoken;
+pub use tokens::{ApproximateTokens, TokenCounter, TokenizerFile};

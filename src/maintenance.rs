@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-pub use crate::store::VerifyReport;
+pub use crate::store::{GenerationState, VerifyReport};
 use crate::{
     config::Config,
     error::Result,
@@ -18,7 +18,7 @@ use crate::{
 pub struct Stats {
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// The serving generation, and one that a reindex is making, if any.
+    /// The serving generation; beside it one that a reindex is making, or an old one that is being deleted.
     pub generations: Vec<GenerationStats>,
     /// All namespaces, by name.
     pub namespaces: Vec<NamespaceStats>,
@@ -31,7 +31,7 @@ pub struct GenerationStats {
     /// The model.
     pub model: ModelIdentity,
     /// Whether it answers recalls.
-    pub serving: bool,
+    pub state: GenerationState,
     /// Messages that wait to be embedded for it.
     pub pending: u64,
 }
@@ -59,22 +59,21 @@ pub struct NamespaceStats {
 pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
     let store = open(path.as_ref())?;
     let snapshot = store.read()?;
-    let generations = snapshot.generations()?;
-    let serving = generations.iter().find(|generation| generation.serving);
-    let namespaces = match serving {
+    let namespaces = match snapshot.serving()? {
         Some(generation) => snapshot.facts(generation.id)?,
         None => Vec::new(),
     };
     let file_bytes = std::fs::metadata(store.path()).map_err(|error| crate::Error::Storage(error.into()))?.len();
     Ok(Stats {
         file_bytes,
-        generations: generations
-            .iter()
+        generations: snapshot
+            .generations()?
+            .into_iter()
             .map(|generation| {
                 Ok(GenerationStats {
-                    model: generation.identity.clone(),
-                    serving: generation.serving,
                     pending: snapshot.pending_count(generation.id)?,
+                    model: generation.identity,
+                    state: generation.state,
                 })
             })
             .collect::<Result<_>>()?,

@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::{
     config::Config,
-    embed::Embedder,
+    embed::{Embedder, check_identity},
     engine::drain::drain,
     error::Result,
-    store::{Options, Store},
+    store::{GenerationState, Options, Store},
 };
 
 /// Blocks of old vectors deleted in one commit, after the switch: 64 MiB.
@@ -49,8 +49,8 @@ pub struct ReindexProgress {
 
 /// Embeds every message of the database with `embedder` into a new generation, then makes that the serving one.
 ///
-/// Needs the file for itself: no engine may have it open. `progress` is called after each commit, about every thousand
-/// messages, and may stop; calling again with the same model goes on. Calling with a third model drops what was begun.
+/// Needs the file for itself: no engine may have it open. `progress` is called after each commit, a thousand
+/// messages at most, and may stop; calling again with the same model goes on. Calling with a third model drops what was begun.
 /// The old generation's vectors are deleted after the switch, and the file made shorter.
 ///
 /// # Errors
@@ -66,8 +66,9 @@ pub fn reindex(
     let options = Options { create: false, cache_bytes: config.cache_bytes, two_phase_commit: config.two_phase_commit };
     let mut store = Store::open(path.as_ref(), options)?;
     let identity = embedder.identity();
+    check_identity(identity)?;
     let generations = store.read()?.generations()?;
-    let serving = generations.iter().find(|generation| generation.serving);
+    let serving = generations.iter().find(|generation| generation.state == GenerationState::Serving);
     let mut report = ReindexReport {
         from: serving.map(|generation| generation.identity.to_string()),
         to: identity.to_string(),
@@ -79,7 +80,7 @@ pub fn reindex(
     let same = |hash: &str| hash == identity.hash;
     let is_serving = serving.is_some_and(|generation| same(&generation.identity.hash));
     let mut building = None;
-    for generation in generations.iter().filter(|generation| !generation.serving) {
+    for generation in generations.iter().filter(|generation| generation.state == GenerationState::Building) {
         if same(&generation.identity.hash) && !is_serving {
             building = Some(generation.id);
         } else {
@@ -115,7 +116,7 @@ pub fn reindex(
             Ok(())
         },
     )?;
-    stopped |= stop.get() && done < total;
+    stopped |= stop.get();
     if !stopped {
         store.write(|transaction| transaction.switch(generation))?;
         report.switched = true;
@@ -125,11 +126,15 @@ pub fn reindex(
     Ok(report)
 }
 
-/// Deletes retired generations. A kill on the way leaves the rest for the next call.
+/// Deletes retired generations. A kill on the way leaves the rest for the next opening.
 fn sweep(store: &mut Store) -> Result<()> {
     let mut swept = false;
     while store.write(|transaction| transaction.sweep(SWEEP_BLOCKS))? {
         swept = true;
     }
-    if swept { store.compact() } else { Ok(()) }
+    if swept && let Err(error) = store.compact() {
+        // The new generation serves; the file is only longer than it need be.
+        tracing::warn!(%error, "the file was not made shorter");
+    }
+    Ok(())
 }

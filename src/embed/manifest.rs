@@ -54,9 +54,6 @@ impl Manifest {
         if !(1..=65_535).contains(&self.dimension) {
             return Some(format!("manifest.toml: dimension {} is not within 1 to 65535", self.dimension));
         }
-        if self.max_tokens < 16 {
-            return Some(format!("manifest.toml: max_tokens {} is less than 16", self.max_tokens));
-        }
         super::model::FILES
             .iter()
             .find(|file| !self.files.contains_key(**file))

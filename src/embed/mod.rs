@@ -47,8 +47,56 @@ pub trait Embedder: Send + Sync {
     fn embed_query(&self, text: &str) -> Result<Vec<f32>>;
 }
 
-/// Checks what an embedder gave back: `count` rows of the right dimension, finite, of length 1 (or 0).
-pub(crate) fn check_vectors(identity: &ModelIdentity, count: usize, rows: &[Vec<f32>]) -> Result<()> {
+/// The most windows of one text: rows number them in 16 bits.
+const MAX_WINDOWS: usize = 1 << 16;
+
+/// [`Embedder::windows`], checked: at least one, and each a part of the text.
+pub(crate) fn windows<'t>(embedder: &dyn Embedder, text: &'t str) -> Result<Vec<&'t str>> {
+    let windows = guarded(|| Ok(embedder.windows(text)))?;
+    let parts: Option<Vec<&str>> = windows.iter().map(|window| text.get(window.clone())).collect();
+    match parts {
+        Some(parts) if (1..=MAX_WINDOWS).contains(&parts.len()) => Ok(parts),
+        _ => Err(Error::Embedding {
+            reason: format!(
+                "a text of {} bytes was split into {} windows, or outside of itself",
+                text.len(),
+                windows.len()
+            ),
+            source: None,
+        }),
+    }
+}
+
+/// [`Embedder::embed_documents`], checked.
+pub(crate) fn documents(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+    let rows = guarded(|| embedder.embed_documents(texts))?;
+    check(embedder.identity(), texts.len(), &rows)?;
+    Ok(rows)
+}
+
+/// [`Embedder::embed_query`], checked.
+pub(crate) fn query(embedder: &dyn Embedder, text: &str) -> Result<Vec<f32>> {
+    let row = guarded(|| embedder.embed_query(text))?;
+    check(embedder.identity(), 1, std::slice::from_ref(&row))?;
+    Ok(row)
+}
+
+/// Checks that vectors of this identity can be stored.
+pub(crate) fn check_identity(identity: &ModelIdentity) -> Result<()> {
+    match identity.dimension {
+        1..=65_535 => Ok(()),
+        _ => Err(Error::InvalidVector { reason: format!("{identity}: the dimension is not within 1 to 65535") }),
+    }
+}
+
+/// A panic in an embedder costs the call, not the engine's thread.
+fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call))
+        .unwrap_or_else(|_| Err(Error::Embedding { reason: "the embedder panicked".into(), source: None }))
+}
+
+/// Rows of the right number and dimension, finite, of length 1 (or 0).
+fn check(identity: &ModelIdentity, count: usize, rows: &[Vec<f32>]) -> Result<()> {
     let invalid = |reason: String| Err(Error::InvalidVector { reason: format!("{identity}: {reason}") });
     if rows.len() != count {
         return invalid(format!("{} vectors for {count} texts", rows.len()));

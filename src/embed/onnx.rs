@@ -15,7 +15,7 @@ use fastembed::{
     UserDefinedEmbeddingModel,
 };
 use parking_lot::Mutex;
-use tokenizers::Tokenizer;
+use tokenizers::{ModelWrapper, Tokenizer, utils::parallelism::set_parallelism};
 
 use super::{
     Embedder, Model,
@@ -28,11 +28,15 @@ use crate::{
 };
 
 /// Tokens of one run, padding included: bounds the memory of a run, at no cost in speed on two cores.
-const RUN_TOKENS: usize = 8192;
+const RUN_TOKENS: usize = 2048;
+
+/// A model that takes less of a text at once is of no use, and long messages would have more windows than can be numbered.
+const MIN_TOKENS: usize = 64;
 
 /// Embeds with a [`Model`] on the CPU.
 ///
-/// Questions have a session of their own, so that they do not wait for documents. Documents are run in batches that
+/// Texts are tokenised on the thread that runs them: the `tokenizers` crate's own parallelism is turned off in the whole
+/// process. Questions have a session of their own, so that they do not wait for documents. Documents are run in batches that
 /// cannot change their bits: texts of one token count together, texts of any length where the manifest says that
 /// padding is exact, one text a run where activations are quantised dynamically.
 pub struct OnnxEmbedder {
@@ -43,6 +47,8 @@ pub struct OnnxEmbedder {
     tokenizer: Tokenizer,
     /// Tokens that a text may have, its prefix's taken off.
     max_tokens: usize,
+    /// Text of so few bytes has no more tokens than fit: it need not be counted.
+    short_bytes: usize,
     queries: Mutex<TextEmbedding>,
     /// Made when the first document comes: a program that only asks pays for one session.
     documents: OnceLock<Vec<Mutex<TextEmbedding>>>,
@@ -68,6 +74,9 @@ impl OnnxEmbedder {
     /// As [`OnnxEmbedder::new`].
     pub fn with_options(model: Model, threads: usize, runtime: Option<PathBuf>) -> Result<Self> {
         let threads = threads.max(1);
+        // Otherwise every run goes through rayon's global pool: a program that embeds from its own rayon tasks could
+        // wait for itself for ever, and `threads` would mean nothing.
+        set_parallelism(false);
         let queries = session(&model, threads, runtime.as_deref())?;
         let mut tokenizer: Tokenizer = queries.tokenizer.clone();
         tokenizer.with_padding(None);
@@ -85,12 +94,31 @@ impl OnnxEmbedder {
             .into_iter()
             .max()
             .unwrap_or(0);
-        let max_tokens = manifest.max_tokens.saturating_sub(longest_prefix).max(bare + 1);
+        let invalid = |reason| Error::InvalidModel { path: model.path(), reason, source: None };
+        // fastembed cuts at the smaller of the two limits, and says nothing.
+        let limit = queries.tokenizer.get_truncation().map_or(usize::MAX, |truncation| truncation.max_length);
+        if limit < manifest.max_tokens {
+            return Err(invalid(format!(
+                "tokenizer_config.json allows {limit} tokens, manifest.toml {}; lower max_tokens",
+                manifest.max_tokens
+            )));
+        }
+        let max_tokens = manifest.max_tokens.saturating_sub(longest_prefix);
+        if max_tokens < MIN_TOKENS {
+            return Err(invalid(format!("max_tokens and the prefixes leave {max_tokens} tokens for a text")));
+        }
+        let bytes_per_token = match tokenizer.get_model() {
+            // Decomposition (NFD) makes up to two characters of a byte.
+            ModelWrapper::WordPiece(_) => 2,
+            // Compatibility decomposition (NFKC) makes up to six.
+            _ => 6,
+        };
         let embedder = OnnxEmbedder {
             tokenizer,
             threads,
             runtime,
             max_tokens,
+            short_bytes: max_tokens.saturating_sub(bare) / bytes_per_token,
             queries: Mutex::new(queries),
             documents: OnceLock::new(),
             model,
@@ -104,7 +132,7 @@ impl OnnxEmbedder {
         let invalid = |reason: String, source| Error::InvalidModel { path: self.model.path(), reason, source };
         let row =
             self.embed_query("mnemon").map_err(|error| invalid("the model does not run".into(), Some(error.into())))?;
-        super::check_vectors(self.identity(), 1, std::slice::from_ref(&row))
+        super::check(self.identity(), 1, std::slice::from_ref(&row))
             .map_err(|error| invalid("the model does not give what manifest.toml says".into(), Some(error.into())))
     }
 
@@ -112,7 +140,10 @@ impl OnnxEmbedder {
         if let Some(sessions) = self.documents.get() {
             return Ok(sessions);
         }
-        let count = if self.model.manifest.quantization == Quantization::Dynamic { self.threads } else { 1 };
+        let manifest = &self.model.manifest;
+        // One text a run leaves no work to share inside it; a token table has none. Others share their matrices.
+        let one_thread_a_run = manifest.quantization == Quantization::Dynamic || manifest.padding_exact;
+        let count = if one_thread_a_run { self.threads } else { 1 };
         let sessions = (0..count)
             .map(|_| session(&self.model, self.threads / count, self.runtime.as_deref()).map(Mutex::new))
             .collect::<Result<_>>()?;
@@ -164,8 +195,7 @@ impl Embedder for OnnxEmbedder {
 
     fn windows(&self, text: &str) -> Vec<Range<usize>> {
         let whole = || std::iter::once(0..text.len()).collect();
-        // A token takes at least half a byte, also after Unicode decomposition: short text needs no count.
-        if text.len() * 2 + 16 <= self.max_tokens {
+        if text.len() <= self.short_bytes {
             return whole();
         }
         windows::split(&self.tokenizer, text, self.max_tokens).unwrap_or_else(|error| {

@@ -34,24 +34,32 @@ pub(super) fn split(tokenizer: &Tokenizer, text: &str, max_tokens: usize) -> Res
         let is_special = encoding.get_special_tokens_mask()[index] == 1;
         if !is_special {
             let begin = encoding.get_offsets()[index].0;
-            // A token inside a word takes the word's place: cuts fall between words.
-            let place = if begins { begin } else { *starts.last().unwrap_or(&begin) };
-            starts.push(place);
+            // A token inside a word takes the word's place: cuts fall between words. Never back: that would leave holes.
+            let last = starts.last().copied();
+            starts.push(match last {
+                Some(last) if !begins => last,
+                last => begin.max(last.unwrap_or(0)),
+            });
         }
     }
 
     let mut windows = Vec::new();
     let mut first = 0;
     loop {
-        let begin = if first == 0 { 0 } else { boundary(text, starts[first]) };
-        let end = starts.get(first + room).map_or(text.len(), |&end| boundary(text, end));
-        // A word longer than a window has no cut inside: it is left to `fit`.
-        let end = if end > begin { end } else { text.len() };
+        let place = |index: usize| starts.get(index).map_or(text.len(), |&place| boundary(text, place));
+        let begin = if first == 0 { 0 } else { place(first) };
+        let mut next = first + step;
+        let mut end = place(first + room);
+        if end <= begin {
+            // One word is longer than a window: it is cut by itself, inside.
+            next = (first..=starts.len()).find(|&index| place(index) > begin).unwrap_or(starts.len());
+            end = place(next);
+        }
         fit(tokenizer, text, begin..end, max_tokens, &mut windows)?;
         if end == text.len() {
             return Ok(windows);
         }
-        first += step;
+        first = next;
     }
 }
 
@@ -63,8 +71,9 @@ fn fit(
     max_tokens: usize,
     windows: &mut Vec<Range<usize>>,
 ) -> Result<()> {
-    let middle = boundary(text, range.start + range.len() / 2);
-    if middle == range.start || encode(tokenizer, &text[range.clone()])?.len() <= max_tokens {
+    let first_character = text[range.clone()].chars().next().map_or(0, char::len_utf8);
+    let middle = boundary(text, range.start + range.len() / 2).max(range.start + first_character);
+    if middle == range.end || encode(tokenizer, &text[range.clone()])?.len() <= max_tokens {
         windows.push(range);
         return Ok(());
     }

@@ -58,6 +58,14 @@ impl Blocking<'_> {
         self.0.get(namespace, id)
     }
 
+    /// As [`Engine::pending`](crate::Engine::pending).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pending(&self) -> Result<u64> {
+        self.0.pending()
+    }
+
     /// Loads a namespace and does all background work of its index now, on the calling thread. Recall is right without
     /// it; after it, it is as fast as it gets. For benchmarks and evaluation.
     ///

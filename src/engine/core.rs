@@ -18,12 +18,12 @@ use super::{
 };
 use crate::{
     config::Config,
-    embed::Embedder,
+    embed::{self, Embedder},
     error::{Error, Result},
     ids::{ModelIdentity, Namespace},
     message::Message,
     recall::{Hit, Query},
-    store::{Generation, Options, Store},
+    store::{Generation, GenerationState, Options, Store},
 };
 
 pub(super) struct Core {
@@ -34,6 +34,9 @@ pub(super) struct Core {
     improve: mpsc::Sender<Improve>,
     threads: Vec<JoinHandle<()>>,
 }
+
+/// Blocks of an old generation deleted in one commit, beside others' writes: 4 MiB.
+const SWEEP_BLOCKS: usize = 64;
 
 /// What the engine's threads hold.
 struct Shared {
@@ -92,7 +95,7 @@ impl Core {
             }),
         ];
         let core = Core { shared, writer, pool, wake, improve, threads };
-        if leftover > 0 {
+        if leftover > 0 && core.shared.config.drain_on_open {
             core.wake(Wake::Pending)?;
         }
         Ok(core)
@@ -146,9 +149,13 @@ impl Core {
         snapshot.namespace(namespace)?.map_or(Ok(None), |namespace| snapshot.message_by_id(namespace, id))
     }
 
+    pub(super) fn pending(&self) -> Result<u64> {
+        self.shared.store.read()?.pending_count(self.shared.generation.id)
+    }
+
     pub(super) fn optimize(&self, namespace: &Namespace) -> Result<()> {
         match self.shared.store.read()?.namespace(namespace)? {
-            Some(namespace) => self.pool.install(|| self.shared.spaces.optimize(&self.shared.store, namespace)),
+            Some(namespace) => self.shared.spaces.optimize(&self.shared.store, namespace),
             None => Ok(()),
         }
     }
@@ -186,22 +193,34 @@ impl Shared {
                 number => number,
             },
         };
-        let windows = self.embedder.windows(&query.text);
-        let vectors = windows
+        let vectors = embed::windows(&*self.embedder, &query.text)?
             .into_iter()
-            .map(|window| self.embedder.embed_query(&query.text[window]))
+            .map(|window| embed::query(&*self.embedder, window))
             .collect::<Result<Vec<_>>>()?;
-        crate::embed::check_vectors(self.embedder.identity(), vectors.len(), &vectors)?;
         let found = self.spaces.search(&self.store, namespace, &vectors, query.k, &query.filter, session)?;
         // Taken after the search: every row found is committed in it.
         let snapshot = self.store.read()?;
         let mut hits = Vec::with_capacity(found.len());
         for (seq, score) in found {
-            if let Some(message) = snapshot.message(namespace, seq)? {
+            // It may have been replaced since its row was found.
+            let message = snapshot.message(namespace, seq)?.filter(|message| query.filter.allows_message(message));
+            if let Some(message) = message {
                 hits.push(Hit { message, score, rank: hits.len() + 1 });
             }
         }
         Ok(hits)
+    }
+
+    /// Deletes what a reindex that was killed after its switch has left.
+    fn sweep(&self, writer: &Writer) -> Result<()> {
+        while !self.closing.load(Ordering::Relaxed) {
+            let (reply, done) = mpsc::sync_channel(1);
+            writer.submit(|transaction| transaction.sweep(SWEEP_BLOCKS), move |result| drop(reply.send(result)));
+            if !done.recv().map_err(|_| Error::Closed)?? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Embeds and commits all that is pending. The next batch is embedded while the last one is committed.
@@ -235,6 +254,9 @@ impl Shared {
 }
 
 fn run_drain(shared: &Arc<Shared>, writer: &Writer, wakes: &mpsc::Receiver<Wake>) {
+    if let Err(error) = shared.sweep(writer) {
+        tracing::error!(%error, "an old generation was not deleted; the next opening tries again");
+    }
     while let Ok(wake) = wakes.recv() {
         match wake {
             Wake::Close => return,
@@ -250,16 +272,10 @@ fn run_drain(shared: &Arc<Shared>, writer: &Writer, wakes: &mpsc::Receiver<Wake>
 }
 
 fn run_improve(shared: &Shared, improvable: &mpsc::Receiver<Improve>) {
-    // Made when there is something to do: most engines never need it.
-    let mut workers = None;
     while let Ok(Some(index)) = improvable.recv() {
-        let threads = shared.config.threads;
-        while !shared.closing.load(Ordering::Relaxed) {
-            if workers.is_none() {
-                workers = pool("mnemon-index", threads).ok();
-            }
-            let more = workers.as_ref().map_or_else(|| index.improve(), |workers| workers.install(|| index.improve()));
-            if !more {
+        loop {
+            let more = index.improve();
+            if !more || shared.closing.load(Ordering::Relaxed) {
                 break;
             }
         }
@@ -271,12 +287,10 @@ fn serving(
     store: &Store,
     resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
 ) -> Result<(Generation, Arc<dyn Embedder>)> {
-    let found = store.read()?.generations()?.into_iter().find(|generation| generation.serving);
+    let found = store.read()?.serving()?;
     let embedder = resolve(found.as_ref().map(|generation| &generation.identity))?;
     let given = embedder.identity();
-    if given.dimension == 0 || given.dimension > 65_535 {
-        return Err(Error::InvalidVector { reason: format!("{given}: the dimension is not within 1 to 65535") });
-    }
+    embed::check_identity(given)?;
     let generation = match found {
         Some(generation)
             if generation.identity.hash != given.hash || generation.identity.dimension != given.dimension =>
@@ -286,7 +300,7 @@ fn serving(
         Some(generation) => generation,
         None => {
             let id = store.write(|transaction| transaction.create_serving(given))?;
-            Generation { id, identity: given.clone(), serving: true }
+            Generation { id, identity: given.clone(), state: GenerationState::Serving }
         }
     };
     Ok((generation, embedder))
@@ -295,6 +309,8 @@ fn serving(
 fn pool(name: &'static str, threads: usize) -> Result<rayon::ThreadPool> {
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
+        // Without it rayon aborts the process; the caller is told that the engine is closed.
+        .panic_handler(|_| tracing::error!("a recall panicked"))
         .thread_name(move |i| format!("{name}-{i}"))
         .build()
         .map_err(|error| Error::InvalidConfig { reason: format!("{threads} threads: {error}") })

@@ -1,17 +1,20 @@
 //! Embedding what is pending, in batches.
 
+use std::time::{Duration, Instant};
+
 use crate::{
-    embed::{Embedder, check_vectors},
+    embed::{self, Embedder},
     error::{Error, Result},
     ids::GenerationId,
     store::{Embedded, Pending, Store},
 };
 
-/// Messages of one transaction: enough that its fsync costs little, few enough that they are findable soon.
-const BATCH: usize = 1024;
-
-/// Failures in a row after which it is the model that fails, not the texts.
-const GIVE_UP: usize = 3;
+/// Messages of one transaction, at most: enough that its fsync costs little.
+const MAX_BATCH: usize = 1024;
+/// At least: a slow model's batch is smaller, so that messages are findable soon and closing does not take long.
+const MIN_BATCH: usize = 64;
+const SLOW: Duration = Duration::from_millis(1000);
+const FAST: Duration = Duration::from_millis(250);
 
 /// Embeds all messages that are pending in a generation, and hands each batch to `commit`, which stores it. Stops early,
 /// without an error, once `cancelled`.
@@ -29,47 +32,57 @@ pub(crate) fn drain(
     mut commit: impl FnMut(Vec<Embedded>) -> Result<()>,
 ) -> Result<u64> {
     let mut after = None;
+    let mut size = MAX_BATCH / 4;
     let mut embedded = 0;
     let mut failure = None;
     while !cancelled() {
-        let batch = store.read()?.pending(generation, after, BATCH)?;
+        let batch = store.read()?.pending(generation, after, size)?;
         let Some(last) = batch.last() else { break };
         after = Some((last.namespace, last.meta.seq));
-        let vectors = match embed(embedder, &batch) {
-            Ok(vectors) => vectors,
-            Err(error) => {
-                tracing::warn!(%error, messages = batch.len(), "a batch failed, embedding its messages one by one");
-                let vectors = embed_each(embedder, batch, &mut failure);
-                if vectors.is_empty() {
-                    break;
-                }
-                vectors
-            }
-        };
-        embedded += vectors.len() as u64;
-        commit(vectors)?;
+        let started = Instant::now();
+        let vectors = embed_all(embedder, &batch, &mut failure)?;
+        match started.elapsed() {
+            slow if slow > SLOW => size = (size / 2).max(MIN_BATCH),
+            fast if fast < FAST => size = (size * 2).min(MAX_BATCH),
+            _ => {}
+        }
+        if !vectors.is_empty() {
+            embedded += vectors.len() as u64;
+            commit(vectors)?;
+        }
     }
     failure.map_or(Ok(embedded), Err)
 }
 
-fn embed(embedder: &dyn Embedder, batch: &[Pending]) -> Result<Vec<Embedded>> {
-    let windows: Vec<_> = batch.iter().map(|pending| embedder.windows(&pending.text)).collect();
-    let mut texts = Vec::with_capacity(batch.len());
-    for (pending, windows) in batch.iter().zip(&windows) {
-        let invalid = || Error::Embedding {
-            reason: format!("the embedder split a text of {} bytes into windows {windows:?}", pending.text.len()),
-            source: None,
-        };
-        if windows.is_empty() {
-            return Err(invalid());
-        }
-        for window in windows {
-            texts.push(pending.text.get(window.clone()).ok_or_else(invalid)?);
-        }
+/// Embeds a batch; what fails is halved until the messages at fault stand alone. The first fault goes to `failure`.
+///
+/// # Errors
+/// If it is not a text that is at fault: the model fails on any.
+fn embed_all(embedder: &dyn Embedder, batch: &[Pending], failure: &mut Option<Error>) -> Result<Vec<Embedded>> {
+    let error = match embed(embedder, batch) {
+        Ok(vectors) => return Ok(vectors),
+        Err(error) => error,
+    };
+    if let [pending] = batch {
+        tracing::warn!(%error, id = pending.id, "a message stays pending");
+        failure.get_or_insert_with(|| Error::Embedding {
+            reason: format!("message {:?} stays pending", pending.id),
+            source: Some(error.into()),
+        });
+        return Ok(Vec::new());
     }
-    let rows = embedder.embed_documents(&texts)?;
-    check_vectors(embedder.identity(), texts.len(), &rows)?;
-    let mut rows = rows.into_iter();
+    if embed::documents(embedder, &["any text"]).is_err() {
+        return Err(error);
+    }
+    let (first, second) = batch.split_at(batch.len() / 2);
+    let mut vectors = embed_all(embedder, first, failure)?;
+    vectors.extend(embed_all(embedder, second, failure)?);
+    Ok(vectors)
+}
+
+fn embed(embedder: &dyn Embedder, batch: &[Pending]) -> Result<Vec<Embedded>> {
+    let windows = batch.iter().map(|pending| embed::windows(embedder, &pending.text)).collect::<Result<Vec<_>>>()?;
+    let mut rows = embed::documents(embedder, &windows.concat())?.into_iter();
     Ok(batch
         .iter()
         .zip(&windows)
@@ -80,26 +93,4 @@ fn embed(embedder: &dyn Embedder, batch: &[Pending]) -> Result<Vec<Embedded>> {
             vectors: rows.by_ref().take(windows.len()).collect(),
         })
         .collect())
-}
-
-fn embed_each(embedder: &dyn Embedder, batch: Vec<Pending>, failure: &mut Option<Error>) -> Vec<Embedded> {
-    let mut embedded = Vec::new();
-    let mut failed_in_a_row = 0;
-    for pending in batch {
-        match embed(embedder, std::slice::from_ref(&pending)) {
-            Ok(one) => {
-                embedded.extend(one);
-                failed_in_a_row = 0;
-            }
-            Err(error) => {
-                tracing::warn!(%error, seq = pending.meta.seq, "a message stays pending");
-                failure.get_or_insert(error);
-                failed_in_a_row += 1;
-                if failed_in_a_row == GIVE_UP {
-                    break;
-                }
-            }
-        }
-    }
-    embedded
 }

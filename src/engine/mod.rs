@@ -203,6 +203,27 @@ impl Engine {
         self.on_pool(move |core| core.get(&namespace, &id)).await
     }
 
+    /// Messages that wait to be embedded: stored, and not found by recall yet. Cost: a pass over their keys.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn pending(&self) -> Result<u64> {
+        self.on_pool(Core::pending).await
+    }
+
+    /// Drops this handle and waits, without blocking, until the file is closed, if it was the last. Dropping the last
+    /// handle does the same on the calling thread; both wait for a batch that is being embedded, about a second at most.
+    pub async fn close(self) {
+        let (reply, closed) = oneshot::channel();
+        let core = self.core;
+        std::thread::spawn(move || {
+            drop(core);
+            let _ = reply.send(());
+        });
+        // An error only says that the thread is gone, and with it the handle.
+        let _ = closed.await;
+    }
+
     async fn on_pool<T: Send + 'static>(&self, work: impl FnOnce(&Core) -> Result<T> + Send + 'static) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let core = Arc::clone(&self.core);

@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 
 use crate::{
     config::{Config, IndexKind},
-    error::Result,
+    error::{Error, Result},
     ids::NamespaceId,
     index::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, VectorIndex},
     recall::{self, Filter},
@@ -77,11 +77,13 @@ impl Spaces {
                 .iter()
                 .map(|vector| index.search(vector, want, self.config.ef_search, allowed.as_ref()))
                 .collect();
-            let exhausted = want >= rows || found.iter().all(|found| found.len() < want);
             let guard = space.loaded.read();
             let metas = &guard.as_ref().expect("loaded once, loaded for ever").metas;
             let messages = recall::best_messages(&found.concat(), k, |row| metas[row as usize].map(|meta| meta.seq));
-            if messages.len() == k || exhausted {
+            // A list that was cut must not hide anything better than the last message, under any of the query's windows.
+            let worst = messages.get(k - 1).map_or(f32::NEG_INFINITY, |(_, score)| *score);
+            let complete = |list: &Vec<Neighbor>| list.len() < want || list[want - 1].score <= worst;
+            if want >= rows || found.iter().all(complete) {
                 return Ok(messages);
             }
             want = want.saturating_mul(2);
@@ -147,8 +149,8 @@ impl Spaces {
         let dimension = self.generation.identity.dimension;
         let index: Arc<dyn VectorIndex> = match self.config.index {
             IndexKind::Exact => Arc::new(ExactIndex::new(dimension)),
-            IndexKind::HnswRs => Arc::new(HnswRsIndex::new(dimension, 0)),
-            IndexKind::Auto => Arc::new(HnswRsIndex::new(dimension, self.config.exact_threshold)),
+            IndexKind::HnswRs => Arc::new(HnswRsIndex::new(dimension, 0, self.config.threads)),
+            IndexKind::Auto => Arc::new(HnswRsIndex::new(dimension, self.config.exact_threshold, self.config.threads)),
         };
         let mut metas = Vec::with_capacity(rows);
         let mut dead = Vec::new();
@@ -161,11 +163,14 @@ impl Spaces {
             vector.clear();
             vector.extend(row.components());
             if vector.iter().any(|x| !x.is_finite()) {
-                return Err(crate::Error::corrupted(format!("row {} of the vectors is not finite", metas.len() - 1)));
+                return Err(Error::corrupted(format!("row {} of the vectors is not finite", metas.len() - 1)));
             }
             index.insert(&vector);
             Ok(())
         })?;
+        if metas.len() != rows {
+            return Err(Error::corrupted(format!("{} rows of vectors, but {rows} counted", metas.len())));
+        }
         index.remove(&dead);
         Ok(Loaded { index, metas })
     }

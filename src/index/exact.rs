@@ -59,11 +59,13 @@ impl ExactIndex {
         best.into_sorted()
     }
 
-    /// Calls `visit` with the rows of `range`.
-    pub(super) fn with_rows<T>(&self, range: Range<usize>, visit: impl FnOnce(&[(&[f32], usize)]) -> T) -> T {
+    /// Copies of the rows of `range` that are not removed, with their numbers.
+    pub(super) fn live_rows(&self, range: Range<usize>) -> Vec<(Vec<f32>, usize)> {
         let state = self.state.read();
-        let rows: Vec<_> = range.map(|row| (state.row(row, self.dimension), row)).collect();
-        visit(&rows)
+        range
+            .filter(|&row| !state.removed.contains(row as u32))
+            .map(|row| (state.row(row, self.dimension).to_vec(), row))
+            .collect()
     }
 
     pub(super) fn is_removed(&self, row: u32) -> bool {

@@ -34,6 +34,7 @@ pub struct HnswRsIndex {
     /// Rows below this are in the graph.
     built: AtomicUsize,
     building: Mutex<()>,
+    threads: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -47,14 +48,15 @@ impl Distance<f32> for ClampedCosine {
 
 impl HnswRsIndex {
     /// An empty index of this dimension, at least 1. The graph is begun when there are more than `graph_above` rows;
-    /// until then, search is exact.
-    pub fn new(dimension: usize, graph_above: usize) -> Self {
+    /// until then, search is exact. `threads`, at least 1, build it.
+    pub fn new(dimension: usize, graph_above: usize, threads: usize) -> Self {
         HnswRsIndex {
             rows: ExactIndex::new(dimension),
             graph: Hnsw::new(M, 1, MAX_LAYER, EF_CONSTRUCTION, ClampedCosine(Dot::detect())),
             graph_above,
             built: AtomicUsize::new(0),
             building: Mutex::new(()),
+            threads,
         }
     }
 
@@ -118,13 +120,23 @@ impl VectorIndex for HnswRsIndex {
         if built == rows || rows <= self.graph_above {
             return false;
         }
-        // The first row alone: parallel inserts into an empty graph would not see each other.
-        let end = if built == 0 { 1 } else { rows.min(built + STEP_ROWS) };
-        // Copied out, so that searches and inserts are not kept waiting by the lock on the rows.
-        let step: Vec<(Vec<f32>, usize)> =
-            self.rows.with_rows(built..end, |rows| rows.iter().map(|(row, number)| (row.to_vec(), *number)).collect());
-        let step: Vec<(&Vec<f32>, usize)> = step.iter().map(|(row, number)| (row, *number)).collect();
-        self.graph.parallel_insert(&step);
+        let end = rows.min(built + STEP_ROWS);
+        // Copied out, so that searches and inserts are not kept waiting by the lock on the rows. The removed stay out: after
+        // a reopening they are zeros, as near to everything as to nothing.
+        let step = self.rows.live_rows(built..end);
+        // Threads that insert into an empty graph would not see each other's rows.
+        let threads = if self.graph.get_nb_point() == 0 { 1 } else { self.threads };
+        // Threads of our own: in rayon's pool the one that holds the lock could steal another's `improve`.
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while let Some((vector, row)) = step.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        self.graph.insert((vector, *row));
+                    }
+                });
+            }
+        });
         self.built.store(end, Ordering::Release);
         end < rows
     }

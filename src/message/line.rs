@@ -44,6 +44,10 @@ impl MessageLine {
     /// [`Error::InvalidMessage`], [`Error::InvalidNamespace`] within its reason: no JSON object, a field of the wrong
     /// type or an unknown one, and all that [`Message::check`] refuses.
     pub fn parse(line: &str) -> Result<Self> {
+        // serde would take an array of the fields too.
+        if !line.trim_start().starts_with('{') {
+            return Err(Error::message("expected a JSON object"));
+        }
         let line: Line = serde_json::from_str(line).map_err(|error| Error::message(error.to_string()))?;
         let has_id = line.id.is_some();
         let message = Message {

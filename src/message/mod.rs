@@ -1,23 +1,31 @@
-//! What is remembered: a chat message, its role, parts and time.
+//! What is remembered: a chat message, its role, parts and time; and lists of them, counted, changed, cut and chosen from.
 //!
 //! Owns the JSON form, which is lossless both ways, and the rules of what may be stored. Knows nothing of
 //! namespaces' contents, vectors or the store.
 
+mod count;
 mod line;
+mod reduce;
+mod select;
 mod timestamp;
+mod trim;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use count::MessageTokens;
 pub use line::MessageLine;
+pub use reduce::{Update, add_messages};
+pub use select::{MessageSelector, MessageWindow, TokenWindow};
 pub use timestamp::Timestamp;
+pub use trim::{Splitter, Strategy, Trim, trim_messages};
 
 use crate::{
     error::{Error, Result},
     ids::check_id,
 };
 
-/// The largest message, in bytes of content, name and metadata together.
+/// The largest message, in bytes of content and metadata together; content other than one text counts as JSON.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// The session of a message that names none.
@@ -94,6 +102,8 @@ pub enum Part {
     Image(Reference),
     /// A sound, by reference.
     Audio(Reference),
+    /// A video, by reference.
+    Video(Reference),
     /// Any other file, by reference.
     File(Reference),
 }
@@ -204,7 +214,7 @@ impl Message {
     ///
     /// # Errors
     /// [`Error::InvalidMessage`]: an id, session or name that is empty or over 512 bytes; content that is empty or
-    /// only white space; more than [`MAX_MESSAGE_BYTES`].
+    /// only white space; more than [`MAX_MESSAGE_BYTES`]; JSON nested too deeply to be read again (128 levels).
     pub fn check(&self) -> Result<()> {
         check_id("id", &self.id)?;
         check_id("session", &self.session)?;
@@ -215,8 +225,25 @@ impl Message {
         if self.content.iter().all(blank) {
             return Err(Error::message("the content is empty"));
         }
-        let bytes: usize = self.content.iter().map(part_bytes).sum::<usize>()
-            + if self.metadata.is_empty() { 0 } else { json_bytes(&self.metadata) };
+        // As it is stored: one text as it is, all else as JSON, which must be readable again.
+        let unreadable = |error| Error::message(format!("the content or metadata cannot be stored: {error}"));
+        let content = match self.content.as_slice() {
+            [Part::Text { text }] => text.len(),
+            parts => {
+                let json = serde_json::to_string(parts).map_err(unreadable)?;
+                serde_json::from_str::<Vec<Part>>(&json).map_err(unreadable)?;
+                json.len()
+            }
+        };
+        let metadata = match self.metadata.is_empty() {
+            true => 0,
+            false => {
+                let json = serde_json::to_string(&self.metadata).map_err(unreadable)?;
+                serde_json::from_str::<Value>(&json).map_err(unreadable)?;
+                json.len()
+            }
+        };
+        let bytes = content + metadata;
         if bytes > MAX_MESSAGE_BYTES {
             return Err(Error::message(format!(
                 "{bytes} bytes of content and metadata, more than {MAX_MESSAGE_BYTES}; split it, or store a reference"
@@ -229,17 +256,4 @@ impl Message {
 /// A new id: UUIDv7, so ids sort by the time they were made.
 pub(crate) fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
-}
-
-fn part_bytes(part: &Part) -> usize {
-    match part {
-        Part::Text { text } => text.len(),
-        Part::ToolResult { id, content } => id.len() + content.len(),
-        other => json_bytes(other),
-    }
-}
-
-fn json_bytes(value: &impl Serialize) -> usize {
-    // Maps with string keys and no custom serialisers: serialisation cannot fail.
-    serde_json::to_string(value).map_or(0, |json| json.len())
 }

@@ -34,10 +34,11 @@ impl FromStr for Timestamp {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let timestamp: jiff::Timestamp = text
-            .parse()
-            .map_err(|_| Error::message(format!("{text:?} is no RFC 3339 time, such as \"2024-05-01T09:30:00Z\"")))?;
-        Ok(Timestamp(timestamp.as_microsecond()))
+        // jiff reads more than RFC 3339: other separators, missing minutes, zone names.
+        let timestamp = is_rfc_3339(text).then(|| text.parse::<jiff::Timestamp>().ok()).flatten();
+        timestamp
+            .map(|timestamp| Timestamp(timestamp.as_microsecond()))
+            .ok_or_else(|| Error::message(format!("{text:?} is no RFC 3339 time, such as \"2024-05-01T09:30:00Z\"")))
     }
 }
 
@@ -66,4 +67,21 @@ impl fmt::Debug for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// Whether a text has the form of RFC 3339's `date-time`; whether its numbers are a date is left to the parser.
+fn is_rfc_3339(text: &str) -> bool {
+    let form = |text: &str, form: &str| {
+        text.len() == form.len()
+            && text.bytes().zip(form.bytes()).all(|(byte, form)| match form {
+                b'0' => byte.is_ascii_digit(),
+                form => byte.eq_ignore_ascii_case(&form),
+            })
+    };
+    let Some((moment, rest)) = text.split_at_checked("0000-00-00T00:00:00".len()) else { return false };
+    let fraction = rest.strip_prefix('.').map_or(0, |rest| 1 + rest.bytes().take_while(u8::is_ascii_digit).count());
+    let (fraction, offset) = rest.split_at(fraction);
+    form(moment, "0000-00-00T00:00:00")
+        && fraction.len() != 1
+        && (form(offset, "Z") || form(offset, "+00:00") || form(offset, "-00:00"))
 }

@@ -94,6 +94,11 @@ impl Filter {
         *self == Filter::default()
     }
 
+    pub(crate) fn allows_message(&self, message: &Message) -> bool {
+        self.allows(message.role, message.created_at)
+            && self.session.as_ref().is_none_or(|session| *session == message.session)
+    }
+
     /// Whether role and time are allowed. A message without a time matches no limit.
     pub(crate) fn allows(&self, role: Role, time: Option<Timestamp>) -> bool {
         self.role.is_none_or(|wanted| wanted == role)

@@ -20,6 +20,7 @@ use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
 
 pub(crate) use read::{Generation, Pending, Snapshot};
 pub(crate) use rows::RowMeta;
+pub use schema::GenerationState;
 pub use verify::VerifyReport;
 pub(crate) use write::{Embedded, NewRows, Removed, Transaction};
 
@@ -123,7 +124,7 @@ fn open_error(path: &Path, error: DatabaseError) -> Error {
             damaged(error.to_string())
         }
         DatabaseError::UpgradeRequired(version) => damaged(format!("it has redb's file format {version}")),
-        other => storage(other),
+        other => Error::Storage(format!("{}: {other}", path.display()).into()),
     }
 }
 

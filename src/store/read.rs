@@ -19,18 +19,20 @@ pub(crate) struct Snapshot {
     transaction: ReadTransaction,
 }
 
-/// A generation that is not retired.
+/// A generation and its model.
 #[derive(Clone, Debug)]
 pub(crate) struct Generation {
     pub(crate) id: GenerationId,
     pub(crate) identity: ModelIdentity,
-    pub(crate) serving: bool,
+    pub(crate) state: GenerationState,
 }
 
 /// A message that waits to be embedded, with all that its rows will hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) namespace: NamespaceId,
+    /// The message's own id, to name it in errors.
+    pub(crate) id: String,
     pub(crate) revision: u64,
     pub(crate) meta: RowMeta,
     pub(crate) text: String,
@@ -73,18 +75,20 @@ impl Snapshot {
         Ok(Some(u32::from_le_bytes(bytes)))
     }
 
-    /// Generations that take writes, oldest first.
+    /// All generations, oldest first.
     pub(crate) fn generations(&self) -> Result<Vec<Generation>> {
         let all = all_generations(&self.table(GENERATIONS)?)?;
-        Ok(all
-            .into_iter()
-            .filter(|(_, record)| record.state != GenerationState::Retired)
-            .map(|(id, record)| Generation {
-                id,
-                identity: record.identity(),
-                serving: record.state == GenerationState::Serving,
-            })
-            .collect())
+        let generation = |(id, record): (GenerationId, GenerationRecord)| Generation {
+            id,
+            identity: record.identity(),
+            state: record.state,
+        };
+        Ok(all.into_iter().map(generation).collect())
+    }
+
+    /// The generation that answers recalls; none in a database without messages.
+    pub(crate) fn serving(&self) -> Result<Option<Generation>> {
+        Ok(self.generations()?.into_iter().find(|generation| generation.state == GenerationState::Serving))
     }
 
     /// The id of a namespace, if anything was ever put into it.
@@ -146,7 +150,8 @@ impl Snapshot {
             let text = message.searchable();
             bytes += text.len();
             let meta = RowMeta { seq, created_at: message.created_at, session, window: 0, role: message.role };
-            found.push(Pending { namespace: NamespaceId(namespace), revision: revision.value(), meta, text });
+            let namespace = NamespaceId(namespace);
+            found.push(Pending { namespace, id: message.id, revision: revision.value(), meta, text });
             if found.len() == limit || bytes >= PENDING_BYTES {
                 break;
             }

@@ -3,8 +3,6 @@
 //! redb gives a large value pages that are a power of two together: a block just under that wastes little, and a flush
 //! rewrites at most one part-filled block. A row holds what filters need, so that opening reads blocks alone.
 
-use std::ops::Range;
-
 use super::codec::{self, Codec, HEADER_BYTES};
 use crate::{
     error::{Error, Result},
@@ -72,11 +70,12 @@ impl Layout {
         block.extend(vector.iter().flat_map(|x| x.to_le_bytes()));
     }
 
-    /// Erases rows of a block: the vectors' bytes too, so that nothing of a deleted message stays.
-    pub(super) fn erase(self, block: &mut [u8], rows: Range<u32>) {
-        let at = |row: u32| HEADER_BYTES + row as usize * self.row_bytes();
-        let range = at(rows.start)..at(rows.end).min(block.len());
-        block[range].fill(0);
+    /// Erases a row of a block: the vector's bytes too, so that nothing of a deleted message stays.
+    pub(super) fn erase(self, block: &mut [u8], row: u32) -> Result<()> {
+        let begin = HEADER_BYTES + row as usize * self.row_bytes();
+        let row = block.get_mut(begin..begin + self.row_bytes());
+        row.ok_or_else(|| Error::corrupted("a block of vectors is too short for its rows"))?.fill(0);
+        Ok(())
     }
 
     pub(super) fn read(self, block: &[u8]) -> Result<impl ExactSizeIterator<Item = Result<Row<'_>>>> {

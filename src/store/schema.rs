@@ -5,6 +5,7 @@
 
 use bincode::{Decode, Encode};
 use redb::TableDefinition;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
@@ -52,11 +53,13 @@ pub(super) struct GenerationRecord {
     pub(super) state: GenerationState,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub(super) enum GenerationState {
-    /// Being made beside the serving one.
+/// What a generation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GenerationState {
+    /// Being made beside the serving one; takes writes.
     Building,
-    /// Answers recalls. Exactly one.
+    /// Answers recalls and takes writes. Exactly one.
     Serving,
     /// Replaced; its rows are being deleted.
     Retired,

@@ -81,7 +81,13 @@ fn check_messages(
     let mut spaces: HashMap<u32, (String, NamespaceRecord, u64)> = HashMap::new();
     for entry in snapshot.table(NAMESPACES)?.iter().map_err(storage)? {
         let (name, value) = entry.map_err(storage)?;
-        let record: NamespaceRecord = codec::decode(value.value())?;
+        let record: NamespaceRecord = match codec::decode(value.value()) {
+            Ok(record) => record,
+            Err(error) => {
+                report.problem(format!("namespace {:?}: {error}", name.value()));
+                continue;
+            }
+        };
         if let Err(error) = Namespace::new(name.value()) {
             report.problem(error.to_string());
         }
@@ -189,9 +195,12 @@ fn check_generation(
             }
         }
     }
+    let mut counts: BTreeMap<u32, (u32, u32)> = ends.keys().map(|space| (*space, (0, 0))).collect();
     for entry in snapshot.table(COUNTS)?.range((id, 0)..=(id, u32::MAX)).map_err(storage)? {
         let (key, value) = entry.map_err(storage)?;
-        let (space, (next, alive)) = (key.value().1, value.value());
+        counts.insert(key.value().1, value.value());
+    }
+    for (space, (next, alive)) in counts {
         let found = rows.range((space, 0)..=(space, u32::MAX)).count() as u32;
         if next != ends.get(&space).copied().unwrap_or(0) || alive != found {
             report.problem(format!(
@@ -204,6 +213,7 @@ fn check_generation(
         let (key, value) = entry.map_err(storage)?;
         let (_, space, seq) = key.value();
         let (first, count) = value.value();
+        // The first that is wrong is enough: a damaged count may be anything.
         for window in 0..count {
             let expected = messages.get(&(space, seq)).map(|message| RowMeta { window: window as u16, ..message.meta });
             if rows.remove(&(space, first + window)) != expected || expected.is_none() {
@@ -211,6 +221,7 @@ fn check_generation(
                     "generation {id}, namespace {space}: row {} is not window {window} of message {seq}",
                     first + window
                 ));
+                break;
             }
         }
     }

@@ -196,7 +196,7 @@ impl Transaction {
         for (namespace, seq) in messages {
             if let Some(place) = places.remove((generation.0, namespace.0, *seq)).map_err(storage)? {
                 let (first, count) = place.value();
-                for row in first..first + count {
+                for row in first..first.saturating_add(count) {
                     rows.entry((namespace.0, row / per_block)).or_default().push(row);
                 }
             }
@@ -206,7 +206,7 @@ impl Transaction {
             let key = (generation.0, namespace, block);
             let mut bytes = read_block(&blocks, key)?;
             for row in &rows {
-                layout.erase(&mut bytes, row % per_block..row % per_block + 1);
+                layout.erase(&mut bytes, row % per_block)?;
             }
             blocks.insert(key, bytes.as_slice()).map_err(storage)?;
             let (next, alive) = read_counts(&counts, generation, NamespaceId(namespace))?;

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use mnemon::{Embedder, Error, Message, Model, ModelIdentity, OnnxEmbedder, Query, Result};
+use mnemon::{Embedder, Error, Message, Model, ModelIdentity, OnnxEmbedder, Part, Query, Result};
 
 use crate::support::{Db, Hashing, message, namespace};
 
@@ -37,6 +37,14 @@ fn wrong_queries() {
     }
 }
 
+fn with_parts(content: Vec<Part>) -> Message {
+    Message { content, ..message("2", "text") }
+}
+
+fn nested(depth: usize) -> serde_json::Value {
+    (0..depth).fold(serde_json::Value::Null, |inner, _| serde_json::Value::Array(vec![inner]))
+}
+
 #[test]
 fn one_wrong_message_stops_its_put_whole() {
     let db = Db::new();
@@ -49,6 +57,16 @@ fn one_wrong_message_stops_its_put_whole() {
         message("2", "text").in_session(""),
         message("2", "text").by("x".repeat(513)),
         message("2", &"x".repeat(mnemon::MAX_MESSAGE_BYTES + 1)),
+        // As JSON, in which parts are stored, these are too large: six bytes a control character, many empty parts.
+        with_parts(vec![Part::ToolResult { id: "c".into(), content: "\0".repeat(800_000) }]),
+        with_parts(vec![Part::Text { text: "x".into() }; 100_000]),
+        // Written, this could not be read again.
+        with_parts(vec![Part::ToolCall { id: "c".into(), name: "f".into(), arguments: nested(200) }]),
+        {
+            let mut message = message("2", "text");
+            message.metadata.insert("deep".into(), nested(200));
+            message
+        },
     ];
     for bad in bad {
         let result = engine.blocking().put(&space, vec![message("1", "text"), bad]);
@@ -66,6 +84,7 @@ fn one_wrong_message_stops_its_put_whole() {
 struct Liar {
     identity: ModelIdentity,
     rows: Vec<Vec<f32>>,
+    windows: Vec<std::ops::Range<usize>>,
 }
 
 impl Embedder for Liar {
@@ -73,7 +92,12 @@ impl Embedder for Liar {
         &self.identity
     }
 
+    fn windows(&self, _text: &str) -> Vec<std::ops::Range<usize>> {
+        self.windows.clone()
+    }
+
     fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        assert!(!self.rows.is_empty(), "a panic on purpose");
         Ok(self.rows.iter().cycle().take(texts.len().max(self.rows.len())).cloned().collect())
     }
 
@@ -93,11 +117,13 @@ fn wrong_vectors_are_not_stored() {
         (vec![vec![1.0, 0.0], vec![1.0, 0.0]], "2 vectors for 1 texts"),
     ] {
         let db = Db::new();
-        let engine = db.open_with(Arc::new(Liar { identity: identity.clone(), rows }));
+        let engine =
+            db.open_with(Arc::new(Liar { identity: identity.clone(), rows, windows: std::iter::once(0..4).collect() }));
         let space = namespace("a");
         engine.blocking().put(&space, vec![message("1", "text")]).unwrap();
-        let error = error(engine.blocking().flush());
-        assert!(matches!(error, Error::InvalidVector { .. }) && error.to_string().contains(reason), "{error}");
+        let error = chain(&error(engine.blocking().flush()));
+        assert!(error.contains("\"1\" stays pending") || error.contains(reason), "{error}");
+        assert!(error.contains(reason), "{error}");
         drop(engine);
         assert_eq!(db.assert_sound().pending, 1);
         // With a model that works, all is well.
@@ -105,6 +131,45 @@ fn wrong_vectors_are_not_stored() {
         engine.blocking().flush().unwrap();
         assert_eq!(engine.blocking().recall(&space, Query::new("text")).unwrap().len(), 1);
     }
+}
+
+#[test]
+fn an_embedder_that_panics_or_splits_wrongly_stops_nothing_else() {
+    let identity = Hashing::new(2).identity().clone();
+    let whole = std::iter::once(0..4).collect::<Vec<_>>();
+    for (rows, windows, reason) in [
+        (vec![], whole, "the embedder panicked"),
+        (vec![vec![1.0, 0.0]], vec![], "split into 0 windows"),
+        (vec![vec![1.0, 0.0]], vec![0..4, 2..9], "outside of itself"),
+        (vec![vec![1.0, 0.0]], vec![0..1; 70_000], "split into 70000 windows"),
+    ] {
+        let db = Db::new();
+        let engine = db.open_with(Arc::new(Liar { identity: identity.clone(), rows, windows }));
+        let space = namespace("a");
+        engine.blocking().put(&space, vec![message("1", "text")]).unwrap();
+        for _ in 0..2 {
+            let error = chain(&error(engine.blocking().flush()));
+            assert!(error.contains(reason), "{error}");
+        }
+        assert_eq!(engine.blocking().pending().unwrap(), 1);
+        let asked = engine.blocking().recall(&space, Query::new("text"));
+        assert!(asked.is_err() || reason == "the embedder panicked");
+        // The engine lives: it stores, and a flush answers.
+        engine.blocking().put(&space, vec![message("2", "text")]).unwrap();
+        drop(engine);
+        db.assert_sound();
+    }
+}
+
+/// An error and all that is behind it.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
 }
 
 #[test]
@@ -287,6 +352,8 @@ fn damaged_model_folders() {
         (&|f| manifest(f, "pooling = \"mean\"", "pooling = \"best\""), "pooling"),
         (&|f| manifest(f, "normalize = true", "normalize = false"), "normalize = false is not supported"),
         (&|f| manifest(f, "dimension = 256", "dimension = 128"), "does not give what manifest.toml says"),
+        (&|f| manifest(f, "max_tokens = 512", "max_tokens = 1024"), "tokenizer_config.json allows 512 tokens"),
+        (&|f| manifest(f, "max_tokens = 512", "max_tokens = 20"), "leave 20 tokens for a text"),
         (&|f| manifest(f, "\"config.json\" =", "\"other.json\" ="), "does not name config.json"),
         (
             &|f| {
@@ -302,13 +369,7 @@ fn damaged_model_folders() {
     for (damage, reason) in rows {
         let folder = model_folder();
         damage(folder.path());
-        let error = error(load(folder.path()));
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(inner) = source {
-            text = format!("{text}: {inner}");
-            source = inner.source();
-        }
+        let text = chain(&error(load(folder.path())));
         assert!(text.contains(reason), "{reason}: {text}");
     }
     let missing = error(Model::find("no-such-model")).to_string();

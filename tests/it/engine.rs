@@ -183,6 +183,26 @@ fn long_messages_are_found_by_any_window() {
 }
 
 #[test]
+fn one_long_message_does_not_hide_others_from_a_long_question() {
+    let db = Db::new();
+    let space = namespace("a");
+    let mut embedder = Hashing::new(64);
+    embedder.window_bytes = 12;
+    let engine = db.open_with(Arc::new(embedder));
+    // Every window of `long` is exactly the question's first; `near` is close to it; the others to its second.
+    let mut messages = vec![message("long", &"apple pear  ".repeat(60)), message("near", "apple pear x")];
+    messages.extend((0..20).map(|i| message(&format!("m{i}"), &format!("cherry {i:02}"))));
+    engine.blocking().put(&space, messages).unwrap();
+    engine.blocking().flush().unwrap();
+    let found = ids(&engine, &space, Query::new("apple pear  cherry ").k(10));
+    assert_eq!((found[0].as_str(), found.len()), ("long", 10));
+    let exact = engine.blocking().recall(&space, Query::new("apple pear  ").k(22)).unwrap();
+    let near = exact.iter().find(|hit| hit.message.id == "near").unwrap().score;
+    let hits = engine.blocking().recall(&space, Query::new("apple pear  cherry ").k(10)).unwrap();
+    assert!(near < hits[9].score || hits.iter().any(|hit| hit.message.id == "near"), "{near} {hits:?}");
+}
+
+#[test]
 fn messages_without_text_are_stored_and_not_searched() {
     let db = Db::new();
     let space = namespace("a");
@@ -220,17 +240,19 @@ fn one_bad_text_does_not_hold_up_the_others() {
     let mut embedder = Hashing::new(16);
     embedder.poison = Some("poison");
     let engine = db.open_with(Arc::new(embedder));
-    let mut messages: Vec<_> = (0..20).map(|i| message(&format!("m{i}"), "fine")).collect();
-    messages.insert(7, message("bad", "poison"));
+    let mut messages: Vec<_> = (0..5).map(|i| message(&format!("bad{i}"), "poison")).collect();
+    messages.extend((0..3000).map(|i| message(&format!("m{i}"), "fine")));
+    messages.insert(700, message("bad", "poison"));
     engine.blocking().put(&space, messages).unwrap();
-    assert!(matches!(engine.blocking().flush(), Err(Error::Embedding { .. })));
-    assert_eq!(ids(&engine, &space, Query::new("fine").k(100)).len(), 20);
+    let error = engine.blocking().flush().unwrap_err();
+    assert!(error.to_string().contains("message \"bad0\" stays pending"), "{error}");
+    assert_eq!(ids(&engine, &space, Query::new("fine").k(5000)).len(), 3000);
     drop(engine);
-    assert_eq!(db.assert_sound().pending, 1);
+    assert_eq!(db.assert_sound().pending, 6);
     // The same model without the fault, after a restart: drained by itself.
     let engine = db.open_with(Arc::new(Hashing::new(16)));
     engine.blocking().flush().unwrap();
-    assert_eq!(ids(&engine, &space, Query::new("poison").k(1)), ["bad"]);
+    assert!(ids(&engine, &space, Query::new("poison").k(6)).iter().all(|id| id.starts_with("bad")));
 }
 
 #[test]
@@ -323,6 +345,22 @@ async fn async_callers_share_commits_and_see_their_own_writes() {
     drop(engine);
     let report = db.assert_sound();
     assert_eq!((report.messages, report.vectors, report.namespaces), (320, 320, 4));
+}
+
+#[tokio::test]
+async fn closing_waits_for_the_file() {
+    let db = Db::new();
+    for _ in 0..10 {
+        let engine = db.open();
+        engine.put(&namespace("a"), vec![Message::user("text")]).await.unwrap();
+        assert_eq!(
+            engine.pending().await.unwrap(),
+            engine.get(&namespace("a"), "none").await.unwrap().map_or(1, |_| 0)
+        );
+        engine.flush().await.unwrap();
+        engine.close().await;
+    }
+    assert_eq!(db.assert_sound().messages, 10);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod crash;
 mod engine;
 mod index;
 mod layers;
+mod lists;
 mod message;
 mod model;
 mod readme;

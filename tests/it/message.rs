@@ -50,9 +50,10 @@ fn bad_lines_say_why() {
     let long_id = "x".repeat(513);
     let long_text = "x".repeat(MAX_MESSAGE_BYTES + 1);
     let rows: &[(&str, &str)] = &[
-        ("", "EOF"),
-        ("hello", "expected value"),
-        ("[]", "expected"),
+        ("", "expected a JSON object"),
+        ("hello", "expected a JSON object"),
+        ("{", "EOF"),
+        ("[]", "expected a JSON object"),
         (r#"{"content":"hi"}"#, "missing field `role`"),
         (r#"{"role":"user"}"#, "missing field `content`"),
         (r#"{"role":"human","content":"hi"}"#, "role \"human\" is not one of"),
@@ -63,6 +64,9 @@ fn bad_lines_say_why() {
         (r#"{"role":"user","content":[{"type":"video"}]}"#, "content is a string or an array of parts"),
         (r#"{"role":"user","content":"hi","created_at":"yesterday"}"#, "no RFC 3339 time"),
         (r#"{"role":"user","content":"hi","created_at":"2024-05-01T11:30:00"}"#, "no RFC 3339 time"),
+        (r#"{"role":"user","content":"hi","created_at":"2024-05-01 11:30:00Z"}"#, "no RFC 3339 time"),
+        (r#"{"role":"user","content":"hi","created_at":"2024-05-01T11:30:00Z[UTC]"}"#, "no RFC 3339 time"),
+        (r#"{"role":"user","content":"hi","created_at":"2024-02-30T11:30:00Z"}"#, "no RFC 3339 time"),
         (r#"{"role":"user","content":"hi","metadata":[1]}"#, "expected a map"),
         (r#"{"role":"user","content":"hi","colour":"red"}"#, "unknown field `colour`"),
         (r#"{"role":"user","content":"hi","namespace":"a//b"}"#, "a segment is empty"),
@@ -86,6 +90,29 @@ fn namespaces() {
     for bad in ["", "/", "a/", "/a", "a//b", "1/2/3/4/5/6/7/8/9", "a\nb", "a\0", long.as_str()] {
         assert!(Namespace::new(bad).is_err(), "{bad:?}");
     }
+}
+
+#[test]
+fn namespaces_of_contexts() {
+    let of = |context: &[(&str, &str)]| Namespace::from_context(context.iter().copied()).to_string();
+    assert_eq!(of(&[("b", "2"), ("a", "1")]), "a=1/b=2");
+    assert_eq!(of(&[("a", "1"), ("b", "2")]), of(&[("b", "2"), ("a", "1")]));
+    let different = [
+        of(&[]),
+        of(&[("a", "")]),
+        of(&[("a", "b/c=d")]),
+        of(&[("a", "b"), ("c", "d")]),
+        of(&[("a", "b%2Fc")]),
+        of(&[("a", "b/c")]),
+        of(&[("a=b", "c")]),
+        of(&[("a", "b=c")]),
+        of(&[("a", "\n")]),
+        of(&[("long", &"x".repeat(500))]),
+        of(&[("long", &"x".repeat(501))]),
+        of(&["1", "2", "3", "4", "5", "6", "7", "8", "9"].map(|key| (key, "x"))),
+    ];
+    let distinct: std::collections::BTreeSet<&String> = different.iter().collect();
+    assert_eq!(distinct.len(), different.len(), "{different:?}");
 }
 
 fn part() -> impl Strategy<Value = Part> {

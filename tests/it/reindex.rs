@@ -74,7 +74,7 @@ fn a_stopped_reindex_goes_on_where_it_was() {
 
     let going_on = Hashing::new(48);
     let report = reindex(&db.path, &going_on, go_on).unwrap();
-    assert!(report.switched && report.resumed == first - 2, "{report:?}");
+    assert!(report.switched && report.resumed >= first - 2, "{report:?}");
     assert_eq!(report.embedded + report.resumed, 4001);
     assert_eq!(going_on.embedded.load(Ordering::Relaxed) as u64, report.embedded, "nothing is embedded twice");
     assert_eq!(db.assert_sound().vectors, 4001);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::ensure;
-use mnemon::{IndexKind, Namespace, Query};
+use mnemon::{IndexKind, MAX_K, Namespace, Query};
 use serde::Serialize;
 
 use crate::{
@@ -70,7 +70,9 @@ struct Scores {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    ensure!(!args.k.is_empty() && args.k.iter().all(|&k| k > 0), "-k takes numbers from 1, such as 1,5,10,20");
+    let ks: BTreeSet<usize> = args.k.iter().copied().collect();
+    ensure!(ks.iter().all(|k| (1..=MAX_K).contains(k)), "-k takes numbers from 1 to {MAX_K}, such as 1,5,10,20");
+    let ks: Vec<usize> = ks.into_iter().collect();
     let messages = input::messages(&args.messages)?;
     let queries = input::queries(&args.queries)?;
     let (engine, _path, _folder) = input::temporary(args.model.as_deref(), args.index)?;
@@ -92,7 +94,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let namespaces: BTreeSet<&Namespace> = queries.iter().map(|query| &query.namespace).collect();
     namespaces.into_iter().try_for_each(|namespace| engine.optimize(namespace))?;
 
-    let deepest = args.k.iter().copied().max().unwrap_or(0).max(NDCG_AT);
+    let deepest = ks.last().copied().unwrap_or(0).max(NDCG_AT);
     let bar = output::progress(queries.len() as u64, "questions [{bar:30}] {pos} of {len}, {per_sec}");
     let mut latencies = Vec::new();
     let mut groups: BTreeMap<String, Vec<Found>> = BTreeMap::new();
@@ -125,11 +127,11 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         unlabelled,
         latency_p50_us: percentile(&latencies, 0.5),
         latency_p99_us: percentile(&latencies, 0.99),
-        scores: groups.into_iter().map(|(group, found)| (group, scores(&found, &args.k))).collect(),
+        scores: groups.into_iter().map(|(group, found)| (group, scores(&found, &ks))).collect(),
     };
     match format {
         Format::Json => output::json(&report)?,
-        Format::Text => print(&report, &args.k)?,
+        Format::Text => print(&report, &ks)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -22,7 +22,7 @@ const BATCH: usize = 512;
 ///
 /// A line is a message: {"id"?, "namespace"?, "session"?, "role", "name"?, "content", "created_at"?, "metadata"?}. Content
 /// is a text or an array of parts. An id that is there already is replaced, so a file may be ingested again at any
-/// time; lines without an id get one made from their content.
+/// time. Lines without an id get one made from their content: the same line in another file is the same message.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database; made if it is missing.
@@ -53,7 +53,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    let engine = input::engine(&args.db, args.model.as_deref(), IndexKind::Auto, true)?;
+    let engine = input::engine(&args.db, args.model.as_deref(), input::config(IndexKind::Auto), true)?;
     let started = Instant::now();
     let mut report = Report::default();
     let mut reader = MessageReader::new(args.namespace.clone());

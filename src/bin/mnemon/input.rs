@@ -13,6 +13,10 @@ use mnemon::{Config, Engine, IndexKind, Message, MessageLine, Model, Namespace, 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+/// No message is this long, escaped and all; a file without line breaks must not fill the memory.
+const MAX_LINE_BYTES: u64 = 16 << 20;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A line of text and where it stands.
 pub(crate) struct Line {
     pub(crate) text: anyhow::Result<String>,
@@ -35,15 +39,24 @@ pub(crate) fn lines(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::
     Ok(std::iter::from_fn(move || {
         loop {
             let mut bytes = Vec::new();
-            match reader.read_until(b'\n', &mut bytes).with_context(|| format!("{}: reading", path.display())) {
+            let limited = reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
+            match limited.with_context(|| format!("{}: reading", path.display())) {
                 Err(error) => return Some(Err(error)),
                 Ok(0) => return None,
                 Ok(read) => bytes_read += read as u64,
             }
             number += 1;
+            if bytes.len() as u64 == MAX_LINE_BYTES && !bytes.ends_with(b"\n") {
+                return Some(reader.skip_until(b'\n').with_context(|| path.display().to_string()).map(|skipped| {
+                    bytes_read += skipped as u64;
+                    Line { text: Err(anyhow!("a line of more than {MAX_LINE_BYTES} bytes")), number, bytes_read }
+                }));
+            }
             if bytes.trim_ascii().is_empty() {
                 continue;
             }
+            let bytes =
+                bytes.strip_prefix(BYTE_ORDER_MARK).filter(|_| number == 1).map(<[u8]>::to_vec).unwrap_or(bytes);
             let text = String::from_utf8(bytes).map_err(|error| anyhow!("not UTF-8: {error}"));
             return Some(Ok(Line { text, number, bytes_read }));
         }
@@ -126,9 +139,7 @@ pub(crate) fn at(path: &Path, line: u64) -> String {
 }
 
 /// An engine with a given or the database's own model.
-pub(crate) fn engine(db: &Path, model: Option<&str>, index: IndexKind, create: bool) -> anyhow::Result<Engine> {
-    let mut config = Config::default();
-    config.index = index;
+pub(crate) fn engine(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<Engine> {
     let mut builder = Engine::builder(db).create(create);
     if let Some(name) = model {
         builder = builder.embedder(Arc::new(OnnxEmbedder::with_options(Model::find(name)?, config.threads, None)?));
@@ -136,11 +147,18 @@ pub(crate) fn engine(db: &Path, model: Option<&str>, index: IndexKind, create: b
     Ok(builder.config(config).open()?)
 }
 
+/// Default settings with this index.
+pub(crate) fn config(index: IndexKind) -> Config {
+    let mut config = Config::default();
+    config.index = index;
+    config
+}
+
 /// A new database in a temporary folder, which lives as long as what is returned.
 pub(crate) fn temporary(model: Option<&str>, index: IndexKind) -> anyhow::Result<(Engine, PathBuf, tempfile::TempDir)> {
     let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("a temporary folder")?;
     let path = folder.path().join("memory.redb");
-    Ok((engine(&path, model, index, true)?, path, folder))
+    Ok((engine(&path, model, config(index), true)?, path, folder))
 }
 
 /// A time, or a day for its first moment in UTC.

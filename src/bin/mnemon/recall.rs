@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// The database.
     #[arg(long, value_name = "FILE")]
     db: PathBuf,
+    /// The model folder the database was made with. Default: looked for by its name.
+    #[arg(long, value_name = "DIR|NAME")]
+    model: Option<String>,
     /// The namespace to search.
     #[arg(long, value_name = "NS", required_unless_present = "queries")]
     namespace: Option<Namespace>,
@@ -53,7 +56,16 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    let engine = input::engine(&args.db, None, IndexKind::Auto, false)?;
+    // One question is answered before a graph could be built for it.
+    let mut config = input::config(if args.queries.is_some() { IndexKind::Auto } else { IndexKind::Exact });
+    config.drain_on_open = false;
+    let engine = input::engine(&args.db, args.model.as_deref(), config, false)?;
+    let pending = engine.blocking().pending()?;
+    if pending > 0 {
+        eprintln!(
+            "mnemon: {pending} messages are not embedded yet, and not searched; ingest their file again to embed them"
+        );
+    }
     let filtered = |text: &str| {
         let mut query = Query::new(text).k(args.k);
         if let Some(session) = &args.session {

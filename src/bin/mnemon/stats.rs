@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
+use mnemon::GenerationState;
+
 use crate::output::{self, Format};
 
 /// Show what is in a database.
@@ -20,7 +22,11 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     }
     output::line(&format!("{}: {:.1} MiB", args.db.display(), stats.file_bytes as f64 / f64::from(1 << 20)))?;
     for generation in &stats.generations {
-        let state = if generation.serving { "serving" } else { "building" };
+        let state = match generation.state {
+            GenerationState::Building => "building",
+            GenerationState::Serving => "serving",
+            GenerationState::Retired => "being deleted",
+        };
         output::line(&format!("{state}: {}, {} messages pending", generation.model, generation.pending))?;
     }
     output::line(&format!("{:>10} {:>9} {:>10} {:>8}  namespace", "messages", "sessions", "vectors", "pending"))?;

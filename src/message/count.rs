@@ -1,0 +1,57 @@
+//! What a message costs in a model's context.
+
+use std::sync::Arc;
+
+use super::{Message, Part};
+use crate::tokens::{ApproximateTokens, TokenCounter};
+
+/// Counts the tokens of messages: texts and names by a [`TokenCounter`], other parts at a flat rate.
+///
+/// Tool calls count with their name and arguments, tool results with their text: both are sent to the model.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct MessageTokens {
+    /// Counts text.
+    pub text: Arc<dyn TokenCounter>,
+    /// What the chat format adds to each message, such as its role. Default: 0.
+    pub message: usize,
+    /// An image, a sound or a video. Default: 256.
+    pub media: usize,
+    /// Any other file. Default: 2048.
+    pub file: usize,
+}
+
+impl Default for MessageTokens {
+    /// [`ApproximateTokens`] for text.
+    fn default() -> Self {
+        MessageTokens::new(ApproximateTokens)
+    }
+}
+
+impl MessageTokens {
+    /// With this counter for text.
+    pub fn new(text: impl TokenCounter + 'static) -> Self {
+        MessageTokens { text: Arc::new(text), message: 0, media: 256, file: 2048 }
+    }
+
+    /// Tokens of a message.
+    pub fn count(&self, message: &Message) -> usize {
+        let name = message.name.as_deref().map_or(0, |name| self.text.count(name));
+        self.message + name + message.content.iter().map(|part| self.count_part(part)).sum::<usize>()
+    }
+
+    /// Tokens of messages together.
+    pub fn count_all<'a>(&self, messages: impl IntoIterator<Item = &'a Message>) -> usize {
+        messages.into_iter().map(|message| self.count(message)).sum()
+    }
+
+    fn count_part(&self, part: &Part) -> usize {
+        match part {
+            Part::Text { text } => self.text.count(text),
+            Part::ToolCall { name, arguments, .. } => self.text.count(name) + self.text.count(&arguments.to_string()),
+            Part::ToolResult { content, .. } => self.text.count(content),
+            Part::Image(_) | Part::Audio(_) | Part::Video(_) => self.media,
+            Part::File(_) => self.file,
+        }
+    }
+}
