@@ -8,7 +8,7 @@ RUNTIME := .runtime
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench runtime model-static model-minilm deny advisories clean
+.PHONY: help demo test bench runtime model-static model-minilm compat deny advisories clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -53,6 +53,13 @@ model-static: $(VENV)/ready ## distil models/static-en-256 again
 model-minilm: $(VENV)/ready ## build models/all-MiniLM-L6-v2 and its int8 twin
 	$(VENV)/bin/python models/make_minilm.py
 
+compat: ## record the other libraries' outcomes again, and compare with the committed ones
+	$(PYTHON) -m venv $(VENV)-compat
+	$(VENV)-compat/bin/pip install --quiet --disable-pip-version-check -r tests/compat/requirements.txt
+	rm -rf $(VENV)-compat/fixtures
+	$(VENV)-compat/bin/python -B tests/compat/generate.py --out $(VENV)-compat/fixtures
+	diff -r $(VENV)-compat/fixtures tests/compat/fixtures && echo "the same as committed"
+
 deny: ## licences, bans, sources
 	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
 	$(CARGO) deny check licenses bans sources
@@ -62,4 +69,4 @@ advisories: ## known vulnerabilities (needs the advisory database from the netwo
 
 clean: ## build output and what was fetched
 	$(CARGO) clean
-	rm -rf $(RUNTIME) $(VENV) models/.cache
+	rm -rf $(RUNTIME) $(VENV) $(VENV)-compat models/.cache

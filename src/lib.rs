@@ -21,7 +21,7 @@
 //! | 0 | `error`, `ids`, `config` | crates only |
 //! | 1 | `tokens`, `message`, `embed`, `index` | 0; `message` also `tokens` |
 //! | 2 | `store`, the only place that knows redb | 0, `message` |
-//! | 3 | `recall`: the question, the hit, the choice of messages | 0 to 2 |
+//! | 3 | `recall`: the question, the hit, the choice of messages; `buffer`: what is flushed when | 0 to 2 |
 //! | 4 | `engine` joins them all; `reindex`, `maintenance` | 0 to 3, and `reindex` the engine's drain |
 //! | 5 | the `mnemon` command, benches, tests, examples | the public API |
 //!
@@ -38,6 +38,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod buffer;
 mod config;
 mod embed;
 mod engine;
@@ -51,6 +52,7 @@ mod reindex;
 mod store;
 mod tokens;
 
+pub use buffer::BufferLimits;
 pub use config::{Config, IndexKind};
 pub use embed::{Embedder, Model, OnnxEmbedder};
 pub use engine::{Blocking, Builder, Engine, FlushReport, PutReport};
@@ -59,8 +61,9 @@ pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 pub use index::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, VectorIndex};
 pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
 pub use message::{
-    DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message, MessageLine, MessageSelector, MessageTokens, MessageWindow, Part,
-    Reference, Role, Splitter, Strategy, Timestamp, TokenWindow, Trim, Update, add_messages, trim_messages,
+    DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message, MessageCounter, MessageLine, MessageSelector, MessageTokens,
+    MessageWindow, Part, Reference, Role, Splitter, Strategy, Timestamp, TokenWindow, Trim, Update, add_messages,
+    trim_messages,
 };
 pub use recall::{Hit, MAX_K, Query};
 pub use reindex::{ReindexProgress, ReindexReport, reindex};

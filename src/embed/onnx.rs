@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Tokens of one run, padding included: bounds the memory of a run, at no cost in speed on two cores.
-const RUN_TOKENS: usize = 2048;
+const RUN_TOKENS: usize = 1024;
 
 /// A model that takes less of a text at once is of no use, and long messages would have more windows than can be numbered.
 const MIN_TOKENS: usize = 64;

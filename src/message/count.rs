@@ -5,6 +5,18 @@ use std::sync::Arc;
 use super::{Message, Part};
 use crate::tokens::{ApproximateTokens, TokenCounter};
 
+/// Counts the tokens of a message. [`MessageTokens`] does; so does any `Fn(&Message) -> usize`.
+pub trait MessageCounter: Send + Sync {
+    /// Tokens of the message in a model's context.
+    fn count(&self, message: &Message) -> usize;
+}
+
+impl<F: Fn(&Message) -> usize + Send + Sync> MessageCounter for F {
+    fn count(&self, message: &Message) -> usize {
+        self(message)
+    }
+}
+
 /// Counts the tokens of messages: texts and names by a [`TokenCounter`], other parts at a flat rate.
 ///
 /// Tool calls count with their name and arguments, tool results with their text: both are sent to the model.
@@ -34,17 +46,6 @@ impl MessageTokens {
         MessageTokens { text: Arc::new(text), message: 0, media: 256, file: 2048 }
     }
 
-    /// Tokens of a message.
-    pub fn count(&self, message: &Message) -> usize {
-        let name = message.name.as_deref().map_or(0, |name| self.text.count(name));
-        self.message + name + message.content.iter().map(|part| self.count_part(part)).sum::<usize>()
-    }
-
-    /// Tokens of messages together.
-    pub fn count_all<'a>(&self, messages: impl IntoIterator<Item = &'a Message>) -> usize {
-        messages.into_iter().map(|message| self.count(message)).sum()
-    }
-
     fn count_part(&self, part: &Part) -> usize {
         match part {
             Part::Text { text } => self.text.count(text),
@@ -53,5 +54,12 @@ impl MessageTokens {
             Part::Image(_) | Part::Audio(_) | Part::Video(_) => self.media,
             Part::File(_) => self.file,
         }
+    }
+}
+
+impl MessageCounter for MessageTokens {
+    fn count(&self, message: &Message) -> usize {
+        let name = message.name.as_deref().map_or(0, |name| self.text.count(name));
+        self.message + name + message.content.iter().map(|part| self.count_part(part)).sum::<usize>()
     }
 }

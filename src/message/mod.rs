@@ -13,7 +13,7 @@ mod trim;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use count::MessageTokens;
+pub use count::{MessageCounter, MessageTokens};
 pub use line::MessageLine;
 pub use reduce::{Update, add_messages};
 pub use select::{MessageSelector, MessageWindow, TokenWindow};

@@ -1,6 +1,8 @@
 //! Choosing recent messages for a prompt, as Steamship's selectors do.
 
-use super::{Message, MessageTokens, Role};
+use std::sync::Arc;
+
+use super::{Message, MessageCounter, Role};
 
 /// Chooses messages of a history.
 pub trait MessageSelector: Send + Sync {
@@ -33,7 +35,7 @@ pub struct TokenWindow {
     /// The budget.
     pub max_tokens: usize,
     /// How messages are counted.
-    pub tokens: MessageTokens,
+    pub tokens: Arc<dyn MessageCounter>,
     /// A message that does not fit is left out and older ones still considered, instead of stopping there. Leaves holes.
     /// Default: false.
     pub skip_too_long: bool,
@@ -41,8 +43,8 @@ pub struct TokenWindow {
 
 impl TokenWindow {
     /// Contiguous, of at most `max_tokens`.
-    pub fn new(max_tokens: usize, tokens: MessageTokens) -> Self {
-        TokenWindow { max_tokens, tokens, skip_too_long: false }
+    pub fn new(max_tokens: usize, tokens: impl MessageCounter + 'static) -> Self {
+        TokenWindow { max_tokens, tokens: Arc::new(tokens), skip_too_long: false }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{Message, MessageTokens, Part, Role};
+use super::{Message, MessageCounter, Part, Role};
 use crate::error::{Error, Result};
 
 /// Which end is kept.
@@ -72,7 +72,7 @@ impl Trim {
 ///
 /// # Errors
 /// [`Error::InvalidConfig`]: `start_on` or `include_system` with [`Strategy::First`].
-pub fn trim_messages(messages: &[Message], trim: &Trim, tokens: &MessageTokens) -> Result<Vec<Message>> {
+pub fn trim_messages(messages: &[Message], trim: &Trim, tokens: &dyn MessageCounter) -> Result<Vec<Message>> {
     match trim.strategy {
         Strategy::First if !trim.start_on.is_empty() || trim.include_system => {
             Err(Error::InvalidConfig { reason: "start_on and include_system go with Strategy::Last".into() })
@@ -95,7 +95,7 @@ pub fn trim_messages(messages: &[Message], trim: &Trim, tokens: &MessageTokens) 
 }
 
 /// The longest prefix of `messages` that fits, then back to the role where the strategy wants it to stop.
-fn fit(messages: Vec<Message>, budget: usize, trim: &Trim, tokens: &MessageTokens) -> Vec<Message> {
+fn fit(messages: Vec<Message>, budget: usize, trim: &Trim, tokens: &dyn MessageCounter) -> Vec<Message> {
     let mut left = budget;
     let mut kept = Vec::new();
     for message in &messages {
@@ -121,7 +121,7 @@ fn fit(messages: Vec<Message>, budget: usize, trim: &Trim, tokens: &MessageToken
 
 /// As much of a message as fits, from the end that the strategy keeps: as many whole parts as possible, or else pieces of
 /// the outermost part's text. Tool calls are never cut: they stay, and count.
-fn part_of(message: &Message, budget: usize, trim: &Trim, tokens: &MessageTokens) -> Option<Message> {
+fn part_of(message: &Message, budget: usize, trim: &Trim, tokens: &dyn MessageCounter) -> Option<Message> {
     let from_end = trim.strategy == Strategy::Last;
     let (calls, mut parts): (Vec<Part>, Vec<Part>) =
         message.content.iter().cloned().partition(|part| matches!(part, Part::ToolCall { .. }));

@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("index", &["error", "ids", "config"]),
     ("store", &["error", "ids", "config", "message"]),
     ("recall", &["error", "ids", "config", "message", "embed", "index", "store"]),
+    ("buffer", &["error", "ids", "config", "tokens", "message"]),
     ("engine", &["error", "ids", "config", "message", "embed", "index", "store", "recall"]),
     ("reindex", &["error", "ids", "config", "message", "embed", "index", "store", "recall", "engine"]),
     ("maintenance", &["error", "ids", "config", "message", "embed", "index", "store", "recall"]),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use mnemon::{
-    ApproximateTokens, Error, Message, MessageSelector, MessageTokens, MessageWindow, Part, Role, TokenCounter,
-    TokenWindow, TokenizerFile, Trim, Update, add_messages, trim_messages,
+    ApproximateTokens, BufferLimits, Error, Message, MessageCounter, MessageSelector, MessageTokens, MessageWindow,
+    Part, Role, TokenCounter, TokenWindow, TokenizerFile, Trim, Update, add_messages, trim_messages,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -67,7 +67,6 @@ fn every_part_of_a_message_costs() {
     assert_eq!(tokens.count(&message), 2 + 3 + 1 + 2 + 4 + 3 * 256 + 2048);
     (tokens.message, tokens.media, tokens.file) = (5, 1, 10);
     assert_eq!(tokens.count(&message), 12 + 5 + 3 + 10);
-    assert_eq!(tokens.count_all([&message, &message]), 60);
 }
 
 #[test]
@@ -135,7 +134,7 @@ fn trimming() {
 #[test]
 fn tool_calls_are_cut_whole() {
     let list = vec![Message::user("question"), call("1"), result("1"), Message::assistant("answer")];
-    let cost = words().count_all(&list);
+    let cost: usize = list.iter().map(|message| words().count(message)).sum();
     // Room for all but the question and the call: the result would be an orphan.
     let last = Trim::last(cost - 1 - words().count(&list[1]));
     assert_eq!(texts(&trim_messages(&list, &last, &words()).unwrap()), ["answer"]);
@@ -164,6 +163,41 @@ fn selectors() {
     assert_eq!(texts(&window.select(&list)), ["e f", "g"]);
     window.skip_too_long = true;
     assert_eq!(texts(&window.select(&list)), ["system", "e f", "g"]);
+}
+
+#[test]
+fn buffer_limits() {
+    for (limit, ratio, size) in
+        [(0, 0.7, 1), (10, 0.0, 1), (10, 1.1, 1), (10, f64::NAN, 1), (10, 0.7, 0), (10, 0.7, 11)]
+    {
+        assert!(
+            matches!(BufferLimits::new(limit, ratio, size), Err(Error::InvalidConfig { .. })),
+            "{limit} {ratio} {size}"
+        );
+    }
+    assert_eq!(BufferLimits::default(), BufferLimits::new(30_000, 0.7, 3_000).unwrap());
+    assert_eq!(BufferLimits::default().budget(), 21_000);
+}
+
+#[test]
+fn whole_turns_are_flushed() {
+    let list = vec![
+        Message::new(Role::System, "be kind"),
+        Message::user("one"),
+        call("1"),
+        // In the midst of a call: no turn begins here.
+        Message::user("hurry"),
+        result("1"),
+        Message::user("two"),
+        Message::assistant("three four five"),
+    ];
+    let plan = |limit, size| BufferLimits::new(limit, 1.0, size).unwrap().plan_flush(&list, &words());
+    assert_eq!(plan(100, 1), [0..0; 0], "within the budget");
+    // The first turn; the last stays, over the budget or not.
+    assert_eq!(plan(10, 1).first(), Some(&(1..5)));
+    assert_eq!(plan(1, 1).iter().map(|batch| batch.end).collect::<Vec<_>>(), [5]);
+    let no_user = [Message::assistant("a b c"), Message::assistant("d e f")];
+    assert_eq!(BufferLimits::new(2, 1.0, 1).unwrap().plan_flush(&no_user, &words()), [0..0; 0]);
 }
 
 /// Conversations as agents have them, some of them broken.
@@ -211,7 +245,8 @@ proptest! {
         let system = trim.include_system && kept.first().is_some_and(|first| first.role == Role::System);
         let rest = &kept[usize::from(system)..];
         let system_cost = if system { words().count(&kept[0]) } else { 0 };
-        prop_assert!(words().count_all(rest) <= max_tokens.saturating_sub(system_cost));
+        let cost: usize = rest.iter().map(|message| words().count(message)).sum();
+        prop_assert!(cost <= max_tokens.saturating_sub(system_cost));
         let places: Vec<usize> = kept.iter().map(|m| list.iter().position(|o| o.id == m.id).unwrap()).collect();
         prop_assert!(places.is_sorted_by(|a, b| a < b));
         prop_assert!(trim.start_on.is_empty() || rest.first().is_none_or(|first| first.role == Role::User));
@@ -224,5 +259,41 @@ proptest! {
                 }
             }
         }
+    }
+
+    /// Whatever is flushed: batches follow one another from behind the system prompt, what is left begins with a user
+    /// message and splits no call, and it is within the budget unless it is one turn.
+    #[test]
+    fn a_flush_leaves_a_valid_history(list in conversation(), limit in 1usize..80, ratio in 0.1f64..1.0, size in 1usize..40) {
+        let limits = BufferLimits::new(limit, ratio, size.min(limit)).unwrap();
+        let batches = limits.plan_flush(&list, &words());
+        let system = list.iter().take_while(|message| message.role == Role::System).count();
+        let mut end = system;
+        for batch in &batches {
+            prop_assert!(batch.start == end && batch.end > batch.start);
+            end = batch.end;
+        }
+        let left: Vec<&Message> = list[..system].iter().chain(&list[end..]).collect();
+        let cost: usize = left.iter().map(|message| words().count(message)).sum();
+        if !batches.is_empty() {
+            prop_assert_eq!(list[end].role, Role::User);
+            for message in &list[end..] {
+                for part in &message.content {
+                    if let Part::ToolResult { id, .. } = part {
+                        let call = |m: &Message| m.content.iter().any(|p| matches!(p, Part::ToolCall { id: i, .. } if i == id));
+                        prop_assert!(!list[..end].iter().any(call), "result {id} lost its call");
+                    }
+                }
+            }
+        }
+        // More could be flushed only if another turn began later, and no call were split there.
+        let another = (end + 1..list.len()).any(|cut| {
+            list[cut].role == Role::User && !list[cut..].iter().flat_map(|m| &m.content).any(|part| match part {
+                Part::ToolResult { id, .. } => list[..cut].iter().flat_map(|m| &m.content)
+                    .any(|p| matches!(p, Part::ToolCall { id: i, .. } if i == id)),
+                _ => false,
+            })
+        });
+        prop_assert!(cost <= limits.budget() || !another, "{cost} of {} left", limits.budget());
     }
 }

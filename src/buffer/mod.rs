@@ -1,0 +1,114 @@
+//! The short-term buffer: which messages stay in the prompt, and which are flushed.
+//!
+//! Owns the decision alone, over a list of messages: what is flushed where is the engine's. Invariants: a flush takes
+//! whole turns from the old end; the system prompt and the last turn always stay; no tool result loses its call.
+
+use std::{collections::HashMap, ops::Range};
+
+use crate::{
+    error::{Error, Result},
+    message::{Message, MessageCounter, Part, Role},
+};
+
+/// The budget of a short-term buffer, as LlamaIndex's `Memory` has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct BufferLimits {
+    /// Tokens of the whole prompt. Default: 30,000.
+    pub token_limit: usize,
+    /// The share of it that recent messages may take, over 0 to 1. Default: 0.7.
+    pub chat_history_token_ratio: f64,
+    /// Tokens that one flush takes at least, 1 to `token_limit`, as far as there are whole turns. Default: 3,000.
+    pub token_flush_size: usize,
+}
+
+impl Default for BufferLimits {
+    fn default() -> Self {
+        BufferLimits { token_limit: 30_000, chat_history_token_ratio: 0.7, token_flush_size: 3_000 }
+    }
+}
+
+impl BufferLimits {
+    /// Checked limits.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: a value outside its range.
+    pub fn new(token_limit: usize, chat_history_token_ratio: f64, token_flush_size: usize) -> Result<Self> {
+        let fault = if token_limit == 0 {
+            Some("token_limit is 0".to_owned())
+        } else if !(chat_history_token_ratio > 0.0 && chat_history_token_ratio <= 1.0) {
+            Some(format!("chat_history_token_ratio is {chat_history_token_ratio}, not over 0 to 1"))
+        } else if !(1..=token_limit).contains(&token_flush_size) {
+            Some(format!("token_flush_size is {token_flush_size}, not within 1 to token_limit, {token_limit}"))
+        } else {
+            None
+        };
+        match fault {
+            Some(reason) => Err(Error::InvalidConfig { reason }),
+            None => Ok(BufferLimits { token_limit, chat_history_token_ratio, token_flush_size }),
+        }
+    }
+
+    /// Tokens that recent messages may take; a flush is due above.
+    pub fn budget(&self) -> usize {
+        (self.token_limit as f64 * self.chat_history_token_ratio) as usize
+    }
+
+    /// What to flush of `messages`, oldest first: ranges of messages, a batch each, that follow one another; empty if the
+    /// messages are within the [budget](BufferLimits::budget).
+    ///
+    /// Leading system messages stay. A batch ends where a turn begins: at a user message before which every tool call
+    /// has its results. It takes [`token_flush_size`](BufferLimits::token_flush_size) or more, or else all but the last
+    /// turn; batches are taken until the rest is within the budget. The last turn stays whatever it costs, and without
+    /// a user message nothing is flushed: the rest may then exceed the budget.
+    ///
+    /// Cost: each message is counted once.
+    pub fn plan_flush(&self, messages: &[Message], tokens: &dyn MessageCounter) -> Vec<Range<usize>> {
+        let costs: Vec<usize> = messages.iter().map(|message| tokens.count(message)).collect();
+        let cuts = turn_starts(messages);
+        let mut left: usize = costs.iter().sum();
+        let mut begin = messages.iter().take_while(|message| message.role == Role::System).count();
+        let mut batches = Vec::new();
+        while left > self.budget() {
+            let mut size = 0;
+            let full = (begin..costs.len()).find(|&index| {
+                size += costs[index];
+                size >= self.token_flush_size
+            });
+            let mut later = cuts.iter().copied().filter(|&cut| cut > begin);
+            let next = full.and_then(|full| later.clone().find(|&cut| cut > full));
+            // Not so many tokens before the last turn: what there is.
+            let Some(end) = next.or_else(|| later.next_back()) else { break };
+            left -= costs[begin..end].iter().sum::<usize>();
+            batches.push(begin..end);
+            begin = end;
+        }
+        batches
+    }
+}
+
+/// Where a history may be cut: user messages before which no tool call waits for a result that comes after.
+fn turn_starts(messages: &[Message]) -> Vec<usize> {
+    // The last result of each call.
+    let mut answered: HashMap<&str, usize> = HashMap::new();
+    for (index, message) in messages.iter().enumerate() {
+        for part in &message.content {
+            if let Part::ToolResult { id, .. } = part {
+                answered.insert(id, index);
+            }
+        }
+    }
+    let mut cuts = Vec::new();
+    let mut open_until = 0;
+    for (index, message) in messages.iter().enumerate() {
+        if message.role == Role::User && index > open_until {
+            cuts.push(index);
+        }
+        for part in &message.content {
+            if let Part::ToolCall { id, .. } = part {
+                open_until = open_until.max(answered.get(id.as_str()).copied().unwrap_or(0));
+            }
+        }
+    }
+    cuts
+}
