@@ -13,7 +13,7 @@ use std::{
 use super::{
     FlushReport, PutReport,
     drain::drain,
-    spaces::{Improve, Spaces},
+    spaces::{Change, Improve, Spaces},
     writer::Writer,
 };
 use crate::{
@@ -118,7 +118,7 @@ impl Core {
             move |transaction| transaction.put(&messages),
             move |result| {
                 reply(result.map(|put| {
-                    put.removed.iter().for_each(|removed| shared.spaces.retract(removed));
+                    put.removed.into_iter().map(Change::Removed).for_each(|change| shared.spaces.publish(change));
                     let waiting = shared.unflushed.fetch_add(put.pending, Ordering::Relaxed) + put.pending;
                     if waiting >= shared.config.flush_size as u64 {
                         // Fails only when the engine is closing.
@@ -213,6 +213,11 @@ impl Shared {
 
     /// Deletes what a reindex that was killed after its switch has left.
     fn sweep(&self, writer: &Writer) -> Result<()> {
+        let retired = |generation: &Generation| generation.state == GenerationState::Retired;
+        // Nearly always none: opening must not cost a commit.
+        if !self.store.read()?.generations()?.iter().any(retired) {
+            return Ok(());
+        }
         while !self.closing.load(Ordering::Relaxed) {
             let (reply, done) = mpsc::sync_channel(1);
             writer.submit(|transaction| transaction.sweep(SWEEP_BLOCKS), move |result| drop(reply.send(result)));
@@ -240,7 +245,9 @@ impl Shared {
             writer.submit(
                 move |transaction| transaction.add_vectors(generation, dimension, &batch),
                 move |result| {
-                    let published = result.map(|added| added.iter().for_each(|rows| shared.spaces.publish(rows)));
+                    let published = result.map(|added| {
+                        added.into_iter().map(Change::Added).for_each(|change| shared.spaces.publish(change))
+                    });
                     // The drain may have failed meanwhile: then nobody waits.
                     let _ = reply.send(published);
                 },

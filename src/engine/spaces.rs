@@ -1,15 +1,15 @@
 //! The namespaces that are in memory: an index each, and what its rows stand for.
 //!
-//! A namespace is loaded when it is first asked; what is committed later is published to it. Loading holds the
-//! namespace's lock, so a publication waits for it and then finds its rows there already: nothing is missed, nothing
-//! is doubled.
+//! A namespace is loaded when it is first asked; what is committed later is published to it. What is committed while it
+//! loads is queued, and applied when it is there: so the writer never waits for a load. A change that the loaded
+//! snapshot had already is recognised by its row numbers: nothing is missed, nothing is doubled.
 
 use std::{
     collections::HashMap,
     sync::{Arc, mpsc},
 };
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::{
     config::{Config, IndexKind},
@@ -33,13 +33,70 @@ pub(super) type Improve = Option<Arc<dyn VectorIndex>>;
 
 #[derive(Default)]
 struct Space {
-    loaded: RwLock<Option<Loaded>>,
+    state: RwLock<State>,
+    /// Held by the one that loads.
+    loading: Mutex<()>,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Unloaded,
+    /// With what was committed meanwhile.
+    Loading(Vec<Change>),
+    Loaded(Loaded),
 }
 
 struct Loaded {
     index: Arc<dyn VectorIndex>,
     /// By row; `None` is dead.
     metas: Vec<Option<RowMeta>>,
+    dimension: usize,
+}
+
+/// What a commit did to the rows of one namespace.
+pub(super) enum Change {
+    Added(NewRows),
+    Removed(Removed),
+}
+
+impl Change {
+    fn namespace(&self) -> NamespaceId {
+        match self {
+            Change::Added(rows) => rows.namespace,
+            Change::Removed(removed) => removed.namespace,
+        }
+    }
+}
+
+impl State {
+    fn loaded(&self) -> Option<&Loaded> {
+        match self {
+            State::Loaded(loaded) => Some(loaded),
+            _ => None,
+        }
+    }
+}
+
+impl Loaded {
+    /// Rows that are known already are left as they are.
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Added(rows) => {
+                let known = self.metas.len().saturating_sub(rows.first as usize).min(rows.metas.len());
+                self.index.insert(&rows.vectors[known * self.dimension..]);
+                self.metas.extend(rows.metas[known..].iter().copied().map(Some));
+            }
+            Change::Removed(removed) => {
+                self.index.remove(&removed.rows);
+                for &row in &removed.rows {
+                    if let Some(meta) = self.metas.get_mut(row as usize) {
+                        *meta = None;
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl Spaces {
@@ -60,8 +117,8 @@ impl Spaces {
     ) -> Result<Vec<(u64, f32)>> {
         let space = self.load(store, namespace)?;
         let (index, rows, allowed) = {
-            let guard = space.loaded.read();
-            let loaded = guard.as_ref().expect("just loaded");
+            let state = space.state.read();
+            let loaded = state.loaded().expect("just loaded");
             let allows = |meta: &RowMeta| {
                 filter.allows(meta.role, meta.created_at) && session.is_none_or(|session| session == meta.session)
             };
@@ -77,8 +134,8 @@ impl Spaces {
                 .iter()
                 .map(|vector| index.search(vector, want, self.config.ef_search, allowed.as_ref()))
                 .collect();
-            let guard = space.loaded.read();
-            let metas = &guard.as_ref().expect("loaded once, loaded for ever").metas;
+            let state = space.state.read();
+            let metas = &state.loaded().expect("loaded once, loaded for ever").metas;
             let messages = recall::best_messages(&found.concat(), k, |row| metas[row as usize].map(|meta| meta.seq));
             // A list that was cut must not hide anything better than the last message, under any of the query's windows.
             let worst = messages.get(k - 1).map_or(f32::NEG_INFINITY, |(_, score)| *score);
@@ -90,30 +147,15 @@ impl Spaces {
         }
     }
 
-    /// Makes committed rows findable, if their namespace is in memory.
-    pub(super) fn publish(&self, rows: &NewRows) {
-        let Some(space) = self.spaces.read().get(&rows.namespace).cloned() else { return };
-        let mut guard = space.loaded.write();
-        let Some(loaded) = guard.as_mut() else { return };
-        // What was loaded after the commit is there already.
-        let known = loaded.metas.len().saturating_sub(rows.first as usize).min(rows.metas.len());
-        if known == rows.metas.len() {
-            return;
-        }
-        loaded.index.insert(&rows.vectors[known * self.generation.identity.dimension..]);
-        loaded.metas.extend(rows.metas[known..].iter().copied().map(Some));
-        self.improve_later(&loaded.index);
-    }
-
-    /// Makes dead rows unfindable.
-    pub(super) fn retract(&self, removed: &Removed) {
-        let Some(space) = self.spaces.read().get(&removed.namespace).cloned() else { return };
-        let mut guard = space.loaded.write();
-        let Some(loaded) = guard.as_mut() else { return };
-        loaded.index.remove(&removed.rows);
-        for &row in &removed.rows {
-            if let Some(meta) = loaded.metas.get_mut(row as usize) {
-                *meta = None;
+    /// Makes what was committed findable, or unfindable, if its namespace is in memory.
+    pub(super) fn publish(&self, change: Change) {
+        let Some(space) = self.spaces.read().get(&change.namespace()).cloned() else { return };
+        match &mut *space.state.write() {
+            State::Unloaded => {}
+            State::Loading(queue) => queue.push(change),
+            State::Loaded(loaded) => {
+                loaded.apply(&change);
+                self.improve_later(&loaded.index);
             }
         }
     }
@@ -121,7 +163,7 @@ impl Spaces {
     /// Does all background work of a namespace's index now.
     pub(super) fn optimize(&self, store: &Store, namespace: NamespaceId) -> Result<()> {
         let space = self.load(store, namespace)?;
-        let index = Arc::clone(&space.loaded.read().as_ref().expect("just loaded").index);
+        let index = Arc::clone(&space.state.read().loaded().expect("just loaded").index);
         while index.improve() {}
         Ok(())
     }
@@ -129,15 +171,23 @@ impl Spaces {
     fn load(&self, store: &Store, namespace: NamespaceId) -> Result<Arc<Space>> {
         let known = self.spaces.read().get(&namespace).cloned();
         let space = known.unwrap_or_else(|| Arc::clone(self.spaces.write().entry(namespace).or_default()));
-        if space.loaded.read().is_some() {
+        if space.state.read().loaded().is_some() {
             return Ok(space);
         }
         {
-            let mut guard = space.loaded.write();
-            if guard.is_none() {
-                let loaded = self.read(store, namespace)?;
+            let _one_at_a_time = space.loading.lock();
+            if space.state.read().loaded().is_none() {
+                // Before the snapshot is taken: what is committed after it is queued.
+                *space.state.write() = State::Loading(Vec::new());
+                let read = self.read(store, namespace);
+                let mut state = space.state.write();
+                let queue = std::mem::take(&mut *state);
+                let mut loaded = read?;
+                if let State::Loading(queue) = queue {
+                    queue.iter().for_each(|change| loaded.apply(change));
+                }
                 self.improve_later(&loaded.index);
-                *guard = Some(loaded);
+                *state = State::Loaded(loaded);
             }
         }
         Ok(space)
@@ -172,7 +222,7 @@ impl Spaces {
             return Err(Error::corrupted(format!("{} rows of vectors, but {rows} counted", metas.len())));
         }
         index.remove(&dead);
-        Ok(Loaded { index, metas })
+        Ok(Loaded { index, metas, dimension })
     }
 
     fn improve_later(&self, index: &Arc<dyn VectorIndex>) {

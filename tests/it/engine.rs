@@ -54,6 +54,48 @@ fn what_is_committed_after_loading_is_found_at_once() {
     }
 }
 
+/// A namespace is loaded while others write to it: again and again, each time from a fresh opening.
+#[test]
+fn loading_beside_writes_misses_and_doubles_nothing() {
+    let db = Db::new();
+    let space = namespace("a");
+    let mut count = 2000;
+    let engine = db.open();
+    engine
+        .blocking()
+        .put(&space, (0..count).map(|i| message(&format!("m{i}"), &format!("word{i}"))).collect())
+        .unwrap();
+    engine.blocking().flush().unwrap();
+    drop(engine);
+    for round in 0..10 {
+        let engine = db.open();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for i in count..count + 5 {
+                    // A new message, and one that is replaced: rows come and go.
+                    let new = message(&format!("m{i}"), &format!("word{i}"));
+                    let replaced = message(&format!("m{}", i % 100), &format!("changed{round}x{i}"));
+                    engine.blocking().put(&space, vec![new, replaced]).unwrap();
+                    engine.blocking().flush().unwrap();
+                }
+            });
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_micros(round * 700));
+                assert!(ids(&engine, &space, Query::new("word5").k(5)).len() == 5);
+            });
+        });
+        count += 5;
+        let mut all = ids(&engine, &space, Query::new("word1").k(10_000));
+        assert_eq!(all.len(), count);
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        let last = engine.blocking().recall(&space, Query::new(format!("word{}", count - 1)).k(1)).unwrap();
+        assert!(last[0].score > 0.99 && last[0].message.id == format!("m{}", count - 1));
+    }
+    db.assert_sound();
+}
+
 #[test]
 fn putting_an_id_again_replaces() {
     let db = Db::new();

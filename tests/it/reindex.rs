@@ -112,3 +112,27 @@ fn a_model_that_fails_does_not_serve() {
     let report = reindex(&db.path, &Hashing::new(48), go_on).unwrap();
     assert_eq!((report.embedded, report.resumed, report.switched), (1, 39, true));
 }
+
+#[test]
+fn opening_deletes_what_a_dropped_reindex_has_left() {
+    let db = filled(1500);
+    let stop_after = |done| {
+        move |progress: mnemon::ReindexProgress| {
+            if progress.done >= done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    };
+    reindex(&db.path, &Hashing::new(48), stop_after(1)).unwrap();
+    // Drops the first, and stops before it has begun.
+    reindex(&db.path, &Hashing::new(64), stop_after(0)).unwrap();
+    assert_eq!(mnemon::stats(&db.path).unwrap().generations.len(), 3);
+    db.assert_sound();
+    let started = std::time::Instant::now();
+    while mnemon::stats(&db.path).unwrap().generations.len() > 2 {
+        assert!(started.elapsed().as_secs() < 60, "deleted in the background");
+        let engine = db.open();
+        engine.blocking().flush().unwrap();
+    }
+    db.assert_sound();
+    assert!(reindex(&db.path, &Hashing::new(64), go_on).unwrap().switched);
+    assert_eq!(mnemon::stats(&db.path).unwrap().generations.len(), 1);
+}
