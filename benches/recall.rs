@@ -31,7 +31,7 @@ fn search(criterion: &mut Criterion) {
         let queries = vectors(200, 2);
         let exact = ExactIndex::new(DIMENSION);
         exact.insert(&data);
-        let graph = HnswRsIndex::new(DIMENSION, 0, 2);
+        let graph = HnswRsIndex::new(DIMENSION, 0);
         graph.insert(&data);
         while graph.improve() {}
         let found: usize = queries

@@ -44,7 +44,7 @@ pub struct Config {
     pub flush_size: usize,
     /// Whether opening begins to embed, in the background, what was left pending. Default: true.
     pub drain_on_open: bool,
-    /// Threads for embedding, recall and graph building. 1 to 1,024. Default: the machine's cores.
+    /// Threads for embedding and recall. 1 to 1,024. Default: the machine's cores.
     pub threads: usize,
     /// Memory that the store may use for its page cache, in bytes. Default: 64 MiB.
     pub cache_bytes: usize,

@@ -3,11 +3,11 @@
 //! Owns the decision alone, over a list of messages: what is flushed where is the engine's. Invariants: a flush takes
 //! whole turns from the old end; the system prompt and the last turn always stay; no tool result loses its call.
 
-use std::{collections::HashMap, ops::Range};
+use std::ops::Range;
 
 use crate::{
     error::{Error, Result},
-    message::{Message, MessageCounter, Part, Role},
+    message::{Message, MessageCounter, Role, answers},
 };
 
 /// The budget of a short-term buffer, as LlamaIndex's `Memory` has it.
@@ -89,26 +89,8 @@ impl BufferLimits {
 
 /// Where a history may be cut: user messages before which no tool call waits for a result that comes after.
 fn turn_starts(messages: &[Message]) -> Vec<usize> {
-    // The last result of each call.
-    let mut answered: HashMap<&str, usize> = HashMap::new();
-    for (index, message) in messages.iter().enumerate() {
-        for part in &message.content {
-            if let Part::ToolResult { id, .. } = part {
-                answered.insert(id, index);
-            }
-        }
-    }
-    let mut cuts = Vec::new();
-    let mut open_until = 0;
-    for (index, message) in messages.iter().enumerate() {
-        if message.role == Role::User && index > open_until {
-            cuts.push(index);
-        }
-        for part in &message.content {
-            if let Part::ToolCall { id, .. } = part {
-                open_until = open_until.max(answered.get(id.as_str()).copied().unwrap_or(0));
-            }
-        }
-    }
-    cuts
+    let answers = answers(messages);
+    let splits_call =
+        |cut: usize| answers.iter().any(|answer| answer.result >= cut && answer.call.is_some_and(|call| call < cut));
+    (0..messages.len()).filter(|&index| messages[index].role == Role::User && !splits_call(index)).collect()
 }

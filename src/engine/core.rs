@@ -172,11 +172,12 @@ impl Drop for Core {
         // These fail if the thread is gone, as is wanted.
         let _ = self.wake.send(Wake::Close);
         let _ = self.improve.send(None);
-        for thread in self.threads.drain(..) {
-            // The last handle may be dropped by one of the engine's own callbacks.
-            if thread.thread().id() != thread::current().id() {
-                let _ = thread.join();
-            }
+        let threads = std::mem::take(&mut self.threads);
+        let join = move || threads.into_iter().for_each(|thread| drop(thread.join()));
+        // A callback may drop the last handle on one of these, which cannot wait for itself, nor for what waits for it.
+        match thread::current().name() {
+            Some("mnemon-writer" | "mnemon-drain" | "mnemon-index") => drop(spawn("mnemon-closer", join)),
+            _ => join(),
         }
     }
 }
@@ -280,11 +281,10 @@ fn run_drain(shared: &Arc<Shared>, writer: &Writer, wakes: &mpsc::Receiver<Wake>
 
 fn run_improve(shared: &Shared, improvable: &mpsc::Receiver<Improve>) {
     while let Ok(Some(index)) = improvable.recv() {
-        loop {
-            let more = index.improve();
-            if !more || shared.closing.load(Ordering::Relaxed) {
-                break;
-            }
+        // Asked before each step: many entries may be waiting when the engine closes.
+        let go_on = || !shared.closing.load(Ordering::Relaxed);
+        while go_on() && index.improve() {
+            std::thread::yield_now();
         }
     }
 }

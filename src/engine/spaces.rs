@@ -199,8 +199,8 @@ impl Spaces {
         let dimension = self.generation.identity.dimension;
         let index: Arc<dyn VectorIndex> = match self.config.index {
             IndexKind::Exact => Arc::new(ExactIndex::new(dimension)),
-            IndexKind::HnswRs => Arc::new(HnswRsIndex::new(dimension, 0, self.config.threads)),
-            IndexKind::Auto => Arc::new(HnswRsIndex::new(dimension, self.config.exact_threshold, self.config.threads)),
+            IndexKind::HnswRs => Arc::new(HnswRsIndex::new(dimension, 0)),
+            IndexKind::Auto => Arc::new(HnswRsIndex::new(dimension, self.config.exact_threshold)),
         };
         let mut metas = Vec::with_capacity(rows);
         let mut dead = Vec::new();

@@ -77,7 +77,9 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // Ends the loop, after all that was submitted.
         self.jobs.take();
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != thread::current().id()
+        {
             // A panic of the thread was reported by its own message.
             let _ = thread.join();
         }

@@ -6,7 +6,7 @@
 //! What the crate does badly is kept away from it. Its own inner-product distance asserts on rounding: ours is clamped.
 //! NaN makes it panic: rows are checked before. Its filtered search can panic when everything is filtered out: it is
 //! searched without a filter, more widely, and what is filtered is left out after. Its loader trusts the bytes of its
-//! dump: none is ever written or read.
+//! dump: none is ever written or read. Its parallel insert can lock up: rows are inserted one at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -34,7 +34,6 @@ pub struct HnswRsIndex {
     /// Rows below this are in the graph.
     built: AtomicUsize,
     building: Mutex<()>,
-    threads: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -48,15 +47,14 @@ impl Distance<f32> for ClampedCosine {
 
 impl HnswRsIndex {
     /// An empty index of this dimension, at least 1. The graph is begun when there are more than `graph_above` rows;
-    /// until then, search is exact. `threads`, at least 1, build it.
-    pub fn new(dimension: usize, graph_above: usize, threads: usize) -> Self {
+    /// until then, search is exact.
+    pub fn new(dimension: usize, graph_above: usize) -> Self {
         HnswRsIndex {
             rows: ExactIndex::new(dimension),
             graph: Hnsw::new(M, 1, MAX_LAYER, EF_CONSTRUCTION, ClampedCosine(Dot::detect())),
             graph_above,
             built: AtomicUsize::new(0),
             building: Mutex::new(()),
-            threads,
         }
     }
 
@@ -124,19 +122,10 @@ impl VectorIndex for HnswRsIndex {
         // Copied out, so that searches and inserts are not kept waiting by the lock on the rows. The removed stay out: after
         // a reopening they are zeros, as near to everything as to nothing.
         let step = self.rows.live_rows(built..end);
-        // Threads that insert into an empty graph would not see each other's rows.
-        let threads = if self.graph.get_nb_point() == 0 { 1 } else { self.threads };
-        // Threads of our own: in rayon's pool the one that holds the lock could steal another's `improve`.
-        let next = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    while let Some((vector, row)) = step.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        self.graph.insert((vector, *row));
-                    }
-                });
-            }
-        });
+        // One at a time: two inserts that choose each other on two layers can wait for each other's lists for ever.
+        for (vector, row) in &step {
+            self.graph.insert((vector, *row));
+        }
         self.built.store(end, Ordering::Release);
         end < rows
     }

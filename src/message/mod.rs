@@ -3,6 +3,7 @@
 //! Owns the JSON form, which is lossless both ways, and the rules of what may be stored. Knows nothing of
 //! namespaces' contents, vectors or the store.
 
+mod calls;
 mod count;
 mod line;
 mod reduce;
@@ -13,6 +14,7 @@ mod trim;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub(crate) use calls::answers;
 pub use count::{MessageCounter, MessageTokens};
 pub use line::MessageLine;
 pub use reduce::{Update, add_messages};

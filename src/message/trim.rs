@@ -1,8 +1,8 @@
 //! Cutting a list of messages to a token budget, as LangChain's `trim_messages` does.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::HashSet, ops::Range, sync::Arc};
 
-use super::{Message, MessageCounter, Part, Role};
+use super::{Message, MessageCounter, Part, Role, answers};
 use crate::error::{Error, Result};
 
 /// Which end is kept.
@@ -77,19 +77,24 @@ pub fn trim_messages(messages: &[Message], trim: &Trim, tokens: &dyn MessageCoun
         Strategy::First if !trim.start_on.is_empty() || trim.include_system => {
             Err(Error::InvalidConfig { reason: "start_on and include_system go with Strategy::Last".into() })
         }
-        Strategy::First => Ok(whole(fit(messages.to_vec(), trim.max_tokens, trim, tokens), messages, trim)),
+        Strategy::First => {
+            let kept = fit(messages.to_vec(), trim.max_tokens, trim, tokens);
+            Ok(whole(kept, 0, messages, trim))
+        }
         Strategy::Last => {
             let mut rest = messages.to_vec();
             drop_back_to(&mut rest, &trim.end_on);
+            let end = rest.len();
             let system = (trim.include_system && rest.first().is_some_and(|first| first.role == Role::System))
                 .then(|| rest.remove(0));
             let budget = trim.max_tokens.saturating_sub(system.as_ref().map_or(0, |system| tokens.count(system)));
             // The newest first: a suffix is a prefix of the reversed list.
             rest.reverse();
             let mut kept = fit(rest, budget, trim, tokens);
+            // A suffix of what end_on left; what start_on dropped from it is at its front.
             kept.reverse();
-            let kept = whole(kept, messages, trim);
-            Ok(system.into_iter().chain(kept).collect())
+            let begin = end - kept.len();
+            Ok(system.into_iter().chain(whole(kept, begin, messages, trim)).collect())
         }
     }
 }
@@ -170,62 +175,34 @@ fn drop_back_to(messages: &mut Vec<Message>, roles: &[Role]) {
     }
 }
 
-/// Drops what a cut has broken. What is left may begin or end with another role than asked: that is mended too, which may
-/// break the next call.
-fn whole(mut kept: Vec<Message>, all: &[Message], trim: &Trim) -> Vec<Message> {
+/// Drops what a cut has broken: of `all`, the messages from number `begin` on are kept. What is left may then begin or end
+/// with another role than asked: that is mended too, which may break the next call.
+fn whole(kept: Vec<Message>, begin: usize, all: &[Message], trim: &Trim) -> Vec<Message> {
     if !trim.keep_tool_calls_whole {
         return kept;
     }
+    let answers = answers(all);
+    let mut kept: Vec<(usize, Message)> = (begin..).zip(kept).collect();
     loop {
         let before = kept.len();
-        drop_broken_calls(&mut kept, all);
-        drop_back_to(&mut kept, &trim.end_on);
-        kept.reverse();
-        drop_back_to(&mut kept, &trim.start_on);
-        kept.reverse();
-        if kept.len() == before {
-            return kept;
-        }
-    }
-}
-
-/// Drops messages of which a tool call's other half was cut off, and results that never had a call.
-fn drop_broken_calls(kept: &mut Vec<Message>, all: &[Message]) {
-    loop {
-        let broken = |id: &str| {
-            let count = |messages: &[Message]| {
-                let ids = |of: fn(&Part) -> Option<&str>| {
-                    messages.iter().flat_map(|message| &message.content).filter(|part| of(part) == Some(id)).count()
-                };
-                (ids(call_id), ids(result_id))
-            };
-            let (calls, _) = count(all);
-            calls == 0 || count(kept) != count(all)
-        };
-        let before = kept.len();
-        let faulty: Vec<bool> = kept
+        let here: HashSet<usize> = kept.iter().map(|(number, _)| *number).collect();
+        let broken: HashSet<usize> = answers
             .iter()
-            .map(|message| message.content.iter().filter_map(|part| call_id(part).or(result_id(part))).any(broken))
+            .filter(|answer| answer.call.is_none_or(|call| here.contains(&call) != here.contains(&answer.result)))
+            .flat_map(|answer| answer.call.into_iter().chain([answer.result]))
             .collect();
-        let mut faulty = faulty.into_iter();
-        kept.retain(|_| !faulty.next().expect("one for each"));
-        // Dropping one message may break another's call.
-        if kept.len() == before {
-            return;
+        kept.retain(|(number, _)| !broken.contains(number));
+        let wrong = |roles: &[Role], end: Option<&(usize, Message)>| {
+            end.is_some_and(|(_, message)| !roles.is_empty() && !roles.contains(&message.role))
+        };
+        while wrong(&trim.end_on, kept.last()) {
+            kept.pop();
         }
-    }
-}
-
-fn call_id(part: &Part) -> Option<&str> {
-    match part {
-        Part::ToolCall { id, .. } => Some(id),
-        _ => None,
-    }
-}
-
-fn result_id(part: &Part) -> Option<&str> {
-    match part {
-        Part::ToolResult { id, .. } => Some(id),
-        _ => None,
+        while wrong(&trim.start_on, kept.first()) {
+            kept.remove(0);
+        }
+        if kept.len() == before {
+            return kept.into_iter().map(|(_, message)| message).collect();
+        }
     }
 }

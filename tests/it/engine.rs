@@ -485,3 +485,45 @@ proptest! {
         prop_assert_eq!(report.pending, 0);
     }
 }
+
+/// A task whose waker drops it, and with it the last handle to the engine, where it is called: on the writer's thread.
+#[test]
+fn the_last_handle_may_be_dropped_by_the_engine_itself() {
+    use std::{
+        future::Future,
+        pin::Pin,
+        sync::Mutex,
+        task::{Context, Wake, Waker},
+    };
+
+    struct Task(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.lock().unwrap().take();
+        }
+    }
+
+    let db = Db::new();
+    for i in 0..20 {
+        let engine = db.open();
+        let message = message(&format!("m{i}"), "text");
+        let task = Arc::new(Task(Mutex::new(Some(Box::pin(async move {
+            engine.put(&namespace("a"), vec![message]).await.unwrap();
+        })))));
+        let waker = Waker::from(task.clone());
+        // Polled with the lock held: the waker waits until this is done.
+        if let Some(future) = task.0.lock().unwrap().as_mut() {
+            let _ = future.as_mut().poll(&mut Context::from_waker(&waker));
+        }
+        let started = std::time::Instant::now();
+        loop {
+            match db.try_open_with(Arc::new(Hashing::new(32))) {
+                Ok(_) => break,
+                Err(Error::DatabaseLocked { .. }) => assert!(started.elapsed().as_secs() < 30, "never closed"),
+                Err(error) => panic!("{error}"),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    assert_eq!(db.assert_sound().messages, 20);
+}

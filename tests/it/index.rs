@@ -12,8 +12,8 @@ const DIMENSION: usize = 24;
 fn backends() -> Vec<(&'static str, Box<dyn VectorIndex>)> {
     vec![
         ("exact", Box::new(ExactIndex::new(DIMENSION))),
-        ("hnsw_rs", Box::new(HnswRsIndex::new(DIMENSION, 0, 2))),
-        ("hnsw_rs above 100", Box::new(HnswRsIndex::new(DIMENSION, 100, 2))),
+        ("hnsw_rs", Box::new(HnswRsIndex::new(DIMENSION, 0))),
+        ("hnsw_rs above 100", Box::new(HnswRsIndex::new(DIMENSION, 100))),
     ]
 }
 

@@ -148,6 +148,17 @@ fn tool_calls_are_cut_whole() {
 }
 
 #[test]
+fn ids_of_calls_may_be_used_again() {
+    let turn = || [Message::user("question"), call("0"), result("0"), Message::assistant("answer")];
+    let list: Vec<Message> = turn().into_iter().chain(turn()).collect();
+    let cost: usize = turn().iter().map(|message| words().count(message)).sum();
+    assert_eq!(trim_messages(&list, &Trim::last(cost), &words()).unwrap().len(), 4);
+    assert_eq!(trim_messages(&list, &Trim::first(cost), &words()).unwrap().len(), 4);
+    let limits = BufferLimits::new(cost, 1.0, 1).unwrap();
+    assert_eq!(limits.plan_flush(&list, &words()).iter().map(|batch| batch.end).collect::<Vec<_>>(), [4]);
+}
+
+#[test]
 fn selectors() {
     let list = vec![
         Message::new(Role::System, "system"),
@@ -221,6 +232,21 @@ pub(crate) fn conversation() -> impl Strategy<Value = Vec<Message>> {
     })
 }
 
+/// Whether a result from `cut` on answers a call before it: the nearest of its id.
+fn splits_a_call(list: &[Message], cut: usize) -> bool {
+    let calls = |message: &Message, id: &str| {
+        message.content.iter().any(|part| matches!(part, Part::ToolCall { id: call, .. } if call == id))
+    };
+    (cut..list.len()).any(|result| {
+        list[result].content.iter().any(|part| match part {
+            Part::ToolResult { id, .. } => {
+                (0..=result).rev().find(|&at| calls(&list[at], id)).is_some_and(|at| at < cut)
+            }
+            _ => false,
+        })
+    })
+}
+
 proptest! {
     /// Whatever is cut: it fits (but for an over-budget system message), is in order, and ends and begins as asked;
     /// no tool result stands without its call.
@@ -277,23 +303,10 @@ proptest! {
         let cost: usize = left.iter().map(|message| words().count(message)).sum();
         if !batches.is_empty() {
             prop_assert_eq!(list[end].role, Role::User);
-            for message in &list[end..] {
-                for part in &message.content {
-                    if let Part::ToolResult { id, .. } = part {
-                        let call = |m: &Message| m.content.iter().any(|p| matches!(p, Part::ToolCall { id: i, .. } if i == id));
-                        prop_assert!(!list[..end].iter().any(call), "result {id} lost its call");
-                    }
-                }
-            }
+            prop_assert!(!splits_a_call(&list, end));
         }
         // More could be flushed only if another turn began later, and no call were split there.
-        let another = (end + 1..list.len()).any(|cut| {
-            list[cut].role == Role::User && !list[cut..].iter().flat_map(|m| &m.content).any(|part| match part {
-                Part::ToolResult { id, .. } => list[..cut].iter().flat_map(|m| &m.content)
-                    .any(|p| matches!(p, Part::ToolCall { id: i, .. } if i == id)),
-                _ => false,
-            })
-        });
+        let another = (end + 1..list.len()).any(|cut| list[cut].role == Role::User && !splits_a_call(&list, cut));
         prop_assert!(cost <= limits.budget() || !another, "{cost} of {} left", limits.budget());
     }
 }

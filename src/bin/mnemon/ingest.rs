@@ -56,8 +56,9 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let engine = input::engine(&args.db, args.model.as_deref(), input::config(IndexKind::Auto), true)?;
     let started = Instant::now();
     let mut report = Report::default();
-    let mut reader = MessageReader::new(args.namespace.clone());
     for file in &args.files {
+        // One a file: the second of two alike is another message, the same line of another file is not.
+        let mut reader = MessageReader::new(args.namespace.clone());
         let stopped = ingest(&engine, file, args.skip_bad, &mut reader, &mut report);
         // Also after a bad line: what came before it is to be found.
         let flushed = engine.blocking().flush();
