@@ -133,7 +133,7 @@ fn a_killed_ingest_is_finished_by_running_it_again() {
     for _ in 0..runs {
         let db = Db::new();
         let mut child = ingest(&db).spawn().unwrap();
-        std::thread::sleep(Duration::from_micros(((f64::from(random(&mut state)) + 1.0) * 400_000.0) as u64));
+        std::thread::sleep(Duration::from_micros(((f64::from(random(&mut state)) + 1.0) * 125_000.0) as u64));
         child.kill().unwrap();
         child.wait().unwrap();
         if std::fs::metadata(&db.path).is_ok_and(|metadata| metadata.len() > 0) {
