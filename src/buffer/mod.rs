@@ -89,8 +89,20 @@ impl BufferLimits {
 
 /// Where a history may be cut: user messages before which no tool call waits for a result that comes after.
 fn turn_starts(messages: &[Message]) -> Vec<usize> {
-    let answers = answers(messages);
-    let splits_call =
-        |cut: usize| answers.iter().any(|answer| answer.result >= cut && answer.call.is_some_and(|call| call < cut));
-    (0..messages.len()).filter(|&index| messages[index].role == Role::User && !splits_call(index)).collect()
+    // By message: the last result of its calls.
+    let mut last_answer = vec![0; messages.len()];
+    for answer in answers(messages) {
+        if let Some(call) = answer.call {
+            last_answer[call] = answer.result.max(last_answer[call]);
+        }
+    }
+    let mut cuts = Vec::new();
+    let mut open_until = 0;
+    for (index, message) in messages.iter().enumerate() {
+        if message.role == Role::User && index > open_until {
+            cuts.push(index);
+        }
+        open_until = open_until.max(last_answer[index]);
+    }
+    cuts
 }

@@ -122,8 +122,7 @@ fn wrong_vectors_are_not_stored() {
         let space = namespace("a");
         engine.blocking().put(&space, vec![message("1", "text")]).unwrap();
         let error = chain(&error(engine.blocking().flush()));
-        assert!(error.contains("\"1\" stays pending") || error.contains(reason), "{error}");
-        assert!(error.contains(reason), "{error}");
+        assert!(error.contains("\"1\" stays pending") && error.contains(reason), "{error}");
         drop(engine);
         assert_eq!(db.assert_sound().pending, 1);
         // With a model that works, all is well.
@@ -152,8 +151,7 @@ fn an_embedder_that_panics_or_splits_wrongly_stops_nothing_else() {
             assert!(error.contains(reason), "{error}");
         }
         assert_eq!(engine.blocking().pending().unwrap(), 1);
-        let asked = engine.blocking().recall(&space, Query::new("text"));
-        assert!(asked.is_err() || reason == "the embedder panicked");
+        assert!(engine.blocking().recall(&space, Query::new("text")).is_err());
         // The engine lives: it stores, and a flush answers.
         engine.blocking().put(&space, vec![message("2", "text")]).unwrap();
         drop(engine);

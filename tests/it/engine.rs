@@ -395,10 +395,7 @@ async fn closing_waits_for_the_file() {
     for _ in 0..10 {
         let engine = db.open();
         engine.put(&namespace("a"), vec![Message::user("text")]).await.unwrap();
-        assert_eq!(
-            engine.pending().await.unwrap(),
-            engine.get(&namespace("a"), "none").await.unwrap().map_or(1, |_| 0)
-        );
+        assert_eq!(engine.pending().await.unwrap(), 1);
         engine.flush().await.unwrap();
         engine.close().await;
     }
