@@ -14,6 +14,7 @@ mod write;
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
@@ -44,11 +45,17 @@ pub(crate) struct Options {
 
 impl Store {
     pub(crate) fn open(path: &Path, options: Options) -> Result<Self> {
-        // An empty file is what a crash between creating and first writing leaves: it is made anew.
-        let exists = fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0);
-        if !exists && !options.create {
-            return Err(Error::DatabaseNotFound { path: path.to_path_buf() });
+        let is_filled = || fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0);
+        if !is_filled() {
+            if !options.create {
+                return Err(Error::DatabaseNotFound { path: path.to_path_buf() });
+            }
+            if !path.exists() {
+                make(path)?;
+            }
         }
+        // An empty file is taken for a new one.
+        let exists = is_filled();
         let mut builder = Database::builder();
         builder.set_cache_size(options.cache_bytes);
         let database = if exists { builder.open(path) } else { builder.create(path) };
@@ -111,6 +118,28 @@ impl Store {
         let transaction = self.database.begin_read().map_err(storage)?;
         Ok(transaction.list_tables().map_err(storage)?.next().is_none())
     }
+}
+
+/// Makes an empty database, under its name only when it is whole: redb writes a file's first pages before its magic number,
+/// and a process killed in between would leave what cannot be opened.
+fn make(path: &Path) -> Result<()> {
+    let failed = |error: std::io::Error| Error::Storage(format!("{}: {error}", path.display()).into());
+    let mut name = path.as_os_str().to_owned();
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    // Unlike any that another process or thread is making.
+    name.push(format!(".{}-{}.new", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)));
+    let new = PathBuf::from(name);
+    // Left by a process of this number that was killed.
+    let _ = fs::remove_file(&new);
+    drop(Database::create(&new).map_err(|error| open_error(path, error))?);
+    // A link, where the file system has them: it does not replace what another process has made meanwhile.
+    let linked = match fs::hard_link(&new, path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return fs::rename(&new, path).map_err(failed);
+        }
+        _ => fs::remove_file(&new),
+    };
+    linked.map_err(failed)
 }
 
 fn open_error(path: &Path, error: DatabaseError) -> Error {
