@@ -27,6 +27,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// The namespace has no such session.
+    #[error("no session {session:?} in namespace {namespace:?}; `Engine::sessions` lists those there are")]
+    SessionNotFound {
+        /// The namespace.
+        namespace: String,
+        /// The session as given.
+        session: String,
+    },
+
     /// A recall cannot be answered as it was asked.
     #[error("invalid query: {reason}")]
     InvalidQuery {
@@ -173,6 +182,10 @@ impl Error {
 
     pub(crate) fn query(reason: impl Into<String>) -> Self {
         Error::InvalidQuery { reason: reason.into() }
+    }
+
+    pub(crate) fn no_session(namespace: &impl ToString, session: &str) -> Self {
+        Error::SessionNotFound { namespace: namespace.to_string(), session: session.to_owned() }
     }
 
     pub(crate) fn corrupted(what: impl Into<String>) -> Self {

@@ -118,8 +118,13 @@ impl Core {
             move |transaction| transaction.put(&messages),
             move |result| {
                 reply(result.map(|put| {
-                    put.removed.into_iter().map(Change::Removed).for_each(|change| shared.spaces.publish(change));
-                    let waiting = shared.unflushed.fetch_add(put.pending, Ordering::Relaxed) + put.pending;
+                    put.effects
+                        .removed
+                        .into_iter()
+                        .map(Change::Removed)
+                        .for_each(|change| shared.spaces.publish(change));
+                    let waiting =
+                        shared.unflushed.fetch_add(put.effects.pending, Ordering::Relaxed) + put.effects.pending;
                     if waiting >= shared.config.flush_size as u64 {
                         // Fails only when the engine is closing.
                         let _ = wake.send(Wake::Pending);

@@ -1,15 +1,18 @@
 //! The bytes of a stored value: the only place that knows bincode.
 //!
-//! A value is `M`, `n`, the codec's id, the schema's version, then the payload. bincode is finished upstream; should it
+//! A value is `M`, `n`, the codec's id, the value's version, then the payload. bincode is finished upstream; should it
 //! have to go, a new codec id is read beside the old one, and written instead of it.
 
 use bincode::{Decode, Encode, config};
 
 use crate::error::{Error, Result};
 
-/// The version of the database's layout that this release writes. A database with a higher one is refused.
-pub(super) const SCHEMA: u32 = 1;
+/// The version of the database's layout that this release writes. A database with a higher one is refused, one with a lower
+/// one is brought up to it when it is opened.
+pub(super) const SCHEMA: u32 = 2;
 
+/// The version of a value's layout.
+const VALUE: u8 = 1;
 const HEADER: [u8; 2] = *b"Mn";
 pub(super) const HEADER_BYTES: usize = 4;
 
@@ -31,7 +34,7 @@ fn configuration() -> impl config::Config {
 }
 
 pub(super) fn header(codec: Codec) -> [u8; HEADER_BYTES] {
-    [HEADER[0], HEADER[1], codec as u8, SCHEMA as u8]
+    [HEADER[0], HEADER[1], codec as u8, VALUE]
 }
 
 /// Takes the header off.
@@ -65,7 +68,7 @@ pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::schema::{GenerationRecord, GenerationState, MessageRecord, NamespaceRecord};
+    use crate::store::schema::*;
 
     /// Stored databases outlive releases: these bytes may be added to, never changed.
     #[test]
@@ -91,6 +94,20 @@ mod tests {
         check(encode(&message), "4d6e0101026d31017301010341646102686900010300fb2c01");
         check(encode(&namespace), "4d6e010107020102");
         check(encode(&generation), "4d6e0101016dfb000102616201");
+        let block = BlockRecord { state: "{}".into(), revision: 3 };
+        let cursor = CursorRecord { next: 2, failed: vec![(1, "no".into())] };
+        let checkpoint = CheckpointRecord {
+            label: "a".into(),
+            created_at: 1,
+            next_seq: 9,
+            buffered: vec![(0, 0), (4, 8)],
+            next_batch: 2,
+            messages: 9,
+        };
+        check(encode(&block), "4d6e0101027b7d03");
+        check(encode(&cursor), "4d6e0101020101026e6f");
+        check(encode(&checkpoint), "4d6e0101016102090200000408 0209".replace(' ', "").as_str());
+        check(encode(&OldBlock { block: None, cursor: CursorRecord::default() }), "4d6e0101000000");
     }
 
     #[test]

@@ -2,12 +2,19 @@
 //!
 //! Owns the schema, the transactions and the checks of what is stored. Does not embed, and does not know the index.
 //! Invariants: a transaction is in the file as a whole or not at all; a message with text has either vectors or a
-//! pending entry in every live generation; exactly one generation serves.
+//! pending entry in every live generation, unless it is in its session's short-term buffer; exactly one generation
+//! serves.
 
+mod blocks;
+mod checkpoints;
 mod codec;
+mod edit;
+mod messages;
 mod read;
 mod rows;
 mod schema;
+mod sessions;
+mod vectors;
 mod verify;
 mod write;
 
@@ -19,11 +26,18 @@ use std::{
 
 use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
 
+pub(crate) use blocks::{BlockKey, BlockState};
+pub use checkpoints::Checkpoint;
+pub(crate) use edit::{BufferChange, Effects};
+pub(crate) use messages::{PutResult, SessionChange};
 pub(crate) use read::{Generation, Pending, Snapshot};
 pub(crate) use rows::RowMeta;
 pub use schema::GenerationState;
+pub(crate) use schema::Place;
+pub use sessions::SessionInfo;
+pub(crate) use vectors::{Embedded, NewRows, Removed};
 pub use verify::VerifyReport;
-pub(crate) use write::{Embedded, NewRows, Removed, Transaction};
+pub(crate) use write::Transaction;
 
 use crate::error::{Error, Result};
 
@@ -66,6 +80,7 @@ impl Store {
         };
         match store.schema()? {
             Some(codec::SCHEMA) => {}
+            Some(1) => store.write(|transaction| transaction.upgrade())?,
             Some(found) => {
                 return Err(Error::NewerSchema { path: store.path, found, supported: codec::SCHEMA });
             }

@@ -26,6 +26,20 @@ pub(super) const SESSIONS: TableDefinition<(u32, &str), u32> = TableDefinition::
 pub(super) const MESSAGES: TableDefinition<(u32, u64), Bytes> = TableDefinition::new("messages");
 /// (namespace, message id) → sequence number.
 pub(super) const IDS: TableDefinition<(u32, &str), u64> = TableDefinition::new("ids");
+/// (namespace, session, sequence number) → [`Place`]: a session's messages in order, and which are in its buffer.
+pub(super) const HISTORY: TableDefinition<(u32, u32, u64), u8> = TableDefinition::new("history");
+/// (namespace, session, batch) → (first, last) sequence number: what one flush moved to long-term memory.
+pub(super) const BATCHES: TableDefinition<(u32, u32, u32), (u64, u64)> = TableDefinition::new("batches");
+/// (namespace, session or [`SHARED`], block) → [`BlockRecord`].
+pub(super) const BLOCKS: TableDefinition<(u32, u32, &str), Bytes> = TableDefinition::new("blocks");
+/// (namespace, session, block) → [`CursorRecord`].
+pub(super) const CURSORS: TableDefinition<(u32, u32, &str), Bytes> = TableDefinition::new("cursors");
+/// (namespace, session, checkpoint) → [`CheckpointRecord`].
+pub(super) const CHECKPOINTS: TableDefinition<(u32, u32, u32), Bytes> = TableDefinition::new("checkpoints");
+/// (namespace, session, sequence number, checkpoint) → [`MessageRecord`] as it was at that checkpoint, if it has changed since.
+pub(super) const OLD_MESSAGES: TableDefinition<(u32, u32, u64, u32), Bytes> = TableDefinition::new("old_messages");
+/// (namespace, session, block, checkpoint) → [`OldBlock`] as it was at that checkpoint, if it has changed since.
+pub(super) const OLD_BLOCKS: TableDefinition<(u32, u32, &str, u32), Bytes> = TableDefinition::new("old_blocks");
 /// Generation → [`GenerationRecord`].
 pub(super) const GENERATIONS: TableDefinition<u32, Bytes> = TableDefinition::new("generations");
 /// (generation, namespace, sequence number) → the revision of the message that waits to be embedded.
@@ -36,6 +50,28 @@ pub(super) const PLACES: TableDefinition<(u32, u32, u64), (u32, u32)> = TableDef
 pub(super) const COUNTS: TableDefinition<(u32, u32), (u32, u32)> = TableDefinition::new("counts");
 /// (generation, namespace, block) → rows: see `rows`.
 pub(super) const VECTORS: TableDefinition<(u32, u32, u32), Bytes> = TableDefinition::new("vectors");
+
+/// Stands for a session in the key of a block that all sessions of the namespace share.
+pub(super) const SHARED: u32 = u32::MAX;
+
+/// Where a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Embedded, or pending.
+    LongTerm = 0,
+    /// In the short-term buffer of its session: neither.
+    Buffer = 1,
+}
+
+impl Place {
+    pub(super) fn read(number: u8) -> Result<Self> {
+        match number {
+            0 => Ok(Place::LongTerm),
+            1 => Ok(Place::Buffer),
+            _ => Err(Error::corrupted(format!("place {number} of a message"))),
+        }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub(super) struct NamespaceRecord {
@@ -140,14 +176,56 @@ impl MessageRecord {
         })
     }
 
-    /// Whether a vector made from `self` also stands for `other`.
-    pub(super) fn same_vectors(&self, other: &MessageRecord) -> bool {
+    /// Whether both say the same, wherever and whenever.
+    pub(super) fn says_the_same(&self, other: &MessageRecord) -> bool {
         (self.content == other.content && self.is_json == other.is_json)
             && self.name == other.name
-            && self.session == other.session
             && self.role == other.role
-            && self.created_at == other.created_at
     }
+
+    /// Whether a vector made from `self` also stands for `other`.
+    pub(super) fn same_vectors(&self, other: &MessageRecord) -> bool {
+        self.says_the_same(other) && self.session == other.session && self.created_at == other.created_at
+    }
+}
+
+/// What a block has made of its batches.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct BlockRecord {
+    /// JSON.
+    pub(super) state: String,
+    /// Counts the changes.
+    pub(super) revision: u64,
+}
+
+/// How far a block is with the batches of a session.
+#[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
+pub(super) struct CursorRecord {
+    /// The next batch.
+    pub(super) next: u32,
+    /// Batches that were given up, and why.
+    pub(super) failed: Vec<(u32, String)>,
+}
+
+/// A block before a change.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct OldBlock {
+    pub(super) block: Option<BlockRecord>,
+    pub(super) cursor: CursorRecord,
+}
+
+/// A session at one moment; what has changed since is in the tables of what is old.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct CheckpointRecord {
+    pub(super) label: String,
+    pub(super) created_at: i64,
+    /// Messages from this number on came later.
+    pub(super) next_seq: u64,
+    /// Sequence numbers, first and last, of the session's messages that were in the buffer, as runs.
+    pub(super) buffered: Vec<(u64, u64)>,
+    /// Batches from this number on came later.
+    pub(super) next_batch: u32,
+    pub(super) messages: u64,
 }
 
 pub(super) fn role_number(role: Role) -> u8 {

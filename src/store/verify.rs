@@ -36,7 +36,8 @@ pub struct VerifyReport {
 
 /// What rows and pending entries are checked against.
 struct Expected {
-    has_text: bool,
+    /// It has text, and is not in the buffer.
+    needs_vectors: bool,
     revision: u64,
     /// Of window 0.
     meta: RowMeta,
@@ -78,6 +79,7 @@ fn check_messages(
 ) -> Result<()> {
     let ids = snapshot.table(IDS)?;
     let sessions = snapshot.table(SESSIONS)?;
+    let history = snapshot.table(HISTORY)?;
     let mut spaces: HashMap<u32, (String, NamespaceRecord, u64)> = HashMap::new();
     for entry in snapshot.table(NAMESPACES)?.iter().map_err(storage)? {
         let (name, value) = entry.map_err(storage)?;
@@ -124,6 +126,12 @@ fn check_messages(
         if session.is_none() {
             report.problem(named("its session has no number"));
         }
+        let place = history.get((space, session.unwrap_or(0), seq)).map_err(storage)?.map(|place| place.value());
+        match place.map(Place::read) {
+            None => report.problem(named("it is not in the history of its session")),
+            Some(Err(error)) => report.problem(named(&error.to_string())),
+            Some(Ok(_)) => {}
+        }
         let revision = record.revision;
         match record.clone().message() {
             Err(error) => report.problem(named(&error.to_string())),
@@ -135,13 +143,20 @@ fn check_messages(
                     window: 0,
                     role: message.role,
                 };
-                let has_text = !message.searchable().trim().is_empty();
-                messages.insert((space, seq), Expected { has_text, revision, meta });
+                let needs_vectors = place != Some(Place::Buffer as u8) && !message.searchable().trim().is_empty();
+                messages.insert((space, seq), Expected { needs_vectors, revision, meta });
             }
         }
     }
     if ids.len().map_err(storage)? != report.messages {
         report.problem(format!("{} ids for {} messages", ids.len().map_err(storage)?, report.messages));
+    }
+    if history.len().map_err(storage)? != report.messages {
+        report.problem(format!(
+            "{} entries of histories for {} messages",
+            history.len().map_err(storage)?,
+            report.messages
+        ));
     }
     for (name, record, count) in spaces.values() {
         if record.messages != *count {
@@ -236,14 +251,17 @@ fn check_generation(
         let (key, revision) = entry.map_err(storage)?;
         let (_, space, seq) = key.value();
         report.pending += 1;
-        if messages.get(&(space, seq)).is_none_or(|message| message.revision != revision.value() || !message.has_text) {
+        if messages
+            .get(&(space, seq))
+            .is_none_or(|message| message.revision != revision.value() || !message.needs_vectors)
+        {
             report.problem(format!("generation {id}, namespace {space}: message {seq} is pending, but not so stored"));
         }
     }
     for ((space, seq), message) in messages {
         let placed = places.get((id, *space, *seq)).map_err(storage)?.is_some();
         let waiting = pending.get((id, *space, *seq)).map_err(storage)?.is_some();
-        if (placed || waiting) != message.has_text || (placed && waiting) {
+        if (placed || waiting) != message.needs_vectors || (placed && waiting) {
             report.problem(format!(
                 "generation {id}, namespace {space}: message {seq} has vectors: {placed}, is pending: {waiting}"
             ));

@@ -1,0 +1,129 @@
+//! Putting and deleting messages.
+
+use super::{
+    Transaction,
+    edit::{Edit, Effects},
+    schema::*,
+};
+use crate::{
+    error::{Error, Result},
+    ids::Namespace,
+    message::Message,
+};
+
+/// What putting a batch did.
+#[derive(Debug, Default)]
+pub(crate) struct PutResult {
+    pub(crate) new: u64,
+    pub(crate) replaced: u64,
+    pub(crate) unchanged: u64,
+    pub(crate) effects: Effects,
+}
+
+impl Transaction {
+    /// Stores messages, in order. A known id is replaced in its place, and stays where it is; if its vectors no longer
+    /// fit, they die here and it is pending again. Messages are checked before.
+    pub(crate) fn put(&mut self, messages: &[(Namespace, Message)]) -> Result<PutResult> {
+        let mut result = PutResult::default();
+        let mut edit = Edit::begin(self)?;
+        for (namespace, message) in messages {
+            let mut space = edit.space(namespace)?;
+            let record = MessageRecord::new(message, 0);
+            match edit.find(&space, &message.id)? {
+                None => {
+                    edit.insert(&mut space, record, Place::LongTerm)?;
+                    result.new += 1;
+                }
+                Some(old) if old.record == (MessageRecord { revision: old.record.revision, ..record.clone() }) => {
+                    result.unchanged += 1;
+                }
+                Some(old) => {
+                    edit.replace(&mut space, old, record)?;
+                    result.replaced += 1;
+                }
+            }
+            edit.put_back(space);
+        }
+        result.effects = edit.finish()?;
+        Ok(result)
+    }
+
+    /// Deletes the messages with these ids; unknown ones are passed over. Returns how many there were.
+    pub(crate) fn delete(&mut self, namespace: &Namespace, ids: &[String]) -> Result<(u64, Effects)> {
+        let mut edit = Edit::begin(self)?;
+        let mut space = edit.space(namespace)?;
+        let mut deleted = 0;
+        for id in ids {
+            if let Some(old) = edit.find(&space, id)? {
+                edit.remove(&mut space, old)?;
+                deleted += 1;
+            }
+        }
+        edit.put_back(space);
+        Ok((deleted, edit.finish()?))
+    }
+
+    /// Changes a session's messages by id; new ones go into its buffer. All `clear`: those in the buffer are deleted first.
+    ///
+    /// A message that another session has, said the same, is passed over and counted as unchanged: what was recalled
+    /// has come back.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`]: an id to remove that the session does not have; an id to put that another session has
+    /// with something else in it.
+    pub(crate) fn update(&mut self, namespace: &Namespace, session: &str, change: &SessionChange) -> Result<PutResult> {
+        let mut result = PutResult::default();
+        let mut edit = Edit::begin(self)?;
+        let mut space = edit.space(namespace)?;
+        let number = edit.known_session(&space, session)?;
+        if change.clear {
+            for (seq, place) in number.map_or(Ok(Vec::new()), |number| edit.history(&space, number))? {
+                if place == Place::Buffer {
+                    let old = edit.stored(&space, seq)?;
+                    edit.remove(&mut space, old)?;
+                }
+            }
+        }
+        for id in &change.remove {
+            let old = edit.find(&space, id)?.filter(|old| Some(old.session) == number);
+            let old =
+                old.ok_or_else(|| Error::message(format!("no message {id:?} to remove in session {session:?}")))?;
+            edit.remove(&mut space, old)?;
+        }
+        for message in &change.put {
+            let record = MessageRecord { session: session.to_owned(), ..MessageRecord::new(message, 0) };
+            match edit.find(&space, &message.id)? {
+                None => {
+                    edit.insert(&mut space, record, Place::Buffer)?;
+                    result.new += 1;
+                }
+                Some(old) if old.record.says_the_same(&record) && old.record.session != session => {
+                    result.unchanged += 1;
+                }
+                Some(old) if old.record.session != session => {
+                    let reason =
+                        format!("id {:?} is in session {:?} already; give another", message.id, old.record.session);
+                    return Err(Error::message(reason));
+                }
+                Some(old) if old.record == (MessageRecord { revision: old.record.revision, ..record.clone() }) => {
+                    result.unchanged += 1;
+                }
+                Some(old) => {
+                    edit.replace(&mut space, old, record)?;
+                    result.replaced += 1;
+                }
+            }
+        }
+        edit.put_back(space);
+        result.effects = edit.finish()?;
+        Ok(result)
+    }
+}
+
+/// What is done to a session's messages, in the order of the fields.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SessionChange {
+    pub(crate) clear: bool,
+    pub(crate) remove: Vec<String>,
+    pub(crate) put: Vec<Message>,
+}

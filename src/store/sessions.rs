@@ -1,0 +1,255 @@
+//! Sessions: their histories, flushing their buffers, copying and deleting them.
+
+use redb::ReadableTable;
+use serde::Serialize;
+
+use super::{
+    Snapshot, Transaction, codec,
+    edit::{Edit, Effects, Stored},
+    schema::*,
+    storage,
+};
+use crate::{
+    error::{Error, Result},
+    ids::{Namespace, NamespaceId},
+    message::{Message, new_id},
+};
+
+/// A session and what is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SessionInfo {
+    /// Its id.
+    pub session: String,
+    /// Its messages, those in the buffer included.
+    pub messages: u64,
+    /// Those in the short-term buffer.
+    pub buffered: u64,
+    /// Flushes so far.
+    pub batches: u64,
+}
+
+impl Transaction {
+    /// Moves messages out of a session's buffer, a batch each; what is not in the buffer any more is passed over. Returns
+    /// how many were moved.
+    pub(crate) fn flush(
+        &mut self,
+        namespace: &Namespace,
+        session: &str,
+        batches: &[Vec<u64>],
+    ) -> Result<(u64, Effects)> {
+        let mut edit = Edit::begin(self)?;
+        let mut table = self.table(BATCHES)?;
+        let mut space = edit.space(namespace)?;
+        let mut moved = 0;
+        if let Some(number) = edit.known_session(&space, session)? {
+            let mut next = next_batch(&table, space.record.id, number)?;
+            for batch in batches {
+                let mut ends = None;
+                for &seq in batch {
+                    if edit.place(&space, number, seq)? == Some(Place::Buffer) {
+                        let old = edit.stored(&space, seq)?;
+                        edit.move_to(&mut space, old, Place::LongTerm)?;
+                        ends = Some((ends.map_or(seq, |(first, _)| first), seq));
+                        moved += 1;
+                    }
+                }
+                if let Some(ends) = ends {
+                    table.insert((space.record.id, number, next), ends).map_err(storage)?;
+                    next += 1;
+                }
+            }
+        }
+        edit.put_back(space);
+        Ok((moved, edit.finish()?))
+    }
+
+    /// Deletes a session with all that was made of it. Returns whether there was one.
+    pub(crate) fn delete_session(&mut self, namespace: &Namespace, session: &str) -> Result<(bool, Effects)> {
+        let mut edit = Edit::begin(self)?;
+        let mut space = edit.space(namespace)?;
+        let number = edit.known_session(&space, session)?;
+        if let Some(number) = number {
+            for (seq, _) in edit.history(&space, number)? {
+                let old = edit.stored(&space, seq)?;
+                edit.remove(&mut space, old)?;
+            }
+            edit.remove_session(&space, session)?;
+        }
+        let id = space.record.id;
+        edit.put_back(space);
+        let effects = edit.finish()?;
+        if let Some(number) = number {
+            let all = (id, number, 0)..=(id, number, u32::MAX);
+            self.table(BATCHES)?.retain_in(all, |_, _| false).map_err(storage)?;
+            self.forget_blocks(id, number)?;
+            self.forget_checkpoints(id, number, 0)?;
+        }
+        Ok((number.is_some(), effects))
+    }
+
+    /// Copies a session, as it is or was at a checkpoint, to a new one in its namespace: messages under new ids, the buffer,
+    /// batches, and what its blocks have made. Returns the number of messages.
+    pub(crate) fn copy_session(
+        &mut self,
+        namespace: &Namespace,
+        from: &str,
+        at: Option<u32>,
+        to: &str,
+    ) -> Result<(u64, Effects)> {
+        let mut edit = Edit::begin(self)?;
+        let mut space = edit.space(namespace)?;
+        let id = space.record.id;
+        let source = edit.known_session(&space, from)?.ok_or_else(|| Error::no_session(namespace, from))?;
+        if edit.known_session(&space, to)?.is_some() {
+            return Err(Error::message(format!("session {to:?} exists already; delete it first, or give another id")));
+        }
+        let state = match at {
+            None => edit.now(self, &space, source)?,
+            Some(checkpoint) => edit.state_at(self, &space, source, checkpoint)?,
+        };
+        let target = edit.session(&mut space, to)?;
+        // Old and new numbers, ascending.
+        let mut numbers = Vec::new();
+        for Stored { seq, place, record, .. } in state.messages {
+            let record = MessageRecord { id: new_id(), session: to.to_owned(), revision: 0, ..record };
+            numbers.push((seq, edit.insert(&mut space, record, place)?));
+        }
+        edit.put_back(space);
+        let effects = edit.finish()?;
+        let mut batches = self.table(BATCHES)?;
+        let sources: Vec<(u32, (u64, u64))> = batches
+            .range((id, source, 0)..(id, source, state.next_batch))
+            .map_err(storage)?
+            .map(|entry| entry.map(|(key, ends)| (key.value().2, ends.value())).map_err(storage))
+            .collect::<Result<_>>()?;
+        for (batch, (first, last)) in sources {
+            let within: Vec<u64> =
+                numbers.iter().filter(|(old, _)| (first..=last).contains(old)).map(|(_, new)| *new).collect();
+            // A batch whose messages are all gone keeps its number, and has none.
+            let ends = match within.as_slice() {
+                [] => (1, 0),
+                some => (some[0], some[some.len() - 1]),
+            };
+            batches.insert((id, target, batch), ends).map_err(storage)?;
+        }
+        drop(batches);
+        self.write_blocks(id, target, &state.blocks)?;
+        Ok((numbers.len() as u64, effects))
+    }
+}
+
+/// The number of a session's next batch.
+pub(super) fn next_batch(
+    table: &impl ReadableTable<(u32, u32, u32), (u64, u64)>,
+    namespace: u32,
+    session: u32,
+) -> Result<u32> {
+    let all = (namespace, session, 0)..=(namespace, session, u32::MAX);
+    let last = table.range(all).map_err(storage)?.next_back().transpose().map_err(storage)?;
+    Ok(last.map_or(0, |(key, _)| key.value().2 + 1))
+}
+
+impl Snapshot {
+    /// The sessions of a namespace that have messages, by name.
+    pub(crate) fn sessions(&self, namespace: NamespaceId) -> Result<Vec<SessionInfo>> {
+        let (history, batches) = (self.table(HISTORY)?, self.table(BATCHES)?);
+        let mut sessions = Vec::new();
+        for entry in self.table(SESSIONS)?.range((namespace.0, "")..(namespace.0 + 1, "")).map_err(storage)? {
+            let (key, number) = entry.map_err(storage)?;
+            let (session, number) = (key.value().1.to_owned(), number.value());
+            let (mut messages, mut buffered) = (0, 0);
+            for entry in history.range((namespace.0, number, 0)..=(namespace.0, number, u64::MAX)).map_err(storage)? {
+                let (_, place) = entry.map_err(storage)?;
+                messages += 1;
+                buffered += u64::from(place.value() == Place::Buffer as u8);
+            }
+            let batches = u64::from(next_batch(&batches, namespace.0, number)?);
+            if messages > 0 {
+                sessions.push(SessionInfo { session, messages, buffered, batches });
+            }
+        }
+        Ok(sessions)
+    }
+
+    /// A session's messages in order, with their sequence numbers: all, or those in the buffer.
+    pub(crate) fn history(
+        &self,
+        namespace: NamespaceId,
+        session: u32,
+        only: Option<Place>,
+    ) -> Result<Vec<(u64, Message)>> {
+        self.history_range(namespace, session, 0, u64::MAX, only)
+    }
+
+    fn history_range(
+        &self,
+        namespace: NamespaceId,
+        session: u32,
+        first: u64,
+        last: u64,
+        only: Option<Place>,
+    ) -> Result<Vec<(u64, Message)>> {
+        let messages = self.table(MESSAGES)?;
+        let mut found = Vec::new();
+        if first > last {
+            return Ok(found);
+        }
+        for entry in
+            self.table(HISTORY)?.range((namespace.0, session, first)..=(namespace.0, session, last)).map_err(storage)?
+        {
+            let (key, place) = entry.map_err(storage)?;
+            if only.is_some_and(|only| only as u8 != place.value()) {
+                continue;
+            }
+            let seq = key.value().2;
+            let value = messages.get((namespace.0, seq)).map_err(storage)?;
+            let value = value.ok_or_else(|| Error::corrupted(format!("message {seq} is missing")))?;
+            found.push((seq, codec::decode::<MessageRecord>(value.value())?.message()?));
+        }
+        Ok(found)
+    }
+
+    /// The number of a session's next batch.
+    pub(crate) fn next_batch(&self, namespace: NamespaceId, session: u32) -> Result<u32> {
+        next_batch(&self.table(BATCHES)?, namespace.0, session)
+    }
+
+    /// The messages of a batch: fewer than were flushed, if some were deleted since.
+    pub(crate) fn batch(&self, namespace: NamespaceId, session: u32, batch: u32) -> Result<Vec<Message>> {
+        let ends = self.table(BATCHES)?.get((namespace.0, session, batch)).map_err(storage)?.map(|ends| ends.value());
+        let Some((first, last)) = ends else { return Ok(Vec::new()) };
+        let messages = self.history_range(namespace, session, first, last, Some(Place::LongTerm))?;
+        Ok(messages.into_iter().map(|(_, message)| message).collect())
+    }
+
+    /// The batch that a message was flushed in.
+    pub(crate) fn batch_of(&self, namespace: NamespaceId, session: u32, seq: u64) -> Result<Option<u32>> {
+        // Batches ascend: the last that begins at or before it.
+        for entry in self
+            .table(BATCHES)?
+            .range((namespace.0, session, 0)..=(namespace.0, session, u32::MAX))
+            .map_err(storage)?
+            .rev()
+        {
+            let (key, ends) = entry.map_err(storage)?;
+            let (first, last) = ends.value();
+            if (first..=last).contains(&seq) {
+                return Ok(Some(key.value().2));
+            }
+            if last < seq && first <= last {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The sequence number of a message, and its session's number.
+    pub(crate) fn locate(&self, namespace: NamespaceId, id: &str) -> Result<Option<(u64, u32)>> {
+        let Some(seq) = self.table(IDS)?.get((namespace.0, id)).map_err(storage)?.map(|seq| seq.value()) else {
+            return Ok(None);
+        };
+        let Some(record) = self.record(namespace, seq)? else { return Ok(None) };
+        Ok(self.session(namespace, &record.session)?.map(|session| (seq, session)))
+    }
+}
