@@ -1,5 +1,7 @@
 //! Settings of an engine, with their defaults and ranges.
 
+use std::time::Duration;
+
 use crate::error::{Error, Result};
 
 /// How vectors are searched.
@@ -46,6 +48,11 @@ pub struct Config {
     pub drain_on_open: bool,
     /// Threads for embedding and recall. 1 to 1,024. Default: the machine's cores.
     pub threads: usize,
+    /// Threads on which memory blocks work through flushed batches, mostly waiting for a language model; started when a
+    /// block first has a batch. 1 to 1,024. Default: 4.
+    pub block_threads: usize,
+    /// When a memory block that failed is tried again first; doubled each time, up to 5 minutes. Default: 1 second.
+    pub block_retry: Duration,
     /// Memory that the store may use for its page cache, in bytes. Default: 64 MiB.
     pub cache_bytes: usize,
     /// Two-phase commit: slower by one fsync a commit, and safe against a writer that can choose the bytes
@@ -62,6 +69,8 @@ impl Default for Config {
             flush_size: 256,
             drain_on_open: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            block_threads: 4,
+            block_retry: Duration::from_secs(1),
             cache_bytes: 64 << 20,
             two_phase_commit: false,
         }
@@ -79,6 +88,7 @@ impl Config {
         };
         in_range("ef_search", self.ef_search, 1, 100_000)?;
         in_range("flush_size", self.flush_size, 1, 100_000)?;
-        in_range("threads", self.threads, 1, 1024)
+        in_range("threads", self.threads, 1, 1024)?;
+        in_range("block_threads", self.block_threads, 1, 1024)
     }
 }

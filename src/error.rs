@@ -164,6 +164,29 @@ pub enum Error {
     #[error("the store failed")]
     Storage(#[source] BoxError),
 
+    /// A language model did not answer as it should.
+    #[error("the language model failed: {reason}")]
+    Chat {
+        /// What went wrong.
+        reason: String,
+        /// Worth trying again.
+        transient: bool,
+        /// When, if the service said so.
+        retry_after: Option<std::time::Duration>,
+        /// The error behind it, if there was one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
+    /// A memory block failed on a batch. The batch stays, and is tried again.
+    #[error("block {name:?} failed: {reason}; its batch is kept, and tried again later")]
+    Block {
+        /// The block's name.
+        name: String,
+        /// What went wrong.
+        reason: String,
+    },
+
     /// The engine was closed, or one of its threads died.
     #[error("the engine is closed")]
     Closed,
@@ -182,6 +205,11 @@ impl Error {
 
     pub(crate) fn query(reason: impl Into<String>) -> Self {
         Error::InvalidQuery { reason: reason.into() }
+    }
+
+    /// An answer that cannot be used; another may be.
+    pub(crate) fn chat(reason: impl Into<String>) -> Self {
+        Error::Chat { reason: reason.into(), transient: true, retry_after: None, source: None }
     }
 
     pub(crate) fn no_session(namespace: &impl ToString, session: &str) -> Self {

@@ -38,7 +38,10 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod block;
 mod buffer;
+mod chat;
+mod compose;
 mod config;
 mod embed;
 mod engine;
@@ -46,13 +49,20 @@ mod error;
 mod ids;
 mod index;
 mod maintenance;
+mod memory;
 mod message;
 mod recall;
 mod reindex;
 mod store;
 mod tokens;
 
+pub use block::{
+    Batch, BlockContent, BlockQuery, FactBlock, HitProcessor, InstructionBlock, MemoryBlock, RetrievalUnit, Scope,
+    StaticBlock, SummaryBlock, VectorBlock,
+};
 pub use buffer::BufferLimits;
+pub use chat::{ChatModel, ChatRequest};
+pub use compose::{BlockFailure, Composer, InsertMethod, Markdown, Overflow, Prompt, Renderer, Said, Section, Xml};
 pub use config::{Config, IndexKind};
 pub use embed::{Embedder, Model, OnnxEmbedder};
 pub use engine::{Blocking, Builder, Engine, FlushReport, PutReport};
@@ -60,6 +70,7 @@ pub use error::{BoxError, Error, Result};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 pub use index::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, VectorIndex};
 pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
+pub use memory::{Assembly, BlockStatus, BlockingMemory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
     DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message, MessageCounter, MessageLine, MessageSelector, MessageTokens,
     MessageWindow, Part, Reference, Role, Splitter, Strategy, Timestamp, TokenWindow, Trim, Update, add_messages,
@@ -67,6 +78,7 @@ pub use message::{
 };
 pub use recall::{Hit, MAX_K, Query};
 pub use reindex::{ReindexProgress, ReindexReport, reindex};
+pub use store::{Checkpoint, SessionInfo};
 #[cfg(feature = "tiktoken")]
 pub use tokens::Tiktoken;
 pub use tokens::{ApproximateTokens, TokenCounter, TokenizerFile};

@@ -3,7 +3,7 @@
 //! Owns the decision alone, over a list of messages: what is flushed where is the engine's. Invariants: a flush takes
 //! whole turns from the old end; the system prompt and the last turn always stay; no tool result loses its call.
 
-use std::ops::Range;
+use std::{borrow::Borrow, ops::Range};
 
 use crate::{
     error::{Error, Result},
@@ -65,9 +65,17 @@ impl BufferLimits {
     /// Cost: each message is counted once.
     pub fn plan_flush(&self, messages: &[Message], tokens: &dyn MessageCounter) -> Vec<Range<usize>> {
         let costs: Vec<usize> = messages.iter().map(|message| tokens.count(message)).collect();
+        self.plan_counted(messages, &costs)
+    }
+
+    /// [`BufferLimits::plan_flush`] with the tokens of each message.
+    pub(crate) fn plan_counted(&self, messages: &[impl Borrow<Message>], costs: &[usize]) -> Vec<Range<usize>> {
+        if costs.iter().sum::<usize>() <= self.budget() {
+            return Vec::new();
+        }
         let cuts = turn_starts(messages);
         let mut left: usize = costs.iter().sum();
-        let mut begin = messages.iter().take_while(|message| message.role == Role::System).count();
+        let mut begin = messages.iter().take_while(|message| (*message).borrow().role == Role::System).count();
         let mut batches = Vec::new();
         while left > self.budget() {
             let mut size = 0;
@@ -88,7 +96,7 @@ impl BufferLimits {
 }
 
 /// Where a history may be cut: user messages before which no tool call waits for a result that comes after.
-fn turn_starts(messages: &[Message]) -> Vec<usize> {
+pub(crate) fn turn_starts(messages: &[impl Borrow<Message>]) -> Vec<usize> {
     // By message: the last result of its calls.
     let mut last_answer = vec![0; messages.len()];
     for answer in answers(messages) {
@@ -99,7 +107,7 @@ fn turn_starts(messages: &[Message]) -> Vec<usize> {
     let mut cuts = Vec::new();
     let mut open_until = 0;
     for (index, message) in messages.iter().enumerate() {
-        if message.role == Role::User && index > open_until {
+        if message.borrow().role == Role::User && index > open_until {
             cuts.push(index);
         }
         open_until = open_until.max(last_answer[index]);

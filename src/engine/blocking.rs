@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// [`Engine`](crate::Engine)'s methods, waiting on the calling thread. From [`Engine::blocking`](crate::Engine::blocking).
-pub struct Blocking<'a>(pub(super) &'a Core);
+pub struct Blocking<'a>(pub(crate) &'a Core);
 
 impl Blocking<'_> {
     /// As [`Engine::put`](crate::Engine::put).

@@ -12,7 +12,9 @@ use std::{
 
 use super::{
     FlushReport, PutReport,
+    background::Background,
     drain::drain,
+    sessions::{Session, Sessions},
     spaces::{Change, Improve, Spaces},
     writer::Writer,
 };
@@ -23,11 +25,13 @@ use crate::{
     ids::{ModelIdentity, Namespace},
     message::Message,
     recall::{Hit, Query},
-    store::{Generation, GenerationState, Options, Store},
+    store::{BlockKey, Effects, Generation, GenerationState, Options, Store, Transaction},
 };
 
-pub(super) struct Core {
+pub(crate) struct Core {
     shared: Arc<Shared>,
+    /// Blocks at work on their batches.
+    background: Arc<Background<BlockKey>>,
     writer: Arc<Writer>,
     pool: rayon::ThreadPool,
     wake: mpsc::Sender<Wake>,
@@ -44,6 +48,7 @@ struct Shared {
     generation: Generation,
     embedder: Arc<dyn Embedder>,
     spaces: Spaces,
+    sessions: Sessions,
     config: Config,
     /// Messages put since the last drain began, about: it only decides when the next begins.
     unflushed: AtomicU64,
@@ -74,6 +79,7 @@ impl Core {
         let (improve, improvable) = mpsc::channel();
         let shared = Arc::new(Shared {
             spaces: Spaces::new(generation.clone(), config.clone(), improve.clone()),
+            sessions: Sessions::default(),
             generation,
             embedder,
             unflushed: AtomicU64::new(leftover),
@@ -94,7 +100,8 @@ impl Core {
                 move || run_improve(&shared, &improvable)
             }),
         ];
-        let core = Core { shared, writer, pool, wake, improve, threads };
+        let background = Background::new(shared.config.block_threads);
+        let core = Core { shared, background, writer, pool, wake, improve, threads };
         if leftover > 0 && core.shared.config.drain_on_open {
             core.wake(Wake::Pending)?;
         }
@@ -112,32 +119,65 @@ impl Core {
         reply: impl FnOnce(Result<PutReport>) + Send + 'static,
     ) -> Result<()> {
         messages.iter().try_for_each(|(_, message)| message.check())?;
-        let shared = Arc::clone(&self.shared);
-        let wake = self.wake.clone();
-        self.writer.submit(
-            move |transaction| transaction.put(&messages),
-            move |result| {
-                reply(result.map(|put| {
-                    put.effects
-                        .removed
-                        .into_iter()
-                        .map(Change::Removed)
-                        .for_each(|change| shared.spaces.publish(change));
-                    let waiting =
-                        shared.unflushed.fetch_add(put.effects.pending, Ordering::Relaxed) + put.effects.pending;
-                    if waiting >= shared.config.flush_size as u64 {
-                        // Fails only when the engine is closing.
-                        let _ = wake.send(Wake::Pending);
-                    }
-                    PutReport { new: put.new, replaced: put.replaced, unchanged: put.unchanged }
-                }));
-            },
-        );
+        let apply = move |transaction: &mut Transaction| {
+            let mut put = transaction.put(&messages)?;
+            let effects = std::mem::take(&mut put.effects);
+            Ok((PutReport { new: put.new, replaced: put.replaced, unchanged: put.unchanged }, effects))
+        };
+        self.write(apply, reply);
         Ok(())
     }
 
+    /// Queues a change, and publishes its effects once it is committed. `reply` is called on the writer's thread.
+    pub(crate) fn write<T: Send + 'static>(
+        &self,
+        apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
+        reply: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        let shared = Arc::clone(&self.shared);
+        let wake = self.wake.clone();
+        self.writer.submit(apply, move |result| {
+            reply(result.map(|(value, effects)| {
+                effects.removed.into_iter().map(Change::Removed).for_each(|change| shared.spaces.publish(change));
+                shared.sessions.publish(effects.buffers);
+                let waiting = shared.unflushed.fetch_add(effects.pending, Ordering::Relaxed) + effects.pending;
+                if waiting >= shared.config.flush_size as u64 {
+                    // Fails only when the engine is closing.
+                    let _ = wake.send(Wake::Pending);
+                }
+                value
+            }));
+        });
+    }
+
+    /// [`Core::write`], waiting.
+    pub(crate) fn write_now<T: Send + 'static>(
+        &self,
+        apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.write(apply, move |result| drop(reply.send(result)));
+        answer.recv().map_err(|_| Error::Closed)?
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    pub(crate) fn session(&self, namespace: &Namespace, session: &str) -> Arc<Session> {
+        self.shared.sessions.get(namespace, session)
+    }
+
+    pub(crate) fn background(&self) -> &Arc<Background<BlockKey>> {
+        &self.background
+    }
+
     /// `reply` is called on the draining thread.
-    pub(super) fn flush(&self, reply: impl FnOnce(Result<FlushReport>) + Send + 'static) -> Result<()> {
+    pub(crate) fn flush(&self, reply: impl FnOnce(Result<FlushReport>) + Send + 'static) -> Result<()> {
         self.wake(Wake::Flush(Box::new(reply)))
     }
 
@@ -145,7 +185,7 @@ impl Core {
         self.wake.send(wake).map_err(|_| Error::Closed)
     }
 
-    pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
+    pub(crate) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
         self.shared.recall(namespace, query)
     }
 
@@ -166,7 +206,7 @@ impl Core {
     }
 
     /// Runs work on the recall pool.
-    pub(super) fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+    pub(crate) fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         self.pool.spawn(work);
     }
 }
@@ -174,6 +214,7 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Relaxed);
+        self.background.close();
         // These fail if the thread is gone, as is wanted.
         let _ = self.wake.send(Wake::Close);
         let _ = self.improve.send(None);
@@ -181,7 +222,9 @@ impl Drop for Core {
         let join = move || threads.into_iter().for_each(|thread| drop(thread.join()));
         // A callback may drop the last handle on one of these, which cannot wait for itself, nor for what waits for it.
         match thread::current().name() {
-            Some("mnemon-writer" | "mnemon-drain" | "mnemon-index") => drop(spawn("mnemon-closer", join)),
+            Some("mnemon-writer" | "mnemon-drain" | "mnemon-index" | "mnemon-blocks") => {
+                drop(spawn("mnemon-closer", join))
+            }
             _ => join(),
         }
     }

@@ -4,9 +4,11 @@
 //! pending (`drain`), one improves indexes, and a pool recalls. Invariants: what `put` has acknowledged is in the
 //! file; the index shows nothing that is not committed.
 
+mod background;
 mod blocking;
 mod core;
 pub(crate) mod drain;
+mod sessions;
 mod spaces;
 mod writer;
 
@@ -18,9 +20,13 @@ use std::{
 use serde::Serialize;
 use tokio::sync::oneshot;
 
+pub(crate) use self::{
+    background::Next,
+    core::Core,
+    sessions::{Buffered, Given, Session},
+};
 pub use blocking::Blocking;
 
-use self::core::Core;
 use crate::{
     config::Config,
     embed::{Embedder, Model, OnnxEmbedder},
@@ -224,7 +230,29 @@ impl Engine {
         let _ = closed.await;
     }
 
-    async fn on_pool<T: Send + 'static>(&self, work: impl FnOnce(&Core) -> Result<T> + Send + 'static) -> Result<T> {
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Runs what may wait long on a thread of its own.
+    pub(crate) async fn off_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Core) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let core = Arc::clone(&self.core);
+        std::thread::spawn(move || {
+            let result = work(&core);
+            drop(core);
+            let _ = reply.send(result);
+        });
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    pub(crate) async fn on_pool<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Core) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let core = Arc::clone(&self.core);
         self.core.spawn(move || {

@@ -1,6 +1,6 @@
 //! Which tool result answers which call.
 
-use std::collections::HashMap;
+use std::{borrow::Borrow, collections::HashMap};
 
 use super::{Message, Part};
 
@@ -14,11 +14,11 @@ pub(crate) struct Answer {
 }
 
 /// All tool results of a history, with the numbers of their messages.
-pub(crate) fn answers(messages: &[Message]) -> Vec<Answer> {
+pub(crate) fn answers(messages: &[impl Borrow<Message>]) -> Vec<Answer> {
     let mut calls: HashMap<&str, usize> = HashMap::new();
     let mut answers = Vec::new();
     for (index, message) in messages.iter().enumerate() {
-        for part in &message.content {
+        for part in &message.borrow().content {
             match part {
                 Part::ToolCall { id, .. } => {
                     calls.insert(id, index);

@@ -10,6 +10,7 @@ mod reduce;
 mod select;
 mod timestamp;
 mod trim;
+pub(crate) mod xml;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

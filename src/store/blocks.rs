@@ -5,7 +5,7 @@
 
 use redb::ReadableTable;
 
-use super::{Snapshot, Transaction, codec, edit::Edit, schema::*, storage};
+use super::{Snapshot, Transaction, codec, edit::Edit, schema::*, sessions::StoredBatch, storage};
 use crate::{
     error::Result,
     ids::{Namespace, NamespaceId},
@@ -24,6 +24,8 @@ pub(crate) struct BlockKey {
 /// A block as it is stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BlockState {
+    /// The session's number; `None`: it is not there yet.
+    pub(crate) session: Option<u32>,
     /// JSON; `None` before the first change.
     pub(crate) state: Option<String>,
     pub(crate) revision: u64,
@@ -37,14 +39,30 @@ pub(crate) struct BlockState {
 pub(super) type SessionBlocks = Vec<(String, OldBlock)>;
 
 impl Transaction {
-    /// Stores a block, if it is still as `read`. Returns whether it was.
-    pub(crate) fn put_block(&mut self, key: &BlockKey, read: &BlockState, new: &BlockState) -> Result<bool> {
+    /// Stores a block, if it is still as `read`, and the batch that it was changed by, if one is given, still there. Returns
+    /// whether it was so.
+    pub(crate) fn put_block(
+        &mut self,
+        key: &BlockKey,
+        read: &BlockState,
+        new: &BlockState,
+        batch: Option<&StoredBatch>,
+    ) -> Result<bool> {
         let mut edit = Edit::begin(self)?;
         let mut space = edit.space(&key.namespace)?;
+        if edit.known_session(&space, &key.session)? != read.session {
+            return Ok(false);
+        }
         let session = edit.session(&mut space, &key.session)?;
         let id = space.record.id;
         edit.put_back(space);
         edit.finish()?;
+        if let Some(batch) = batch {
+            let ends = self.table(BATCHES)?.get((id, session, batch.number)).map_err(storage)?.map(|ends| ends.value());
+            if ends != Some(batch.ends) {
+                return Ok(false);
+            }
+        }
         let home = if key.shared { SHARED } else { session };
         let name = key.name.as_str();
         let (old, cursor) = {
@@ -138,7 +156,7 @@ impl Snapshot {
             None => CursorRecord::default(),
         };
         let (state, revision) = record.map_or((None, 0), |record| (Some(record.state), record.revision));
-        Ok(BlockState { state, revision, next: cursor.next, failed: cursor.failed })
+        Ok(BlockState { session, state, revision, next: cursor.next, failed: cursor.failed })
     }
 }
 

@@ -145,6 +145,12 @@ impl<'t> Edit<'t> {
         Ok(number)
     }
 
+    pub(super) fn session_names(&self, space: &Space) -> Result<Vec<String>> {
+        let id = space.record.id;
+        let entries = self.sessions.range((id, "")..(id + 1, "")).map_err(storage)?;
+        entries.map(|entry| Ok(entry.map_err(storage)?.0.value().1.to_owned())).collect()
+    }
+
     /// Forgets the name of a session. Its messages are gone already.
     pub(super) fn remove_session(&mut self, space: &Space, session: &str) -> Result<()> {
         self.sessions.remove((space.record.id, session)).map_err(storage)?;

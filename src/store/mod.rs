@@ -35,6 +35,7 @@ pub(crate) use rows::RowMeta;
 pub use schema::GenerationState;
 pub(crate) use schema::Place;
 pub use sessions::SessionInfo;
+pub(crate) use sessions::StoredBatch;
 pub(crate) use vectors::{Embedded, NewRows, Removed};
 pub use verify::VerifyReport;
 pub(crate) use write::Transaction;

@@ -29,6 +29,15 @@ pub struct SessionInfo {
     pub batches: u64,
 }
 
+/// What one flush moved to long-term memory.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredBatch {
+    pub(crate) number: u32,
+    /// The first and the last sequence number.
+    pub(crate) ends: (u64, u64),
+    pub(crate) messages: Vec<Message>,
+}
+
 impl Transaction {
     /// Moves messages out of a session's buffer, a batch each; what is not in the buffer any more is passed over. Returns
     /// how many were moved.
@@ -64,13 +73,15 @@ impl Transaction {
         Ok((moved, edit.finish()?))
     }
 
-    /// Deletes a session with all that was made of it. Returns whether there was one.
-    pub(crate) fn delete_session(&mut self, namespace: &Namespace, session: &str) -> Result<(bool, Effects)> {
+    /// Deletes a session with all that was made of it. Returns how many messages it had, if there was one.
+    pub(crate) fn delete_session(&mut self, namespace: &Namespace, session: &str) -> Result<(Option<u64>, Effects)> {
         let mut edit = Edit::begin(self)?;
         let mut space = edit.space(namespace)?;
         let number = edit.known_session(&space, session)?;
+        let mut messages = 0;
         if let Some(number) = number {
             for (seq, _) in edit.history(&space, number)? {
+                messages += 1;
                 let old = edit.stored(&space, seq)?;
                 edit.remove(&mut space, old)?;
             }
@@ -85,7 +96,27 @@ impl Transaction {
             self.forget_blocks(id, number)?;
             self.forget_checkpoints(id, number, 0)?;
         }
-        Ok((number.is_some(), effects))
+        Ok((number.map(|_| messages), effects))
+    }
+
+    /// Deletes all sessions of a namespace. Returns how many messages there were.
+    pub(crate) fn delete_all(&mut self, namespace: &Namespace) -> Result<(u64, Effects)> {
+        let names: Vec<String> = {
+            let mut edit = Edit::begin(self)?;
+            let space = edit.space(namespace)?;
+            let names = edit.session_names(&space)?;
+            edit.put_back(space);
+            edit.finish()?;
+            names
+        };
+        let mut all = (0, Effects::default());
+        for name in names {
+            let (messages, effects) = self.delete_session(namespace, &name)?;
+            all.0 += messages.unwrap_or(0);
+            all.1.removed.extend(effects.removed);
+            all.1.buffers.extend(effects.buffers);
+        }
+        Ok(all)
     }
 
     /// Copies a session, as it is or was at a checkpoint, to a new one in its namespace: messages under new ids, the buffer,
@@ -210,45 +241,42 @@ impl Snapshot {
         Ok(found)
     }
 
+    /// A batch of a session, if it has come so far. It has fewer messages than were flushed, if some were deleted since.
+    pub(crate) fn batch(&self, namespace: NamespaceId, session: u32, number: u32) -> Result<Option<StoredBatch>> {
+        let ends = self.table(BATCHES)?.get((namespace.0, session, number)).map_err(storage)?.map(|ends| ends.value());
+        let Some(ends) = ends else { return Ok(None) };
+        let messages = self.history_range(namespace, session, ends.0, ends.1, Some(Place::LongTerm))?;
+        let messages = messages.into_iter().map(|(_, message)| message).collect();
+        Ok(Some(StoredBatch { number, ends, messages }))
+    }
+
     /// The number of a session's next batch.
     pub(crate) fn next_batch(&self, namespace: NamespaceId, session: u32) -> Result<u32> {
         next_batch(&self.table(BATCHES)?, namespace.0, session)
     }
 
-    /// The messages of a batch: fewer than were flushed, if some were deleted since.
-    pub(crate) fn batch(&self, namespace: NamespaceId, session: u32, batch: u32) -> Result<Vec<Message>> {
-        let ends = self.table(BATCHES)?.get((namespace.0, session, batch)).map_err(storage)?.map(|ends| ends.value());
-        let Some((first, last)) = ends else { return Ok(Vec::new()) };
-        let messages = self.history_range(namespace, session, first, last, Some(Place::LongTerm))?;
-        Ok(messages.into_iter().map(|(_, message)| message).collect())
-    }
-
-    /// The batch that a message was flushed in.
-    pub(crate) fn batch_of(&self, namespace: NamespaceId, session: u32, seq: u64) -> Result<Option<u32>> {
+    /// The messages that were flushed together with this one; none, if it was not flushed.
+    pub(crate) fn batch_of(&self, namespace: NamespaceId, id: &str) -> Result<Vec<Message>> {
+        let Some((seq, session)) = self.locate(namespace, id)? else { return Ok(Vec::new()) };
         // Batches ascend: the last that begins at or before it.
-        for entry in self
-            .table(BATCHES)?
-            .range((namespace.0, session, 0)..=(namespace.0, session, u32::MAX))
-            .map_err(storage)?
-            .rev()
-        {
+        let all = (namespace.0, session, 0)..=(namespace.0, session, u32::MAX);
+        for entry in self.table(BATCHES)?.range(all).map_err(storage)?.rev() {
             let (key, ends) = entry.map_err(storage)?;
             let (first, last) = ends.value();
             if (first..=last).contains(&seq) {
-                return Ok(Some(key.value().2));
+                return Ok(self.batch(namespace, session, key.value().2)?.map_or(Vec::new(), |batch| batch.messages));
             }
-            if last < seq && first <= last {
-                return Ok(None);
+            if first <= last && last < seq {
+                break;
             }
         }
-        Ok(None)
+        Ok(Vec::new())
     }
 
     /// The sequence number of a message, and its session's number.
     pub(crate) fn locate(&self, namespace: NamespaceId, id: &str) -> Result<Option<(u64, u32)>> {
-        let Some(seq) = self.table(IDS)?.get((namespace.0, id)).map_err(storage)?.map(|seq| seq.value()) else {
-            return Ok(None);
-        };
+        let seq = self.table(IDS)?.get((namespace.0, id)).map_err(storage)?.map(|seq| seq.value());
+        let Some(seq) = seq else { return Ok(None) };
         let Some(record) = self.record(namespace, seq)? else { return Ok(None) };
         Ok(self.session(namespace, &record.session)?.map(|session| (seq, session)))
     }

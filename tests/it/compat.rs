@@ -9,7 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use mnemon::{BufferLimits, Message, Part, Role, Splitter, Strategy, Trim, Update, add_messages, trim_messages};
+use mnemon::{
+    BlockContent, BlockQuery, BufferLimits, Composer, InsertMethod, MemoryBlock, Message, MessageCounter, Part, Prompt,
+    Reference, Role, Said, Splitter, Strategy, Trim, Update, add_messages, trim_messages,
+};
 use serde_json::Value;
 
 /// A case may differ if it is marked so; the reason is the defect that mnemon does not share.
@@ -28,6 +31,14 @@ const FLUSH_DIFFERENCES: &[(&str, &str)] = &[
     ("flush-size-over-limit", "an invalid setting is an error, not another setting"),
     ("flush-size-zero", "an invalid setting is an error, not another setting"),
     ("ratio-out-of-range", "an invalid setting is an error, not taken as it is"),
+];
+
+const RENDER_DIFFERENCES: &[(&str, &str)] = &[
+    ("a hostile name", "SEMANTICS: every field is escaped; a block's name cannot be, so it is an error"),
+    ("a name with a space", "a name that is no element is an error"),
+    ("image between texts", "media follow the memory, which names each in its place"),
+    ("image alone", "media follow the memory, which names each in its place"),
+    ("a tool call among the parts of a block", "a part that is not told is left out; there the whole get fails"),
 ];
 
 fn cases(file: &str) -> Vec<Value> {
@@ -71,7 +82,7 @@ fn check(file: &str, differences: &[(&str, &str)], equal: usize, same: impl Fn(&
             .as_array()
             .into_iter()
             .flatten()
-            .chain([&case["known_defect"]])
+            .chain([&case["known_defect"], &case["name"]])
             .filter_map(Value::as_str)
             .collect();
         match differences.iter().find(|(mark, _)| marks.contains(mark)) {
@@ -217,5 +228,186 @@ fn flushes_as_llamaindex() {
             compare(&(ids(&active), flushed), &theirs)?;
         }
         Ok(())
+    });
+}
+
+/// A block that always says the same, and truncates as the fixture says.
+struct Fixed {
+    name: String,
+    priority: u32,
+    truncate: Option<String>,
+}
+
+impl MemoryBlock for Fixed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn priority(&self) -> u32 {
+        self.priority
+    }
+
+    fn get(&self, _: &Value, _: &BlockQuery) -> mnemon::Result<BlockContent> {
+        unreachable!("composed, not asked")
+    }
+
+    fn truncate(&self, content: BlockContent, excess: usize, _: &dyn MessageCounter) -> BlockContent {
+        let (BlockContent::Text(text), Some(how)) = (content, &self.truncate) else { return BlockContent::default() };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let less = if how == "words" { excess } else { 1 };
+        words[..words.len().saturating_sub(less)].join(" ").into()
+    }
+}
+
+fn said(block: &Value) -> Said {
+    let content = match &block["content"] {
+        Value::String(text) => BlockContent::Text(text.clone()),
+        Value::Array(items) if items.iter().any(|item| item["role"].is_string()) => {
+            BlockContent::Messages(items.iter().map(message).collect())
+        }
+        Value::Array(items) => BlockContent::Parts(items.iter().map(part).collect()),
+        other => panic!("{other}"),
+    };
+    let fixed = Fixed {
+        name: block["name"].as_str().unwrap().to_owned(),
+        priority: block["priority"].as_u64().unwrap_or(0) as u32,
+        truncate: block["truncate"].as_str().map(str::to_owned),
+    };
+    (Arc::new(fixed), content)
+}
+
+fn part(value: &Value) -> Part {
+    match value["type"].as_str() {
+        Some("image") => Part::Image(Reference { uri: value["url"].as_str().unwrap().to_owned(), media_type: None }),
+        _ => serde_json::from_value(value.clone()).unwrap(),
+    }
+}
+
+/// The memory's own frame is taken off and its escapes undone: what is left must be what the library wrote.
+fn unescaped(text: &str) -> String {
+    let Some(at) = text.find("<memory checksum='") else { return text.to_owned() };
+    let (before, memory) = text.split_at(at);
+    let memory = format!("<memory>{}", memory.split_once('>').unwrap().1);
+    let (memory, after) = memory.split_once("</memory>").unwrap();
+    // Tags alone are not escaped: nothing that a block says may look like one.
+    let name = |tag: &str| tag.trim_matches('/').chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let tag = |tag: &str| name(tag) || (tag.starts_with("image uri='") && tag.ends_with("' /"));
+    for piece in memory.split('<').skip(1) {
+        assert!(tag(piece.split_once('>').expect("a tag ends").0), "{piece:?} is no tag of ours");
+    }
+    let mut memory = memory.to_owned();
+    while let Some((begin, rest)) = memory.split_once("&#x") {
+        let (code, end) = rest.split_once(';').unwrap();
+        let c = char::from_u32(u32::from_str_radix(code, 16).unwrap()).unwrap();
+        memory = format!("{begin}{c}{end}");
+    }
+    for (escape, c) in [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")] {
+        memory = memory.replace(escape, c);
+    }
+    format!("{before}{memory}</memory>{after}")
+}
+
+/// Role and the texts of each message, joined by line feeds as the library joins them.
+fn shown(messages: &[Message]) -> Vec<(Role, String)> {
+    messages
+        .iter()
+        .map(|message| {
+            let text = |part: &Part| match part {
+                Part::Text { text } => Some(text.clone()),
+                Part::ToolResult { content, .. } => Some(content.clone()),
+                _ => None,
+            };
+            let texts: Vec<String> = message.content.iter().filter_map(text).collect();
+            (message.role, unescaped(&texts.join("\n")))
+        })
+        .collect()
+}
+
+fn compare_prompts(prompt: &Prompt, theirs: &Value) -> Result<(), String> {
+    let theirs = theirs.as_array().unwrap().iter();
+    let role = |value: &Value| serde_json::from_value::<Role>(value["role"].clone()).unwrap();
+    let theirs: Vec<(Role, String)> = theirs.map(|m| (role(m), m["content"].as_str().unwrap().to_owned())).collect();
+    compare(&shown(&prompt.messages), &theirs)
+}
+
+fn composer(case: &Value, tokens: impl MessageCounter + 'static) -> Composer {
+    let mut composer = Composer::default();
+    composer.token_limit = case["options"]["token_limit"].as_u64().map_or(usize::MAX, |limit| limit as usize);
+    composer.insert =
+        if case["options"]["insert_method"] == "user" { InsertMethod::User } else { InsertMethod::System };
+    composer.tokens = Arc::new(tokens);
+    composer
+}
+
+/// As the library counts: words, none for a tag, and what it says itself of a message.
+fn llamaindex_tokens(case: &Value) -> impl Fn(&Message) -> usize + Send + Sync + use<> {
+    let counts: BTreeMap<String, usize> = serde_json::from_value(case["tokens"].clone()).unwrap();
+    let names: Vec<String> =
+        case["blocks"].as_array().unwrap().iter().map(|block| block["name"].as_str().unwrap().to_owned()).collect();
+    let memory_words = move |text: &str| -> usize {
+        let mut text = unescaped(text);
+        for name in names.iter().map(String::as_str).chain(["memory"]) {
+            text = text.replace(&format!("<{name}>\n"), "").replace(&format!("</{name}>"), "");
+        }
+        text.split_whitespace().count()
+    };
+    move |message: &Message| {
+        let new = |part: &Part| match part {
+            Part::Text { text } if text.starts_with("<memory checksum=") => memory_words(text),
+            Part::Text { text } if !counts.contains_key(&message.id) => text.split_whitespace().count(),
+            _ => 0,
+        };
+        message.content.iter().map(new).sum::<usize>() + counts.get(&message.id).copied().unwrap_or(0)
+    }
+}
+
+/// SEMANTICS: the highest number is truncated first; the recorded release has it the other way round. Undone, each case must
+/// be the same; as it is, those where the order matters are counted.
+#[test]
+fn gets_as_llamaindex() {
+    let (mut over, mut order_matters) = (0, 0);
+    for case in cases("get.jsonl") {
+        let get = |reversed: bool| {
+            let mut blocks = case["blocks"].clone();
+            for block in blocks.as_array_mut().unwrap() {
+                let priority = block["priority"].as_u64().unwrap();
+                block["priority"] = if reversed && priority > 0 { 100 - priority } else { priority }.into();
+            }
+            let blocks: Vec<Said> = blocks.as_array().unwrap().iter().map(said).collect();
+            composer(&case, llamaindex_tokens(&case)).compose(&messages(&case["messages"]), blocks)
+        };
+        let (theirs, ours) = match (get(true), get(false)) {
+            (Ok(theirs), Ok(ours)) => (theirs, ours),
+            (Err(_), Err(_)) if !case["error"].is_null() => continue,
+            other => panic!("{other:?}, not {}", case["error"]),
+        };
+        let number = &case["case"];
+        compare_prompts(&theirs, &case["output"]).unwrap_or_else(|difference| panic!("case {number}: {difference}"));
+        order_matters += usize::from(compare_prompts(&ours, &case["output"]).is_err());
+        // What the library exceeds silently is said, its own tags apart.
+        let marks = case["marks"].to_string();
+        if marks.contains("over-by-history") || marks.contains("over-by-priority-0") {
+            assert!(ours.over.is_some(), "case {number}");
+            over += 1;
+        }
+    }
+    eprintln!("get.jsonl: all the same but for the order of truncation, which matters in {order_matters}; {over} over");
+    assert!(order_matters < 60 && over > 70);
+}
+
+#[test]
+fn renders_as_llamaindex() {
+    check("render.jsonl", RENDER_DIFFERENCES, 30, |case| {
+        if case["kind"] != "prompt" {
+            // What the vector block asks and how it renders is its own test's.
+            return Ok(());
+        }
+        let blocks: Vec<Said> = case["blocks"].as_array().unwrap().iter().map(said).collect();
+        let composer = composer(case, |_: &Message| 0);
+        match composer.compose(&messages(&case["messages"]), blocks) {
+            Ok(prompt) if case["error"].is_null() => compare_prompts(&prompt, &case["output"]),
+            Err(_) if !case["error"].is_null() => Ok(()),
+            other => Err(format!("{other:?}, not {}", case["error"])),
+        }
     });
 }

@@ -13,12 +13,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["error"]),
     ("tokens", &["error", "ids", "config"]),
     ("message", &["error", "ids", "config", "tokens"]),
+    ("chat", &["error", "ids", "config", "tokens", "message"]),
     ("embed", &["error", "ids", "config"]),
     ("index", &["error", "ids", "config"]),
     ("store", &["error", "ids", "config", "message"]),
     ("recall", &["error", "ids", "config", "message", "embed", "index", "store"]),
     ("buffer", &["error", "ids", "config", "tokens", "message"]),
+    ("block", &["error", "ids", "config", "tokens", "message", "chat", "recall"]),
+    ("compose", &["error", "ids", "config", "tokens", "message", "block"]),
     ("engine", &["error", "ids", "config", "message", "embed", "index", "store", "recall"]),
+    (
+        "memory",
+        &[
+            "error", "ids", "config", "tokens", "message", "chat", "store", "recall", "buffer", "block", "compose",
+            "engine",
+        ],
+    ),
     ("reindex", &["error", "ids", "config", "message", "embed", "index", "store", "recall", "engine"]),
     ("maintenance", &["error", "ids", "config", "message", "embed", "index", "store", "recall"]),
 ];

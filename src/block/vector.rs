@@ -1,0 +1,162 @@
+//! What long-term memory recalls for the last messages.
+
+use std::{collections::HashSet, sync::Arc};
+
+use serde_json::Value;
+
+use super::{BlockContent, BlockQuery, MemoryBlock};
+use crate::{
+    error::Result,
+    message::{Message, MessageCounter},
+    recall::{Hit, MAX_K, Query},
+};
+
+/// Changes what was found before it is used: reranks, drops, adds.
+pub type HitProcessor = Arc<dyn Fn(Vec<Hit>) -> Result<Vec<Hit>> + Send + Sync>;
+
+/// What is found and told as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RetrievalUnit {
+    /// A message.
+    #[default]
+    Message,
+    /// All that was flushed together with a message that was found.
+    Batch,
+}
+
+/// The memories most like the last messages, of all sessions of the namespace.
+///
+/// The query is the texts of the last messages of the prompt, joined by spaces; without text nothing is asked. What the
+/// prompt shows already is left out, and so is a text that was found twice.
+#[derive(Clone)]
+pub struct VectorBlock {
+    name: String,
+    priority: u32,
+    window: usize,
+    top_k: usize,
+    threshold: Option<f32>,
+    unit: RetrievalUnit,
+    own_session: bool,
+    processors: Vec<HitProcessor>,
+}
+
+impl VectorBlock {
+    /// With this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        VectorBlock {
+            name: name.into(),
+            priority: 0,
+            window: 5,
+            top_k: 2,
+            threshold: None,
+            unit: RetrievalUnit::Message,
+            own_session: false,
+            processors: Vec::new(),
+        }
+    }
+
+    /// As [`MemoryBlock::priority`]. Default: 0. The worst hits go first.
+    pub fn priority(mut self, priority: u32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Messages that make the query; at least 1. Default: 5.
+    pub fn retrieval_context_window(mut self, messages: usize) -> Self {
+        self.window = messages.max(1);
+        self
+    }
+
+    /// The most memories that are told. Default: 2.
+    pub fn similarity_top_k(mut self, k: usize) -> Self {
+        self.top_k = k;
+        self
+    }
+
+    /// The least score, a cosine, -1 to 1. Default: none.
+    pub fn similarity_threshold(mut self, score: f32) -> Self {
+        self.threshold = Some(score);
+        self
+    }
+
+    /// What is told for a hit. Default: the message.
+    pub fn unit(mut self, unit: RetrievalUnit) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// Only memories of the session that asks.
+    pub fn own_session(mut self) -> Self {
+        self.own_session = true;
+        self
+    }
+
+    /// Changes what was found, after threshold and duplicates and before it is cut to k; in the order added.
+    pub fn processor(mut self, processor: impl Fn(Vec<Hit>) -> Result<Vec<Hit>> + Send + Sync + 'static) -> Self {
+        self.processors.push(Arc::new(processor));
+        self
+    }
+
+    /// The text that is asked with.
+    fn question(&self, messages: &[Message]) -> String {
+        let last = &messages[messages.len().saturating_sub(self.window)..];
+        last.iter().map(Message::text).filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl MemoryBlock for VectorBlock {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn priority(&self) -> u32 {
+        self.priority
+    }
+
+    /// The engine's vectors are its state.
+    fn takes_batches(&self) -> bool {
+        false
+    }
+
+    fn get(&self, _: &Value, query: &BlockQuery) -> Result<BlockContent> {
+        let question = self.question(&query.messages);
+        if question.is_empty() || self.top_k == 0 {
+            return Ok(BlockContent::default());
+        }
+        // Some are left out below.
+        let more = self.top_k.saturating_mul(2).saturating_add(8).min(MAX_K);
+        let mut request = Query::new(question).k(more);
+        if self.own_session {
+            request = request.session(&query.session);
+        }
+        let mut hits = query.recall(&request)?;
+        let mut shown: HashSet<String> = query.messages.iter().map(|message| message.id.clone()).collect();
+        let mut texts: HashSet<String> = query.messages.iter().map(Message::text).collect();
+        hits.retain(|hit| self.threshold.is_none_or(|least| hit.score >= least));
+        hits.retain(|hit| !shown.contains(&hit.message.id) && texts.insert(hit.message.text()));
+        for processor in &self.processors {
+            hits = processor(hits)?;
+        }
+        hits.truncate(self.top_k);
+        let mut told = Vec::new();
+        for hit in hits {
+            let found = match self.unit {
+                RetrievalUnit::Message => vec![hit.message],
+                RetrievalUnit::Batch => query.batch_of(&hit.message)?,
+            };
+            told.extend(found.into_iter().filter(|message| shown.insert(message.id.clone())));
+        }
+        Ok(BlockContent::Quoted(told))
+    }
+
+    fn truncate(&self, content: BlockContent, excess: usize, tokens: &dyn MessageCounter) -> BlockContent {
+        let BlockContent::Quoted(mut messages) = content else { return BlockContent::default() };
+        let mut saved = 0;
+        while saved < excess
+            && let Some(last) = messages.pop()
+        {
+            saved += tokens.count(&last);
+        }
+        BlockContent::Quoted(messages)
+    }
+}

@@ -1,0 +1,155 @@
+//! The sessions that are in use: their short-term buffers in memory, one a session, shared by all that use it.
+//!
+//! A buffer is read from the store when it is first asked; what is committed later is published to it, in order. A change
+//! that was read already does nothing again.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU8, Ordering},
+    },
+};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::{
+    error::Result,
+    ids::Namespace,
+    message::Message,
+    store::{BufferChange, Place, Store},
+};
+
+/// Messages by sequence number.
+pub(crate) type Buffered = BTreeMap<u64, Arc<Message>>;
+
+/// A session in use.
+#[derive(Default)]
+pub(crate) struct Session {
+    /// `None`: not read yet.
+    buffer: RwLock<Option<Buffered>>,
+    flushing: Flushing,
+    /// The turn that is being worked on.
+    pub(crate) turn: Mutex<Turn>,
+}
+
+/// What a session's prompts are made of besides what is stored.
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// The id of the prompt that is being answered.
+    pub(crate) prompt: Option<String>,
+    /// The completed steps of answering it.
+    pub(crate) steps: Vec<Message>,
+    /// The messages of the last prompt, to know them again.
+    pub(crate) given: Vec<Given>,
+}
+
+/// A message of a prompt.
+pub(crate) struct Given {
+    pub(crate) id: String,
+    /// A hash of what it says.
+    pub(crate) says: u64,
+    /// It is memory's: neither of the buffer nor of the turn.
+    pub(crate) told: bool,
+}
+
+/// Who flushes a session: one at a time, who looks again if another came meanwhile.
+#[derive(Default)]
+struct Flushing(AtomicU8);
+
+const FREE: u8 = 0;
+const BUSY: u8 = 1;
+const AGAIN: u8 = 2;
+
+/// The right to flush a session.
+pub(crate) struct FlushTurn<'a>(&'a Flushing);
+
+impl FlushTurn<'_> {
+    /// Gives the right back; `false`: not yet, as another came meanwhile and left the work to this one.
+    pub(crate) fn end(&self) -> bool {
+        let ended = self.0.0.compare_exchange(BUSY, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if !ended {
+            self.0.0.store(BUSY, Ordering::Release);
+        }
+        ended
+    }
+}
+
+impl Drop for FlushTurn<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(FREE, Ordering::Release);
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Sessions {
+    live: RwLock<HashMap<(Namespace, String), Weak<Session>>>,
+}
+
+impl Sessions {
+    pub(super) fn get(&self, namespace: &Namespace, session: &str) -> Arc<Session> {
+        let key = (namespace.clone(), session.to_owned());
+        if let Some(live) = self.live.read().get(&key).and_then(Weak::upgrade) {
+            return live;
+        }
+        let mut all = self.live.write();
+        if let Some(live) = all.get(&key).and_then(Weak::upgrade) {
+            return live;
+        }
+        // As many dead as living, at most.
+        if all.len() == all.capacity() {
+            all.retain(|_, session| session.strong_count() > 0);
+        }
+        let session = Arc::new(Session::default());
+        all.insert(key, Arc::downgrade(&session));
+        session
+    }
+
+    /// Applies what a commit did.
+    pub(super) fn publish(&self, changes: Vec<BufferChange>) {
+        for BufferChange { namespace, session, seq, message } in changes {
+            let Some(live) = self.live.read().get(&(namespace, session)).and_then(Weak::upgrade) else { continue };
+            if let Some(buffer) = &mut *live.buffer.write() {
+                match message {
+                    Some(message) => buffer.insert(seq, Arc::new(message)),
+                    None => buffer.remove(&seq),
+                };
+            }
+        }
+    }
+}
+
+impl Session {
+    /// The right to flush, or else the one who has it looks again.
+    pub(crate) fn begin_flush(&self) -> Option<FlushTurn<'_>> {
+        let next = |now| Some(if now == FREE { BUSY } else { AGAIN });
+        let was = self.flushing.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).expect("always another");
+        (was == FREE).then_some(FlushTurn(&self.flushing))
+    }
+
+    /// The messages in the buffer, by sequence number.
+    pub(crate) fn buffer<T>(
+        &self,
+        store: &Store,
+        namespace: &Namespace,
+        session: &str,
+        look: impl FnOnce(&Buffered) -> T,
+    ) -> Result<T> {
+        if let Some(buffer) = &*self.buffer.read() {
+            return Ok(look(buffer));
+        }
+        // What is committed from here on waits to be published until it is read.
+        let mut buffer = self.buffer.write();
+        if buffer.is_none() {
+            let snapshot = store.read()?;
+            let mut messages = Vec::new();
+            if let Some(namespace) = snapshot.namespace(namespace)?
+                && let Some(session) = snapshot.session(namespace, session)?
+            {
+                messages = snapshot.history(namespace, session, Some(Place::Buffer))?;
+            }
+            *buffer = Some(messages.into_iter().map(|(seq, message)| (seq, Arc::new(message))).collect());
+        }
+        Ok(look(buffer.as_ref().expect("just read")))
+    }
+}

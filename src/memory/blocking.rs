@@ -1,0 +1,92 @@
+//! The memory's methods for threads that may wait.
+
+use serde_json::Value;
+
+use super::{BlockStatus, Inner, MemoryReport, prompt::Assembly};
+use crate::{
+    compose::Prompt,
+    error::Result,
+    message::{Message, Update},
+    store::Checkpoint,
+};
+
+/// [`Memory`](crate::Memory)'s methods, waiting on the calling thread. From [`Memory::blocking`](crate::Memory::blocking).
+pub struct BlockingMemory<'a>(pub(super) &'a Inner);
+
+/// Each is as its namesake in [`Memory`](crate::Memory), errors included.
+impl BlockingMemory<'_> {
+    /// As [`Memory::put`](crate::Memory::put).
+    pub fn put(&self, messages: Vec<Message>) -> Result<MemoryReport> {
+        self.update(messages.into_iter().map(Update::Put).collect())
+    }
+
+    /// As [`Memory::update`](crate::Memory::update).
+    pub fn update(&self, updates: Vec<Update>) -> Result<MemoryReport> {
+        self.0.change_now(updates)
+    }
+
+    /// As [`Memory::messages`](crate::Memory::messages).
+    pub fn messages(&self) -> Result<Vec<Message>> {
+        self.0.messages()
+    }
+
+    /// As [`Memory::history`](crate::Memory::history).
+    pub fn history(&self) -> Result<Vec<Message>> {
+        self.0.history()
+    }
+
+    /// As [`Memory::get`](crate::Memory::get).
+    pub fn get(&self, input: Option<Message>) -> Result<Prompt> {
+        self.0.get(input)
+    }
+
+    /// As [`Memory::assemble`](crate::Memory::assemble).
+    pub fn assemble(&self, assembly: impl Into<Assembly>) -> Result<Prompt> {
+        self.0.assemble(assembly.into())
+    }
+
+    /// As [`Memory::settle`](crate::Memory::settle).
+    pub fn settle(&self) -> Result<()> {
+        self.0.settle()
+    }
+
+    /// As [`Memory::status`](crate::Memory::status).
+    pub fn status(&self) -> Result<Vec<BlockStatus>> {
+        self.0.status()
+    }
+
+    /// As [`Memory::retry_failed`](crate::Memory::retry_failed).
+    pub fn retry_failed(&self, block: &str) -> Result<u64> {
+        self.0.retry_failed(block)
+    }
+
+    /// As [`Memory::block_state`](crate::Memory::block_state).
+    pub fn block_state(&self, block: &str) -> Result<Value> {
+        self.0.block_state(block)
+    }
+
+    /// As [`Memory::change_block`](crate::Memory::change_block).
+    pub fn change_block(&self, block: &str, change: impl FnMut(&Value) -> Result<Value>) -> Result<()> {
+        self.0.change_block(block, change)
+    }
+
+    /// As [`Memory::checkpoint`](crate::Memory::checkpoint).
+    pub fn checkpoint(&self, label: &str) -> Result<u32> {
+        self.0.checkpoint(label)
+    }
+
+    /// As [`Memory::checkpoints`](crate::Memory::checkpoints).
+    pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
+        self.0.checkpoints()
+    }
+
+    /// As [`Memory::restore`](crate::Memory::restore).
+    pub fn restore(&self, checkpoint: u32) -> Result<()> {
+        self.0.restore(checkpoint)
+    }
+
+    /// As [`Memory::fork`](crate::Memory::fork).
+    pub fn fork(&self, checkpoint: Option<u32>, to: &str) -> Result<()> {
+        self.0.fork(checkpoint, to)
+    }
+}

@@ -1,0 +1,504 @@
+//! The memory of one session: recent messages under a token budget, flushed to long-term memory, and prompts made of both.
+//!
+//! Joins buffer, blocks and compose on the engine. Its files: `put` changes the messages and flushes, `echo` knows what comes
+//! back, `poll` asks blocks, `prompt` makes prompts, `work` has blocks take batches, `sessions` is about whole sessions.
+//! Invariants: what a put acknowledged is in the file; a flush is one commit; what is left in the buffer begins with a user
+//! message, after the system prompt; a block takes each batch once.
+
+mod blocking;
+mod echo;
+mod poll;
+mod prompt;
+mod put;
+mod sessions;
+mod work;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::Value;
+
+pub use self::{blocking::BlockingMemory, prompt::Assembly};
+use crate::{
+    block::{MemoryBlock, Scope, check_names},
+    buffer::BufferLimits,
+    compose::{Composer, InsertMethod, Prompt, Renderer},
+    engine::{Core, Engine, Session},
+    error::{Error, Result},
+    ids::{Namespace, check_id},
+    message::{Message, MessageCounter, Update},
+    store::{BlockKey, BlockState, Checkpoint},
+};
+
+/// A session's memory. Made by [`Engine::memory`].
+///
+/// Recent messages stay in a short-term buffer. When they are over their share of the token budget, whole turns are flushed
+/// from the old end: to long-term memory, where every session of the namespace recalls them, and to the memory's blocks.
+/// [`Memory::get`] and [`Memory::assemble`] make prompts of recent messages and of what blocks say.
+///
+/// Cheap to clone. Memories of one session share its buffer; the settings are each one's own. Keep one for as long as the
+/// session is in use: it holds the buffer in memory and its tokens counted. As with [`Engine`], async methods run on any
+/// executor and block none of its workers; [`Memory::blocking`] has the same methods for programs without one.
+///
+/// ```
+/// # fn main() -> mnemon::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// use mnemon::{Engine, Message, Namespace, StaticBlock, VectorBlock};
+/// let engine = Engine::open(folder.path().join("memory.redb"))?;
+/// let memory = engine
+///     .memory(&Namespace::from_context([("app", "chat"), ("user", "42")]), "monday")
+///     .block(StaticBlock::new("about", "The user is Ada."))
+///     .block(VectorBlock::new("recalled").priority(1))
+///     .open()?;
+/// memory.blocking().put(vec![Message::user("I row on Thursdays."), Message::assistant("Noted.")])?;
+/// let prompt = memory.blocking().get(None)?;
+/// assert!(prompt.messages[0].text().contains("The user is Ada."));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Memory {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Engine,
+    namespace: Namespace,
+    session: String,
+    live: Arc<Session>,
+    limits: BufferLimits,
+    composer: Composer,
+    blocks: Vec<Asked>,
+    block_deadline: Duration,
+    checkpoint_each_put: bool,
+    /// By sequence number: a message and its tokens.
+    tokens: Mutex<HashMap<u64, (Arc<Message>, usize)>>,
+}
+
+/// A block, and whether it is still busy with a question.
+#[derive(Clone)]
+struct Asked {
+    block: Arc<dyn MemoryBlock>,
+    busy: Arc<AtomicBool>,
+}
+
+/// What a put to a memory did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct MemoryReport {
+    /// Messages with an id that was not there.
+    pub new: u64,
+    /// Messages whose id the session had, with something else in it.
+    pub replaced: u64,
+    /// Messages that were there just so.
+    pub unchanged: u64,
+    /// Messages left out, or shortened, because they or a part of them is what a prompt of this memory was given.
+    pub echoes: u64,
+    /// Messages that left the buffer for long-term memory: ids, a list each batch, oldest first.
+    pub flushed: Vec<Vec<String>>,
+}
+
+/// How a block is doing in a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct BlockStatus {
+    /// The block.
+    pub name: String,
+    /// Batches that it has not taken yet.
+    pub behind: u64,
+    /// Batches that it was unable to take, and why: see [`Memory::retry_failed`].
+    pub failed: Vec<(u32, String)>,
+    /// Why its last try failed, while it waits for the next.
+    pub retrying: Option<String>,
+}
+
+/// How to open a [`Memory`].
+#[derive(Clone)]
+pub struct MemoryBuilder {
+    engine: Engine,
+    namespace: Namespace,
+    session: String,
+    limits: BufferLimits,
+    composer: Composer,
+    blocks: Vec<Arc<dyn MemoryBlock>>,
+    block_deadline: Duration,
+    checkpoint_each_put: bool,
+}
+
+impl MemoryBuilder {
+    /// The token budget. Default: [`BufferLimits::default`].
+    pub fn limits(mut self, limits: BufferLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How messages are counted. Default: [`MessageTokens::default`](crate::MessageTokens), approximately.
+    pub fn tokens(mut self, tokens: impl MessageCounter + 'static) -> Self {
+        self.composer.tokens = Arc::new(tokens);
+        self
+    }
+
+    /// Where memory goes in a prompt. Default: [`InsertMethod::System`].
+    pub fn insert_method(mut self, insert: InsertMethod) -> Self {
+        self.composer.insert = insert;
+        self
+    }
+
+    /// How memory is written. Default: [`Xml`](crate::Xml).
+    pub fn renderer(mut self, renderer: impl Renderer + 'static) -> Self {
+        self.composer.renderer = Arc::new(renderer);
+        self
+    }
+
+    /// Adds a block. They speak in the order added.
+    pub fn block(self, block: impl MemoryBlock + 'static) -> Self {
+        self.shared_block(Arc::new(block))
+    }
+
+    /// [`MemoryBuilder::block`] for one that others hold too.
+    pub fn shared_block(mut self, block: Arc<dyn MemoryBlock>) -> Self {
+        self.blocks.push(block);
+        self
+    }
+
+    /// How long a prompt waits for blocks; all are asked at the same time. Default: 2 seconds.
+    pub fn block_deadline(mut self, deadline: Duration) -> Self {
+        self.block_deadline = deadline;
+        self
+    }
+
+    /// Whether each put makes a [checkpoint](Memory::checkpoint). Default: false.
+    pub fn checkpoint_each_put(mut self, yes: bool) -> Self {
+        self.checkpoint_each_put = yes;
+        self
+    }
+
+    /// Opens the session's memory with the buffer as it was left, or as new. Blocks go on, in the background, with batches
+    /// that they have not taken yet. Blocks for a read of the buffer.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`]: a session id that is empty or over 512 bytes. [`Error::InvalidConfig`]: a block's name that is
+    /// used twice or can be no element, limits that do not fit each other. [`Error::Corrupted`], [`Error::Storage`].
+    pub fn open(self) -> Result<Memory> {
+        check_id("session", &self.session)?;
+        check_names(self.blocks.iter().map(|block| &**block))?;
+        let BufferLimits { token_limit, chat_history_token_ratio, token_flush_size } = self.limits;
+        let limits = BufferLimits::new(token_limit, chat_history_token_ratio, token_flush_size)?;
+        let live = self.engine.core().session(&self.namespace, &self.session);
+        let blocks = self.blocks.into_iter().map(|block| Asked { block, busy: Arc::default() }).collect();
+        let inner = Inner {
+            live,
+            limits,
+            composer: Composer { token_limit, ..self.composer },
+            blocks,
+            block_deadline: self.block_deadline,
+            checkpoint_each_put: self.checkpoint_each_put,
+            tokens: Mutex::default(),
+            engine: self.engine,
+            namespace: self.namespace,
+            session: self.session,
+        };
+        inner.buffer()?;
+        inner.work_on_batches();
+        Ok(Memory { inner: Arc::new(inner) })
+    }
+}
+
+impl Engine {
+    /// The memory of a session: how to open it. A session is there from its first message on.
+    pub fn memory(&self, namespace: &Namespace, session: impl Into<String>) -> MemoryBuilder {
+        MemoryBuilder {
+            engine: self.clone(),
+            namespace: namespace.clone(),
+            session: session.into(),
+            limits: BufferLimits::default(),
+            composer: Composer::default(),
+            blocks: Vec::new(),
+            block_deadline: Duration::from_secs(2),
+            checkpoint_each_put: false,
+        }
+    }
+}
+
+impl Memory {
+    /// The same methods for threads without an executor. Do not call them from an async task: they block it.
+    pub fn blocking(&self) -> BlockingMemory<'_> {
+        BlockingMemory(&self.inner)
+    }
+
+    /// Whose memory this is.
+    pub fn namespace(&self) -> &Namespace {
+        &self.inner.namespace
+    }
+
+    /// Which session's.
+    pub fn session(&self) -> &str {
+        &self.inner.session
+    }
+
+    /// Puts messages at the end of the session, in order: durable when it returns, in one commit. A known id is replaced in
+    /// its place; of one that is given twice the last counts. Their `session` is set to this one. A long earlier
+    /// conversation is fed by the same call.
+    ///
+    /// If the buffer is over its budget then, whole turns are flushed, in one more commit. What a prompt of this memory put
+    /// into a message is taken out of it, and what is nothing else is left out.
+    ///
+    /// Cost: one fsync, two with a flush; puts that wait at the same time, of any session, share theirs.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`], and nothing is stored: a message that cannot be stored, or an id that another session of
+    /// the namespace has with something else in it. [`Error::Storage`].
+    pub async fn put(&self, messages: Vec<Message>) -> Result<MemoryReport> {
+        self.update(messages.into_iter().map(Update::Put).collect()).await
+    }
+
+    /// Puts and removes messages in one commit, as [`add_messages`](crate::add_messages) does to a list. A message removed
+    /// is deleted, from long-term memory too. [`Update::RemoveAll`] deletes what is in the buffer.
+    ///
+    /// # Errors
+    /// As [`Memory::put`]; [`Error::InvalidMessage`] for a removal of an id that the session does not have.
+    pub async fn update(&self, updates: Vec<Update>) -> Result<MemoryReport> {
+        self.change(updates).await
+    }
+
+    /// The messages in the buffer, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn messages(&self) -> Result<Vec<Message>> {
+        self.off_thread(Inner::messages).await
+    }
+
+    /// All messages of the session, those flushed too, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn history(&self) -> Result<Vec<Message>> {
+        self.off_thread(Inner::history).await
+    }
+
+    /// The recent messages with memory in them, as LlamaIndex's `Memory.get` gives them. Blocks are asked with the recent
+    /// messages and `input`, which is not in the result. A tool result without its call before it is left out.
+    ///
+    /// A block that fails, or is not done by the deadline, is left out and named in [`Prompt::failed`].
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`]. A prompt that is too long is none: see [`Prompt::over`].
+    pub async fn get(&self, input: Option<Message>) -> Result<Prompt> {
+        self.off_thread(|inner| inner.get(input)).await
+    }
+
+    /// A whole agent prompt: system messages with memory and what the prompt recalls, recent messages as selected, the
+    /// prompt, and the steps completed since. No id is there twice. Nothing is stored: put the prompt when it is answered,
+    /// or before.
+    ///
+    /// Asked again with the same prompt id, it holds the steps added meanwhile; another prompt begins without steps.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`]: a prompt that could not be stored; [`Error::InvalidConfig`]: a block is named as the recalled
+    /// memories are; those of [`Memory::get`].
+    pub async fn assemble(&self, assembly: impl Into<Assembly>) -> Result<Prompt> {
+        let assembly = assembly.into();
+        self.off_thread(|inner| inner.assemble(assembly)).await
+    }
+
+    /// Adds a completed step of the turn, such as a tool call or its result, to what [`Memory::assemble`] puts after the
+    /// prompt. Steps are never stored.
+    pub fn add_step(&self, step: Message) {
+        self.inner.live.turn.lock().steps.push(step);
+    }
+
+    /// The steps of the turn so far.
+    pub fn steps(&self) -> Vec<Message> {
+        self.inner.live.turn.lock().steps.clone()
+    }
+
+    /// Waits until all that was flushed is embedded and every block has taken its batches.
+    ///
+    /// # Errors
+    /// [`Error::Block`]: a block failed; it goes on trying. [`Error::Embedding`].
+    pub async fn settle(&self) -> Result<()> {
+        self.off_thread(|inner| inner.settle()).await
+    }
+
+    /// How the blocks that take batches are doing.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn status(&self) -> Result<Vec<BlockStatus>> {
+        self.off_thread(Inner::status).await
+    }
+
+    /// Gives a block the batches again that it was unable to take. Returns how many it has taken now.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: no such block. Those of the block.
+    pub async fn retry_failed(&self, block: &str) -> Result<u64> {
+        let block = block.to_owned();
+        self.off_thread(move |inner| inner.retry_failed(&block)).await
+    }
+
+    /// What a block has made of its batches: `Value::Null` before the first.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: no such block. [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn block_state(&self, block: &str) -> Result<Value> {
+        let block = block.to_owned();
+        self.off_thread(move |inner| inner.block_state(&block)).await
+    }
+
+    /// Changes what a block has made. If it changed meanwhile, `change` is called again with the newer state.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: no such block. Those of `change`.
+    pub async fn change_block(
+        &self,
+        block: &str,
+        change: impl FnMut(&Value) -> Result<Value> + Send + 'static,
+    ) -> Result<()> {
+        let block = block.to_owned();
+        self.off_thread(move |inner| inner.change_block(&block, change)).await
+    }
+
+    /// Notes the session as it is now: messages, buffer, batches, and what its blocks have made. Returns the number of the
+    /// checkpoint. Cost: one small record; what is replaced or deleted later is kept for it.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`]: it has no message yet.
+    pub async fn checkpoint(&self, label: impl Into<String>) -> Result<u32> {
+        let label = label.into();
+        self.off_thread(move |inner| inner.checkpoint(&label)).await
+    }
+
+    /// The session's checkpoints, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
+        self.off_thread(Inner::checkpoints).await
+    }
+
+    /// Makes the session what it was at a checkpoint, in one commit. Messages, batches and checkpoints since are deleted:
+    /// [fork](Memory::fork) first to keep them. What blocks share with other sessions stays.
+    ///
+    /// # Errors
+    /// [`Error::InvalidQuery`]: no such checkpoint.
+    pub async fn restore(&self, checkpoint: u32) -> Result<()> {
+        self.off_thread(move |inner| inner.restore(checkpoint)).await
+    }
+
+    /// Copies the session as it was at a checkpoint, or `None`: as it is now, to a new session. See [`Engine::copy_session`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidQuery`]: no such checkpoint; [`Error::InvalidMessage`]: the new session exists.
+    pub async fn fork(&self, checkpoint: Option<u32>, to: &str) -> Result<()> {
+        let to = to.to_owned();
+        self.off_thread(move |inner| inner.fork(checkpoint, &to)).await
+    }
+
+    async fn off_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let inner = Arc::clone(&self.inner);
+        std::thread::spawn(move || {
+            let result = work(&inner);
+            // Before the answer: who gets it may close the engine and open it again.
+            drop(inner);
+            let _ = reply.send(result);
+        });
+        answer.await.map_err(|_| Error::Closed)?
+    }
+}
+
+impl Inner {
+    fn core(&self) -> &Arc<Core> {
+        self.engine.core()
+    }
+
+    /// What is in the buffer: sequence numbers, messages and their tokens, oldest first.
+    fn buffer(&self) -> Result<Vec<(u64, Arc<Message>, usize)>> {
+        let look = |buffer: &crate::engine::Buffered| buffer.iter().map(|(seq, m)| (*seq, Arc::clone(m))).collect();
+        let messages: Vec<_> = self.live.buffer(self.core().store(), &self.namespace, &self.session, look)?;
+        let mut tokens = self.tokens.lock();
+        let counted = messages.into_iter().map(|(seq, message)| {
+            let known = tokens.get(&seq).filter(|(known, _)| Arc::ptr_eq(known, &message)).map(|(_, cost)| *cost);
+            let cost = known.unwrap_or_else(|| {
+                let cost = self.composer.tokens.count(&message);
+                tokens.insert(seq, (Arc::clone(&message), cost));
+                cost
+            });
+            (seq, message, cost)
+        });
+        let counted: Vec<_> = counted.collect();
+        if tokens.len() > counted.len() * 2 + 64 {
+            tokens.retain(|seq, _| counted.binary_search_by_key(seq, |(seq, ..)| *seq).is_ok());
+        }
+        Ok(counted)
+    }
+
+    fn messages(&self) -> Result<Vec<Message>> {
+        Ok(self.buffer()?.into_iter().map(|(_, message, _)| (*message).clone()).collect())
+    }
+
+    fn asked(&self, block: &str) -> Result<&Asked> {
+        let found = self.blocks.iter().find(|asked| asked.block.name() == block);
+        found.ok_or_else(|| Error::InvalidConfig { reason: format!("this memory has no block {block:?}") })
+    }
+
+    fn key(&self, block: &dyn MemoryBlock) -> BlockKey {
+        BlockKey {
+            namespace: self.namespace.clone(),
+            session: self.session.clone(),
+            name: block.name().to_owned(),
+            shared: block.scope() == Scope::Namespace,
+        }
+    }
+
+    fn block_state(&self, block: &str) -> Result<Value> {
+        let key = self.key(&*self.asked(block)?.block);
+        value(&self.core().store().read()?.block(&key)?)
+    }
+
+    fn change_block(&self, block: &str, mut change: impl FnMut(&Value) -> Result<Value>) -> Result<()> {
+        let key = self.key(&*self.asked(block)?.block);
+        loop {
+            let read = self.core().store().read()?.block(&key)?;
+            let state = Some(json(&change(&value(&read)?)?)?);
+            let new = BlockState { state, ..read.clone() };
+            let key = key.clone();
+            let put = move |transaction: &mut crate::store::Transaction| {
+                Ok((transaction.put_block(&key, &read, &new, None)?, Default::default()))
+            };
+            if self.core().write_now(put)? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The most that a block's state may take as JSON.
+const MAX_STATE_BYTES: usize = 1 << 20;
+
+/// A stored state as a block knows it.
+fn value(stored: &BlockState) -> Result<Value> {
+    let Some(state) = &stored.state else { return Ok(Value::Null) };
+    serde_json::from_str(state)
+        .map_err(|error| Error::corrupted(format!("the state of a block holds bad JSON: {error}")))
+}
+
+fn json(state: &Value) -> Result<String> {
+    let json = state.to_string();
+    match json.len() {
+        ..=MAX_STATE_BYTES => Ok(json),
+        bytes => Err(Error::InvalidConfig {
+            reason: format!("a block's state has {bytes} bytes, more than {MAX_STATE_BYTES}; let it keep less"),
+        }),
+    }
+}

@@ -1,0 +1,184 @@
+//! Blocks taking batches, in the background.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use super::{BlockStatus, Inner, json, value};
+use crate::{
+    block::{Batch, MemoryBlock},
+    engine::{Core, Next},
+    error::{Error, Result},
+    store::{BlockKey, BlockState, StoredBatch, Transaction},
+};
+
+/// Tries after which a batch is given up that fails for another reason than a service that is not there.
+const ATTEMPTS: u32 = 3;
+const LONGEST_RETRY: Duration = Duration::from_secs(300);
+
+impl Inner {
+    fn workers(&self) -> impl Iterator<Item = &Arc<dyn MemoryBlock>> {
+        self.blocks.iter().map(|asked| &asked.block).filter(|block| block.takes_batches())
+    }
+
+    /// Has all blocks take what they have not taken yet.
+    pub(super) fn work_on_batches(&self) {
+        for block in self.workers() {
+            let (key, block, core) = (self.key(&**block), Arc::clone(block), Arc::downgrade(self.core()));
+            let mut attempts = 0;
+            let work = {
+                let key = key.clone();
+                move || take_batch(&core, &key, &*block, &mut attempts)
+            };
+            self.core().background().submit(key, work);
+        }
+    }
+
+    pub(super) fn settle(&self) -> Result<()> {
+        self.work_on_batches();
+        self.engine.blocking().flush()?;
+        for block in self.workers() {
+            self.core().background().wait(&self.key(&**block), block.name())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn status(&self) -> Result<Vec<BlockStatus>> {
+        let snapshot = self.core().store().read()?;
+        let batches = match snapshot.namespace(&self.namespace)? {
+            None => 0,
+            Some(namespace) => match snapshot.session(namespace, &self.session)? {
+                None => 0,
+                Some(session) => snapshot.next_batch(namespace, session)?,
+            },
+        };
+        self.workers()
+            .map(|block| {
+                let key = self.key(&**block);
+                let BlockState { next, failed, .. } = snapshot.block(&key)?;
+                Ok(BlockStatus {
+                    name: block.name().to_owned(),
+                    behind: u64::from(batches.saturating_sub(next)),
+                    failed,
+                    retrying: self.core().background().failure(&key),
+                })
+            })
+            .collect()
+    }
+
+    pub(super) fn retry_failed(&self, block: &str) -> Result<u64> {
+        let block = &*self.asked(block)?.block;
+        let key = self.key(block);
+        let mut taken = 0;
+        loop {
+            let core = self.core();
+            let read = core.store().read()?.block(&key)?;
+            let Some((number, _)) = read.failed.first().cloned() else { return Ok(taken) };
+            let mut new = BlockState { failed: read.failed[1..].to_vec(), ..read.clone() };
+            let batch = batch(core, &key, number)?;
+            if let Some(batch) = &batch {
+                let state = block.put(&value(&read)?, &Batch::new(number, &batch.messages))?;
+                new.state = Some(json(&state)?);
+            }
+            if commit(core, &key, read, new, batch)? {
+                taken += 1;
+            }
+        }
+    }
+}
+
+/// Has a block take its next batch. Holds the engine open only while it reads and writes, not while the block works.
+fn take_batch(core: &Weak<Core>, key: &BlockKey, block: &dyn MemoryBlock, attempts: &mut u32) -> Next {
+    let Some(open) = core.upgrade() else { return Next::Done };
+    let first_retry = open.config().block_retry;
+    let mut retry = |error: &Error| {
+        tracing::warn!(block = key.name, %error, "a block failed, and is tried again");
+        *attempts += 1;
+        Next::Retry(wait(error, first_retry, *attempts), reason(error))
+    };
+    let (read, batch) = match next_batch(&open, key) {
+        Ok(Some(next)) => next,
+        Ok(None) => return Next::Done,
+        Err(error) => return retry(&error),
+    };
+    drop(open);
+    let mut new = BlockState { next: read.next + 1, ..read.clone() };
+    match state_after(block, &read, &batch) {
+        Ok(state) => new.state = state,
+        Err(error) if is_transient(&error) => return retry(&error),
+        Err(error) => {
+            let again = retry(&error);
+            if *attempts < ATTEMPTS {
+                return again;
+            }
+            tracing::error!(block = key.name, batch = batch.number, %error, "a block gives a batch up");
+            new.failed.push((batch.number, reason(&error)));
+        }
+    }
+    let Some(open) = core.upgrade() else { return Next::Done };
+    match commit(&open, key, read, new, Some(batch)) {
+        // Whether it was stored or had changed meanwhile: there may be more.
+        Ok(_) => {
+            *attempts = 0;
+            Next::More
+        }
+        Err(error) => {
+            *attempts += 1;
+            Next::Retry(wait(&error, first_retry, *attempts), reason(&error))
+        }
+    }
+}
+
+fn next_batch(core: &Core, key: &BlockKey) -> Result<Option<(BlockState, StoredBatch)>> {
+    let read = core.store().read()?.block(key)?;
+    let batch = batch(core, key, read.next)?;
+    Ok(batch.map(|batch| (read, batch)))
+}
+
+fn state_after(block: &dyn MemoryBlock, read: &BlockState, batch: &StoredBatch) -> Result<Option<String>> {
+    match batch.messages.is_empty() {
+        // All were deleted since.
+        true => Ok(read.state.clone()),
+        false => json(&block.put(&value(read)?, &Batch::new(batch.number, &batch.messages))?).map(Some),
+    }
+}
+
+fn batch(core: &Core, key: &BlockKey, number: u32) -> Result<Option<StoredBatch>> {
+    let snapshot = core.store().read()?;
+    let Some(namespace) = snapshot.namespace(&key.namespace)? else { return Ok(None) };
+    let Some(session) = snapshot.session(namespace, &key.session)? else { return Ok(None) };
+    snapshot.batch(namespace, session, number)
+}
+
+/// Stores what a block has made of a batch, unless it, the batch or the session changed since.
+fn commit(core: &Core, key: &BlockKey, read: BlockState, new: BlockState, batch: Option<StoredBatch>) -> Result<bool> {
+    let key = key.clone();
+    core.write_now(move |transaction: &mut Transaction| {
+        Ok((transaction.put_block(&key, &read, &new, batch.as_ref())?, Default::default()))
+    })
+}
+
+fn is_transient(error: &Error) -> bool {
+    matches!(error, Error::Chat { transient: true, .. } | Error::Storage(_))
+}
+
+fn wait(error: &Error, first: Duration, attempts: u32) -> Duration {
+    let asked = match error {
+        Error::Chat { retry_after, .. } => retry_after.unwrap_or_default(),
+        _ => Duration::ZERO,
+    };
+    let doubled = first.saturating_mul(1 << (attempts.clamp(1, 10) - 1));
+    doubled.min(LONGEST_RETRY).max(asked)
+}
+
+/// The error and those behind it.
+fn reason(error: &Error) -> String {
+    let mut reason = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        reason = format!("{reason}: {error}");
+        source = error.source();
+    }
+    reason
+}
