@@ -18,6 +18,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("store", &["error", "ids", "config", "message"]),
     ("recall", &["error", "ids", "config", "message", "embed", "index", "store"]),
     ("buffer", &["error", "ids", "config", "tokens", "message"]),
+    ("history", &["error", "ids", "config", "message"]),
+    ("fewshot", &["error", "ids", "config", "tokens", "message", "embed", "index"]),
     ("engine", &["error", "ids", "config", "message", "embed", "index", "store", "recall"]),
     ("reindex", &["error", "ids", "config", "message", "embed", "index", "store", "recall", "engine"]),
     ("maintenance", &["error", "ids", "config", "message", "embed", "index", "store", "recall"]),
