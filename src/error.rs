@@ -119,11 +119,22 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
-    /// Another process, or another engine in this one, has the database open.
-    #[error("{}: already open in another process or engine; close that one first (one engine a file, shared by clones)", .path.display())]
+    /// The database, or the folder of a history, is open already, in another process or in this one.
+    #[error("{}: already open in another process or in this one; close that one first, or share it (an engine by clones, a history by an `Arc`)", .path.display())]
     DatabaseLocked {
-        /// The database file.
+        /// The database file, or the folder.
         path: PathBuf,
+    },
+
+    /// A line of a history's file is not what belongs there.
+    #[error("{}, line {line}: {reason}; the file is damaged or was edited: restore a copy of it, or mend the line", .path.display())]
+    InvalidHistory {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
     },
 
     /// The file is no mnemon database, or it is damaged beyond opening.
@@ -142,10 +153,10 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The database was written by a newer release.
+    /// The database, or the file of a history, was written by a newer release.
     #[error("{}: written by a newer mnemon (schema {found}, this one reads up to {supported}); update mnemon", .path.display())]
     NewerSchema {
-        /// The database file.
+        /// The file.
         path: PathBuf,
         /// The schema version of the file.
         found: u32,

@@ -22,6 +22,7 @@
 //! | 1 | `tokens`, `message`, `embed`, `index` | 0; `message` also `tokens` |
 //! | 2 | `store`, the only place that knows redb | 0, `message` |
 //! | 3 | `recall`: the question, the hit, the choice of messages; `buffer`: what is flushed when | 0 to 2 |
+//! | 3 | `history`: sessions kept whole; `fewshot`: the choice of examples | 0 and 1 |
 //! | 4 | `engine` joins them all; `reindex`, `maintenance` | 0 to 3, and `reindex` the engine's drain |
 //! | 5 | the `mnemon` command, benches, tests, examples | the public API |
 //!
@@ -46,6 +47,8 @@ mod config;
 mod embed;
 mod engine;
 mod error;
+mod fewshot;
+mod history;
 mod ids;
 mod index;
 mod maintenance;
@@ -67,6 +70,10 @@ pub use config::{Config, IndexKind};
 pub use embed::{Embedder, Model, OnnxEmbedder};
 pub use engine::{Blocking, Builder, Engine, FlushReport, PutReport};
 pub use error::{BoxError, Error, Result};
+pub use fewshot::{
+    ByLength, ByMarginalRelevance, ByNgramOverlap, BySimilarity, Example, ExampleFormat, ExampleSelector,
+};
+pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 pub use index::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, VectorIndex};
 pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};

@@ -9,10 +9,12 @@ mod bitmap;
 mod distance;
 mod exact;
 mod hnswrs;
+mod mmr;
 
 pub use bitmap::Bitmap;
 pub use exact::ExactIndex;
 pub use hnswrs::HnswRsIndex;
+pub(crate) use mmr::{cosine, mmr};
 
 /// A row and how near it is.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -228,13 +228,13 @@ impl Message {
         if self.content.iter().all(blank) {
             return Err(Error::message("the content is empty"));
         }
-        // As it is stored: one text as it is, all else as JSON, which must be readable again.
+        // As it is stored: one text as it is, all else as JSON, which must be readable again, also inside of a line's object.
         let unreadable = |error| Error::message(format!("the content or metadata cannot be stored: {error}"));
         let content = match self.content.as_slice() {
             [Part::Text { text }] => text.len(),
             parts => {
                 let json = serde_json::to_string(parts).map_err(unreadable)?;
-                serde_json::from_str::<Vec<Part>>(&json).map_err(unreadable)?;
+                serde_json::from_str::<[Vec<Part>; 1]>(&format!("[{json}]")).map_err(unreadable)?;
                 json.len()
             }
         };
@@ -242,7 +242,7 @@ impl Message {
             true => 0,
             false => {
                 let json = serde_json::to_string(&self.metadata).map_err(unreadable)?;
-                serde_json::from_str::<Value>(&json).map_err(unreadable)?;
+                serde_json::from_str::<Value>(&format!("[{json}]")).map_err(unreadable)?;
                 json.len()
             }
         };

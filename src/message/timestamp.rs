@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 
 /// A moment in UTC, to the microsecond, between the years -9999 and 9999.
 ///
-/// Reads and shows RFC 3339 (`2024-05-01T09:30:00Z`); another offset is converted to UTC.
+/// Reads and shows RFC 3339 (`2024-05-01T09:30:00Z`), and years before 0 as ISO 8601 extends it (`-000044-03-15T12:00:00Z`);
+/// another offset is converted to UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Timestamp(i64);
@@ -69,8 +70,10 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Whether a text has the form of RFC 3339's `date-time`; whether its numbers are a date is left to the parser.
+/// Whether a text has the form of RFC 3339's `date-time`, or of one before the year 0; whether its numbers are a date is left
+/// to the parser.
 fn is_rfc_3339(text: &str) -> bool {
+    let text = text.strip_prefix("-00").unwrap_or(text);
     let form = |text: &str, form: &str| {
         text.len() == form.len()
             && text.bytes().zip(form.bytes()).all(|(byte, form)| match form {

@@ -12,6 +12,7 @@ import json
 import logging
 import pathlib
 
+from example_cases import example_cases, mmr_cases
 from flush_cases import flush_cases
 from get_cases import get_cases
 from langchain_cases import trim_cases
@@ -23,6 +24,8 @@ from render_cases import render_cases
 async def fixtures(seed):
     yield "trim", list(trim_cases(seed))
     yield "add_messages", list(add_messages_cases(seed))
+    yield "examples", list(example_cases(seed))
+    yield "mmr", list(mmr_cases(seed))
     bench = Bench()
     try:
         yield "flush", await flush_cases(bench, seed)

@@ -69,7 +69,12 @@ fn essence(messages: &[Message]) -> Vec<(String, Role, Vec<Part>)> {
 }
 
 /// Compares cases, and lets marked ones differ. At least `equal` must be the same, so that marks cannot excuse everything.
-fn check(file: &str, differences: &[(&str, &str)], equal: usize, same: impl Fn(&Value) -> Result<(), String>) {
+pub(crate) fn check(
+    file: &str,
+    differences: &[(&str, &str)],
+    equal: usize,
+    same: impl Fn(&Value) -> Result<(), String>,
+) {
     let mut same_cases = 0;
     let mut differing: BTreeMap<&str, usize> = BTreeMap::new();
     let mut faults = Vec::new();
@@ -99,7 +104,7 @@ fn check(file: &str, differences: &[(&str, &str)], equal: usize, same: impl Fn(&
     }
 }
 
-fn compare<T: PartialEq + std::fmt::Debug>(ours: &T, theirs: &T) -> Result<(), String> {
+pub(crate) fn compare<T: PartialEq + std::fmt::Debug>(ours: &T, theirs: &T) -> Result<(), String> {
     if ours == theirs { Ok(()) } else { Err(format!("\n ours   {ours:?}\n theirs {theirs:?}")) }
 }
 

@@ -21,12 +21,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("buffer", &["error", "ids", "config", "tokens", "message"]),
     ("block", &["error", "ids", "config", "tokens", "message", "chat", "recall"]),
     ("compose", &["error", "ids", "config", "tokens", "message", "block"]),
+    ("history", &["error", "ids", "config", "message"]),
+    ("fewshot", &["error", "ids", "config", "tokens", "message", "embed", "index"]),
     ("engine", &["error", "ids", "config", "message", "embed", "index", "store", "recall"]),
     (
         "memory",
         &[
-            "error", "ids", "config", "tokens", "message", "chat", "store", "recall", "buffer", "block", "compose",
-            "engine",
+            "error", "ids", "config", "tokens", "message", "chat", "store", "recall", "buffer", "history", "block",
+            "compose", "engine",
         ],
     ),
     ("reindex", &["error", "ids", "config", "message", "embed", "index", "store", "recall", "engine"]),

@@ -5,6 +5,8 @@ mod cli;
 mod compat;
 mod crash;
 mod engine;
+mod fewshot;
+mod history;
 mod index;
 mod layers;
 mod lists;

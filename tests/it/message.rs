@@ -82,6 +82,36 @@ fn bad_lines_say_why() {
 }
 
 #[test]
+fn years_before_0() {
+    let line = |time: &str| parse(&json!({"role": "user", "content": "hi", "created_at": time}).to_string());
+    for time in ["-000044-03-15T12:00:00Z", "-009999-01-02T01:59:59Z", "0000-01-01T00:00:00Z"] {
+        assert_eq!(line(time).unwrap().message.created_at.unwrap().to_string(), time);
+    }
+    for time in ["-0044-03-15T12:00:00Z", "-44-03-15T12:00:00Z", "-000000-01-01T00:00:00Z", "+002024-01-01T00:00:00Z"] {
+        assert!(line(time).unwrap_err().contains("no RFC 3339 time"), "{time}");
+    }
+}
+
+#[test]
+fn what_is_accepted_can_be_read_again() {
+    let nested = |depth: usize| (0..depth).fold(json!(null), |inner, _| json!([inner]));
+    let mut refused = 0;
+    for depth in 110..130 {
+        let call = Part::ToolCall { id: "c".into(), name: "f".into(), arguments: nested(depth) };
+        let metadata = [("deep".to_owned(), nested(depth))].into_iter().collect();
+        for message in
+            [Message { content: vec![call], ..Message::user("hi") }, Message { metadata, ..Message::user("hi") }]
+        {
+            match message.check() {
+                Ok(()) => assert_eq!(parse(&serde_json::to_string(&message).unwrap()).unwrap().message, message),
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!((1..30).contains(&refused), "{refused} are too deep");
+}
+
+#[test]
 fn namespaces() {
     for good in ["a", "acme/user-42", "1/2/3/4/5/6/7/8", "Ünïcode/名前", "..", "a b"] {
         assert_eq!(Namespace::new(good).unwrap().as_str(), good);
@@ -131,8 +161,8 @@ fn part() -> impl Strategy<Value = Part> {
 
 pub(crate) fn any_message() -> impl Strategy<Value = Message> {
     let role = proptest::sample::select(&Role::ALL[..]);
-    // Years 1 to 9999.
-    let time = (-62_135_596_800_000_000i64..253_402_300_799_999_999).prop_map(|t| Timestamp::from_micros(t).unwrap());
+    // Years -9999 to 9999.
+    let time = (-377_705_023_201_000_000i64..=253_402_207_200_999_999).prop_map(|t| Timestamp::from_micros(t).unwrap());
     (
         ".{1,20}",
         ".{1,20}",

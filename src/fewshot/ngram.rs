@@ -1,0 +1,159 @@
+//! Those that share words.
+
+use std::collections::HashMap;
+
+use super::{Example, ExampleSelector};
+use crate::error::{Error, Result};
+
+/// The longest n-gram.
+const MAX_N: usize = 4;
+
+/// Counted instead of no match of a length (NLTK's smoothing `method1`; Chen and Cherry, WMT 2014).
+const EPSILON: f64 = 0.1;
+
+/// Scores this near to the threshold count as equal to it.
+const MARGIN: f64 = 1e-9;
+
+/// All examples that share more words and runs of words with the input than a threshold, the most first, as LangChain's
+/// `NGramOverlapExampleSelector`. No model is needed.
+///
+/// The score is sentence BLEU-4 of the input against the example's input (Papineni et al., ACL 2002), as NLTK smooths and
+/// weights it: 1 for the same text, 0 if they share no word. Words are what white space separates.
+///
+/// ```
+/// use mnemon::{ByNgramOverlap, Example, ExampleSelector};
+/// let examples = vec![Example::new("See Spot run.", "Ver correr a Spot."), Example::new("My dog barks.", "Mi perro ladra.")];
+/// let mut selector = ByNgramOverlap::new(examples);
+/// assert_eq!(selector.select("My cat barks.")?[0].output, "Mi perro ladra.");
+/// selector.threshold = 0.0;
+/// assert_eq!(selector.select("My cat barks.")?.len(), 1);
+/// # Ok::<(), mnemon::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ByNgramOverlap {
+    /// What is chosen from.
+    pub examples: Vec<Example>,
+    /// Examples that score no more than this are left out: below 0 none is, at 0 those that share no word, at 1 all.
+    /// Default: -1.
+    pub threshold: f64,
+}
+
+impl ByNgramOverlap {
+    /// Of these examples, all of them.
+    pub fn new(examples: Vec<Example>) -> Self {
+        ByNgramOverlap { examples, threshold: -1.0 }
+    }
+}
+
+impl ExampleSelector for ByNgramOverlap {
+    /// # Errors
+    /// [`Error::InvalidConfig`]: the threshold is no number.
+    fn select(&self, input: &str) -> Result<Vec<Example>> {
+        if self.threshold.is_nan() {
+            return Err(Error::InvalidConfig { reason: "threshold is no number".into() });
+        }
+        let input: Vec<&str> = input.split_whitespace().collect();
+        let mut scored: Vec<(f64, &Example)> =
+            self.examples.iter().map(|example| (bleu(&input, &example.input), example)).collect();
+        scored.retain(|(score, _)| *score > self.threshold && score - self.threshold >= MARGIN);
+        scored.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        Ok(scored.into_iter().map(|(_, example)| example.clone()).collect())
+    }
+}
+
+/// Sentence BLEU of `hypothesis` against one reference, 0 to 1, with lengths up to 4 weighted alike, or up to that of the
+/// hypothesis if it is shorter.
+fn bleu(hypothesis: &[&str], reference: &str) -> f64 {
+    let reference: Vec<&str> = reference.split_whitespace().collect();
+    let longest = hypothesis.len().min(MAX_N);
+    let weight = 1.0 / longest as f64;
+    let mut logarithms = 0.0;
+    for n in 1..=longest {
+        let known = ngrams(&reference, n);
+        // An n-gram counts as often as the reference has it.
+        let matches = ngrams(hypothesis, n)
+            .into_iter()
+            .map(|(ngram, count)| known.get(ngram).map_or(0, |&known| count.min(known)))
+            .sum::<usize>();
+        if matches == 0 && n == 1 {
+            return 0.0;
+        }
+        let matches = if matches == 0 { EPSILON } else { matches as f64 };
+        logarithms += weight * (matches / (hypothesis.len() + 1 - n) as f64).ln();
+    }
+    if longest == 0 { 0.0 } else { brevity_penalty(hypothesis.len(), reference.len()) * logarithms.exp() }
+}
+
+/// Under 1 for a hypothesis that is shorter than the reference.
+fn brevity_penalty(hypothesis: usize, reference: usize) -> f64 {
+    if hypothesis > reference { 1.0 } else { (1.0 - reference as f64 / hypothesis as f64).exp() }
+}
+
+/// Runs of `n` words, and how often each is there.
+fn ngrams<'w>(words: &'w [&'w str], n: usize) -> HashMap<&'w [&'w str], usize> {
+    let mut counts = HashMap::new();
+    for ngram in words.windows(n) {
+        *counts.entry(ngram).or_default() += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_as_nltk() {
+        // By `ngram_overlap_score` of langchain-community 0.4.2 with nltk 3.10.4.
+        let rows = [
+            ("", "", 0.0),
+            ("", "a", 0.0),
+            ("a", "", 0.0),
+            ("a", "a", 1.0),
+            ("a", "b", 0.0),
+            ("a", "A", 0.0),
+            ("a a", "a", 0.223606797749979),
+            ("a", "a a", 0.36787944117144233),
+            ("a a a a", "a", 0.08034284189446518),
+            ("a b", "a b", 1.0),
+            ("a b", "b a", 0.316227766016838),
+            ("a b c", "a b c", 1.0),
+            ("a b c", "c b a", 0.17099759466766973),
+            ("a b c", "a b", 0.32182979486854335),
+            ("a b c d", "a b c d", 1.0),
+            ("a b c d", "d c b a", 0.11362193664674995),
+            ("a b c d", "a b c e", 0.3976353643835253),
+            ("a b c d", "a c b d", 0.11362193664674995),
+            ("a b c d e", "a b c d", 0.668740304976422),
+            ("a b c d", "a b c d e", 0.7788007830714049),
+            ("a b c d e f", "f e d c b a", 0.06389431042462725),
+            ("a", "a b c d e f g h", 0.0009118819655545162),
+            ("the the the the the the the", "the cat is on the mat", 0.039281465090051315),
+            ("  a \t b\n", "a b", 1.0),
+            ("See Spot run.", "See Spot run fast.", 0.23060112469885113),
+            ("My cat barks.", "My dog barks.", 0.14938015821857217),
+            ("My cat barks.", "Spot can run.", 0.0),
+            ("Spot can run fast.", "Spot can run.", 0.16990442448471224),
+            ("Spot plays fetch.", "Spot can play fetch with Ada", 0.043616930705408306),
+            (
+                "it is a guide to action which ensures that it obeys",
+                "it is a guide to action that ensures that it will",
+                0.587728372510532,
+            ),
+            (
+                "it is to insure the troops forever",
+                "it is a guide to action that ensures that it will",
+                0.04365582670262632,
+            ),
+            ("東京 は 今日 雨", "東京 は 明日 雨", 0.1880301546543197),
+            ("to be or not to be", "to be or not to be that is the question", 0.513417119032592),
+            ("or not", "to be or not to be", 0.1353352832366127),
+        ];
+        for (hypothesis, reference, theirs) in rows {
+            let words: Vec<&str> = hypothesis.split_whitespace().collect();
+            let score: f64 = bleu(&words, reference);
+            assert!((score - theirs).abs() < 1e-14, "{hypothesis:?}, {reference:?}: {score} is not {theirs}");
+        }
+    }
+}

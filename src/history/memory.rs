@@ -1,0 +1,59 @@
+//! Histories of this process.
+
+use std::collections::BTreeMap;
+
+use parking_lot::RwLock;
+
+use super::{HistoryStore, checked, transcript::Transcript};
+use crate::{error::Result, ids::check_id, message::Message};
+
+/// Keeps histories in memory, as long as it lives.
+#[derive(Default)]
+pub struct InMemoryHistory {
+    /// Each has messages.
+    sessions: RwLock<BTreeMap<String, Transcript>>,
+}
+
+impl InMemoryHistory {
+    /// An empty one.
+    pub fn new() -> Self {
+        InMemoryHistory::default()
+    }
+}
+
+impl HistoryStore for InMemoryHistory {
+    fn sessions(&self) -> Result<Vec<String>> {
+        Ok(self.sessions.read().keys().cloned().collect())
+    }
+
+    fn messages(&self, session: &str) -> Result<Vec<Message>> {
+        check_id("session", session)?;
+        let sessions = self.sessions.read();
+        Ok(sessions.get(session).map_or_else(Vec::new, |transcript| transcript.messages().to_vec()))
+    }
+
+    fn append(&self, session: &str, messages: &[Message]) -> Result<()> {
+        let messages = checked(session, messages)?;
+        if !messages.is_empty() {
+            self.sessions.write().entry(session.to_owned()).or_default().extend(messages);
+        }
+        Ok(())
+    }
+
+    fn set(&self, session: &str, messages: &[Message]) -> Result<()> {
+        let transcript: Transcript = checked(session, messages)?.into_iter().collect();
+        let mut sessions = self.sessions.write();
+        if transcript.messages().is_empty() {
+            sessions.remove(session);
+        } else {
+            sessions.insert(session.to_owned(), transcript);
+        }
+        Ok(())
+    }
+
+    fn delete(&self, session: &str) -> Result<()> {
+        check_id("session", session)?;
+        self.sessions.write().remove(session);
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Maximal marginal relevance: near to the question, and unlike one another (Carbonell and Goldstein, SIGIR 1998).
+
+/// The cosine of two vectors; 0 if one has no length.
+pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
+    let lengths = dot(a, a).sqrt() * dot(b, b).sqrt();
+    if lengths == 0.0 { 0.0 } else { dot(a, b) / lengths }
+}
+
+/// Chooses `k` of the candidates, as LangChain's `maximal_marginal_relevance` does: the most relevant, then each time the
+/// one of the highest `lambda * relevance - (1 - lambda) * similarity to the most similar one chosen`; among equals the
+/// first. Gives their numbers in the order of choice, all if there are no more than `k`.
+///
+/// `relevance` has a number for each candidate, commonly its [`cosine`] with the question. With `lambda` 1 only it counts,
+/// with 0 only diversity, but for the first. Cost: k cosines a candidate.
+pub(crate) fn mmr(relevance: &[f64], candidates: &[&[f32]], k: usize, lambda: f64) -> Vec<usize> {
+    let mut chosen: Vec<usize> = Vec::new();
+    // By candidate: the similarity to the most similar one chosen. There is none at first: relevance alone counts.
+    let mut redundancy: Option<Vec<f64>> = None;
+    while chosen.len() < k.min(candidates.len()) {
+        let score = |candidate: usize| match &redundancy {
+            Some(redundancy) => lambda * relevance[candidate] - (1.0 - lambda) * redundancy[candidate],
+            None => relevance[candidate],
+        };
+        let left = (0..candidates.len()).filter(|candidate| !chosen.contains(candidate));
+        let best = left
+            .map(|candidate| (score(candidate), candidate))
+            .reduce(|best, next| if next.0 > best.0 { next } else { best });
+        let (_, best) = best.expect("fewer are chosen than there are");
+        let similarity = candidates.iter().map(|candidate| cosine(candidate, candidates[best]));
+        redundancy = Some(match redundancy {
+            Some(redundancy) => redundancy.into_iter().zip(similarity).map(|(a, b)| a.max(b)).collect(),
+            None => similarity.collect(),
+        });
+        chosen.push(best);
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn choose(query: &[f32], candidates: &[Vec<f32>], k: usize, lambda: f64) -> Vec<usize> {
+        let candidates: Vec<&[f32]> = candidates.iter().map(Vec::as_slice).collect();
+        let relevance: Vec<f64> = candidates.iter().map(|candidate| cosine(query, candidate)).collect();
+        mmr(&relevance, &candidates, k, lambda)
+    }
+
+    #[test]
+    fn as_langchain() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compat/fixtures/mmr.jsonl");
+        let cases = fs::read_to_string(path).unwrap();
+        let cases = cases.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut equal = 0;
+        for case in cases {
+            let vectors: Vec<Vec<f32>> = serde_json::from_value(case["vectors"].clone()).unwrap();
+            let query: Vec<f32> = serde_json::from_value(case["query"].clone()).unwrap();
+            let (k, lambda) = (case["k"].as_u64().unwrap() as usize, case["lambda"].as_f64().unwrap());
+            let chosen = choose(&query, &vectors, k, lambda);
+            if case["known_defect"] == "no-cosine" {
+                // An error there: no vector has a cosine with the query. Then the order decides.
+                assert_eq!(chosen.first(), Some(&0));
+                continue;
+            }
+            let theirs: Vec<usize> = serde_json::from_value(case["output"].clone()).unwrap();
+            assert_eq!(chosen, theirs, "case {}", case["case"]);
+            equal += 1;
+        }
+        assert!(equal >= 80, "only {equal} cases");
+    }
+
+    proptest! {
+        #[test]
+        fn chooses_k_by_its_rule(
+            rows in proptest::collection::vec(proptest::collection::vec(-2i8..3, 3), 0..12),
+            k in 0usize..15,
+            lambda in 0.0f64..=1.0,
+        ) {
+            let rows: Vec<Vec<f32>> = rows.into_iter().map(|row| row.into_iter().map(f32::from).collect()).collect();
+            let query = [1.0, 0.5, -1.0];
+            let chosen = choose(&query, &rows, k, lambda);
+            prop_assert_eq!(chosen.len(), k.min(rows.len()));
+            prop_assert_eq!(chosen.iter().collect::<BTreeSet<_>>().len(), chosen.len(), "nothing twice");
+            // A smaller k gives the beginning of the same.
+            prop_assert_eq!(&choose(&query, &rows, k / 2, lambda)[..], &chosen[..chosen.len().min(k / 2)]);
+            let mut by_similarity: Vec<usize> = (0..rows.len()).collect();
+            by_similarity.sort_by(|&a, &b| cosine(&query, &rows[b]).total_cmp(&cosine(&query, &rows[a])));
+            by_similarity.truncate(k);
+            prop_assert_eq!(choose(&query, &rows, k, 1.0), by_similarity);
+        }
+    }
+}
