@@ -77,7 +77,7 @@ pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_stor
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 pub use index::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, VectorIndex};
 pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
-pub use memory::{Assembly, BlockStatus, BlockingMemory, Memory, MemoryBuilder, MemoryReport};
+pub use memory::{Assembly, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
     DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message, MessageCounter, MessageLine, MessageSelector, MessageTokens,
     MessageWindow, Part, Reference, Role, Splitter, Strategy, Timestamp, TokenWindow, Trim, Update, add_messages,

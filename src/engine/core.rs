@@ -3,12 +3,14 @@
 use std::{
     path::Path,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
     thread::{self, JoinHandle},
 };
+
+use parking_lot::RwLock;
 
 use super::{
     FlushReport, PutReport,
@@ -32,11 +34,41 @@ pub(crate) struct Core {
     shared: Arc<Shared>,
     /// Blocks at work on their batches.
     background: Arc<Background<BlockKey>>,
+    visits: Arc<RwLock<()>>,
     writer: Arc<Writer>,
     pool: rayon::ThreadPool,
     wake: mpsc::Sender<Wake>,
     improve: mpsc::Sender<Improve>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// A way to an engine that does not keep it open: for what may take longer than the engine lives.
+#[derive(Clone)]
+pub(crate) struct Visitor {
+    core: Weak<Core>,
+    visits: Arc<RwLock<()>>,
+}
+
+impl Visitor {
+    /// Uses the engine, for a short time; `None`: it is closed.
+    pub(crate) fn visit<T>(&self, work: impl FnOnce(&Core) -> T) -> Option<T> {
+        // Who closes the engine waits for this: then the file is closed, whoever drops last.
+        let _visit = self.visits.read();
+        let core = self.core.upgrade()?;
+        Some(work(&core))
+    }
+}
+
+/// Waits, when dropped, for those who visit the engine.
+pub(super) struct Visits(Arc<RwLock<()>>);
+
+impl Drop for Visits {
+    fn drop(&mut self) {
+        // What a visitor itself drops cannot wait for the visitor.
+        if !matches!(thread::current().name(), Some("mnemon-blocks" | "mnemon-block")) {
+            drop(self.0.write());
+        }
+    }
 }
 
 /// Blocks of an old generation deleted in one commit, beside others' writes: 4 MiB.
@@ -101,7 +133,7 @@ impl Core {
             }),
         ];
         let background = Background::new(shared.config.block_threads);
-        let core = Core { shared, background, writer, pool, wake, improve, threads };
+        let core = Core { shared, background, visits: Arc::default(), writer, pool, wake, improve, threads };
         if leftover > 0 && core.shared.config.drain_on_open {
             core.wake(Wake::Pending)?;
         }
@@ -172,6 +204,14 @@ impl Core {
         self.shared.sessions.get(namespace, session)
     }
 
+    pub(crate) fn visitor(self: &Arc<Self>) -> Visitor {
+        Visitor { core: Arc::downgrade(self), visits: Arc::clone(&self.visits) }
+    }
+
+    pub(super) fn visits(&self) -> Visits {
+        Visits(Arc::clone(&self.visits))
+    }
+
     pub(crate) fn background(&self) -> &Arc<Background<BlockKey>> {
         &self.background
     }
@@ -222,9 +262,7 @@ impl Drop for Core {
         let join = move || threads.into_iter().for_each(|thread| drop(thread.join()));
         // A callback may drop the last handle on one of these, which cannot wait for itself, nor for what waits for it.
         match thread::current().name() {
-            Some("mnemon-writer" | "mnemon-drain" | "mnemon-index" | "mnemon-blocks") => {
-                drop(spawn("mnemon-closer", join))
-            }
+            Some("mnemon-writer" | "mnemon-drain" | "mnemon-index") => drop(spawn("mnemon-closer", join)),
             _ => join(),
         }
     }

@@ -20,9 +20,10 @@ use std::{
 use serde::Serialize;
 use tokio::sync::oneshot;
 
+use self::core::Visits;
 pub(crate) use self::{
     background::Next,
-    core::Core,
+    core::{Core, Visitor},
     sessions::{Buffered, Given, Session},
 };
 pub use blocking::Blocking;
@@ -59,7 +60,9 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Engine {
+    // Dropped in this order: first the handle, then the wait for those who are using the engine just then.
     core: Arc<Core>,
+    _visits: Arc<Visits>,
 }
 
 /// What a put did.
@@ -130,7 +133,8 @@ impl Builder {
                 }
             }
         };
-        Ok(Engine { core: Arc::new(Core::open(&self.path, self.config, self.create, resolve)?) })
+        let core = Core::open(&self.path, self.config, self.create, resolve)?;
+        Ok(Engine { _visits: Arc::new(core.visits()), core: Arc::new(core) })
     }
 }
 
@@ -221,9 +225,8 @@ impl Engine {
     /// handle does the same on the calling thread; both wait for a batch that is being embedded, about a second at most.
     pub async fn close(self) {
         let (reply, closed) = oneshot::channel();
-        let core = self.core;
         std::thread::spawn(move || {
-            drop(core);
+            drop(self);
             let _ = reply.send(());
         });
         // An error only says that the thread is gone, and with it the handle.

@@ -65,13 +65,16 @@ const AGAIN: u8 = 2;
 pub(crate) struct FlushTurn<'a>(&'a Flushing);
 
 impl FlushTurn<'_> {
-    /// Gives the right back; `false`: not yet, as another came meanwhile and left the work to this one.
-    pub(crate) fn end(&self) -> bool {
-        let ended = self.0.0.compare_exchange(BUSY, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if !ended {
-            self.0.0.store(BUSY, Ordering::Release);
+    /// Gives the right back; or not yet, if another came meanwhile and left the work to this one.
+    pub(crate) fn end(self) -> Option<Self> {
+        let state = &self.0.0;
+        if state.compare_exchange(BUSY, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            // It may be another's already.
+            std::mem::forget(self);
+            return None;
         }
-        ended
+        state.store(BUSY, Ordering::Release);
+        Some(self)
     }
 }
 
@@ -124,7 +127,7 @@ impl Session {
     pub(crate) fn begin_flush(&self) -> Option<FlushTurn<'_>> {
         let next = |now| Some(if now == FREE { BUSY } else { AGAIN });
         let was = self.flushing.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).expect("always another");
-        (was == FREE).then_some(FlushTurn(&self.flushing))
+        (was == FREE).then(|| FlushTurn(&self.flushing))
     }
 
     /// The messages in the buffer, by sequence number.

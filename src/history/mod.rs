@@ -21,6 +21,7 @@ use crate::{error::Result, ids::check_id, message::Message};
 /// | --- | --- | --- |
 /// | [`InMemoryHistory`] | this process | no |
 /// | [`FileHistory`] | a folder, one JSON Lines file a session | yes |
+/// | [`EngineHistory`](crate::EngineHistory) | an engine's database, where it is recalled too | yes |
 ///
 /// For a store of your own, [`check_history_store`] tests all that is promised here.
 ///
@@ -73,7 +74,7 @@ pub trait HistoryStore: Send + Sync {
 }
 
 /// The messages as this session is to store them, each checked.
-fn checked(session: &str, messages: &[Message]) -> Result<Vec<Message>> {
+pub(crate) fn checked(session: &str, messages: &[Message]) -> Result<Vec<Message>> {
     check_id("session", session)?;
     let messages: Vec<Message> = messages.iter().map(|message| message.clone().in_session(session)).collect();
     messages.iter().try_for_each(Message::check)?;

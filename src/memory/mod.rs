@@ -7,6 +7,7 @@
 
 mod blocking;
 mod echo;
+mod history;
 mod poll;
 mod prompt;
 mod put;
@@ -23,7 +24,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use self::{blocking::BlockingMemory, prompt::Assembly};
+pub use self::{blocking::BlockingMemory, history::EngineHistory, prompt::Assembly};
 use crate::{
     block::{MemoryBlock, Scope, check_names},
     buffer::BufferLimits,

@@ -1,7 +1,7 @@
 //! Asking all blocks at once, until a deadline.
 
 use std::{
-    sync::{Arc, Weak, atomic::Ordering, mpsc},
+    sync::{Arc, atomic::Ordering, mpsc},
     time::{Duration, Instant},
 };
 
@@ -11,7 +11,7 @@ use super::{Asked, Inner, value};
 use crate::{
     block::{BlockContent, BlockQuery, Recall},
     compose::{BlockFailure, Said},
-    engine::Core,
+    engine::{Core, Visitor},
     error::{Error, Result},
     ids::Namespace,
     message::Message,
@@ -19,17 +19,19 @@ use crate::{
 };
 
 /// Recalls for as long as the engine is open: a block that hangs does not keep it open.
-struct Recaller(Weak<Core>);
+struct Recaller(Visitor);
 
 impl Recall for Recaller {
     fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
-        self.0.upgrade().ok_or(Error::Closed)?.recall(namespace, query)
+        self.0.visit(|core| core.recall(namespace, query)).ok_or(Error::Closed)?
     }
 
     fn batch_of(&self, namespace: &Namespace, id: &str) -> Result<Vec<Message>> {
-        let core = self.0.upgrade().ok_or(Error::Closed)?;
-        let snapshot = core.store().read()?;
-        snapshot.namespace(namespace)?.map_or(Ok(Vec::new()), |namespace| snapshot.batch_of(namespace, id))
+        let batch_of = |core: &Core| {
+            let snapshot = core.store().read()?;
+            snapshot.namespace(namespace)?.map_or(Ok(Vec::new()), |namespace| snapshot.batch_of(namespace, id))
+        };
+        self.0.visit(batch_of).ok_or(Error::Closed)?
     }
 }
 
@@ -39,7 +41,7 @@ impl Inner {
         if blocks.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
-        let recall = Arc::new(Recaller(Arc::downgrade(self.core())));
+        let recall = Arc::new(Recaller(self.core().visitor()));
         let query = BlockQuery::new(self.namespace.clone(), self.session.clone(), Arc::new(messages), recall);
         let deadline = Instant::now() + self.block_deadline;
         let (answers, answered) = mpsc::channel();

@@ -111,6 +111,7 @@ impl Inner {
 
         let end =
             Parts::count(std::iter::once(prompt).chain(steps).collect(), |message| self.composer.tokens.count(message));
+        let mut dropped = Vec::new();
         loop {
             let all = Parts::join([&system, &recent, &end]);
             let mut now = said.clone();
@@ -120,11 +121,13 @@ impl Inner {
             let cut = if over > 0 { oldest_turns(&recent, over) } else { 0 };
             if cut == 0 {
                 self.give(&composed.messages, &all.messages);
-                return Ok(Prompt { failed, left_out, ..composed });
+                dropped.extend(composed.dropped);
+                return Ok(Prompt { failed, left_out, dropped, ..composed });
             }
             recent.costs.drain(..cut);
             left_out.extend(recent.messages.drain(..cut).map(|message| message.id));
-            // All that can be left out is: what fits now was too much before.
+            // All blocks that can be left out are: they stay so, though they may fit now.
+            dropped.extend(composed.dropped);
             said.retain(|(block, _)| block.priority() == 0);
         }
     }

@@ -27,18 +27,19 @@ impl Memory {
         let (reply, answer) = oneshot::channel();
         inner.submit(change, move |result| drop(reply.send(result)));
         let mut report = report(answer.await.map_err(|_| Error::Closed)??, echoes);
-        if let Some(turn) = inner.live.begin_flush() {
-            loop {
-                // Counting many new tokens takes a while: not on the executor's thread.
-                let planning = Arc::clone(inner);
-                let Some(plan) = inner.engine.on_pool(move |_| planning.plan()).await? else {
-                    if turn.end() { break } else { continue }
-                };
-                let (reply, answer) = oneshot::channel();
-                inner.submit_flush(plan.batches, move |result| drop(reply.send(result)));
-                answer.await.map_err(|_| Error::Closed)??;
-                report.flushed.extend(plan.ids);
-            }
+        let mut turn = inner.live.begin_flush();
+        while let Some(flushing) = turn {
+            // Counting many new tokens takes a while: not on the executor's thread.
+            let planning = Arc::clone(inner);
+            let Some(plan) = inner.engine.on_pool(move |_| planning.plan()).await? else {
+                turn = flushing.end();
+                continue;
+            };
+            let (reply, answer) = oneshot::channel();
+            inner.submit_flush(plan.batches, move |result| drop(reply.send(result)));
+            answer.await.map_err(|_| Error::Closed)??;
+            report.flushed.extend(plan.ids);
+            turn = Some(flushing);
         }
         inner.flushed(&report);
         Ok(report)
@@ -51,14 +52,17 @@ impl Inner {
         let (reply, answer) = mpsc::sync_channel(1);
         self.submit(change, move |result| drop(reply.send(result)));
         let mut report = report(answer.recv().map_err(|_| Error::Closed)??, echoes);
-        if let Some(turn) = self.live.begin_flush() {
-            loop {
-                let Some(plan) = self.plan()? else { if turn.end() { break } else { continue } };
-                let (reply, answer) = mpsc::sync_channel(1);
-                self.submit_flush(plan.batches, move |result| drop(reply.send(result)));
-                answer.recv().map_err(|_| Error::Closed)??;
-                report.flushed.extend(plan.ids);
-            }
+        let mut turn = self.live.begin_flush();
+        while let Some(flushing) = turn {
+            let Some(plan) = self.plan()? else {
+                turn = flushing.end();
+                continue;
+            };
+            let (reply, answer) = mpsc::sync_channel(1);
+            self.submit_flush(plan.batches, move |result| drop(reply.send(result)));
+            answer.recv().map_err(|_| Error::Closed)??;
+            report.flushed.extend(plan.ids);
+            turn = Some(flushing);
         }
         self.flushed(&report);
         Ok(report)

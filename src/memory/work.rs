@@ -1,14 +1,11 @@
 //! Blocks taking batches, in the background.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{BlockStatus, Inner, json, value};
 use crate::{
     block::{Batch, MemoryBlock},
-    engine::{Core, Next},
+    engine::{Core, Next, Visitor},
     error::{Error, Result},
     store::{BlockKey, BlockState, StoredBatch, Transaction},
 };
@@ -25,7 +22,7 @@ impl Inner {
     /// Has all blocks take what they have not taken yet.
     pub(super) fn work_on_batches(&self) {
         for block in self.workers() {
-            let (key, block, core) = (self.key(&**block), Arc::clone(block), Arc::downgrade(self.core()));
+            let (key, block, core) = (self.key(&**block), Arc::clone(block), self.core().visitor());
             let mut attempts = 0;
             let work = {
                 let key = key.clone();
@@ -89,20 +86,20 @@ impl Inner {
 }
 
 /// Has a block take its next batch. Holds the engine open only while it reads and writes, not while the block works.
-fn take_batch(core: &Weak<Core>, key: &BlockKey, block: &dyn MemoryBlock, attempts: &mut u32) -> Next {
-    let Some(open) = core.upgrade() else { return Next::Done };
-    let first_retry = open.config().block_retry;
+fn take_batch(core: &Visitor, key: &BlockKey, block: &dyn MemoryBlock, attempts: &mut u32) -> Next {
+    let Some((first_retry, next)) = core.visit(|core| (core.config().block_retry, next_batch(core, key))) else {
+        return Next::Done;
+    };
     let mut retry = |error: &Error| {
         tracing::warn!(block = key.name, %error, "a block failed, and is tried again");
         *attempts += 1;
         Next::Retry(wait(error, first_retry, *attempts), reason(error))
     };
-    let (read, batch) = match next_batch(&open, key) {
+    let (read, batch) = match next {
         Ok(Some(next)) => next,
         Ok(None) => return Next::Done,
         Err(error) => return retry(&error),
     };
-    drop(open);
     let mut new = BlockState { next: read.next + 1, ..read.clone() };
     match state_after(block, &read, &batch) {
         Ok(state) => new.state = state,
@@ -116,14 +113,14 @@ fn take_batch(core: &Weak<Core>, key: &BlockKey, block: &dyn MemoryBlock, attemp
             new.failed.push((batch.number, reason(&error)));
         }
     }
-    let Some(open) = core.upgrade() else { return Next::Done };
-    match commit(&open, key, read, new, Some(batch)) {
+    match core.visit(|core| commit(core, key, read, new, Some(batch))) {
+        None => Next::Done,
         // Whether it was stored or had changed meanwhile: there may be more.
-        Ok(_) => {
+        Some(Ok(_)) => {
             *attempts = 0;
             Next::More
         }
-        Err(error) => {
+        Some(Err(error)) => {
             *attempts += 1;
             Next::Retry(wait(&error, first_retry, *attempts), reason(&error))
         }
@@ -140,7 +137,12 @@ fn state_after(block: &dyn MemoryBlock, read: &BlockState, batch: &StoredBatch) 
     match batch.messages.is_empty() {
         // All were deleted since.
         true => Ok(read.state.clone()),
-        false => json(&block.put(&value(read)?, &Batch::new(batch.number, &batch.messages))?).map(Some),
+        false => {
+            let (before, batch) = (value(read)?, Batch::new(batch.number, &batch.messages));
+            let put = std::panic::AssertUnwindSafe(|| block.put(&before, &batch));
+            let panicked = |_| Err(Error::Block { name: block.name().to_owned(), reason: "it panicked".into() });
+            json(&std::panic::catch_unwind(put).unwrap_or_else(panicked)?).map(Some)
+        }
     }
 }
 

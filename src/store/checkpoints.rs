@@ -179,7 +179,8 @@ impl Edit<'_> {
         let now = self.now(transaction, space, session)?;
         let mut messages: BTreeMap<u64, Stored> =
             now.messages.into_iter().filter(|m| m.seq < record.next_seq).map(|m| (m.seq, m)).collect();
-        for (seq, old) in self.old_messages(id, session, checkpoint)? {
+        let changed = self.old_messages(id, session, checkpoint)?;
+        for (seq, old) in changed.into_iter().filter(|(seq, _)| *seq < record.next_seq) {
             messages.insert(seq, Stored { seq, session, place: Place::LongTerm, record: old });
         }
         for stored in messages.values_mut() {

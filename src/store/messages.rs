@@ -1,5 +1,8 @@
 //! Putting and deleting messages.
 
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
 use super::{
     Transaction,
     edit::{Edit, Effects},
@@ -117,6 +120,63 @@ impl Transaction {
         edit.put_back(space);
         result.effects = edit.finish()?;
         Ok(result)
+    }
+}
+
+/// Where the metadata of a message keep the id that it was given, if another session has it.
+const GIVEN_ID: &str = "mnemon.id";
+
+/// Gives a message back the id that it was given.
+pub(crate) fn give_back_id(message: &mut Message) {
+    if let Some(Value::String(id)) = message.metadata.remove(GIVEN_ID) {
+        message.id = id;
+    }
+}
+
+/// The id of a message that cannot have the one given, as another session has that.
+fn own_id(session: &str, id: &str) -> String {
+    let hash = Sha256::new().chain_update(session).chain_update([0xff]).chain_update(id).finalize();
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Transaction {
+    /// Puts messages into a session's history, in long-term memory, or puts them `instead` of it.
+    pub(crate) fn put_history(
+        &mut self,
+        namespace: &Namespace,
+        session: &str,
+        messages: &[Message],
+        instead: bool,
+    ) -> Result<Effects> {
+        let mut edit = Edit::begin(self)?;
+        let mut space = edit.space(namespace)?;
+        let number = edit.known_session(&space, session)?;
+        if instead && let Some(number) = number {
+            for (seq, _) in edit.history(&space, number)? {
+                let old = edit.stored(&space, seq)?;
+                edit.remove(&mut space, old)?;
+            }
+        }
+        for message in messages {
+            let mut record = MessageRecord::new(message, 0);
+            let mut old = edit.find(&space, &message.id)?;
+            if old.as_ref().is_none_or(|old| old.record.session != session) {
+                let own = own_id(session, &message.id);
+                let renamed = edit.find(&space, &own)?;
+                if renamed.is_some() || old.is_some() {
+                    let mut renamed = message.clone().with_id(own);
+                    renamed.metadata.insert(GIVEN_ID.to_owned(), Value::String(message.id.clone()));
+                    record = MessageRecord::new(&renamed, 0);
+                }
+                old = renamed;
+            }
+            match old {
+                None => drop(edit.insert(&mut space, record, Place::LongTerm)?),
+                Some(old) => edit.replace(&mut space, old, record)?,
+            }
+        }
+        edit.put_back(space);
+        edit.finish()
     }
 }
 

@@ -29,7 +29,7 @@ use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
 pub(crate) use edit::{BufferChange, Effects};
-pub(crate) use messages::{PutResult, SessionChange};
+pub(crate) use messages::{PutResult, SessionChange, give_back_id};
 pub(crate) use read::{Generation, Pending, Snapshot};
 pub(crate) use rows::RowMeta;
 pub use schema::GenerationState;

@@ -233,7 +233,7 @@ pub(crate) fn conversation() -> impl Strategy<Value = Vec<Message>> {
 }
 
 /// Whether a result from `cut` on answers a call before it: the nearest of its id.
-fn splits_a_call(list: &[Message], cut: usize) -> bool {
+pub(crate) fn splits_a_call(list: &[Message], cut: usize) -> bool {
     let calls = |message: &Message, id: &str| {
         message.content.iter().any(|part| matches!(part, Part::ToolCall { id: call, .. } if call == id))
     };

@@ -10,6 +10,7 @@ mod history;
 mod index;
 mod layers;
 mod lists;
+mod memory;
 mod message;
 mod model;
 mod readme;

@@ -1,0 +1,274 @@
+//! Blocks: their batches, failures and deadlines.
+
+use std::time::{Duration, Instant};
+
+use mnemon::{RetrievalUnit, Scope, StaticBlock, VectorBlock};
+
+use super::*;
+
+/// Ten turns, of which all but the last are flushed one by one.
+fn talk(memory: &Memory, turns: std::ops::Range<usize>) {
+    for turn in turns {
+        memory.blocking().put(vec![user(&turn.to_string(), "one two three")]).unwrap();
+    }
+}
+
+fn with_block(engine: &Engine, block: Recorder) -> (Memory, Arc<Recorder>) {
+    let block = Arc::new(block);
+    let memory = engine.memory(&namespace("a"), "s").limits(limits(3, 1.0, 1)).tokens(words());
+    (memory.shared_block(Arc::clone(&block) as Arc<dyn MemoryBlock>).open().unwrap(), block)
+}
+
+#[test]
+fn a_block_takes_each_batch_once_whatever_fails() {
+    for transient in [true, false] {
+        let db = Db::new();
+        let engine = open(&db);
+        // Transient failures may go on for long; others are tried three times a batch.
+        let (memory, block) = with_block(&engine, Recorder::failing("r", if transient { 7 } else { 2 }, transient));
+        talk(&memory, 0..6);
+        while memory.blocking().settle().is_err() {}
+        assert_eq!(recorded(&memory, "r"), [["0"], ["1"], ["2"], ["3"], ["4"]]);
+        assert_eq!(block.calls.load(Ordering::SeqCst), 5 + if transient { 7 } else { 2 });
+        assert_eq!(memory.blocking().status().unwrap()[0].behind, 0);
+    }
+}
+
+#[test]
+fn a_batch_that_cannot_be_taken_is_set_aside_and_named() {
+    let db = Db::new();
+    let engine = open(&db);
+    let (memory, block) = with_block(&engine, Recorder { poison: Some("1"), ..Recorder::new("r") });
+    talk(&memory, 0..4);
+    while memory.blocking().settle().is_err() {}
+    assert_eq!(recorded(&memory, "r"), [["0"], ["2"]]);
+    assert_eq!(block.calls.load(Ordering::SeqCst), 2 + 3);
+    let status = memory.blocking().status().unwrap().remove(0);
+    assert_eq!((status.behind, status.failed.len(), status.failed[0].0), (0, 1, 1));
+    assert!(status.failed[0].1.contains("on purpose"));
+    assert!(memory.blocking().retry_failed("r").is_err());
+    drop((memory, block));
+    // Mended, and after a restart.
+    drop(engine);
+    let engine = open(&db);
+    let (memory, _) = with_block(&engine, Recorder::new("r"));
+    assert_eq!(memory.blocking().status().unwrap()[0].failed.len(), 1);
+    assert_eq!(memory.blocking().retry_failed("r").unwrap(), 1);
+    assert_eq!(memory.blocking().status().unwrap()[0].failed, []);
+    let state = memory.blocking().block_state("r").unwrap();
+    assert_eq!(state, json!([[0, ["0"]], [2, ["2"]], [1, ["1"]]]));
+    assert!(matches!(memory.blocking().retry_failed("nobody"), Err(Error::InvalidConfig { .. })));
+}
+
+#[test]
+fn what_was_not_taken_is_taken_after_a_restart() {
+    let db = Db::new();
+    {
+        let engine = open(&db);
+        let (memory, _) = with_block(&engine, Recorder::failing("r", usize::MAX, true));
+        talk(&memory, 0..5);
+        assert!(matches!(memory.blocking().settle(), Err(Error::Block { .. })));
+        let status = memory.blocking().status().unwrap().remove(0);
+        assert!(status.behind == 4 && status.retrying.unwrap().contains("on purpose"));
+    }
+    let engine = open(&db);
+    let (memory, _) = with_block(&engine, Recorder::new("r"));
+    memory.blocking().settle().unwrap();
+    assert_eq!(recorded(&memory, "r"), [["0"], ["1"], ["2"], ["3"]]);
+}
+
+#[test]
+fn a_block_that_panics_costs_its_batch_a_try() {
+    struct Panics(AtomicUsize);
+    impl MemoryBlock for Panics {
+        fn name(&self) -> &str {
+            "panics"
+        }
+        fn put(&self, _: &Value, _: &Batch<'_>) -> Result<Value> {
+            panic!("on purpose")
+        }
+        fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            panic!("on purpose")
+        }
+    }
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = engine.memory(&namespace("a"), "s").limits(limits(3, 1.0, 1)).tokens(words());
+    let memory = memory.block(Panics(AtomicUsize::new(0))).block(StaticBlock::new("other", "said")).open().unwrap();
+    talk(&memory, 0..2);
+    while memory.blocking().settle().is_err() {}
+    let status = memory.blocking().status().unwrap().remove(0);
+    assert!(status.failed[0].1.contains("panicked"), "{status:?}");
+    let prompt = memory.blocking().get(None).unwrap();
+    assert_eq!(prompt.failed[0].name, "panics");
+    assert!(prompt.messages[0].text().contains("said"));
+}
+
+/// Says "late" after this time.
+struct Slow(Duration);
+
+impl MemoryBlock for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {
+        std::thread::sleep(self.0);
+        Ok("late".into())
+    }
+}
+
+#[test]
+fn a_slow_or_failing_block_is_left_out_and_named() {
+    struct Fails;
+    impl MemoryBlock for Fails {
+        fn name(&self) -> &str {
+            "fails"
+        }
+        fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {
+            Err(Error::InvalidConfig { reason: "on purpose".into() })
+        }
+    }
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = engine.memory(&namespace("a"), "s").block_deadline(Duration::from_millis(50));
+    let memory = memory.block(Slow(Duration::from_millis(600))).block(Fails).block(StaticBlock::new("x", "said"));
+    let memory = memory.open().unwrap();
+    memory.blocking().put(vec![user("1", "hello")]).unwrap();
+    let started = Instant::now();
+    let prompt = memory.blocking().get(None).unwrap();
+    assert!(started.elapsed() < Duration::from_millis(500), "{:?}", started.elapsed());
+    let failed: Vec<&str> = prompt.failed.iter().map(|failed| failed.name.as_str()).collect();
+    assert_eq!(failed, ["slow", "fails"]);
+    assert!(prompt.failed[0].reason.contains("not done within") && prompt.failed[1].reason.contains("on purpose"));
+    assert!(prompt.messages[0].text().contains("said") && !prompt.messages[0].text().contains("late"));
+    // Not asked again while it is busy: a block that hangs costs one thread, not one a prompt.
+    let prompt = memory.blocking().get(None).unwrap();
+    assert!(prompt.failed[0].reason.contains("busy"), "{:?}", prompt.failed);
+    std::thread::sleep(Duration::from_millis(700));
+    let patient = engine.memory(&namespace("a"), "s").block(Slow(Duration::from_millis(30))).open().unwrap();
+    assert!(patient.blocking().get(None).unwrap().messages[0].text().contains("late"));
+}
+
+#[test]
+fn blocks_are_asked_at_the_same_time() {
+    struct Named(&'static str, Slow);
+    impl MemoryBlock for Named {
+        fn name(&self) -> &str {
+            self.0
+        }
+        fn get(&self, state: &Value, query: &BlockQuery) -> Result<BlockContent> {
+            self.1.get(state, query)
+        }
+    }
+    let db = Db::new();
+    let engine = open(&db);
+    let mut memory = engine.memory(&namespace("a"), "s");
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        memory = memory.block(Named(name, Slow(Duration::from_millis(100))));
+    }
+    let memory = memory.open().unwrap();
+    let started = Instant::now();
+    assert_eq!(memory.blocking().get(None).unwrap().failed, []);
+    assert!(started.elapsed() < Duration::from_millis(600), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_vector_block_recalls_for_the_last_messages() {
+    let db = Db::new();
+    let engine = open(&db);
+    let space = namespace("a");
+    // Another session's.
+    let old = engine.memory(&space, "old").limits(limits(7, 1.0, 6)).tokens(words()).open().unwrap();
+    old.blocking().put(vec![user("bike", "the bike is red"), assistant("ok", "noted well")]).unwrap();
+    old.blocking().put(vec![user("boat", "the boat is green"), user("bike2", "the bike is red")]).unwrap();
+    old.blocking().put(vec![user("last", "unrelated words entirely here")]).unwrap();
+    old.blocking().settle().unwrap();
+    let told = |block: VectorBlock, question: &str| -> Vec<String> {
+        let memory = engine.memory(&space, "new").block(block).open().unwrap();
+        let prompt = memory.blocking().get(Some(Message::user(question))).unwrap();
+        let text = prompt.messages.first().map(Message::text).unwrap_or_default();
+        let elements = text.lines().filter(|line| line.starts_with("<message"));
+        elements.map(|line| line.split_once('>').unwrap().1.split_once('<').unwrap().0.to_owned()).collect()
+    };
+    let block = || VectorBlock::new("v");
+    assert_eq!(told(block().similarity_top_k(1), "red bike"), ["the bike is red"], "of equal texts one");
+    assert_eq!(told(block().similarity_top_k(2), "boat is green")[0], "the boat is green");
+    assert_eq!(told(block().similarity_threshold(0.99), "boat is the green"), ["the boat is green"]);
+    assert_eq!(told(block(), " "), [""; 0], "nothing is asked with nothing");
+    assert_eq!(told(block().own_session(), "boat is green"), [""; 0]);
+    let batch = told(block().similarity_top_k(1).unit(RetrievalUnit::Batch), "bike is red");
+    assert_eq!(batch, ["the bike is red", "noted well"]);
+    let none = block().processor(|hits| Ok(hits.into_iter().filter(|hit| hit.score > 2.0).collect()));
+    assert_eq!(told(none, "red bike"), [""; 0]);
+}
+
+#[test]
+fn the_query_is_the_last_messages_in_the_window() {
+    struct Asks(VectorBlock, std::sync::Mutex<Vec<String>>);
+    let db = Db::new();
+    let engine = open(&db);
+    let block = Arc::new(Asks(VectorBlock::new("v").retrieval_context_window(2), Default::default()));
+    impl MemoryBlock for Asks {
+        fn name(&self) -> &str {
+            "v"
+        }
+        fn get(&self, state: &Value, query: &BlockQuery) -> Result<BlockContent> {
+            self.1.lock().unwrap().extend(query.messages.iter().map(Message::text));
+            self.0.get(state, query)
+        }
+    }
+    engine.blocking().put(&namespace("a"), vec![user("x", "two three"), user("y", "zero one")]).unwrap();
+    engine.blocking().flush().unwrap();
+    let memory = engine.memory(&namespace("a"), "s").shared_block(Arc::clone(&block) as Arc<dyn MemoryBlock>);
+    let memory = memory.open().unwrap();
+    memory.blocking().put(vec![user("1", "zero"), assistant("2", "one"), user("3", "two")]).unwrap();
+    let prompt = memory.blocking().get(Some(Message::user("three"))).unwrap();
+    assert_eq!(*block.1.lock().unwrap(), ["zero", "one", "two", "three"]);
+    let text = prompt.messages[0].text();
+    assert!(text.find("two three").unwrap() < text.find("zero one").unwrap_or(usize::MAX), "{text}");
+    assert_eq!(ids(&prompt.messages)[1..], ["1", "2", "3"], "the input is not in it");
+}
+
+#[test]
+fn sessions_may_share_a_block() {
+    struct Shared;
+    impl MemoryBlock for Shared {
+        fn name(&self) -> &str {
+            "shared"
+        }
+        fn scope(&self) -> Scope {
+            Scope::Namespace
+        }
+        fn put(&self, state: &Value, batch: &Batch<'_>) -> Result<Value> {
+            Ok((state.as_u64().unwrap_or(0) + batch.messages.len() as u64).into())
+        }
+        fn get(&self, state: &Value, _: &BlockQuery) -> Result<BlockContent> {
+            Ok(state.to_string().into())
+        }
+    }
+    let db = Db::new();
+    let engine = open(&db);
+    let open = |session: &str| {
+        let memory = engine.memory(&namespace("a"), session).limits(limits(3, 1.0, 1)).tokens(words());
+        memory.block(Shared).open().unwrap()
+    };
+    let memories: Vec<Memory> = (0..4).map(|session| open(&session.to_string())).collect();
+    // At once: their batches meet in one state.
+    std::thread::scope(|scope| {
+        for (session, memory) in memories.iter().enumerate() {
+            scope.spawn(move || {
+                for turn in 0..6 {
+                    memory.blocking().put(vec![user(&format!("{session}/{turn}"), "one two three")]).unwrap();
+                }
+            });
+        }
+    });
+    memories.iter().for_each(|memory| memory.blocking().settle().unwrap());
+    assert_eq!(memories[0].blocking().block_state("shared").unwrap(), json!(20));
+    engine.blocking().delete_session(&namespace("a"), "1").unwrap();
+    assert_eq!(memories[0].blocking().block_state("shared").unwrap(), json!(20), "it outlives them");
+    engine.blocking().delete_namespace(&namespace("a")).unwrap();
+    assert_eq!(memories[0].blocking().block_state("shared").unwrap(), Value::Null);
+}

@@ -1,0 +1,155 @@
+//! What a prompt was given comes back, and is not stored again.
+
+use mnemon::{Assembly, InsertMethod, Markdown, StaticBlock};
+use proptest::prelude::*;
+
+use super::*;
+
+/// As chat formats have messages: role and one text, nothing else; ids, times and the parts' borders are lost.
+fn flattened(messages: &[Message]) -> Vec<Message> {
+    let flat = |message: &Message| {
+        let texts: Vec<String> = message
+            .content
+            .iter()
+            .filter_map(|part| match part {
+                Part::Text { text } => Some(text.clone()),
+                _ => None,
+            })
+            .collect();
+        let mut content: Vec<Part> =
+            message.content.iter().filter(|part| !matches!(part, Part::Text { .. })).cloned().collect();
+        if !texts.is_empty() {
+            content.insert(0, Part::Text { text: texts.join("\n") });
+        }
+        Message { content, name: message.name.clone(), ..Message::new(message.role, "x") }
+    };
+    messages.iter().map(flat).collect()
+}
+
+#[test]
+fn a_whole_prompt_that_comes_back_adds_only_the_answer() {
+    for insert in [InsertMethod::System, InsertMethod::User] {
+        for (flat, with_system) in [(false, true), (false, false), (true, true), (true, false)] {
+            let db = Db::new();
+            let engine = open(&db);
+            let old = Message::user("Ada rows on Thursdays").in_session("old");
+            engine.blocking().put(&namespace("a"), vec![old]).unwrap();
+            engine.blocking().flush().unwrap();
+            let memory = engine.memory(&namespace("a"), "s").insert_method(insert).block(StaticBlock::new("x", "said"));
+            let memory = memory.open().unwrap();
+            let mut said = vec![user("1", "hello"), assistant("2", "hi")];
+            if with_system {
+                said.insert(0, system("0", "be kind"));
+            }
+            memory.blocking().put(said).unwrap();
+            let before = memory.blocking().history().unwrap();
+            let prompt = memory.blocking().assemble(user("3", "when does Ada go rowing on Thursdays")).unwrap();
+            assert!(prompt.messages.iter().any(|message| message.text().contains("Ada rows on Thursdays")));
+
+            let mut back = if flat { flattened(&prompt.messages) } else { prompt.messages.clone() };
+            back.push(assistant("4", "at nine"));
+            let report = memory.blocking().put(back.clone()).unwrap();
+            assert!(report.echoes > 0, "{report:?}");
+            assert_eq!(report.new, 2, "{report:?}");
+            let after = memory.blocking().history().unwrap();
+            assert_eq!(after[..before.len()], before, "what was there is as it was");
+            let ids: Vec<&str> = ids(&after[before.len()..]);
+            assert_eq!(ids, ["3", "4"], "{insert:?} {flat}");
+            assert!(after.iter().all(|message| !message.text().contains("<memory")));
+            assert_eq!(after.iter().filter(|message| message.text().contains("Ada rows on")).count(), 0);
+            // And once more.
+            let report = memory.blocking().put(back).unwrap();
+            assert_eq!((report.new, report.replaced), (0, 0), "{report:?}");
+        }
+    }
+}
+
+#[test]
+fn memory_is_known_after_a_restart_and_inside_other_text() {
+    let db = Db::new();
+    let given = {
+        let engine = open(&db);
+        let memory = engine.memory(&namespace("a"), "s").block(StaticBlock::new("x", "<said>")).open().unwrap();
+        memory.blocking().get(None).unwrap().messages.remove(0).text()
+    };
+    let engine = open(&db);
+    let memory = engine.memory(&namespace("a"), "s").open().unwrap();
+    let report =
+        memory.blocking().put(vec![user("1", &format!("I was told: {given}\nand more")), user("2", &given)]).unwrap();
+    assert_eq!((report.new, report.echoes), (1, 2));
+    assert_eq!(memory.blocking().messages().unwrap()[0].text(), "I was told: and more");
+    // What only looks like it is the user's own.
+    let own = "<memory>\n<x>\nI wrote this\n</x>\n</memory>";
+    assert_eq!(memory.blocking().put(vec![user("3", own)]).unwrap().echoes, 0);
+    assert_eq!(memory.blocking().messages().unwrap()[1].text(), own);
+}
+
+#[test]
+fn what_is_said_again_is_no_echo() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    memory.blocking().put(vec![user("1", "yes"), assistant("2", "ok")]).unwrap();
+    memory.blocking().get(None).unwrap();
+    let report = memory.blocking().put(vec![Message::user("yes")]).unwrap();
+    assert_eq!((report.new, report.echoes), (1, 0));
+}
+
+#[test]
+fn messages_that_a_block_told_are_not_stored() {
+    struct Tells(Vec<Message>);
+    impl MemoryBlock for Tells {
+        fn name(&self) -> &str {
+            "tells"
+        }
+        fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {
+            Ok(BlockContent::Messages(self.0.clone()))
+        }
+    }
+    let db = Db::new();
+    let engine = open(&db);
+    let told = vec![user("far", "from another world"), assistant("away", "so it is")];
+    let memory = engine.memory(&namespace("a"), "s").block(Tells(told)).open().unwrap();
+    memory.blocking().put(vec![user("1", "hello")]).unwrap();
+    let prompt = memory.blocking().get(None).unwrap();
+    assert_eq!(ids(&prompt.messages), ["far", "away", "1"]);
+    for back in [prompt.messages.clone(), flattened(&prompt.messages)] {
+        let report = memory.blocking().put(back).unwrap();
+        assert_eq!(report.new + report.replaced, 0, "{report:?}");
+    }
+    assert_eq!(ids(&memory.blocking().history().unwrap()), ["1"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(25))]
+
+    /// Whatever was said and recalled: a prompt that comes back, with its ids or without, leaves the session as it was.
+    #[test]
+    fn prompts_are_echo_proof(
+        list in crate::lists::conversation(),
+        facts in proptest::collection::vec("[a-z<>&' ]{1,30}", 1..4),
+        markdown in any::<bool>(),
+        user_insert in any::<bool>(),
+    ) {
+        let db = Db::new();
+        let engine = open(&db);
+        let builder = engine.memory(&namespace("a"), "s").limits(limits(40, 0.5, 5)).tokens(words());
+        let builder = builder.block(StaticBlock::new("facts", facts.join("\n")));
+        let builder = builder.insert_method(if user_insert { InsertMethod::User } else { InsertMethod::System });
+        let memory = if markdown { builder.renderer(Markdown).open() } else { builder.open() }.unwrap();
+        memory.blocking().put(list).unwrap();
+        memory.blocking().settle().unwrap();
+        let before = memory.blocking().history().unwrap();
+        let prompt = memory.blocking().assemble(Assembly::new(user("prompt", "what was it"))).unwrap();
+        let own: Vec<Message> = prompt.messages.iter().filter(|message| message.id != "prompt").cloned().collect();
+        // With ids in any selection, without only as a whole: else they are new messages.
+        memory.blocking().put(own).unwrap();
+        prop_assert_eq!(&memory.blocking().history().unwrap(), &before);
+        memory.blocking().assemble(Assembly::new(user("prompt", "what was it"))).unwrap();
+        memory.blocking().put(flattened(&prompt.messages)).unwrap();
+        let after = memory.blocking().history().unwrap();
+        prop_assert_eq!(&after[..before.len()], &before[..]);
+        prop_assert_eq!(after.len(), before.len() + 1, "the prompt alone is new");
+        prop_assert_eq!(after.last().unwrap().text(), "what was it");
+    }
+}

@@ -1,0 +1,270 @@
+//! The buffer and its flushes.
+
+use std::sync::{Arc, Mutex};
+
+use mnemon::{BufferLimits, Error, MemoryReport, Message, Query, Update};
+use proptest::prelude::*;
+
+use super::*;
+use crate::lists::{conversation, splits_a_call};
+
+#[test]
+fn old_turns_are_flushed_and_recalled() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, limits(10, 1.0, 1));
+    let put = |messages| memory.blocking().put(messages).unwrap();
+    let report = put(vec![system("0", "be kind"), user("1", "my bike is red"), assistant("2", "nice")]);
+    assert_eq!((report.new, report.flushed.len()), (3, 0));
+    let flushed = put(vec![user("3", "and my boat is green now")]).flushed;
+    assert_eq!(flushed, [["1", "2"]]);
+    assert_eq!(ids(&memory.blocking().messages().unwrap()), ["0", "3"]);
+    assert_eq!(ids(&memory.blocking().history().unwrap()), ["0", "1", "2", "3"]);
+    memory.blocking().settle().unwrap();
+    // What was flushed is recalled, by every session; what is in the buffer is not, yet.
+    let hits = engine.blocking().recall(&namespace("a"), Query::new("my bike boat")).unwrap();
+    assert_eq!(hits.iter().map(|hit| hit.message.id.as_str()).collect::<Vec<_>>(), ["1", "2"]);
+    drop((memory, engine));
+    db.assert_sound();
+}
+
+#[test]
+fn the_buffer_is_as_it_was_after_a_restart() {
+    let db = Db::new();
+    {
+        let engine = open(&db);
+        let memory = memory(&engine, limits(6, 1.0, 1));
+        memory.blocking().put(vec![user("1", "a b c"), assistant("2", "d e"), user("3", "f g")]).unwrap();
+    }
+    let engine = open(&db);
+    let memory = memory(&engine, limits(6, 1.0, 1));
+    assert_eq!(ids(&memory.blocking().messages().unwrap()), ["3"]);
+    let report = memory.blocking().put(vec![assistant("4", "h"), user("5", "i j k l")]).unwrap();
+    assert_eq!(report.flushed, [["3", "4"]]);
+}
+
+#[test]
+fn memories_of_one_session_share_its_buffer() {
+    let db = Db::new();
+    let engine = open(&db);
+    let (one, two) = (memory(&engine, BufferLimits::default()), memory(&engine, limits(4, 1.0, 1)));
+    one.blocking().put(vec![user("1", "a b c")]).unwrap();
+    assert_eq!(ids(&two.blocking().messages().unwrap()), ["1"]);
+    two.blocking().put(vec![user("2", "d e f")]).unwrap();
+    assert_eq!(ids(&one.blocking().messages().unwrap()), ["2"]);
+    // Changed behind their backs.
+    engine.blocking().put(&namespace("a"), vec![user("2", "changed").in_session("s")]).unwrap();
+    assert_eq!(one.blocking().messages().unwrap()[0].text(), "changed");
+    engine.blocking().delete(&namespace("a"), vec!["2".into()]).unwrap();
+    assert_eq!(one.blocking().messages().unwrap(), []);
+    drop((one, two, engine));
+    db.assert_sound();
+}
+
+#[test]
+fn updates_replace_and_remove() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, limits(4, 1.0, 1));
+    let texts = || memory.blocking().history().unwrap().iter().map(Message::text).collect::<Vec<_>>();
+    memory.blocking().put(vec![user("1", "a b"), assistant("2", "c"), user("3", "d e")]).unwrap();
+    assert_eq!(ids(&memory.blocking().messages().unwrap()), ["3"]);
+    // In the buffer and in long-term memory alike.
+    let updates = vec![Update::Put(user("1", "A B")), Update::Put(user("3", "D")), Update::Remove("2".into())];
+    let report = memory.blocking().update(updates).unwrap();
+    assert_eq!((report.replaced, report.new), (2, 0));
+    assert_eq!(texts(), ["A B", "D"]);
+    assert_eq!(ids(&memory.blocking().messages().unwrap()), ["3"]);
+    // Removed and put again in one update: replaced in its place.
+    memory.blocking().update(vec![Update::Remove("1".into()), Update::Put(user("1", "again"))]).unwrap();
+    assert_eq!(texts(), ["again", "D"]);
+    // New, and gone again.
+    memory.blocking().update(vec![Update::Put(user("9", "x")), Update::Remove("9".into())]).unwrap();
+    assert_eq!(texts(), ["again", "D"]);
+    for unknown in ["2", "nobody"] {
+        let error = memory.blocking().update(vec![Update::Put(user("8", "x")), Update::Remove(unknown.into())]);
+        assert!(matches!(error, Err(Error::InvalidMessage { .. })));
+        assert_eq!(texts(), ["again", "D"], "all or nothing");
+    }
+    // Long-term memory stays.
+    memory.blocking().update(vec![Update::RemoveAll, Update::Put(user("4", "new"))]).unwrap();
+    assert_eq!(texts(), ["again", "new"]);
+    memory.blocking().settle().unwrap();
+    drop((memory, engine));
+    db.assert_sound();
+}
+
+#[test]
+fn bad_input_has_a_stated_outcome() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, limits(5, 1.0, 5));
+    let put = |messages| memory.blocking().put(messages);
+    // Of an id that is given twice, the last counts.
+    let report = put(vec![user("1", "first"), user("1", "second")]).unwrap();
+    assert_eq!((report.new, report.replaced), (1, 0));
+    assert_eq!(memory.blocking().messages().unwrap()[0].text(), "second");
+    // A message over the whole limit: kept, as the last turn is; get says that it is too long.
+    put(vec![user("2", "one two three four five six seven")]).unwrap();
+    assert_eq!(ids(&memory.blocking().messages().unwrap()), ["2"]);
+    let prompt = memory.blocking().get(None).unwrap();
+    assert_eq!(prompt.over.unwrap().tokens, 2);
+    // A tool result without its call: stored, flushed in due course, in no prompt.
+    put(vec![result("3", "nobody")]).unwrap();
+    let prompt = memory.blocking().get(None).unwrap();
+    assert_eq!((ids(&prompt.messages), prompt.left_out), (vec!["2"], vec!["3".to_owned()]));
+    assert_eq!(ids(&memory.blocking().messages().unwrap()), ["2", "3"]);
+    // An id of another session, with something else in it.
+    engine.blocking().put(&namespace("a"), vec![user("theirs", "text").in_session("t")]).unwrap();
+    let error = put(vec![user("4", "x"), user("theirs", "mine now")]).unwrap_err();
+    assert!(matches!(error, Error::InvalidMessage { .. }), "{error}");
+    assert_eq!(engine.blocking().get(&namespace("a"), "theirs").unwrap().unwrap().session, "t");
+    assert!(engine.blocking().get(&namespace("a"), "4").unwrap().is_none(), "all or nothing");
+    // Nothing at all.
+    assert_eq!(put(vec![]).unwrap(), MemoryReport::default());
+    assert!(matches!(put(vec![user("5", " ")]), Err(Error::InvalidMessage { .. })));
+    let builder = || engine.memory(&namespace("a"), "s");
+    assert!(matches!(engine.memory(&namespace("a"), "").open(), Err(Error::InvalidMessage { .. })));
+    let mut zero = BufferLimits::default();
+    zero.token_limit = 0;
+    assert!(matches!(builder().limits(zero).open(), Err(Error::InvalidConfig { .. })));
+    for name in ["", "a b", "1st", "</x>", "é"] {
+        let block = mnemon::StaticBlock::new(name, "text");
+        assert!(matches!(builder().block(block).open(), Err(Error::InvalidConfig { .. })), "{name}");
+    }
+    let twice = builder().block(mnemon::StaticBlock::new("x", "1")).block(mnemon::StaticBlock::new("x", "2")).open();
+    assert!(matches!(twice, Err(Error::InvalidConfig { .. })));
+    drop((memory, engine, twice));
+    db.assert_sound();
+}
+
+#[test]
+fn tasks_that_put_at_once_lose_nothing() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, limits(40, 0.5, 10));
+    let flushed = Arc::new(Mutex::new(Vec::new()));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..8)
+            .map(|task| {
+                let (memory, flushed) = (memory.clone(), Arc::clone(&flushed));
+                tokio::spawn(async move {
+                    for i in 0..20 {
+                        let turn = vec![
+                            user(&format!("{task}/{i}/u"), "one two three"),
+                            assistant(&format!("{task}/{i}/a"), "four five"),
+                        ];
+                        let report = memory.put(turn).await.unwrap();
+                        flushed.lock().unwrap().extend(report.flushed.concat());
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    let history = memory.blocking().history().unwrap();
+    let left = memory.blocking().messages().unwrap();
+    assert_eq!(history.len(), 320);
+    let mut seen = flushed.lock().unwrap().clone();
+    seen.extend(left.iter().map(|message| message.id.clone()));
+    seen.sort();
+    let mut all: Vec<String> = history.into_iter().map(|message| message.id).collect();
+    all.sort();
+    assert_eq!(seen, all, "each is flushed once, or in the buffer");
+    assert!(left.iter().map(|message| message.text().split(' ').count()).sum::<usize>() <= 20);
+    drop((memory, engine));
+    db.assert_sound();
+}
+
+/// Whatever is put, in whatever portions, through whatever limits, with a restart in between: nothing is lost or doubled,
+/// batches follow one another, each block has each batch once, and what is left is a history that a model takes.
+fn check_buffer(
+    list: Vec<Message>,
+    portions: Vec<usize>,
+    limits: BufferLimits,
+    restart: usize,
+) -> Result<(), TestCaseError> {
+    let db = Db::new();
+    let block = Arc::new(Recorder::failing("recorder", 2, true));
+    let begin = || {
+        let engine = open(&db);
+        let memory = engine.memory(&namespace("a"), "s").limits(limits).tokens(words());
+        (memory.shared_block(Arc::clone(&block) as Arc<dyn MemoryBlock>).open().unwrap(), engine)
+    };
+    let (mut memory, mut engine) = begin();
+    let (mut put, mut flushed): (Vec<String>, Vec<String>) = Default::default();
+    let mut batches: Vec<Vec<String>> = Vec::new();
+    let mut waiting = list.iter().filter(|message| message.check().is_ok()).cloned();
+    let mut portions = portions.into_iter().cycle();
+    let leading_systems = list.iter().take_while(|message| message.role == Role::System).count();
+    for step in 0.. {
+        let portion: Vec<Message> = waiting.by_ref().take(portions.next().unwrap()).collect();
+        if portion.is_empty() {
+            break;
+        }
+        put.extend(portion.iter().map(|message| message.id.clone()));
+        let report = memory.blocking().put(portion).unwrap();
+        flushed.extend(report.flushed.concat());
+        batches.extend(report.flushed);
+
+        let left = memory.blocking().messages().unwrap();
+        let mut all = flushed.clone();
+        all.extend(left.iter().map(|message| message.id.clone()));
+        let mut sorted = (all.clone(), put.clone());
+        sorted.0.sort();
+        sorted.1.sort();
+        prop_assert_eq!(sorted.0, sorted.1);
+        let systems = left.iter().take_while(|message| message.role == Role::System).count();
+        prop_assert!(systems >= leading_systems.min(put.len()), "the system prompt stays");
+        if !flushed.is_empty() {
+            prop_assert_eq!(left[systems].role, Role::User);
+        }
+        let prompt = memory.blocking().get(None).unwrap();
+        for (at, message) in prompt.messages.iter().enumerate() {
+            for part in &message.content {
+                if let Part::ToolResult { id, .. } = part {
+                    let calls =
+                        |m: &Message| m.content.iter().any(|p| matches!(p, Part::ToolCall { id: i, .. } if i == id));
+                    prop_assert!(prompt.messages[..at].iter().any(calls), "an orphan in a prompt");
+                }
+            }
+        }
+        let cost: usize = left.iter().map(|message| mnemon::MessageCounter::count(&words(), message)).sum();
+        let another = (systems + 1..left.len()).any(|cut| left[cut].role == Role::User && !splits_a_call(&left, cut));
+        prop_assert!(cost <= limits.budget() || !another, "{} of {} left", cost, limits.budget());
+        if step == restart {
+            drop((memory, engine));
+            (memory, engine) = begin();
+            prop_assert_eq!(memory.blocking().messages().unwrap(), left);
+        }
+    }
+    memory.blocking().history().unwrap().iter().zip(&put).for_each(|(message, id)| assert_eq!(message.id, *id));
+    // Settling says that a block failed; then it is tried again.
+    while memory.blocking().settle().is_err() {}
+    prop_assert_eq!(recorded(&memory, "recorder"), batches);
+    drop((memory, engine));
+    let report = mnemon::verify(&db.path).unwrap();
+    prop_assert_eq!(report.problems, [""; 0]);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(
+        std::env::var("MNEMON_MEMORY_CASES").map_or(40, |cases| cases.parse().unwrap())
+    ))]
+
+    #[test]
+    fn a_buffer_keeps_its_promises(
+        list in conversation(),
+        portions in proptest::collection::vec(1usize..5, 1..4),
+        limit in 4usize..60,
+        ratio in 0.2f64..1.0,
+        size in 1usize..30,
+        restart in 0usize..10,
+    ) {
+        check_buffer(list, portions, limits(limit, ratio, size.min(limit)), restart)?;
+    }
+}

@@ -1,0 +1,223 @@
+//! Whole sessions: listed, copied, deleted; checkpoints.
+
+use mnemon::{EngineHistory, HistoryStore, Query, Update, check_history_store};
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn sessions_are_listed_copied_and_deleted() {
+    let db = Db::new();
+    let engine = open(&db);
+    let space = namespace("a");
+    let blocking = engine.blocking();
+    let open = |session: &str| {
+        let memory = engine.memory(&space, session).limits(limits(4, 1.0, 1)).tokens(words());
+        memory.block(Recorder::new("r")).open().unwrap()
+    };
+    let memory = open("one");
+    assert_eq!(blocking.sessions(&space).unwrap(), []);
+    memory
+        .blocking()
+        .put(vec![user("1", "red bike here"), user("2", "green boat there"), user("3", "blue kite")])
+        .unwrap();
+    memory.blocking().settle().unwrap();
+    let infos = blocking.sessions(&space).unwrap();
+    assert_eq!((infos.len(), infos[0].messages, infos[0].buffered, infos[0].batches), (1, 3, 1, 2));
+
+    assert_eq!(blocking.copy_session(&space, "one", "two").unwrap(), 3);
+    let copy = open("two");
+    let texts = |memory: &Memory| memory.blocking().history().unwrap().iter().map(Message::text).collect::<Vec<_>>();
+    assert_eq!(texts(&copy), texts(&memory));
+    assert_eq!(copy.blocking().messages().unwrap()[0].text(), "blue kite");
+    assert_eq!(copy.blocking().block_state("r").unwrap(), memory.blocking().block_state("r").unwrap());
+    copy.blocking().settle().unwrap();
+    assert_eq!(recorded(&copy, "r").len(), 2, "what the copy's block has is not given to it again");
+    assert!(matches!(blocking.copy_session(&space, "one", "two"), Err(Error::InvalidMessage { .. })));
+    assert!(matches!(blocking.copy_session(&space, "none", "three"), Err(Error::SessionNotFound { .. })));
+
+    blocking.delete_session(&space, "one").unwrap();
+    assert!(matches!(blocking.delete_session(&space, "one"), Err(Error::SessionNotFound { .. })));
+    assert_eq!(texts(&memory), [""; 0]);
+    assert_eq!(memory.blocking().messages().unwrap(), []);
+    assert_eq!(memory.blocking().block_state("r").unwrap(), Value::Null, "what was made of it is gone");
+    let hits = blocking.recall(&space, Query::new("red bike here")).unwrap();
+    assert!(hits.iter().all(|hit| hit.message.session == "two") && hits.len() == 2, "and its vectors, but no other's");
+    // The memory goes on, with a new session.
+    memory.blocking().put(vec![user("1", "again")]).unwrap();
+    assert_eq!(texts(&memory), ["again"]);
+    assert_eq!(blocking.delete_namespace(&space).unwrap(), 4);
+    assert_eq!(blocking.sessions(&space).unwrap(), []);
+    assert_eq!(blocking.recall(&space, Query::new("red bike")).unwrap(), []);
+    assert_eq!(blocking.delete(&space, vec!["1".into()]).unwrap(), 0);
+    assert_eq!(blocking.delete(&namespace("none"), vec!["1".into()]).unwrap(), 0);
+    drop((memory, copy));
+    drop(engine);
+    let report = db.assert_sound();
+    assert_eq!((report.messages, report.vectors, report.pending), (0, 0, 0));
+}
+
+#[test]
+fn checkpoints_are_listed_restored_and_forked() {
+    let db = Db::new();
+    let engine = open(&db);
+    let space = namespace("a");
+    let memory = engine.memory(&space, "s").limits(limits(4, 1.0, 1)).tokens(words());
+    let memory = memory.block(Recorder::new("r")).checkpoint_each_put(true).open().unwrap();
+    let texts = |memory: &Memory| memory.blocking().history().unwrap().iter().map(Message::text).collect::<Vec<_>>();
+    assert!(matches!(memory.blocking().checkpoint("early"), Err(Error::SessionNotFound { .. })));
+    memory.blocking().put(vec![user("1", "one two"), user("2", "three four")]).unwrap();
+    memory.blocking().put(vec![user("3", "five six")]).unwrap();
+    memory.blocking().settle().unwrap();
+    let third = memory.blocking().checkpoint("before the change").unwrap();
+    memory.blocking().update(vec![Update::Put(user("2", "THREE")), Update::Remove("1".into())]).unwrap();
+    memory.blocking().put(vec![user("4", "seven eight"), user("5", "nine ten")]).unwrap();
+    memory.blocking().settle().unwrap();
+    assert_eq!(texts(&memory), ["THREE", "five six", "seven eight", "nine ten"]);
+    let checkpoints = memory.blocking().checkpoints().unwrap();
+    assert_eq!(checkpoints.iter().map(|checkpoint| checkpoint.number).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    assert_eq!((checkpoints[2].label.as_str(), checkpoints[2].messages), ("before the change", 3));
+
+    // A fork is the past; what it came from stays.
+    memory.blocking().fork(Some(third), "fork").unwrap();
+    let fork = engine.memory(&space, "fork").limits(limits(4, 1.0, 1)).tokens(words()).block(Recorder::new("r"));
+    let fork = fork.open().unwrap();
+    assert_eq!(texts(&fork), ["one two", "three four", "five six"]);
+    assert_eq!(texts(&memory).len(), 4);
+    assert_eq!(recorded(&fork, "r"), [["1"]]);
+
+    memory.blocking().restore(third).unwrap();
+    assert_eq!(texts(&memory), ["one two", "three four", "five six"]);
+    assert_eq!(ids(&memory.blocking().messages().unwrap()), ["2", "3"]);
+    assert_eq!(recorded(&memory, "r"), [["1"]]);
+    assert_eq!(memory.blocking().checkpoints().unwrap().len(), 3);
+    memory.blocking().restore(0).unwrap();
+    assert_eq!(texts(&memory), ["one two", "three four"]);
+    assert!(matches!(memory.blocking().restore(2), Err(Error::InvalidQuery { .. })));
+    assert!(matches!(memory.blocking().fork(Some(9), "x"), Err(Error::InvalidQuery { .. })));
+    // And on from there.
+    memory.blocking().put(vec![user("6", "other way")]).unwrap();
+    memory.blocking().settle().unwrap();
+    assert_eq!(texts(&memory), ["one two", "three four", "other way"]);
+    drop((memory, fork));
+    drop(engine);
+    db.assert_sound();
+}
+
+#[test]
+fn an_engine_keeps_histories_as_promised() {
+    let db = Db::new();
+    let engine = open(&db);
+    let number = std::cell::Cell::new(0);
+    check_history_store(|| {
+        number.set(number.get() + 1);
+        Box::new(engine.history_store(&namespace(&format!("n{}", number.get()))))
+    });
+    // One id in two sessions is two memories.
+    let store: EngineHistory = engine.history_store(&namespace("ids"));
+    store.append("s", &[user("1", "red bike")]).unwrap();
+    store.append("t", &[user("1", "green boat")]).unwrap();
+    store.append("t", &[user("1", "green boats")]).unwrap();
+    engine.blocking().flush().unwrap();
+    let hits = engine.blocking().recall(&namespace("ids"), Query::new("green boats")).unwrap();
+    assert_eq!(hits[0].message.text(), "green boats");
+    assert_eq!((hits.len(), ids(&store.messages("t").unwrap())), (2, vec!["1"]));
+    drop((store, engine));
+    db.assert_sound();
+}
+
+/// What is done to a session.
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u8, String),
+    Remove(u8),
+    Checkpoint,
+    Restore(u8),
+    Fork(u8),
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0u8..12, "[a-z]{1,3}( [a-z]{1,3}){0,3}").prop_map(|(id, text)| Step::Put(id, text)),
+        2 => (0u8..12).prop_map(Step::Remove),
+        3 => Just(Step::Checkpoint),
+        1 => (0u8..6).prop_map(Step::Restore),
+        1 => (0u8..6).prop_map(Step::Fork),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+type State = (Vec<(String, String)>, Vec<String>, Value);
+
+/// All messages, what is in the buffer, and what the block has.
+fn state(memory: &Memory, named: bool) -> State {
+    let text = |message: Message| {
+        let text = message.text();
+        (if named { message.id } else { String::new() }, text)
+    };
+    let history = memory.blocking().history().unwrap().into_iter().map(text).collect();
+    let buffer = memory.blocking().messages().unwrap().iter().map(Message::text).collect();
+    (history, buffer, memory.blocking().block_state("r").unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(
+        std::env::var("MNEMON_MEMORY_CASES").map_or(30, |cases| cases.parse().unwrap())
+    ))]
+
+    /// Whatever happens between: each checkpoint gives back the session as it was, restored or forked.
+    #[test]
+    fn checkpoints_hold_the_past(steps in proptest::collection::vec(step(), 1..30)) {
+        let db = Db::new();
+        let begin = || {
+            let engine = open(&db);
+            let builder = engine.memory(&namespace("a"), "s").limits(limits(8, 1.0, 3)).tokens(words());
+            (builder.block(Recorder::new("r")).open().unwrap(), engine)
+        };
+        let (mut memory, mut engine) = begin();
+        let mut saved: Vec<State> = Vec::new();
+        let mut forks = 0;
+        for step in steps {
+            match step {
+                Step::Put(id, text) => drop(memory.blocking().put(vec![user(&id.to_string(), &text)]).unwrap()),
+                Step::Remove(id) => drop(memory.blocking().update(vec![Update::Remove(id.to_string())])),
+                Step::Checkpoint => {
+                    memory.blocking().settle().unwrap();
+                    if let Ok(number) = memory.blocking().checkpoint("") {
+                        prop_assert_eq!(number as usize, saved.len());
+                        saved.push(state(&memory, true));
+                    }
+                }
+                Step::Restore(at) if (at as usize) < saved.len() => {
+                    memory.blocking().settle().unwrap();
+                    memory.blocking().restore(u32::from(at)).unwrap();
+                    saved.truncate(usize::from(at) + 1);
+                    prop_assert_eq!(&state(&memory, true), &saved[usize::from(at)]);
+                }
+                Step::Fork(at) if (at as usize) < saved.len() => {
+                    forks += 1;
+                    let name = format!("fork {forks}");
+                    memory.blocking().fork(Some(u32::from(at)), &name).unwrap();
+                    let fork = engine.memory(&namespace("a"), name).limits(limits(8, 1.0, 3)).tokens(words());
+                    let fork = fork.block(Recorder::new("r")).open().unwrap();
+                    fork.blocking().settle().unwrap();
+                    let (mut history, buffer, block) = saved[usize::from(at)].clone();
+                    history.iter_mut().for_each(|(id, _)| id.clear());
+                    prop_assert_eq!(state(&fork, false), (history, buffer, block));
+                }
+                Step::Restore(_) | Step::Fork(_) => {}
+                Step::Reopen => {
+                    let before = (memory.blocking().settle().unwrap(), state(&memory, true));
+                    drop((memory, engine));
+                    (memory, engine) = begin();
+                    prop_assert_eq!(((), state(&memory, true)), before);
+                }
+            }
+        }
+        memory.blocking().settle().unwrap();
+        drop((memory, engine));
+        let report = mnemon::verify(&db.path).unwrap();
+        prop_assert_eq!(report.problems, [""; 0]);
+    }
+}
