@@ -3,7 +3,7 @@
 //! A variant names the user's problem, carries the facts and says the remedy. Errors of other crates are
 //! boxed inside as the [`source`](std::error::Error::source), so that none of their types is public.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// What any call of this crate may fail with.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +110,21 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
+    /// The chat model gave no answer that can be used.
+    #[error("the chat model failed: {reason}{}", advice(*.transient, *.retry_after))]
+    Chat {
+        /// What went wrong.
+        reason: String,
+        /// Whether the same request may succeed later: the connection failed, the server is busy or broken, or its
+        /// answer was none. Otherwise the request, the key or a setting has to change.
+        transient: bool,
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+        /// The error behind it, if there was one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
     /// Another process, or another engine in this one, has the database open.
     #[error("{}: already open in another process or engine; close that one first (one engine a file, shared by clones)", .path.display())]
     DatabaseLocked {
@@ -177,6 +192,14 @@ impl Error {
 
     pub(crate) fn corrupted(what: impl Into<String>) -> Self {
         Error::Corrupted { what: what.into() }
+    }
+}
+
+fn advice(transient: bool, retry_after: Option<Duration>) -> String {
+    match (transient, retry_after) {
+        (true, Some(wait)) => format!("; try again in {} s", wait.as_secs_f64().ceil()),
+        (true, None) => "; try again later".to_owned(),
+        (false, _) => "; the same request will fail again".to_owned(),
     }
 }
 

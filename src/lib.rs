@@ -19,7 +19,7 @@
 //! | layer | modules | imports |
 //! | --- | --- | --- |
 //! | 0 | `error`, `ids`, `config` | crates only |
-//! | 1 | `tokens`, `message`, `embed`, `index` | 0; `message` also `tokens` |
+//! | 1 | `tokens`, `message`, `embed`, `index`, `chat` | 0; `message` also `tokens`; `chat` also both |
 //! | 2 | `store`, the only place that knows redb | 0, `message` |
 //! | 3 | `recall`: the question, the hit, the choice of messages; `buffer`: what is flushed when | 0 to 2 |
 //! | 4 | `engine` joins them all; `reindex`, `maintenance` | 0 to 3, and `reindex` the engine's drain |
@@ -39,6 +39,7 @@
 struct Readme;
 
 mod buffer;
+mod chat;
 mod config;
 mod embed;
 mod engine;
@@ -53,6 +54,9 @@ mod store;
 mod tokens;
 
 pub use buffer::BufferLimits;
+#[cfg(feature = "openai")]
+pub use chat::OpenAiChat;
+pub use chat::{ChatModel, ChatRequest};
 pub use config::{Config, IndexKind};
 pub use embed::{Embedder, Model, OnnxEmbedder};
 pub use engine::{Blocking, Builder, Engine, FlushReport, PutReport};
@@ -63,7 +67,7 @@ pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, V
 pub use message::{
     DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message, MessageCounter, MessageLine, MessageSelector, MessageTokens,
     MessageWindow, Part, Reference, Role, Splitter, Strategy, Timestamp, TokenWindow, Trim, Update, add_messages,
-    trim_messages,
+    from_openai, to_openai, to_openai_lossless, trim_messages,
 };
 pub use recall::{Hit, MAX_K, Query};
 pub use reindex::{ReindexProgress, ReindexReport, reindex};

@@ -1,6 +1,8 @@
 //! The integration tests: one binary, all through the public API or the command.
 
 mod bad_input;
+#[cfg(feature = "openai")]
+mod chat;
 mod cli;
 mod compat;
 mod crash;
@@ -8,8 +10,11 @@ mod engine;
 mod index;
 mod layers;
 mod lists;
+#[cfg(feature = "openai")]
+mod llm_server;
 mod message;
 mod model;
+mod openai;
 mod readme;
 mod reindex;
 mod sample;
