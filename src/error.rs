@@ -3,7 +3,7 @@
 //! A variant names the user's problem, carries the facts and says the remedy. Errors of other crates are
 //! boxed inside as the [`source`](std::error::Error::source), so that none of their types is public.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// What any call of this crate may fail with.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +119,21 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
+    /// The chat model gave no answer that can be used.
+    #[error("the chat model failed: {reason}{}", advice(*.transient, *.retry_after))]
+    Chat {
+        /// What went wrong.
+        reason: String,
+        /// Whether the same request may succeed later: the connection failed, the server is busy or broken, or its
+        /// answer was none. Otherwise the request, the key or a setting has to change.
+        transient: bool,
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+        /// The error behind it, if there was one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
     /// The database, or the folder of a history, is open already, in another process or in this one.
     #[error("{}: already open in another process or in this one; close that one first, or share it (an engine by clones, a history by an `Arc`)", .path.display())]
     DatabaseLocked {
@@ -175,20 +190,6 @@ pub enum Error {
     #[error("the store failed")]
     Storage(#[source] BoxError),
 
-    /// A language model did not answer as it should.
-    #[error("the language model failed: {reason}")]
-    Chat {
-        /// What went wrong.
-        reason: String,
-        /// Worth trying again.
-        transient: bool,
-        /// When, if the service said so.
-        retry_after: Option<std::time::Duration>,
-        /// The error behind it, if there was one.
-        #[source]
-        source: Option<BoxError>,
-    },
-
     /// A memory block failed on a batch. The batch stays, and is tried again.
     #[error("block {name:?} failed: {reason}; its batch is kept, and tried again later")]
     Block {
@@ -220,7 +221,7 @@ impl Error {
 
     /// An answer that cannot be used; another may be.
     pub(crate) fn chat(reason: impl Into<String>) -> Self {
-        Error::Chat { reason: reason.into(), transient: true, retry_after: None, source: None }
+        Error::Chat { reason: reason.into(), transient: false, retry_after: None, source: None }
     }
 
     pub(crate) fn no_session(namespace: &impl ToString, session: &str) -> Self {
@@ -229,6 +230,14 @@ impl Error {
 
     pub(crate) fn corrupted(what: impl Into<String>) -> Self {
         Error::Corrupted { what: what.into() }
+    }
+}
+
+fn advice(transient: bool, retry_after: Option<Duration>) -> String {
+    match (transient, retry_after) {
+        (true, Some(wait)) => format!("; try again in {} s", wait.as_secs_f64().ceil()),
+        (true, None) => "; try again later".to_owned(),
+        (false, _) => "; the same request will fail again".to_owned(),
     }
 }
 

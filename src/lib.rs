@@ -19,7 +19,7 @@
 //! | layer | modules | imports |
 //! | --- | --- | --- |
 //! | 0 | `error`, `ids`, `config` | crates only |
-//! | 1 | `tokens`, `message`, `embed`, `index` | 0; `message` also `tokens` |
+//! | 1 | `tokens`, `message`, `embed`, `index`, `chat` | 0; `message` also `tokens`; `chat` also both |
 //! | 2 | `store`, the only place that knows redb | 0, `message` |
 //! | 3 | `recall`: the question, the hit, the choice of messages; `buffer`: what is flushed when | 0 to 2 |
 //! | 3 | `history`: sessions kept whole; `fewshot`: the choice of examples | 0 and 1 |
@@ -64,6 +64,8 @@ pub use block::{
     StaticBlock, SummaryBlock, VectorBlock,
 };
 pub use buffer::BufferLimits;
+#[cfg(feature = "openai")]
+pub use chat::OpenAiChat;
 pub use chat::{ChatModel, ChatRequest};
 pub use compose::{BlockFailure, Composer, InsertMethod, Markdown, Overflow, Prompt, Renderer, Said, Section, Xml};
 pub use config::{Config, IndexKind};
@@ -81,7 +83,7 @@ pub use memory::{Assembly, BlockStatus, BlockingMemory, EngineHistory, Memory, M
 pub use message::{
     DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message, MessageCounter, MessageLine, MessageSelector, MessageTokens,
     MessageWindow, Part, Reference, Role, Splitter, Strategy, Timestamp, TokenWindow, Trim, Update, add_messages,
-    trim_messages,
+    from_openai, to_openai, to_openai_lossless, trim_messages,
 };
 pub use recall::{Hit, MAX_K, Query};
 pub use reindex::{ReindexProgress, ReindexReport, reindex};

@@ -50,14 +50,14 @@ impl FactBlock {
     }
 
     /// As [`MemoryBlock::priority`]. Default: 0. The oldest facts go first.
-    pub fn priority(mut self, priority: u32) -> Self {
+    pub fn with_priority(mut self, priority: u32) -> Self {
         self.priority = priority;
         self
     }
 
     /// Who shares the facts. Default: [`Scope::Session`]. With [`Scope::Namespace`], facts outlive the session that they
     /// were found in, also when that is deleted.
-    pub fn scope(mut self, scope: Scope) -> Self {
+    pub fn with_scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }

@@ -59,7 +59,7 @@ impl InstructionBlock {
     }
 
     /// Who shares them. Default: [`Scope::Namespace`].
-    pub fn scope(mut self, scope: Scope) -> Self {
+    pub fn with_scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }

@@ -20,7 +20,7 @@ impl StaticBlock {
     }
 
     /// As [`MemoryBlock::priority`]. Default: 0.
-    pub fn priority(mut self, priority: u32) -> Self {
+    pub fn with_priority(mut self, priority: u32) -> Self {
         self.priority = priority;
         self
     }

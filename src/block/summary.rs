@@ -34,7 +34,7 @@ impl SummaryBlock {
     }
 
     /// As [`MemoryBlock::priority`]. Default: 0.
-    pub fn priority(mut self, priority: u32) -> Self {
+    pub fn with_priority(mut self, priority: u32) -> Self {
         self.priority = priority;
         self
     }

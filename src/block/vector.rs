@@ -56,7 +56,7 @@ impl VectorBlock {
     }
 
     /// As [`MemoryBlock::priority`]. Default: 0. The worst hits go first.
-    pub fn priority(mut self, priority: u32) -> Self {
+    pub fn with_priority(mut self, priority: u32) -> Self {
         self.priority = priority;
         self
     }

@@ -54,7 +54,7 @@ use crate::{
 /// let memory = engine
 ///     .memory(&Namespace::from_context([("app", "chat"), ("user", "42")]), "monday")
 ///     .block(StaticBlock::new("about", "The user is Ada."))
-///     .block(VectorBlock::new("recalled").priority(1))
+///     .block(VectorBlock::new("recalled").with_priority(1))
 ///     .open()?;
 /// memory.blocking().put(vec![Message::user("I row on Thursdays."), Message::assistant("Noted.")])?;
 /// let prompt = memory.blocking().get(None)?;

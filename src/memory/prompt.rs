@@ -102,7 +102,7 @@ impl Inner {
                 );
                 return Err(Error::InvalidConfig { reason });
             }
-            let block = VectorBlock::new(RECALLED).priority(recall_priority);
+            let block = VectorBlock::new(RECALLED).with_priority(recall_priority);
             let block = block.retrieval_context_window(1).similarity_top_k(recall);
             blocks.push(Asked { block: Arc::new(block), busy: Arc::new(AtomicBool::new(false)) });
         }

@@ -11,8 +11,16 @@ use crate::{
 };
 
 /// Tries after which a batch is given up that fails for another reason than a service that is not there.
-const ATTEMPTS: u32 = 3;
+const MAX_FAULTS: u32 = 3;
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
+
+/// How often a block has failed on its next batch.
+#[derive(Default)]
+struct Tries {
+    all: u32,
+    /// Not for want of a service.
+    faults: u32,
+}
 
 impl Inner {
     fn workers(&self) -> impl Iterator<Item = &Arc<dyn MemoryBlock>> {
@@ -23,10 +31,10 @@ impl Inner {
     pub(super) fn work_on_batches(&self) {
         for block in self.workers() {
             let (key, block, core) = (self.key(&**block), Arc::clone(block), self.core().visitor());
-            let mut attempts = 0;
+            let mut tries = Tries::default();
             let work = {
                 let key = key.clone();
-                move || take_batch(&core, &key, &*block, &mut attempts)
+                move || take_batch(&core, &key, &*block, &mut tries)
             };
             self.core().background().submit(key, work);
         }
@@ -86,14 +94,14 @@ impl Inner {
 }
 
 /// Has a block take its next batch. Holds the engine open only while it reads and writes, not while the block works.
-fn take_batch(core: &Visitor, key: &BlockKey, block: &dyn MemoryBlock, attempts: &mut u32) -> Next {
+fn take_batch(core: &Visitor, key: &BlockKey, block: &dyn MemoryBlock, tries: &mut Tries) -> Next {
     let Some((first_retry, next)) = core.visit(|core| (core.config().block_retry, next_batch(core, key))) else {
         return Next::Done;
     };
     let mut retry = |error: &Error| {
         tracing::warn!(block = key.name, %error, "a block failed, and is tried again");
-        *attempts += 1;
-        Next::Retry(wait(error, first_retry, *attempts), reason(error))
+        tries.all += 1;
+        Next::Retry(wait(error, first_retry, tries.all), reason(error))
     };
     let (read, batch) = match next {
         Ok(Some(next)) => next,
@@ -106,23 +114,24 @@ fn take_batch(core: &Visitor, key: &BlockKey, block: &dyn MemoryBlock, attempts:
         Err(error) if is_transient(&error) => return retry(&error),
         Err(error) => {
             let again = retry(&error);
-            if *attempts < ATTEMPTS {
+            tries.faults += 1;
+            if tries.faults < MAX_FAULTS {
                 return again;
             }
             tracing::error!(block = key.name, batch = batch.number, %error, "a block gives a batch up");
             new.failed.push((batch.number, reason(&error)));
         }
     }
-    match core.visit(|core| commit(core, key, read, new, Some(batch))) {
-        None => Next::Done,
+    let Some(committed) = core.visit(|core| commit(core, key, read, new, Some(batch))) else { return Next::Done };
+    match committed {
         // Whether it was stored or had changed meanwhile: there may be more.
-        Some(Ok(_)) => {
-            *attempts = 0;
+        Ok(_) => {
+            *tries = Tries::default();
             Next::More
         }
-        Some(Err(error)) => {
-            *attempts += 1;
-            Next::Retry(wait(&error, first_retry, *attempts), reason(&error))
+        Err(error) => {
+            tries.all += 1;
+            Next::Retry(wait(&error, first_retry, tries.all), reason(&error))
         }
     }
 }

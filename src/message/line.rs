@@ -71,7 +71,7 @@ enum Content {
     Parts(Vec<Part>),
 }
 
-fn deserialize_content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Error> {
+pub(super) fn deserialize_content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Error> {
     Ok(match Content::deserialize(deserializer)? {
         Content::Text(text) => vec![Part::Text { text }],
         Content::Parts(parts) => parts,

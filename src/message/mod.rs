@@ -1,11 +1,12 @@
 //! What is remembered: a chat message, its role, parts and time; and lists of them, counted, changed, cut and chosen from.
 //!
-//! Owns the JSON form, which is lossless both ways, and the rules of what may be stored. Knows nothing of
+//! Owns the JSON form and OpenAI's, lossless both ways, and the rules of what may be stored. Knows nothing of
 //! namespaces' contents, vectors or the store.
 
 mod calls;
 mod count;
 mod line;
+mod openai;
 mod reduce;
 mod select;
 mod timestamp;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 pub(crate) use calls::answers;
 pub use count::{MessageCounter, MessageTokens};
 pub use line::MessageLine;
+pub use openai::{from_openai, to_openai, to_openai_lossless};
 pub use reduce::{Update, add_messages};
 pub use select::{MessageSelector, MessageWindow, TokenWindow};
 pub use timestamp::Timestamp;

@@ -44,6 +44,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("tokenizers", &["embed", "tokens"]),
     ("tiktoken_rs", &["tokens"]),
     ("hnsw_rs", &["index"]),
+    ("ureq", &["chat"]),
     ("rayon", &["engine"]),
     ("clap", &["bin"]),
     ("anyhow", &["bin"]),

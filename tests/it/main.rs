@@ -1,6 +1,8 @@
 //! The integration tests: one binary, all through the public API or the command.
 
 mod bad_input;
+#[cfg(feature = "openai")]
+mod chat;
 mod cli;
 mod compat;
 mod crash;
@@ -10,9 +12,12 @@ mod history;
 mod index;
 mod layers;
 mod lists;
+#[cfg(feature = "openai")]
+mod llm_server;
 mod memory;
 mod message;
 mod model;
+mod openai;
 mod readme;
 mod reindex;
 mod sample;

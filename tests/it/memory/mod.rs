@@ -3,6 +3,8 @@
 mod blocks;
 mod echo;
 mod flush;
+#[cfg(feature = "openai")]
+mod llm;
 mod prompt;
 mod sessions;
 

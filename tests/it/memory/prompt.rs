@@ -10,7 +10,7 @@ use quick_xml::{Reader, events::Event};
 use super::*;
 
 fn static_block(name: &str, priority: u32, text: &str) -> Said {
-    (Arc::new(StaticBlock::new(name, text).priority(priority)), text.into())
+    (Arc::new(StaticBlock::new(name, text).with_priority(priority)), text.into())
 }
 
 #[test]
@@ -86,8 +86,8 @@ fn what_is_too_long_is_cut_in_order_or_said() {
     let open = |limit: usize| {
         let memory = engine.memory(&namespace("a"), "s").limits(limits(limit, 1.0, limit)).tokens(words());
         let memory =
-            memory.block(StaticBlock::new("core", "a b c")).block(StaticBlock::new("low", "d e f").priority(5));
-        memory.block(StaticBlock::new("high", "g h i").priority(1)).open().unwrap()
+            memory.block(StaticBlock::new("core", "a b c")).block(StaticBlock::new("low", "d e f").with_priority(5));
+        memory.block(StaticBlock::new("high", "g h i").with_priority(1)).open().unwrap()
     };
     let memory = open(100);
     let turns = [

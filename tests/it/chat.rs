@@ -1,0 +1,237 @@
+//! The client of OpenAI's protocol, against a server on this machine.
+
+use std::{
+    net::TcpListener,
+    time::{Duration, Instant},
+};
+
+use mnemon::{ChatModel, ChatRequest, Error, Message, OpenAiChat, Part, Result, Role};
+use serde_json::{Value, json};
+
+use crate::llm_server::{End, LlmServer, Reply};
+
+const KEY: &str = "sk-secret-1234567890";
+
+fn model(server: &LlmServer) -> OpenAiChat {
+    OpenAiChat::new(server.base_url(), "small").api_key(KEY).backoff(Duration::from_millis(1))
+}
+
+fn ask(model: &OpenAiChat) -> Result<Message> {
+    model.chat(&ChatRequest::new(vec![Message::user("hi")]))
+}
+
+/// Reason with its sources, and whether it is transient.
+fn failure(model: &OpenAiChat) -> (String, bool) {
+    let error = ask(model).unwrap_err();
+    let shown = format!("{error} {error:?} {model:?}");
+    assert!(!shown.contains(KEY), "{shown}");
+    let Error::Chat { transient, .. } = error else { panic!("{error:?}") };
+    (format!("{error} {error:?}"), transient)
+}
+
+#[test]
+fn a_request_and_its_answer() {
+    let server = LlmServer::replies([Reply::text("In Lyon.")]);
+    let mut system = Message::new(Role::System, "Be brief.");
+    system.metadata.insert("secret".into(), json!("stays here"));
+    let tools = json!([{"type": "function", "function": {"name": "search"}}]);
+    let request = ChatRequest::new(vec![system, Message::user("Where is Ada?").by("Bob")])
+        .max_tokens(50)
+        .temperature(0.2)
+        .option("tools", tools.clone())
+        .option("model", "the field of its own wins");
+    let answer = model(&server).chat(&request).unwrap();
+    assert_eq!((answer.role, answer.text().as_str()), (Role::Assistant, "In Lyon."));
+    assert!(answer.created_at.is_some() && answer.metadata.is_empty());
+    let requests = server.requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!((requests[0].method.as_str(), requests[0].path.as_str()), ("POST", "/v1/chat/completions"));
+    assert_eq!(requests[0].headers["authorization"], format!("Bearer {KEY}"));
+    assert_eq!(requests[0].headers["content-type"], "application/json");
+    let wanted = json!({
+        "model": "small",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "name": "Bob", "content": "Where is Ada?"},
+        ],
+        "max_tokens": 50,
+        "temperature": 0.2,
+        "tools": tools,
+    });
+    assert_eq!(requests[0].body, wanted);
+}
+
+#[test]
+fn a_server_that_needs_no_key() {
+    let server = LlmServer::replies([Reply::text("hi")]);
+    ask(&OpenAiChat::new(format!("{}/", server.base_url()), "small")).unwrap();
+    assert_eq!(server.requests()[0].path, "/v1/chat/completions");
+    assert!(!server.requests()[0].headers.contains_key("authorization"));
+}
+
+#[test]
+fn an_answer_that_calls_tools() {
+    let calls =
+        json!([{"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{\"q\": \"Ada\"}"}}]);
+    let server = LlmServer::replies([Reply::message(
+        json!({"role": "assistant", "content": null, "refusal": null, "tool_calls": calls}),
+    )]);
+    let answer = ask(&model(&server)).unwrap();
+    let call = Part::ToolCall { id: "c1".into(), name: "search".into(), arguments: json!({"q": "Ada"}) };
+    assert_eq!(answer.content, [call]);
+    assert_eq!(mnemon::to_openai(&[answer])[0]["tool_calls"], calls, "the very text of the arguments");
+}
+
+#[test]
+fn a_function_is_a_model() {
+    let echo = |request: &ChatRequest| -> Result<Message> { Ok(Message::assistant(request.messages[0].text())) };
+    let model: &dyn ChatModel = &echo;
+    assert_eq!(model.chat(&ChatRequest::new(vec![Message::user("hi")])).unwrap().text(), "hi");
+}
+
+#[test]
+fn what_passes_is_tried_again() {
+    let message = |content: Value| Reply::message(json!({"role": "assistant", "content": content}));
+    let failures = [
+        Reply::error(500, "broken"),
+        Reply::error(503, "overloaded"),
+        Reply::error(408, "slow"),
+        Reply::new(200, "{"),
+        Reply::new(200, ""),
+        Reply::json(200, json!([1])),
+        Reply::json(200, json!({"choices": []})),
+        Reply::json(200, json!({"choices": "none"})),
+        Reply::json(200, json!({"choices": [{"message": "hi"}]})),
+        Reply::json(200, json!({"error": {"message": "overloaded"}})),
+        message(json!(5)),
+        Reply::message(json!({"role": "user", "content": "hi"})),
+        Reply::text("cut").end(End::Half),
+        Reply::text("none").end(End::Nothing),
+    ];
+    for failing in failures {
+        let shown = format!("{failing:?}");
+        let server = LlmServer::replies([failing, Reply::text("at last")]);
+        assert_eq!(ask(&model(&server)).expect(&shown).text(), "at last");
+        assert_eq!(server.requests().len(), 2, "{shown}");
+    }
+}
+
+#[test]
+fn failures_say_what_failed() {
+    let rows = [
+        (Reply::error(500, "broken"), "answered 500 Internal Server Error: broken (3 attempts); try again later"),
+        (Reply::new(502, "<p>bad\n gateway</p>"), "answered 502 Bad Gateway: <p>bad gateway</p> (3 attempts)"),
+        (Reply::new(200, "{"), "answered what is no JSON"),
+        (Reply::json(200, json!({"choices": []})), "without a message"),
+        (Reply::json(200, json!({"error": {"message": "overloaded"}})), "without a message: overloaded"),
+        (Reply::message(json!({"role": "assistant", "content": 5})), "content is not a string"),
+        (Reply::message(json!({"role": "robot", "content": "hi"})), "role \"robot\" is not one of"),
+        (Reply::text("cut").end(End::Half), "no answer of http://127.0.0.1"),
+        (Reply::error(503, &"x".repeat(5000)), &format!(": {} (3 attempts)", "x".repeat(300))),
+        (Reply::error(500, &format!("key {KEY} is fine")), "key *** is fine"),
+    ];
+    for (reply, wanted) in rows {
+        let server = LlmServer::replies([reply]);
+        let (reason, transient) = failure(&model(&server));
+        assert!(reason.contains(wanted), "{wanted}: {reason}");
+        assert!(transient, "{reason}");
+        assert_eq!(server.requests().len(), 3, "{reason}");
+    }
+}
+
+#[test]
+fn what_stays_is_not_tried_again() {
+    let huge = json!({"choices": [{"message": {"role": "assistant", "content": "x".repeat(8 << 20)}}]});
+    let rows = [
+        (Reply::error(401, &format!("Incorrect API key provided: {KEY}.")), "401 Unauthorized: Incorrect"),
+        (Reply::error(400, "bad request"), "400 Bad Request: bad request; the same request will fail again"),
+        (Reply::error(403, "no"), "403 Forbidden: no"),
+        (Reply::json(404, json!({"error": "no model small"})), "404 Not Found: no model small"),
+        (Reply::new(422, ""), "answered 422 Unprocessable Entity;"),
+        (Reply::new(308, "").header("location", "http://127.0.0.1:9/v2"), "a redirect; give the URL"),
+        (Reply::json(200, huge), "more than 8388608 bytes"),
+        (Reply::text(" "), "answered nothing"),
+    ];
+    for (reply, wanted) in rows {
+        let server = LlmServer::replies([reply]);
+        let (reason, transient) = failure(&model(&server));
+        assert!(reason.contains(wanted), "{wanted}: {reason}");
+        assert!(!transient, "{reason}");
+        assert_eq!(server.requests().len(), 1, "{reason}");
+    }
+}
+
+#[test]
+fn attempts_are_counted() {
+    let server = LlmServer::replies([Reply::error(500, "broken")]);
+    for (attempts, made) in [(1, 1), (0, 1), (5, 5)] {
+        let before = server.requests().len();
+        failure(&model(&server).attempts(attempts));
+        assert_eq!(server.requests().len() - before, made);
+    }
+}
+
+#[test]
+fn the_server_says_how_long_to_wait() {
+    let busy = |seconds: &str| Reply::error(429, "slow down").header("Retry-After", seconds);
+    let server = LlmServer::replies([busy("1"), Reply::text("now")]);
+    let begin = Instant::now();
+    assert_eq!(ask(&model(&server)).unwrap().text(), "now");
+    assert!(begin.elapsed() >= Duration::from_secs(1));
+
+    let server = LlmServer::replies([busy("0"), Reply::text("now")]);
+    assert_eq!(ask(&model(&server).backoff(Duration::from_secs(3600))).unwrap().text(), "now");
+
+    for (seconds, wanted, shown) in [
+        ("7", Some(7), "slow down; try again in 7 s"),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", None, "slow down; try again later"),
+        ("-1", None, "slow down; try again later"),
+        ("NaN", None, "slow down; try again later"),
+    ] {
+        let error = ask(&model(&LlmServer::replies([busy(seconds)])).attempts(1)).unwrap_err();
+        assert!(error.to_string().ends_with(shown), "{error}");
+        let Error::Chat { retry_after, transient: true, .. } = error else { panic!("{error:?}") };
+        assert_eq!(retry_after, wanted.map(Duration::from_secs));
+    }
+}
+
+#[test]
+fn no_answer_in_time() {
+    let server = LlmServer::replies([Reply::text("late").after(Duration::from_millis(400)), Reply::text("in time")]);
+    let hasty = model(&server).timeout(Duration::from_millis(100));
+    let (reason, transient) = failure(&hasty.clone().attempts(1));
+    assert!(reason.contains("did not answer within 100ms") && transient, "{reason}");
+    let server = LlmServer::replies([Reply::text("late").after(Duration::from_millis(400)), Reply::text("in time")]);
+    let begin = Instant::now();
+    assert_eq!(ask(&model(&server).timeout(Duration::from_millis(200))).unwrap().text(), "in time");
+    assert!(begin.elapsed() >= Duration::from_millis(200));
+    // A limit beyond all clocks is none.
+    assert!(ask(&model(&server).timeout(Duration::MAX)).is_ok());
+}
+
+#[test]
+fn no_server() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let base_url = format!("http://ada:{KEY}@{address}");
+    let model = OpenAiChat::new(base_url, "small").backoff(Duration::from_millis(1));
+    let (reason, transient) = failure(&model);
+    assert!(reason.contains(&format!("no answer of http://{address} (3 attempts)")) && transient, "{reason}");
+    assert!(reason.contains("refused"), "{reason}");
+}
+
+#[test]
+fn what_cannot_be_asked() {
+    let server = LlmServer::replies([Reply::text("hi")]);
+    for url in ["", "nowhere", "http://", "ftp://127.0.0.1", "http://a b"] {
+        let (reason, transient) = failure(&OpenAiChat::new(url, "small").api_key(KEY).attempts(1));
+        assert!(!transient, "{url:?}: {reason}");
+    }
+    let (reason, transient) = failure(&model(&server).api_key(format!("{KEY}\n{KEY}")));
+    assert!(reason.contains("cannot be asked") && !transient, "{reason}");
+    let streamed = ChatRequest::new(vec![Message::user("hi")]).option("stream", true);
+    let error = model(&server).chat(&streamed).unwrap_err();
+    assert!(error.to_string().contains("leave out the option `stream`"), "{error}");
+    let error = model(&server).chat(&ChatRequest::new(vec![]).temperature(f32::NAN)).unwrap_err();
+    assert!(error.to_string().contains("NaN is no temperature"), "{error}");
+    assert_eq!(server.requests().len(), 0);
+}
