@@ -1,5 +1,7 @@
 //! `mnemon bench`
 
+mod memory;
+
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::Subcommand;
@@ -8,7 +10,7 @@ use serde_json::json;
 
 use crate::{input, metrics::percentile, output};
 
-/// Measure flush and recall on a message file, end to end; prints JSON.
+/// Measure on a message file, end to end; prints JSON.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -19,6 +21,8 @@ pub(crate) struct Args {
 enum What {
     /// Durable ingest: put in batches, embed, commit, index.
     Flush(Common),
+    /// A session's memory: durable puts one by one and from 8 tasks, and prompts with 4 blocks and 200 recent messages.
+    Memory(memory::Args),
     /// Recall, the question's embedding included.
     Recall {
         #[command(flatten)]
@@ -54,6 +58,7 @@ struct Common {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Flush(common) => flush(&common)?,
+        What::Memory(args) => memory::run(&args)?,
         What::Recall { common, queries, k, rounds } => recall(&common, &queries, k, rounds)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,0 +1,196 @@
+//! `mnemon bench memory`: a session's memory, put by put.
+
+use std::{
+    fs::File,
+    io::{Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use mnemon::{
+    Batch, BlockContent, BlockQuery, BufferLimits, Engine, IndexKind, Memory, MemoryBlock, Message, MessageTokens,
+    Namespace, Result, StaticBlock, Tiktoken, VectorBlock,
+};
+use serde_json::{Value, json};
+
+use super::peak_memory;
+use crate::{input, metrics::percentile, output};
+
+/// Options of `mnemon bench memory`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The messages; they are taken as one conversation.
+    #[arg(long, value_name = "M.jsonl", default_value = "datasets/sample/messages.jsonl")]
+    messages: PathBuf,
+    /// How often the conversation is repeated.
+    #[arg(long, default_value_t = 1)]
+    repeat: usize,
+    /// A model folder or name.
+    #[arg(long, value_name = "DIR|NAME")]
+    model: Option<String>,
+}
+
+/// Recent messages and blocks of a prompt, as in the target.
+const RECENT: usize = 200;
+const PROMPTS: usize = 200;
+const TASKS: usize = 8;
+
+/// Counts the messages that were flushed.
+struct Counter;
+
+impl MemoryBlock for Counter {
+    fn name(&self) -> &str {
+        "counter"
+    }
+
+    fn put(&self, state: &Value, batch: &Batch<'_>) -> Result<Value> {
+        Ok((state.as_u64().unwrap_or(0) + batch.messages.len() as u64).into())
+    }
+
+    fn get(&self, state: &Value, _: &BlockQuery) -> Result<BlockContent> {
+        Ok(format!("{state} messages were flushed").into())
+    }
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let one: Vec<Message> = input::messages(&args.messages)?.into_iter().map(|(_, message)| message).collect();
+    let talk: Vec<Message> = std::iter::repeat_n(&one, args.repeat.max(1)).flatten().cloned().collect();
+    let (engine, path, _folder) = input::temporary(args.model.as_deref(), IndexKind::Auto)?;
+    let user: Namespace = "bench/user".parse()?;
+
+    let memory = open(&engine, &user, "put", BufferLimits::default())?;
+    let mut flushed = 0;
+    let (puts, put_seconds) = timed(numbered(&talk, "put"), |message| {
+        flushed += memory.blocking().put(vec![message])?.flushed.concat().len();
+        Ok(())
+    })?;
+    // In the same minute, on the same file system: what no durable put can be faster than.
+    let floor = fsyncs(&path.with_extension("floor"), puts.len().clamp(100, 1000))?;
+    let (put_p50, floor_p50) = (percentile(&puts, 0.5), percentile(&floor, 0.5));
+
+    let single = rate(&engine, &user, &talk, 1)?;
+    let grouped = rate(&engine, &user, &talk, TASKS)?;
+
+    // Room for all recent messages: what is measured is the prompt, not a flush.
+    let limits = BufferLimits::new(1_000_000, 1.0, 3_000)?;
+    let flushing = open(&engine, &user, "old", BufferLimits::new(2_000, 0.7, 500)?)?;
+    flushing.blocking().put(numbered(&talk, "old"))?;
+    flushing.blocking().settle()?;
+    let memory = builder(&engine, &user, "prompt", limits)
+        .block(StaticBlock::new("about", "The user is called Ada, lives in Oslo and has a dog."))
+        .block(StaticBlock::new("rules", "Answer in one sentence. Ask when something is unclear.").with_priority(2))
+        .block(Counter)
+        .block(VectorBlock::new("memories").with_priority(1))
+        .open()?;
+    let recent: Vec<Message> = talk.iter().cycle().take(RECENT).cloned().collect();
+    memory.blocking().put(numbered(&recent, "prompt"))?;
+    let prompts: Vec<Message> = one.iter().rev().cycle().take(PROMPTS).cloned().collect();
+    let mut sizes = (0, 0);
+    let mut measure = |assemble: bool| -> anyhow::Result<Vec<f64>> {
+        let (times, _) = timed(numbered(&prompts, "question"), |message| {
+            let blocking = memory.blocking();
+            let prompt = if assemble { blocking.assemble(message)? } else { blocking.get(Some(message))? };
+            anyhow::ensure!(prompt.failed.is_empty(), "{:?}", prompt.failed);
+            sizes = (prompt.messages.len(), prompt.tokens);
+            Ok(())
+        })?;
+        Ok(times)
+    };
+    measure(true)?;
+    let (assembles, gets) = (measure(true)?, measure(false)?);
+
+    output::json(&json!({
+        "bench": "memory",
+        "model": engine.model().to_string(),
+        "tokenizer": "cl100k_base",
+        "messages": talk.len(),
+        "flushed": flushed,
+        "put_per_s": talk.len() as f64 / put_seconds,
+        "put_p50_us": put_p50,
+        "put_p99_us": percentile(&puts, 0.99),
+        "fsync_p50_us": floor_p50,
+        "put_beyond_fsync_p50_us": put_p50 - floor_p50,
+        "put_1_task_per_s": single,
+        "put_8_tasks_per_s": grouped,
+        "put_8_to_1": grouped / single,
+        "blocks": 4,
+        "recent": RECENT,
+        "prompt_messages": sizes.0,
+        "prompt_tokens": sizes.1,
+        "assemble_p50_us": percentile(&assembles, 0.5),
+        "assemble_p99_us": percentile(&assembles, 0.99),
+        "get_p50_us": percentile(&gets, 0.5),
+        "get_p99_us": percentile(&gets, 0.99),
+        "peak_memory_bytes": peak_memory(),
+    }))
+}
+
+fn builder(engine: &Engine, user: &Namespace, session: &str, limits: BufferLimits) -> mnemon::MemoryBuilder {
+    engine.memory(user, session).limits(limits).tokens(MessageTokens::new(Tiktoken::cl100k_base()))
+}
+
+fn open(engine: &Engine, user: &Namespace, session: &str, limits: BufferLimits) -> Result<Memory> {
+    builder(engine, user, session, limits).open()
+}
+
+/// The same messages under new ids.
+fn numbered(messages: &[Message], prefix: &str) -> Vec<Message> {
+    messages.iter().enumerate().map(|(at, message)| message.clone().with_id(format!("{prefix}-{at}"))).collect()
+}
+
+/// Microseconds of each, sorted, and seconds of all.
+fn timed(
+    messages: Vec<Message>,
+    mut work: impl FnMut(Message) -> anyhow::Result<()>,
+) -> anyhow::Result<(Vec<f64>, f64)> {
+    let mut times = Vec::with_capacity(messages.len());
+    let started = Instant::now();
+    for message in messages {
+        let one = Instant::now();
+        work(message)?;
+        times.push(one.elapsed().as_secs_f64() * 1e6);
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    times.sort_by(f64::total_cmp);
+    Ok((times, seconds))
+}
+
+/// Puts a second, of so many tasks that each put to a session of their own.
+fn rate(engine: &Engine, user: &Namespace, talk: &[Message], tasks: usize) -> anyhow::Result<f64> {
+    let talk = &talk[..talk.len().min(500)];
+    let memories: Vec<Memory> = (0..tasks)
+        .map(|task| open(engine, user, &format!("{tasks}/{task}"), BufferLimits::default()))
+        .collect::<Result<_>>()?;
+    let started = Instant::now();
+    std::thread::scope(|scope| -> Result<()> {
+        let workers: Vec<_> = memories
+            .iter()
+            .map(|memory| {
+                let messages = numbered(talk, memory.session());
+                scope.spawn(move || messages.into_iter().try_for_each(|m| memory.blocking().put(vec![m]).map(drop)))
+            })
+            .collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("no put panics"))
+    })?;
+    Ok((talk.len() * tasks) as f64 / started.elapsed().as_secs_f64())
+}
+
+/// Microseconds of writing a page and having it on the disk, sorted.
+fn fsyncs(path: &Path, count: usize) -> anyhow::Result<Vec<f64>> {
+    let mut file = File::create(path)?;
+    // A file that grows costs more than one that is there.
+    file.write_all(&vec![0; 1 << 20])?;
+    file.sync_all()?;
+    let mut times = Vec::with_capacity(count);
+    for at in 0..count {
+        let started = Instant::now();
+        file.seek(SeekFrom::Start((at % 256 * 4096) as u64))?;
+        file.write_all(&[at as u8; 4096])?;
+        file.sync_data()?;
+        times.push(started.elapsed().as_secs_f64() * 1e6);
+    }
+    drop(file);
+    std::fs::remove_file(path)?;
+    times.sort_by(f64::total_cmp);
+    Ok(times)
+}
