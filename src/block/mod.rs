@@ -112,7 +112,7 @@ pub struct BlockQuery {
     /// Which session.
     pub session: String,
     /// The messages in the prompt, oldest first, and the input last.
-    pub messages: Arc<Vec<Message>>,
+    pub messages: Arc<[Arc<Message>]>,
     recall: Arc<dyn Recall>,
 }
 
@@ -126,7 +126,7 @@ impl BlockQuery {
     pub(crate) fn new(
         namespace: Namespace,
         session: String,
-        messages: Arc<Vec<Message>>,
+        messages: Arc<[Arc<Message>]>,
         recall: Arc<dyn Recall>,
     ) -> Self {
         BlockQuery { namespace, session, messages, recall }

@@ -98,9 +98,9 @@ impl VectorBlock {
     }
 
     /// The text that is asked with.
-    fn question(&self, messages: &[Message]) -> String {
+    fn question(&self, messages: &[Arc<Message>]) -> String {
         let last = &messages[messages.len().saturating_sub(self.window)..];
-        last.iter().map(Message::text).filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join(" ")
+        last.iter().map(|message| message.text()).filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -130,21 +130,30 @@ impl MemoryBlock for VectorBlock {
             request = request.session(&query.session);
         }
         let mut hits = query.recall(&request)?;
-        let mut shown: HashSet<String> = query.messages.iter().map(|message| message.id.clone()).collect();
-        let mut texts: HashSet<String> = query.messages.iter().map(Message::text).collect();
-        hits.retain(|hit| self.threshold.is_none_or(|least| hit.score >= least));
-        hits.retain(|hit| !shown.contains(&hit.message.id) && texts.insert(hit.message.text()));
+        let shown: HashSet<&str> = query.messages.iter().map(|message| message.id.as_str()).collect();
+        hits.retain(|hit| self.threshold.is_none_or(|least| hit.score >= least) && !shown.contains(&*hit.message.id));
+        let mut texts: Vec<String> = Vec::new();
+        hits.retain(|hit| {
+            let text = hit.message.text();
+            let known = texts.contains(&text) || query.messages.iter().any(|message| message.says(&text));
+            texts.push(text);
+            !known
+        });
         for processor in &self.processors {
             hits = processor(hits)?;
         }
         hits.truncate(self.top_k);
-        let mut told = Vec::new();
+        let mut told: Vec<Message> = Vec::new();
         for hit in hits {
             let found = match self.unit {
                 RetrievalUnit::Message => vec![hit.message],
                 RetrievalUnit::Batch => query.batch_of(&hit.message)?,
             };
-            told.extend(found.into_iter().filter(|message| shown.insert(message.id.clone())));
+            for message in found {
+                if !shown.contains(&*message.id) && told.iter().all(|other| other.id != message.id) {
+                    told.push(message);
+                }
+            }
         }
         Ok(BlockContent::Quoted(told))
     }

@@ -6,7 +6,7 @@
 mod insert;
 mod render;
 
-use std::sync::Arc;
+use std::{borrow::Borrow, sync::Arc};
 
 use serde::Serialize;
 
@@ -114,7 +114,12 @@ impl Composer {
     }
 
     /// [`Composer::compose`] with the tokens of each message.
-    pub(crate) fn compose_counted(&self, messages: &[Message], costs: &[usize], said: Vec<Said>) -> Prompt {
+    pub(crate) fn compose_counted(
+        &self,
+        messages: &[impl Borrow<Message>],
+        costs: &[usize],
+        said: Vec<Said>,
+    ) -> Prompt {
         let mut said: Vec<Said> = said.into_iter().filter(|(_, content)| !content.is_empty()).collect();
         let before: usize = costs.iter().sum();
         let mut prompt = Prompt::default();
@@ -159,7 +164,7 @@ impl Composer {
     }
 
     /// The messages with what is said in them, and their tokens.
-    fn insert(&self, messages: &[Message], costs: &[usize], said: &[Said]) -> (Vec<Message>, usize) {
+    fn insert(&self, messages: &[impl Borrow<Message>], costs: &[usize], said: &[Said]) -> (Vec<Message>, usize) {
         let mut all = Vec::new();
         let mut sections: Vec<Section<'_>> = Vec::new();
         let mut tokens: usize = costs.iter().sum();
@@ -172,12 +177,14 @@ impl Composer {
                 content => sections.push((block.name(), content)),
             }
         }
-        all.extend(messages.iter().cloned());
+        let first = all.len();
+        all.extend(messages.iter().map(|message| message.borrow().clone()));
         if !sections.is_empty() {
             let media = sections.iter().flat_map(|(_, content)| media(content)).collect();
             let at = insert(&mut all, self.insert, self.renderer.render(&sections), media);
             let (at, was) = match at {
                 insert::At::New(at) => (at, 0),
+                insert::At::Old(at, _) if at >= first => (at, costs[at - first]),
                 insert::At::Old(at, was) => (at, self.tokens.count(&was)),
             };
             tokens = (tokens + self.tokens.count(&all[at])).saturating_sub(was);

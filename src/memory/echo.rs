@@ -8,6 +8,7 @@
 use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
 };
 
 use super::Inner;
@@ -42,7 +43,7 @@ impl Inner {
     }
 
     /// Notes the messages of a prompt; `own` are those of the buffer and the turn.
-    pub(super) fn give(&self, messages: &[Message], own: &[Message]) {
+    pub(super) fn give(&self, messages: &[Message], own: &[Arc<Message>]) {
         let own: HashSet<&str> = own.iter().map(|message| message.id.as_str()).collect();
         let given = |message: &Message| Given {
             id: message.id.clone(),
@@ -99,8 +100,18 @@ impl Inner {
 fn says(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.role.hash(&mut hasher);
-    let text = message.text();
-    text.hash(&mut hasher);
+    let mut first = true;
+    for part in &message.content {
+        match part {
+            Part::Text { text } | Part::ToolResult { content: text, .. } => {
+                if !std::mem::take(&mut first) {
+                    hasher.write(b"\n");
+                }
+                hasher.write(text.as_bytes());
+            }
+            _ => {}
+        }
+    }
     for part in &message.content {
         if let Part::ToolCall { id, name, arguments } = part {
             (id, name, arguments.to_string()).hash(&mut hasher);

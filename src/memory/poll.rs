@@ -37,12 +37,12 @@ impl Recall for Recaller {
 
 impl Inner {
     /// What each block has to say to these messages, in the order of the blocks; and those that failed.
-    pub(super) fn poll(&self, blocks: &[Asked], messages: Vec<Message>) -> Result<(Vec<Said>, Vec<BlockFailure>)> {
+    pub(super) fn poll(&self, blocks: &[Asked], messages: Vec<Arc<Message>>) -> Result<(Vec<Said>, Vec<BlockFailure>)> {
         if blocks.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
         let recall = Arc::new(Recaller(self.core().visitor()));
-        let query = BlockQuery::new(self.namespace.clone(), self.session.clone(), Arc::new(messages), recall);
+        let query = BlockQuery::new(self.namespace.clone(), self.session.clone(), messages.into(), recall);
         let deadline = Instant::now() + self.block_deadline;
         let (answers, answered) = mpsc::channel();
         let mut results: Vec<Option<Result<BlockContent, String>>> = Vec::new();

@@ -60,15 +60,14 @@ impl From<Message> for Assembly {
 /// Messages in the order of a prompt, and their tokens.
 #[derive(Default)]
 struct Parts {
-    messages: Vec<Message>,
+    messages: Vec<Arc<Message>>,
     costs: Vec<usize>,
 }
 
 impl Inner {
     pub(super) fn get(&self, input: Option<Message>) -> Result<Prompt> {
         let (history, left_out) = self.valid_buffer()?;
-        let mut messages: Vec<Message> = history.messages.clone();
-        messages.extend(input);
+        let messages = history.messages.iter().cloned().chain(input.map(Arc::new)).collect();
         let (mut said, failed) = self.poll(&self.blocks, messages)?;
         once_each(&mut said, &history.messages);
         let prompt = self.composer.compose_counted(&history.messages, &history.costs, said);
@@ -91,7 +90,7 @@ impl Inner {
         let later: HashSet<&str> = steps.iter().chain([&prompt]).map(|message| message.id.as_str()).collect();
         let (system, mut recent) = split(buffer, |message| !later.contains(message.id.as_str()));
         if let Some(selector) = selector {
-            recent = self.selected(recent, &*selector, &mut left_out);
+            recent = self.selected(&recent, &*selector, &mut left_out);
         }
 
         let mut blocks = self.blocks.clone();
@@ -106,11 +105,13 @@ impl Inner {
             let block = block.retrieval_context_window(1).similarity_top_k(recall);
             blocks.push(Asked { block: Arc::new(block), busy: Arc::new(AtomicBool::new(false)) });
         }
+        let prompt = Arc::new(prompt);
         let asked_with = system.messages.iter().chain(&recent.messages).chain([&prompt]).cloned().collect();
         let (mut said, failed) = self.poll(&blocks, asked_with)?;
 
-        let end =
-            Parts::count(std::iter::once(prompt).chain(steps).collect(), |message| self.composer.tokens.count(message));
+        let end = Parts::count(std::iter::once(prompt).chain(steps.into_iter().map(Arc::new)).collect(), |message| {
+            self.composer.tokens.count(message)
+        });
         let mut dropped = Vec::new();
         loop {
             let all = Parts::join([&system, &recent, &end]);
@@ -125,7 +126,7 @@ impl Inner {
                 return Ok(Prompt { failed, left_out, dropped, ..composed });
             }
             recent.costs.drain(..cut);
-            left_out.extend(recent.messages.drain(..cut).map(|message| message.id));
+            left_out.extend(recent.messages.drain(..cut).map(|message| message.id.clone()));
             // All blocks that can be left out are: they stay so, though they may fit now.
             dropped.extend(composed.dropped);
             said.retain(|(block, _)| block.priority() == 0);
@@ -146,7 +147,7 @@ impl Inner {
             if orphans.contains(&at) {
                 left_out.push(message.id.clone());
             } else {
-                valid.messages.push((*message).clone());
+                valid.messages.push(message);
                 valid.costs.push(cost);
             }
         }
@@ -154,28 +155,31 @@ impl Inner {
     }
 
     /// What a selector chooses. Tool results whose call it passed over are left out too.
-    fn selected(&self, recent: Parts, selector: &dyn MessageSelector, left_out: &mut Vec<String>) -> Parts {
-        let chosen = selector.select(&recent.messages);
+    fn selected(&self, recent: &Parts, selector: &dyn MessageSelector, left_out: &mut Vec<String>) -> Parts {
+        let messages: Vec<Message> = recent.messages.iter().map(|message| (**message).clone()).collect();
+        let chosen = selector.select(&messages);
         let answers = answers(&chosen);
         let orphans: HashSet<usize> =
             answers.iter().filter(|answer| answer.call.is_none()).map(|answer| answer.result).collect();
-        let chosen: Vec<Message> =
-            chosen.into_iter().enumerate().filter(|(at, _)| !orphans.contains(at)).map(|(_, m)| m).collect();
-        let ids: HashSet<&str> = chosen.iter().map(|message| message.id.as_str()).collect();
-        left_out.extend(recent.messages.iter().map(|m| m.id.clone()).filter(|id| !ids.contains(id.as_str())));
-        // A selector may have changed a message.
-        let cost = |message: &Message| {
-            let known = recent.messages.iter().position(|other| other == message);
-            known.map_or_else(|| self.composer.tokens.count(message), |at| recent.costs[at])
-        };
-        let costs = chosen.iter().map(cost).collect();
-        Parts { costs, messages: chosen }
+        let mut parts = Parts::default();
+        for (at, message) in chosen.into_iter().enumerate().filter(|(at, _)| !orphans.contains(at)) {
+            // A selector may have changed it.
+            let known = messages[at.min(messages.len())..].iter().position(|other| *other == message);
+            parts.costs.push(match known {
+                Some(known) => recent.costs[at + known],
+                None => self.composer.tokens.count(&message),
+            });
+            parts.messages.push(Arc::new(message));
+        }
+        let ids: HashSet<&str> = parts.messages.iter().map(|message| message.id.as_str()).collect();
+        left_out.extend(messages.iter().map(|m| m.id.clone()).filter(|id| !ids.contains(id.as_str())));
+        parts
     }
 }
 
 impl Parts {
-    fn count(messages: Vec<Message>, cost: impl Fn(&Message) -> usize) -> Self {
-        Parts { costs: messages.iter().map(cost).collect(), messages }
+    fn count(messages: Vec<Arc<Message>>, cost: impl Fn(&Message) -> usize) -> Self {
+        Parts { costs: messages.iter().map(|message| cost(message)).collect(), messages }
     }
 
     fn join<'a>(parts: impl IntoIterator<Item = &'a Parts>) -> Self {
@@ -215,11 +219,12 @@ fn oldest_turns(recent: &Parts, tokens: usize) -> usize {
 }
 
 /// A message is told once: not by a second block, nor if it is in the prompt.
-fn once_each(said: &mut Vec<Said>, shown: &[Message]) {
-    let mut shown: HashSet<String> = shown.iter().map(|message| message.id.clone()).collect();
+fn once_each(said: &mut [Said], shown: &[Arc<Message>]) {
+    let shown: HashSet<&str> = shown.iter().map(|message| message.id.as_str()).collect();
+    let mut told: HashSet<String> = HashSet::new();
     for (_, content) in said {
         if let BlockContent::Quoted(messages) | BlockContent::Messages(messages) = content {
-            messages.retain(|message| shown.insert(message.id.clone()));
+            messages.retain(|message| !shown.contains(&*message.id) && told.insert(message.id.clone()));
         }
     }
 }

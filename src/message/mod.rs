@@ -205,6 +205,14 @@ impl Message {
         texts.join("\n")
     }
 
+    /// Whether its [text](Message::text) is this one.
+    pub(crate) fn says(&self, text: &str) -> bool {
+        match self.content.as_slice() {
+            [Part::Text { text: own }] => own == text,
+            _ => self.text() == text,
+        }
+    }
+
     /// What is embedded: [`Message::text`], after the speaker's name if there is one (`Ada: ...`), since questions ask
     /// for what somebody said. Empty if there is no text.
     pub(crate) fn searchable(&self) -> String {

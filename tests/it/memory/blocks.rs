@@ -215,7 +215,7 @@ fn the_query_is_the_last_messages_in_the_window() {
             "v"
         }
         fn get(&self, state: &Value, query: &BlockQuery) -> Result<BlockContent> {
-            self.1.lock().unwrap().extend(query.messages.iter().map(Message::text));
+            self.1.lock().unwrap().extend(query.messages.iter().map(|message| message.text()));
             self.0.get(state, query)
         }
     }
