@@ -1,0 +1,175 @@
+//! An agent with a memory: 150 scripted turns through a budget of 1,200 tokens, with what was flushed, recalled and assembled.
+//!
+//! `cargo run --example agent` (run `make runtime` once before). The turns are those of an assistant at work, in
+//! `datasets/sample`; the model that answers is the script. For a real one, see `OpenAiChat` (feature `openai`).
+
+use std::{collections::HashSet, sync::Arc};
+
+use mnemon::{
+    ApproximateTokens, Assembly, Batch, BlockContent, BlockQuery, BufferLimits, ChatRequest, Engine, FactBlock,
+    MemoryBlock, Message, MessageLine, MessageSelector, MessageTokens, Namespace, Part, Prompt, Result, Role,
+    StaticBlock, TokenWindow, from_openai, to_openai,
+};
+use serde_json::{Value, json};
+
+/// A block of one's own: who has said how much, over all that was flushed. Its state is JSON, stored with each batch.
+struct TalkCounter;
+
+impl MemoryBlock for TalkCounter {
+    fn name(&self) -> &str {
+        "talk_counter"
+    }
+
+    fn priority(&self) -> u32 {
+        2
+    }
+
+    fn put(&self, state: &Value, batch: &Batch<'_>) -> Result<Value> {
+        let mut counts = state.as_object().cloned().unwrap_or_default();
+        for message in batch.messages {
+            let count = counts.entry(message.name.as_deref().unwrap_or(message.role.as_str())).or_insert(json!(0));
+            *count = json!(count.as_u64().unwrap_or(0) + 1);
+        }
+        Ok(counts.into())
+    }
+
+    fn get(&self, state: &Value, _: &BlockQuery) -> Result<BlockContent> {
+        let counts = state.as_object().into_iter().flatten();
+        let lines: Vec<String> = counts.map(|(name, count)| format!("{name} has said {count} things before")).collect();
+        Ok(lines.join("\n").into())
+    }
+}
+
+/// A selector of one's own: the newest messages within a budget, and every question of the user's before them.
+struct WithQuestions(TokenWindow);
+
+impl MessageSelector for WithQuestions {
+    fn select(&self, messages: &[Message]) -> Vec<Message> {
+        let recent: HashSet<String> = self.0.select(messages).into_iter().map(|message| message.id).collect();
+        let asks = |message: &Message| message.role == Role::User && message.text().trim_end().ends_with('?');
+        messages.iter().filter(|message| recent.contains(&message.id) || asks(message)).cloned().collect()
+    }
+}
+
+/// Stands for a language model that extracts facts: takes what follows "I ", as it is. `FactBlock` says what it is asked.
+fn facts(request: &ChatRequest) -> Result<Message> {
+    let said = request.messages.last().map(Message::text).unwrap_or_default();
+    let about = said.split(['\n', '.', '>']).map(str::trim).filter(|text| text.starts_with("I ") && text.len() > 40);
+    let facts: Vec<String> = about.map(|text| format!("Priya: {text}")).take(2).collect();
+    Ok(Message::assistant(json!({ "facts": facts }).to_string()))
+}
+
+fn tokens() -> MessageTokens {
+    MessageTokens::new(ApproximateTokens)
+}
+
+fn main() -> Result<()> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = Engine::open(folder.path().join("agent.redb"))?;
+    let user = Namespace::from_context([("app", "desk"), ("user", "priya")]);
+    let memory = engine
+        .memory(&user, "all-of-it")
+        .limits(BufferLimits::new(1_200, 0.6, 300)?)
+        .tokens(tokens())
+        .block(StaticBlock::new("about", "You are Atlas, Priya's assistant at work."))
+        .block(FactBlock::new("facts", Arc::new(facts)).max_facts(1_000).with_priority(3))
+        .block(TalkCounter)
+        .checkpoint_each_put(true)
+        .open()?;
+    let blocking = memory.blocking();
+    blocking.put(vec![Message::new(Role::System, "Answer shortly. Say when you do not know.").with_id("system")])?;
+
+    let script = std::fs::read_to_string("datasets/sample/messages.jsonl").expect("run from the sources");
+    let lines = script.lines().map(MessageLine::parse).collect::<Result<Vec<_>>>()?;
+    let work = |line: &MessageLine| line.namespace.as_ref().is_some_and(|namespace| namespace.as_str() == "acme/priya");
+    let turns: Vec<Message> = lines.into_iter().filter(work).map(|line| line.message).collect();
+    let (mut batches, mut over) = (0, 0);
+    for (number, turn) in turns.iter().enumerate() {
+        if turn.role == Role::User {
+            let prompt = blocking.assemble(turn.clone())?;
+            over += usize::from(prompt.over.is_some());
+            if number % 50 == 10 {
+                println!("\nturn {number}, what the model is given:");
+                show(&prompt);
+            }
+        }
+        for batch in blocking.put(vec![turn.clone()])?.flushed {
+            batches += 1;
+            if batches <= 3 {
+                println!(
+                    "turn {number}: {} messages are flushed, {} to {}",
+                    batch.len(),
+                    batch[0],
+                    batch[batch.len() - 1]
+                );
+            }
+        }
+    }
+    blocking.settle()?;
+    let (kept, all) = (blocking.messages()?, blocking.history()?);
+    println!(
+        "\n{} messages: {batches} batches flushed, {} in the buffer, {over} prompts too long",
+        all.len(),
+        kept.len()
+    );
+
+    // An agent's loop: the prompt, a step, and the prompt again with the step. Only then are prompt and answer stored.
+    let question = Message::user("Remind me: which vaccine incident did we trace to our own software?").by("Priya");
+    let selector = WithQuestions(TokenWindow::new(200, tokens()));
+    let assembly = Assembly::new(question.clone()).recall(3).selector(selector);
+    blocking.assemble(assembly.clone())?;
+    let call = json!({"type": "tool_call", "id": "call-1", "name": "calendar", "arguments": {"month": "May"}});
+    let result = json!({"type": "tool_result", "id": "call-1", "content": "12 May: vaccine crate, warm van"});
+    memory.add_step(Message { content: vec![part(call)], ..Message::assistant("x") });
+    memory.add_step(Message { content: vec![part(result)], ..Message::new(Role::Tool, "x") });
+    let prompt = blocking.assemble(assembly)?;
+    println!("\nthe last question, after a tool call:");
+    show(&prompt);
+
+    // The whole prompt comes back as chat formats have it, without ids, and an answer: nothing but what is new is stored.
+    let mut back = from_openai(&to_openai(&prompt.messages[..prompt.messages.len() - 2]))?;
+    back.push(Message::assistant("The crate that left in a warm van in May.").by("Atlas"));
+    let before = blocking.history()?.len();
+    let report = blocking.put(back)?;
+    println!(
+        "\nput back as a whole: {} new, {} echoes; {} messages more",
+        report.new,
+        report.echoes,
+        blocking.history()?.len() - before
+    );
+
+    let checkpoints = blocking.checkpoints()?;
+    blocking.fork(Some(checkpoints[20].number), "what-if")?;
+    println!(
+        "{} checkpoints; forked at the 20th into a session of {} messages",
+        checkpoints.len(),
+        checkpoints[20].messages
+    );
+    for status in blocking.status()? {
+        println!("block {}: {} batches behind, {} failed", status.name, status.behind, status.failed.len());
+    }
+    Ok(())
+}
+
+fn part(json: Value) -> Part {
+    serde_json::from_value(json).expect("a part")
+}
+
+/// A line a message, the memory in full.
+fn show(prompt: &Prompt) {
+    for message in &prompt.messages {
+        let text = message.text();
+        let (memory, text) = text.rsplit_once("</memory>").unwrap_or(("", &text));
+        memory.lines().for_each(|line| println!("    | {}", shorten(line, 150)));
+        println!("  {:9} {}", message.role.as_str(), shorten(text.trim(), 100));
+    }
+    println!("  = {} tokens; left out: {} messages, blocks {:?}", prompt.tokens, prompt.left_out.len(), prompt.dropped);
+}
+
+fn shorten(text: &str, chars: usize) -> String {
+    let mut short: String = text.chars().take(chars).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
