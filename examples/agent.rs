@@ -3,7 +3,7 @@
 //! `cargo run --example agent` (run `make runtime` once before). The turns are those of an assistant at work, in
 //! `datasets/sample`; the model that answers is the script. For a real one, see `OpenAiChat` (feature `openai`).
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use mnemon::{
     ApproximateTokens, Assembly, Batch, BlockContent, BlockQuery, BufferLimits, ChatRequest, Engine, FactBlock,
@@ -70,9 +70,9 @@ fn main() -> Result<()> {
     let memory = engine
         .memory(&user, "all-of-it")
         .limits(BufferLimits::new(1_200, 0.6, 300)?)
-        .tokens(tokens())
+        .message_counter(tokens())
         .block(StaticBlock::new("about", "You are Atlas, Priya's assistant at work."))
-        .block(FactBlock::new("facts", Arc::new(facts)).max_facts(1_000).with_priority(3))
+        .block(FactBlock::new("facts", facts).with_max_facts(1_000).with_priority(3))
         .block(TalkCounter)
         .checkpoint_each_put(true)
         .open()?;
@@ -134,7 +134,7 @@ fn main() -> Result<()> {
     println!(
         "\nput back as a whole: {} new, {} echoes; {} messages more",
         report.new,
-        report.echoes,
+        report.echoes.len(),
         blocking.history()?.len() - before
     );
 

@@ -36,6 +36,20 @@ pub enum Error {
         session: String,
     },
 
+    /// A new session has the id of one that is there.
+    #[error("session {session:?} exists already; give another id, or delete it first")]
+    SessionExists {
+        /// The session as given.
+        session: String,
+    },
+
+    /// The session has no such checkpoint.
+    #[error("no checkpoint {checkpoint} in this session; `Memory::checkpoints` lists those there are")]
+    CheckpointNotFound {
+        /// The number as given.
+        checkpoint: u32,
+    },
+
     /// A recall cannot be answered as it was asked.
     #[error("invalid query: {reason}")]
     InvalidQuery {

@@ -60,14 +60,16 @@ mod store;
 mod tokens;
 
 pub use block::{
-    Batch, BlockContent, BlockQuery, FactBlock, HitProcessor, InstructionBlock, MemoryBlock, RetrievalUnit, Scope,
-    StaticBlock, SummaryBlock, VectorBlock,
+    Batch, BlockContent, BlockQuery, BlockScope, Excess, FactBlock, HitProcessor, InstructionBlock, InstructionVersion,
+    MemoryBlock, Recall, RetrievalUnit, StaticBlock, SummaryBlock, VectorBlock,
 };
 pub use buffer::BufferLimits;
 #[cfg(feature = "openai")]
 pub use chat::OpenAiChat;
 pub use chat::{ChatModel, ChatRequest};
-pub use compose::{BlockFailure, Composer, InsertMethod, Markdown, Overflow, Prompt, Renderer, Said, Section, Xml};
+pub use compose::{
+    BlockFailure, BlockOutput, Composer, InsertMethod, Markdown, Overflow, Prompt, Renderer, Seal, Section, Xml,
+};
 pub use config::{Config, IndexKind};
 pub use embed::{Embedder, Model, OnnxEmbedder};
 pub use engine::{Blocking, Builder, Engine, FlushReport, PutReport};
@@ -82,8 +84,8 @@ pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, V
 pub use memory::{Assembly, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
     DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message, MessageCounter, MessageLine, MessageSelector, MessageTokens,
-    MessageWindow, Part, Reference, Role, Splitter, Strategy, Timestamp, TokenWindow, Trim, Update, add_messages,
-    from_openai, to_openai, to_openai_lossless, trim_messages,
+    MessageUpdate, MessageWindow, Part, Reference, Role, Splitter, Timestamp, TokenWindow, Trim, TrimStrategy,
+    add_messages, escape_xml, from_openai, to_openai, to_openai_lossless, trim_messages,
 };
 pub use recall::{Hit, MAX_K, Query};
 pub use reindex::{ReindexProgress, ReindexReport, reindex};

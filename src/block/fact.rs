@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Batch, BlockContent, BlockQuery, MemoryBlock, Scope};
+use super::{Batch, BlockContent, BlockQuery, BlockScope, Excess, MemoryBlock};
 use crate::{
     chat::{ChatModel, ChatRequest},
     error::{Error, Result},
-    message::{Message, MessageCounter, Part, Role, xml::transcript},
+    message::{Message, Part, Role, xml::transcript},
 };
 
 const EXTRACT: &str = "\
@@ -33,8 +33,10 @@ Answer with JSON and nothing else: {\"facts\": [\"...\", \"...\"]}, with at most
 pub struct FactBlock {
     name: String,
     priority: u32,
-    scope: Scope,
+    scope: BlockScope,
     max_facts: usize,
+    extract: String,
+    condense: String,
     model: Arc<dyn ChatModel>,
 }
 
@@ -45,8 +47,16 @@ struct Facts {
 
 impl FactBlock {
     /// With this name, and the model that extracts.
-    pub fn new(name: impl Into<String>, model: Arc<dyn ChatModel>) -> Self {
-        FactBlock { name: name.into(), priority: 0, scope: Scope::Session, max_facts: 50, model }
+    pub fn new(name: impl Into<String>, model: impl ChatModel + 'static) -> Self {
+        FactBlock {
+            name: name.into(),
+            priority: 0,
+            scope: BlockScope::Session,
+            max_facts: 50,
+            extract: EXTRACT.to_owned(),
+            condense: CONDENSE.to_owned(),
+            model: Arc::new(model),
+        }
     }
 
     /// As [`MemoryBlock::priority`]. Default: 0. The oldest facts go first.
@@ -55,16 +65,30 @@ impl FactBlock {
         self
     }
 
-    /// Who shares the facts. Default: [`Scope::Session`]. With [`Scope::Namespace`], facts outlive the session that they
+    /// Who shares the facts. Default: [`BlockScope::Session`]. With [`BlockScope::Namespace`], facts outlive the session that they
     /// were found in, also when that is deleted.
-    pub fn with_scope(mut self, scope: Scope) -> Self {
+    pub fn with_scope(mut self, scope: BlockScope) -> Self {
         self.scope = scope;
         self
     }
 
     /// The facts above which the list is condensed; at least 1. Default: 50.
-    pub fn max_facts(mut self, facts: usize) -> Self {
+    pub fn with_max_facts(mut self, facts: usize) -> Self {
         self.max_facts = facts.max(1);
+        self
+    }
+
+    /// The system prompt of the extraction. The known facts and the conversation follow in a user message; the answer must be
+    /// `{"facts": ["..."]}`.
+    pub fn with_extract_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.extract = prompt.into();
+        self
+    }
+
+    /// The system prompt of the condensation; `MAX` in it becomes the maximum. The facts follow, a line each; the answer is as
+    /// that of the extraction.
+    pub fn with_condense_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.condense = prompt.into();
         self
     }
 
@@ -90,7 +114,7 @@ impl MemoryBlock for FactBlock {
         self.priority
     }
 
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> BlockScope {
         self.scope
     }
 
@@ -99,7 +123,7 @@ impl MemoryBlock for FactBlock {
         let said = transcript(batch.messages);
         if !said.is_empty() {
             let known = facts.join("\n");
-            let found = self.ask(EXTRACT, format!("Known facts:\n{known}\n\nConversation:\n{said}"))?;
+            let found = self.ask(&self.extract, format!("Known facts:\n{known}\n\nConversation:\n{said}"))?;
             let before = facts.len();
             for fact in found {
                 if !facts.contains(&fact) {
@@ -107,7 +131,7 @@ impl MemoryBlock for FactBlock {
                 }
             }
             if facts.len() > self.max_facts && facts.len() > before {
-                let instructions = CONDENSE.replace("MAX", &self.max_facts.to_string());
+                let instructions = self.condense.replace("MAX", &self.max_facts.to_string());
                 let mut condensed = self.ask(&instructions, facts.join("\n"))?;
                 let mut seen = std::collections::HashSet::new();
                 condensed.retain(|fact| seen.insert(fact.clone()));
@@ -124,17 +148,9 @@ impl MemoryBlock for FactBlock {
         Ok(BlockContent::Parts(facts.into_iter().map(|text| Part::Text { text }).collect()))
     }
 
-    fn truncate(&self, content: BlockContent, excess: usize, tokens: &dyn MessageCounter) -> BlockContent {
+    fn truncate(&self, content: BlockContent, excess: &Excess<'_>) -> BlockContent {
         let BlockContent::Parts(parts) = content else { return BlockContent::default() };
-        let mut saved = 0;
-        let left = parts.into_iter().skip_while(|part| {
-            let drop = saved < excess;
-            let mut message = Message::user("");
-            message.content = vec![part.clone()];
-            saved += tokens.count(&message);
-            drop
-        });
-        BlockContent::Parts(left.collect())
+        excess.most(parts.len(), |count| BlockContent::Parts(parts[parts.len() - count..].to_vec()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{BlockContent, BlockQuery, MemoryBlock, Scope};
+use super::{BlockContent, BlockQuery, BlockScope, MemoryBlock};
 use crate::{
     chat::{ChatModel, ChatRequest},
     error::{Error, Result},
@@ -32,8 +32,10 @@ const MAX_VERSIONS: usize = 100;
 #[derive(Clone)]
 pub struct InstructionBlock {
     name: String,
-    scope: Scope,
+    scope: BlockScope,
+    priority: u32,
     initial: String,
+    prompt: String,
     model: Arc<dyn ChatModel>,
 }
 
@@ -41,25 +43,48 @@ pub struct InstructionBlock {
 struct Versions {
     /// The number of the first that is kept.
     first: usize,
-    versions: Vec<Version>,
+    versions: Vec<InstructionVersion>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Version {
-    prompt: String,
-    /// What it was made from.
-    feedback: String,
+/// A version of the instructions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct InstructionVersion {
+    /// The instructions.
+    pub prompt: String,
+    /// What they were made from; of the first, nothing.
+    pub feedback: String,
 }
 
 impl InstructionBlock {
     /// With this name, the instructions to begin with, and the model that refines them. All sessions of the namespace
     /// share them.
-    pub fn new(name: impl Into<String>, initial: impl Into<String>, model: Arc<dyn ChatModel>) -> Self {
-        InstructionBlock { name: name.into(), scope: Scope::Namespace, initial: initial.into(), model }
+    pub fn new(name: impl Into<String>, initial: impl Into<String>, model: impl ChatModel + 'static) -> Self {
+        InstructionBlock {
+            name: name.into(),
+            scope: BlockScope::Namespace,
+            priority: 0,
+            initial: initial.into(),
+            prompt: REFINE.to_owned(),
+            model: Arc::new(model),
+        }
     }
 
-    /// Who shares them. Default: [`Scope::Namespace`].
-    pub fn with_scope(mut self, scope: Scope) -> Self {
+    /// As [`MemoryBlock::priority`]. Default: 0.
+    pub fn with_priority(mut self, priority: u32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// The system prompt of the refinement. Instructions, conversation and feedback follow in a user message; the answer is the
+    /// new instructions.
+    pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompt = prompt.into();
+        self
+    }
+
+    /// Who shares them. Default: [`BlockScope::Namespace`].
+    pub fn with_scope(mut self, scope: BlockScope) -> Self {
         self.scope = scope;
         self
     }
@@ -73,6 +98,15 @@ impl InstructionBlock {
         Ok(versions.pop().map_or_else(|| self.initial.clone(), |version| version.prompt))
     }
 
+    /// All versions that are kept, with their numbers, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`]: the state is not this block's.
+    pub fn versions(&self, state: &Value) -> Result<Vec<(usize, InstructionVersion)>> {
+        let Versions { first, versions } = self.read(state)?;
+        Ok((first..).zip(versions).collect())
+    }
+
     /// The state with a new version, which the model makes of the present one, the feedback and the conversation that it is
     /// about.
     ///
@@ -82,7 +116,7 @@ impl InstructionBlock {
         let present = self.instructions(state)?;
         let said = transcript(conversation);
         let text = format!("Instructions:\n{present}\n\nConversation:\n{said}\n\nFeedback:\n{feedback}");
-        let messages = vec![Message::new(Role::System, REFINE), Message::user(text)];
+        let messages = vec![Message::new(Role::System, &self.prompt), Message::user(text)];
         let answer = self.model.chat(&ChatRequest::new(messages))?.text();
         match answer.trim() {
             "" => Err(Error::chat("the model answered with nothing, not instructions")),
@@ -108,7 +142,7 @@ impl InstructionBlock {
 
     fn push(&self, state: &Value, prompt: String, feedback: String) -> Result<Value> {
         let mut all = self.read(state)?;
-        all.versions.push(Version { prompt, feedback });
+        all.versions.push(InstructionVersion { prompt, feedback });
         let excess = all.versions.len().saturating_sub(MAX_VERSIONS);
         all.versions.drain(..excess);
         all.first += excess;
@@ -118,7 +152,7 @@ impl InstructionBlock {
     fn read(&self, state: &Value) -> Result<Versions> {
         match state {
             Value::Null => {
-                let initial = Version { prompt: self.initial.clone(), feedback: String::new() };
+                let initial = InstructionVersion { prompt: self.initial.clone(), feedback: String::new() };
                 Ok(Versions { first: 0, versions: vec![initial] })
             }
             state => Versions::deserialize(state)
@@ -132,8 +166,12 @@ impl MemoryBlock for InstructionBlock {
         &self.name
     }
 
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> BlockScope {
         self.scope
+    }
+
+    fn priority(&self) -> u32 {
+        self.priority
     }
 
     fn takes_batches(&self) -> bool {

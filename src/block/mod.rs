@@ -16,7 +16,7 @@ use serde_json::Value;
 
 pub use content::BlockContent;
 pub use fact::FactBlock;
-pub use instruction::InstructionBlock;
+pub use instruction::{InstructionBlock, InstructionVersion};
 pub use statics::StaticBlock;
 pub use summary::SummaryBlock;
 pub use vector::{HitProcessor, RetrievalUnit, VectorBlock};
@@ -24,7 +24,7 @@ pub use vector::{HitProcessor, RetrievalUnit, VectorBlock};
 use crate::{
     error::{Error, Result},
     ids::Namespace,
-    message::{Message, MessageCounter},
+    message::Message,
     recall::{Hit, Query},
 };
 
@@ -44,9 +44,9 @@ pub trait MemoryBlock: Send + Sync {
         0
     }
 
-    /// Who shares its state. Default: [`Scope::Session`].
-    fn scope(&self) -> Scope {
-        Scope::Session
+    /// Who shares its state. Default: [`BlockScope::Session`].
+    fn scope(&self) -> BlockScope {
+        BlockScope::Session
     }
 
     /// Whether it wants flushed batches. Default: true.
@@ -69,16 +69,76 @@ pub trait MemoryBlock: Send + Sync {
     /// Any; the prompt goes without it, and says so.
     fn get(&self, state: &Value, query: &BlockQuery) -> Result<BlockContent>;
 
-    /// `content` less `excess` tokens or more, if it can be shortened. Default: nothing is left.
-    fn truncate(&self, content: BlockContent, excess: usize, tokens: &dyn MessageCounter) -> BlockContent {
-        let _ = (content, excess, tokens);
+    /// As much of `content` as fits, if it can be shortened. What does not fit even so is left out whole. Default: nothing.
+    fn truncate(&self, content: BlockContent, excess: &Excess<'_>) -> BlockContent {
+        let _ = (content, excess);
         BlockContent::default()
+    }
+}
+
+/// A block that others hold too.
+impl<B: MemoryBlock + ?Sized> MemoryBlock for Arc<B> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn priority(&self) -> u32 {
+        (**self).priority()
+    }
+
+    fn scope(&self) -> BlockScope {
+        (**self).scope()
+    }
+
+    fn takes_batches(&self) -> bool {
+        (**self).takes_batches()
+    }
+
+    fn put(&self, state: &Value, batch: &Batch<'_>) -> Result<Value> {
+        (**self).put(state, batch)
+    }
+
+    fn get(&self, state: &Value, query: &BlockQuery) -> Result<BlockContent> {
+        (**self).get(state, query)
+    }
+
+    fn truncate(&self, content: BlockContent, excess: &Excess<'_>) -> BlockContent {
+        (**self).truncate(content, excess)
+    }
+}
+
+/// By how much a prompt is too long.
+#[non_exhaustive]
+pub struct Excess<'a> {
+    /// Tokens over the limit.
+    pub tokens: usize,
+    fits: &'a dyn Fn(&BlockContent) -> bool,
+}
+
+impl<'a> Excess<'a> {
+    /// `fits` says whether the prompt is within its limit with this content.
+    pub fn new(tokens: usize, fits: &'a dyn Fn(&BlockContent) -> bool) -> Self {
+        Excess { tokens, fits }
+    }
+
+    /// Whether the prompt is within its limit if the block says this instead. Cost: the memory is rendered and counted.
+    pub fn fits(&self, content: &BlockContent) -> bool {
+        (self.fits)(content)
+    }
+
+    /// The most of `items` that fit, of those that `keep` makes of a number of them; by bisection.
+    pub(crate) fn most(&self, items: usize, keep: impl Fn(usize) -> BlockContent) -> BlockContent {
+        let counts: Vec<usize> = (1..items).collect();
+        match counts.partition_point(|&count| self.fits(&keep(count))) {
+            0 => BlockContent::default(),
+            most => keep(most),
+        }
     }
 }
 
 /// Who shares a block's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
+pub enum BlockScope {
     /// Each session has its own; it is deleted, copied and restored with it.
     #[default]
     Session,
@@ -117,19 +177,32 @@ pub struct BlockQuery {
 }
 
 /// What a block may ask of long-term memory.
-pub(crate) trait Recall: Send + Sync {
+pub trait Recall: Send + Sync {
+    /// As [`Engine::recall`](crate::Engine::recall).
+    ///
+    /// # Errors
+    /// As there.
     fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>>;
-    fn batch_of(&self, namespace: &Namespace, id: &str) -> Result<Vec<Message>>;
+
+    /// As [`BlockQuery::batch_of`]; none, if the message was not flushed. Default: none.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn batch_of(&self, namespace: &Namespace, id: &str) -> Result<Vec<Message>> {
+        let _ = (namespace, id);
+        Ok(Vec::new())
+    }
 }
 
 impl BlockQuery {
-    pub(crate) fn new(
+    /// For tests of a block; a memory makes its own.
+    pub fn new(
         namespace: Namespace,
-        session: String,
-        messages: Arc<[Arc<Message>]>,
+        session: impl Into<String>,
+        messages: impl Into<Arc<[Arc<Message>]>>,
         recall: Arc<dyn Recall>,
     ) -> Self {
-        BlockQuery { namespace, session, messages, recall }
+        BlockQuery { namespace, session: session.into(), messages: messages.into(), recall }
     }
 
     /// Long-term memories of the namespace. As [`Engine::recall`](crate::Engine::recall).

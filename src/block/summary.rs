@@ -24,13 +24,15 @@ pub struct SummaryBlock {
     name: String,
     priority: u32,
     max_words: usize,
+    prompt: String,
     model: Arc<dyn ChatModel>,
 }
 
 impl SummaryBlock {
     /// With this name, and the model that summarises.
-    pub fn new(name: impl Into<String>, model: Arc<dyn ChatModel>) -> Self {
-        SummaryBlock { name: name.into(), priority: 0, max_words: 300, model }
+    pub fn new(name: impl Into<String>, model: impl ChatModel + 'static) -> Self {
+        let prompt = SUMMARISE.to_owned();
+        SummaryBlock { name: name.into(), priority: 0, max_words: 300, prompt, model: Arc::new(model) }
     }
 
     /// As [`MemoryBlock::priority`]. Default: 0.
@@ -40,8 +42,17 @@ impl SummaryBlock {
     }
 
     /// The length that the model is asked to stay below. Default: 300.
-    pub fn max_words(mut self, words: usize) -> Self {
+    pub fn with_max_words(mut self, words: usize) -> Self {
         self.max_words = words;
+        self
+    }
+}
+
+impl SummaryBlock {
+    /// The system prompt; `LENGTH` in it becomes the maximum of words. The summary so far and the new messages follow in a
+    /// user message; the answer is the new summary.
+    pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompt = prompt.into();
         self
     }
 }
@@ -61,7 +72,7 @@ impl MemoryBlock for SummaryBlock {
             return Ok(state.clone());
         }
         let summary = state["summary"].as_str().unwrap_or_default();
-        let instructions = SUMMARISE.replace("LENGTH", &self.max_words.to_string());
+        let instructions = self.prompt.replace("LENGTH", &self.max_words.to_string());
         let text = format!("Summary so far:\n{summary}\n\nNew messages:\n{said}");
         let messages = vec![Message::new(Role::System, instructions), Message::user(text)];
         let answer = self.model.chat(&ChatRequest::new(messages))?.text();

@@ -4,10 +4,10 @@ use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{BlockContent, BlockQuery, MemoryBlock};
+use super::{BlockContent, BlockQuery, Excess, MemoryBlock};
 use crate::{
     error::Result,
-    message::{Message, MessageCounter},
+    message::Message,
     recall::{Hit, MAX_K, Query},
 };
 
@@ -158,14 +158,8 @@ impl MemoryBlock for VectorBlock {
         Ok(BlockContent::Quoted(told))
     }
 
-    fn truncate(&self, content: BlockContent, excess: usize, tokens: &dyn MessageCounter) -> BlockContent {
-        let BlockContent::Quoted(mut messages) = content else { return BlockContent::default() };
-        let mut saved = 0;
-        while saved < excess
-            && let Some(last) = messages.pop()
-        {
-            saved += tokens.count(&last);
-        }
-        BlockContent::Quoted(messages)
+    fn truncate(&self, content: BlockContent, excess: &Excess<'_>) -> BlockContent {
+        let BlockContent::Quoted(messages) = content else { return BlockContent::default() };
+        excess.most(messages.len(), |count| BlockContent::Quoted(messages[..count].to_vec()))
     }
 }

@@ -51,6 +51,12 @@ pub trait ChatModel: Send + Sync {
     fn chat(&self, request: &ChatRequest) -> Result<Message>;
 }
 
+impl<M: ChatModel + ?Sized> ChatModel for std::sync::Arc<M> {
+    fn chat(&self, request: &ChatRequest) -> Result<Message> {
+        (**self).chat(request)
+    }
+}
+
 impl<F: Fn(&ChatRequest) -> Result<Message> + Send + Sync> ChatModel for F {
     fn chat(&self, request: &ChatRequest) -> Result<Message> {
         self(request)

@@ -11,9 +11,9 @@ use std::{borrow::Borrow, sync::Arc};
 use serde::Serialize;
 
 use self::insert::insert;
-pub use self::render::{Markdown, Renderer, Section, Xml};
+pub use self::render::{Markdown, Renderer, Seal, Section, Xml};
 use crate::{
-    block::{BlockContent, MemoryBlock, check_names},
+    block::{BlockContent, Excess, MemoryBlock, check_names},
     error::Result,
     message::{Message, MessageCounter, MessageTokens, Part, xml},
 };
@@ -71,7 +71,7 @@ pub struct BlockFailure {
 }
 
 /// A block and what it says.
-pub type Said = (Arc<dyn MemoryBlock>, BlockContent);
+pub type BlockOutput = (Arc<dyn MemoryBlock>, BlockContent);
 
 /// Puts memory into messages. [`Memory`](crate::Memory) does it by itself; this is for messages from elsewhere.
 #[derive(Clone)]
@@ -107,7 +107,7 @@ impl Composer {
     ///
     /// # Errors
     /// [`Error::InvalidConfig`](crate::Error::InvalidConfig): a block's name that is used twice, or can be no element.
-    pub fn compose(&self, messages: &[Message], said: Vec<Said>) -> Result<Prompt> {
+    pub fn compose(&self, messages: &[Message], said: Vec<BlockOutput>) -> Result<Prompt> {
         check_names(said.iter().map(|(block, _)| &**block))?;
         let costs: Vec<usize> = messages.iter().map(|message| self.tokens.count(message)).collect();
         Ok(self.compose_counted(messages, &costs, said))
@@ -118,9 +118,9 @@ impl Composer {
         &self,
         messages: &[impl Borrow<Message>],
         costs: &[usize],
-        said: Vec<Said>,
+        said: Vec<BlockOutput>,
     ) -> Prompt {
-        let mut said: Vec<Said> = said.into_iter().filter(|(_, content)| !content.is_empty()).collect();
+        let mut said: Vec<BlockOutput> = said.into_iter().filter(|(_, content)| !content.is_empty()).collect();
         let before: usize = costs.iter().sum();
         let mut prompt = Prompt::default();
         let mut composed = self.insert(messages, costs, &said);
@@ -133,13 +133,18 @@ impl Composer {
                 if excess == 0 || said[at].1.is_empty() {
                     continue;
                 }
-                let (block, content) = &mut said[at];
-                let old = std::mem::take(content);
+                let block = Arc::clone(&said[at].0);
+                let old = std::mem::take(&mut said[at].1);
                 if !whole {
-                    *content = block.truncate(old, excess, &*self.tokens);
+                    let fits = |content: &BlockContent| {
+                        let mut said = said.clone();
+                        said[at].1 = content.clone();
+                        self.insert(messages, costs, &said).1 <= self.token_limit
+                    };
+                    said[at].1 = block.truncate(old, &Excess::new(excess, &fits));
                 }
                 let name = block.name().to_owned();
-                match content.is_empty() {
+                match said[at].1.is_empty() {
                     true => {
                         prompt.shortened.retain(|other| *other != name);
                         prompt.dropped.push(name);
@@ -164,7 +169,12 @@ impl Composer {
     }
 
     /// The messages with what is said in them, and their tokens.
-    fn insert(&self, messages: &[impl Borrow<Message>], costs: &[usize], said: &[Said]) -> (Vec<Message>, usize) {
+    fn insert(
+        &self,
+        messages: &[impl Borrow<Message>],
+        costs: &[usize],
+        said: &[BlockOutput],
+    ) -> (Vec<Message>, usize) {
         let mut all = Vec::new();
         let mut sections: Vec<Section<'_>> = Vec::new();
         let mut tokens: usize = costs.iter().sum();

@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 use crate::{
     block::BlockContent,
     message::{
-        Message, Part,
-        xml::{element, escape, media},
+        Message, Part, escape_xml,
+        xml::{element, media},
     },
 };
 
@@ -17,8 +17,9 @@ pub type Section<'a> = (&'a str, &'a BlockContent);
 
 /// Writes memory into a prompt, and knows it again.
 ///
-/// What `render` makes must be recognisable without being remembered, as it may come back in a message after a restart: the
-/// renderers of this crate write a checksum of the memory into its frame.
+/// What `render` makes must be recognisable without being remembered, as it may come back in a message after a restart:
+/// [`Seal`] does it with a checksum. And what a block says must not be able to look like more than that: [`escape_xml`] does
+/// it for XML.
 pub trait Renderer: Send + Sync {
     /// The sections as one text. Never called with none, nor with [`BlockContent::Messages`].
     fn render(&self, sections: &[Section<'_>]) -> String;
@@ -47,7 +48,7 @@ impl Renderer for Xml {
         let mut body = String::new();
         for (name, content) in sections {
             let lines: Vec<String> = match content {
-                BlockContent::Text(text) => vec![escape(text).into_owned()],
+                BlockContent::Text(text) => vec![escape_xml(text).into_owned()],
                 BlockContent::Parts(parts) => parts.iter().filter_map(line).collect(),
                 BlockContent::Quoted(messages) | BlockContent::Messages(messages) => {
                     messages.iter().map(element).collect()
@@ -60,23 +61,21 @@ impl Renderer for Xml {
             }
             writeln!(body, "</{name}>").expect("strings take all");
         }
-        format!("{OPEN}{}{CLOSE_TAG}{body}{END}", checksum(&body))
+        XML.close(&body)
     }
 
     fn strip(&self, text: &str) -> Option<String> {
-        strip_sealed(text, OPEN, CLOSE_TAG, END)
+        XML.strip(text)
     }
 }
 
-const OPEN: &str = "<memory checksum='";
-const CLOSE_TAG: &str = "'>\n";
-const END: &str = "</memory>";
+const XML: Seal = Seal { open: "<memory checksum='", opened: "'>\n", end: "</memory>" };
 
 /// A part as one line; `None` for what is not told in memory.
 fn line(part: &Part) -> Option<String> {
     match part {
-        Part::Text { text } => Some(escape(text).into_owned()),
-        Part::ToolResult { content, .. } => Some(escape(content).into_owned()),
+        Part::Text { text } => Some(escape_xml(text).into_owned()),
+        Part::ToolResult { content, .. } => Some(escape_xml(content).into_owned()),
         part => media(part),
     }
 }
@@ -107,17 +106,15 @@ impl Renderer for Markdown {
                 body.push('\n');
             }
         }
-        format!("{MD_OPEN}{}{MD_CLOSE}{body}{MD_END}", checksum(&body))
+        MARKDOWN.close(&body)
     }
 
     fn strip(&self, text: &str) -> Option<String> {
-        strip_sealed(text, MD_OPEN, MD_CLOSE, MD_END)
+        MARKDOWN.strip(text)
     }
 }
 
-const MD_OPEN: &str = "<!-- memory ";
-const MD_CLOSE: &str = " -->\n";
-const MD_END: &str = "<!-- end of memory -->";
+const MARKDOWN: Seal = Seal { open: "<!-- memory ", opened: " -->\n", end: "<!-- end of memory -->" };
 
 fn item(part: &Part) -> Option<String> {
     match part {
@@ -133,33 +130,65 @@ fn speech(message: &Message) -> String {
     format!("{speaker}{date}: {}", message.text())
 }
 
-fn checksum(body: &str) -> String {
-    Sha256::digest(body).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+/// A frame that is known again: it holds a checksum of what is in it.
+///
+/// For renderers of one's own. What is framed must not hold `end`.
+///
+/// ```
+/// let seal = mnemon::Seal { open: "[memory ", opened: "]\n", end: "[/memory]" };
+/// let memory = seal.close("Ada rows.\n");
+/// assert_eq!(seal.strip(&format!("Before. {memory} After.")), Some("Before.  After.".to_owned()));
+/// assert_eq!(seal.strip("[memory 12345678]\nMine.\n[/memory]"), None);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Seal {
+    /// Before the checksum.
+    pub open: &'static str,
+    /// After it.
+    pub opened: &'static str,
+    /// Behind what is framed.
+    pub end: &'static str,
 }
 
-/// Takes out all that stands in frames with the right checksum, with the line end after each.
-fn strip_sealed(text: &str, open: &str, close: &str, end: &str) -> Option<String> {
-    let mut kept = String::new();
-    let mut rest = text;
-    let mut found = false;
-    while let Some(at) = rest.find(open) {
-        let (before, frame) = rest.split_at(at);
-        kept.push_str(before);
-        let sealed = frame[open.len()..].split_once(close).and_then(|(sum, body)| {
-            let body = &body[..body.find(end)?];
-            (checksum(body) == sum).then(|| open.len() + sum.len() + close.len() + body.len() + end.len())
-        });
-        match sealed {
-            Some(length) => {
-                found = true;
-                rest = frame[length..].strip_prefix('\n').unwrap_or(&frame[length..]);
-            }
-            None => {
-                kept.push_str(open);
-                rest = &frame[open.len()..];
+impl Seal {
+    /// The body in its frame.
+    pub fn close(&self, body: &str) -> String {
+        format!("{}{}{}{body}{}", self.open, checksum(body), self.opened, self.end)
+    }
+
+    /// The text without all frames that hold what they held when they were closed, each with the line feed after it; `None`
+    /// if there is none.
+    pub fn strip(&self, text: &str) -> Option<String> {
+        let Seal { open, opened, end } = self;
+        let mut kept = String::new();
+        let mut rest = text;
+        let mut found = false;
+        while let Some(at) = rest.find(open) {
+            let (before, frame) = rest.split_at(at);
+            kept.push_str(before);
+            let sealed = frame[open.len()..].split_once(opened).and_then(|(sum, body)| {
+                let body = &body[..body.find(end)?];
+                let length = open.len() + sum.len() + opened.len() + body.len() + end.len();
+                (sum.len() == CHECKSUM_CHARS && checksum(body) == sum).then_some(length)
+            });
+            match sealed {
+                Some(length) => {
+                    found = true;
+                    rest = frame[length..].strip_prefix('\n').unwrap_or(&frame[length..]);
+                }
+                None => {
+                    kept.push_str(open);
+                    rest = &frame[open.len()..];
+                }
             }
         }
+        kept.push_str(rest);
+        found.then_some(kept)
     }
-    kept.push_str(rest);
-    found.then_some(kept)
+}
+
+const CHECKSUM_CHARS: usize = 8;
+
+fn checksum(body: &str) -> String {
+    Sha256::digest(body).iter().take(CHECKSUM_CHARS / 2).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -54,21 +54,25 @@ impl<K: Clone + Eq + Hash + Send + 'static> Background<K> {
         Arc::new(Background { state: Mutex::new(state), changed: Condvar::new(), max_threads })
     }
 
-    /// Runs `work` soon, until it is done. If the key has a task already, that one runs again instead, now.
-    pub(crate) fn submit(self: &Arc<Self>, key: K, work: impl FnMut() -> Next + Send + 'static) {
+    /// Runs `work` soon, until it is done. If the key has a task already, that one runs again instead; at once, even if it
+    /// waits to be tried again, if there is `hurry`.
+    pub(crate) fn submit(self: &Arc<Self>, key: K, hurry: bool, work: impl FnMut() -> Next + Send + 'static) {
         let mut state = self.state.lock();
         if state.closed {
             return;
         }
         match state.tasks.get_mut(&key) {
             Some(task) if task.work.is_none() => task.again = true,
-            Some(task) => task.due = Instant::now(),
+            Some(task) if hurry => task.due = Instant::now(),
+            Some(_) => {}
             None => {
                 let task = Task { due: Instant::now(), work: Some(Box::new(work)), again: false, failure: None };
                 state.tasks.insert(key, task);
             }
         }
-        if state.idle == 0 && state.threads < self.max_threads {
+        let now = Instant::now();
+        let due = state.tasks.values().filter(|task| task.work.is_some() && task.due <= now).count();
+        if state.idle < due && state.threads < self.max_threads {
             state.threads += 1;
             let this = Arc::clone(self);
             thread::Builder::new()
@@ -140,18 +144,31 @@ impl<K: Clone + Eq + Hash + Send + 'static> Background<K> {
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut work))
                     .unwrap_or_else(|_| Next::Retry(Duration::from_secs(60), "it panicked".into()))
             });
-            let Some(task) = state.tasks.get_mut(&key) else { continue };
+            let Some(task) = state.tasks.get_mut(&key) else {
+                // It may hold the last handle on the engine, which asks for the lock.
+                parking_lot::MutexGuard::unlocked(&mut state, || drop(work));
+                continue;
+            };
             let again = std::mem::take(&mut task.again);
             match next {
-                Next::Done if !again => drop(state.tasks.remove(&key)),
+                Next::Done if !again => {
+                    state.tasks.remove(&key);
+                    parking_lot::MutexGuard::unlocked(&mut state, || drop(work));
+                }
                 Next::Done | Next::More => {
                     (task.due, task.work, task.failure) = (Instant::now(), Some(work), None);
                 }
                 Next::Retry(after, reason) => {
-                    (task.due, task.work, task.failure) = (Instant::now() + after, Some(work), Some(reason));
+                    (task.due, task.work, task.failure) = (now_and(after), Some(work), Some(reason));
                 }
             }
             self.changed.notify_all();
         }
     }
+}
+
+/// As far ahead as a clock goes, at most.
+fn now_and(after: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(after).unwrap_or_else(|| now + Duration::from_secs(86_400))
 }

@@ -3,14 +3,12 @@
 use std::{
     path::Path,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
     thread::{self, JoinHandle},
 };
-
-use parking_lot::RwLock;
 
 use super::{
     FlushReport, PutReport,
@@ -18,6 +16,7 @@ use super::{
     drain::drain,
     sessions::{Session, Sessions},
     spaces::{Change, Improve, Spaces},
+    visits::{Visitor, Visits},
     writer::Writer,
 };
 use crate::{
@@ -34,41 +33,12 @@ pub(crate) struct Core {
     shared: Arc<Shared>,
     /// Blocks at work on their batches.
     background: Arc<Background<BlockKey>>,
-    visits: Arc<RwLock<()>>,
+    visits: Arc<Visits>,
     writer: Arc<Writer>,
     pool: rayon::ThreadPool,
     wake: mpsc::Sender<Wake>,
     improve: mpsc::Sender<Improve>,
     threads: Vec<JoinHandle<()>>,
-}
-
-/// A way to an engine that does not keep it open: for what may take longer than the engine lives.
-#[derive(Clone)]
-pub(crate) struct Visitor {
-    core: Weak<Core>,
-    visits: Arc<RwLock<()>>,
-}
-
-impl Visitor {
-    /// Uses the engine, for a short time; `None`: it is closed.
-    pub(crate) fn visit<T>(&self, work: impl FnOnce(&Core) -> T) -> Option<T> {
-        // Who closes the engine waits for this: then the file is closed, whoever drops last.
-        let _visit = self.visits.read();
-        let core = self.core.upgrade()?;
-        Some(work(&core))
-    }
-}
-
-/// Waits, when dropped, for those who visit the engine.
-pub(super) struct Visits(Arc<RwLock<()>>);
-
-impl Drop for Visits {
-    fn drop(&mut self) {
-        // What a visitor itself drops cannot wait for the visitor.
-        if !matches!(thread::current().name(), Some("mnemon-blocks" | "mnemon-block")) {
-            drop(self.0.write());
-        }
-    }
 }
 
 /// Blocks of an old generation deleted in one commit, beside others' writes: 4 MiB.
@@ -205,11 +175,11 @@ impl Core {
     }
 
     pub(crate) fn visitor(self: &Arc<Self>) -> Visitor {
-        Visitor { core: Arc::downgrade(self), visits: Arc::clone(&self.visits) }
+        Visitor::new(self, &self.visits)
     }
 
-    pub(super) fn visits(&self) -> Visits {
-        Visits(Arc::clone(&self.visits))
+    pub(super) fn visits(&self) -> &Arc<Visits> {
+        &self.visits
     }
 
     pub(crate) fn background(&self) -> &Arc<Background<BlockKey>> {

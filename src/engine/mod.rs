@@ -10,6 +10,7 @@ mod core;
 pub(crate) mod drain;
 mod sessions;
 mod spaces;
+mod visits;
 mod writer;
 
 use std::{
@@ -20,11 +21,12 @@ use std::{
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use self::core::Visits;
+use self::visits::LastHandle;
 pub(crate) use self::{
     background::Next,
-    core::{Core, Visitor},
-    sessions::{Buffered, Given, Session},
+    core::Core,
+    sessions::{Buffered, Given, Origin, Session},
+    visits::Visitor,
 };
 pub use blocking::Blocking;
 
@@ -62,7 +64,7 @@ use crate::{
 pub struct Engine {
     // Dropped in this order: first the handle, then the wait for those who are using the engine just then.
     core: Arc<Core>,
-    _visits: Arc<Visits>,
+    _last: Arc<LastHandle>,
 }
 
 /// What a put did.
@@ -134,7 +136,7 @@ impl Builder {
             }
         };
         let core = Core::open(&self.path, self.config, self.create, resolve)?;
-        Ok(Engine { _visits: Arc::new(core.visits()), core: Arc::new(core) })
+        Ok(Engine { _last: Arc::new(LastHandle(Arc::clone(core.visits()))), core: Arc::new(core) })
     }
 }
 
@@ -243,10 +245,11 @@ impl Engine {
         work: impl FnOnce(&Core) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        let core = Arc::clone(&self.core);
+        let (visit, core) = (self.core.visits().begin(), Arc::clone(&self.core));
         std::thread::spawn(move || {
             let result = work(&core);
             drop(core);
+            drop(visit);
             let _ = reply.send(result);
         });
         answer.await.map_err(|_| Error::Closed)?
@@ -257,11 +260,12 @@ impl Engine {
         work: impl FnOnce(&Core) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        let core = Arc::clone(&self.core);
+        let (visit, core) = (self.core.visits().begin(), Arc::clone(&self.core));
         self.core.spawn(move || {
             let result = work(&core);
             // Before the answer: who gets it may close the engine and open it again.
             drop(core);
+            drop(visit);
             // The caller may be gone: then nobody waits for the answer.
             let _ = reply.send(result);
         });

@@ -4,7 +4,7 @@
 //! that was read already does nothing again.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{
         Arc, Weak,
         atomic::{AtomicU8, Ordering},
@@ -16,7 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     error::Result,
     ids::Namespace,
-    message::Message,
+    message::{Message, Part},
     store::{BufferChange, Place, Store},
 };
 
@@ -40,8 +40,10 @@ pub(crate) struct Turn {
     pub(crate) prompt: Option<String>,
     /// The completed steps of answering it.
     pub(crate) steps: Vec<Message>,
-    /// The messages of the last prompt, to know them again.
-    pub(crate) given: Vec<Given>,
+    /// The messages of the last prompts, to know them again.
+    pub(crate) given: VecDeque<Vec<Given>>,
+    /// The media that memory put into them.
+    pub(crate) media: Vec<Part>,
 }
 
 /// A message of a prompt.
@@ -49,8 +51,19 @@ pub(crate) struct Given {
     pub(crate) id: String,
     /// A hash of what it says.
     pub(crate) says: u64,
-    /// It is memory's: neither of the buffer nor of the turn.
-    pub(crate) told: bool,
+    pub(crate) of: Origin,
+    /// It is memory's, or memory was inserted into it.
+    pub(crate) has_memory: bool,
+}
+
+/// Where a message of a prompt is from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Buffer,
+    /// The prompt, or a step.
+    Turn,
+    /// Made or told by memory.
+    Memory,
 }
 
 /// Who flushes a session: one at a time, who looks again if another came meanwhile.

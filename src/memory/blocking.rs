@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{BlockStatus, Inner, MemoryReport, prompt::Assembly};
+use super::{BlockStatus, Inner, Memory, MemoryReport, prompt::Assembly};
 use crate::{
     compose::Prompt,
     error::Result,
-    message::{Message, Update},
+    message::{Message, MessageUpdate},
     store::Checkpoint,
 };
 
@@ -17,12 +17,17 @@ pub struct BlockingMemory<'a>(pub(super) &'a Inner);
 impl BlockingMemory<'_> {
     /// As [`Memory::put`](crate::Memory::put).
     pub fn put(&self, messages: Vec<Message>) -> Result<MemoryReport> {
-        self.update(messages.into_iter().map(Update::Put).collect())
+        self.update(messages.into_iter().map(MessageUpdate::Put).collect())
     }
 
     /// As [`Memory::update`](crate::Memory::update).
-    pub fn update(&self, updates: Vec<Update>) -> Result<MemoryReport> {
+    pub fn update(&self, updates: Vec<MessageUpdate>) -> Result<MemoryReport> {
         self.0.change_now(updates)
+    }
+
+    /// As [`Memory::flush`](crate::Memory::flush).
+    pub fn flush(&self) -> Result<Vec<String>> {
+        self.0.flush()
     }
 
     /// As [`Memory::messages`](crate::Memory::messages).
@@ -71,13 +76,18 @@ impl BlockingMemory<'_> {
     }
 
     /// As [`Memory::checkpoint`](crate::Memory::checkpoint).
-    pub fn checkpoint(&self, label: &str) -> Result<u32> {
-        self.0.checkpoint(label)
+    pub fn checkpoint(&self, label: impl Into<String>) -> Result<u32> {
+        self.0.checkpoint(&label.into())
     }
 
     /// As [`Memory::checkpoints`](crate::Memory::checkpoints).
     pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
         self.0.checkpoints()
+    }
+
+    /// As [`Memory::messages_at`](crate::Memory::messages_at).
+    pub fn messages_at(&self, checkpoint: u32) -> Result<Vec<Message>> {
+        self.0.messages_at(checkpoint)
     }
 
     /// As [`Memory::restore`](crate::Memory::restore).
@@ -86,7 +96,7 @@ impl BlockingMemory<'_> {
     }
 
     /// As [`Memory::fork`](crate::Memory::fork).
-    pub fn fork(&self, checkpoint: Option<u32>, to: &str) -> Result<()> {
-        self.0.fork(checkpoint, to)
+    pub fn fork(&self, checkpoint: Option<u32>, to: impl Into<String>) -> Result<Memory> {
+        self.0.fork(checkpoint, &to.into())
     }
 }

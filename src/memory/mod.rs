@@ -16,7 +16,7 @@ mod work;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -26,14 +26,15 @@ use serde_json::Value;
 
 pub use self::{blocking::BlockingMemory, history::EngineHistory, prompt::Assembly};
 use crate::{
-    block::{MemoryBlock, Scope, check_names},
+    block::{BlockScope, MemoryBlock, check_names},
     buffer::BufferLimits,
     compose::{Composer, InsertMethod, Prompt, Renderer},
     engine::{Core, Engine, Session},
     error::{Error, Result},
     ids::{Namespace, check_id},
-    message::{Message, MessageCounter, Update},
+    message::{Message, MessageCounter, MessageTokens, MessageUpdate},
     store::{BlockKey, BlockState, Checkpoint},
+    tokens::TokenCounter,
 };
 
 /// A session's memory. Made by [`Engine::memory`].
@@ -54,7 +55,7 @@ use crate::{
 /// let memory = engine
 ///     .memory(&Namespace::from_context([("app", "chat"), ("user", "42")]), "monday")
 ///     .block(StaticBlock::new("about", "The user is Ada."))
-///     .block(VectorBlock::new("recalled").with_priority(1))
+///     .block(VectorBlock::new("memories").with_priority(1))
 ///     .open()?;
 /// memory.blocking().put(vec![Message::user("I row on Thursdays."), Message::assistant("Noted.")])?;
 /// let prompt = memory.blocking().get(None)?;
@@ -68,24 +69,20 @@ pub struct Memory {
 }
 
 struct Inner {
-    engine: Engine,
-    namespace: Namespace,
-    session: String,
+    settings: MemoryBuilder,
     live: Arc<Session>,
-    limits: BufferLimits,
-    composer: Composer,
     blocks: Vec<Asked>,
-    block_deadline: Duration,
-    checkpoint_each_put: bool,
+    /// How many questions the memories like a prompt are late with.
+    recalled_late: Arc<AtomicUsize>,
     /// By sequence number: a message and its tokens.
     tokens: Mutex<HashMap<u64, (Arc<Message>, usize)>>,
 }
 
-/// A block, and whether it is still busy with a question.
+/// A block, and how many questions it is late with.
 #[derive(Clone)]
 struct Asked {
     block: Arc<dyn MemoryBlock>,
-    busy: Arc<AtomicBool>,
+    late: Arc<AtomicUsize>,
 }
 
 /// What a put to a memory did.
@@ -94,12 +91,15 @@ struct Asked {
 pub struct MemoryReport {
     /// Messages with an id that was not there.
     pub new: u64,
-    /// Messages whose id the session had, with something else in it.
+    /// Messages whose id the session had, or the same put, with something else in it.
     pub replaced: u64,
     /// Messages that were there just so.
     pub unchanged: u64,
-    /// Messages left out, or shortened, because they or a part of them is what a prompt of this memory was given.
-    pub echoes: u64,
+    /// Messages that were removed.
+    pub removed: u64,
+    /// Messages left out or shortened, as they or a part of them are what a prompt of this memory was given: their ids, as
+    /// they were put.
+    pub echoes: Vec<String>,
     /// Messages that left the buffer for long-term memory: ids, a list each batch, oldest first.
     pub flushed: Vec<Vec<String>>,
 }
@@ -138,8 +138,14 @@ impl MemoryBuilder {
         self
     }
 
-    /// How messages are counted. Default: [`MessageTokens::default`](crate::MessageTokens), approximately.
-    pub fn tokens(mut self, tokens: impl MessageCounter + 'static) -> Self {
+    /// How text is counted, such as by [`Tiktoken`](crate::Tiktoken); other parts at the rates of [`MessageTokens`]. Default:
+    /// [`ApproximateTokens`](crate::ApproximateTokens), which is far too low for most other scripts than Latin.
+    pub fn token_counter(self, tokens: impl TokenCounter + 'static) -> Self {
+        self.message_counter(MessageTokens::new(tokens))
+    }
+
+    /// How whole messages are counted.
+    pub fn message_counter(mut self, tokens: impl MessageCounter + 'static) -> Self {
         self.composer.tokens = Arc::new(tokens);
         self
     }
@@ -156,14 +162,9 @@ impl MemoryBuilder {
         self
     }
 
-    /// Adds a block. They speak in the order added.
-    pub fn block(self, block: impl MemoryBlock + 'static) -> Self {
-        self.shared_block(Arc::new(block))
-    }
-
-    /// [`MemoryBuilder::block`] for one that others hold too.
-    pub fn shared_block(mut self, block: Arc<dyn MemoryBlock>) -> Self {
-        self.blocks.push(block);
+    /// Adds a block, or an `Arc` of one that others hold too. They speak in the order added.
+    pub fn block(mut self, block: impl MemoryBlock + 'static) -> Self {
+        self.blocks.push(Arc::new(block));
         self
     }
 
@@ -191,19 +192,11 @@ impl MemoryBuilder {
         let BufferLimits { token_limit, chat_history_token_ratio, token_flush_size } = self.limits;
         let limits = BufferLimits::new(token_limit, chat_history_token_ratio, token_flush_size)?;
         let live = self.engine.core().session(&self.namespace, &self.session);
-        let blocks = self.blocks.into_iter().map(|block| Asked { block, busy: Arc::default() }).collect();
-        let inner = Inner {
-            live,
-            limits,
-            composer: Composer { token_limit, ..self.composer },
-            blocks,
-            block_deadline: self.block_deadline,
-            checkpoint_each_put: self.checkpoint_each_put,
-            tokens: Mutex::default(),
-            engine: self.engine,
-            namespace: self.namespace,
-            session: self.session,
-        };
+        let asked = |block: &Arc<dyn MemoryBlock>| Asked { block: Arc::clone(block), late: Arc::default() };
+        let blocks = self.blocks.iter().map(asked).collect();
+        let composer = Composer { token_limit, ..self.composer };
+        let settings = MemoryBuilder { limits, composer, ..self };
+        let inner = Inner { settings, live, blocks, recalled_late: Arc::default(), tokens: Mutex::default() };
         inner.buffer()?;
         inner.work_on_batches();
         Ok(Memory { inner: Arc::new(inner) })
@@ -234,12 +227,12 @@ impl Memory {
 
     /// Whose memory this is.
     pub fn namespace(&self) -> &Namespace {
-        &self.inner.namespace
+        &self.inner.settings.namespace
     }
 
     /// Which session's.
     pub fn session(&self) -> &str {
-        &self.inner.session
+        &self.inner.settings.session
     }
 
     /// Puts messages at the end of the session, in order: durable when it returns, in one commit. A known id is replaced in
@@ -253,18 +246,29 @@ impl Memory {
     ///
     /// # Errors
     /// [`Error::InvalidMessage`], and nothing is stored: a message that cannot be stored, or an id that another session of
-    /// the namespace has with something else in it. [`Error::Storage`].
+    /// the namespace has: ids are unique there. [`Error::Storage`]: of the put, and nothing is stored; or of the flush after it,
+    /// and the messages are, as [`Engine::get`] tells: put them again, and they are unchanged.
     pub async fn put(&self, messages: Vec<Message>) -> Result<MemoryReport> {
-        self.update(messages.into_iter().map(Update::Put).collect()).await
+        self.update(messages.into_iter().map(MessageUpdate::Put).collect()).await
     }
 
     /// Puts and removes messages in one commit, as [`add_messages`](crate::add_messages) does to a list. A message removed
-    /// is deleted, from long-term memory too. [`Update::RemoveAll`] deletes what is in the buffer.
+    /// is deleted, from long-term memory too. [`MessageUpdate::RemoveAll`] deletes what is in the buffer.
     ///
     /// # Errors
     /// As [`Memory::put`]; [`Error::InvalidMessage`] for a removal of an id that the session does not have.
-    pub async fn update(&self, updates: Vec<Update>) -> Result<MemoryReport> {
+    pub async fn update(&self, updates: Vec<MessageUpdate>) -> Result<MemoryReport> {
         self.change(updates).await
+    }
+
+    /// Flushes the whole buffer but for the leading system messages, as one batch: when a conversation is over, so that other
+    /// sessions recall it and blocks take it. Until then the last turns are in this session's prompts alone. Returns the ids
+    /// that were flushed, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Storage`], [`Error::Corrupted`].
+    pub async fn flush(&self) -> Result<Vec<String>> {
+        self.off_thread(Inner::flush).await
     }
 
     /// The messages in the buffer, oldest first.
@@ -309,7 +313,7 @@ impl Memory {
     }
 
     /// Adds a completed step of the turn, such as a tool call or its result, to what [`Memory::assemble`] puts after the
-    /// prompt. Steps are never stored.
+    /// prompt. Steps are never stored. Those added before the first prompt count as the first prompt's.
     pub fn add_step(&self, step: Message) {
         self.inner.live.turn.lock().steps.push(step);
     }
@@ -319,10 +323,11 @@ impl Memory {
         self.inner.live.turn.lock().steps.clone()
     }
 
-    /// Waits until all that was flushed is embedded and every block has taken its batches.
+    /// Waits until all that was flushed, in the whole engine, is embedded, and every block of this memory has taken its batches
+    /// or failed. Has blocks that wait to try again do so now.
     ///
     /// # Errors
-    /// [`Error::Block`]: a block failed; it goes on trying. [`Error::Embedding`].
+    /// [`Error::Block`]: the first that failed; it goes on trying. [`Error::Embedding`].
     pub async fn settle(&self) -> Result<()> {
         self.off_thread(|inner| inner.settle()).await
     }
@@ -353,7 +358,7 @@ impl Memory {
         self.off_thread(move |inner| inner.block_state(&block)).await
     }
 
-    /// Changes what a block has made. If it changed meanwhile, `change` is called again with the newer state.
+    /// Changes what a block has made. If that changed meanwhile, by a batch, `change` is called again with the newer state.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`]: no such block. Those of `change`.
@@ -384,21 +389,31 @@ impl Memory {
         self.off_thread(Inner::checkpoints).await
     }
 
+    /// The messages of the session as they were at a checkpoint, oldest first, those flushed too.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`].
+    pub async fn messages_at(&self, checkpoint: u32) -> Result<Vec<Message>> {
+        self.off_thread(move |inner| inner.messages_at(checkpoint)).await
+    }
+
     /// Makes the session what it was at a checkpoint, in one commit. Messages, batches and checkpoints since are deleted:
     /// [fork](Memory::fork) first to keep them. What blocks share with other sessions stays.
     ///
     /// # Errors
-    /// [`Error::InvalidQuery`]: no such checkpoint.
+    /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`]. [`Error::InvalidMessage`]: a message to be restored was deleted
+    /// since, and its id given to another session's.
     pub async fn restore(&self, checkpoint: u32) -> Result<()> {
         self.off_thread(move |inner| inner.restore(checkpoint)).await
     }
 
-    /// Copies the session as it was at a checkpoint, or `None`: as it is now, to a new session. See [`Engine::copy_session`].
+    /// Copies the session as it was at a checkpoint, or `None`: as it is now, to a new session, and opens its memory with the
+    /// same settings. See [`Engine::copy_session`].
     ///
     /// # Errors
-    /// [`Error::InvalidQuery`]: no such checkpoint; [`Error::InvalidMessage`]: the new session exists.
-    pub async fn fork(&self, checkpoint: Option<u32>, to: &str) -> Result<()> {
-        let to = to.to_owned();
+    /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`]; [`Error::SessionExists`]: the new session.
+    pub async fn fork(&self, checkpoint: Option<u32>, to: impl Into<String>) -> Result<Memory> {
+        let to = to.into();
         self.off_thread(move |inner| inner.fork(checkpoint, &to)).await
     }
 
@@ -420,26 +435,38 @@ impl Memory {
 
 impl Inner {
     fn core(&self) -> &Arc<Core> {
-        self.engine.core()
+        self.settings.engine.core()
     }
 
     /// What is in the buffer: sequence numbers, messages and their tokens, oldest first.
     fn buffer(&self) -> Result<Vec<(u64, Arc<Message>, usize)>> {
         let look = |buffer: &crate::engine::Buffered| buffer.iter().map(|(seq, m)| (*seq, Arc::clone(m))).collect();
-        let messages: Vec<_> = self.live.buffer(self.core().store(), &self.namespace, &self.session, look)?;
-        let mut tokens = self.tokens.lock();
-        let counted = messages.into_iter().map(|(seq, message)| {
-            let known = tokens.get(&seq).filter(|(known, _)| Arc::ptr_eq(known, &message)).map(|(_, cost)| *cost);
+        let messages: Vec<_> =
+            self.live.buffer(self.core().store(), &self.settings.namespace, &self.settings.session, look)?;
+        let known: Vec<Option<usize>> = {
+            let tokens = self.tokens.lock();
+            let known = |(seq, message): &(u64, Arc<Message>)| {
+                tokens.get(seq).filter(|(known, _)| Arc::ptr_eq(known, message)).map(|(_, cost)| *cost)
+            };
+            messages.iter().map(known).collect()
+        };
+        // Not under the lock: it may take long.
+        let mut new = Vec::new();
+        let mut counted = Vec::with_capacity(messages.len());
+        for ((seq, message), known) in messages.into_iter().zip(known) {
             let cost = known.unwrap_or_else(|| {
-                let cost = self.composer.tokens.count(&message);
-                tokens.insert(seq, (Arc::clone(&message), cost));
+                let cost = self.settings.composer.tokens.count(&message);
+                new.push((seq, (Arc::clone(&message), cost)));
                 cost
             });
-            (seq, message, cost)
-        });
-        let counted: Vec<_> = counted.collect();
-        if tokens.len() > counted.len() * 2 + 64 {
-            tokens.retain(|seq, _| counted.binary_search_by_key(seq, |(seq, ..)| *seq).is_ok());
+            counted.push((seq, message, cost));
+        }
+        if !new.is_empty() {
+            let mut tokens = self.tokens.lock();
+            tokens.extend(new);
+            if tokens.len() > counted.len() * 2 + 64 {
+                tokens.retain(|seq, _| counted.binary_search_by_key(seq, |(seq, ..)| *seq).is_ok());
+            }
         }
         Ok(counted)
     }
@@ -455,10 +482,10 @@ impl Inner {
 
     fn key(&self, block: &dyn MemoryBlock) -> BlockKey {
         BlockKey {
-            namespace: self.namespace.clone(),
-            session: self.session.clone(),
+            namespace: self.settings.namespace.clone(),
+            session: self.settings.session.clone(),
             name: block.name().to_owned(),
-            shared: block.scope() == Scope::Namespace,
+            shared: block.scope() == BlockScope::Namespace,
         }
     }
 

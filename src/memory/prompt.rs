@@ -1,17 +1,14 @@
 //! Prompts out of the buffer, the blocks and the turn that is being worked on.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::{collections::HashSet, sync::Arc};
 
 use super::{Asked, Inner};
 use crate::{
     block::{BlockContent, VectorBlock},
     buffer::turn_starts,
-    compose::{Prompt, Said},
+    compose::{BlockOutput, Prompt},
     error::{Error, Result},
-    message::{Message, MessageSelector, Role, answers},
+    message::{Message, MessageSelector, Role, answers, broken_calls},
 };
 
 /// The element of the memories that [`Memory::assemble`](super::Memory::assemble) recalls.
@@ -70,19 +67,20 @@ impl Inner {
         let messages = history.messages.iter().cloned().chain(input.map(Arc::new)).collect();
         let (mut said, failed) = self.poll(&self.blocks, messages)?;
         once_each(&mut said, &history.messages);
-        let prompt = self.composer.compose_counted(&history.messages, &history.costs, said);
-        self.give(&prompt.messages, &history.messages);
+        let prompt = self.settings.composer.compose_counted(&history.messages, &history.costs, said);
+        self.give(&prompt.messages, &history.messages, &[]);
         Ok(Prompt { failed, left_out, ..prompt })
     }
 
     pub(super) fn assemble(&self, assembly: Assembly) -> Result<Prompt> {
         let Assembly { mut prompt, selector, recall, recall_priority } = assembly;
-        prompt.session.clone_from(&self.session);
+        prompt.session.clone_from(&self.settings.session);
         prompt.check()?;
         let steps = {
             let mut turn = self.live.turn.lock();
-            if turn.prompt.as_ref() != Some(&prompt.id) {
-                (turn.prompt, turn.steps) = (Some(prompt.id.clone()), Vec::new());
+            let before = turn.prompt.replace(prompt.id.clone());
+            if before.is_some_and(|before| before != prompt.id) {
+                turn.steps.clear();
             }
             turn.steps.clone()
         };
@@ -103,25 +101,25 @@ impl Inner {
             }
             let block = VectorBlock::new(RECALLED).with_priority(recall_priority);
             let block = block.retrieval_context_window(1).similarity_top_k(recall);
-            blocks.push(Asked { block: Arc::new(block), busy: Arc::new(AtomicBool::new(false)) });
+            blocks.push(Asked { block: Arc::new(block), late: Arc::clone(&self.recalled_late) });
         }
         let prompt = Arc::new(prompt);
         let asked_with = system.messages.iter().chain(&recent.messages).chain([&prompt]).cloned().collect();
         let (mut said, failed) = self.poll(&blocks, asked_with)?;
 
         let end = Parts::count(std::iter::once(prompt).chain(steps.into_iter().map(Arc::new)).collect(), |message| {
-            self.composer.tokens.count(message)
+            self.settings.composer.tokens.count(message)
         });
         let mut dropped = Vec::new();
         loop {
             let all = Parts::join([&system, &recent, &end]);
             let mut now = said.clone();
             once_each(&mut now, &all.messages);
-            let composed = self.composer.compose_counted(&all.messages, &all.costs, now);
+            let composed = self.settings.composer.compose_counted(&all.messages, &all.costs, now);
             let over = composed.over.as_ref().map_or(0, |over| over.tokens);
             let cut = if over > 0 { oldest_turns(&recent, over) } else { 0 };
             if cut == 0 {
-                self.give(&composed.messages, &all.messages);
+                self.give(&composed.messages, &[&system.messages[..], &recent.messages].concat(), &end.messages);
                 dropped.extend(composed.dropped);
                 return Ok(Prompt { failed, left_out, dropped, ..composed });
             }
@@ -133,18 +131,15 @@ impl Inner {
         }
     }
 
-    /// The messages in the buffer that a model takes: without tool results that have no call before them, whose ids are
-    /// returned too.
+    /// The messages in the buffer that a model takes; and the ids of those that it does not: see [`broken_calls`].
     fn valid_buffer(&self) -> Result<(Parts, Vec<String>)> {
         let buffer = self.buffer()?;
         let messages: Vec<&Message> = buffer.iter().map(|(_, message, _)| &**message).collect();
-        let answers = answers(&messages);
-        let orphans: HashSet<usize> =
-            answers.iter().filter(|answer| answer.call.is_none()).map(|answer| answer.result).collect();
+        let broken = broken_calls(&messages);
         let mut left_out = Vec::new();
         let mut valid = Parts::default();
         for (at, (_, message, cost)) in buffer.into_iter().enumerate() {
-            if orphans.contains(&at) {
+            if broken.contains(&at) {
                 left_out.push(message.id.clone());
             } else {
                 valid.messages.push(message);
@@ -154,21 +149,27 @@ impl Inner {
         Ok((valid, left_out))
     }
 
-    /// What a selector chooses. Tool results whose call it passed over are left out too.
+    /// What a selector chooses, and the results of the calls in it. Results whose call it passed over are left out.
     fn selected(&self, recent: &Parts, selector: &dyn MessageSelector, left_out: &mut Vec<String>) -> Parts {
         let messages: Vec<Message> = recent.messages.iter().map(|message| (**message).clone()).collect();
         let chosen = selector.select(&messages);
-        let answers = answers(&chosen);
-        let orphans: HashSet<usize> =
-            answers.iter().filter(|answer| answer.call.is_none()).map(|answer| answer.result).collect();
+        let ids: HashSet<&str> = chosen.iter().map(|message| message.id.as_str()).collect();
+        let answers = answers(&messages);
+        let mut all: Vec<Message> = Vec::new();
+        for message in &chosen {
+            all.push(message.clone());
+            let results =
+                answers.iter().filter(|answer| answer.call.is_some_and(|call| messages[call].id == message.id));
+            let results = results.map(|answer| &messages[answer.result]);
+            all.extend(results.filter(|result| !ids.contains(result.id.as_str())).cloned());
+        }
+        let broken = broken_calls(&all);
         let mut parts = Parts::default();
-        for (at, message) in chosen.into_iter().enumerate().filter(|(at, _)| !orphans.contains(at)) {
+        for (_, message) in all.into_iter().enumerate().filter(|(at, _)| !broken.contains(at)) {
             // A selector may have changed it.
-            let known = messages[at.min(messages.len())..].iter().position(|other| *other == message);
-            parts.costs.push(match known {
-                Some(known) => recent.costs[at + known],
-                None => self.composer.tokens.count(&message),
-            });
+            let known = messages.iter().position(|other| other.id == message.id && *other == message);
+            let count = || self.settings.composer.tokens.count(&message);
+            parts.costs.push(known.map_or_else(count, |known| recent.costs[known]));
             parts.messages.push(Arc::new(message));
         }
         let ids: HashSet<&str> = parts.messages.iter().map(|message| message.id.as_str()).collect();
@@ -219,7 +220,7 @@ fn oldest_turns(recent: &Parts, tokens: usize) -> usize {
 }
 
 /// A message is told once: not by a second block, nor if it is in the prompt.
-fn once_each(said: &mut [Said], shown: &[Arc<Message>]) {
+fn once_each(said: &mut [BlockOutput], shown: &[Arc<Message>]) {
     let shown: HashSet<&str> = shown.iter().map(|message| message.id.as_str()).collect();
     let mut told: HashSet<String> = HashSet::new();
     for (_, content) in said {

@@ -1,6 +1,6 @@
 //! Whole sessions: listed, read, copied, deleted, gone back on.
 
-use super::Inner;
+use super::{Inner, Memory, MemoryBuilder};
 use crate::{
     engine::{Blocking, Core, Engine},
     error::{Error, Result},
@@ -11,11 +11,12 @@ use crate::{
 
 impl Inner {
     pub(super) fn history(&self) -> Result<Vec<Message>> {
-        history(self.core(), &self.namespace, &self.session)
+        history(self.core(), &self.settings.namespace, &self.settings.session)
     }
 
     pub(super) fn checkpoint(&self, label: &str) -> Result<u32> {
-        let (namespace, session, label) = (self.namespace.clone(), self.session.clone(), label.to_owned());
+        let (namespace, session) = (self.settings.namespace.clone(), self.settings.session.clone());
+        let label = label.to_owned();
         self.core().write_now(move |transaction| {
             Ok((transaction.checkpoint(&namespace, &session, &label)?, Default::default()))
         })
@@ -23,13 +24,13 @@ impl Inner {
 
     pub(super) fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
         let snapshot = self.core().store().read()?;
-        let Some(namespace) = snapshot.namespace(&self.namespace)? else { return Ok(Vec::new()) };
-        let session = snapshot.session(namespace, &self.session)?;
+        let Some(namespace) = snapshot.namespace(&self.settings.namespace)? else { return Ok(Vec::new()) };
+        let session = snapshot.session(namespace, &self.settings.session)?;
         session.map_or(Ok(Vec::new()), |session| snapshot.checkpoints(namespace, session))
     }
 
     pub(super) fn restore(&self, checkpoint: u32) -> Result<()> {
-        let (namespace, session) = (self.namespace.clone(), self.session.clone());
+        let (namespace, session) = (self.settings.namespace.clone(), self.settings.session.clone());
         let restore =
             move |transaction: &mut Transaction| Ok(((), transaction.restore(&namespace, &session, checkpoint)?));
         self.core().write_now(restore)?;
@@ -39,8 +40,18 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn fork(&self, checkpoint: Option<u32>, to: &str) -> Result<()> {
-        copy(self.core(), &self.namespace, &self.session, checkpoint, to).map(drop)
+    pub(super) fn messages_at(&self, checkpoint: u32) -> Result<Vec<Message>> {
+        let (namespace, session) = (&self.settings.namespace, &self.settings.session);
+        let snapshot = self.core().store().read()?;
+        let unknown = || Error::no_session(namespace, session);
+        let id = snapshot.namespace(namespace)?.ok_or_else(unknown)?;
+        let session = snapshot.session(id, session)?.ok_or_else(unknown)?;
+        snapshot.messages_at(id, session, checkpoint)
+    }
+
+    pub(super) fn fork(&self, checkpoint: Option<u32>, to: &str) -> Result<Memory> {
+        copy(self.core(), &self.settings.namespace, &self.settings.session, checkpoint, to)?;
+        MemoryBuilder { session: to.to_owned(), ..self.settings.clone() }.open()
     }
 }
 
@@ -113,7 +124,7 @@ impl Engine {
     /// Returns how many messages there are. One commit.
     ///
     /// # Errors
-    /// [`Error::SessionNotFound`]; [`Error::InvalidMessage`]: `to` exists.
+    /// [`Error::SessionNotFound`]; [`Error::SessionExists`]: `to`.
     pub async fn copy_session(&self, namespace: &Namespace, from: &str, to: &str) -> Result<u64> {
         let (namespace, from, to) = (namespace.clone(), from.to_owned(), to.to_owned());
         self.off_thread(move |core| copy(core, &namespace, &from, None, &to)).await

@@ -13,6 +13,12 @@ use crate::{
 /// Tries after which a batch is given up that fails for another reason than a service that is not there.
 const MAX_FAULTS: u32 = 3;
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
+/// The longest that a service may ask to wait.
+const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+/// Batches that a block may have given up. Above it waits.
+const MAX_FAILED: usize = 1000;
+/// Of a reason that is stored.
+const MAX_REASON_BYTES: usize = 1024;
 
 /// How often a block has failed on its next batch.
 #[derive(Default)]
@@ -29,6 +35,10 @@ impl Inner {
 
     /// Has all blocks take what they have not taken yet.
     pub(super) fn work_on_batches(&self) {
+        self.take_batches(false);
+    }
+
+    fn take_batches(&self, hurry: bool) {
         for block in self.workers() {
             let (key, block, core) = (self.key(&**block), Arc::clone(block), self.core().visitor());
             let mut tries = Tries::default();
@@ -36,24 +46,23 @@ impl Inner {
                 let key = key.clone();
                 move || take_batch(&core, &key, &*block, &mut tries)
             };
-            self.core().background().submit(key, work);
+            self.core().background().submit(key, hurry, work);
         }
     }
 
     pub(super) fn settle(&self) -> Result<()> {
-        self.work_on_batches();
-        self.engine.blocking().flush()?;
-        for block in self.workers() {
-            self.core().background().wait(&self.key(&**block), block.name())?;
-        }
-        Ok(())
+        self.take_batches(true);
+        self.settings.engine.blocking().flush()?;
+        let waits = self.workers().map(|block| self.core().background().wait(&self.key(&**block), block.name()));
+        // For all, whichever fails.
+        waits.fold(Ok(()), Result::and)
     }
 
     pub(super) fn status(&self) -> Result<Vec<BlockStatus>> {
         let snapshot = self.core().store().read()?;
-        let batches = match snapshot.namespace(&self.namespace)? {
+        let batches = match snapshot.namespace(&self.settings.namespace)? {
             None => 0,
-            Some(namespace) => match snapshot.session(namespace, &self.session)? {
+            Some(namespace) => match snapshot.session(namespace, &self.settings.session)? {
                 None => 0,
                 Some(session) => snapshot.next_batch(namespace, session)?,
             },
@@ -115,7 +124,7 @@ fn take_batch(core: &Visitor, key: &BlockKey, block: &dyn MemoryBlock, tries: &m
         Err(error) => {
             let again = retry(&error);
             tries.faults += 1;
-            if tries.faults < MAX_FAULTS {
+            if tries.faults < MAX_FAULTS || new.failed.len() >= MAX_FAILED {
                 return again;
             }
             tracing::error!(block = key.name, batch = batch.number, %error, "a block gives a batch up");
@@ -180,7 +189,7 @@ fn wait(error: &Error, first: Duration, attempts: u32) -> Duration {
         _ => Duration::ZERO,
     };
     let doubled = first.saturating_mul(1 << (attempts.clamp(1, 10) - 1));
-    doubled.min(LONGEST_RETRY).max(asked)
+    doubled.min(LONGEST_RETRY).max(asked.min(LONGEST_ASKED))
 }
 
 /// The error and those behind it.
@@ -191,5 +200,6 @@ fn reason(error: &Error) -> String {
         reason = format!("{reason}: {error}");
         source = error.source();
     }
+    reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
     reason
 }

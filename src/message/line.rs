@@ -49,7 +49,16 @@ impl MessageLine {
             return Err(Error::message("expected a JSON object"));
         }
         let line: Line = serde_json::from_str(line).map_err(|error| Error::message(error.to_string()))?;
-        let has_id = line.id.is_some();
+        let (has_id, namespace) = (line.id.is_some(), line.namespace.clone());
+        let message = line.try_into()?;
+        Ok(MessageLine { namespace, message, has_id })
+    }
+}
+
+impl TryFrom<Line> for Message {
+    type Error = Error;
+
+    fn try_from(line: Line) -> Result<Self> {
         let message = Message {
             id: line.id.unwrap_or_else(new_id),
             session: line.session.unwrap_or_else(|| DEFAULT_SESSION.to_owned()),
@@ -60,7 +69,18 @@ impl MessageLine {
             metadata: line.metadata.unwrap_or_default(),
         };
         message.check()?;
-        Ok(MessageLine { namespace: line.namespace, message, has_id })
+        Ok(message)
+    }
+}
+
+impl<'de> Deserialize<'de> for Message {
+    /// As [`MessageLine::parse`], without a namespace.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let line = Line::deserialize(deserializer)?;
+        match line.namespace {
+            Some(_) => Err(serde::de::Error::custom("a message has no namespace of its own")),
+            None => line.try_into().map_err(serde::de::Error::custom),
+        }
     }
 }
 

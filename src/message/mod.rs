@@ -16,14 +16,15 @@ pub(crate) mod xml;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub(crate) use calls::answers;
+pub(crate) use calls::{answers, broken_calls};
 pub use count::{MessageCounter, MessageTokens};
 pub use line::MessageLine;
 pub use openai::{from_openai, to_openai, to_openai_lossless};
-pub use reduce::{Update, add_messages};
+pub use reduce::{MessageUpdate, add_messages};
 pub use select::{MessageSelector, MessageWindow, TokenWindow};
 pub use timestamp::Timestamp;
-pub use trim::{Splitter, Strategy, Trim, trim_messages};
+pub use trim::{Splitter, Trim, TrimStrategy, trim_messages};
+pub use xml::escape_xml;
 
 use crate::{
     error::{Error, Result},
@@ -169,6 +170,21 @@ impl Message {
     /// [`Message::new`] with [`Role::Assistant`].
     pub fn assistant(text: impl Into<String>) -> Self {
         Message::new(Role::Assistant, text)
+    }
+
+    /// [`Message::new`] with [`Role::System`].
+    pub fn system(text: impl Into<String>) -> Self {
+        Message::new(Role::System, text)
+    }
+
+    /// A message of now with these parts, a new id and the session `default`; such as calls of tools, by [`Role::Assistant`].
+    pub fn of_parts(role: Role, content: Vec<Part>) -> Self {
+        Message { content, ..Message::new(role, "") }
+    }
+
+    /// The result of a tool: `id` is that of the call.
+    pub fn tool_result(id: impl Into<String>, content: impl Into<String>) -> Self {
+        Message::of_parts(Role::Tool, vec![Part::ToolResult { id: id.into(), content: content.into() }])
     }
 
     /// The same message with this id.

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 
 /// One change to a list of messages.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Update {
+pub enum MessageUpdate {
     /// Replaces the message of this id in its place, or appends.
     Put(Message),
     /// Removes the message of this id.
@@ -17,21 +17,21 @@ pub enum Update {
 }
 
 /// Applies updates to messages, in order. A message put again after its removal in the same call keeps its place, and is
-/// not removed. After the last [`Update::RemoveAll`] only what follows it counts.
+/// not removed. After the last [`MessageUpdate::RemoveAll`] only what follows it counts.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`]: a removal of an id that is neither in `messages` nor put before it.
 ///
 /// ```
-/// use mnemon::{Message, Update, add_messages};
+/// use mnemon::{Message, MessageUpdate, add_messages};
 /// let first = Message::user("hello").with_id("1");
-/// let updates = vec![Update::Put(Message::user("hello again").with_id("1")), Update::Put(Message::user("bye").with_id("2"))];
+/// let updates = vec![MessageUpdate::Put(Message::user("hello again").with_id("1")), MessageUpdate::Put(Message::user("bye").with_id("2"))];
 /// let messages = add_messages(vec![first], updates)?;
 /// assert_eq!(messages.iter().map(Message::text).collect::<Vec<_>>(), ["hello again", "bye"]);
 /// # Ok::<(), mnemon::Error>(())
 /// ```
-pub fn add_messages(messages: Vec<Message>, updates: Vec<Update>) -> Result<Vec<Message>> {
-    let cleared = updates.iter().rposition(|update| *update == Update::RemoveAll);
+pub fn add_messages(messages: Vec<Message>, updates: Vec<MessageUpdate>) -> Result<Vec<Message>> {
+    let cleared = updates.iter().rposition(|update| *update == MessageUpdate::RemoveAll);
     let mut merged = if cleared.is_some() { Vec::new() } else { messages };
     let updates = updates.into_iter().skip(cleared.map_or(0, |at| at + 1));
     let mut places: HashMap<String, usize> =
@@ -39,7 +39,7 @@ pub fn add_messages(messages: Vec<Message>, updates: Vec<Update>) -> Result<Vec<
     let mut removed = HashSet::new();
     for update in updates {
         match update {
-            Update::Put(message) => {
+            MessageUpdate::Put(message) => {
                 removed.remove(&message.id);
                 match places.get(&message.id) {
                     Some(&place) => merged[place] = message,
@@ -49,11 +49,11 @@ pub fn add_messages(messages: Vec<Message>, updates: Vec<Update>) -> Result<Vec<
                     }
                 }
             }
-            Update::Remove(id) if places.contains_key(&id) => {
+            MessageUpdate::Remove(id) if places.contains_key(&id) => {
                 removed.insert(id);
             }
-            Update::Remove(id) => return Err(Error::message(format!("no message {id:?} to remove"))),
-            Update::RemoveAll => unreachable!("skipped to after the last"),
+            MessageUpdate::Remove(id) => return Err(Error::message(format!("no message {id:?} to remove"))),
+            MessageUpdate::RemoveAll => unreachable!("skipped to after the last"),
         }
     }
     merged.retain(|message| !removed.contains(&message.id));

@@ -31,6 +31,13 @@ impl Timestamp {
     }
 }
 
+impl Timestamp {
+    /// Without what is below a second.
+    pub(crate) fn to_the_second(self) -> Self {
+        Timestamp::from_micros(self.0 - self.0.rem_euclid(1_000_000)).unwrap_or(self)
+    }
+}
+
 impl FromStr for Timestamp {
     type Err = Error;
 

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 
 /// Which end is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strategy {
+pub enum TrimStrategy {
     /// The oldest messages.
     First,
     /// The newest.
@@ -23,14 +23,14 @@ pub type Splitter = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
 #[non_exhaustive]
 pub struct Trim {
     /// Which end is kept.
-    pub strategy: Strategy,
+    pub strategy: TrimStrategy,
     /// The budget.
     pub max_tokens: usize,
-    /// With [`Strategy::Last`]: leading messages are dropped up to the first of these roles; empty: none are.
+    /// With [`TrimStrategy::Last`]: leading messages are dropped up to the first of these roles; empty: none are.
     pub start_on: Vec<Role>,
     /// Trailing messages are dropped down to the last of these roles; empty: none are.
     pub end_on: Vec<Role>,
-    /// With [`Strategy::Last`]: a leading system message is kept, whatever it costs, and its cost taken off the budget.
+    /// With [`TrimStrategy::Last`]: a leading system message is kept, whatever it costs, and its cost taken off the budget.
     pub include_system: bool,
     /// The message at the cut may be kept in part: whole parts first, then pieces of its first text.
     pub allow_partial: bool,
@@ -45,7 +45,7 @@ impl Trim {
     /// Keeps the newest messages that fit.
     pub fn last(max_tokens: usize) -> Self {
         Trim {
-            strategy: Strategy::Last,
+            strategy: TrimStrategy::Last,
             max_tokens,
             start_on: Vec::new(),
             end_on: Vec::new(),
@@ -58,7 +58,7 @@ impl Trim {
 
     /// Keeps the oldest messages that fit.
     pub fn first(max_tokens: usize) -> Self {
-        Trim { strategy: Strategy::First, ..Trim::last(max_tokens) }
+        Trim { strategy: TrimStrategy::First, ..Trim::last(max_tokens) }
     }
 }
 
@@ -71,17 +71,17 @@ impl Trim {
 /// Cost: each message is counted once.
 ///
 /// # Errors
-/// [`Error::InvalidConfig`]: `start_on` or `include_system` with [`Strategy::First`].
+/// [`Error::InvalidConfig`]: `start_on` or `include_system` with [`TrimStrategy::First`].
 pub fn trim_messages(messages: &[Message], trim: &Trim, tokens: &dyn MessageCounter) -> Result<Vec<Message>> {
     match trim.strategy {
-        Strategy::First if !trim.start_on.is_empty() || trim.include_system => {
-            Err(Error::InvalidConfig { reason: "start_on and include_system go with Strategy::Last".into() })
+        TrimStrategy::First if !trim.start_on.is_empty() || trim.include_system => {
+            Err(Error::InvalidConfig { reason: "start_on and include_system go with TrimStrategy::Last".into() })
         }
-        Strategy::First => {
+        TrimStrategy::First => {
             let kept = fit(messages.to_vec(), trim.max_tokens, trim, tokens);
             Ok(whole(kept, 0, messages, trim))
         }
-        Strategy::Last => {
+        TrimStrategy::Last => {
             let mut rest = messages.to_vec();
             drop_back_to(&mut rest, &trim.end_on);
             let end = rest.len();
@@ -117,8 +117,8 @@ fn fit(messages: Vec<Message>, budget: usize, trim: &Trim, tokens: &dyn MessageC
     drop_back_to(
         &mut kept,
         match trim.strategy {
-            Strategy::First => &trim.end_on,
-            Strategy::Last => &trim.start_on,
+            TrimStrategy::First => &trim.end_on,
+            TrimStrategy::Last => &trim.start_on,
         },
     );
     kept
@@ -127,7 +127,7 @@ fn fit(messages: Vec<Message>, budget: usize, trim: &Trim, tokens: &dyn MessageC
 /// As much of a message as fits, from the end that the strategy keeps: as many whole parts as possible, or else pieces of
 /// the outermost part's text. Tool calls are never cut: they stay, and count.
 fn part_of(message: &Message, budget: usize, trim: &Trim, tokens: &dyn MessageCounter) -> Option<Message> {
-    let from_end = trim.strategy == Strategy::Last;
+    let from_end = trim.strategy == TrimStrategy::Last;
     let (calls, mut parts): (Vec<Part>, Vec<Part>) =
         message.content.iter().cloned().partition(|part| matches!(part, Part::ToolCall { .. }));
     if from_end {

@@ -43,6 +43,11 @@ impl Query {
         Query { text: text.into(), k: 10, filter: Filter::default() }
     }
 
+    /// What is asked.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// This many hits, 1 to [`MAX_K`], or all that match if they are fewer.
     pub fn k(mut self, k: usize) -> Self {
         self.k = k;
@@ -118,6 +123,13 @@ pub struct Hit {
     pub score: f32,
     /// 1 for the best.
     pub rank: usize,
+}
+
+impl Hit {
+    /// A message found elsewhere, for a [`HitProcessor`](crate::HitProcessor) that adds some.
+    pub fn new(message: Message, score: f32, rank: usize) -> Self {
+        Hit { message, score, rank }
+    }
 }
 
 /// The `k` best messages of scored rows: each message once, by its best row. `message_of` gives a row's message.

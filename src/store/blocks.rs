@@ -33,6 +33,8 @@ pub(crate) struct BlockState {
     pub(crate) next: u32,
     /// Batches given up, and why.
     pub(crate) failed: Vec<(u32, String)>,
+    /// How often the session was gone back on.
+    pub(crate) restores: u32,
 }
 
 /// The states of a session's own blocks, and how far all are.
@@ -69,7 +71,10 @@ impl Transaction {
             let (blocks, cursors) = (self.table(BLOCKS)?, self.table(CURSORS)?);
             (block(&blocks, id, home, name)?, cursor(&cursors, id, session, name)?)
         };
-        if old.as_ref().map_or(0, |old| old.revision) != read.revision || cursor.next != read.next {
+        if old.as_ref().map_or(0, |old| old.revision) != read.revision
+            || cursor.next != read.next
+            || self.restores(id, session)? != read.restores
+        {
             return Ok(false);
         }
         self.remember_block(id, session, name, if key.shared { None } else { old }, cursor)?;
@@ -77,7 +82,7 @@ impl Transaction {
             let record = BlockRecord { state: state.clone(), revision: read.revision + 1 };
             self.table(BLOCKS)?.insert((id, home, name), codec::encode(&record).as_slice()).map_err(storage)?;
         }
-        let record = CursorRecord { next: new.next, failed: new.failed.clone() };
+        let record = CursorRecord { next: new.next, failed: new.failed.clone(), shared: key.shared };
         self.table(CURSORS)?.insert((id, session, name), codec::encode(&record).as_slice()).map_err(storage)?;
         Ok(true)
     }
@@ -112,10 +117,25 @@ impl Transaction {
         {
             let (key, value) = entry.map_err(storage)?;
             let name = key.value().2;
+            if name == RESTORES {
+                continue;
+            }
             let block = block(&blocks, namespace, session, name)?;
             found.push((name.to_owned(), OldBlock { block, cursor: codec::decode(value.value())? }));
         }
         Ok(found)
+    }
+
+    pub(super) fn restores(&self, namespace: u32, session: u32) -> Result<u32> {
+        Ok(cursor(&self.table(CURSORS)?, namespace, session, RESTORES)?.next)
+    }
+
+    pub(super) fn set_restores(&mut self, namespace: u32, session: u32, restores: u32) -> Result<()> {
+        let record = CursorRecord { next: restores, ..CursorRecord::default() };
+        self.table(CURSORS)?
+            .insert((namespace, session, RESTORES), codec::encode(&record).as_slice())
+            .map_err(storage)?;
+        Ok(())
     }
 
     pub(super) fn write_blocks(&mut self, namespace: u32, session: u32, all: &SessionBlocks) -> Result<()> {
@@ -151,12 +171,15 @@ impl Snapshot {
         let (blocks, cursors) = (self.table(BLOCKS)?, self.table(CURSORS)?);
         let home = if key.shared { Some(SHARED) } else { session };
         let record = home.map_or(Ok(None), |home| block(&blocks, namespace.0, home, &key.name))?;
-        let cursor = match session {
-            Some(session) => cursor(&cursors, namespace.0, session, &key.name)?,
-            None => CursorRecord::default(),
+        let (cursor, restores) = match session {
+            Some(session) => (
+                cursor(&cursors, namespace.0, session, &key.name)?,
+                cursor(&cursors, namespace.0, session, RESTORES)?.next,
+            ),
+            None => Default::default(),
         };
         let (state, revision) = record.map_or((None, 0), |record| (Some(record.state), record.revision));
-        Ok(BlockState { session, state, revision, next: cursor.next, failed: cursor.failed })
+        Ok(BlockState { session, state, revision, next: cursor.next, failed: cursor.failed, restores })
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
-    message::Timestamp,
+    message::{Message, Timestamp},
 };
 
 /// A session's state that can be gone back to.
@@ -55,12 +55,12 @@ impl Transaction {
         edit.put_back(space);
         edit.finish()?;
         let mut buffered: Vec<(u64, u64)> = Vec::new();
-        let mut before = Place::LongTerm;
+        let mut before = Place::LongTerm(None);
         for (seq, place) in &history {
             match (place, before) {
                 (Place::Buffer, Place::Buffer) => buffered.last_mut().expect("a run was begun").1 = *seq,
-                (Place::Buffer, Place::LongTerm) => buffered.push((*seq, *seq)),
-                (Place::LongTerm, _) => {}
+                (Place::Buffer, Place::LongTerm(_)) => buffered.push((*seq, *seq)),
+                (Place::LongTerm(_), _) => {}
             }
             before = *place;
         }
@@ -111,8 +111,7 @@ impl Transaction {
                     return Err(Error::message(reason));
                 }
                 None => {
-                    let record = MessageRecord { revision: was.record.revision + 1, ..was.record };
-                    edit.add(&mut space, Stored { record, ..was })?;
+                    edit.add_again(&mut space, was)?;
                 }
             }
         }
@@ -121,14 +120,10 @@ impl Transaction {
         let effects = edit.finish()?;
         let later = (id, number, state.next_batch)..=(id, number, u32::MAX);
         self.table(BATCHES)?.retain_in(later, |_, _| false).map_err(storage)?;
-        // What all sessions share is not gone back on; it has seen later batches, which are no more.
-        let mut blocks = state.blocks;
-        for (_, old) in &mut blocks {
-            old.cursor.next = old.cursor.next.min(state.next_batch);
-            old.cursor.failed.retain(|(batch, _)| *batch < state.next_batch);
-        }
+        let restores = self.restores(id, number)?;
         self.forget_blocks(id, number)?;
-        self.write_blocks(id, number, &blocks)?;
+        self.write_blocks(id, number, &state.blocks)?;
+        self.set_restores(id, number, restores + 1)?;
         self.forget_checkpoints(id, number, checkpoint + 1)?;
         self.forget_old(id, number, checkpoint)?;
         Ok(effects)
@@ -173,19 +168,21 @@ impl Edit<'_> {
     ) -> Result<SessionState> {
         let id = space.record.id;
         let record = self.checkpoint(id, session, checkpoint)?;
-        let record = record.ok_or_else(|| Error::InvalidQuery {
-            reason: format!("no checkpoint {checkpoint} in this session; list them for those there are"),
-        })?;
+        let record = record.ok_or(Error::CheckpointNotFound { checkpoint })?;
         let now = self.now(transaction, space, session)?;
         let mut messages: BTreeMap<u64, Stored> =
             now.messages.into_iter().filter(|m| m.seq < record.next_seq).map(|m| (m.seq, m)).collect();
         let changed = self.old_messages(id, session, checkpoint)?;
         for (seq, old) in changed.into_iter().filter(|(seq, _)| *seq < record.next_seq) {
-            messages.insert(seq, Stored { seq, session, place: Place::LongTerm, record: old });
+            messages.insert(seq, Stored { seq, session, place: Place::read(old.place), record: old.record });
         }
         for stored in messages.values_mut() {
             let buffered = record.buffered.iter().any(|(first, last)| (*first..=*last).contains(&stored.seq));
-            stored.place = if buffered { Place::Buffer } else { Place::LongTerm };
+            stored.place = match stored.place {
+                _ if buffered => Place::Buffer,
+                Place::Buffer => Place::LongTerm(None),
+                before => before,
+            };
         }
         let mut blocks: BTreeMap<String, OldBlock> = now.blocks.into_iter().collect();
         let all = (id, session, "", 0)..(id, session + 1, "", 0);
@@ -193,9 +190,15 @@ impl Edit<'_> {
         for entry in transaction.table(OLD_BLOCKS)?.range(all).map_err(storage)? {
             let (key, value) = entry.map_err(storage)?;
             let (_, _, name, kept_for) = key.value();
-            if kept_for >= checkpoint && seen.insert(name.to_owned()) {
+            // What all sessions share is not gone back on.
+            let shared = blocks.get(name).is_some_and(|now| now.cursor.shared);
+            if kept_for >= checkpoint && !shared && seen.insert(name.to_owned()) {
                 blocks.insert(name.to_owned(), codec::decode(value.value())?);
             }
+        }
+        for old in blocks.values_mut() {
+            old.cursor.next = old.cursor.next.min(record.next_batch);
+            old.cursor.failed.retain(|(batch, _)| *batch < record.next_batch);
         }
         Ok(SessionState {
             messages: messages.into_values().collect(),
@@ -205,7 +208,38 @@ impl Edit<'_> {
     }
 }
 
+/// The messages of a session that changed after a checkpoint, as they were.
+pub(super) fn old_messages(
+    table: &impl ReadableTable<(u32, u32, u64, u32), &'static [u8]>,
+    namespace: u32,
+    session: u32,
+    at: u32,
+) -> Result<BTreeMap<u64, OldMessage>> {
+    let mut old = BTreeMap::new();
+    for entry in table.range((namespace, session, 0, 0)..(namespace, session + 1, 0, 0)).map_err(storage)? {
+        let (key, value) = entry.map_err(storage)?;
+        let (_, _, seq, kept_for) = key.value();
+        if kept_for >= at && !old.contains_key(&seq) {
+            old.insert(seq, codec::decode(value.value())?);
+        }
+    }
+    Ok(old)
+}
+
 impl Snapshot {
+    /// A session's messages as they were at a checkpoint.
+    pub(crate) fn messages_at(&self, namespace: NamespaceId, session: u32, checkpoint: u32) -> Result<Vec<Message>> {
+        let value = self.table(CHECKPOINTS)?.get((namespace.0, session, checkpoint)).map_err(storage)?;
+        let record: CheckpointRecord = codec::decode(value.ok_or(Error::CheckpointNotFound { checkpoint })?.value())?;
+        let now = self.history(namespace, session, None)?;
+        let mut messages: BTreeMap<u64, Message> = now.into_iter().collect();
+        let changed = old_messages(&self.table(OLD_MESSAGES)?, namespace.0, session, checkpoint)?;
+        for (seq, old) in changed {
+            messages.insert(seq, old.record.message()?);
+        }
+        Ok(messages.into_iter().filter(|(seq, _)| *seq < record.next_seq).map(|(_, message)| message).collect())
+    }
+
     /// The checkpoints of a session, oldest first.
     pub(crate) fn checkpoints(&self, namespace: NamespaceId, session: u32) -> Result<Vec<Checkpoint>> {
         let all = (namespace.0, session, 0)..=(namespace.0, session, u32::MAX);

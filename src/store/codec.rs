@@ -91,11 +91,11 @@ mod tests {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(hex, golden);
         };
-        check(encode(&message), "4d6e0101026d31017301010341646102686900010300fb2c01");
+        check(encode(&message.clone()), "4d6e0101026d31017301010341646102686900010300fb2c01");
         check(encode(&namespace), "4d6e010107020102");
         check(encode(&generation), "4d6e0101016dfb000102616201");
         let block = BlockRecord { state: "{}".into(), revision: 3 };
-        let cursor = CursorRecord { next: 2, failed: vec![(1, "no".into())] };
+        let cursor = CursorRecord { next: 2, failed: vec![(1, "no".into())], shared: true };
         let checkpoint = CheckpointRecord {
             label: "a".into(),
             created_at: 1,
@@ -104,10 +104,12 @@ mod tests {
             next_batch: 2,
             messages: 9,
         };
+        let old = OldMessage { record: message, place: 5 };
+        check(encode(&old), "4d6e0101026d31017301010341646102686900010300fb2c0105");
         check(encode(&block), "4d6e0101027b7d03");
-        check(encode(&cursor), "4d6e0101020101026e6f");
+        check(encode(&cursor), "4d6e0101020101026e6f01");
         check(encode(&checkpoint), "4d6e0101016102090200000408 0209".replace(' ', "").as_str());
-        check(encode(&OldBlock { block: None, cursor: CursorRecord::default() }), "4d6e0101000000");
+        check(encode(&OldBlock { block: None, cursor: CursorRecord::default() }), "4d6e010100000000");
     }
 
     #[test]

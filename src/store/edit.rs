@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use redb::{ReadableTable, Table};
 
-use super::{Removed, Transaction, codec, schema::*, storage};
+use super::{Removed, Transaction, checkpoints::old_messages, codec, schema::*, storage};
 use crate::{
     error::{Error, Result},
     ids::{GenerationId, Namespace, NamespaceId},
@@ -58,7 +58,7 @@ pub(super) struct Edit<'t> {
     sessions: Table<'t, (u32, &'static str), u32>,
     messages: Table<'t, (u32, u64), Bytes>,
     ids: Table<'t, (u32, &'static str), u64>,
-    history: Table<'t, (u32, u32, u64), u8>,
+    history: Table<'t, (u32, u32, u64), u32>,
     pending: Table<'t, (u32, u32, u64), u64>,
     checkpoints: Table<'t, (u32, u32, u32), Bytes>,
     old_messages: Table<'t, (u32, u32, u64, u32), Bytes>,
@@ -175,7 +175,7 @@ impl<'t> Edit<'t> {
 
     pub(super) fn place(&self, space: &Space, session: u32, seq: u64) -> Result<Option<Place>> {
         let place = self.history.get((space.record.id, session, seq)).map_err(storage)?;
-        place.map(|place| Place::read(place.value())).transpose()
+        Ok(place.map(|place| Place::read(place.value())))
     }
 
     pub(super) fn checkpoint(&self, namespace: u32, session: u32, number: u32) -> Result<Option<CheckpointRecord>> {
@@ -184,17 +184,8 @@ impl<'t> Edit<'t> {
     }
 
     /// The messages of a session that changed after a checkpoint, as they were.
-    pub(super) fn old_messages(&self, namespace: u32, session: u32, at: u32) -> Result<BTreeMap<u64, MessageRecord>> {
-        let mut old = BTreeMap::new();
-        let all = (namespace, session, 0, 0)..(namespace, session + 1, 0, 0);
-        for entry in self.old_messages.range(all).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
-            let (_, _, seq, kept_for) = key.value();
-            if kept_for >= at && !old.contains_key(&seq) {
-                old.insert(seq, codec::decode(value.value())?);
-            }
-        }
-        Ok(old)
+    pub(super) fn old_messages(&self, namespace: u32, session: u32, at: u32) -> Result<BTreeMap<u64, OldMessage>> {
+        old_messages(&self.old_messages, namespace, session, at)
     }
 
     /// The session's messages in order: sequence numbers and places.
@@ -204,7 +195,7 @@ impl<'t> Edit<'t> {
         entries
             .map(|entry| {
                 let (key, place) = entry.map_err(storage)?;
-                Ok((key.value().2, Place::read(place.value())?))
+                Ok((key.value().2, Place::read(place.value())))
             })
             .collect()
     }
@@ -212,37 +203,38 @@ impl<'t> Edit<'t> {
     /// Stores a message that is new.
     pub(super) fn insert(&mut self, space: &mut Space, record: MessageRecord, place: Place) -> Result<u64> {
         let session = self.session(space, &record.session)?;
-        let seq = space.record.next_seq;
-        space.record.next_seq += 1;
+        let seq = fresh(space);
         self.add(space, Stored { seq, session, place, record })?;
         Ok(seq)
     }
 
-    /// Stores a message under a sequence number that it had.
-    pub(super) fn add(&mut self, space: &mut Space, stored: Stored) -> Result<()> {
+    /// Stores a message under a sequence number that it had, as another version.
+    pub(super) fn add_again(&mut self, space: &mut Space, mut stored: Stored) -> Result<()> {
+        stored.record.revision = fresh(space);
+        self.add(space, stored)
+    }
+
+    fn add(&mut self, space: &mut Space, stored: Stored) -> Result<()> {
         space.record.messages += 1;
         self.ids.insert((space.record.id, stored.record.id.as_str()), stored.seq).map_err(storage)?;
         self.write(space, stored, true)
     }
 
-    /// Stores another version of a message in its place. It may change its session, and then is in long-term memory.
+    /// Stores another version of a message in its place. If it changes its session, it is the last there, and in long-term
+    /// memory.
     pub(super) fn replace(&mut self, space: &mut Space, old: Stored, mut record: MessageRecord) -> Result<()> {
+        if record.session != old.record.session {
+            self.remove(space, old)?;
+            record.revision = fresh(space);
+            return self.insert(space, record, Place::LongTerm(None)).map(drop);
+        }
         self.remember(space, &old)?;
         let keeps_vectors = old.record.same_vectors(&record);
-        record.revision = old.record.revision + u64::from(!keeps_vectors);
+        record.revision = if keeps_vectors { old.record.revision } else { fresh(space) };
         if !keeps_vectors {
             self.outdated.push((NamespaceId(space.record.id), old.seq));
         }
-        let session = self.session(space, &record.session)?;
-        let mut place = old.place;
-        if session != old.session {
-            self.history.remove((space.record.id, old.session, old.seq)).map_err(storage)?;
-            if old.place == Place::Buffer {
-                self.leave(space, &old);
-                place = Place::LongTerm;
-            }
-        }
-        self.write(space, Stored { seq: old.seq, session, place, record }, !keeps_vectors)
+        self.write(space, Stored { record, ..old }, !keeps_vectors)
     }
 
     /// Deletes a message with all that was made of it.
@@ -263,12 +255,15 @@ impl<'t> Edit<'t> {
 
     /// Moves a message into its session's buffer, or out of it.
     pub(super) fn move_to(&mut self, space: &mut Space, old: Stored, place: Place) -> Result<()> {
-        if old.place == place {
-            return Ok(());
-        }
-        match place {
-            Place::LongTerm => self.leave(space, &old),
-            Place::Buffer => self.outdated.push((NamespaceId(space.record.id), old.seq)),
+        match (old.place, place) {
+            _ if old.place == place => return Ok(()),
+            (Place::Buffer, _) => self.leave(space, &old),
+            (_, Place::Buffer) => self.outdated.push((NamespaceId(space.record.id), old.seq)),
+            _ => {
+                let key = (space.record.id, old.session, old.seq);
+                self.history.insert(key, place.number()).map_err(storage)?;
+                return Ok(());
+            }
         }
         self.write(space, Stored { place, ..old }, true)
     }
@@ -276,12 +271,12 @@ impl<'t> Edit<'t> {
     fn write(&mut self, space: &Space, stored: Stored, needs_vectors: bool) -> Result<()> {
         let Stored { seq, session, place, record } = stored;
         self.messages.insert((space.record.id, seq), codec::encode(&record).as_slice()).map_err(storage)?;
-        self.history.insert((space.record.id, session, seq), place as u8).map_err(storage)?;
+        self.history.insert((space.record.id, session, seq), place.number()).map_err(storage)?;
         if needs_vectors || place == Place::Buffer {
             let message = record.clone().message()?;
             let has_text = !message.searchable().trim().is_empty();
             match place {
-                Place::LongTerm => self.wait(space, seq, has_text.then_some(record.revision))?,
+                Place::LongTerm(_) => self.wait(space, seq, has_text.then_some(record.revision))?,
                 Place::Buffer => {
                     self.wait(space, seq, None)?;
                     let (namespace, session) = (space.namespace.clone(), record.session);
@@ -319,8 +314,17 @@ impl<'t> Edit<'t> {
         let checkpoint: CheckpointRecord = codec::decode(value.value())?;
         let key = (id, session, old.seq, key.value().2);
         if old.seq < checkpoint.next_seq && self.old_messages.get(key).map_err(storage)?.is_none() {
-            self.old_messages.insert(key, codec::encode(&old.record).as_slice()).map_err(storage)?;
+            let old = OldMessage { record: old.record.clone(), place: old.place.number() };
+            self.old_messages.insert(key, codec::encode(&old).as_slice()).map_err(storage)?;
         }
         Ok(())
     }
+}
+
+/// A number that none of the namespace's messages and their versions ever had: vectors made from a version that was undone
+/// must not be taken for those of another.
+fn fresh(space: &mut Space) -> u64 {
+    let number = space.record.next_seq;
+    space.record.next_seq += 1;
+    number
 }

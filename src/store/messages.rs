@@ -20,6 +20,7 @@ pub(crate) struct PutResult {
     pub(crate) new: u64,
     pub(crate) replaced: u64,
     pub(crate) unchanged: u64,
+    pub(crate) removed: u64,
     pub(crate) effects: Effects,
 }
 
@@ -34,7 +35,7 @@ impl Transaction {
             let record = MessageRecord::new(message, 0);
             match edit.find(&space, &message.id)? {
                 None => {
-                    edit.insert(&mut space, record, Place::LongTerm)?;
+                    edit.insert(&mut space, record, Place::LongTerm(None))?;
                     result.new += 1;
                 }
                 Some(old) if old.record == (MessageRecord { revision: old.record.revision, ..record.clone() }) => {
@@ -68,12 +69,8 @@ impl Transaction {
 
     /// Changes a session's messages by id; new ones go into its buffer. All `clear`: those in the buffer are deleted first.
     ///
-    /// A message that another session has, said the same, is passed over and counted as unchanged: what was recalled
-    /// has come back.
-    ///
     /// # Errors
-    /// [`Error::InvalidMessage`]: an id to remove that the session does not have; an id to put that another session has
-    /// with something else in it.
+    /// [`Error::InvalidMessage`]: an id to remove that the session does not have; an id to put that another session has.
     pub(crate) fn update(&mut self, namespace: &Namespace, session: &str, change: &SessionChange) -> Result<PutResult> {
         let mut result = PutResult::default();
         let mut edit = Edit::begin(self)?;
@@ -84,6 +81,7 @@ impl Transaction {
                 if place == Place::Buffer {
                     let old = edit.stored(&space, seq)?;
                     edit.remove(&mut space, old)?;
+                    result.removed += 1;
                 }
             }
         }
@@ -92,6 +90,7 @@ impl Transaction {
             let old =
                 old.ok_or_else(|| Error::message(format!("no message {id:?} to remove in session {session:?}")))?;
             edit.remove(&mut space, old)?;
+            result.removed += 1;
         }
         for message in &change.put {
             let record = MessageRecord { session: session.to_owned(), ..MessageRecord::new(message, 0) };
@@ -99,9 +98,6 @@ impl Transaction {
                 None => {
                     edit.insert(&mut space, record, Place::Buffer)?;
                     result.new += 1;
-                }
-                Some(old) if old.record.says_the_same(&record) && old.record.session != session => {
-                    result.unchanged += 1;
                 }
                 Some(old) if old.record.session != session => {
                     let reason =
@@ -128,8 +124,11 @@ const GIVEN_ID: &str = "mnemon.id";
 
 /// Gives a message back the id that it was given.
 pub(crate) fn give_back_id(message: &mut Message) {
-    if let Some(Value::String(id)) = message.metadata.remove(GIVEN_ID) {
-        message.id = id;
+    // Anything else of this name is the user's.
+    let given = message.metadata.get(GIVEN_ID).and_then(Value::as_str).map(str::to_owned);
+    if let Some(given) = given.filter(|given| own_id(&message.session, given) == message.id) {
+        message.metadata.remove(GIVEN_ID);
+        message.id = given;
     }
 }
 
@@ -171,7 +170,7 @@ impl Transaction {
                 old = renamed;
             }
             match old {
-                None => drop(edit.insert(&mut space, record, Place::LongTerm)?),
+                None => drop(edit.insert(&mut space, record, Place::LongTerm(None))?),
                 Some(old) => edit.replace(&mut space, old, record)?,
             }
         }

@@ -27,16 +27,16 @@ pub(super) const MESSAGES: TableDefinition<(u32, u64), Bytes> = TableDefinition:
 /// (namespace, message id) → sequence number.
 pub(super) const IDS: TableDefinition<(u32, &str), u64> = TableDefinition::new("ids");
 /// (namespace, session, sequence number) → [`Place`]: a session's messages in order, and which are in its buffer.
-pub(super) const HISTORY: TableDefinition<(u32, u32, u64), u8> = TableDefinition::new("history");
+pub(super) const HISTORY: TableDefinition<(u32, u32, u64), u32> = TableDefinition::new("history");
 /// (namespace, session, batch) → (first, last) sequence number: what one flush moved to long-term memory.
 pub(super) const BATCHES: TableDefinition<(u32, u32, u32), (u64, u64)> = TableDefinition::new("batches");
 /// (namespace, session or [`SHARED`], block) → [`BlockRecord`].
 pub(super) const BLOCKS: TableDefinition<(u32, u32, &str), Bytes> = TableDefinition::new("blocks");
-/// (namespace, session, block) → [`CursorRecord`].
+/// (namespace, session, block) → [`CursorRecord`]; for the block [`RESTORES`], how often the session was gone back on.
 pub(super) const CURSORS: TableDefinition<(u32, u32, &str), Bytes> = TableDefinition::new("cursors");
 /// (namespace, session, checkpoint) → [`CheckpointRecord`].
 pub(super) const CHECKPOINTS: TableDefinition<(u32, u32, u32), Bytes> = TableDefinition::new("checkpoints");
-/// (namespace, session, sequence number, checkpoint) → [`MessageRecord`] as it was at that checkpoint, if it has changed since.
+/// (namespace, session, sequence number, checkpoint) → [`OldMessage`] as it was at that checkpoint, if it has changed since.
 pub(super) const OLD_MESSAGES: TableDefinition<(u32, u32, u64, u32), Bytes> = TableDefinition::new("old_messages");
 /// (namespace, session, block, checkpoint) → [`OldBlock`] as it was at that checkpoint, if it has changed since.
 pub(super) const OLD_BLOCKS: TableDefinition<(u32, u32, &str, u32), Bytes> = TableDefinition::new("old_blocks");
@@ -54,21 +54,32 @@ pub(super) const VECTORS: TableDefinition<(u32, u32, u32), Bytes> = TableDefinit
 /// Stands for a session in the key of a block that all sessions of the namespace share.
 pub(super) const SHARED: u32 = u32::MAX;
 
+/// No block has this name.
+pub(super) const RESTORES: &str = "";
+
 /// Where a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Embedded, or pending.
-    LongTerm = 0,
-    /// In the short-term buffer of its session: neither.
-    Buffer = 1,
+    /// In the short-term buffer of its session: neither embedded nor pending.
+    Buffer,
+    /// Embedded, or pending; and the batch that it was flushed in, if it was.
+    LongTerm(Option<u32>),
 }
 
 impl Place {
-    pub(super) fn read(number: u8) -> Result<Self> {
+    pub(super) fn read(number: u32) -> Self {
         match number {
-            0 => Ok(Place::LongTerm),
-            1 => Ok(Place::Buffer),
-            _ => Err(Error::corrupted(format!("place {number} of a message"))),
+            0 => Place::LongTerm(None),
+            1 => Place::Buffer,
+            batch => Place::LongTerm(Some(batch - 2)),
+        }
+    }
+
+    pub(super) fn number(self) -> u32 {
+        match self {
+            Place::LongTerm(None) => 0,
+            Place::Buffer => 1,
+            Place::LongTerm(Some(batch)) => batch.saturating_add(2),
         }
     }
 }
@@ -205,6 +216,16 @@ pub(super) struct CursorRecord {
     pub(super) next: u32,
     /// Batches that were given up, and why.
     pub(super) failed: Vec<(u32, String)>,
+    /// The state is not the session's own.
+    pub(super) shared: bool,
+}
+
+/// A message before a change.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct OldMessage {
+    pub(super) record: MessageRecord,
+    /// As in [`HISTORY`].
+    pub(super) place: u32,
 }
 
 /// A block before a change.

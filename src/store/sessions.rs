@@ -58,7 +58,7 @@ impl Transaction {
                 for &seq in batch {
                     if edit.place(&space, number, seq)? == Some(Place::Buffer) {
                         let old = edit.stored(&space, seq)?;
-                        edit.move_to(&mut space, old, Place::LongTerm)?;
+                        edit.move_to(&mut space, old, Place::LongTerm(Some(next)))?;
                         ends = Some((ends.map_or(seq, |(first, _)| first), seq));
                         moved += 1;
                     }
@@ -133,7 +133,7 @@ impl Transaction {
         let id = space.record.id;
         let source = edit.known_session(&space, from)?.ok_or_else(|| Error::no_session(namespace, from))?;
         if edit.known_session(&space, to)?.is_some() {
-            return Err(Error::message(format!("session {to:?} exists already; delete it first, or give another id")));
+            return Err(Error::SessionExists { session: to.to_owned() });
         }
         let state = match at {
             None => edit.now(self, &space, source)?,
@@ -193,7 +193,7 @@ impl Snapshot {
             for entry in history.range((namespace.0, number, 0)..=(namespace.0, number, u64::MAX)).map_err(storage)? {
                 let (_, place) = entry.map_err(storage)?;
                 messages += 1;
-                buffered += u64::from(place.value() == Place::Buffer as u8);
+                buffered += u64::from(place.value() == Place::Buffer.number());
             }
             let batches = u64::from(next_batch(&batches, namespace.0, number)?);
             if messages > 0 {
@@ -230,7 +230,7 @@ impl Snapshot {
             self.table(HISTORY)?.range((namespace.0, session, first)..=(namespace.0, session, last)).map_err(storage)?
         {
             let (key, place) = entry.map_err(storage)?;
-            if only.is_some_and(|only| only as u8 != place.value()) {
+            if only.is_some_and(|only| only.number() != place.value()) {
                 continue;
             }
             let seq = key.value().2;
@@ -245,7 +245,7 @@ impl Snapshot {
     pub(crate) fn batch(&self, namespace: NamespaceId, session: u32, number: u32) -> Result<Option<StoredBatch>> {
         let ends = self.table(BATCHES)?.get((namespace.0, session, number)).map_err(storage)?.map(|ends| ends.value());
         let Some(ends) = ends else { return Ok(None) };
-        let messages = self.history_range(namespace, session, ends.0, ends.1, Some(Place::LongTerm))?;
+        let messages = self.history_range(namespace, session, ends.0, ends.1, Some(Place::LongTerm(Some(number))))?;
         let messages = messages.into_iter().map(|(_, message)| message).collect();
         Ok(Some(StoredBatch { number, ends, messages }))
     }
@@ -258,19 +258,11 @@ impl Snapshot {
     /// The messages that were flushed together with this one; none, if it was not flushed.
     pub(crate) fn batch_of(&self, namespace: NamespaceId, id: &str) -> Result<Vec<Message>> {
         let Some((seq, session)) = self.locate(namespace, id)? else { return Ok(Vec::new()) };
-        // Batches ascend: the last that begins at or before it.
-        let all = (namespace.0, session, 0)..=(namespace.0, session, u32::MAX);
-        for entry in self.table(BATCHES)?.range(all).map_err(storage)?.rev() {
-            let (key, ends) = entry.map_err(storage)?;
-            let (first, last) = ends.value();
-            if (first..=last).contains(&seq) {
-                return Ok(self.batch(namespace, session, key.value().2)?.map_or(Vec::new(), |batch| batch.messages));
-            }
-            if first <= last && last < seq {
-                break;
-            }
-        }
-        Ok(Vec::new())
+        let place = self.table(HISTORY)?.get((namespace.0, session, seq)).map_err(storage)?;
+        let Some(Place::LongTerm(Some(batch))) = place.map(|place| Place::read(place.value())) else {
+            return Ok(Vec::new());
+        };
+        Ok(self.batch(namespace, session, batch)?.map_or(Vec::new(), |batch| batch.messages))
     }
 
     /// The sequence number of a message, and its session's number.

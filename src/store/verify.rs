@@ -1,6 +1,6 @@
 //! Checking every record against every other.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
@@ -64,6 +64,7 @@ pub(super) fn verify(snapshot: &Snapshot) -> Result<VerifyReport> {
     if serving > 1 || (serving == 0 && !messages.is_empty()) {
         report.problem(format!("{serving} generations serve, not one"));
     }
+    check_sessions(snapshot, &mut report)?;
     for (id, record) in generations {
         if record.state != GenerationState::Retired {
             check_generation(snapshot, &mut report, &messages, id, record.dimension as usize)?;
@@ -127,10 +128,8 @@ fn check_messages(
             report.problem(named("its session has no number"));
         }
         let place = history.get((space, session.unwrap_or(0), seq)).map_err(storage)?.map(|place| place.value());
-        match place.map(Place::read) {
-            None => report.problem(named("it is not in the history of its session")),
-            Some(Err(error)) => report.problem(named(&error.to_string())),
-            Some(Ok(_)) => {}
+        if place.is_none() {
+            report.problem(named("it is not in the history of its session"));
         }
         let revision = record.revision;
         match record.clone().message() {
@@ -143,7 +142,7 @@ fn check_messages(
                     window: 0,
                     role: message.role,
                 };
-                let needs_vectors = place != Some(Place::Buffer as u8) && !message.searchable().trim().is_empty();
+                let needs_vectors = place != Some(Place::Buffer.number()) && !message.searchable().trim().is_empty();
                 messages.insert((space, seq), Expected { needs_vectors, revision, meta });
             }
         }
@@ -162,6 +161,109 @@ fn check_messages(
         if record.messages != *count {
             report.problem(format!("namespace {name:?} has {count} messages, but counts {}", record.messages));
         }
+    }
+    Ok(())
+}
+
+/// What is kept of sessions beside their messages.
+fn check_sessions(snapshot: &Snapshot, report: &mut VerifyReport) -> Result<()> {
+    let mut spaces: BTreeMap<u32, NamespaceRecord> = BTreeMap::new();
+    for entry in snapshot.table(NAMESPACES)?.iter().map_err(storage)? {
+        // One that does not decode is named above.
+        if let Ok(record) = codec::decode::<NamespaceRecord>(entry.map_err(storage)?.1.value()) {
+            spaces.insert(record.id, record);
+        }
+    }
+    let mut sessions: BTreeSet<(u32, u32)> = BTreeSet::new();
+    for entry in snapshot.table(SESSIONS)?.iter().map_err(storage)? {
+        let (key, number) = entry.map_err(storage)?;
+        let ((space, name), number) = (key.value(), number.value());
+        let given = spaces.get(&space).is_some_and(|space| number < space.next_session);
+        if !given || !sessions.insert((space, number)) {
+            report.problem(format!(
+                "session {name:?} of namespace {space}: number {number} is another's, or was not given"
+            ));
+        }
+    }
+    let known = |report: &mut VerifyReport, what: &str, space: u32, session: u32| {
+        if !sessions.contains(&(space, session)) {
+            report.problem(format!("{what} of session {session} of namespace {space}, which is not there"));
+        }
+    };
+    let mut next_batches: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    for entry in snapshot.table(BATCHES)?.iter().map_err(storage)? {
+        let (key, ends) = entry.map_err(storage)?;
+        let ((space, session, number), (first, last)) = (key.value(), ends.value());
+        known(report, "a batch", space, session);
+        let next = next_batches.entry((space, session)).or_default();
+        let is_given = spaces.get(&space).is_some_and(|space| last < space.next_seq);
+        if number != *next || !is_given || (first > last && (first, last) != (1, 0)) {
+            report.problem(format!("batch {number} of session {session} of namespace {space}: {first} to {last}"));
+        }
+        *next = number + 1;
+    }
+    for entry in snapshot.table(HISTORY)?.iter().map_err(storage)? {
+        let (key, place) = entry.map_err(storage)?;
+        let (space, session, seq) = key.value();
+        if let Place::LongTerm(Some(batch)) = Place::read(place.value())
+            && batch >= next_batches.get(&(space, session)).copied().unwrap_or(0)
+        {
+            report.problem(format!("message {seq} of namespace {space} is of batch {batch}, which is not there"));
+        }
+    }
+    for entry in snapshot.table(BLOCKS)?.iter().map_err(storage)? {
+        let (key, value) = entry.map_err(storage)?;
+        let (space, session, name) = key.value();
+        if session != SHARED {
+            known(report, "a block", space, session);
+        }
+        let state = codec::decode::<BlockRecord>(value.value()).map(|record| record.state);
+        if !state.as_ref().is_ok_and(|state| serde_json::from_str::<serde_json::Value>(state).is_ok()) {
+            report.problem(format!("block {name:?} of session {session} of namespace {space} is no block's state"));
+        }
+    }
+    for entry in snapshot.table(CURSORS)?.iter().map_err(storage)? {
+        let (key, value) = entry.map_err(storage)?;
+        let (space, session, name) = key.value();
+        known(report, "a cursor", space, session);
+        let next = next_batches.get(&(space, session)).copied().unwrap_or(0);
+        match codec::decode::<CursorRecord>(value.value()) {
+            Ok(cursor) if name == RESTORES || cursor.next <= next => {}
+            Ok(cursor) => report.problem(format!(
+                "block {name:?} of session {session} of namespace {space} is at batch {} of {next}",
+                cursor.next
+            )),
+            Err(error) => report.problem(format!("the cursor of block {name:?} of namespace {space}: {error}")),
+        }
+    }
+    let mut checkpoints: BTreeSet<(u32, u32, u32)> = BTreeSet::new();
+    for entry in snapshot.table(CHECKPOINTS)?.iter().map_err(storage)? {
+        let (key, value) = entry.map_err(storage)?;
+        let (space, session, number) = key.value();
+        known(report, "a checkpoint", space, session);
+        checkpoints.insert(key.value());
+        if let Err(error) = codec::decode::<CheckpointRecord>(value.value()) {
+            report.problem(format!("checkpoint {number} of session {session} of namespace {space}: {error}"));
+        }
+    }
+    let mut old = |space: u32, session: u32, checkpoint: u32, what: String, decoded: Result<()>| {
+        if !checkpoints.contains(&(space, session, checkpoint)) {
+            report.problem(format!("{what} is kept for checkpoint {checkpoint} of session {session} of namespace {space}, which is not there"));
+        }
+        if let Err(error) = decoded {
+            report.problem(format!("{what}, kept for a checkpoint of namespace {space}: {error}"));
+        }
+    };
+    for entry in snapshot.table(OLD_MESSAGES)?.iter().map_err(storage)? {
+        let (key, value) = entry.map_err(storage)?;
+        let (space, session, seq, checkpoint) = key.value();
+        let decoded = codec::decode::<OldMessage>(value.value()).and_then(|old| old.record.message()).map(drop);
+        old(space, session, checkpoint, format!("message {seq}"), decoded);
+    }
+    for entry in snapshot.table(OLD_BLOCKS)?.iter().map_err(storage)? {
+        let (key, value) = entry.map_err(storage)?;
+        let (space, session, name, checkpoint) = key.value();
+        old(space, session, checkpoint, format!("block {name:?}"), codec::decode::<OldBlock>(value.value()).map(drop));
     }
     Ok(())
 }

@@ -58,7 +58,7 @@ impl Transaction {
                 let session = sessions.get((namespace, record.session.as_str())).map_err(storage)?;
                 let session =
                     session.ok_or_else(|| Error::corrupted(format!("session {:?} has no number", record.session)))?;
-                history.insert((namespace, session.value(), seq), Place::LongTerm as u8).map_err(storage)?;
+                history.insert((namespace, session.value(), seq), Place::LongTerm(None).number()).map_err(storage)?;
             }
         }
         self.set_schema()
@@ -104,7 +104,7 @@ impl Transaction {
         let messages = self.table(MESSAGES)?;
         for entry in self.table(HISTORY)?.iter().map_err(storage)? {
             let (key, place) = entry.map_err(storage)?;
-            if place.value() == Place::Buffer as u8 {
+            if place.value() == Place::Buffer.number() {
                 continue;
             }
             let (namespace, _, seq) = key.value();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use mnemon::{
-    ApproximateTokens, BufferLimits, Error, Message, MessageCounter, MessageSelector, MessageTokens, MessageWindow,
-    Part, Role, TokenCounter, TokenWindow, TokenizerFile, Trim, Update, add_messages, trim_messages,
+    ApproximateTokens, BufferLimits, Error, Message, MessageCounter, MessageSelector, MessageTokens, MessageUpdate,
+    MessageWindow, Part, Role, TokenCounter, TokenWindow, TokenizerFile, Trim, add_messages, trim_messages,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -71,10 +71,10 @@ fn every_part_of_a_message_costs() {
 
 #[test]
 fn updates_by_id() {
-    let put = |id: &str, text: &str| Update::Put(Message::user(text).with_id(id));
-    let remove = |id: &str| Update::Remove(id.into());
+    let put = |id: &str, text: &str| MessageUpdate::Put(Message::user(text).with_id(id));
+    let remove = |id: &str| MessageUpdate::Remove(id.into());
     let list: Vec<Message> = ["a", "b", "c"].map(|id| Message::user(id).with_id(id)).to_vec();
-    let check = |updates: Vec<Update>, wanted: &[&str]| {
+    let check = |updates: Vec<MessageUpdate>, wanted: &[&str]| {
         assert_eq!(texts(&add_messages(list.clone(), updates).unwrap()), wanted);
     };
     check(vec![], &["a", "b", "c"]);
@@ -84,9 +84,9 @@ fn updates_by_id() {
     check(vec![remove("a"), put("a", "A")], &["A", "b", "c"]);
     check(vec![put("a", "A"), remove("a")], &["b", "c"]);
     check(vec![put("d", "D"), remove("d")], &["a", "b", "c"]);
-    check(vec![put("d", "D"), Update::RemoveAll, put("e", "E")], &["E"]);
-    check(vec![remove("nobody"), Update::RemoveAll], &[]);
-    for unknown in [vec![remove("x")], vec![Update::RemoveAll, remove("a")]] {
+    check(vec![put("d", "D"), MessageUpdate::RemoveAll, put("e", "E")], &["E"]);
+    check(vec![remove("nobody"), MessageUpdate::RemoveAll], &[]);
+    for unknown in [vec![remove("x")], vec![MessageUpdate::RemoveAll, remove("a")]] {
         assert!(matches!(add_messages(list.clone(), unknown), Err(Error::InvalidMessage { .. })));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mnemon::{RetrievalUnit, Scope, StaticBlock, VectorBlock};
+use mnemon::{BlockScope, RetrievalUnit, StaticBlock, VectorBlock};
 
 use super::*;
 
@@ -15,8 +15,8 @@ fn talk(memory: &Memory, turns: std::ops::Range<usize>) {
 
 fn with_block(engine: &Engine, block: Recorder) -> (Memory, Arc<Recorder>) {
     let block = Arc::new(block);
-    let memory = engine.memory(&namespace("a"), "s").limits(limits(3, 1.0, 1)).tokens(words());
-    (memory.shared_block(Arc::clone(&block) as Arc<dyn MemoryBlock>).open().unwrap(), block)
+    let memory = engine.memory(&namespace("a"), "s").limits(limits(3, 1.0, 1)).message_counter(words());
+    (memory.block(Arc::clone(&block)).open().unwrap(), block)
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_block_that_panics_costs_its_batch_a_try() {
     }
     let db = Db::new();
     let engine = open(&db);
-    let memory = engine.memory(&namespace("a"), "s").limits(limits(3, 1.0, 1)).tokens(words());
+    let memory = engine.memory(&namespace("a"), "s").limits(limits(3, 1.0, 1)).message_counter(words());
     let memory = memory.block(Panics(AtomicUsize::new(0))).block(StaticBlock::new("other", "said")).open().unwrap();
     talk(&memory, 0..2);
     while memory.blocking().settle().is_err() {}
@@ -143,7 +143,10 @@ fn a_slow_or_failing_block_is_left_out_and_named() {
     assert_eq!(failed, ["slow", "fails"]);
     assert!(prompt.failed[0].reason.contains("not done within") && prompt.failed[1].reason.contains("on purpose"));
     assert!(prompt.messages[0].text().contains("said") && !prompt.messages[0].text().contains("late"));
-    // Not asked again while it is busy: a block that hangs costs one thread, not one a prompt.
+    // Not asked for ever while it is busy: a block that hangs costs a few threads, not one a prompt.
+    for _ in 0..3 {
+        assert!(memory.blocking().get(None).unwrap().failed[0].reason.contains("not done within"));
+    }
     let prompt = memory.blocking().get(None).unwrap();
     assert!(prompt.failed[0].reason.contains("busy"), "{:?}", prompt.failed);
     std::thread::sleep(Duration::from_millis(700));
@@ -175,12 +178,46 @@ fn blocks_are_asked_at_the_same_time() {
 }
 
 #[test]
+fn prompts_at_once_are_all_whole() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = engine.memory(&namespace("a"), "s").block(Slow(Duration::from_millis(20)));
+    let memory = memory.block(StaticBlock::new("x", "said")).open().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    let prompt = memory.blocking().get(None).unwrap();
+                    assert_eq!(prompt.failed, []);
+                    assert!(prompt.messages[0].text().contains("late") && prompt.messages[0].text().contains("said"));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_block_can_be_tested_by_itself() {
+    struct Nothing;
+    impl mnemon::Recall for Nothing {
+        fn recall(&self, _: &mnemon::Namespace, query: &mnemon::Query) -> Result<Vec<mnemon::Hit>> {
+            assert_eq!(query.text(), "where is it");
+            Ok(vec![mnemon::Hit::new(Message::user("here"), 0.5, 1)])
+        }
+    }
+    let messages = vec![Arc::new(Message::user("where is it"))];
+    let query = BlockQuery::new(namespace("a"), "s", messages, Arc::new(Nothing));
+    let said = VectorBlock::new("v").get(&Value::Null, &query).unwrap();
+    assert!(matches!(said, BlockContent::Quoted(told) if told[0].text() == "here"));
+}
+
+#[test]
 fn a_vector_block_recalls_for_the_last_messages() {
     let db = Db::new();
     let engine = open(&db);
     let space = namespace("a");
     // Another session's.
-    let old = engine.memory(&space, "old").limits(limits(7, 1.0, 6)).tokens(words()).open().unwrap();
+    let old = engine.memory(&space, "old").limits(limits(7, 1.0, 6)).message_counter(words()).open().unwrap();
     old.blocking().put(vec![user("bike", "the bike is red"), assistant("ok", "noted well")]).unwrap();
     old.blocking().put(vec![user("boat", "the boat is green"), user("bike2", "the bike is red")]).unwrap();
     old.blocking().put(vec![user("last", "unrelated words entirely here")]).unwrap();
@@ -221,7 +258,7 @@ fn the_query_is_the_last_messages_in_the_window() {
     }
     engine.blocking().put(&namespace("a"), vec![user("x", "two three"), user("y", "zero one")]).unwrap();
     engine.blocking().flush().unwrap();
-    let memory = engine.memory(&namespace("a"), "s").shared_block(Arc::clone(&block) as Arc<dyn MemoryBlock>);
+    let memory = engine.memory(&namespace("a"), "s").block(Arc::clone(&block));
     let memory = memory.open().unwrap();
     memory.blocking().put(vec![user("1", "zero"), assistant("2", "one"), user("3", "two")]).unwrap();
     let prompt = memory.blocking().get(Some(Message::user("three"))).unwrap();
@@ -238,8 +275,8 @@ fn sessions_may_share_a_block() {
         fn name(&self) -> &str {
             "shared"
         }
-        fn scope(&self) -> Scope {
-            Scope::Namespace
+        fn scope(&self) -> BlockScope {
+            BlockScope::Namespace
         }
         fn put(&self, state: &Value, batch: &Batch<'_>) -> Result<Value> {
             Ok((state.as_u64().unwrap_or(0) + batch.messages.len() as u64).into())
@@ -251,7 +288,7 @@ fn sessions_may_share_a_block() {
     let db = Db::new();
     let engine = open(&db);
     let open = |session: &str| {
-        let memory = engine.memory(&namespace("a"), session).limits(limits(3, 1.0, 1)).tokens(words());
+        let memory = engine.memory(&namespace("a"), session).limits(limits(3, 1.0, 1)).message_counter(words());
         memory.block(Shared).open().unwrap()
     };
     let memories: Vec<Memory> = (0..4).map(|session| open(&session.to_string())).collect();

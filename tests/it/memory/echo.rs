@@ -49,7 +49,7 @@ fn a_whole_prompt_that_comes_back_adds_only_the_answer() {
             let mut back = if flat { flattened(&prompt.messages) } else { prompt.messages.clone() };
             back.push(assistant("4", "at nine"));
             let report = memory.blocking().put(back.clone()).unwrap();
-            assert!(report.echoes > 0, "{report:?}");
+            assert!(!report.echoes.is_empty(), "{report:?}");
             assert_eq!(report.new, 2, "{report:?}");
             let after = memory.blocking().history().unwrap();
             assert_eq!(after[..before.len()], before, "what was there is as it was");
@@ -76,11 +76,11 @@ fn memory_is_known_after_a_restart_and_inside_other_text() {
     let memory = engine.memory(&namespace("a"), "s").open().unwrap();
     let report =
         memory.blocking().put(vec![user("1", &format!("I was told: {given}\nand more")), user("2", &given)]).unwrap();
-    assert_eq!((report.new, report.echoes), (1, 2));
+    assert_eq!((report.new, report.echoes.len()), (1, 2));
     assert_eq!(memory.blocking().messages().unwrap()[0].text(), "I was told: and more");
     // What only looks like it is the user's own.
     let own = "<memory>\n<x>\nI wrote this\n</x>\n</memory>";
-    assert_eq!(memory.blocking().put(vec![user("3", own)]).unwrap().echoes, 0);
+    assert_eq!(memory.blocking().put(vec![user("3", own)]).unwrap().echoes, [""; 0]);
     assert_eq!(memory.blocking().messages().unwrap()[1].text(), own);
 }
 
@@ -92,7 +92,12 @@ fn what_is_said_again_is_no_echo() {
     memory.blocking().put(vec![user("1", "yes"), assistant("2", "ok")]).unwrap();
     memory.blocking().get(None).unwrap();
     let report = memory.blocking().put(vec![Message::user("yes")]).unwrap();
-    assert_eq!((report.new, report.echoes), (1, 0));
+    assert_eq!((report.new, report.echoes.len()), (1, 0));
+    memory.blocking().get(None).unwrap();
+    let again =
+        ["yes", "ok", "yes"].map(|text| if text == "ok" { Message::assistant(text) } else { Message::user(text) });
+    let report = memory.blocking().put(again.to_vec()).unwrap();
+    assert_eq!((report.new, report.echoes.len()), (3, 0), "nothing in it is memory's");
 }
 
 #[test]
@@ -133,7 +138,7 @@ proptest! {
     ) {
         let db = Db::new();
         let engine = open(&db);
-        let builder = engine.memory(&namespace("a"), "s").limits(limits(40, 0.5, 5)).tokens(words());
+        let builder = engine.memory(&namespace("a"), "s").limits(limits(40, 0.5, 5)).message_counter(words());
         let builder = builder.block(StaticBlock::new("facts", facts.join("\n")));
         let builder = builder.insert_method(if user_insert { InsertMethod::User } else { InsertMethod::System });
         let memory = if markdown { builder.renderer(Markdown).open() } else { builder.open() }.unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use mnemon::{BufferLimits, Error, MemoryReport, Message, Query, Update};
+use mnemon::{BufferLimits, Error, MemoryReport, Message, MessageUpdate, Query};
 use proptest::prelude::*;
 
 use super::*;
@@ -70,28 +70,52 @@ fn updates_replace_and_remove() {
     memory.blocking().put(vec![user("1", "a b"), assistant("2", "c"), user("3", "d e")]).unwrap();
     assert_eq!(ids(&memory.blocking().messages().unwrap()), ["3"]);
     // In the buffer and in long-term memory alike.
-    let updates = vec![Update::Put(user("1", "A B")), Update::Put(user("3", "D")), Update::Remove("2".into())];
+    let updates = vec![
+        MessageUpdate::Put(user("1", "A B")),
+        MessageUpdate::Put(user("3", "D")),
+        MessageUpdate::Remove("2".into()),
+    ];
     let report = memory.blocking().update(updates).unwrap();
     assert_eq!((report.replaced, report.new), (2, 0));
     assert_eq!(texts(), ["A B", "D"]);
     assert_eq!(ids(&memory.blocking().messages().unwrap()), ["3"]);
     // Removed and put again in one update: replaced in its place.
-    memory.blocking().update(vec![Update::Remove("1".into()), Update::Put(user("1", "again"))]).unwrap();
+    memory.blocking().update(vec![MessageUpdate::Remove("1".into()), MessageUpdate::Put(user("1", "again"))]).unwrap();
     assert_eq!(texts(), ["again", "D"]);
     // New, and gone again.
-    memory.blocking().update(vec![Update::Put(user("9", "x")), Update::Remove("9".into())]).unwrap();
+    memory.blocking().update(vec![MessageUpdate::Put(user("9", "x")), MessageUpdate::Remove("9".into())]).unwrap();
     assert_eq!(texts(), ["again", "D"]);
     for unknown in ["2", "nobody"] {
-        let error = memory.blocking().update(vec![Update::Put(user("8", "x")), Update::Remove(unknown.into())]);
+        let error =
+            memory.blocking().update(vec![MessageUpdate::Put(user("8", "x")), MessageUpdate::Remove(unknown.into())]);
         assert!(matches!(error, Err(Error::InvalidMessage { .. })));
         assert_eq!(texts(), ["again", "D"], "all or nothing");
     }
     // Long-term memory stays.
-    memory.blocking().update(vec![Update::RemoveAll, Update::Put(user("4", "new"))]).unwrap();
+    memory.blocking().update(vec![MessageUpdate::RemoveAll, MessageUpdate::Put(user("4", "new"))]).unwrap();
     assert_eq!(texts(), ["again", "new"]);
     memory.blocking().settle().unwrap();
     drop((memory, engine));
     db.assert_sound();
+}
+
+#[test]
+fn a_conversation_that_is_over_is_flushed_whole() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = engine.memory(&namespace("a"), "s").block(Recorder::new("r")).open().unwrap();
+    memory
+        .blocking()
+        .put(vec![system("0", "be kind"), user("1", "my boat is Marigold"), assistant("2", "nice")])
+        .unwrap();
+    assert_eq!(memory.blocking().flush().unwrap(), ["1", "2"]);
+    assert_eq!(memory.blocking().flush().unwrap(), [""; 0]);
+    memory.blocking().settle().unwrap();
+    assert_eq!(recorded(&memory, "r"), [["1", "2"]]);
+    assert_eq!(ids(&memory.blocking().messages().unwrap()), ["0"]);
+    let other = engine.memory(&namespace("a"), "t").open().unwrap();
+    let prompt = other.blocking().assemble(user("q", "what is my boat")).unwrap();
+    assert!(prompt.messages[0].text().contains("Marigold"));
 }
 
 #[test]
@@ -102,7 +126,7 @@ fn bad_input_has_a_stated_outcome() {
     let put = |messages| memory.blocking().put(messages);
     // Of an id that is given twice, the last counts.
     let report = put(vec![user("1", "first"), user("1", "second")]).unwrap();
-    assert_eq!((report.new, report.replaced), (1, 0));
+    assert_eq!((report.new, report.replaced), (1, 1));
     assert_eq!(memory.blocking().messages().unwrap()[0].text(), "second");
     // A message over the whole limit: kept, as the last turn is; get says that it is too long.
     put(vec![user("2", "one two three four five six seven")]).unwrap();
@@ -114,10 +138,18 @@ fn bad_input_has_a_stated_outcome() {
     let prompt = memory.blocking().get(None).unwrap();
     assert_eq!((ids(&prompt.messages), prompt.left_out), (vec!["2"], vec!["3".to_owned()]));
     assert_eq!(ids(&memory.blocking().messages().unwrap()), ["2", "3"]);
-    // An id of another session, with something else in it.
+    // A call that is never answered, once the user has gone on: the same.
+    let roomy = engine.memory(&namespace("a"), "roomy").open().unwrap();
+    roomy.blocking().put(vec![user("b", "go"), call("c", "x"), user("on", "well"), call("d", "y")]).unwrap();
+    let prompt = roomy.blocking().get(None).unwrap();
+    assert_eq!((ids(&prompt.messages), prompt.left_out), (vec!["b", "on", "d"], vec!["c".to_owned()]));
+    drop(roomy);
+    // An id of another session, whatever is in it.
     engine.blocking().put(&namespace("a"), vec![user("theirs", "text").in_session("t")]).unwrap();
-    let error = put(vec![user("4", "x"), user("theirs", "mine now")]).unwrap_err();
-    assert!(matches!(error, Error::InvalidMessage { .. }), "{error}");
+    for text in ["mine now", "text"] {
+        let error = put(vec![user("4", "x"), user("theirs", text)]).unwrap_err();
+        assert!(matches!(error, Error::InvalidMessage { .. }), "{error}");
+    }
     assert_eq!(engine.blocking().get(&namespace("a"), "theirs").unwrap().unwrap().session, "t");
     assert!(engine.blocking().get(&namespace("a"), "4").unwrap().is_none(), "all or nothing");
     // Nothing at all.
@@ -191,8 +223,8 @@ fn check_buffer(
     let block = Arc::new(Recorder::failing("recorder", 2, true));
     let begin = || {
         let engine = open(&db);
-        let memory = engine.memory(&namespace("a"), "s").limits(limits).tokens(words());
-        (memory.shared_block(Arc::clone(&block) as Arc<dyn MemoryBlock>).open().unwrap(), engine)
+        let memory = engine.memory(&namespace("a"), "s").limits(limits).message_counter(words());
+        (memory.block(Arc::clone(&block)).open().unwrap(), engine)
     };
     let (mut memory, mut engine) = begin();
     let (mut put, mut flushed): (Vec<String>, Vec<String>) = Default::default();

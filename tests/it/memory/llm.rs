@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use mnemon::{ChatModel, ChatRequest, FactBlock, InstructionBlock, OpenAiChat, Scope, SummaryBlock};
+use mnemon::{BlockScope, ChatModel, ChatRequest, FactBlock, InstructionBlock, OpenAiChat, SummaryBlock};
 
 use super::*;
 use crate::llm_server::{LlmServer, Reply};
@@ -16,7 +16,7 @@ fn client(server: &LlmServer) -> Arc<dyn ChatModel> {
 }
 
 fn with(engine: &Engine, block: impl MemoryBlock + 'static) -> Memory {
-    let memory = engine.memory(&namespace("a"), "s").limits(limits(3, 1.0, 1)).tokens(words());
+    let memory = engine.memory(&namespace("a"), "s").limits(limits(3, 1.0, 1)).message_counter(words());
     memory.block(block).open().unwrap()
 }
 
@@ -119,7 +119,7 @@ fn facts_are_condensed_above_the_maximum() {
         };
         Reply::text(&answer)
     });
-    let memory = with(&engine, FactBlock::new("facts", client(&server)).max_facts(3));
+    let memory = with(&engine, FactBlock::new("facts", client(&server)).with_max_facts(3));
     say(&memory, &["one two three", "four five six", "seven eight nine"]);
     settle(&memory);
     assert_eq!(facts(&memory), ["fact 0", "fact 1", "fact 2", "fact 3"], "nothing is no shorter list");
@@ -154,10 +154,10 @@ fn instructions_are_refined_and_reverted() {
         let feedback = text.rsplit("Feedback:\n").next().unwrap().to_owned();
         Ok(Message::assistant(if feedback == "nothing" { " ".into() } else { format!("Be kind. {feedback}.") }))
     };
-    let block = Arc::new(InstructionBlock::new("instructions", "Be kind.", Arc::new(model)));
+    let block = Arc::new(InstructionBlock::new("instructions", "Be kind.", model));
     let open = |session: &str| {
         let memory = engine.memory(&namespace("a"), session);
-        memory.shared_block(Arc::clone(&block) as Arc<dyn MemoryBlock>).open().unwrap()
+        memory.block(Arc::clone(&block)).open().unwrap()
     };
     let (one, two) = (open("one"), open("two"));
     let text = |memory: &Memory| memory.blocking().get(None).unwrap().messages[0].text();
@@ -178,5 +178,5 @@ fn instructions_are_refined_and_reverted() {
     let state = one.blocking().block_state("instructions").unwrap();
     assert_eq!(state["versions"].as_array().unwrap().len(), 100, "the newest are kept");
     assert_eq!(block.instructions(&state).unwrap(), "Be kind. 119.");
-    assert_eq!(block.scope(), Scope::Namespace, "by default");
+    assert_eq!(block.scope(), BlockScope::Namespace, "by default");
 }

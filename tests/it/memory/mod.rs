@@ -6,6 +6,7 @@ mod flush;
 #[cfg(feature = "openai")]
 mod llm;
 mod prompt;
+mod regressions;
 mod sessions;
 
 use std::{
@@ -42,7 +43,7 @@ fn limits(limit: usize, ratio: f64, flush: usize) -> BufferLimits {
 
 /// A memory of the session `s` in the namespace `a` that counts words.
 fn memory(engine: &Engine, limits: BufferLimits) -> Memory {
-    engine.memory(&namespace("a"), "s").limits(limits).tokens(words()).open().unwrap()
+    engine.memory(&namespace("a"), "s").limits(limits).message_counter(words()).open().unwrap()
 }
 
 fn user(id: &str, text: &str) -> Message {

@@ -1,7 +1,7 @@
 //! Prompts: their order, their budget, and what they make of hostile text.
 
 use mnemon::{
-    Assembly, Composer, InsertMethod, Markdown, MessageSelector, MessageWindow, Renderer, Said, StaticBlock,
+    Assembly, BlockOutput, Composer, InsertMethod, Markdown, MessageSelector, MessageWindow, Renderer, StaticBlock,
     TokenWindow, Xml,
 };
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use quick_xml::{Reader, events::Event};
 
 use super::*;
 
-fn static_block(name: &str, priority: u32, text: &str) -> Said {
+fn static_block(name: &str, priority: u32, text: &str) -> BlockOutput {
     (Arc::new(StaticBlock::new(name, text).with_priority(priority)), text.into())
 }
 
@@ -22,7 +22,8 @@ fn an_agent_prompt_in_its_order() {
         ["tea at noon", "coffee at nine", "what about tea at noon"].map(|text| Message::user(text).in_session("t"));
     engine.blocking().put(&space, others.to_vec()).unwrap();
     engine.blocking().flush().unwrap();
-    let memory = engine.memory(&space, "s").tokens(words()).block(StaticBlock::new("about", "Ada")).open().unwrap();
+    let memory =
+        engine.memory(&space, "s").message_counter(words()).block(StaticBlock::new("about", "Ada")).open().unwrap();
     memory
         .blocking()
         .put(vec![system("0", "be kind"), user("1", "hello"), assistant("2", "hi"), user("3", "so")])
@@ -62,6 +63,9 @@ fn a_selector_that_cuts_a_call_leaves_its_result_out() {
     let engine = open(&db);
     let memory = memory(&engine, BufferLimits::default());
     memory.blocking().put(vec![user("1", "go"), call("2", "c"), result("3", "c"), assistant("4", "done")]).unwrap();
+    // A window that counts no tool messages keeps the results of its calls.
+    let prompt = memory.blocking().assemble(Assembly::new(user("5", "next")).selector(MessageWindow(2))).unwrap();
+    assert_eq!(ids(&prompt.messages), ["2", "3", "4", "5"]);
     let assembly = Assembly::new(user("5", "next")).selector(TokenWindow::new(2, words()));
     let prompt = memory.blocking().assemble(assembly).unwrap();
     assert_eq!(ids(&prompt.messages), ["4", "5"]);
@@ -84,7 +88,7 @@ fn what_is_too_long_is_cut_in_order_or_said() {
     let db = Db::new();
     let engine = open(&db);
     let open = |limit: usize| {
-        let memory = engine.memory(&namespace("a"), "s").limits(limits(limit, 1.0, limit)).tokens(words());
+        let memory = engine.memory(&namespace("a"), "s").limits(limits(limit, 1.0, limit)).message_counter(words());
         let memory =
             memory.block(StaticBlock::new("core", "a b c")).block(StaticBlock::new("low", "d e f").with_priority(5));
         memory.block(StaticBlock::new("high", "g h i").with_priority(1)).open().unwrap()
@@ -127,6 +131,34 @@ fn what_is_too_long_is_cut_in_order_or_said() {
             assert_eq!(ids(&prompt.messages), ["0", "9"]);
         }
     }
+}
+
+/// One token less of room at a time: facts go one by one, and none goes that fits.
+#[test]
+fn blocks_are_shortened_no_more_than_they_must() {
+    let facts: Vec<String> = (0..40).map(|n| format!("Ada's <fact> number {n} isn't \"long\"")).collect();
+    let block = mnemon::FactBlock::new("facts", |_: &mnemon::ChatRequest| unreachable!()).with_priority(1);
+    let parts = facts.iter().map(|text| Part::Text { text: text.clone() }).collect();
+    let said: mnemon::BlockOutput = (Arc::new(block), BlockContent::Parts(parts));
+    let compose = |limit: usize| {
+        let mut composer = Composer::default();
+        composer.token_limit = limit;
+        composer.compose(&[user("1", "hi")], vec![said.clone()]).unwrap()
+    };
+    let whole = compose(100_000);
+    let mut before = 40;
+    for limit in (1..=whole.tokens).rev() {
+        let prompt = compose(limit);
+        let told = prompt.messages[0].text().matches("number").count();
+        assert!(told <= before && before - told <= 1, "{limit}: {told} of {before}");
+        assert!(prompt.over.is_none() || told == 0);
+        assert_eq!(
+            (prompt.shortened.len(), prompt.dropped.len()),
+            (usize::from((1..40).contains(&told)), usize::from(told == 0))
+        );
+        before = told;
+    }
+    assert_eq!(before, 0);
 }
 
 #[test]
@@ -219,7 +251,7 @@ proptest! {
         let wanted: Vec<(String, String)> = texts
             .iter()
             .enumerate()
-            .map(|(at, text)| (format!("x{at}"), text.replace('\0', "\u{fffd}")))
+            .map(|(at, text)| (format!("x{at}"), text.replace(['\0', '\u{fffe}', '\u{ffff}'], "\u{fffd}")))
             .collect();
         prop_assert_eq!(lines, wanted);
         // Nothing that changes the direction of writing, and no control character, is left as it is.

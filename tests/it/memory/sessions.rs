@@ -1,6 +1,6 @@
 //! Whole sessions: listed, copied, deleted; checkpoints.
 
-use mnemon::{EngineHistory, HistoryStore, Query, Update, check_history_store};
+use mnemon::{EngineHistory, HistoryStore, MessageUpdate, Query, check_history_store};
 use proptest::prelude::*;
 
 use super::*;
@@ -12,7 +12,7 @@ fn sessions_are_listed_copied_and_deleted() {
     let space = namespace("a");
     let blocking = engine.blocking();
     let open = |session: &str| {
-        let memory = engine.memory(&space, session).limits(limits(4, 1.0, 1)).tokens(words());
+        let memory = engine.memory(&space, session).limits(limits(4, 1.0, 1)).message_counter(words());
         memory.block(Recorder::new("r")).open().unwrap()
     };
     let memory = open("one");
@@ -33,7 +33,7 @@ fn sessions_are_listed_copied_and_deleted() {
     assert_eq!(copy.blocking().block_state("r").unwrap(), memory.blocking().block_state("r").unwrap());
     copy.blocking().settle().unwrap();
     assert_eq!(recorded(&copy, "r").len(), 2, "what the copy's block has is not given to it again");
-    assert!(matches!(blocking.copy_session(&space, "one", "two"), Err(Error::InvalidMessage { .. })));
+    assert!(matches!(blocking.copy_session(&space, "one", "two"), Err(Error::SessionExists { .. })));
     assert!(matches!(blocking.copy_session(&space, "none", "three"), Err(Error::SessionNotFound { .. })));
 
     blocking.delete_session(&space, "one").unwrap();
@@ -62,7 +62,7 @@ fn checkpoints_are_listed_restored_and_forked() {
     let db = Db::new();
     let engine = open(&db);
     let space = namespace("a");
-    let memory = engine.memory(&space, "s").limits(limits(4, 1.0, 1)).tokens(words());
+    let memory = engine.memory(&space, "s").limits(limits(4, 1.0, 1)).message_counter(words());
     let memory = memory.block(Recorder::new("r")).checkpoint_each_put(true).open().unwrap();
     let texts = |memory: &Memory| memory.blocking().history().unwrap().iter().map(Message::text).collect::<Vec<_>>();
     assert!(matches!(memory.blocking().checkpoint("early"), Err(Error::SessionNotFound { .. })));
@@ -70,7 +70,7 @@ fn checkpoints_are_listed_restored_and_forked() {
     memory.blocking().put(vec![user("3", "five six")]).unwrap();
     memory.blocking().settle().unwrap();
     let third = memory.blocking().checkpoint("before the change").unwrap();
-    memory.blocking().update(vec![Update::Put(user("2", "THREE")), Update::Remove("1".into())]).unwrap();
+    memory.blocking().update(vec![MessageUpdate::Put(user("2", "THREE")), MessageUpdate::Remove("1".into())]).unwrap();
     memory.blocking().put(vec![user("4", "seven eight"), user("5", "nine ten")]).unwrap();
     memory.blocking().settle().unwrap();
     assert_eq!(texts(&memory), ["THREE", "five six", "seven eight", "nine ten"]);
@@ -80,7 +80,8 @@ fn checkpoints_are_listed_restored_and_forked() {
 
     // A fork is the past; what it came from stays.
     memory.blocking().fork(Some(third), "fork").unwrap();
-    let fork = engine.memory(&space, "fork").limits(limits(4, 1.0, 1)).tokens(words()).block(Recorder::new("r"));
+    let fork =
+        engine.memory(&space, "fork").limits(limits(4, 1.0, 1)).message_counter(words()).block(Recorder::new("r"));
     let fork = fork.open().unwrap();
     assert_eq!(texts(&fork), ["one two", "three four", "five six"]);
     assert_eq!(texts(&memory).len(), 4);
@@ -93,13 +94,17 @@ fn checkpoints_are_listed_restored_and_forked() {
     assert_eq!(memory.blocking().checkpoints().unwrap().len(), 3);
     memory.blocking().restore(0).unwrap();
     assert_eq!(texts(&memory), ["one two", "three four"]);
-    assert!(matches!(memory.blocking().restore(2), Err(Error::InvalidQuery { .. })));
-    assert!(matches!(memory.blocking().fork(Some(9), "x"), Err(Error::InvalidQuery { .. })));
+    assert!(matches!(memory.blocking().restore(2), Err(Error::CheckpointNotFound { .. })));
+    assert!(matches!(memory.blocking().messages_at(2), Err(Error::CheckpointNotFound { .. })));
+    assert!(matches!(memory.blocking().fork(Some(9), "x"), Err(Error::CheckpointNotFound { .. })));
+    let nobody = engine.memory(&space, "nobody").open().unwrap();
+    assert!(matches!(nobody.blocking().restore(0), Err(Error::SessionNotFound { .. })));
+    assert!(matches!(nobody.blocking().fork(None, "x"), Err(Error::SessionNotFound { .. })));
     // And on from there.
     memory.blocking().put(vec![user("6", "other way")]).unwrap();
     memory.blocking().settle().unwrap();
     assert_eq!(texts(&memory), ["one two", "three four", "other way"]);
-    drop((memory, fork));
+    drop((memory, fork, nobody));
     drop(engine);
     db.assert_sound();
 }
@@ -172,7 +177,7 @@ proptest! {
         let db = Db::new();
         let begin = || {
             let engine = open(&db);
-            let builder = engine.memory(&namespace("a"), "s").limits(limits(8, 1.0, 3)).tokens(words());
+            let builder = engine.memory(&namespace("a"), "s").limits(limits(8, 1.0, 3)).message_counter(words());
             (builder.block(Recorder::new("r")).open().unwrap(), engine)
         };
         let (mut memory, mut engine) = begin();
@@ -181,7 +186,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Put(id, text) => drop(memory.blocking().put(vec![user(&id.to_string(), &text)]).unwrap()),
-                Step::Remove(id) => drop(memory.blocking().update(vec![Update::Remove(id.to_string())])),
+                Step::Remove(id) => drop(memory.blocking().update(vec![MessageUpdate::Remove(id.to_string())])),
                 Step::Checkpoint => {
                     memory.blocking().settle().unwrap();
                     if let Ok(number) = memory.blocking().checkpoint("") {
@@ -198,11 +203,11 @@ proptest! {
                 Step::Fork(at) if (at as usize) < saved.len() => {
                     forks += 1;
                     let name = format!("fork {forks}");
-                    memory.blocking().fork(Some(u32::from(at)), &name).unwrap();
-                    let fork = engine.memory(&namespace("a"), name).limits(limits(8, 1.0, 3)).tokens(words());
-                    let fork = fork.block(Recorder::new("r")).open().unwrap();
+                    let fork = memory.blocking().fork(Some(u32::from(at)), name).unwrap();
                     fork.blocking().settle().unwrap();
                     let (mut history, buffer, block) = saved[usize::from(at)].clone();
+                    let then = memory.blocking().messages_at(u32::from(at)).unwrap();
+                    prop_assert_eq!(then.iter().map(|m| (m.id.clone(), m.text())).collect::<Vec<_>>(), history.clone());
                     history.iter_mut().for_each(|(id, _)| id.clear());
                     prop_assert_eq!(state(&fork, false), (history, buffer, block));
                 }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use mnemon::{
-    Batch, BlockContent, BlockQuery, BufferLimits, Engine, IndexKind, Memory, MemoryBlock, Message, MessageTokens,
-    Namespace, Result, StaticBlock, Tiktoken, VectorBlock,
+    Batch, BlockContent, BlockQuery, BufferLimits, Engine, IndexKind, Memory, MemoryBlock, Message, Namespace, Result,
+    StaticBlock, Tiktoken, VectorBlock,
 };
 use serde_json::{Value, json};
 
@@ -126,7 +126,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn builder(engine: &Engine, user: &Namespace, session: &str, limits: BufferLimits) -> mnemon::MemoryBuilder {
-    engine.memory(user, session).limits(limits).tokens(MessageTokens::new(Tiktoken::cl100k_base()))
+    engine.memory(user, session).limits(limits).token_counter(Tiktoken::cl100k_base())
 }
 
 fn open(engine: &Engine, user: &Namespace, session: &str, limits: BufferLimits) -> Result<Memory> {
