@@ -8,7 +8,7 @@ RUNTIME := .runtime
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench runtime model-static model-minilm compat deny advisories clean
+.PHONY: help demo test bench bench-memory runtime model-static model-minilm compat deny advisories clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -28,6 +28,16 @@ bench: runtime ## criterion benches, then the harness's figures as JSON
 	$(CARGO) bench
 	$(CARGO) run --release -- bench flush
 	$(CARGO) run --release -- bench recall
+	$(CARGO) run --release -- bench memory
+
+# Three times the sample: once does not fill LlamaIndex's buffer.
+bench-memory: runtime $(VENV)-compat/ready ## a session's memory beside LlamaIndex's, on the same conversation
+	$(CARGO) build --release
+	@mkdir -p target/bench; cat datasets/sample/messages.jsonl datasets/sample/messages.jsonl datasets/sample/messages.jsonl \
+		> target/bench/conversation.jsonl
+	target/release/mnemon bench memory --messages target/bench/conversation.jsonl
+	$(VENV)-compat/bin/python -B tests/compat/bench_memory.py target/bench/conversation.jsonl
+	target/release/mnemon bench memory --messages target/bench/conversation.jsonl
 
 # ONNX Runtime's shared library, taken out of its PyPI wheel. Nothing is fetched if ORT_DYLIB_PATH names one. The wheel
 # of any Python version carries the same library.
@@ -53,9 +63,12 @@ model-static: $(VENV)/ready ## distil models/static-en-256 again
 model-minilm: $(VENV)/ready ## build models/all-MiniLM-L6-v2 and its int8 twin
 	$(VENV)/bin/python models/make_minilm.py
 
-compat: ## record the other libraries' outcomes again, and compare with the committed ones
+$(VENV)-compat/ready: tests/compat/requirements.txt
 	$(PYTHON) -m venv $(VENV)-compat
 	$(VENV)-compat/bin/pip install --quiet --disable-pip-version-check -r tests/compat/requirements.txt
+	touch $@
+
+compat: $(VENV)-compat/ready ## record the other libraries' outcomes again, and compare with the committed ones
 	rm -rf $(VENV)-compat/fixtures
 	$(VENV)-compat/bin/python -B tests/compat/generate.py --out $(VENV)-compat/fixtures
 	diff -r $(VENV)-compat/fixtures tests/compat/fixtures && echo "the same as committed"

@@ -3,13 +3,18 @@
 //! Chat messages go in, are embedded on this machine by an ONNX model, indexed, and kept in one file; the messages
 //! nearest to a question come out. No server, no network, no LLM on the write path.
 //!
-//! Start with [`Engine`], [`Message`] and [`Query`]; the README has a first program, the command and the figures.
+//! Start with [`Engine`], [`Message`] and [`Query`]; for an agent's sessions, with [`Memory`]. The README has first programs, the
+//! command and the figures.
 //!
 //! # The map
 //!
 //! ```text
 //! write   put ─> one commit: text is durable, pending ─> flush ─> embed ─> one commit: vectors ─> publish to the index
 //! read    query ─> embed ─> index ─> filter, best window a message ─> messages
+//!
+//! memory  put ─> one commit: text is durable, buffered ─(over budget)─> one commit: whole turns pending, a batch
+//!         batch ─> each block, in the background ─> one commit: its state and its place in the batches
+//!         get, assemble ─> buffer + what blocks say + recalled ─> one token budget ─> messages for the model
 //! ```
 //!
 //! The store is the truth, the index is derived: it is published to after the commit, and read from the store when a
@@ -22,20 +27,23 @@
 //! | 1 | `tokens`, `message`, `embed`, `index`, `chat` | 0; `message` also `tokens`; `chat` also both |
 //! | 2 | `store`, the only place that knows redb | 0, `message` |
 //! | 3 | `recall`: the question, the hit, the choice of messages; `buffer`: what is flushed when | 0 to 2 |
+//! | 3 | `block`: what prompts are told beside messages; `compose`: prompts under a budget, of both | 0 to 2, `recall`; `compose` also `block` |
 //! | 3 | `history`: sessions kept whole; `fewshot`: the choice of examples | 0 and 1 |
-//! | 4 | `engine` joins them all; `reindex`, `maintenance` | 0 to 3, and `reindex` the engine's drain |
+//! | 4 | `engine` joins store, embedder and index; `memory` joins sessions, blocks and prompts on it; `reindex`, `maintenance` | 0 to 3; `memory` and `reindex` also `engine` |
 //! | 5 | the `mnemon` command, benches, tests, examples | the public API |
 //!
 //! Invariants:
 //! - A namespace is a wall: every key of the store begins with its number, every index holds one.
 //! - A transaction is in the file as a whole or not at all.
-//! - A message with text has either vectors or a pending entry, in every generation that takes writes.
+//! - A message with text has either vectors or a pending entry, in every generation that takes writes; or it is in its
+//!   session's short-term buffer, and has neither.
+//! - A block takes each flushed batch once; a flush is one commit.
 //! - Exactly one generation serves; a switch is one commit.
 //! - The same text gives the same vector, whatever it was embedded with.
 //! - What is deleted or replaced is never returned again, once the call has returned.
 
-/// Compiles the README's example.
-#[cfg(doctest)]
+/// Compiles the README's examples.
+#[cfg(all(doctest, feature = "openai"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 

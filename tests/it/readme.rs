@@ -1,4 +1,4 @@
-//! The README's example is `examples/quickstart.rs`, and it runs.
+//! The README's first example is `examples/quickstart.rs`, and it runs; so does the agent's.
 
 use std::{fs, path::Path, process::Command};
 
@@ -11,12 +11,29 @@ fn the_example_runs_as_printed() {
     let example = example.split_once("\n\n").unwrap().1;
     assert_eq!(printed, example, "README.md and examples/quickstart.rs differ");
 
-    // Cargo builds examples before it runs tests, beside them.
-    let program = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples/quickstart");
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(program).current_dir(folder.path()).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = run("quickstart", folder.path());
     assert!(text.lines().next().unwrap().contains("rowing"), "{text}");
     assert!(folder.path().join("memory.redb").exists());
+}
+
+/// A hundred and fifty turns: flushed, recalled, assembled, put back, forked.
+#[test]
+fn the_agent_remembers() {
+    let text = run("agent", Path::new(env!("CARGO_MANIFEST_DIR")));
+    let line =
+        |part: &str| text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part:?}: {text}"));
+    assert!(line("batches flushed").contains("151 messages") && line("batches flushed").contains("0 prompts too long"));
+    assert!(line("<message role=").contains("name='"));
+    assert!(text.contains("The year began and nearly ended with cooling units"), "what was asked for is recalled");
+    assert!(line("put back as a whole").contains("2 new"), "{}", line("put back as a whole"));
+    assert!(line("block facts").contains("0 batches behind, 0 failed"));
+}
+
+/// Cargo builds examples before it runs tests, beside them.
+fn run(example: &str, folder: &Path) -> String {
+    let program = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples").join(example);
+    let output = Command::new(program).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
