@@ -50,9 +50,11 @@ pub struct NamespaceStats {
     pub vectors: u64,
     /// Messages that wait to be embedded.
     pub pending: u64,
+    /// Messages in the short-term buffers of its sessions: not recalled yet, and not pending.
+    pub buffered: u64,
 }
 
-/// Counts what is in a database. Cost: a pass over its pending and session entries.
+/// Counts what is in a database. Cost: a pass over the keys of its messages.
 ///
 /// # Errors
 /// Those of opening, but for the model's; [`Error::Corrupted`](crate::Error::Corrupted).
@@ -85,6 +87,7 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
                 sessions: facts.sessions,
                 vectors: facts.vectors,
                 pending: facts.pending,
+                buffered: facts.buffered,
             })
             .collect(),
     })

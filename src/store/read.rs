@@ -46,6 +46,7 @@ pub(crate) struct NamespaceFacts {
     pub(crate) sessions: u64,
     pub(crate) vectors: u64,
     pub(crate) pending: u64,
+    pub(crate) buffered: u64,
 }
 
 /// Pending messages are read up to this many bytes of text at a time.
@@ -199,6 +200,7 @@ impl Snapshot {
     /// All namespaces by name, with the counts of a generation.
     pub(crate) fn facts(&self, generation: GenerationId) -> Result<Vec<NamespaceFacts>> {
         let (sessions, counts, pending) = (self.table(SESSIONS)?, self.table(COUNTS)?, self.table(PENDING)?);
+        let history = self.table(HISTORY)?;
         let mut facts = Vec::new();
         for entry in self.table(NAMESPACES)?.iter().map_err(storage)? {
             let (name, value) = entry.map_err(storage)?;
@@ -211,6 +213,13 @@ impl Snapshot {
                 sessions: count_range(&sessions, (record.id, "")..(record.id + 1, ""))?,
                 vectors: u64::from(alive),
                 pending: count_range(&pending, waiting)?,
+                buffered: {
+                    let mut buffered = 0;
+                    for entry in history.range((record.id, 0, 0)..(record.id + 1, 0, 0)).map_err(storage)? {
+                        buffered += u64::from(entry.map_err(storage)?.1.value() == Place::Buffer.number());
+                    }
+                    buffered
+                },
             });
         }
         Ok(facts)

@@ -29,11 +29,14 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         };
         output::line(&format!("{state}: {}, {} messages pending", generation.model, generation.pending))?;
     }
-    output::line(&format!("{:>10} {:>9} {:>10} {:>8}  namespace", "messages", "sessions", "vectors", "pending"))?;
+    output::line(&format!(
+        "{:>10} {:>9} {:>10} {:>8} {:>9}  namespace",
+        "messages", "sessions", "vectors", "pending", "buffered"
+    ))?;
     for space in &stats.namespaces {
         output::line(&format!(
-            "{:>10} {:>9} {:>10} {:>8}  {}",
-            space.messages, space.sessions, space.vectors, space.pending, space.namespace
+            "{:>10} {:>9} {:>10} {:>8} {:>9}  {}",
+            space.messages, space.sessions, space.vectors, space.pending, space.buffered, space.namespace
         ))?;
     }
     Ok(ExitCode::SUCCESS)
