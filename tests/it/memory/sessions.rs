@@ -55,7 +55,7 @@ fn sessions_are_listed_copied_and_deleted() {
     drop(engine);
     let report = db.assert_sound();
     assert_eq!((report.messages, report.vectors, report.pending), (0, 0, 0));
-    let engine = open(&db);
+    let engine = super::open(&db);
     engine.memory(&space, "s").open().unwrap().blocking().put(vec![user("1", "here")]).unwrap();
     drop(engine);
     assert_eq!(mnemon::stats(&db.path).unwrap().namespaces[0].buffered, 1);
