@@ -15,7 +15,7 @@ mod sessions;
 mod work;
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{Arc, atomic::AtomicUsize},
     time::Duration,
 };
@@ -29,7 +29,7 @@ use crate::{
     block::{BlockScope, MemoryBlock, check_names},
     buffer::BufferLimits,
     compose::{Composer, InsertMethod, Prompt, Renderer},
-    engine::{Core, Engine, Session},
+    engine::{Buffered, Core, Engine, Session},
     error::{Error, Result},
     ids::{Namespace, check_id},
     message::{Message, MessageCounter, MessageTokens, MessageUpdate},
@@ -75,8 +75,11 @@ struct Inner {
     /// How many questions the memories like a prompt are late with.
     recalled_late: Arc<AtomicUsize>,
     /// By sequence number: a message and its tokens.
-    tokens: Mutex<HashMap<u64, (Arc<Message>, usize)>>,
+    tokens: Mutex<Counted>,
 }
+
+/// Messages and their tokens, by sequence number.
+type Counted = BTreeMap<u64, (Arc<Message>, usize)>;
 
 /// A block, and how many questions it is late with.
 #[derive(Clone)]
@@ -438,37 +441,67 @@ impl Inner {
         self.settings.engine.core()
     }
 
-    /// What is in the buffer: sequence numbers, messages and their tokens, oldest first.
-    fn buffer(&self) -> Result<Vec<(u64, Arc<Message>, usize)>> {
-        let look = |buffer: &crate::engine::Buffered| buffer.iter().map(|(seq, m)| (*seq, Arc::clone(m))).collect();
-        let messages: Vec<_> =
-            self.live.buffer(self.core().store(), &self.settings.namespace, &self.settings.session, look)?;
-        let known: Vec<Option<usize>> = {
-            let tokens = self.tokens.lock();
-            let known = |(seq, message): &(u64, Arc<Message>)| {
-                tokens.get(seq).filter(|(known, _)| Arc::ptr_eq(known, message)).map(|(_, cost)| *cost)
-            };
-            messages.iter().map(known).collect()
+    /// Looks at the buffer and the tokens of each of its messages.
+    fn counted<T>(&self, look: impl FnOnce(&Buffered, &Counted) -> T) -> Result<T> {
+        let MemoryBuilder { namespace, session, .. } = &self.settings;
+        let store = self.core().store();
+        // Both by sequence number: side by side, without a search for each.
+        let unknown = |buffer: &Buffered, counted: &Counted| {
+            let mut counted = counted.iter().peekable();
+            let mut unknown = Vec::new();
+            for (seq, message) in buffer {
+                while counted.next_if(|(other, _)| *other < seq).is_some() {}
+                let known = counted.next_if(|(other, _)| *other == seq);
+                if known.is_none_or(|(_, (known, _))| !Arc::ptr_eq(known, message)) {
+                    unknown.push((*seq, Arc::clone(message)));
+                }
+            }
+            unknown
         };
-        // Not under the lock: it may take long.
-        let mut new = Vec::new();
-        let mut counted = Vec::with_capacity(messages.len());
-        for ((seq, message), known) in messages.into_iter().zip(known) {
-            let cost = known.unwrap_or_else(|| {
-                let cost = self.settings.composer.tokens.count(&message);
-                new.push((seq, (Arc::clone(&message), cost)));
-                cost
-            });
-            counted.push((seq, message, cost));
-        }
-        if !new.is_empty() {
-            let mut tokens = self.tokens.lock();
-            tokens.extend(new);
-            if tokens.len() > counted.len() * 2 + 64 {
-                tokens.retain(|seq, _| counted.binary_search_by_key(seq, |(seq, ..)| *seq).is_ok());
+        let mut look = Some(look);
+        loop {
+            let result = self.live.buffer(store, namespace, session, |buffer| {
+                let mut counted = self.tokens.lock();
+                let unknown = unknown(buffer, &counted);
+                if !unknown.is_empty() {
+                    return Err(unknown);
+                }
+                if counted.len() > buffer.len() * 2 + 64 {
+                    counted.retain(|seq, _| buffer.contains_key(seq));
+                }
+                Ok(look.take().expect("looked at once")(buffer, &counted))
+            })?;
+            match result {
+                Ok(seen) => return Ok(seen),
+                // Not under a lock: it may take long.
+                Err(unknown) => {
+                    let count = |(seq, message): (u64, Arc<Message>)| {
+                        let cost = self.settings.composer.tokens.count(&message);
+                        (seq, (message, cost))
+                    };
+                    let counts: Vec<_> = unknown.into_iter().map(count).collect();
+                    self.tokens.lock().extend(counts);
+                }
             }
         }
-        Ok(counted)
+    }
+
+    /// What is in the buffer: sequence numbers, messages and their tokens, oldest first.
+    fn buffer(&self) -> Result<Vec<(u64, Arc<Message>, usize)>> {
+        self.counted(|buffer, counted| {
+            buffer.iter().map(|(seq, message)| (*seq, Arc::clone(message), counted[seq].1)).collect()
+        })
+    }
+
+    /// Whether the buffer is over its budget.
+    fn is_over(&self) -> Result<bool> {
+        let budget = self.settings.limits.budget();
+        self.counted(|buffer, counted| {
+            // What has left the buffer is still counted, at times.
+            let all: usize = counted.values().map(|(_, cost)| cost).sum();
+            all > budget
+                && (counted.len() == buffer.len() || buffer.keys().map(|seq| counted[seq].1).sum::<usize>() > budget)
+        })
     }
 
     fn messages(&self) -> Result<Vec<Message>> {

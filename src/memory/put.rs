@@ -145,6 +145,9 @@ impl Inner {
 
     /// What to flush now, if anything.
     fn plan(&self) -> Result<Option<Plan>> {
+        if !self.is_over()? {
+            return Ok(None);
+        }
         let buffer = self.buffer()?;
         let costs: Vec<usize> = buffer.iter().map(|(.., cost)| *cost).collect();
         let messages: Vec<&Message> = buffer.iter().map(|(_, message, _)| &**message).collect();

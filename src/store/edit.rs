@@ -60,8 +60,6 @@ pub(super) struct Edit<'t> {
     ids: Table<'t, (u32, &'static str), u64>,
     history: Table<'t, (u32, u32, u64), u32>,
     pending: Table<'t, (u32, u32, u64), u64>,
-    checkpoints: Table<'t, (u32, u32, u32), Bytes>,
-    old_messages: Table<'t, (u32, u32, u64, u32), Bytes>,
     spaces: HashMap<Namespace, NamespaceRecord>,
     /// Whose vectors no longer hold.
     outdated: Vec<(NamespaceId, u64)>,
@@ -79,8 +77,6 @@ impl<'t> Edit<'t> {
             ids: transaction.table(IDS)?,
             history: transaction.table(HISTORY)?,
             pending: transaction.table(PENDING)?,
-            checkpoints: transaction.table(CHECKPOINTS)?,
-            old_messages: transaction.table(OLD_MESSAGES)?,
             spaces: HashMap::new(),
             outdated: Vec::new(),
             effects: Effects::default(),
@@ -179,13 +175,14 @@ impl<'t> Edit<'t> {
     }
 
     pub(super) fn checkpoint(&self, namespace: u32, session: u32, number: u32) -> Result<Option<CheckpointRecord>> {
-        let value = self.checkpoints.get((namespace, session, number)).map_err(storage)?;
+        let checkpoints = self.transaction.table(CHECKPOINTS)?;
+        let value = checkpoints.get((namespace, session, number)).map_err(storage)?;
         value.map(|value| codec::decode(value.value())).transpose()
     }
 
     /// The messages of a session that changed after a checkpoint, as they were.
     pub(super) fn old_messages(&self, namespace: u32, session: u32, at: u32) -> Result<BTreeMap<u64, OldMessage>> {
-        old_messages(&self.old_messages, namespace, session, at)
+        old_messages(&self.transaction.table(OLD_MESSAGES)?, namespace, session, at)
     }
 
     /// The session's messages in order: sequence numbers and places.
@@ -309,13 +306,16 @@ impl<'t> Edit<'t> {
     fn remember(&mut self, space: &Space, old: &Stored) -> Result<()> {
         let (id, session) = (space.record.id, old.session);
         let all = (id, session, 0)..=(id, session, u32::MAX);
-        let newest = self.checkpoints.range(all).map_err(storage)?.next_back().transpose().map_err(storage)?;
+        // Opened when something changes: most puts change nothing.
+        let checkpoints = self.transaction.table(CHECKPOINTS)?;
+        let newest = checkpoints.range(all).map_err(storage)?.next_back().transpose().map_err(storage)?;
         let Some((key, value)) = newest else { return Ok(()) };
         let checkpoint: CheckpointRecord = codec::decode(value.value())?;
         let key = (id, session, old.seq, key.value().2);
-        if old.seq < checkpoint.next_seq && self.old_messages.get(key).map_err(storage)?.is_none() {
+        let mut old_messages = self.transaction.table(OLD_MESSAGES)?;
+        if old.seq < checkpoint.next_seq && old_messages.get(key).map_err(storage)?.is_none() {
             let old = OldMessage { record: old.record.clone(), place: old.place.number() };
-            self.old_messages.insert(key, codec::encode(&old).as_slice()).map_err(storage)?;
+            old_messages.insert(key, codec::encode(&old).as_slice()).map_err(storage)?;
         }
         Ok(())
     }

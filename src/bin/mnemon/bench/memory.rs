@@ -32,7 +32,7 @@ pub(super) struct Args {
 
 /// Recent messages and blocks of a prompt, as in the target.
 const RECENT: usize = 200;
-const PROMPTS: usize = 3000;
+const PROMPTS: usize = 500;
 const TASKS: usize = 8;
 
 /// Counts the messages that were flushed.
