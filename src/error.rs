@@ -5,6 +5,21 @@
 
 use std::{path::PathBuf, time::Duration};
 
+/// `Debug` for a type with fields that have none, or too much: the fields named, or these values, and `..`.
+macro_rules! impl_debug {
+    ($name:ident { $($field:ident),+ }) => {
+        impl_debug!($name, self { $($field: self.$field),+ });
+    };
+    ($name:ident $(<$lifetime:lifetime>)?, $this:ident { $($field:ident: $value:expr),+ $(,)? }) => {
+        impl std::fmt::Debug for $name $(<$lifetime>)? {
+            fn fmt(&$this, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name))$(.field(stringify!($field), &$value))+.finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(crate) use impl_debug;
+
 /// What any call of this crate may fail with.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Batch, BlockContent, BlockQuery, BlockScope, Excess, MemoryBlock};
 use crate::{
     chat::{ChatModel, ChatRequest},
-    error::{Error, Result},
+    error::{Error, Result, impl_debug},
     message::{Message, Part, Role, xml::transcript},
 };
 
@@ -39,6 +39,8 @@ pub struct FactBlock {
     condense: String,
     model: Arc<dyn ChatModel>,
 }
+
+impl_debug!(FactBlock { name, priority, scope, max_facts });
 
 #[derive(Default, Serialize, Deserialize)]
 struct Facts {

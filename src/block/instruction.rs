@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{BlockContent, BlockQuery, BlockScope, MemoryBlock};
 use crate::{
     chat::{ChatModel, ChatRequest},
-    error::{Error, Result},
+    error::{Error, Result, impl_debug},
     message::{Message, Role, xml::transcript},
 };
 
@@ -38,6 +38,8 @@ pub struct InstructionBlock {
     prompt: String,
     model: Arc<dyn ChatModel>,
 }
+
+impl_debug!(InstructionBlock { name, scope, priority });
 
 #[derive(Default, Serialize, Deserialize)]
 struct Versions {

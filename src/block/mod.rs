@@ -22,7 +22,7 @@ pub use summary::SummaryBlock;
 pub use vector::{HitProcessor, RetrievalUnit, VectorBlock};
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, impl_debug},
     ids::Namespace,
     message::Message,
     recall::{Hit, Query},
@@ -115,6 +115,8 @@ pub struct Excess<'a> {
     fits: &'a dyn Fn(&BlockContent) -> bool,
 }
 
+impl_debug!(Excess<'_>, self { tokens: self.tokens });
+
 impl<'a> Excess<'a> {
     /// `fits` says whether the prompt is within its limit with this content.
     pub fn new(tokens: usize, fits: &'a dyn Fn(&BlockContent) -> bool) -> Self {
@@ -175,6 +177,8 @@ pub struct BlockQuery {
     pub messages: Arc<[Arc<Message>]>,
     recall: Arc<dyn Recall>,
 }
+
+impl_debug!(BlockQuery { namespace, session });
 
 /// What a block may ask of long-term memory.
 pub trait Recall: Send + Sync {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Batch, BlockContent, BlockQuery, MemoryBlock};
 use crate::{
     chat::{ChatModel, ChatRequest},
-    error::{Error, Result},
+    error::{Error, Result, impl_debug},
     message::{Message, Role, xml::transcript},
 };
 
@@ -27,6 +27,8 @@ pub struct SummaryBlock {
     prompt: String,
     model: Arc<dyn ChatModel>,
 }
+
+impl_debug!(SummaryBlock { name, priority, max_words });
 
 impl SummaryBlock {
     /// With this name, and the model that summarises.

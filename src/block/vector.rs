@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{BlockContent, BlockQuery, Excess, MemoryBlock};
 use crate::{
-    error::Result,
+    error::{Result, impl_debug},
     message::Message,
     recall::{Hit, MAX_K, Query},
 };
@@ -39,6 +39,8 @@ pub struct VectorBlock {
     own_session: bool,
     processors: Vec<HitProcessor>,
 }
+
+impl_debug!(VectorBlock { name, priority, window, top_k, threshold, unit, own_session });
 
 impl VectorBlock {
     /// With this name.

@@ -14,7 +14,7 @@ use self::insert::insert;
 pub use self::render::{Markdown, Renderer, Seal, Section, Xml};
 use crate::{
     block::{BlockContent, Excess, MemoryBlock, check_names},
-    error::Result,
+    error::{Result, impl_debug},
     message::{Message, MessageCounter, MessageTokens, Part, xml},
 };
 
@@ -86,6 +86,8 @@ pub struct Composer {
     /// How messages are counted. Default: [`MessageTokens::default`].
     pub tokens: Arc<dyn MessageCounter>,
 }
+
+impl_debug!(Composer { token_limit, insert });
 
 impl Default for Composer {
     fn default() -> Self {

@@ -23,7 +23,7 @@ use super::{
     runtime, windows,
 };
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, impl_debug},
     ids::ModelIdentity,
 };
 
@@ -57,6 +57,8 @@ pub struct OnnxEmbedder {
     /// Made when the first document comes: a program that only asks pays for one session.
     documents: OnceLock<Vec<Mutex<TextEmbedding>>>,
 }
+
+impl_debug!(OnnxEmbedder, self { model: self.identity().name, threads: self.threads, max_tokens: self.max_tokens });
 
 impl OnnxEmbedder {
     /// Loads ONNX Runtime if it is not loaded yet, reads and checks the model's files and runs it once.

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use super::{FlushReport, PutReport, core::Core};
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, impl_debug},
     ids::Namespace,
     message::Message,
     recall::{Hit, Query},
@@ -12,6 +12,8 @@ use crate::{
 
 /// [`Engine`](crate::Engine)'s methods, waiting on the calling thread. From [`Engine::blocking`](crate::Engine::blocking).
 pub struct Blocking<'a>(pub(crate) &'a Core);
+
+impl_debug!(Blocking<'_>, self { model: self.0.model().name });
 
 impl Blocking<'_> {
     /// As [`Engine::put`](crate::Engine::put).

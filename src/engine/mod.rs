@@ -33,7 +33,7 @@ pub use blocking::Blocking;
 use crate::{
     config::Config,
     embed::{Embedder, Model, OnnxEmbedder},
-    error::{Error, Result},
+    error::{Error, Result, impl_debug},
     ids::{ModelIdentity, Namespace},
     message::Message,
     recall::{Hit, Query},
@@ -67,6 +67,8 @@ pub struct Engine {
     _last: Arc<LastHandle>,
 }
 
+impl_debug!(Engine, self { model: self.model().name });
+
 /// What a put did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -94,6 +96,8 @@ pub struct Builder {
     create: bool,
     embedder: Option<Arc<dyn Embedder>>,
 }
+
+impl_debug!(Builder { path, config, create });
 
 impl Builder {
     /// These settings. Default: [`Config::default`].

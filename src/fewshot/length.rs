@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{Example, ExampleSelector};
-use crate::{error::Result, tokens::TokenCounter};
+use crate::{
+    error::{Result, impl_debug},
+    tokens::TokenCounter,
+};
 
 /// Writes an example as the prompt has it.
 pub type ExampleFormat = Arc<dyn Fn(&Example) -> String + Send + Sync>;
@@ -31,6 +34,8 @@ pub struct ByLength {
     /// How an example is written, to be measured. Default: by [`Display`](std::fmt::Display), `Input: ...` and `Output: ...`.
     pub format: ExampleFormat,
 }
+
+impl_debug!(ByLength { examples, max_length });
 
 impl ByLength {
     /// Of these examples, in words.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Example, ExampleSelector, embedded::EmbeddedExamples};
 use crate::{
     embed::Embedder,
-    error::{Error, Result},
+    error::{Error, Result, impl_debug},
     index::mmr,
 };
 
@@ -21,6 +21,8 @@ pub struct ByMarginalRelevance {
     /// 1: only similarity to the input counts; 0: only being unlike those chosen, but for the first. Default: 0.5.
     pub lambda: f64,
 }
+
+impl_debug!(ByMarginalRelevance { k, fetch_k, lambda });
 
 impl ByMarginalRelevance {
     /// Embeds the examples, once.

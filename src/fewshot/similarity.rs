@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{Example, ExampleSelector, embedded::EmbeddedExamples};
-use crate::{embed::Embedder, error::Result};
+use crate::{
+    embed::Embedder,
+    error::{Result, impl_debug},
+};
 
 /// The examples whose inputs are most similar to the input, as LangChain's `SemanticSimilarityExampleSelector`; the most
 /// similar first. Outputs are not embedded.
@@ -13,6 +16,8 @@ pub struct BySimilarity {
     /// How many. Default: 4.
     pub k: usize,
 }
+
+impl_debug!(BySimilarity { k });
 
 impl BySimilarity {
     /// Embeds the examples, once.

@@ -42,6 +42,7 @@ use crate::{
 /// assert_eq!(FileHistory::open(&folder)?.messages("../any/name: 🙂")?[0].text(), "hello");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 pub struct FileHistory {
     folder: PathBuf,
     /// Locked as long as it is open.

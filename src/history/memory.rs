@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use parking_lot::RwLock;
 
 use super::{HistoryStore, checked, transcript::Transcript};
-use crate::{error::Result, ids::check_id, message::Message};
+use crate::{
+    error::{Result, impl_debug},
+    ids::check_id,
+    message::Message,
+};
 
 /// Keeps histories in memory, as long as it lives.
 #[derive(Default)]
@@ -13,6 +17,8 @@ pub struct InMemoryHistory {
     /// Each has messages.
     sessions: RwLock<BTreeMap<String, Transcript>>,
 }
+
+impl_debug!(InMemoryHistory, self { sessions: self.sessions.read().len() });
 
 impl InMemoryHistory {
     /// An empty one.

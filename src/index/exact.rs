@@ -5,6 +5,7 @@ use std::{collections::BinaryHeap, ops::Range};
 use parking_lot::RwLock;
 
 use super::{Bitmap, Neighbor, VectorIndex, distance::Dot};
+use crate::error::impl_debug;
 
 /// Rows of one allocation: growing never copies what is there.
 const CHUNK_ROWS: usize = 1024;
@@ -17,6 +18,8 @@ pub struct ExactIndex {
     dot: Dot,
     state: RwLock<State>,
 }
+
+impl_debug!(ExactIndex, self { dimension: self.dimension, rows: self.rows() });
 
 #[derive(Default)]
 struct State {

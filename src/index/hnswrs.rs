@@ -14,6 +14,7 @@ use ::hnsw_rs::prelude::{Distance, Hnsw};
 use parking_lot::Mutex;
 
 use super::{Bitmap, ExactIndex, Neighbor, VectorIndex, distance::Dot};
+use crate::error::impl_debug;
 
 /// Links a node (twice that on layer 0), as in Malkov and Yashunin (arXiv 1603.09320).
 const M: usize = 16;
@@ -35,6 +36,8 @@ pub struct HnswRsIndex {
     built: AtomicUsize,
     building: Mutex<()>,
 }
+
+impl_debug!(HnswRsIndex { rows, graph_above, built });
 
 #[derive(Clone, Copy)]
 struct ClampedCosine(Dot);

@@ -14,7 +14,7 @@ use crate::{
 ///
 /// Ids are unique in a namespace: a message whose id another session has is stored, and recalled, under an id of its own, and
 /// comes back here under the given one.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct EngineHistory {
     engine: Engine,
     namespace: Namespace,

@@ -30,7 +30,7 @@ use crate::{
     buffer::BufferLimits,
     compose::{Composer, InsertMethod, Prompt, Renderer},
     engine::{Buffered, Core, Engine, Session},
-    error::{Error, Result},
+    error::{Error, Result, impl_debug},
     ids::{Namespace, check_id},
     message::{Message, MessageCounter, MessageTokens, MessageUpdate},
     store::{BlockKey, BlockState, Checkpoint},
@@ -67,6 +67,8 @@ use crate::{
 pub struct Memory {
     inner: Arc<Inner>,
 }
+
+impl_debug!(Memory, self { namespace: self.namespace(), session: self.session() });
 
 struct Inner {
     settings: MemoryBuilder,
@@ -133,6 +135,19 @@ pub struct MemoryBuilder {
     block_deadline: Duration,
     checkpoint_each_put: bool,
 }
+
+impl_debug!(
+    MemoryBuilder,
+    self {
+        namespace: self.namespace,
+        session: self.session,
+        limits: self.limits,
+        composer: self.composer,
+        blocks: self.blocks.iter().map(|block| block.name()).collect::<Vec<_>>(),
+        block_deadline: self.block_deadline,
+        checkpoint_each_put: self.checkpoint_each_put,
+    }
+);
 
 impl MemoryBuilder {
     /// The token budget. Default: [`BufferLimits::default`].

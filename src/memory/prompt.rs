@@ -7,7 +7,7 @@ use crate::{
     block::{BlockContent, VectorBlock},
     buffer::turn_starts,
     compose::{BlockOutput, Prompt},
-    error::{Error, Result},
+    error::{Error, Result, impl_debug},
     message::{Message, MessageSelector, Role, answers, broken_calls},
 };
 
@@ -22,6 +22,8 @@ pub struct Assembly {
     recall: usize,
     recall_priority: u32,
 }
+
+impl_debug!(Assembly { recall, recall_priority });
 
 impl Assembly {
     /// For this prompt: the message to be answered.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{Message, Part};
-use crate::tokens::{ApproximateTokens, TokenCounter};
+use crate::{
+    error::impl_debug,
+    tokens::{ApproximateTokens, TokenCounter},
+};
 
 /// Counts the tokens of a message. [`MessageTokens`] does; so does any `Fn(&Message) -> usize`.
 pub trait MessageCounter: Send + Sync {
@@ -32,6 +35,8 @@ pub struct MessageTokens {
     /// Any other file. Default: 2048.
     pub file: usize,
 }
+
+impl_debug!(MessageTokens { message, media, file });
 
 impl Default for MessageTokens {
     /// [`ApproximateTokens`] for text.

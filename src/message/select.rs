@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Message, MessageCounter, Role};
+use crate::error::impl_debug;
 
 /// Chooses messages of a history.
 pub trait MessageSelector: Send + Sync {
@@ -40,6 +41,8 @@ pub struct TokenWindow {
     /// Default: false.
     pub skip_too_long: bool,
 }
+
+impl_debug!(TokenWindow { max_tokens, skip_too_long });
 
 impl TokenWindow {
     /// Contiguous, of at most `max_tokens`.

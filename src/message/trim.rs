@@ -3,7 +3,7 @@
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use super::{Message, MessageCounter, Part, Role, answers};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, impl_debug};
 
 /// Which end is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Trim {
     /// true, which is not LangChain's behaviour: models refuse a history that breaks it.
     pub keep_tool_calls_whole: bool,
 }
+
+impl_debug!(Trim { strategy, max_tokens, start_on, end_on, include_system, allow_partial, keep_tool_calls_whole });
 
 impl Trim {
     /// Keeps the newest messages that fit.

@@ -5,11 +5,13 @@ use std::path::Path;
 use tokenizers::Tokenizer;
 
 use super::{ApproximateTokens, TokenCounter};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, impl_debug};
 
 /// Counts as the model does whose `tokenizer.json` this is. Special tokens that the tokenizer adds around a text are left
 /// out.
 pub struct TokenizerFile(Tokenizer);
+
+impl_debug!(TokenizerFile, self { vocabulary: self.0.get_vocab_size(true) });
 
 impl TokenizerFile {
     /// Reads the file.

@@ -1,5 +1,7 @@
 //! The encodings of OpenAI's models, from the crate `tiktoken-rs`, which carries them: nothing is fetched.
 
+use std::fmt;
+
 use tiktoken_rs::CoreBPE;
 
 use super::TokenCounter;
@@ -8,6 +10,12 @@ use super::TokenCounter;
 /// process builds the encoding, some tenths of a second; then some megabytes a second.
 #[derive(Clone, Copy)]
 pub struct Tiktoken(&'static CoreBPE);
+
+impl fmt::Debug for Tiktoken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tiktoken").finish_non_exhaustive()
+    }
+}
 
 impl Tiktoken {
     /// `o200k_base`: GPT-4o and later.

@@ -6,13 +6,6 @@ use mnemon::{Embedder, Error, Message, Model, ModelIdentity, OnnxEmbedder, Part,
 
 use crate::support::{Db, Hashing, message, namespace};
 
-fn error<T>(result: Result<T>) -> Error {
-    match result {
-        Ok(_) => panic!("an error was expected"),
-        Err(error) => error,
-    }
-}
-
 #[test]
 fn wrong_queries() {
     let db = Db::new();
@@ -28,7 +21,7 @@ fn wrong_queries() {
         (Query::new(" \n "), "text is empty"),
         (Query::new("text").since(late).until(early), "no time is both"),
     ] {
-        let error = error(engine.blocking().recall(&space, query));
+        let error = engine.blocking().recall(&space, query).unwrap_err();
         assert!(matches!(error, Error::InvalidQuery { .. }) && error.to_string().contains(reason), "{error}");
     }
     // Odd, not wrong.
@@ -70,7 +63,7 @@ fn one_wrong_message_stops_its_put_whole() {
     ];
     for bad in bad {
         let result = engine.blocking().put(&space, vec![message("1", "text"), bad]);
-        assert!(matches!(error(result), Error::InvalidMessage { .. }));
+        assert!(matches!(result.unwrap_err(), Error::InvalidMessage { .. }));
         assert_eq!(engine.blocking().get(&space, "1").unwrap(), None);
     }
     // The largest of everything is right.
@@ -121,7 +114,7 @@ fn wrong_vectors_are_not_stored() {
             db.open_with(Arc::new(Liar { identity: identity.clone(), rows, windows: std::iter::once(0..4).collect() }));
         let space = namespace("a");
         engine.blocking().put(&space, vec![message("1", "text")]).unwrap();
-        let error = chain(&error(engine.blocking().flush()));
+        let error = chain(&engine.blocking().flush().unwrap_err());
         assert!(error.contains("\"1\" stays pending") && error.contains(reason), "{error}");
         drop(engine);
         assert_eq!(db.assert_sound().pending, 1);
@@ -147,7 +140,7 @@ fn an_embedder_that_panics_or_splits_wrongly_stops_nothing_else() {
         let space = namespace("a");
         engine.blocking().put(&space, vec![message("1", "text")]).unwrap();
         for _ in 0..2 {
-            let error = chain(&error(engine.blocking().flush()));
+            let error = chain(&engine.blocking().flush().unwrap_err());
             assert!(error.contains(reason), "{error}");
         }
         assert_eq!(engine.blocking().pending().unwrap(), 1);
@@ -174,7 +167,7 @@ fn chain(error: &Error) -> String {
 fn another_model_is_named_and_so_is_the_remedy() {
     let db = Db::new();
     db.open().blocking().put(&namespace("a"), vec![message("1", "text")]).unwrap();
-    let error = error(db.try_open_with(Arc::new(Hashing::new(48))));
+    let error = db.try_open_with(Arc::new(Hashing::new(48))).unwrap_err();
     assert!(matches!(error, Error::ModelMismatch { .. }));
     let text = error.to_string();
     for part in ["hashing (32 dimensions", "hashing (48 dimensions", "mnemon reindex"] {
@@ -187,7 +180,7 @@ fn another_model_is_named_and_so_is_the_remedy() {
 fn a_database_that_is_open_is_locked() {
     let db = Db::new();
     let engine = db.open();
-    for error in [error(db.try_open_with(Arc::new(Hashing::new(32)))), error(mnemon::verify(&db.path))] {
+    for error in [db.try_open_with(Arc::new(Hashing::new(32))).unwrap_err(), mnemon::verify(&db.path).unwrap_err()] {
         assert!(matches!(error, Error::DatabaseLocked { .. }), "{error}");
     }
     // Another process is told the same.
@@ -202,10 +195,10 @@ fn a_database_that_is_open_is_locked() {
 #[test]
 fn a_missing_database_is_not_made_by_looking() {
     let db = Db::new();
-    assert!(matches!(error(mnemon::stats(&db.path)), Error::DatabaseNotFound { .. }));
-    assert!(matches!(error(mnemon::verify(&db.path)), Error::DatabaseNotFound { .. }));
+    assert!(matches!(mnemon::stats(&db.path).unwrap_err(), Error::DatabaseNotFound { .. }));
+    assert!(matches!(mnemon::verify(&db.path).unwrap_err(), Error::DatabaseNotFound { .. }));
     assert!(!db.path.exists());
-    let folder = error(db_at(db.folder.path()));
+    let folder = db_at(db.folder.path()).unwrap_err();
     assert!(matches!(folder, Error::Storage(_) | Error::NotADatabase { .. }), "a folder is no file: {folder}");
 }
 
@@ -218,7 +211,7 @@ fn foreign_and_newer_files() {
     let db = Db::new();
     fs::write(&db.path, "not a database, but some text that is long enough\n".repeat(200)).unwrap();
     let before = fs::read(&db.path).unwrap();
-    assert!(matches!(error(db_at(&db.path)), Error::NotADatabase { .. }));
+    assert!(matches!(db_at(&db.path).unwrap_err(), Error::NotADatabase { .. }));
     assert_eq!(fs::read(&db.path).unwrap(), before, "left as it was");
 
     let db = Db::new();
@@ -230,13 +223,13 @@ fn foreign_and_newer_files() {
         transaction.commit().unwrap();
     };
     change(&db.path, table, "soup", b"water");
-    let error_text = error(db_at(&db.path)).to_string();
+    let error_text = db_at(&db.path).unwrap_err().to_string();
     assert!(error_text.contains("another program"), "{error_text}");
 
     let db = Db::new();
     db.open().blocking().put(&namespace("a"), vec![message("1", "text")]).unwrap();
     change(&db.path, redb::TableDefinition::new("meta"), "schema", &99u32.to_le_bytes());
-    let error = error(db_at(&db.path));
+    let error = db_at(&db.path).unwrap_err();
     assert!(matches!(error, Error::NewerSchema { found: 99, supported: 2, .. }), "{error}");
 }
 
@@ -254,8 +247,7 @@ fn truncated_files_are_errors() {
         let result = db_at(&copy.path);
         assert!(
             matches!(result, Err(Error::NotADatabase { .. } | Error::Corrupted { .. } | Error::Storage(_))),
-            "cut at {cut}: {:?}",
-            result.map(drop)
+            "cut at {cut}: {result:?}"
         );
     }
 }
@@ -334,7 +326,7 @@ fn model_folder() -> tempfile::TempDir {
 
 #[test]
 fn damaged_model_folders() {
-    let load = |folder: &Path| Model::open(folder).and_then(OnnxEmbedder::new).map(drop);
+    let load = |folder: &Path| Model::open(folder).and_then(OnnxEmbedder::new);
     let manifest = |folder: &Path, from: &str, to: &str| {
         let path = folder.join("manifest.toml");
         let text = fs::read_to_string(&path).unwrap();
@@ -367,10 +359,10 @@ fn damaged_model_folders() {
     for (damage, reason) in rows {
         let folder = model_folder();
         damage(folder.path());
-        let text = chain(&error(load(folder.path())));
+        let text = chain(&load(folder.path()).unwrap_err());
         assert!(text.contains(reason), "{reason}: {text}");
     }
-    let missing = error(Model::find("no-such-model")).to_string();
+    let missing = Model::find("no-such-model").unwrap_err().to_string();
     assert!(missing.contains("no-such-model") && missing.contains("models"), "{missing}");
 }
 
