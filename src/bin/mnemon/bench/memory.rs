@@ -65,6 +65,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         flushed += memory.blocking().put(vec![message])?.flushed.concat().len();
         Ok(())
     })?;
+    // What was flushed is embedded in the background, beside what follows.
+    memory.blocking().settle()?;
     // In the same minute, on the same file system: what no durable put can be faster than.
     let floor = fsyncs(&path.with_extension("floor"), puts.len().clamp(100, 1000))?;
     let (put_p50, floor_p50) = (percentile(&puts, 0.5), percentile(&floor, 0.5));
