@@ -3,6 +3,7 @@
 use std::{
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -12,6 +13,9 @@ use crate::{
 
 /// The most jobs of one transaction: bounds the time that the first of them waits.
 const GROUP: usize = 256;
+
+/// The longest that a group waits for more.
+const MAX_WAIT: Duration = Duration::from_millis(1);
 
 pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Box<dyn Job>>>,
@@ -87,10 +91,24 @@ impl Drop for Writer {
 }
 
 fn run(store: &Store, receiver: &mpsc::Receiver<Box<dyn Job>>) {
+    // The sizes of the last two groups, and how long the last commit took.
+    let (mut sizes, mut took) = ([1, 1], Duration::ZERO);
     while let Ok(first) = receiver.recv() {
         let mut group = vec![first];
         group.extend(receiver.try_iter().take(GROUP - 1));
-        if commit(store, &mut group).is_ok() {
+        // Those whom the last commit has answered are coming back: without a short wait the first of them has a commit alone,
+        // and all others wait for it.
+        let (expected, until) = (sizes[0].max(sizes[1]), Instant::now() + (took / 2).min(MAX_WAIT));
+        while group.len() < expected
+            && let Ok(job) = receiver.recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            group.push(job);
+        }
+        sizes = [sizes[1], group.len()];
+        let started = Instant::now();
+        let committed = commit(store, &mut group);
+        took = started.elapsed();
+        if committed.is_ok() {
             group.into_iter().for_each(|job| job.finish(Ok(())));
         } else {
             // One of them is at fault, or the disk is: each gets its own answer.

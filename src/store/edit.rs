@@ -51,15 +51,21 @@ pub(super) struct Space {
     pub(super) record: NamespaceRecord,
 }
 
+/// The generations that take writes, and what is pending in each.
+struct Generations<'t> {
+    live: Vec<(GenerationId, GenerationRecord)>,
+    pending: Table<'t, (u32, u32, u64), u64>,
+}
+
 pub(super) struct Edit<'t> {
     transaction: &'t Transaction,
-    generations: Vec<(GenerationId, GenerationRecord)>,
+    /// Read, and their table of what is pending opened, when something comes into long-term memory or leaves it.
+    generations: Option<Generations<'t>>,
     namespaces: Table<'t, &'static str, Bytes>,
     sessions: Table<'t, (u32, &'static str), u32>,
     messages: Table<'t, (u32, u64), Bytes>,
     ids: Table<'t, (u32, &'static str), u64>,
     history: Table<'t, (u32, u32, u64), u32>,
-    pending: Table<'t, (u32, u32, u64), u64>,
     spaces: HashMap<Namespace, NamespaceRecord>,
     /// Whose vectors no longer hold.
     outdated: Vec<(NamespaceId, u64)>,
@@ -70,13 +76,12 @@ impl<'t> Edit<'t> {
     pub(super) fn begin(transaction: &'t Transaction) -> Result<Self> {
         Ok(Edit {
             transaction,
-            generations: transaction.live_generations()?,
+            generations: None,
             namespaces: transaction.table(NAMESPACES)?,
             sessions: transaction.table(SESSIONS)?,
             messages: transaction.table(MESSAGES)?,
             ids: transaction.table(IDS)?,
             history: transaction.table(HISTORY)?,
-            pending: transaction.table(PENDING)?,
             spaces: HashMap::new(),
             outdated: Vec::new(),
             effects: Effects::default(),
@@ -89,7 +94,11 @@ impl<'t> Edit<'t> {
             self.namespaces.insert(namespace.as_str(), codec::encode(record).as_slice()).map_err(storage)?;
         }
         let mut effects = std::mem::take(&mut self.effects);
-        for (id, record) in &self.generations {
+        if self.outdated.is_empty() {
+            return Ok(effects);
+        }
+        let live = self.generations()?.live.clone();
+        for (id, record) in &live {
             let removed = self.transaction.erase(*id, record.dimension, &self.outdated)?;
             if record.state == GenerationState::Serving {
                 effects.removed = removed;
@@ -228,7 +237,7 @@ impl<'t> Edit<'t> {
         self.remember(space, &old)?;
         let keeps_vectors = old.record.same_vectors(&record);
         record.revision = if keeps_vectors { old.record.revision } else { fresh(space) };
-        if !keeps_vectors {
+        if !keeps_vectors && old.place != Place::Buffer {
             self.outdated.push((NamespaceId(space.record.id), old.seq));
         }
         self.write(space, Stored { record, ..old }, !keeps_vectors)
@@ -242,11 +251,12 @@ impl<'t> Edit<'t> {
         self.messages.remove(key).map_err(storage)?;
         self.ids.remove((key.0, old.record.id.as_str())).map_err(storage)?;
         self.history.remove((key.0, old.session, old.seq)).map_err(storage)?;
-        self.wait(space, old.seq, None)?;
-        self.outdated.push((NamespaceId(key.0), old.seq));
         if old.place == Place::Buffer {
             self.leave(space, &old);
+            return Ok(());
         }
+        self.wait(space, old.seq, None)?;
+        self.outdated.push((NamespaceId(key.0), old.seq));
         Ok(())
     }
 
@@ -255,7 +265,10 @@ impl<'t> Edit<'t> {
         match (old.place, place) {
             _ if old.place == place => return Ok(()),
             (Place::Buffer, _) => self.leave(space, &old),
-            (_, Place::Buffer) => self.outdated.push((NamespaceId(space.record.id), old.seq)),
+            (_, Place::Buffer) => {
+                self.wait(space, old.seq, None)?;
+                self.outdated.push((NamespaceId(space.record.id), old.seq));
+            }
             _ => {
                 let key = (space.record.id, old.session, old.seq);
                 self.history.insert(key, place.number()).map_err(storage)?;
@@ -275,7 +288,6 @@ impl<'t> Edit<'t> {
             match place {
                 Place::LongTerm(_) => self.wait(space, seq, has_text.then_some(record.revision))?,
                 Place::Buffer => {
-                    self.wait(space, seq, None)?;
                     let (namespace, session) = (space.namespace.clone(), record.session);
                     self.effects.buffers.push(BufferChange { namespace, session, seq, message: Some(message) });
                 }
@@ -286,15 +298,25 @@ impl<'t> Edit<'t> {
 
     /// Makes a message pending at this revision, or no longer.
     fn wait(&mut self, space: &Space, seq: u64, revision: Option<u64>) -> Result<()> {
-        for (generation, _) in &self.generations {
-            let key = (generation.0, space.record.id, seq);
+        let id = space.record.id;
+        let Generations { live, pending } = self.generations()?;
+        for (generation, _) in live {
+            let key = (generation.0, id, seq);
             match revision {
-                Some(revision) => self.pending.insert(key, revision).map_err(storage)?,
-                None => self.pending.remove(key).map_err(storage)?,
+                Some(revision) => pending.insert(key, revision).map_err(storage)?,
+                None => pending.remove(key).map_err(storage)?,
             };
         }
         self.effects.pending += u64::from(revision.is_some());
         Ok(())
+    }
+
+    fn generations(&mut self) -> Result<&mut Generations<'t>> {
+        if self.generations.is_none() {
+            let (live, pending) = (self.transaction.live_generations()?, self.transaction.table(PENDING)?);
+            self.generations = Some(Generations { live, pending });
+        }
+        Ok(self.generations.as_mut().expect("just made"))
     }
 
     fn leave(&mut self, space: &Space, old: &Stored) {
