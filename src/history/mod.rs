@@ -23,7 +23,8 @@ use crate::{error::Result, ids::check_id, message::Message};
 /// | [`FileHistory`] | a folder, one JSON Lines file a session | yes |
 /// | [`EngineHistory`](crate::EngineHistory) | an engine's database, where it is recalled too | yes |
 ///
-/// For a store of your own, [`check_history_store`] tests all that is promised here.
+/// For whole sessions alone: a [`Memory`](crate::Memory) keeps its own in the engine's file, and is fed from a store by a put of its
+/// messages. For a store of your own, [`check_history_store`] tests all that is promised here.
 ///
 /// Calls may come from several threads at once, and block. A message comes back as it was given, but for its
 /// [`session`](Message::session): that becomes the session it is stored in. Every call that names a session fails with

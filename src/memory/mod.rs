@@ -1,50 +1,49 @@
 //! The memory of one session: recent messages under a token budget, flushed to long-term memory, and prompts made of both.
 //!
-//! Joins buffer, blocks and compose on the engine. Its files: `put` changes the messages and flushes, `echo` knows what comes
-//! back, `poll` asks blocks, `prompt` makes prompts, `work` has blocks take batches, `sessions` is about whole sessions.
+//! Joins buffer, blocks and compose on the engine. Its files: `builder` opens one, `buffer` counts what is in it, `put` changes it
+//! and flushes, `echo` knows what comes back, `poll` asks blocks, `prompt` makes prompts, `work` has blocks take batches,
+//! `state` is what they made of them, `sessions` is about whole sessions.
 //! Invariants: what a put acknowledged is in the file; a flush is one commit; what is left in the buffer begins with a user
 //! message, after the system prompt; a block takes each batch once.
 
 mod blocking;
+mod buffer;
+mod builder;
 mod echo;
 mod history;
 mod poll;
 mod prompt;
 mod put;
 mod sessions;
+mod state;
 mod work;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::AtomicUsize},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::AtomicUsize};
 
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use self::{blocking::BlockingMemory, history::EngineHistory, prompt::Assembly};
+use self::buffer::Counted;
+pub use self::{blocking::BlockingMemory, builder::MemoryBuilder, history::EngineHistory, prompt::Assembly};
 use crate::{
-    block::{BlockScope, MemoryBlock, check_names},
-    buffer::BufferLimits,
-    compose::{Composer, InsertMethod, Prompt, Renderer},
-    engine::{Buffered, Core, Engine, Session},
+    block::MemoryBlock,
+    compose::Prompt,
+    engine::{Core, Session},
     error::{Error, Result, impl_debug},
-    ids::{Namespace, check_id},
-    message::{Message, MessageCounter, MessageTokens, MessageUpdate},
-    store::{BlockKey, BlockState, Checkpoint},
-    tokens::TokenCounter,
+    ids::Namespace,
+    message::{Message, MessageUpdate},
+    store::Checkpoint,
 };
 
-/// A session's memory. Made by [`Engine::memory`].
+/// A session's memory. Made by [`Engine::memory`](crate::Engine::memory).
 ///
 /// Recent messages stay in a short-term buffer. When they are over their share of the token budget, whole turns are flushed
 /// from the old end: to long-term memory, where every session of the namespace recalls them, and to the memory's blocks.
 /// [`Memory::get`] and [`Memory::assemble`] make prompts of recent messages and of what blocks say.
 ///
 /// Cheap to clone. Memories of one session share its buffer; the settings are each one's own. Keep one for as long as the
-/// session is in use: it holds the buffer in memory and its tokens counted. As with [`Engine`], async methods run on any
+/// session is in use: it holds the buffer in memory and its tokens counted. As with [`Engine`](crate::Engine), async methods run on any
 /// executor and block none of its workers; [`Memory::blocking`] has the same methods for programs without one.
 ///
 /// ```
@@ -79,9 +78,6 @@ struct Inner {
     /// By sequence number: a message and its tokens.
     tokens: Mutex<Counted>,
 }
-
-/// Messages and their tokens, by sequence number.
-type Counted = BTreeMap<u64, (Arc<Message>, usize)>;
 
 /// A block, and how many questions it is late with.
 #[derive(Clone)]
@@ -123,120 +119,6 @@ pub struct BlockStatus {
     pub retrying: Option<String>,
 }
 
-/// How to open a [`Memory`].
-#[derive(Clone)]
-pub struct MemoryBuilder {
-    engine: Engine,
-    namespace: Namespace,
-    session: String,
-    limits: BufferLimits,
-    composer: Composer,
-    blocks: Vec<Arc<dyn MemoryBlock>>,
-    block_deadline: Duration,
-    checkpoint_each_put: bool,
-}
-
-impl_debug!(
-    MemoryBuilder,
-    self {
-        namespace: self.namespace,
-        session: self.session,
-        limits: self.limits,
-        composer: self.composer,
-        blocks: self.blocks.iter().map(|block| block.name()).collect::<Vec<_>>(),
-        block_deadline: self.block_deadline,
-        checkpoint_each_put: self.checkpoint_each_put,
-    }
-);
-
-impl MemoryBuilder {
-    /// The token budget. Default: [`BufferLimits::default`].
-    pub fn limits(mut self, limits: BufferLimits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// How text is counted, such as by [`Tiktoken`](crate::Tiktoken); other parts at the rates of [`MessageTokens`]. Default:
-    /// [`ApproximateTokens`](crate::ApproximateTokens), which is far too low for most other scripts than Latin.
-    pub fn token_counter(self, tokens: impl TokenCounter + 'static) -> Self {
-        self.message_counter(MessageTokens::new(tokens))
-    }
-
-    /// How whole messages are counted.
-    pub fn message_counter(mut self, tokens: impl MessageCounter + 'static) -> Self {
-        self.composer.tokens = Arc::new(tokens);
-        self
-    }
-
-    /// Where memory goes in a prompt. Default: [`InsertMethod::System`].
-    pub fn insert_method(mut self, insert: InsertMethod) -> Self {
-        self.composer.insert = insert;
-        self
-    }
-
-    /// How memory is written. Default: [`Xml`](crate::Xml).
-    pub fn renderer(mut self, renderer: impl Renderer + 'static) -> Self {
-        self.composer.renderer = Arc::new(renderer);
-        self
-    }
-
-    /// Adds a block, or an `Arc` of one that others hold too. They speak in the order added.
-    pub fn block(mut self, block: impl MemoryBlock + 'static) -> Self {
-        self.blocks.push(Arc::new(block));
-        self
-    }
-
-    /// How long a prompt waits for blocks; all are asked at the same time. Default: 2 seconds.
-    pub fn block_deadline(mut self, deadline: Duration) -> Self {
-        self.block_deadline = deadline;
-        self
-    }
-
-    /// Whether each put makes a [checkpoint](Memory::checkpoint). Default: false.
-    pub fn checkpoint_each_put(mut self, yes: bool) -> Self {
-        self.checkpoint_each_put = yes;
-        self
-    }
-
-    /// Opens the session's memory with the buffer as it was left, or as new. Blocks go on, in the background, with batches
-    /// that they have not taken yet. Blocks for a read of the buffer.
-    ///
-    /// # Errors
-    /// [`Error::InvalidMessage`]: a session id that is empty or over 512 bytes. [`Error::InvalidConfig`]: a block's name that is
-    /// used twice or can be no element, limits that do not fit each other. [`Error::Corrupted`], [`Error::Storage`].
-    pub fn open(self) -> Result<Memory> {
-        check_id("session", &self.session)?;
-        check_names(self.blocks.iter().map(|block| &**block))?;
-        let BufferLimits { token_limit, chat_history_token_ratio, token_flush_size } = self.limits;
-        let limits = BufferLimits::new(token_limit, chat_history_token_ratio, token_flush_size)?;
-        let live = self.engine.core().session(&self.namespace, &self.session);
-        let asked = |block: &Arc<dyn MemoryBlock>| Asked { block: Arc::clone(block), late: Arc::default() };
-        let blocks = self.blocks.iter().map(asked).collect();
-        let composer = Composer { token_limit, ..self.composer };
-        let settings = MemoryBuilder { limits, composer, ..self };
-        let inner = Inner { settings, live, blocks, recalled_late: Arc::default(), tokens: Mutex::default() };
-        inner.buffer()?;
-        inner.work_on_batches();
-        Ok(Memory { inner: Arc::new(inner) })
-    }
-}
-
-impl Engine {
-    /// The memory of a session: how to open it. A session is there from its first message on.
-    pub fn memory(&self, namespace: &Namespace, session: impl Into<String>) -> MemoryBuilder {
-        MemoryBuilder {
-            engine: self.clone(),
-            namespace: namespace.clone(),
-            session: session.into(),
-            limits: BufferLimits::default(),
-            composer: Composer::default(),
-            blocks: Vec::new(),
-            block_deadline: Duration::from_secs(2),
-            checkpoint_each_put: false,
-        }
-    }
-}
-
 impl Memory {
     /// The same methods for threads without an executor. Do not call them from an async task: they block it.
     pub fn blocking(&self) -> BlockingMemory<'_> {
@@ -265,7 +147,7 @@ impl Memory {
     /// # Errors
     /// [`Error::InvalidMessage`], and nothing is stored: a message that cannot be stored, or an id that another session of
     /// the namespace has: ids are unique there. [`Error::Storage`]: of the put, and nothing is stored; or of the flush after it,
-    /// and the messages are, as [`Engine::get`] tells: put them again, and they are unchanged.
+    /// and the messages are, as [`Engine::get`](crate::Engine::get) tells: put them again, and they are unchanged.
     pub async fn put(&self, messages: Vec<Message>) -> Result<MemoryReport> {
         self.update(messages.into_iter().map(MessageUpdate::Put).collect()).await
     }
@@ -426,7 +308,7 @@ impl Memory {
     }
 
     /// Copies the session as it was at a checkpoint, or `None`: as it is now, to a new session, and opens its memory with the
-    /// same settings. See [`Engine::copy_session`].
+    /// same settings. See [`Engine::copy_session`](crate::Engine::copy_session).
     ///
     /// # Errors
     /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`]; [`Error::SessionExists`]: the new session.
@@ -456,125 +338,7 @@ impl Inner {
         self.settings.engine.core()
     }
 
-    /// Looks at the buffer and the tokens of each of its messages.
-    fn counted<T>(&self, look: impl FnOnce(&Buffered, &Counted) -> T) -> Result<T> {
-        let MemoryBuilder { namespace, session, .. } = &self.settings;
-        let store = self.core().store();
-        // Both by sequence number: side by side, without a search for each.
-        let unknown = |buffer: &Buffered, counted: &Counted| {
-            let mut counted = counted.iter().peekable();
-            let mut unknown = Vec::new();
-            for (seq, message) in buffer {
-                while counted.next_if(|(other, _)| *other < seq).is_some() {}
-                let known = counted.next_if(|(other, _)| *other == seq);
-                if known.is_none_or(|(_, (known, _))| !Arc::ptr_eq(known, message)) {
-                    unknown.push((*seq, Arc::clone(message)));
-                }
-            }
-            unknown
-        };
-        let mut look = Some(look);
-        loop {
-            let result = self.live.buffer(store, namespace, session, |buffer| {
-                let mut counted = self.tokens.lock();
-                let unknown = unknown(buffer, &counted);
-                if !unknown.is_empty() {
-                    return Err(unknown);
-                }
-                if counted.len() > buffer.len() * 2 + 64 {
-                    counted.retain(|seq, _| buffer.contains_key(seq));
-                }
-                Ok(look.take().expect("looked at once")(buffer, &counted))
-            })?;
-            match result {
-                Ok(seen) => return Ok(seen),
-                // Not under a lock: it may take long.
-                Err(unknown) => {
-                    let count = |(seq, message): (u64, Arc<Message>)| {
-                        let cost = self.settings.composer.tokens.count(&message);
-                        (seq, (message, cost))
-                    };
-                    let counts: Vec<_> = unknown.into_iter().map(count).collect();
-                    self.tokens.lock().extend(counts);
-                }
-            }
-        }
-    }
-
-    /// What is in the buffer: sequence numbers, messages and their tokens, oldest first.
-    fn buffer(&self) -> Result<Vec<(u64, Arc<Message>, usize)>> {
-        self.counted(|buffer, counted| {
-            buffer.iter().map(|(seq, message)| (*seq, Arc::clone(message), counted[seq].1)).collect()
-        })
-    }
-
-    /// Whether the buffer is over its budget.
-    fn is_over(&self) -> Result<bool> {
-        let budget = self.settings.limits.budget();
-        self.counted(|buffer, counted| {
-            // What has left the buffer is still counted, at times.
-            let all: usize = counted.values().map(|(_, cost)| cost).sum();
-            all > budget
-                && (counted.len() == buffer.len() || buffer.keys().map(|seq| counted[seq].1).sum::<usize>() > budget)
-        })
-    }
-
     fn messages(&self) -> Result<Vec<Message>> {
         Ok(self.buffer()?.into_iter().map(|(_, message, _)| (*message).clone()).collect())
-    }
-
-    fn asked(&self, block: &str) -> Result<&Asked> {
-        let found = self.blocks.iter().find(|asked| asked.block.name() == block);
-        found.ok_or_else(|| Error::InvalidConfig { reason: format!("this memory has no block {block:?}") })
-    }
-
-    fn key(&self, block: &dyn MemoryBlock) -> BlockKey {
-        BlockKey {
-            namespace: self.settings.namespace.clone(),
-            session: self.settings.session.clone(),
-            name: block.name().to_owned(),
-            shared: block.scope() == BlockScope::Namespace,
-        }
-    }
-
-    fn block_state(&self, block: &str) -> Result<Value> {
-        let key = self.key(&*self.asked(block)?.block);
-        value(&self.core().store().read()?.block(&key)?)
-    }
-
-    fn change_block(&self, block: &str, mut change: impl FnMut(&Value) -> Result<Value>) -> Result<()> {
-        let key = self.key(&*self.asked(block)?.block);
-        loop {
-            let read = self.core().store().read()?.block(&key)?;
-            let state = Some(json(&change(&value(&read)?)?)?);
-            let new = BlockState { state, ..read.clone() };
-            let key = key.clone();
-            let put = move |transaction: &mut crate::store::Transaction| {
-                Ok((transaction.put_block(&key, &read, &new, None)?, Default::default()))
-            };
-            if self.core().write_now(put)? {
-                return Ok(());
-            }
-        }
-    }
-}
-
-/// The most that a block's state may take as JSON.
-const MAX_STATE_BYTES: usize = 1 << 20;
-
-/// A stored state as a block knows it.
-fn value(stored: &BlockState) -> Result<Value> {
-    let Some(state) = &stored.state else { return Ok(Value::Null) };
-    serde_json::from_str(state)
-        .map_err(|error| Error::corrupted(format!("the state of a block holds bad JSON: {error}")))
-}
-
-fn json(state: &Value) -> Result<String> {
-    let json = state.to_string();
-    match json.len() {
-        ..=MAX_STATE_BYTES => Ok(json),
-        bytes => Err(Error::InvalidConfig {
-            reason: format!("a block's state has {bytes} bytes, more than {MAX_STATE_BYTES}; let it keep less"),
-        }),
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Asked, Inner, value};
+use super::{Asked, Inner, state::value};
 use crate::{
     block::{BlockContent, BlockQuery, Recall},
     compose::{BlockFailure, BlockOutput},

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{BlockStatus, Inner, json, value};
+use super::{
+    BlockStatus, Inner,
+    state::{json, value},
+};
 use crate::{
     block::{Batch, MemoryBlock},
     engine::{Core, Next, Visitor},

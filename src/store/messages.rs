@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     Transaction,
-    edit::{Edit, Effects},
+    edit::{Edit, Effects, Space, Stored},
     schema::*,
 };
 use crate::{
@@ -24,6 +24,33 @@ pub(crate) struct PutResult {
     pub(crate) effects: Effects,
 }
 
+impl PutResult {
+    /// Stores a message, and counts it; a new one in this place.
+    fn put(
+        &mut self,
+        edit: &mut Edit<'_>,
+        space: &mut Space,
+        old: Option<Stored>,
+        record: MessageRecord,
+        place: Place,
+    ) -> Result<()> {
+        match old {
+            None => {
+                edit.insert(space, record, place)?;
+                self.new += 1;
+            }
+            Some(old) if old.record == (MessageRecord { revision: old.record.revision, ..record.clone() }) => {
+                self.unchanged += 1;
+            }
+            Some(old) => {
+                edit.replace(space, old, record)?;
+                self.replaced += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Transaction {
     /// Stores messages, in order. A known id is replaced in its place, and stays where it is; if its vectors no longer
     /// fit, they die here and it is pending again. Messages are checked before.
@@ -33,19 +60,8 @@ impl Transaction {
         for (namespace, message) in messages {
             let mut space = edit.space(namespace)?;
             let record = MessageRecord::new(message, 0);
-            match edit.find(&space, &message.id)? {
-                None => {
-                    edit.insert(&mut space, record, Place::LongTerm(None))?;
-                    result.new += 1;
-                }
-                Some(old) if old.record == (MessageRecord { revision: old.record.revision, ..record.clone() }) => {
-                    result.unchanged += 1;
-                }
-                Some(old) => {
-                    edit.replace(&mut space, old, record)?;
-                    result.replaced += 1;
-                }
-            }
+            let old = edit.find(&space, &message.id)?;
+            result.put(&mut edit, &mut space, old, record, Place::LongTerm(None))?;
             edit.put_back(space);
         }
         result.effects = edit.finish()?;
@@ -94,24 +110,13 @@ impl Transaction {
         }
         for message in &change.put {
             let record = MessageRecord { session: session.to_owned(), ..MessageRecord::new(message, 0) };
-            match edit.find(&space, &message.id)? {
-                None => {
-                    edit.insert(&mut space, record, Place::Buffer)?;
-                    result.new += 1;
-                }
-                Some(old) if old.record.session != session => {
-                    let reason =
-                        format!("id {:?} is in session {:?} already; give another", message.id, old.record.session);
-                    return Err(Error::message(reason));
-                }
-                Some(old) if old.record == (MessageRecord { revision: old.record.revision, ..record.clone() }) => {
-                    result.unchanged += 1;
-                }
-                Some(old) => {
-                    edit.replace(&mut space, old, record)?;
-                    result.replaced += 1;
-                }
+            let old = edit.find(&space, &message.id)?;
+            if let Some(old) = old.as_ref().filter(|old| old.record.session != session) {
+                let other = &old.record.session;
+                let reason = format!("id {:?} is in session {other:?} already; give another", message.id);
+                return Err(Error::message(reason));
             }
+            result.put(&mut edit, &mut space, old, record, Place::Buffer)?;
         }
         edit.put_back(space);
         result.effects = edit.finish()?;
