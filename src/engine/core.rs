@@ -187,7 +187,7 @@ impl Core {
     }
 
     /// `reply` is called on the draining thread.
-    pub(crate) fn flush(&self, reply: impl FnOnce(Result<FlushReport>) + Send + 'static) -> Result<()> {
+    pub(super) fn flush(&self, reply: impl FnOnce(Result<FlushReport>) + Send + 'static) -> Result<()> {
         self.wake(Wake::Flush(Box::new(reply)))
     }
 

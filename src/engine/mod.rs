@@ -259,10 +259,7 @@ impl Engine {
         answer.await.map_err(|_| Error::Closed)?
     }
 
-    pub(crate) async fn on_pool<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Core) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+    async fn on_pool<T: Send + 'static>(&self, work: impl FnOnce(&Core) -> Result<T> + Send + 'static) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let (visit, core) = (self.core.visits().begin(), Arc::clone(&self.core));
         self.core.spawn(move || {

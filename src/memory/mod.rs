@@ -42,7 +42,8 @@ use crate::{
 /// from the old end: to long-term memory, where every session of the namespace recalls them, and to the memory's blocks.
 /// [`Memory::get`] and [`Memory::assemble`] make prompts of recent messages and of what blocks say.
 ///
-/// Cheap to clone. Memories of one session share its buffer; the settings are each one's own. Keep one for as long as the
+/// Cheap to clone. Memories of one session share its buffer; the settings are each one's own, and so are the blocks: a flush has
+/// those of the memory that flushed take the batch, others when theirs next flushes, settles or is opened. Keep one for as long as the
 /// session is in use: it holds the buffer in memory and its tokens counted. As with [`Engine`](crate::Engine), async methods run on any
 /// executor and block none of its workers; [`Memory::blocking`] has the same methods for programs without one.
 ///

@@ -1,7 +1,5 @@
 //! Blocks: their batches, failures and deadlines.
 
-use std::time::{Duration, Instant};
-
 use mnemon::{BlockScope, RetrievalUnit, StaticBlock, VectorBlock};
 
 use super::*;
@@ -308,4 +306,28 @@ fn sessions_may_share_a_block() {
     assert_eq!(memories[0].blocking().block_state("shared").unwrap(), json!(20), "it outlives them");
     engine.blocking().delete_namespace(&namespace("a")).unwrap();
     assert_eq!(memories[0].blocking().block_state("shared").unwrap(), Value::Null);
+}
+
+#[test]
+fn a_deadline_may_be_as_long_as_can_be() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory =
+        engine.memory(&namespace("a"), "s").block_deadline(Duration::MAX).block(Recorder::new("r")).open().unwrap();
+    memory.blocking().get(None).unwrap();
+}
+
+#[test]
+fn an_embedder_that_hangs_costs_few_threads() {
+    let db = Db::new();
+    let (engine, gate) = gated(&db);
+    let memory = engine.memory(&namespace("a"), "s").block_deadline(Duration::from_millis(5)).open().unwrap();
+    memory.blocking().put(vec![user("0", "x")]).unwrap();
+    let closed = gate.gate.lock().unwrap();
+    for i in 0..30 {
+        memory.blocking().assemble(user(&format!("p{i}"), "GATE")).unwrap();
+    }
+    let threads = gate.entered.load(Ordering::SeqCst);
+    drop(closed);
+    assert!(threads <= 4, "{threads} threads hang");
 }

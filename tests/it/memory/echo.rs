@@ -1,9 +1,22 @@
 //! What a prompt was given comes back, and is not stored again.
 
-use mnemon::{Assembly, InsertMethod, Markdown, StaticBlock};
+use mnemon::{Assembly, InsertMethod, Markdown, MessageUpdate, Reference, StaticBlock};
 use proptest::prelude::*;
 
 use super::*;
+
+/// A block that tells these as messages of their own.
+struct Tells(Vec<Message>);
+
+impl MemoryBlock for Tells {
+    fn name(&self) -> &str {
+        "tells"
+    }
+
+    fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {
+        Ok(BlockContent::Messages(self.0.clone()))
+    }
+}
 
 /// As chat formats have messages: role and one text, nothing else; ids, times and the parts' borders are lost.
 fn flattened(messages: &[Message]) -> Vec<Message> {
@@ -102,15 +115,6 @@ fn what_is_said_again_is_no_echo() {
 
 #[test]
 fn messages_that_a_block_told_are_not_stored() {
-    struct Tells(Vec<Message>);
-    impl MemoryBlock for Tells {
-        fn name(&self) -> &str {
-            "tells"
-        }
-        fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {
-            Ok(BlockContent::Messages(self.0.clone()))
-        }
-    }
     let db = Db::new();
     let engine = open(&db);
     let told = vec![user("far", "from another world"), assistant("away", "so it is")];
@@ -122,6 +126,174 @@ fn messages_that_a_block_told_are_not_stored() {
         let report = memory.blocking().put(back).unwrap();
         assert_eq!(report.new + report.replaced, 0, "{report:?}");
     }
+    assert_eq!(ids(&memory.blocking().history().unwrap()), ["1"]);
+}
+
+#[test]
+fn the_same_turn_again_is_no_echo() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    memory.blocking().put(vec![Message::user("ping"), Message::assistant("pong")]).unwrap();
+    memory.blocking().get(Some(Message::user("ping"))).unwrap();
+    let report = memory.blocking().put(vec![Message::user("ping"), Message::assistant("pong")]).unwrap();
+    assert_eq!(memory.blocking().history().unwrap().len(), 4, "{report:?}");
+}
+
+#[test]
+fn the_same_words_on_another_image_are_no_echo() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    let turn = |uri: &str| {
+        let mut m = Message::user("what is this?");
+        m.content.push(Part::Image(Reference { uri: uri.into(), media_type: None }));
+        vec![m, Message::assistant("a cat")]
+    };
+    memory.blocking().put(turn("a.png")).unwrap();
+    memory.blocking().get(None).unwrap();
+    memory.blocking().put(turn("b.png")).unwrap();
+    assert_eq!(memory.blocking().history().unwrap().len(), 4);
+}
+
+#[test]
+fn what_is_put_again_after_a_clear_is_no_echo() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    memory.blocking().put(vec![user("1", "hello"), assistant("2", "hi")]).unwrap();
+    memory.blocking().get(None).unwrap();
+    let up = vec![
+        MessageUpdate::RemoveAll,
+        MessageUpdate::Put(Message::user("hello")),
+        MessageUpdate::Put(Message::assistant("hi")),
+    ];
+    let report = memory.blocking().update(up).unwrap();
+    assert_eq!(memory.blocking().history().unwrap().len(), 2, "{report:?}");
+}
+
+#[test]
+fn what_is_put_again_after_its_removal_is_no_echo() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    memory.blocking().put(vec![user("1", "hello"), assistant("2", "hi")]).unwrap();
+    memory.blocking().get(None).unwrap();
+    let up = vec![
+        MessageUpdate::Remove("1".into()),
+        MessageUpdate::Remove("2".into()),
+        MessageUpdate::Put(Message::user("hello")),
+        MessageUpdate::Put(Message::assistant("hi")),
+    ];
+    let report = memory.blocking().update(up).unwrap();
+    assert_eq!(memory.blocking().history().unwrap().len(), 2, "{report:?}");
+}
+
+#[test]
+fn an_image_of_the_users_own_stays() {
+    let db = Db::new();
+    let engine = open(&db);
+    let image = |uri: &str| Part::Image(Reference { uri: uri.into(), media_type: None });
+    let mut old = Message::user("the red bike").in_session("old");
+    old.content.push(image("old.png"));
+    engine.blocking().put(&namespace("a"), vec![old]).unwrap();
+    engine.blocking().flush().unwrap();
+    let memory = engine.memory(&namespace("a"), "s").insert_method(InsertMethod::User).open().unwrap();
+    let mut asks = user("1", "is this the red bike");
+    asks.content.push(image("mine.png"));
+    memory.blocking().put(vec![asks.clone()]).unwrap();
+    let prompt = memory.blocking().assemble(asks.clone()).unwrap();
+    let mut back = prompt.messages.clone();
+    back.push(assistant("2", "yes"));
+    memory.blocking().put(back).unwrap();
+    assert_eq!(memory.blocking().history().unwrap()[0].content, asks.content);
+}
+
+#[test]
+fn a_removed_message_does_not_come_back_with_a_prompt() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    memory.blocking().put(vec![user("1", "secret"), assistant("2", "ok")]).unwrap();
+    let prompt = memory.blocking().get(None).unwrap();
+    memory.blocking().update(vec![MessageUpdate::Remove("1".into())]).unwrap();
+    memory.blocking().put(prompt.messages).unwrap();
+    assert_eq!(ids(&memory.blocking().history().unwrap()), ["2"]);
+}
+
+#[test]
+fn an_edit_is_not_undone_by_a_prompt() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    memory.blocking().put(vec![user("1", "old"), assistant("2", "ok")]).unwrap();
+    let prompt = memory.blocking().get(None).unwrap();
+    memory.blocking().put(vec![user("1", "edited")]).unwrap();
+    memory.blocking().put(prompt.messages).unwrap();
+    assert_eq!(memory.blocking().history().unwrap()[0].text(), "edited");
+}
+
+#[test]
+fn what_a_selector_shortened_stays_whole_in_the_store() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    memory.blocking().put(vec![user("1", "long text"), assistant("2", "ok")]).unwrap();
+    struct Cut;
+    impl mnemon::MessageSelector for Cut {
+        fn select(&self, m: &[Message]) -> Vec<Message> {
+            m.iter()
+                .map(|m| Message { content: vec![Part::Text { text: m.text()[..2].into() }], ..m.clone() })
+                .collect()
+        }
+    }
+    let prompt = memory.blocking().assemble(mnemon::Assembly::new(user("3", "hm")).selector(Cut)).unwrap();
+    memory.blocking().put(prompt.messages).unwrap();
+    assert_eq!(memory.blocking().history().unwrap()[0].text(), "long text");
+}
+
+#[test]
+fn what_is_blank_without_its_memory_is_left_out() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = engine.memory(&namespace("a"), "s").block(mnemon::StaticBlock::new("x", "said")).open().unwrap();
+    let given = memory.blocking().get(None).unwrap().messages.remove(0).text();
+    memory.blocking().put(vec![user("1", &format!("{given}\n\n"))]).unwrap();
+    assert!(memory.blocking().history().unwrap().iter().all(|m| !m.text().trim().is_empty()));
+}
+
+#[test]
+fn a_message_that_a_block_told_can_be_edited() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = engine.memory(&namespace("a"), "s").limits(limits(3, 1.0, 1)).message_counter(words());
+    let memory = memory.block(Tells(vec![user("1", "one two three")])).open().unwrap();
+    memory.blocking().put(vec![user("1", "one two three"), user("2", "one two three")]).unwrap();
+    memory.blocking().get(None).unwrap();
+    memory.blocking().put(vec![user("1", "edited by the user")]).unwrap();
+    assert_eq!(memory.blocking().history().unwrap()[0].text(), "edited by the user");
+}
+
+#[test]
+fn prompts_that_interleave_are_all_known() {
+    // Two prompts at once; the first comes back.
+    struct Tells(AtomicUsize);
+    impl MemoryBlock for Tells {
+        fn name(&self) -> &str {
+            "tells"
+        }
+        fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {
+            let n = self.0.fetch_add(1, Ordering::SeqCst);
+            Ok(BlockContent::Messages(vec![user(&format!("far{n}"), "told")]))
+        }
+    }
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = engine.memory(&namespace("a"), "s").block(Tells(AtomicUsize::new(0))).open().unwrap();
+    memory.blocking().put(vec![user("1", "hello")]).unwrap();
+    let first = memory.blocking().get(None).unwrap();
+    memory.blocking().get(None).unwrap();
+    memory.blocking().put(first.messages).unwrap();
     assert_eq!(ids(&memory.blocking().history().unwrap()), ["1"]);
 }
 

@@ -1,7 +1,5 @@
 //! The buffer and its flushes.
 
-use std::sync::{Arc, Mutex};
-
 use mnemon::{BufferLimits, Error, MemoryReport, Message, MessageUpdate, Query};
 use proptest::prelude::*;
 
@@ -299,4 +297,102 @@ proptest! {
     ) {
         check_buffer(list, portions, limits(limit, ratio, size.min(limit)), restart)?;
     }
+}
+
+#[test]
+fn the_file_is_closed_after_a_cancelled_call() {
+    use std::{
+        future::Future,
+        task::{Context, Waker},
+    };
+    let db = Db::new();
+    let (engine, gate) = gated(&db);
+    engine.blocking().put(&namespace("a"), vec![user("1", "x")]).unwrap();
+    let closed = gate.gate.lock().unwrap();
+    {
+        let space = namespace("a");
+        let mut f = Box::pin(engine.recall(&space, Query::new("GATE")));
+        let _ = f.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        while gate.entered.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now()
+        }
+    }
+    let (t, gate2) = (std::thread::spawn(move || drop(engine)), Arc::clone(&gate));
+    std::thread::sleep(Duration::from_millis(200));
+    let returned = t.is_finished();
+    let locked = db.try_open_with(Arc::new(Hashing::new(32))).err().map(|e| e.to_string());
+    drop(closed);
+    drop(gate2);
+    assert!(!(returned && locked.is_some()), "drop returned, but: {locked:?}");
+}
+
+#[test]
+fn a_flush_goes_on_when_its_put_is_cancelled() {
+    use std::{
+        future::Future,
+        task::{Context, Waker},
+    };
+    let db = Db::new();
+    let engine = open(&db);
+    let gate = Arc::new(Mutex::new(()));
+    let entered = Arc::new(AtomicUsize::new(0));
+    let (g, e) = (gate.clone(), entered.clone());
+    let count = move |m: &Message| {
+        if m.text().contains("GATE") {
+            e.fetch_add(1, Ordering::SeqCst);
+            drop(g.lock().unwrap());
+        }
+        m.text().split_whitespace().count()
+    };
+    let memory = engine
+        .memory(&namespace("a"), "s")
+        .limits(limits(3, 1.0, 1))
+        .message_counter(count)
+        .block(Recorder::new("r"))
+        .open()
+        .unwrap();
+    let closed = gate.lock().unwrap();
+    let other = memory.clone();
+    let mut cx = Context::from_waker(Waker::noop());
+    {
+        let mut f = Box::pin(memory.put(vec![user("1", "GATE two three"), user("2", "one two three")]));
+        while entered.load(Ordering::SeqCst) == 0 {
+            let _ = f.as_mut().poll(&mut cx);
+        }
+        let report = other.blocking().put(vec![user("3", "one two three")]).unwrap();
+        assert_eq!(report.flushed.len(), 0);
+    }
+    drop(closed);
+    std::thread::sleep(Duration::from_millis(500));
+    memory.blocking().settle().unwrap();
+    assert_eq!(ids(&memory.blocking().messages().unwrap()), ["3"]);
+}
+
+#[test]
+fn an_id_is_one_messages() {
+    let db = Db::new();
+    let engine = open(&db);
+    for s in ["s", "t"] {
+        let memory = engine.memory(&namespace("a"), s).open().unwrap();
+        let put = memory.blocking().put(vec![user("1", "hello")]);
+        assert_eq!(put.is_ok(), s == "s", "an id is one message's; never a silent nothing");
+        assert_eq!(memory.blocking().history().unwrap().len(), usize::from(s == "s"));
+    }
+}
+
+#[test]
+fn an_unknown_removal_is_an_error_whatever_follows() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    let up = || vec![MessageUpdate::Remove("x".into()), MessageUpdate::Put(user("x", "hello"))];
+    assert_eq!(mnemon::add_messages(vec![], up()).is_ok(), memory.blocking().update(up()).is_ok());
+}
+
+#[test]
+fn a_messages_session_is_set_before_it_is_checked() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    memory.blocking().put(vec![user("x", "hello").in_session("")]).unwrap();
 }

@@ -74,11 +74,19 @@ fn facts_survive_every_failure_of_the_model() {
 fn a_put_never_waits_for_the_model() {
     let db = Db::new();
     let engine = open(&db);
-    let server = LlmServer::new(|_| Reply::text("{\"facts\": [\"late\"]}").after(Duration::from_millis(200)));
-    let memory = with(&engine, FactBlock::new("facts", client(&server)));
-    let started = std::time::Instant::now();
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock().unwrap();
+    let opened = Arc::clone(&gate);
+    let server = LlmServer::new(move |_| {
+        drop(opened.lock().unwrap());
+        Reply::text("{\"facts\": [\"late\"]}")
+    });
+    let client = OpenAiChat::new(server.base_url(), "small").timeout(Duration::from_secs(60));
+    let memory = with(&engine, FactBlock::new("facts", client));
     say(&memory, &["one two three", "four five six", "seven eight nine"]);
-    assert!(started.elapsed() < Duration::from_millis(200), "{:?}", started.elapsed());
+    // All puts are done, and the model cannot have answered.
+    assert_eq!(memory.blocking().status().unwrap()[0].behind, 2);
+    drop(closed);
     settle(&memory);
     assert_eq!(facts(&memory), ["late"]);
 }

@@ -1,25 +1,28 @@
 //! Memories of sessions: buffer and flush, blocks, prompts, sessions and their checkpoints, what comes back.
 
+mod batches;
 mod blocks;
 mod echo;
 mod flush;
 #[cfg(feature = "openai")]
 mod llm;
+mod past;
 mod prompt;
-mod regressions;
 mod sessions;
+mod soundness;
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
+        mpsc,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mnemon::{
-    Batch, BlockContent, BlockQuery, BufferLimits, Config, Engine, Error, Memory, MemoryBlock, Message, MessageTokens,
-    Part, Result, Role,
+    Batch, BlockContent, BlockQuery, BufferLimits, Config, Embedder, Engine, Error, Memory, MemoryBlock, Message,
+    MessageTokens, ModelIdentity, Part, Result, Role,
 };
 use serde_json::{Value, json};
 
@@ -141,4 +144,46 @@ fn recorded(memory: &Memory, block: &str) -> Vec<Vec<String>> {
     };
     assert!(batches.is_sorted_by(|a, b| a.0 < b.0), "in order, none twice");
     batches.into_iter().map(|(_, ids)| ids).collect()
+}
+
+/// An embedder that waits at a text with "GATE" in it for as long as the gate is held.
+struct Gate {
+    inner: Hashing,
+    gate: Mutex<()>,
+    entered: AtomicUsize,
+}
+
+impl Embedder for Gate {
+    fn identity(&self) -> &ModelIdentity {
+        self.inner.identity()
+    }
+    fn windows(&self, text: &str) -> Vec<std::ops::Range<usize>> {
+        self.inner.windows(text)
+    }
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        if texts.iter().any(|t| t.contains("GATE")) {
+            self.entered.fetch_add(1, Ordering::SeqCst);
+            drop(self.gate.lock().unwrap());
+        }
+        self.inner.embed_documents(texts)
+    }
+    fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
+        if text.contains("GATE") {
+            self.entered.fetch_add(1, Ordering::SeqCst);
+            drop(self.gate.lock().unwrap());
+        }
+        self.inner.embed_query(text)
+    }
+}
+
+fn gated(db: &Db) -> (Engine, Arc<Gate>) {
+    let gate = Arc::new(Gate { inner: Hashing::new(32), gate: Mutex::new(()), entered: AtomicUsize::new(0) });
+    (db.try_open_with(Arc::clone(&gate) as Arc<dyn Embedder>).unwrap(), gate)
+}
+
+/// What this gives, if it gives it soon.
+fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tx, rx) = mpsc::channel();
+    std::thread::spawn(move || tx.send(work()));
+    rx.recv_timeout(Duration::from_secs(5)).expect("hangs or panicked")
 }

@@ -230,3 +230,14 @@ proptest! {
         prop_assert_eq!(report.problems, [""; 0]);
     }
 }
+
+#[test]
+fn metadata_of_any_name_are_the_users() {
+    let db = Db::new();
+    let engine = open(&db);
+    let store = engine.history_store(&namespace("a"));
+    let mut m = user("1", "hello");
+    m.metadata.insert("mnemon.id".into(), json!("evil"));
+    store.append("s", &[m.clone()]).unwrap();
+    assert_eq!(store.messages("s").unwrap()[0].id, "1");
+}

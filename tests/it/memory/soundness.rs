@@ -1,0 +1,211 @@
+//! The whole database stays sound, whatever memories do to it at once.
+//!
+//! `MNEMON_STRESS_SECONDS` sets how long; default 1.
+
+use mnemon::{MessageUpdate, Query};
+
+use super::*;
+
+#[test]
+fn verify_sees_what_is_wrong_beside_messages() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = engine
+        .memory(&namespace("a"), "s")
+        .limits(limits(3, 1.0, 1))
+        .message_counter(words())
+        .block(Recorder::new("r"))
+        .open()
+        .unwrap();
+    memory.blocking().put(vec![user("1", "one two three"), user("2", "one two three")]).unwrap();
+    memory.blocking().settle().unwrap();
+    memory.blocking().checkpoint("").unwrap();
+    drop((memory, engine));
+    let base = std::fs::read(&db.path).unwrap();
+    let mut unseen = Vec::new();
+    for t in ["blocks", "cursors", "checkpoints", "batches", "sessions"] {
+        std::fs::write(&db.path, &base).unwrap();
+        let file = redb::Database::open(&db.path).unwrap();
+        let w = file.begin_write().unwrap();
+        {
+            let b: redb::TableDefinition<(u32, u32, &str), &[u8]> = redb::TableDefinition::new(t);
+            let c: redb::TableDefinition<(u32, u32, u32), &[u8]> = redb::TableDefinition::new(t);
+            let d: redb::TableDefinition<(u32, u32, u32), (u64, u64)> = redb::TableDefinition::new(t);
+            let e: redb::TableDefinition<(u32, &str), u32> = redb::TableDefinition::new(t);
+            match t {
+                "blocks" | "cursors" => drop(w.open_table(b).unwrap().insert((0, 0, "r"), b"junk".as_slice()).unwrap()),
+                "checkpoints" => drop(w.open_table(c).unwrap().insert((0, 0, 0), b"junk".as_slice()).unwrap()),
+                "batches" => drop(w.open_table(d).unwrap().insert((7, 9, 0), (5, 2)).unwrap()),
+                _ => drop(w.open_table(e).unwrap().insert((0, "twin"), 0).unwrap()),
+            }
+        }
+        w.commit().unwrap();
+        drop(file);
+        if mnemon::verify(&db.path).unwrap().problems.is_empty() {
+            unseen.push(t)
+        }
+    }
+    assert_eq!(unseen, [""; 0]);
+}
+
+#[test]
+fn a_reindex_goes_with_buffers_deletes_and_restores() {
+    use std::ops::ControlFlow;
+    let db = Db::new();
+    let other = Hashing::new(16);
+    {
+        let engine = open(&db);
+        let memory = memory(&engine, limits(8, 1.0, 3));
+        for i in 0..6 {
+            memory.blocking().put(vec![user(&i.to_string(), &format!("word{i} two three"))]).unwrap();
+        }
+        memory.blocking().settle().unwrap();
+        memory.blocking().checkpoint("").unwrap();
+    }
+    db.assert_sound();
+    mnemon::reindex(&db.path, &other, |p| if p.done == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        .unwrap();
+    db.assert_sound();
+    {
+        let engine = open(&db);
+        let memory = memory(&engine, limits(8, 1.0, 3));
+        for i in 6..9 {
+            memory.blocking().put(vec![user(&i.to_string(), &format!("word{i} two three"))]).unwrap();
+        }
+        memory.blocking().put(vec![user("0", "changed")]).unwrap();
+        memory.blocking().update(vec![MessageUpdate::Remove("1".into()), MessageUpdate::Remove("4".into())]).unwrap();
+        memory.blocking().settle().unwrap();
+        memory.blocking().fork(Some(0), "f").unwrap();
+    }
+    db.assert_sound();
+    mnemon::reindex(&db.path, &other, |p| if p.done > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        .unwrap();
+    db.assert_sound();
+    {
+        let engine = open(&db);
+        let memory = memory(&engine, limits(8, 1.0, 3));
+        memory.blocking().restore(0).unwrap();
+        engine.blocking().delete_session(&namespace("a"), "f").unwrap();
+    }
+    db.assert_sound();
+    mnemon::reindex(&db.path, &other, |_| ControlFlow::Continue(())).unwrap();
+    let r = db.assert_sound();
+    assert_eq!((r.messages, r.pending), (6, 0));
+}
+
+#[test]
+fn a_database_of_schema_1_is_brought_up() {
+    let db = Db::new();
+    {
+        let engine = open(&db);
+        engine
+            .blocking()
+            .put(
+                &namespace("a"),
+                (0..20).map(|i| user(&i.to_string(), "some text").in_session(format!("s{}", i % 3))).collect(),
+            )
+            .unwrap();
+        engine.blocking().flush().unwrap();
+        engine.blocking().put(&namespace("b"), vec![user("1", "pending")]).unwrap();
+    }
+    {
+        let file = redb::Database::open(&db.path).unwrap();
+        let w = file.begin_write().unwrap();
+        {
+            let b: redb::TableDefinition<(u32, u32, &str), &[u8]> = redb::TableDefinition::new("blocks");
+            let c: redb::TableDefinition<(u32, u32, &str), &[u8]> = redb::TableDefinition::new("cursors");
+            w.delete_table(b).unwrap();
+            w.delete_table(c).unwrap();
+            w.delete_table(redb::TableDefinition::<(u32, u32, u64), u8>::new("history")).unwrap();
+            w.delete_table(redb::TableDefinition::<(u32, u32, u32), (u64, u64)>::new("batches")).unwrap();
+            w.delete_table(redb::TableDefinition::<(u32, u32, u32), &[u8]>::new("checkpoints")).unwrap();
+            w.delete_table(redb::TableDefinition::<(u32, u32, u64, u32), &[u8]>::new("old_messages")).unwrap();
+            w.delete_table(redb::TableDefinition::<(u32, u32, &str, u32), &[u8]>::new("old_blocks")).unwrap();
+            w.open_table(redb::TableDefinition::<&str, &[u8]>::new("meta"))
+                .unwrap()
+                .insert("schema", 1u32.to_le_bytes().as_slice())
+                .unwrap();
+        }
+        w.commit().unwrap();
+    }
+    let engine = open(&db);
+    assert_eq!(engine.blocking().history(&namespace("a"), "s1").unwrap().len(), 7);
+    let memory = engine.memory(&namespace("a"), "s1").open().unwrap();
+    memory.blocking().put(vec![user("n", "hi")]).unwrap();
+    engine.blocking().delete_session(&namespace("a"), "s2").unwrap();
+    drop((memory, engine));
+    db.assert_sound();
+}
+
+#[test]
+fn what_is_in_memory_is_what_is_stored() {
+    let db = Db::new();
+    let engine = open(&db);
+    let begin = |e: &Engine, s: &str| {
+        e.memory(&namespace("a"), s)
+            .limits(limits(12, 1.0, 3))
+            .message_counter(words())
+            .block(Recorder::new("r"))
+            .open()
+            .unwrap()
+    };
+    let memories = [begin(&engine, "s"), begin(&engine, "t")];
+    memories.iter().for_each(|m| drop(m.blocking().put(vec![Message::user("hi")]).unwrap()));
+    std::thread::scope(|scope| {
+        for t in 0..6u64 {
+            let (engine, memories) = (&engine, &memories);
+            scope.spawn(move || {
+                let mut x = 77 + t * 1000;
+                let mut next = move |n: u64| {
+                    x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    (x >> 33) % n
+                };
+                let seconds = std::env::var("MNEMON_STRESS_SECONDS").map_or(1, |seconds| seconds.parse().unwrap());
+                let until = Instant::now() + Duration::from_secs(seconds);
+                while Instant::now() < until {
+                    let m = &memories[next(2) as usize];
+                    let id = next(30).to_string();
+                    match next(14) {
+                        0..=5 => drop(m.blocking().put(vec![
+                            user(&id, &"w ".repeat(1 + next(5) as usize)),
+                            Message::assistant(format!("x{}", next(9))),
+                        ])),
+                        6 => drop(m.blocking().update(vec![MessageUpdate::Remove(id)])),
+                        7 => drop(m.blocking().checkpoint("")),
+                        8 => {
+                            let checkpoints = m.blocking().checkpoints().unwrap_or_default();
+                            if let Some(checkpoint) = checkpoints.last() {
+                                drop(m.blocking().restore(checkpoint.number))
+                            }
+                        }
+                        9 => drop(
+                            engine
+                                .blocking()
+                                .put(&namespace("a"), vec![user(&id, "moved now").in_session(m.session())]),
+                        ),
+                        10 => drop(engine.blocking().delete(&namespace("a"), vec![id])),
+                        11 => drop(engine.blocking().flush()),
+                        12 if next(6) == 0 => drop(engine.blocking().delete_session(&namespace("a"), m.session())),
+                        12 => drop(m.blocking().get(None)),
+                        _ => drop(engine.blocking().recall(&namespace("a"), Query::new("w"))),
+                    }
+                }
+            });
+        }
+    });
+    let seen: Vec<_> = memories
+        .iter()
+        .map(|m| {
+            m.blocking().settle().unwrap();
+            m.blocking().messages().unwrap()
+        })
+        .collect();
+    let hits = engine.blocking().recall(&namespace("a"), Query::new("w").k(1000)).unwrap().len();
+    drop(memories);
+    drop(engine);
+    db.assert_sound();
+    let engine = open(&db);
+    let again: Vec<_> = ["s", "t"].map(|s| begin(&engine, s).blocking().messages().unwrap()).into();
+    assert_eq!(seen, again);
+    assert_eq!(hits, engine.blocking().recall(&namespace("a"), Query::new("w").k(1000)).unwrap().len());
+}
