@@ -65,7 +65,7 @@ struct Parts {
 
 impl Inner {
     pub(super) fn get(&self, input: Option<Message>) -> Result<Prompt> {
-        let (history, left_out) = self.valid_buffer()?;
+        let (history, left_out) = self.valid_buffer(None)?;
         let messages = history.messages.iter().cloned().chain(input.map(Arc::new)).collect();
         let (mut said, failed) = self.poll(&self.blocks, messages)?;
         once_each(&mut said, &history.messages);
@@ -86,8 +86,8 @@ impl Inner {
             }
             turn.steps.clone()
         };
-        let (buffer, mut left_out) = self.valid_buffer()?;
-        let later: HashSet<&str> = steps.iter().chain([&prompt]).map(|message| message.id.as_str()).collect();
+        let (buffer, mut left_out) = self.valid_buffer(Some(&prompt))?;
+        let later: HashSet<&str> = steps.iter().map(|message| message.id.as_str()).collect();
         let (system, mut recent) = split(buffer, |message| !later.contains(message.id.as_str()));
         if let Some(selector) = selector {
             recent = self.selected(&recent, &*selector, &mut left_out);
@@ -133,10 +133,12 @@ impl Inner {
         }
     }
 
-    /// The messages in the buffer that a model takes; and the ids of those that it does not: see [`broken_calls`].
-    fn valid_buffer(&self) -> Result<(Parts, Vec<String>)> {
-        let buffer = self.buffer()?;
-        let messages: Vec<&Message> = buffer.iter().map(|(_, message, _)| &**message).collect();
+    /// The messages in the buffer that a model takes before `prompt`, that one left out; and the ids of those that it does not
+    /// take: see [`broken_calls`].
+    fn valid_buffer(&self, prompt: Option<&Message>) -> Result<(Parts, Vec<String>)> {
+        let mut buffer = self.buffer()?;
+        buffer.retain(|(_, message, _)| prompt.is_none_or(|prompt| prompt.id != message.id));
+        let messages: Vec<&Message> = buffer.iter().map(|(_, message, _)| &**message).chain(prompt).collect();
         let broken = broken_calls(&messages);
         let mut left_out = Vec::new();
         let mut valid = Parts::default();

@@ -63,6 +63,11 @@ fn a_selector_that_cuts_a_call_leaves_its_result_out() {
     let engine = open(&db);
     let memory = memory(&engine, BufferLimits::default());
     memory.blocking().put(vec![user("1", "go"), call("2", "c"), result("3", "c"), assistant("4", "done")]).unwrap();
+    // A call that still waits for its result is part of the turn; the next prompt goes on without it.
+    memory.blocking().put(vec![user("6", "again"), call("7", "d")]).unwrap();
+    assert_eq!(memory.blocking().get(None).unwrap().left_out, [""; 0]);
+    assert_eq!(memory.blocking().assemble(user("5", "next")).unwrap().left_out, ["7"]);
+    memory.blocking().update(["6", "7"].map(|id| mnemon::MessageUpdate::Remove(id.into())).to_vec()).unwrap();
     // A window that counts no tool messages keeps the results of its calls.
     let prompt = memory.blocking().assemble(Assembly::new(user("5", "next")).selector(MessageWindow(2))).unwrap();
     assert_eq!(ids(&prompt.messages), ["2", "3", "4", "5"]);
