@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use mnemon::{Engine, ExactIndex, HnswRsIndex, MessageLine, Query, VectorIndex};
+use mnemon::{Engine, ExactIndex, HnswRsIndex, MessageLine, Query, Search, VectorIndex};
 
 const DIMENSION: usize = 256;
 
@@ -29,16 +29,22 @@ fn search(criterion: &mut Criterion) {
     for count in [1_000, 5_000, 20_000] {
         let data = vectors(count, 1);
         let queries = vectors(200, 2);
+        let rows: Vec<u32> = (0..count as u32).collect();
         let exact = ExactIndex::new(DIMENSION);
-        exact.insert(&data);
+        exact.insert(&rows, &data);
         let graph = HnswRsIndex::new(DIMENSION, 0);
-        graph.insert(&data);
+        graph.insert(&rows, &data);
         while graph.improve() {}
         let found: usize = queries
             .chunks_exact(DIMENSION)
             .map(|query| {
-                let wanted = exact.search(query, 10, 0, None);
-                graph.search(query, 10, 128, None).iter().filter(|a| wanted.iter().any(|b| a.row == b.row)).count()
+                let wanted = exact.search(query, &Search::new(10)).neighbors;
+                graph
+                    .search(query, &Search::new(10))
+                    .neighbors
+                    .iter()
+                    .filter(|a| wanted.iter().any(|b| a.row == b.row))
+                    .count()
             })
             .sum();
         println!("hnsw_rs, {count} vectors, ef_search 128: recall@10 {:.3}", found as f64 / 2000.0);
@@ -46,7 +52,7 @@ fn search(criterion: &mut Criterion) {
         for (name, index) in indexes {
             let mut next = queries.chunks_exact(DIMENSION).cycle();
             group.bench_function(BenchmarkId::new(name, count), |bencher| {
-                bencher.iter(|| black_box(index.search(next.next().unwrap(), 10, 128, None)));
+                bencher.iter(|| black_box(index.search(next.next().unwrap(), &Search::new(10))));
             });
         }
     }

@@ -15,7 +15,7 @@ use crate::{
     config::{Config, IndexKind},
     error::{Error, Result},
     ids::NamespaceId,
-    index::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, VectorIndex},
+    index::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, Search, VectorIndex},
     recall::{self, Filter},
     store::{Generation, NewRows, Removed, RowMeta, Store},
 };
@@ -84,7 +84,8 @@ impl Loaded {
         match change {
             Change::Added(rows) => {
                 let known = self.metas.len().saturating_sub(rows.first as usize).min(rows.metas.len());
-                self.index.insert(&rows.vectors[known * self.dimension..]);
+                let numbers: Vec<u32> = (self.metas.len() as u32..).take(rows.metas.len() - known).collect();
+                self.index.insert(&numbers, &rows.vectors[known * self.dimension..]);
                 self.metas.extend(rows.metas[known..].iter().copied().map(Some));
             }
             Change::Removed(removed) => {
@@ -132,7 +133,11 @@ impl Spaces {
         loop {
             let found: Vec<Vec<Neighbor>> = vectors
                 .iter()
-                .map(|vector| index.search(vector, want, self.config.ef_search, allowed.as_ref()))
+                .map(|vector| {
+                    index
+                        .search(vector, &Search::new(want).ef(self.config.ef_search).allowed(allowed.as_ref()))
+                        .neighbors
+                })
                 .collect();
             let state = space.state.read();
             let metas = &state.loaded().expect("loaded once, loaded for ever").metas;
@@ -215,7 +220,7 @@ impl Spaces {
             if vector.iter().any(|x| !x.is_finite()) {
                 return Err(Error::corrupted(format!("row {} of the vectors is not finite", metas.len() - 1)));
             }
-            index.insert(&vector);
+            index.insert(&[metas.len() as u32 - 1], &vector);
             Ok(())
         })?;
         if metas.len() != rows {

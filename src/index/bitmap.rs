@@ -32,6 +32,16 @@ impl Bitmap {
         new
     }
 
+    /// Takes a row out; returns whether it was in.
+    pub fn remove(&mut self, row: u32) -> bool {
+        let was_in = self.contains(row);
+        if was_in {
+            self.words[row as usize / 64] &= !(1 << (row % 64));
+            self.count -= 1;
+        }
+        was_in
+    }
+
     /// Whether the row is in.
     pub fn contains(&self, row: u32) -> bool {
         self.words.get(row as usize / 64).is_some_and(|word| word & (1 << (row % 64)) != 0)

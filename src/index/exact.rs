@@ -1,14 +1,19 @@
 //! Compares the query with every row.
 
-use std::{collections::BinaryHeap, ops::Range};
+use std::{
+    collections::BinaryHeap,
+    ops::{ControlFlow, Range},
+};
 
 use parking_lot::RwLock;
 
-use super::{Bitmap, Neighbor, VectorIndex, distance::Dot};
+use super::{Bitmap, Found, Neighbor, Search, VectorIndex, distance::Dot};
 use crate::error::impl_debug;
 
 /// Rows of one allocation: growing never copies what is there.
 const CHUNK_ROWS: usize = 1024;
+/// Rows between two looks at the clock.
+const ROWS_A_LOOK: usize = 256;
 
 /// Exact search: one SIMD inner product a row. The reference that other indexes are measured by.
 ///
@@ -35,31 +40,30 @@ impl ExactIndex {
         ExactIndex { dimension, dot: Dot::detect(), state: RwLock::default() }
     }
 
-    /// Rows of `range` that are allowed and not removed, best `k`.
-    pub(super) fn scan(&self, range: Range<usize>, query: &[f32], k: usize, allowed: Option<&Bitmap>) -> Vec<Neighbor> {
+    /// The best rows of `range`.
+    pub(super) fn scan(&self, range: Range<usize>, query: &[f32], search: &Search) -> Found {
         assert_eq!(query.len(), self.dimension, "the query's dimension is the index's");
         let state = self.state.read();
-        let mut best = Best::new(k);
+        let mut best = Best::new(search.k);
         let range = range.start..range.end.min(state.rows);
-        match allowed {
+        let mut seen = 0;
+        let mut visit = |row: u32| {
+            seen += 1;
+            if seen % ROWS_A_LOOK == 0 && search.is_late() {
+                return ControlFlow::Break(());
+            }
+            let score = self.dot.of(query, state.row(row as usize, self.dimension));
+            if score >= best.floor && !state.removed.contains(row) {
+                best.push(Neighbor { row, score });
+            }
+            ControlFlow::Continue(())
+        };
+        let end = match search.allowed {
             // Few rows: visit those alone.
-            Some(allowed) => {
-                for row in allowed.iter().filter(|&row| range.contains(&(row as usize))) {
-                    if !state.removed.contains(row) {
-                        best.push(Neighbor { row, score: self.dot.of(query, state.row(row as usize, self.dimension)) });
-                    }
-                }
-            }
-            None => {
-                for row in range {
-                    let score = self.dot.of(query, state.row(row, self.dimension));
-                    if score >= best.floor && !state.removed.contains(row as u32) {
-                        best.push(Neighbor { row: row as u32, score });
-                    }
-                }
-            }
-        }
-        best.into_sorted()
+            Some(allowed) => allowed.iter().filter(|&row| range.contains(&(row as usize))).try_for_each(&mut visit),
+            None => range.clone().try_for_each(|row| visit(row as u32)),
+        };
+        Found { neighbors: best.into_sorted(), cut_short: end.is_break() }
     }
 
     /// Copies of the rows of `range` that are not removed, with their numbers.
@@ -81,20 +85,31 @@ impl State {
         let begin = row % CHUNK_ROWS * dimension;
         &self.chunks[row / CHUNK_ROWS][begin..begin + dimension]
     }
+
+    fn row_mut(&mut self, row: usize, dimension: usize) -> &mut [f32] {
+        let begin = row % CHUNK_ROWS * dimension;
+        &mut self.chunks[row / CHUNK_ROWS][begin..begin + dimension]
+    }
 }
 
 impl VectorIndex for ExactIndex {
-    fn insert(&self, rows: &[f32]) {
-        assert_eq!(rows.len() % self.dimension, 0, "whole rows");
-        assert!(rows.iter().all(|x| x.is_finite()), "vectors are checked when they are made");
+    fn insert(&self, rows: &[u32], vectors: &[f32]) {
+        assert_eq!(vectors.len(), rows.len() * self.dimension, "a vector a row");
+        assert!(vectors.iter().all(|x| x.is_finite()), "vectors are checked when they are made");
         let mut state = self.state.write();
-        for row in rows.chunks_exact(self.dimension) {
+        for (&row, vector) in rows.iter().zip(vectors.chunks_exact(self.dimension)) {
+            if (row as usize) < state.rows {
+                assert!(state.removed.remove(row), "row {row} is in use");
+                state.row_mut(row as usize, self.dimension).copy_from_slice(vector);
+                continue;
+            }
+            assert_eq!(row as usize, state.rows, "rows are numbered one after the other");
             if state.rows.is_multiple_of(CHUNK_ROWS) {
                 // The first chunks grow as needed: most namespaces are small.
                 let capacity = if state.rows == 0 { 0 } else { CHUNK_ROWS * self.dimension };
                 state.chunks.push(Vec::with_capacity(capacity));
             }
-            state.chunks.last_mut().expect("just pushed").extend_from_slice(row);
+            state.chunks.last_mut().expect("just pushed").extend_from_slice(vector);
             state.rows += 1;
         }
     }
@@ -108,8 +123,8 @@ impl VectorIndex for ExactIndex {
         }
     }
 
-    fn search(&self, query: &[f32], k: usize, _effort: usize, allowed: Option<&Bitmap>) -> Vec<Neighbor> {
-        self.scan(0..usize::MAX, query, k, allowed)
+    fn search(&self, query: &[f32], search: &Search) -> Found {
+        self.scan(0..usize::MAX, query, search)
     }
 
     fn rows(&self) -> usize {

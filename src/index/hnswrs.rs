@@ -11,9 +11,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::hnsw_rs::prelude::{Distance, Hnsw};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
-use super::{Bitmap, ExactIndex, Neighbor, VectorIndex, distance::Dot};
+use super::{Bitmap, ExactIndex, Found, Neighbor, Search, VectorIndex, distance::Dot};
 use crate::error::impl_debug;
 
 /// Links a node (twice that on layer 0), as in Malkov and Yashunin (arXiv 1603.09320).
@@ -35,6 +35,8 @@ pub struct HnswRsIndex {
     /// Rows below this are in the graph.
     built: AtomicUsize,
     building: Mutex<()>,
+    /// Rows that were given again: the graph has their old vectors, and cannot forget them.
+    again: RwLock<Bitmap>,
 }
 
 impl_debug!(HnswRsIndex { rows, graph_above, built });
@@ -58,56 +60,63 @@ impl HnswRsIndex {
             graph_above,
             built: AtomicUsize::new(0),
             building: Mutex::new(()),
+            again: RwLock::default(),
         }
     }
 
-    fn search_graph(
-        &self,
-        query: &[f32],
-        k: usize,
-        effort: usize,
-        built: usize,
-        allowed: Option<&Bitmap>,
-    ) -> Vec<Neighbor> {
+    fn search_graph(&self, query: &[f32], built: usize, again: &Bitmap, search: &Search) -> Vec<Neighbor> {
         // As many more candidates as the filter throws away.
-        let share = allowed.map_or(1, |allowed| built / allowed.count().max(1) + 1);
-        let ef = effort.max(k).saturating_mul(share).min(built);
+        let share = search.allowed.map_or(1, |allowed| built / allowed.count().max(1) + 1);
+        let ef = search.ef.max(search.k).saturating_mul(share).min(built);
         self.graph
             .search(query, ef, ef)
             .into_iter()
             .map(|point| Neighbor { row: point.d_id as u32, score: 1.0 - point.distance })
             // Rows that are being inserted right now belong to the rest.
             .filter(|neighbor| (neighbor.row as usize) < built)
-            .filter(|neighbor| allowed.is_none_or(|allowed| allowed.contains(neighbor.row)))
-            .filter(|neighbor| !self.rows.is_removed(neighbor.row))
-            .take(k)
+            .filter(|neighbor| search.allowed.is_none_or(|allowed| allowed.contains(neighbor.row)))
+            .filter(|neighbor| !again.contains(neighbor.row) && !self.rows.is_removed(neighbor.row))
+            .take(search.k)
             .collect()
     }
 }
 
 impl VectorIndex for HnswRsIndex {
-    fn insert(&self, rows: &[f32]) {
-        self.rows.insert(rows);
+    fn insert(&self, rows: &[u32], vectors: &[f32]) {
+        let known = self.rows.rows();
+        self.rows.insert(rows, vectors);
+        let mut again = self.again.write();
+        for &row in rows.iter().filter(|&&row| (row as usize) < known) {
+            again.insert(row);
+        }
     }
 
     fn remove(&self, rows: &[u32]) {
         self.rows.remove(rows);
     }
 
-    fn search(&self, query: &[f32], k: usize, effort: usize, allowed: Option<&Bitmap>) -> Vec<Neighbor> {
+    fn search(&self, query: &[f32], search: &Search) -> Found {
         let built = self.built.load(Ordering::Acquire);
-        if built == 0 || allowed.is_some_and(|allowed| allowed.count() <= SCAN_ROWS) {
-            return self.rows.search(query, k, effort, allowed);
+        if built == 0 || search.allowed.is_some_and(|allowed| allowed.count() <= SCAN_ROWS) {
+            return self.rows.search(query, search);
         }
-        let mut best = self.search_graph(query, k, effort, built, allowed);
-        if best.len() < k.min(built) {
+        let again = self.again.read();
+        let mut best = self.search_graph(query, built, &again, search);
+        if best.len() < search.k.min(built) {
             // Too many removed or filtered out near the query, or rows that the graph does not reach.
-            return self.rows.search(query, k, effort, allowed);
+            return self.rows.search(query, search);
         }
-        best.extend(self.rows.scan(built..usize::MAX, query, k, allowed));
+        let rest = self.rows.scan(built..usize::MAX, query, search);
+        best.extend(rest.neighbors);
+        if again.count() > 0 {
+            let both = Bitmap::from_fn(built, |row| {
+                again.contains(row) && search.allowed.is_none_or(|allowed| allowed.contains(row))
+            });
+            best.extend(self.rows.scan(0..built, query, &search.allowed(Some(&both))).neighbors);
+        }
         best.sort_unstable_by(Neighbor::order);
-        best.truncate(k);
-        best
+        best.truncate(search.k);
+        Found { neighbors: best, cut_short: rest.cut_short }
     }
 
     fn rows(&self) -> usize {

@@ -1,15 +1,17 @@
 //! Nearest vectors.
 //!
 //! Owns the vectors of one namespace in memory, by row number, and finds those nearest to a query. Does not know what
-//! a row stands for. Invariants: rows are numbered from 0 in the order of insertion and never renumbered; a row is
-//! found right after `insert` returns, and never again after `remove` returns; a search returns `k` rows if `k` are
-//! allowed.
+//! a row stands for. Invariants: rows are numbered from 0 and never renumbered; a row is found right after `insert`
+//! returns, and never again after `remove` returns, unless its number is given to another vector; a search returns `k`
+//! rows if `k` are allowed and its time is not up.
 
 mod bitmap;
 mod distance;
 mod exact;
 mod hnswrs;
 mod mmr;
+
+use std::time::Instant;
 
 pub use bitmap::Bitmap;
 pub use exact::ExactIndex;
@@ -32,28 +34,75 @@ impl Neighbor {
     }
 }
 
+/// What to search for beside the query: how many, how hard, among which rows, and until when.
+#[derive(Clone, Copy, Debug)]
+pub struct Search<'a> {
+    pub(crate) k: usize,
+    pub(crate) ef: usize,
+    pub(crate) allowed: Option<&'a Bitmap>,
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl<'a> Search<'a> {
+    /// The `k` nearest rows, with 128 candidates.
+    pub fn new(k: usize) -> Self {
+        Search { k, ef: 128, allowed: None, deadline: None }
+    }
+
+    /// The number of candidates that an approximate index keeps (`ef_search`); at least `k` are used. An exact index
+    /// ignores it.
+    pub fn ef(mut self, ef: usize) -> Self {
+        self.ef = ef;
+        self
+    }
+
+    /// Only these rows.
+    pub fn allowed(mut self, allowed: Option<&'a Bitmap>) -> Self {
+        self.allowed = allowed;
+        self
+    }
+
+    /// Ends at this moment at the latest, with the best found by then.
+    pub fn deadline(mut self, deadline: Option<Instant>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Nearest first.
+    pub neighbors: Vec<Neighbor>,
+    /// Whether the deadline cut the search short: nearer rows may not have been seen.
+    pub cut_short: bool,
+}
+
 /// An index over unit vectors (f32, one dimension for all).
 ///
 /// All methods take `&self`: searches run beside inserts.
 pub trait VectorIndex: Send + Sync {
-    /// Appends rows, the components of one after the other.
+    /// Puts vectors, the components of one after the other, at rows: each the next number, or one that was removed.
     ///
     /// # Panics
-    /// If `rows` is no multiple of the dimension or has a component that is not finite: the caller checks vectors when
-    /// they are made.
-    fn insert(&self, rows: &[f32]);
+    /// If `vectors` is not one of the dimension for each row, or has a component that is not finite, or a row is neither
+    /// new nor removed: the caller checks vectors when they are made.
+    fn insert(&self, rows: &[u32], vectors: &[f32]);
 
-    /// Takes rows out for ever. Their numbers are not given again. Unknown rows are ignored.
+    /// Takes rows out. Unknown rows are ignored.
     fn remove(&self, rows: &[u32]);
 
-    /// The `k` nearest rows, nearest first; only rows of `allowed`, if given. `effort` is the number of candidates an
-    /// approximate index keeps (`ef_search`, at least `k` is used); an exact one ignores it.
+    /// The rows nearest to `query`.
     ///
     /// # Panics
     /// If `query` has the wrong dimension.
-    fn search(&self, query: &[f32], k: usize, effort: usize, allowed: Option<&Bitmap>) -> Vec<Neighbor>;
+    fn search(&self, query: &[f32], search: &Search) -> Found;
 
-    /// Rows inserted, those removed included: the number of the next row.
+    /// The number of the next row: rows inserted, those removed included.
     fn rows(&self) -> usize;
 
     /// Work left to do in the background to make searches faster; done in steps. Returns whether there is more.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mnemon::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, VectorIndex};
+use mnemon::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, Search, VectorIndex};
 use proptest::prelude::*;
 
 use crate::support::{normalized, random, vectors};
@@ -33,6 +33,19 @@ fn rows(found: &[Neighbor]) -> Vec<u32> {
     found.iter().map(|neighbor| neighbor.row).collect()
 }
 
+/// At the next rows.
+fn append(index: &dyn VectorIndex, vectors: &[f32]) {
+    let first = index.rows() as u32;
+    let rows: Vec<u32> = (first..first + (vectors.len() / DIMENSION) as u32).collect();
+    index.insert(&rows, vectors);
+}
+
+fn find(index: &dyn VectorIndex, query: &[f32], k: usize, ef: usize, allowed: Option<&Bitmap>) -> Vec<Neighbor> {
+    let found = index.search(query, &Search::new(k).ef(ef).allowed(allowed));
+    assert!(!found.cut_short, "there is no deadline");
+    found.neighbors
+}
+
 fn query(seed: u64) -> Vec<f32> {
     let mut state = seed;
     normalized((0..DIMENSION).map(|_| random(&mut state)).collect())
@@ -41,15 +54,15 @@ fn query(seed: u64) -> Vec<f32> {
 #[test]
 fn empty_and_single() {
     for (name, index) in backends() {
-        assert_eq!(index.search(&query(1), 5, 10, None), [], "{name}");
-        index.insert(&query(2));
-        let found = index.search(&query(2), 5, 10, None);
+        assert_eq!(find(&*index, &query(1), 5, 10, None), [], "{name}");
+        append(&*index, &query(2));
+        let found = find(&*index, &query(2), 5, 10, None);
         assert_eq!(rows(&found), [0], "{name}");
         assert!((found[0].score - 1.0).abs() < 1e-5, "{name}: {}", found[0].score);
         while index.improve() {}
-        assert_eq!(rows(&index.search(&query(2), 5, 10, None)), [0], "{name}, improved");
+        assert_eq!(rows(&find(&*index, &query(2), 5, 10, None)), [0], "{name}, improved");
         index.remove(&[0, 7]);
-        assert_eq!(index.search(&query(2), 5, 10, None), [], "{name}, removed");
+        assert_eq!(find(&*index, &query(2), 5, 10, None), [], "{name}, removed");
         assert_eq!(index.rows(), 1);
     }
 }
@@ -59,11 +72,11 @@ fn duplicates_and_zeros_do_no_harm() {
     for (name, index) in backends() {
         let same = query(3);
         for _ in 0..300 {
-            index.insert(&same);
-            index.insert(&[0.0; DIMENSION]);
+            append(&*index, &same);
+            append(&*index, &[0.0; DIMENSION]);
         }
         while index.improve() {}
-        let found = index.search(&same, 20, 50, None);
+        let found = find(&*index, &same, 20, 50, None);
         assert_eq!(found.len(), 20, "{name}");
         assert!(found.iter().all(|neighbor| (neighbor.score - 1.0).abs() < 1e-5), "{name}: {found:?}");
     }
@@ -73,13 +86,13 @@ fn duplicates_and_zeros_do_no_harm() {
 fn the_graph_finds_nearly_what_exact_finds() {
     let data = vectors(3000, DIMENSION, 5);
     for (name, index) in backends() {
-        index.insert(&data);
+        append(&*index, &data);
         while index.improve() {}
         let mut found = 0;
         for seed in 0..100 {
             let query = query(seed);
             let wanted: BTreeSet<u32> = by_hand(&data, &query, 10, |_| true).into_iter().collect();
-            found += index.search(&query, 10, 128, None).iter().filter(|n| wanted.contains(&n.row)).count();
+            found += find(&*index, &query, 10, 128, None).iter().filter(|n| wanted.contains(&n.row)).count();
         }
         assert!(found >= 980, "{name}: {found} of 1000");
     }
@@ -90,7 +103,7 @@ fn searches_run_beside_inserts_and_improvement() {
     let data = vectors(4000, DIMENSION, 9);
     for (name, index) in backends() {
         std::thread::scope(|scope| {
-            scope.spawn(|| data.chunks_exact(DIMENSION * 100).for_each(|rows| index.insert(rows)));
+            scope.spawn(|| data.chunks_exact(DIMENSION * 100).for_each(|rows| append(&*index, rows)));
             scope.spawn(|| {
                 while index.rows() < 4000 || index.improve() {
                     index.improve();
@@ -98,7 +111,7 @@ fn searches_run_beside_inserts_and_improvement() {
             });
             for _ in 0..300 {
                 let before = index.rows();
-                let found = index.search(&data[..DIMENSION], 5, 64, None);
+                let found = find(&*index, &data[..DIMENSION], 5, 64, None);
                 assert!(found.len() >= before.min(5), "{name}");
                 assert!(before == 0 || found[0].score > 0.999, "{name}: row 0 is found as soon as it is in");
                 assert_eq!(
@@ -131,7 +144,7 @@ proptest! {
                 match step {
                     0 | 1 => {
                         let more = vectors(*size, DIMENSION, state);
-                        index.insert(&more);
+                        append(&*index, &more);
                         data.extend(more);
                     }
                     2 => {
@@ -150,7 +163,7 @@ proptest! {
                 let counts = |row| !removed.contains(&row) && allowed.is_none_or(|allowed| allowed.contains(row));
                 let live = (0..count as u32).filter(|row| counts(*row)).count();
                 let query = query(state);
-                let found = index.search(&query, k, 64, allowed);
+                let found = find(&*index, &query, k, 64, allowed);
                 prop_assert_eq!(found.len(), live.min(k), "{}", name);
                 prop_assert!(found.iter().all(|neighbor| counts(neighbor.row)), "{}", name);
                 prop_assert!(found.is_sorted_by(|a, b| a.score >= b.score), "{}", name);
