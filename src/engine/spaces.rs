@@ -1,15 +1,16 @@
 //! The namespaces that are in memory: an index each, and what its rows stand for.
 //!
 //! A namespace is loaded when it is first asked; what is committed later is published to it. What is committed while it
-//! loads is queued, and applied when it is there: so the writer never waits for a load. A change that the loaded
-//! snapshot had already is recognised by its row numbers: nothing is missed, nothing is doubled.
+//! loads is queued, and applied when it is there: so the writer never waits for a load. The loaded snapshot may have had
+//! some of it already: see [`Loaded::apply`]. A row may be given to another message while a search runs without the
+//! lock: then it searches again.
 
 use std::{
     collections::HashMap,
     sync::{Arc, mpsc},
 };
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::{
     config::{Config, IndexKind},
@@ -52,9 +53,15 @@ struct Loaded {
     /// By row; `None` is dead.
     metas: Vec<Option<RowMeta>>,
     dimension: usize,
+    /// Counts the rows that were given to another message.
+    given_again: u64,
 }
 
+/// Searches that a row given meanwhile may spoil, before one that writers wait for.
+const TRIES: u32 = 3;
+
 /// What a commit did to the rows of one namespace.
+#[derive(Clone)]
 pub(super) enum Change {
     Added(NewRows),
     Removed(Removed),
@@ -79,14 +86,32 @@ impl State {
 }
 
 impl Loaded {
-    /// Rows that are known already are left as they are.
+    /// Makes this what it is after a commit: all of them in order, from some commit on that this has already.
+    ///
+    /// In the order of commits, a row that is given was dead or not there. So one that is alive when it is given is so from
+    /// the loaded snapshot, which had this commit; if a later one took it away again, that follows in the queue.
     fn apply(&mut self, change: &Change) {
         match change {
-            Change::Added(rows) => {
-                let known = self.metas.len().saturating_sub(rows.first as usize).min(rows.metas.len());
-                let numbers: Vec<u32> = (self.metas.len() as u32..).take(rows.metas.len() - known).collect();
-                self.index.insert(&numbers, &rows.vectors[known * self.dimension..]);
-                self.metas.extend(rows.metas[known..].iter().copied().map(Some));
+            Change::Added(new) => {
+                let mut fresh = Vec::with_capacity(new.rows.len());
+                for (at, (&row, &meta)) in new.rows.iter().zip(&new.metas).enumerate() {
+                    match self.metas.get_mut(row as usize) {
+                        Some(Some(_)) => continue,
+                        Some(dead) => {
+                            *dead = Some(meta);
+                            self.given_again += 1;
+                        }
+                        None => self.metas.push(Some(meta)),
+                    }
+                    fresh.push(at);
+                }
+                if fresh.len() == new.rows.len() {
+                    self.index.insert(&new.rows, &new.vectors);
+                } else {
+                    let rows: Vec<u32> = fresh.iter().map(|&at| new.rows[at]).collect();
+                    let vectors = fresh.iter().map(|at| &new.vectors[at * self.dimension..][..self.dimension]);
+                    self.index.insert(&rows, &vectors.collect::<Vec<_>>().concat());
+                }
             }
             Change::Removed(removed) => {
                 self.index.remove(&removed.rows);
@@ -117,8 +142,9 @@ impl Spaces {
         session: Option<u32>,
     ) -> Result<Vec<(u64, f32)>> {
         let space = self.load(store, namespace)?;
-        let (index, rows, allowed) = {
-            let state = space.state.read();
+        let mut state = space.state.read();
+        let mut tries = 0;
+        'again: loop {
             let loaded = state.loaded().expect("just loaded");
             let allows = |meta: &RowMeta| {
                 filter.allows(meta.role, meta.created_at) && session.is_none_or(|session| session == meta.session)
@@ -126,29 +152,34 @@ impl Spaces {
             let allowed = (!filter.is_empty()).then(|| {
                 Bitmap::from_fn(loaded.metas.len(), |row| loaded.metas[row as usize].as_ref().is_some_and(allows))
             });
-            (Arc::clone(&loaded.index), loaded.metas.len(), allowed)
-        };
-        // Long messages have several rows: ask for more until there are k messages.
-        let mut want = k;
-        loop {
-            let found: Vec<Vec<Neighbor>> = vectors
-                .iter()
-                .map(|vector| {
-                    index
-                        .search(vector, &Search::new(want).ef(self.config.ef_search).allowed(allowed.as_ref()))
-                        .neighbors
-                })
-                .collect();
-            let state = space.state.read();
-            let metas = &state.loaded().expect("loaded once, loaded for ever").metas;
-            let messages = recall::best_messages(&found.concat(), k, |row| metas[row as usize].map(|meta| meta.seq));
-            // A list that was cut must not hide anything better than the last message, under any of the query's windows.
-            let worst = messages.get(k - 1).map_or(f32::NEG_INFINITY, |(_, score)| *score);
-            let complete = |list: &Vec<Neighbor>| list.len() < want || list[want - 1].score <= worst;
-            if want >= rows || found.iter().all(complete) {
-                return Ok(messages);
+            let (index, rows, given_again) = (Arc::clone(&loaded.index), loaded.metas.len(), loaded.given_again);
+            // Long messages have several rows: ask for more until there are k messages.
+            let mut want = k;
+            loop {
+                let search = || -> Vec<Vec<Neighbor>> {
+                    let search = Search::new(want).ef(self.config.ef_search).allowed(allowed.as_ref());
+                    vectors.iter().map(|vector| index.search(vector, &search).neighbors).collect()
+                };
+                let found = match tries < TRIES {
+                    true => RwLockReadGuard::unlocked(&mut state, search),
+                    false => search(),
+                };
+                let loaded = state.loaded().expect("loaded once, loaded for ever");
+                if loaded.given_again != given_again {
+                    tries += 1;
+                    continue 'again;
+                }
+                let messages =
+                    recall::best_messages(&found.concat(), k, |row| loaded.metas[row as usize].map(|meta| meta.seq));
+                // A list that was cut must not hide anything better than the last message, under any of the query's
+                // windows.
+                let worst = messages.get(k - 1).map_or(f32::NEG_INFINITY, |(_, score)| *score);
+                let complete = |list: &Vec<Neighbor>| list.len() < want || list[want - 1].score <= worst;
+                if want >= rows || found.iter().all(complete) {
+                    return Ok(messages);
+                }
+                want = want.saturating_mul(2);
             }
-            want = want.saturating_mul(2);
         }
     }
 
@@ -227,7 +258,7 @@ impl Spaces {
             return Err(Error::corrupted(format!("{} rows of vectors, but {rows} counted", metas.len())));
         }
         index.remove(&dead);
-        Ok(Loaded { index, metas, dimension })
+        Ok(Loaded { index, metas, dimension, given_again: 0 })
     }
 
     fn improve_later(&self, index: &Arc<dyn VectorIndex>) {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The version of the database's layout that this release writes. A database with a higher one is refused, one with a lower
 /// one is brought up to it when it is opened.
-pub(super) const SCHEMA: u32 = 2;
+pub(super) const SCHEMA: u32 = 3;
 
 /// The version of a value's layout.
 const VALUE: u8 = 1;
@@ -23,6 +23,8 @@ pub(super) enum Codec {
     Bincode = 1,
     /// Rows of vectors, little endian: see `rows`.
     Rows = 2,
+    /// A part of a graph behind its checksum: see `graph`.
+    Graph = 3,
 }
 
 /// The most that decoding allocates. No record comes near it: a message is at most 1 MiB as it is stored, which is
@@ -110,6 +112,7 @@ mod tests {
         check(encode(&cursor), "4d6e0101020101026e6f01");
         check(encode(&checkpoint), "4d6e0101016102090200000408 0209".replace(' ', "").as_str());
         check(encode(&OldBlock { block: None, cursor: CursorRecord::default() }), "4d6e010100000000");
+        check(encode(&GraphRecord { first_delta: 2, next_delta: 300 }), "4d6e010102fb2c01");
     }
 
     #[test]

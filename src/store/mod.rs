@@ -3,12 +3,14 @@
 //! Owns the schema, the transactions and the checks of what is stored. Does not embed, and does not know the index.
 //! Invariants: a transaction is in the file as a whole or not at all; a message with text has either vectors or a
 //! pending entry in every live generation, unless it is in its session's short-term buffer; exactly one generation
-//! serves.
+//! serves; a row that is free is dead, and nothing leads to it.
 
 mod blocks;
 mod checkpoints;
 mod codec;
 mod edit;
+mod free;
+mod graph;
 mod messages;
 mod read;
 mod rows;
@@ -81,7 +83,7 @@ impl Store {
         };
         match store.schema()? {
             Some(codec::SCHEMA) => {}
-            Some(1) => store.write(|transaction| transaction.upgrade())?,
+            Some(old @ (1 | 2)) => store.write(|transaction| transaction.upgrade(old))?,
             Some(found) => {
                 return Err(Error::NewerSchema { path: store.path, found, supported: codec::SCHEMA });
             }

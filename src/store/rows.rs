@@ -1,7 +1,7 @@
 //! Blocks of vectors: rows of one namespace and generation, as many as fit just under 64 KiB.
 //!
 //! redb gives a large value pages that are a power of two together: a block just under that wastes little, and a flush
-//! rewrites at most one part-filled block. A row holds what filters need, so that opening reads blocks alone.
+//! rewrites at most one part-filled block, and those with rows that it gives again. A row holds what filters need, so that opening reads blocks alone.
 
 use super::codec::{self, Codec, HEADER_BYTES};
 use crate::{
@@ -13,6 +13,8 @@ use crate::{
 const PAGE_OVERHEAD: usize = 512;
 const BLOCK_BYTES: usize = (64 << 10) - PAGE_OVERHEAD;
 const META_BYTES: usize = 24;
+/// The byte that says whether the row is alive.
+const ALIVE: usize = 23;
 /// Stands for "no time": a time this far back cannot be parsed.
 const NO_TIME: i64 = i64::MIN;
 
@@ -59,15 +61,29 @@ impl Layout {
         codec::header(Codec::Rows).to_vec()
     }
 
-    pub(super) fn push(self, block: &mut Vec<u8>, meta: &RowMeta, vector: &[f32]) {
+    /// Writes a row of a block: the one after its last, or one that is dead.
+    pub(super) fn put(self, block: &mut Vec<u8>, row: u32, meta: &RowMeta, vector: &[f32]) -> Result<()> {
         debug_assert_eq!(vector.len(), self.dimension);
-        block.extend(meta.seq.to_le_bytes());
-        block.extend(meta.created_at.map_or(NO_TIME, Timestamp::as_micros).to_le_bytes());
-        block.extend(meta.session.to_le_bytes());
-        block.extend(meta.window.to_le_bytes());
-        block.push(super::schema::role_number(meta.role));
-        block.push(1);
-        block.extend(vector.iter().flat_map(|x| x.to_le_bytes()));
+        let begin = HEADER_BYTES + row as usize * self.row_bytes();
+        if begin == block.len() {
+            block.resize(begin + self.row_bytes(), 0);
+        }
+        let bytes = block.get_mut(begin..begin + self.row_bytes());
+        let bytes = bytes.ok_or_else(|| Error::corrupted("a block of vectors is too short for its rows"))?;
+        let (header, components) = bytes.split_at_mut(META_BYTES);
+        if header[ALIVE] != 0 {
+            return Err(Error::corrupted("a row of vectors that is in use is said to be free"));
+        }
+        header[0..8].copy_from_slice(&meta.seq.to_le_bytes());
+        header[8..16].copy_from_slice(&meta.created_at.map_or(NO_TIME, Timestamp::as_micros).to_le_bytes());
+        header[16..20].copy_from_slice(&meta.session.to_le_bytes());
+        header[20..22].copy_from_slice(&meta.window.to_le_bytes());
+        header[22] = super::schema::role_number(meta.role);
+        header[ALIVE] = 1;
+        for (bytes, x) in components.as_chunks_mut::<4>().0.iter_mut().zip(vector) {
+            *bytes = x.to_le_bytes();
+        }
+        Ok(())
     }
 
     /// Erases a row of a block: the vector's bytes too, so that nothing of a deleted message stays.
@@ -95,8 +111,7 @@ impl Layout {
 }
 
 fn read_meta(bytes: &[u8]) -> Result<Option<RowMeta>> {
-    let alive = bytes[23];
-    if alive == 0 {
+    if bytes[ALIVE] == 0 {
         return Ok(None);
     }
     let micros = i64::from_le_bytes(bytes[8..16].try_into().expect("8 bytes"));

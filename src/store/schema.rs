@@ -51,6 +51,15 @@ pub(super) const COUNTS: TableDefinition<(u32, u32), (u32, u32)> = TableDefiniti
 /// (generation, namespace, block) → rows: see `rows`.
 pub(super) const VECTORS: TableDefinition<(u32, u32, u32), Bytes> = TableDefinition::new("vectors");
 
+/// (generation, namespace, row): rows that may be given again, see `free`.
+pub(super) const FREE_ROWS: TableDefinition<(u32, u32, u32), ()> = TableDefinition::new("free_rows");
+/// (generation, namespace) → [`GraphRecord`]: there is a graph.
+pub(super) const GRAPHS: TableDefinition<(u32, u32), Bytes> = TableDefinition::new("graphs");
+/// (generation, namespace, page) → a part of the graph: see `graph`.
+pub(super) const GRAPH_PAGES: TableDefinition<(u32, u32, u32), Bytes> = TableDefinition::new("graph_pages");
+/// (generation, namespace, number) → a change of the graph that its pages do not have yet: see `graph`.
+pub(super) const GRAPH_DELTAS: TableDefinition<(u32, u32, u32), Bytes> = TableDefinition::new("graph_deltas");
+
 /// Stands for a session in the key of a block that all sessions of the namespace share.
 pub(super) const SHARED: u32 = u32::MAX;
 
@@ -218,6 +227,13 @@ pub(super) struct CursorRecord {
     pub(super) failed: Vec<(u32, String)>,
     /// The state is not the session's own.
     pub(super) shared: bool,
+}
+
+/// The deltas of a graph that are stored: these numbers, none left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Encode, Decode)]
+pub(super) struct GraphRecord {
+    pub(super) first_delta: u32,
+    pub(super) next_delta: u32,
 }
 
 /// A message before a change.

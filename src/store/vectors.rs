@@ -1,11 +1,11 @@
 //! Writing vectors: those of a batch that was embedded, and erasing those of messages that changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 
 use redb::{ReadableTable, Table};
 
 use super::{
-    Transaction,
+    Transaction, free,
     rows::{Layout, RowMeta},
     schema::*,
     storage,
@@ -31,17 +31,19 @@ pub(crate) struct Embedded {
     pub(crate) vectors: Vec<Vec<f32>>,
 }
 
-/// Rows that a transaction added to one namespace, numbered from `first`.
+/// Rows that a transaction gave to messages of one namespace.
+#[derive(Clone, Debug)]
 pub(crate) struct NewRows {
     pub(crate) namespace: NamespaceId,
-    pub(crate) first: u32,
+    /// Their numbers: those that were never given ascend, one after the other; among them are some that were free.
+    pub(crate) rows: Vec<u32>,
     pub(crate) metas: Vec<RowMeta>,
     /// The rows' components, one after the other.
     pub(crate) vectors: Vec<f32>,
 }
 
 impl Transaction {
-    /// Erases the vectors of messages.
+    /// Erases the vectors of messages. Their rows may be given again at once, unless a graph leads to them.
     pub(super) fn erase(
         &self,
         generation: GenerationId,
@@ -66,6 +68,7 @@ impl Transaction {
                 }
             }
         }
+        let (mut free, graphs) = (self.table(FREE_ROWS)?, self.table(GRAPHS)?);
         let mut removed: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for ((namespace, block), rows) in rows {
             let key = (generation.0, namespace, block);
@@ -77,6 +80,11 @@ impl Transaction {
             let (next, alive) = read_counts(&counts, generation, NamespaceId(namespace))?;
             let alive = alive.saturating_sub(rows.len() as u32);
             counts.insert((generation.0, namespace), (next, alive)).map_err(storage)?;
+            if graphs.get((generation.0, namespace)).map_err(storage)?.is_none() {
+                for &row in &rows {
+                    free.insert((generation.0, namespace, row), ()).map_err(storage)?;
+                }
+            }
             removed.entry(namespace).or_default().extend(rows);
         }
         Ok(removed.into_iter().map(|(namespace, rows)| Removed { namespace: NamespaceId(namespace), rows }).collect())
@@ -96,6 +104,7 @@ impl Transaction {
         let mut places = self.table(PLACES)?;
         let mut counts = self.table(COUNTS)?;
         let mut blocks = self.table(VECTORS)?;
+        let mut free = self.table(FREE_ROWS)?;
         let mut by_namespace: BTreeMap<NamespaceId, Vec<&Embedded>> = BTreeMap::new();
         for embedded in batch {
             let key = (generation.0, embedded.namespace.0, embedded.meta.seq);
@@ -109,32 +118,47 @@ impl Transaction {
         for (namespace, batch) in by_namespace {
             let (first, alive) = read_counts(&counts, generation, namespace)?;
             let mut next = first;
-            let mut new = NewRows { namespace, first, metas: Vec::new(), vectors: Vec::new() };
-            let mut block = match first % per_block {
-                0 => layout.empty(),
-                _ => read_block(&blocks, (generation.0, namespace.0, first / per_block))?,
-            };
+            // The windows of a message have rows one after the other: those of several are new.
+            let single = batch.iter().filter(|embedded| embedded.vectors.len() == 1).count();
+            let mut again = free::take(&mut free, generation, namespace, single)?.into_iter();
+            let mut new = NewRows { namespace, rows: Vec::new(), metas: Vec::new(), vectors: Vec::new() };
+            // Each is written once, whatever number of its rows are given.
+            let mut touched: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
             for embedded in batch {
-                let place = (next, embedded.vectors.len() as u32);
-                places.insert((generation.0, namespace.0, embedded.meta.seq), place).map_err(storage)?;
-                for (window, vector) in embedded.vectors.iter().enumerate() {
+                let count = embedded.vectors.len() as u32;
+                let begin = match count {
+                    1 => again.next(),
+                    _ => None,
+                };
+                let begin = begin.unwrap_or_else(|| {
+                    next += count;
+                    next - count
+                });
+                let key = (generation.0, namespace.0, embedded.meta.seq);
+                places.insert(key, (begin, count)).map_err(storage)?;
+                for ((window, vector), row) in embedded.vectors.iter().enumerate().zip(begin..) {
                     let window = u16::try_from(window).expect("a message of 1 MiB has fewer windows");
                     let meta = RowMeta { window, ..embedded.meta };
-                    layout.push(&mut block, &meta, vector);
+                    let block = match touched.entry(row / per_block) {
+                        btree_map::Entry::Occupied(block) => block.into_mut(),
+                        btree_map::Entry::Vacant(new) if row >= first && row % per_block == 0 => {
+                            new.insert(layout.empty())
+                        }
+                        btree_map::Entry::Vacant(old) => {
+                            old.insert(read_block(&blocks, (generation.0, namespace.0, row / per_block))?)
+                        }
+                    };
+                    layout.put(block, row % per_block, &meta, vector)?;
+                    new.rows.push(row);
                     new.metas.push(meta);
                     new.vectors.extend(vector);
-                    next += 1;
-                    if next % per_block == 0 {
-                        let key = (generation.0, namespace.0, next / per_block - 1);
-                        blocks.insert(key, block.as_slice()).map_err(storage)?;
-                        block = layout.empty();
-                    }
                 }
             }
-            if next % per_block != 0 {
-                blocks.insert((generation.0, namespace.0, next / per_block), block.as_slice()).map_err(storage)?;
+            for (block, bytes) in touched {
+                blocks.insert((generation.0, namespace.0, block), bytes.as_slice()).map_err(storage)?;
             }
-            counts.insert((generation.0, namespace.0), (next, alive + (next - first))).map_err(storage)?;
+            let counted = (next, alive + new.rows.len() as u32);
+            counts.insert((generation.0, namespace.0), counted).map_err(storage)?;
             added.push(new);
         }
         Ok(added)

@@ -7,7 +7,7 @@ use serde::Serialize;
 use redb::{ReadableTable, ReadableTableMetadata};
 
 use super::{
-    codec,
+    codec, graph,
     read::{Snapshot, all_generations},
     rows::{Layout, RowMeta},
     schema::*,
@@ -47,7 +47,7 @@ struct Expected {
 const MAX_PROBLEMS: usize = 100;
 
 impl VerifyReport {
-    fn problem(&mut self, what: String) {
+    pub(super) fn problem(&mut self, what: String) {
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(what);
         }
@@ -278,6 +278,7 @@ fn check_generation(
     let layout = Layout::new(dimension);
     // Rows found alive: (namespace, row) → meta.
     let mut rows: BTreeMap<(u32, u32), RowMeta> = BTreeMap::new();
+    let mut dead: BTreeSet<(u32, u32)> = BTreeSet::new();
     let mut ends: BTreeMap<u32, u32> = BTreeMap::new();
     for entry in snapshot.table(VECTORS)?.range((id, 0, 0)..=(id, u32::MAX, u32::MAX)).map_err(storage)? {
         let (key, block) = entry.map_err(storage)?;
@@ -299,8 +300,9 @@ fn check_generation(
             let row = first + row as u32;
             match found {
                 Err(error) => report.problem(named(format!("row {row}: {error}"))),
-                Ok(found) => {
-                    if let Some(meta) = found.meta {
+                Ok(found) => match found.meta {
+                    None => drop(dead.insert((space, row))),
+                    Some(meta) => {
                         let norm: f32 = found.components().map(|x| x * x).sum();
                         if norm.is_nan() || (norm != 0.0 && (norm - 1.0).abs() > 1e-2) {
                             report.problem(named(format!("row {row} is no unit vector")));
@@ -308,7 +310,7 @@ fn check_generation(
                         rows.insert((space, row), meta);
                         report.vectors += 1;
                     }
-                }
+                },
             }
         }
     }
@@ -325,6 +327,8 @@ fn check_generation(
             ));
         }
     }
+    let graphs = graph::verify(snapshot, report, GenerationId(id))?;
+    check_free_rows(snapshot, report, id, dead, &graphs)?;
     let places = snapshot.table(PLACES)?;
     for entry in places.range((id, 0, 0)..=(id, u32::MAX, u64::MAX)).map_err(storage)? {
         let (key, value) = entry.map_err(storage)?;
@@ -368,6 +372,26 @@ fn check_generation(
                 "generation {id}, namespace {space}: message {seq} has vectors: {placed}, is pending: {waiting}"
             ));
         }
+    }
+    Ok(())
+}
+
+/// Free rows are dead; the dead are free where there is no graph.
+fn check_free_rows(
+    snapshot: &Snapshot,
+    report: &mut VerifyReport,
+    id: u32,
+    mut dead: BTreeSet<(u32, u32)>,
+    graphs: &BTreeSet<u32>,
+) -> Result<()> {
+    for entry in snapshot.table(FREE_ROWS)?.range((id, 0, 0)..=(id, u32::MAX, u32::MAX)).map_err(storage)? {
+        let (_, space, row) = entry.map_err(storage)?.0.value();
+        if !dead.remove(&(space, row)) {
+            report.problem(format!("generation {id}, namespace {space}: row {row} is free, but not dead"));
+        }
+    }
+    for (space, row) in dead.into_iter().filter(|(space, _)| !graphs.contains(space)) {
+        report.problem(format!("generation {id}, namespace {space}: row {row} is dead, but not free"));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use redb::{ReadableTable, Table, WriteTransaction};
 use super::{Store, codec, read, schema::*, storage};
 use crate::{
     error::{Error, Result},
-    ids::{GenerationId, ModelIdentity},
+    ids::{GenerationId, ModelIdentity, NamespaceId},
 };
 
 /// A write transaction: committed as a whole, or dropped and forgotten.
@@ -43,11 +43,21 @@ impl Transaction {
         self.table(PLACES)?;
         self.table(COUNTS)?;
         self.table(VECTORS)?;
-        self.create_session_tables()
+        self.create_session_tables()?;
+        self.create_row_tables()
+    }
+
+    /// Brings a database of schema 1 or 2 up to this one.
+    pub(super) fn upgrade(&mut self, from: u32) -> Result<()> {
+        if from < 2 {
+            self.upgrade_to_2()?;
+        }
+        self.upgrade_to_3()?;
+        self.set_schema()
     }
 
     /// From schema 1, which had no sessions beyond their names: every message is in long-term memory.
-    pub(super) fn upgrade(&mut self) -> Result<()> {
+    fn upgrade_to_2(&mut self) -> Result<()> {
         self.create_session_tables()?;
         {
             let (sessions, mut history) = (self.table(SESSIONS)?, self.table(HISTORY)?);
@@ -61,7 +71,25 @@ impl Transaction {
                 history.insert((namespace, session.value(), seq), Place::LongTerm(None).number()).map_err(storage)?;
             }
         }
-        self.set_schema()
+        Ok(())
+    }
+
+    /// From schema 2, which gave no row again and stored no graph.
+    fn upgrade_to_3(&mut self) -> Result<()> {
+        self.create_row_tables()?;
+        for (generation, _) in self.live_generations()? {
+            let all = (generation.0, 0)..=(generation.0, u32::MAX);
+            let spaces: Vec<u32> = self
+                .table(COUNTS)?
+                .range(all)
+                .map_err(storage)?
+                .map(|entry| Ok(entry.map_err(storage)?.0.value().1))
+                .collect::<Result<_>>()?;
+            for namespace in spaces {
+                self.free_dead_rows(generation, NamespaceId(namespace))?;
+            }
+        }
+        Ok(())
     }
 
     fn set_schema(&mut self) -> Result<()> {
@@ -77,6 +105,14 @@ impl Transaction {
         self.table(CHECKPOINTS)?;
         self.table(OLD_MESSAGES)?;
         self.table(OLD_BLOCKS)?;
+        Ok(())
+    }
+
+    fn create_row_tables(&mut self) -> Result<()> {
+        self.table(FREE_ROWS)?;
+        self.table(GRAPHS)?;
+        self.table(GRAPH_PAGES)?;
+        self.table(GRAPH_DELTAS)?;
         Ok(())
     }
 
@@ -140,24 +176,31 @@ impl Transaction {
         Ok(())
     }
 
-    /// Deletes up to `blocks` blocks of retired generations. Returns whether there is more to delete.
+    /// Deletes up to `blocks` blocks of retired generations, parts of graphs among them. Returns whether there is more to delete.
     pub(crate) fn sweep(&mut self, blocks: usize) -> Result<bool> {
         let mut generations = self.table(GENERATIONS)?;
         let retired = read::all_generations(&generations)?
             .into_iter()
             .find(|(_, record)| record.state == GenerationState::Retired);
         let Some((GenerationId(id), _)) = retired else { return Ok(false) };
-        let mut vectors = self.table(VECTORS)?;
-        let some: Vec<(u32, u32, u32)> = vectors
-            .range((id, 0, 0)..=(id, u32::MAX, u32::MAX))
-            .map_err(storage)?
-            .take(blocks)
-            .map(|entry| Ok(entry.map_err(storage)?.0.value()))
-            .collect::<Result<_>>()?;
-        for key in &some {
-            vectors.remove(key).map_err(storage)?;
+        let rows = (id, 0, 0)..=(id, u32::MAX, u32::MAX);
+        let mut left = blocks;
+        for table in [GRAPH_DELTAS, GRAPH_PAGES, VECTORS] {
+            let mut table = self.table(table)?;
+            let some: Vec<(u32, u32, u32)> = table
+                .range(rows.clone())
+                .map_err(storage)?
+                .take(left)
+                .map(|entry| Ok(entry.map_err(storage)?.0.value()))
+                .collect::<Result<_>>()?;
+            for key in &some {
+                table.remove(key).map_err(storage)?;
+            }
+            left -= some.len();
         }
-        if some.len() < blocks {
+        if left > 0 {
+            self.table(GRAPHS)?.retain_in((id, 0)..=(id, u32::MAX), |_, _| false).map_err(storage)?;
+            self.table(FREE_ROWS)?.retain_in(rows, |_, _| false).map_err(storage)?;
             let all = (id, 0, 0)..=(id, u32::MAX, u64::MAX);
             self.table(PENDING)?.retain_in(all.clone(), |_, _| false).map_err(storage)?;
             self.table(PLACES)?.retain_in(all, |_, _| false).map_err(storage)?;
