@@ -61,7 +61,6 @@ struct Loaded {
 const TRIES: u32 = 3;
 
 /// What a commit did to the rows of one namespace.
-#[derive(Clone)]
 pub(super) enum Change {
     Added(NewRows),
     Removed(Removed),
@@ -264,5 +263,165 @@ impl Spaces {
     fn improve_later(&self, index: &Arc<dyn VectorIndex>) {
         // No receiver: the engine is closing, and the index with it.
         let _ = self.improve.send(Some(Arc::clone(index)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use std::sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    use super::*;
+    use crate::{
+        ids::{GenerationId, ModelIdentity},
+        index::Found,
+        message::Role,
+        store::{GenerationState, Options},
+    };
+
+    /// What is stored: of each row its message and vector, unless it is dead.
+    type Rows = Vec<Option<(RowMeta, [f32; 2])>>;
+
+    const SPACE: NamespaceId = NamespaceId(0);
+
+    /// A commit that gives rows to messages, those that are dead first, or takes some away.
+    fn commit(rows: &mut Rows, seq: u64, gives: bool, choice: usize) -> Change {
+        if !gives {
+            let living = (0..rows.len() as u32).filter(|&row| rows[row as usize].is_some());
+            // The first, every other, every third ...
+            let removed: Vec<u32> = living.step_by(1 + choice % 4).take(1 + choice).collect();
+            removed.iter().for_each(|&row| rows[row as usize] = None);
+            return Change::Removed(Removed { namespace: SPACE, rows: removed });
+        }
+        let mut new = NewRows { namespace: SPACE, rows: Vec::new(), metas: Vec::new(), vectors: Vec::new() };
+        for window in 0..1 + choice as u16 {
+            // A message is given again as often as another: only the vector tells the two.
+            let meta = RowMeta { seq: seq % 3, created_at: None, session: 0, window, role: Role::User };
+            let (y, x) = (seq as f32 * 0.01 + f32::from(window)).sin_cos();
+            let row = rows.iter().position(Option::is_none).unwrap_or_else(|| {
+                rows.push(None);
+                rows.len() - 1
+            });
+            rows[row] = Some((meta, [x, y]));
+            new.rows.push(row as u32);
+            new.metas.push(meta);
+            new.vectors.extend([x, y]);
+        }
+        Change::Added(new)
+    }
+
+    fn load(rows: &Rows) -> Loaded {
+        let index = Arc::new(ExactIndex::new(2));
+        for (row, found) in rows.iter().enumerate() {
+            index.insert(&[row as u32], &found.map_or([0.0; 2], |(_, vector)| vector));
+            if found.is_none() {
+                index.remove(&[row as u32]);
+            }
+        }
+        let metas = rows.iter().map(|row| row.map(|(meta, _)| meta)).collect();
+        Loaded { index, metas, dimension: 2, given_again: 0 }
+    }
+
+    fn assert_is(loaded: &Loaded, rows: &Rows) {
+        assert_eq!(loaded.metas, load(rows).metas);
+        assert_eq!(loaded.index.rows(), rows.len());
+        for (axis, query) in [[1.0, 0.0], [0.0, 1.0]].iter().enumerate() {
+            let mut found = loaded.index.search(query, &Search::new(1000)).neighbors;
+            found.sort_unstable_by_key(|neighbor| neighbor.row);
+            let scores: Vec<(u32, f32)> = found.iter().map(|neighbor| (neighbor.row, neighbor.score)).collect();
+            let living = (0..).zip(rows).filter_map(|(row, found)| found.map(|(_, vector)| (row, vector[axis])));
+            assert_eq!(scores, living.collect::<Vec<_>>());
+        }
+    }
+
+    proptest! {
+        /// A namespace that is read after some commit, and told of all from an earlier one on, ends as the last has it.
+        #[test]
+        fn what_a_snapshot_had_already_does_no_harm(
+            commits in prop::collection::vec((any::<bool>(), 0..4_usize), 1..40),
+            read in any::<prop::sample::Index>(),
+            queued in any::<prop::sample::Index>(),
+        ) {
+            let mut rows = Rows::new();
+            let mut states = vec![rows.clone()];
+            let mut changes = Vec::new();
+            for (seq, (gives, choice)) in commits.into_iter().enumerate() {
+                changes.push(commit(&mut rows, seq as u64, gives, choice));
+                states.push(rows.clone());
+            }
+            let read = read.index(states.len());
+            let queued = queued.index(read + 1);
+            let mut loaded = load(&states[read]);
+            changes[queued..].iter().for_each(|change| loaded.apply(change));
+            assert_is(&loaded, &rows);
+        }
+    }
+
+    /// Gives row 0 to the next message whenever it has been searched, so many times.
+    struct Meddling {
+        index: ExactIndex,
+        spaces: OnceLock<Arc<Spaces>>,
+        given: AtomicU32,
+        times: u32,
+    }
+
+    impl VectorIndex for Meddling {
+        fn insert(&self, rows: &[u32], vectors: &[f32]) {
+            self.index.insert(rows, vectors);
+        }
+
+        fn remove(&self, rows: &[u32]) {
+            self.index.remove(rows);
+        }
+
+        fn search(&self, query: &[f32], search: &Search) -> Found {
+            let found = self.index.search(query, search);
+            let given = self.given.fetch_add(1, Ordering::Relaxed) + 1;
+            if given <= self.times {
+                let spaces = self.spaces.get().unwrap();
+                spaces.publish(Change::Removed(Removed { namespace: SPACE, rows: vec![0] }));
+                spaces.publish(Change::Added(one(0, u64::from(given), [0.0, 1.0])));
+            }
+            found
+        }
+
+        fn rows(&self) -> usize {
+            self.index.rows()
+        }
+    }
+
+    fn one(row: u32, seq: u64, vector: [f32; 2]) -> NewRows {
+        let meta = RowMeta { seq, created_at: None, session: 0, window: 0, role: Role::User };
+        NewRows { namespace: SPACE, rows: vec![row], metas: vec![meta], vectors: vector.to_vec() }
+    }
+
+    #[test]
+    fn a_row_that_is_given_again_meanwhile_is_not_taken_for_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { create: true, cache_bytes: 1 << 20, two_phase_commit: false };
+        let store = Store::open(&folder.path().join("a.redb"), options).unwrap();
+        let identity = ModelIdentity { name: "none".into(), dimension: 2, hash: "00".into() };
+        for times in 0..=TRIES {
+            let generation =
+                Generation { id: GenerationId(1), identity: identity.clone(), state: GenerationState::Serving };
+            let spaces = Arc::new(Spaces::new(generation, Config::default(), mpsc::channel().0));
+            let index = Arc::new(Meddling {
+                index: ExactIndex::new(2),
+                spaces: OnceLock::from(Arc::clone(&spaces)),
+                given: AtomicU32::new(0),
+                times,
+            });
+            let mut loaded = Loaded { index, metas: Vec::new(), dimension: 2, given_again: 0 };
+            loaded.apply(&Change::Added(one(0, 0, [1.0, 0.0])));
+            let space = Space { state: RwLock::new(State::Loaded(loaded)), loading: Mutex::new(()) };
+            spaces.spaces.write().insert(SPACE, Arc::new(space));
+            let found = spaces.search(&store, SPACE, &[vec![1.0, 0.0]], 1, &Filter::default(), None).unwrap();
+            let score = if times == 0 { 1.0 } else { 0.0 };
+            assert_eq!(found, [(u64::from(times), score)], "the last that was given the row, by its own vector");
+        }
     }
 }

@@ -274,6 +274,7 @@ fn damage_inside_is_named_by_verify() {
     let vectors = redb::TableDefinition::<(u32, u32, u32), Bytes>::new("vectors");
     let places = redb::TableDefinition::<(u32, u32, u64), (u32, u32)>::new("places");
     let pending = redb::TableDefinition::<(u32, u32, u64), u64>::new("pending");
+    let free = redb::TableDefinition::<(u32, u32, u32), ()>::new("free_rows");
     type Damage<'a> = &'a dyn Fn(&redb::WriteTransaction);
     let rows: &[(&str, Damage, &str)] = &[
         (
@@ -299,6 +300,11 @@ fn damage_inside_is_named_by_verify() {
             "is not window 0",
         ),
         ("a place lost", &|t| drop(t.open_table(places).unwrap().remove((1, 0, 5)).unwrap()), "has vectors: false"),
+        (
+            "a row said to be free",
+            &|t| drop(t.open_table(free).unwrap().insert((1, 0, 5), ()).unwrap()),
+            "is free, but not dead",
+        ),
         ("pending twice", &|t| drop(t.open_table(pending).unwrap().insert((1, 0, 5), 0).unwrap()), "is pending: true"),
     ];
     for (what, change, named) in rows {

@@ -20,5 +20,6 @@ mod model;
 mod openai;
 mod readme;
 mod reindex;
+mod rows;
 mod sample;
 mod support;

@@ -121,6 +121,7 @@ fn a_database_of_schema_1_is_brought_up() {
             w.delete_table(redb::TableDefinition::<(u32, u32, u32), &[u8]>::new("checkpoints")).unwrap();
             w.delete_table(redb::TableDefinition::<(u32, u32, u64, u32), &[u8]>::new("old_messages")).unwrap();
             w.delete_table(redb::TableDefinition::<(u32, u32, &str, u32), &[u8]>::new("old_blocks")).unwrap();
+            crate::rows::back_to_schema_2(&w);
             w.open_table(redb::TableDefinition::<&str, &[u8]>::new("meta"))
                 .unwrap()
                 .insert("schema", 1u32.to_le_bytes().as_slice())
