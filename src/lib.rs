@@ -87,7 +87,7 @@ pub use fewshot::{
 };
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
-pub use index::{Bitmap, ExactIndex, Found, HnswRsIndex, Neighbor, Search, VectorIndex};
+pub use index::{Bitmap, ExactIndex, Found, HnswIndex, HnswOptions, HnswRsIndex, Neighbor, Search, VectorIndex};
 pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
 pub use memory::{Assembly, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{

@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::RwLock;
 
-use super::{Bitmap, Found, Neighbor, Search, VectorIndex, distance::Dot};
+use super::{Bitmap, Found, Neighbor, Search, VectorIndex, distance::Kernels};
 use crate::error::impl_debug;
 
 /// Rows of one allocation: growing never copies what is there.
@@ -20,7 +20,7 @@ const ROWS_A_LOOK: usize = 256;
 /// Memory: 4 bytes a component. Search reads all of it, so it runs at the speed of memory.
 pub struct ExactIndex {
     dimension: usize,
-    dot: Dot,
+    kernels: Kernels,
     state: RwLock<State>,
 }
 
@@ -37,7 +37,7 @@ impl ExactIndex {
     /// An empty index of this dimension, at least 1.
     pub fn new(dimension: usize) -> Self {
         assert!(dimension > 0, "vectors have components");
-        ExactIndex { dimension, dot: Dot::detect(), state: RwLock::default() }
+        ExactIndex { dimension, kernels: Kernels::detect(), state: RwLock::default() }
     }
 
     /// The best rows of `range`.
@@ -52,7 +52,7 @@ impl ExactIndex {
             if seen % ROWS_A_LOOK == 0 && search.is_late() {
                 return ControlFlow::Break(());
             }
-            let score = self.dot.of(query, state.row(row as usize, self.dimension));
+            let score = self.kernels.dot(query, state.row(row as usize, self.dimension));
             if score >= best.floor && !state.removed.contains(row) {
                 best.push(Neighbor { row, score });
             }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ::hnsw_rs::prelude::{Distance, Hnsw};
 use parking_lot::{Mutex, RwLock};
 
-use super::{Bitmap, ExactIndex, Found, Neighbor, Search, VectorIndex, distance::Dot};
+use super::{Bitmap, ExactIndex, Found, Neighbor, Search, VectorIndex, distance::Kernels};
 use crate::error::impl_debug;
 
 /// Links a node (twice that on layer 0), as in Malkov and Yashunin (arXiv 1603.09320).
@@ -42,11 +42,11 @@ pub struct HnswRsIndex {
 impl_debug!(HnswRsIndex { rows, graph_above, built });
 
 #[derive(Clone, Copy)]
-struct ClampedCosine(Dot);
+struct ClampedCosine(Kernels);
 
 impl Distance<f32> for ClampedCosine {
     fn eval(&self, a: &[f32], b: &[f32]) -> f32 {
-        (1.0 - self.0.of(a, b)).max(0.0)
+        (1.0 - self.0.dot(a, b)).max(0.0)
     }
 }
 
@@ -56,7 +56,7 @@ impl HnswRsIndex {
     pub fn new(dimension: usize, graph_above: usize) -> Self {
         HnswRsIndex {
             rows: ExactIndex::new(dimension),
-            graph: Hnsw::new(M, 1, MAX_LAYER, EF_CONSTRUCTION, ClampedCosine(Dot::detect())),
+            graph: Hnsw::new(M, 1, MAX_LAYER, EF_CONSTRUCTION, ClampedCosine(Kernels::detect())),
             graph_above,
             built: AtomicUsize::new(0),
             building: Mutex::new(()),

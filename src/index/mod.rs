@@ -8,6 +8,7 @@
 mod bitmap;
 mod distance;
 mod exact;
+mod hnsw;
 mod hnswrs;
 mod mmr;
 
@@ -15,6 +16,8 @@ use std::time::Instant;
 
 pub use bitmap::Bitmap;
 pub use exact::ExactIndex;
+pub(crate) use hnsw::{Delta, Loader, Originals, Planning};
+pub use hnsw::{HnswIndex, HnswOptions};
 pub use hnswrs::HnswRsIndex;
 pub(crate) use mmr::{cosine, mmr};
 

@@ -3,12 +3,13 @@
 
 use std::arch::x86_64::*;
 
-use super::Kernel;
+use super::{Kernels, Line};
 
 const LANES: usize = 8;
 
-pub(super) fn detect() -> Option<Kernel> {
-    (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(dot as Kernel)
+pub(super) fn detect() -> Option<Kernels> {
+    let has_all = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    has_all.then_some(Kernels { name: "avx2", dot, codes: products })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -42,4 +43,36 @@ fn dot_avx2(a: &[f32], b: &[f32]) -> f32 {
     unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), sum) };
     let rest: f32 = (blocks * LANES..length).map(|i| a[i] * b[i]).sum();
     lanes.iter().sum::<f32>() + rest
+}
+
+fn products(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
+    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    unsafe { products_avx2(query, rows, products) }
+}
+
+#[target_feature(enable = "avx2")]
+fn products_avx2(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
+    let half = _mm256_set1_epi8(15);
+    let ones = _mm256_set1_epi16(1);
+    for (row, product) in rows.iter().zip(products) {
+        let mut sum = _mm256_setzero_si256();
+        for (line, [low_query, high_query]) in row.iter().zip(query.as_chunks::<2>().0) {
+            for part in [0, 32] {
+                // SAFETY (of the three): a line has 64 bytes, and 32 of them are read from 0 or 32.
+                let codes: __m256i = unsafe { _mm256_loadu_si256(line.0.as_ptr().add(part).cast()) };
+                let low_query = unsafe { _mm256_loadu_si256(low_query.0.as_ptr().add(part).cast()) };
+                let high_query = unsafe { _mm256_loadu_si256(high_query.0.as_ptr().add(part).cast()) };
+                let low = _mm256_and_si256(codes, half);
+                let high = _mm256_and_si256(_mm256_srli_epi16::<4>(codes), half);
+                // No sum of four leaves 16 bits: 4 * 15 * 128 is 7,680.
+                let pairs =
+                    _mm256_add_epi16(_mm256_maddubs_epi16(low, low_query), _mm256_maddubs_epi16(high, high_query));
+                sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
+            }
+        }
+        let mut lanes = [0i32; 8];
+        // SAFETY: `lanes` has room for the register; stores need no alignment.
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), sum) };
+        *product = lanes.iter().sum();
+    }
 }

@@ -1,14 +1,17 @@
-//! AVX-512 F.
+//! AVX-512: F, BW and VNNI.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
-use super::Kernel;
+use super::{Kernels, Line};
 
 const LANES: usize = 16;
 
-pub(super) fn detect() -> Option<Kernel> {
-    is_x86_feature_detected!("avx512f").then_some(dot as Kernel)
+pub(super) fn detect() -> Option<Kernels> {
+    let has_all = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vnni");
+    has_all.then_some(Kernels { name: "avx512", dot, codes: products })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -44,4 +47,46 @@ fn dot_avx512(a: &[f32], b: &[f32]) -> f32 {
         unsafe { (_mm512_maskz_loadu_ps(mask, a.as_ptr().add(at)), _mm512_maskz_loadu_ps(mask, b.as_ptr().add(at))) };
     sums[0] = _mm512_fmadd_ps(x, y, sums[0]);
     _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])))
+}
+
+fn products(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
+    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    unsafe { products_vnni(query, rows, products) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn products_vnni(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
+    let half = _mm512_set1_epi8(15);
+    // SAFETY (of both): a line has 64 bytes.
+    let load = |line: &Line| unsafe { _mm512_loadu_si512(line.0.as_ptr().cast()) };
+    let load_query = |line: &Line<i8>| unsafe { _mm512_loadu_si512(line.0.as_ptr().cast()) };
+    let add = |sum: __m512i, line: &Line, low_query: __m512i, high_query: __m512i| {
+        let codes = load(line);
+        let low = _mm512_and_si512(codes, half);
+        let high = _mm512_and_si512(_mm512_srli_epi16::<4>(codes), half);
+        _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(sum, low, low_query), high, high_query)
+    };
+    let queries = query.as_chunks::<2>().0;
+    let (fours, rest) = rows.as_chunks::<4>();
+    let (four_products, rest_products) = products.split_at_mut(fours.len() * 4);
+    // Four rows side by side: the query is loaded once, and no sum waits for itself.
+    for (rows, products) in fours.iter().zip(four_products.as_chunks_mut::<4>().0) {
+        let mut sums = [_mm512_setzero_si512(); 4];
+        for (i, [low_query, high_query]) in queries.iter().enumerate() {
+            let (low_query, high_query) = (load_query(low_query), load_query(high_query));
+            for lane in 0..4 {
+                sums[lane] = add(sums[lane], &rows[lane][i], low_query, high_query);
+            }
+        }
+        for lane in 0..4 {
+            products[lane] = _mm512_reduce_add_epi32(sums[lane]);
+        }
+    }
+    for (row, product) in rest.iter().zip(rest_products) {
+        let mut sum = _mm512_setzero_si512();
+        for (line, [low_query, high_query]) in row.iter().zip(queries) {
+            sum = add(sum, line, load_query(low_query), load_query(high_query));
+        }
+        *product = _mm512_reduce_add_epi32(sum);
+    }
 }

@@ -7,41 +7,53 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod codes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod prefetch;
 mod scalar;
 
-/// The fastest inner product that this processor has.
-#[derive(Clone, Copy)]
-pub(super) struct Dot(Kernel);
+use codes::CodeKernel;
+pub(super) use codes::{Line, PER_LINE};
+pub(super) use prefetch::prefetch;
+
+/// What this processor computes fastest with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kernels {
+    name: &'static str,
+    dot: DotKernel,
+    codes: CodeKernel,
+}
 
 /// The inner product of two slices of one length.
-type Kernel = fn(&[f32], &[f32]) -> f32;
+type DotKernel = fn(&[f32], &[f32]) -> f32;
 
-impl Dot {
+const SCALAR: Kernels = Kernels { name: "scalar", dot: scalar::dot, codes: codes::scalar };
+
+impl Kernels {
     pub(super) fn detect() -> Self {
-        Dot(available().last().expect("scalar is always there").1)
+        *available().last().expect("scalar is always there")
     }
 
     /// The inner product. The slices have the same length, or it panics.
     #[inline]
-    pub(super) fn of(self, a: &[f32], b: &[f32]) -> f32 {
+    pub(super) fn dot(&self, a: &[f32], b: &[f32]) -> f32 {
         assert_eq!(a.len(), b.len(), "vectors of one index have one dimension");
-        (self.0)(a, b)
+        (self.dot)(a, b)
     }
 }
 
 /// What this processor can run, slowest first.
-fn available() -> Vec<(&'static str, Kernel)> {
+fn available() -> Vec<Kernels> {
     #[allow(unused_mut, reason = "nothing to add on other processors")]
-    let mut all: Vec<(&str, Kernel)> = vec![("scalar", scalar::dot)];
-    #[cfg(target_arch = "x86_64")]
+    let mut all = vec![SCALAR];
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        all.extend(avx2::detect().map(|dot| ("avx2", dot)));
-        all.extend(avx512::detect().map(|dot| ("avx512", dot)));
+        all.extend(avx2::detect());
+        all.extend(avx512::detect());
     }
     #[cfg(target_arch = "aarch64")]
-    all.extend(neon::detect().map(|dot| ("neon", dot)));
+    all.extend(neon::detect());
     all
 }
 
@@ -62,9 +74,37 @@ mod tests {
             let skip = skip.min(a.len());
             let (a, b) = (&a[skip..], &b[skip..]);
             let exact: f64 = a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum();
-            for (name, dot) in available() {
-                let got = f64::from(dot(a, b));
+            for kernels in available() {
+                let got = f64::from(kernels.dot(a, b));
+                let name = kernels.name;
                 prop_assert!((got - exact).abs() <= 1e-5 * (1.0 + a.len() as f64), "{name}: {got} is not {exact}");
+            }
+        }
+
+        #[test]
+        fn every_instruction_set_gives_the_same_products_of_codes(
+            lines in 1usize..7,
+            rows in 0usize..11,
+            seed in any::<u64>(),
+            extreme in any::<bool>(),
+        ) {
+            let mut state = seed;
+            let mut byte = || {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                if extreme { 0xff } else { (state >> 56) as u8 }
+            };
+            let query: Vec<Line<i8>> = (0..2 * lines)
+                .map(|_| Line(std::array::from_fn(|_| if extreme { -128 } else { byte() as i8 })))
+                .collect();
+            let rows: Vec<Vec<Line>> =
+                (0..rows).map(|_| (0..lines).map(|_| Line(std::array::from_fn(|_| byte()))).collect()).collect();
+            let rows: Vec<&[Line]> = rows.iter().map(Vec::as_slice).collect();
+            let mut wanted = vec![0; rows.len()];
+            SCALAR.products(&query, &rows, &mut wanted);
+            for kernels in available() {
+                let mut got = vec![7; rows.len()];
+                kernels.products(&query, &rows, &mut got);
+                prop_assert_eq!(&got, &wanted, "{}", kernels.name);
             }
         }
     }

@@ -3,12 +3,13 @@
 
 use std::arch::aarch64::*;
 
-use super::Kernel;
+use super::{Kernels, Line};
 
 const LANES: usize = 4;
 
-pub(super) fn detect() -> Option<Kernel> {
-    std::arch::is_aarch64_feature_detected!("neon").then_some(dot as Kernel)
+pub(super) fn detect() -> Option<Kernels> {
+    let has_all = std::arch::is_aarch64_feature_detected!("neon");
+    has_all.then_some(Kernels { name: "neon", dot, codes: products })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -38,4 +39,37 @@ fn dot_neon(a: &[f32], b: &[f32]) -> f32 {
     let sum = vaddvq_f32(vaddq_f32(vaddq_f32(sums[0], sums[1]), vaddq_f32(sums[2], sums[3])));
     let rest: f32 = (blocks * LANES..length).map(|i| a[i] * b[i]).sum();
     sum + rest
+}
+
+fn products(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
+    // SAFETY: only `detect` hands this function out, after it has seen the feature.
+    unsafe { products_neon(query, rows, products) }
+}
+
+#[target_feature(enable = "neon")]
+fn products_neon(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
+    let half = vdupq_n_u8(15);
+    for (row, product) in rows.iter().zip(products) {
+        let mut sum = vdupq_n_s32(0);
+        for (line, [low_query, high_query]) in row.iter().zip(query.as_chunks::<2>().0) {
+            for part in [0, 16, 32, 48] {
+                // SAFETY (of the three): a line has 64 bytes, and 16 of them are read from 48 at most.
+                let codes = unsafe { vld1q_u8(line.0.as_ptr().add(part)) };
+                let low_query = unsafe { vld1q_s8(low_query.0.as_ptr().add(part)) };
+                let high_query = unsafe { vld1q_s8(high_query.0.as_ptr().add(part)) };
+                let low = vreinterpretq_s8_u8(vandq_u8(codes, half));
+                let high = vreinterpretq_s8_u8(vshrq_n_u8::<4>(codes));
+                // No sum of two leaves 16 bits: 2 * 15 * 128 is 3,840.
+                let pairs = vmlal_s8(
+                    vmull_s8(vget_low_s8(low), vget_low_s8(low_query)),
+                    vget_low_s8(high),
+                    vget_low_s8(high_query),
+                );
+                sum = vpadalq_s16(sum, pairs);
+                let pairs = vmlal_high_s8(vmull_high_s8(low, low_query), high, high_query);
+                sum = vpadalq_s16(sum, pairs);
+            }
+        }
+        *product = vaddvq_s32(sum);
+    }
 }

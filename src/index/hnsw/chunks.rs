@@ -1,0 +1,54 @@
+//! A growing table of rows of one width, which never moves what it holds.
+
+/// Rows of one allocation.
+const CHUNK_ROWS: usize = 4096;
+
+#[derive(Debug)]
+pub(super) struct Chunks<T> {
+    width: usize,
+    rows: usize,
+    chunks: Vec<Vec<T>>,
+}
+
+impl<T: Copy> Chunks<T> {
+    pub(super) fn new(width: usize) -> Self {
+        Chunks { width, rows: 0, chunks: Vec::new() }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    #[inline(always)]
+    pub(super) fn row(&self, row: u32) -> &[T] {
+        let begin = row as usize % CHUNK_ROWS * self.width;
+        &self.chunks[row as usize / CHUNK_ROWS][begin..begin + self.width]
+    }
+
+    #[inline(always)]
+    pub(super) fn row_mut(&mut self, row: u32) -> &mut [T] {
+        let begin = row as usize % CHUNK_ROWS * self.width;
+        &mut self.chunks[row as usize / CHUNK_ROWS][begin..begin + self.width]
+    }
+
+    /// Adds a row at the end.
+    pub(super) fn push(&mut self, row: &[T]) {
+        assert_eq!(row.len(), self.width, "rows have one width");
+        if self.rows.is_multiple_of(CHUNK_ROWS) {
+            // The first chunk grows as needed: most namespaces are small. What is not used yet of another is not resident.
+            let capacity = if self.rows == 0 { 0 } else { CHUNK_ROWS * self.width };
+            self.chunks.push(Vec::with_capacity(capacity));
+        }
+        self.chunks.last_mut().expect("just pushed").extend_from_slice(row);
+        self.rows += 1;
+    }
+
+    /// Puts a row at the end, or in the place of an old one.
+    pub(super) fn put(&mut self, row: u32, values: &[T]) {
+        if row as usize == self.rows {
+            self.push(values);
+        } else {
+            self.row_mut(row).copy_from_slice(values);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The graph with all that it stands on: codes, links, and which rows are alive.
+
+use std::collections::BTreeSet;
+
+use super::{
+    chunks::Chunks,
+    codes::Codes,
+    delta::{Delta, rows_per_page},
+    links::Links,
+};
+use crate::index::Bitmap;
+
+#[derive(Debug)]
+pub(super) struct Graph {
+    pub(super) dimension: usize,
+    pub(super) ef_construction: usize,
+    /// Of every row, once the graph has begun; before that, of none.
+    pub(super) codes: Codes,
+    /// The vectors themselves, unless they are read from elsewhere.
+    pub(super) originals: Option<Chunks<f32>>,
+    pub(super) links: Links,
+    /// The number of the next row.
+    pub(super) rows: usize,
+    pub(super) alive: Bitmap,
+    /// Alive, and not in the graph.
+    pub(super) tail: Bitmap,
+    /// Removed, and maybe linked to: their numbers must not be given again yet.
+    pub(super) dead: Bitmap,
+    /// Pages of links that differ from those stored.
+    pub(super) changed_pages: BTreeSet<u32>,
+}
+
+impl Graph {
+    pub(super) fn new(dimension: usize, m: usize, ef_construction: usize) -> Self {
+        Graph {
+            dimension,
+            ef_construction,
+            codes: Codes::new(dimension),
+            originals: Some(Chunks::new(dimension)),
+            links: Links::new(m),
+            rows: 0,
+            alive: Bitmap::default(),
+            tail: Bitmap::default(),
+            dead: Bitmap::default(),
+            changed_pages: BTreeSet::new(),
+        }
+    }
+
+    /// Whether rows have codes.
+    pub(super) fn has_codes(&self) -> bool {
+        self.codes.rows() > 0
+    }
+
+    /// Gives codes to all rows.
+    pub(super) fn encode(&mut self) {
+        if let Some(originals) = &self.originals {
+            for row in self.codes.rows()..originals.rows() {
+                self.codes.put(row as u32, originals.row(row as u32));
+            }
+        }
+        self.links.grow(self.codes.rows());
+    }
+
+    /// Writes what a row holds, whatever was there. It is found only when it is alive.
+    pub(super) fn write(&mut self, row: u32, vector: &[f32]) {
+        assert!(vector.iter().all(|x| x.is_finite()), "vectors are checked when they are made");
+        if let Some(originals) = &mut self.originals {
+            originals.put(row, vector);
+        }
+        if self.originals.is_none() || self.has_codes() {
+            self.codes.put(row, vector);
+            self.links.grow(self.codes.rows());
+        }
+    }
+
+    /// Makes a row alive that was written.
+    pub(super) fn enliven(&mut self, row: u32) {
+        assert!(self.alive.insert(row), "row {row} is in use");
+        self.rows = self.rows.max(row as usize + 1);
+        if !self.links.has(row) {
+            self.tail.insert(row);
+        }
+    }
+
+    /// Takes a row out of what is found. `is_kept`: others may link to it.
+    pub(super) fn kill(&mut self, row: u32, is_kept: bool) {
+        if self.alive.remove(row) {
+            self.tail.remove(row);
+            if is_kept {
+                self.dead.insert(row);
+            }
+        }
+    }
+
+    /// Makes a planned change.
+    pub(super) fn apply(&mut self, delta: &Delta) {
+        let per_page = rows_per_page(self.links.m()) as u32;
+        let rows = delta.cleared.iter().copied().chain(delta.levels.iter().map(|(row, _)| *row));
+        self.changed_pages.extend(rows.chain(delta.lists.iter().map(|list| list.row)).map(|row| row / per_page));
+        for &row in &delta.cleared {
+            self.links.remove(row);
+            self.dead.remove(row);
+        }
+        for &(row, level) in &delta.levels {
+            self.links.add(row, level);
+            self.tail.remove(row);
+        }
+        for list in &delta.lists {
+            self.links.set(list.row, list.layer, &list.links);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Putting an index together again from what is stored: rows, pages of links, and the changes since.
+
+use std::sync::Arc;
+
+use super::{
+    HnswIndex, HnswOptions, Originals,
+    delta::{Delta, decode_page, peek_m},
+    graph::Graph,
+    links::Links,
+};
+use crate::error::{Error, Result};
+
+pub(crate) struct Loader {
+    graph: Graph,
+    options: HnswOptions,
+    source: Option<Arc<dyn Originals>>,
+    has_parts: bool,
+}
+
+impl Loader {
+    /// Of about `rows` rows. If there is a `source`, it is asked for vectors once there is a graph, and they are not kept.
+    pub(crate) fn new(dimension: usize, rows: usize, options: HnswOptions, source: Option<Arc<dyn Originals>>) -> Self {
+        let mut graph = Graph::new(dimension, options.m, options.ef_construction);
+        if rows > options.graph_above && source.is_some() {
+            graph.originals = None;
+        }
+        Loader { graph, options, source, has_parts: false }
+    }
+
+    /// Adds the next row; `None` was removed.
+    pub(crate) fn row(&mut self, vector: Option<&[f32]>) -> Result<()> {
+        let row = self.graph.rows as u32;
+        let Some(vector) = vector else {
+            let zeros = vec![0.0; self.graph.dimension];
+            self.graph.write(row, &zeros);
+            self.graph.rows += 1;
+            return Ok(());
+        };
+        if vector.iter().any(|x| !x.is_finite()) {
+            return Err(Error::corrupted(format!("row {row} of the vectors is not finite")));
+        }
+        self.graph.write(row, vector);
+        self.graph.enliven(row);
+        Ok(())
+    }
+
+    /// Adds a page of links, after all rows.
+    pub(crate) fn page(&mut self, page: u32, bytes: &[u8]) -> Result<()> {
+        self.begin(bytes)?;
+        decode_page(&mut self.graph.links, page, bytes)
+    }
+
+    /// Makes a change again, after all pages.
+    pub(crate) fn delta(&mut self, bytes: &[u8]) -> Result<()> {
+        self.begin(bytes)?;
+        let (m, delta) = Delta::decode(bytes, self.graph.rows)?;
+        if m != self.graph.links.m() {
+            return Err(Error::corrupted("a change of the graph is of another graph"));
+        }
+        self.graph.apply(&delta);
+        Ok(())
+    }
+
+    /// `free` are the removed rows that nothing links to.
+    pub(crate) fn finish(mut self, free: &[u32]) -> HnswIndex {
+        let graph = &mut self.graph;
+        if self.has_parts || graph.alive.count() > self.options.graph_above {
+            graph.encode();
+        }
+        if self.source.is_some() && graph.has_codes() {
+            graph.originals = None;
+        }
+        for row in 0..graph.rows as u32 {
+            if graph.alive.contains(row) {
+                if graph.links.has(row) {
+                    graph.tail.remove(row);
+                }
+            } else if self.has_parts {
+                graph.dead.insert(row);
+            }
+        }
+        for &row in free.iter().filter(|&&row| !graph.links.has(row)) {
+            graph.dead.remove(row);
+        }
+        // A removed row has no vector any more. That of a neighbor stands in for it, so that searches go through it until it
+        // is unlinked.
+        let linked: Vec<u32> = graph.dead.iter().filter(|&row| graph.links.has(row)).collect();
+        for row in linked {
+            let alive = graph.links.of(row, 0).iter().copied().find(|&link| graph.alive.contains(link));
+            if let Some(link) = alive {
+                graph.codes.copy(link, row);
+            }
+        }
+        let m = self.graph.links.m();
+        let index = HnswIndex::with(self.graph, HnswOptions { m, ..self.options }, self.source);
+        index.set_stored(self.has_parts);
+        index
+    }
+
+    /// The first part says how many links a row has: a graph keeps the number that it was begun with.
+    fn begin(&mut self, bytes: &[u8]) -> Result<()> {
+        if !self.has_parts {
+            self.has_parts = true;
+            self.graph.links = Links::new(peek_m(bytes)?);
+            self.graph.encode();
+            self.graph.links.grow(self.graph.rows);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! What linking new rows changes.
+//!
+//! A batch is planned against the graph as it is, which is only read: so rows are searched in parallel, searches for
+//! users go on, and the same batch gives the same change whatever the threads do. (The batches of ParlayANN, Manohar et al.,
+//! arXiv 2305.04359, but that rows of one batch are compared with each other and may be linked.)
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use super::{
+    beam::{Candidate, Scratch, refine},
+    codes::{Query, mix},
+    delta::{Delta, List},
+    graph::Graph,
+    links::MAX_LEVEL,
+    select::select,
+};
+
+/// The children that a row takes on layer 0: they have places of its list for ever.
+pub(super) const MAX_CHILDREN: usize = 6;
+
+/// Links by layer and row.
+pub(super) type Lists = BTreeMap<(u8, u32), Vec<u32>>;
+
+/// A new row with its candidates, by layer.
+struct New {
+    row: u32,
+    level: u8,
+    candidates: Vec<Vec<Candidate>>,
+}
+
+impl Graph {
+    /// Plans the linking of rows that have codes and are not in the graph.
+    pub(super) fn plan(&self, rows: &[u32]) -> Delta {
+        let levels: Vec<u8> = rows.iter().map(|&row| self.draw_level(row)).collect();
+        let new: Vec<New> = rows
+            .par_iter()
+            .zip(&levels)
+            .map_init(Scratch::default, |scratch, (&row, &level)| New {
+                row,
+                level,
+                candidates: self.candidates(row, level, rows, &levels, scratch),
+            })
+            .collect();
+        let parents = self.choose_parents(&new);
+        let mut lists = self.choose_links(&new, &parents);
+        let mut incoming = Lists::new();
+        for ((layer, row), links) in &lists {
+            for &link in links {
+                incoming.entry((*layer, link)).or_default().push(*row);
+            }
+        }
+        let parents: BTreeMap<u32, u32> = new.iter().zip(parents).map(|(new, parent)| (new.row, parent)).collect();
+        let merged: Vec<_> = incoming
+            .into_par_iter()
+            .map_init(Query::default, |query, ((layer, row), more)| {
+                let old = lists.get(&(layer, row)).map_or_else(|| self.links.of(row, layer), Vec::as_slice);
+                ((layer, row), self.merge(row, layer, old, &more, &parents, query))
+            })
+            .collect();
+        lists.extend(merged);
+        Delta {
+            levels: rows.iter().copied().zip(levels).collect(),
+            lists: lists.into_iter().map(|((layer, row), links)| List { row, layer, links }).collect(),
+            cleared: Vec::new(),
+        }
+    }
+
+    /// Geometric, by what the row holds: one in `m` is a layer higher.
+    fn draw_level(&self, row: u32) -> u8 {
+        let uniform = (mix(self.codes.hash(row) ^ mix(u64::from(row))) >> 11) as f64 / (1u64 << 53) as f64;
+        let level = -(1.0 - uniform).ln() / (self.links.m() as f64).ln();
+        (level as u8).min(MAX_LEVEL)
+    }
+
+    /// The nearest rows of the graph and of the batch, by layer from 0.
+    fn candidates(
+        &self,
+        row: u32,
+        level: u8,
+        batch: &[u32],
+        levels: &[u8],
+        scratch: &mut Scratch,
+    ) -> Vec<Vec<Candidate>> {
+        self.codes.row_query(row, &mut scratch.query);
+        let top = self.links.entry().and_then(|entry| self.links.level(entry));
+        let begin = top.map_or(0, |top| level.min(top));
+        scratch.descend(&self.links, &self.codes, begin, self.ef_construction);
+        let mut layers = Vec::new();
+        for layer in (0..=level).rev() {
+            let mut found = Vec::new();
+            if layer <= begin {
+                if layer < begin {
+                    scratch.next_layer(self.links.rows());
+                }
+                scratch.search(&self.links, &self.codes, layer, None);
+                found.extend_from_slice(scratch.pool.candidates());
+            }
+            let mates = batch.iter().zip(levels).filter(|(mate, level)| **mate != row && **level >= layer);
+            found.extend(mates.map(|(&mate, _)| Candidate::new(0.0, mate)));
+            refine(&self.codes, &scratch.query, &mut found);
+            found.truncate(self.ef_construction);
+            layers.push(found);
+        }
+        layers.reverse();
+        layers
+    }
+
+    /// The parent of each new row: the nearest row, of the graph or before it in the batch, that may have one more child.
+    /// The first row of all is its own.
+    fn choose_parents(&self, new: &[New]) -> Vec<u32> {
+        let places: BTreeMap<u32, usize> = new.iter().zip(0..).map(|(new, place)| (new.row, place)).collect();
+        // Of this batch.
+        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut parents = Vec::with_capacity(new.len());
+        for (place, New { row, candidates, .. }) in new.iter().enumerate() {
+            let is_before = |row: u32| places.get(&row).is_none_or(|&other| other < place);
+            let of = |row: u32| self.links.children(row).chain(children.get(&row).into_iter().flatten().copied());
+            let is_full = |row: u32| of(row).take(MAX_CHILDREN).count() >= MAX_CHILDREN;
+            let mut before =
+                candidates[0].iter().map(|candidate| candidate.row()).filter(|&row| is_before(row)).peekable();
+            let nearest = before.peek().copied().or(self.links.entry()).unwrap_or(new[0].row);
+            let parent = before.find(|&row| !is_full(row)).unwrap_or_else(|| {
+                // Rare: all that are near have enough. Down the tree there is one that has not.
+                let mut near = nearest;
+                while is_full(near) {
+                    near = of(near).next().expect("it has children");
+                }
+                near
+            });
+            if parent != *row {
+                children.entry(parent).or_default().push(*row);
+            }
+            parents.push(parent);
+        }
+        parents
+    }
+
+    /// The links that new rows begin with, their parents first.
+    fn choose_links(&self, new: &[New], parents: &[u32]) -> Lists {
+        let lists: Vec<Vec<_>> = new
+            .par_iter()
+            .zip(parents)
+            .map_init(Query::default, |query, (new, &parent)| {
+                let list = |(layer, candidates): (u8, &Vec<Candidate>)| {
+                    let pinned = if layer == 0 { &[parent][..] } else { &[] };
+                    let links = select(&self.codes, new.row, candidates, self.links.m(), pinned, query);
+                    ((layer, new.row), links)
+                };
+                (0..).zip(&new.candidates).map(list).collect()
+            })
+            .collect();
+        lists.into_iter().flatten().collect()
+    }
+
+    /// A list with more links in it, the less useful left out if there are too many.
+    fn merge(
+        &self,
+        row: u32,
+        layer: u8,
+        old: &[u32],
+        more: &[u32],
+        parents: &BTreeMap<u32, u32>,
+        query: &mut Query,
+    ) -> Vec<u32> {
+        let mut all = old.to_vec();
+        all.extend(more.iter().filter(|link| !old.contains(link)));
+        if all.len() <= self.links.capacity(layer) {
+            return all;
+        }
+        let mut pinned = Vec::new();
+        if layer == 0 {
+            let parent = |row: u32| parents.get(&row).copied().unwrap_or_else(|| self.links.parent(row));
+            pinned.push(parent(row));
+            pinned.extend(all.iter().copied().filter(|&link| link != row && parent(link) == row));
+        }
+        self.prune(row, layer, &all, &pinned, query)
+    }
+
+    /// The links of `row` that are most useful, `pinned` first and in any case.
+    pub(super) fn prune(&self, row: u32, layer: u8, links: &[u32], pinned: &[u32], query: &mut Query) -> Vec<u32> {
+        self.codes.row_query(row, query);
+        let mut candidates: Vec<Candidate> = links.iter().map(|&link| Candidate::new(0.0, link)).collect();
+        refine(&self.codes, query, &mut candidates);
+        select(&self.codes, row, &candidates, self.links.capacity(layer), pinned, query)
+    }
+}

@@ -1,0 +1,134 @@
+//! What taking removed rows out of the graph changes.
+//!
+//! Every list with a removed row in it is chosen again, out of what it has and what the removed rows had (the consolidation
+//! of FreshDiskANN, Singh et al., arXiv 2105.09613). The children of removed rows get new parents, which are never below
+//! them, so the tree stays one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+
+use super::{
+    codes::Query,
+    delta::{Delta, List},
+    graph::Graph,
+    plan::MAX_CHILDREN,
+};
+use crate::index::Bitmap;
+
+/// The tree where it changes.
+struct Tree<'a> {
+    graph: &'a Graph,
+    gone: &'a Bitmap,
+    parents: BTreeMap<u32, u32>,
+    children: BTreeMap<u32, Vec<u32>>,
+}
+
+impl Graph {
+    /// Plans taking rows out, which were removed: they may be in the graph or not.
+    pub(super) fn plan_repair(&self, rows: &[u32]) -> Delta {
+        let mut gone = Bitmap::default();
+        for &row in rows.iter().filter(|&&row| self.links.has(row)) {
+            gone.insert(row);
+        }
+        let tree = self.mend_tree(&gone);
+        // Those whose children or parent change have their lists chosen again too.
+        let mut touched: BTreeSet<u32> = tree.parents.iter().flat_map(|(&child, &parent)| [child, parent]).collect();
+        let leads_there =
+            |row: u32| self.links.lists(row).any(|(_, list)| list.iter().any(|&link| gone.contains(link)));
+        let all: Vec<u32> = (0..self.links.rows() as u32).collect();
+        if gone.count() > 0 {
+            touched.par_extend(all.into_par_iter().filter(|&row| self.links.has(row) && leads_there(row)));
+        }
+        let touched: Vec<u32> = touched.into_iter().filter(|&row| !gone.contains(row)).collect();
+        let lists = touched
+            .into_par_iter()
+            .map_init(Query::default, |query, row| {
+                let list =
+                    |(layer, list): (u8, &[u32])| List { row, layer, links: self.mend(row, layer, list, &tree, query) };
+                self.links.lists(row).map(list).collect::<Vec<_>>()
+            })
+            .flatten()
+            .collect();
+        Delta { levels: Vec::new(), lists, cleared: rows.to_vec() }
+    }
+
+    /// New parents for those whose parents are gone.
+    fn mend_tree<'a>(&'a self, gone: &'a Bitmap) -> Tree<'a> {
+        let mut tree = Tree { graph: self, gone, parents: BTreeMap::new(), children: BTreeMap::new() };
+        for removed in gone.iter() {
+            for orphan in self.links.children(removed).filter(|&child| !gone.contains(child)) {
+                tree.adopt(orphan);
+            }
+        }
+        tree
+    }
+
+    /// A list without what is gone.
+    fn mend(&self, row: u32, layer: u8, old: &[u32], tree: &Tree, query: &mut Query) -> Vec<u32> {
+        let mut pinned = Vec::new();
+        if layer == 0 {
+            pinned.push(tree.parent(row));
+            pinned.extend(tree.children_of(row));
+        }
+        let mut all: Vec<u32> = pinned.clone();
+        for &link in old {
+            let through: &[u32] = if tree.gone.contains(link) { self.links.of(link, layer) } else { &[link] };
+            all.extend(through.iter().filter(|&&link| link != row && !tree.gone.contains(link)));
+        }
+        all.sort_unstable();
+        all.dedup();
+        self.prune(row, layer, &all, &pinned, query)
+    }
+}
+
+impl Tree<'_> {
+    fn parent(&self, row: u32) -> u32 {
+        self.parents.get(&row).copied().unwrap_or_else(|| self.graph.links.parent(row))
+    }
+
+    /// Children as they are after the change, so far.
+    fn children_of(&self, row: u32) -> impl Iterator<Item = u32> + '_ {
+        let kept = self
+            .graph
+            .links
+            .children(row)
+            .filter(move |&child| !self.gone.contains(child) && self.parent(child) == row);
+        let new = self.children.get(&row).into_iter().flatten().copied();
+        kept.chain(new.filter(move |child| self.graph.links.parent(*child) != row))
+    }
+
+    /// Gives a row whose parent is gone another: the nearest above it that is left, or, where that has enough children, one
+    /// below that, but never one below the row itself, which is not linked to it just then.
+    fn adopt(&mut self, orphan: u32) {
+        let mut above = self.graph.links.parent(orphan);
+        // Up to one that is left. A gone root ends it.
+        while self.gone.contains(above) {
+            let next = self.graph.links.parent(above);
+            if next == above {
+                break;
+            }
+            above = next;
+        }
+        let parent = if self.gone.contains(above) {
+            match self.children.get(&above).and_then(|heirs| heirs.first()) {
+                // The root is gone: the first of the orphans that come to it is the new one.
+                None => {
+                    self.children.insert(above, vec![orphan]);
+                    self.parents.insert(orphan, orphan);
+                    return;
+                }
+                Some(&root) => root,
+            }
+        } else {
+            above
+        };
+        let mut parent = parent;
+        while self.children_of(parent).count() >= MAX_CHILDREN {
+            let Some(below) = self.children_of(parent).next() else { break };
+            parent = below;
+        }
+        self.parents.insert(orphan, parent);
+        self.children.entry(parent).or_default().push(orphan);
+    }
+}

@@ -1,0 +1,152 @@
+//! A search from query to result: which way to go, and what the codes found scored with the vectors themselves.
+
+use super::{
+    Originals,
+    beam::{Candidate, Scratch, refine},
+    graph::Graph,
+};
+use crate::index::{Bitmap, Found, Neighbor, Search, distance::prefetch};
+
+impl Graph {
+    /// Exact scores of the best candidates.
+    pub(super) fn search(
+        &self,
+        query: &[f32],
+        search: &Search,
+        source: Option<&dyn Originals>,
+        scratch: &mut Scratch,
+    ) -> Found {
+        assert_eq!(query.len(), self.dimension, "the query's dimension is the index's");
+        if search.k == 0 || self.alive.count() == 0 {
+            return Found::default();
+        }
+        if !self.has_codes() {
+            return self.scan_originals(query, search);
+        }
+        self.codes.query(query, &mut scratch.query);
+        let cut_short = self.collect(search, scratch);
+        let neighbors = self.rescore(query, search.k, source, scratch);
+        Found { neighbors, cut_short }
+    }
+
+    /// Collects candidates in the scratch's pool. Returns whether the deadline ended it.
+    fn collect(&self, search: &Search, scratch: &mut Scratch) -> bool {
+        let ef = search.ef.max(search.k);
+        let deadline = search.deadline;
+        let is_allowed = |row: u32| search.allowed.is_none_or(|allowed| allowed.contains(row));
+        let few = search.allowed.is_some_and(|allowed| allowed.count() <= self.scan_limit(ef, allowed.count()));
+        let enough = search.k.min(self.alive.count());
+        if self.links.count() > 0 && !few {
+            let mut done = None;
+            if search.allowed.is_none() {
+                scratch.descend(&self.links, &self.codes, 0, ef);
+                let cut_short = scratch.search(&self.links, &self.codes, 0, deadline);
+                scratch.pool.retain(|row| self.alive.contains(row));
+                // Else the removed took the places of too many.
+                done = (cut_short || scratch.pool.candidates().len() >= enough).then_some(cut_short);
+            }
+            if done.is_none() {
+                let is_allowed = |row| self.alive.contains(row) && is_allowed(row);
+                scratch.descend(&self.links, &self.codes, 0, ef);
+                done = scratch.search_allowed(&self.links, &self.codes, is_allowed, self.alive.count(), deadline);
+            }
+            if let Some(cut_short) = done {
+                let tail = self.tail.iter().filter(|&row| is_allowed(row));
+                let cut_short = scratch.scan(&self.codes, tail, deadline) || cut_short;
+                if cut_short || scratch.pool.candidates().len() >= enough {
+                    return cut_short;
+                }
+            }
+        }
+        // Few rows are allowed, or too few near the query: all of them, which is as fast then.
+        scratch.pool.reset(ef);
+        match search.allowed {
+            Some(allowed) => {
+                scratch.scan(&self.codes, allowed.iter().filter(|&row| self.alive.contains(row)), deadline)
+            }
+            None => scratch.scan(&self.codes, self.alive.iter(), deadline),
+        }
+    }
+
+    /// The most allowed rows that are sooner scanned than found by a traversal, which scores some ten rows for each of `ef`
+    /// candidates, and as many times more as there are rows for one that is allowed.
+    fn scan_limit(&self, ef: usize, allowed: usize) -> usize {
+        (ef * 10).saturating_mul(self.links.count()) / allowed.max(1)
+    }
+
+    /// The best `k` of the pool by the vectors themselves.
+    fn rescore(&self, query: &[f32], k: usize, source: Option<&dyn Originals>, scratch: &mut Scratch) -> Vec<Neighbor> {
+        let Scratch { query: codes_query, pool, .. } = scratch;
+        let mut candidates: Vec<Candidate> = pool.candidates().to_vec();
+        refine(&self.codes, codes_query, &mut candidates);
+        // Only what rounding may have put on the wrong side of the last place.
+        if let Some(last) = candidates.get(k - 1) {
+            let error = |candidate: &Candidate| codes_query.error(self.codes.scale(candidate.row()));
+            let floor = last.score - error(last);
+            let end = candidates.iter().position(|candidate| candidate.score + error(candidate) < floor);
+            candidates.truncate(end.unwrap_or(candidates.len()).max(k));
+        }
+        let kernels = self.codes.kernels();
+        let mut found: Vec<Neighbor> = match (&self.originals, source) {
+            (Some(originals), _) => {
+                candidates.iter().for_each(|candidate| prefetch(originals.row(candidate.row())));
+                let score = |candidate: &Candidate| kernels.dot(query, originals.row(candidate.row()));
+                candidates.iter().map(|candidate| Neighbor { row: candidate.row(), score: score(candidate) }).collect()
+            }
+            (None, source) => {
+                let rows: Vec<u32> = candidates.iter().map(|candidate| candidate.row()).collect();
+                let mut scores: Vec<f32> = candidates.iter().map(|candidate| candidate.score).collect();
+                if let Some(source) = source {
+                    source.read(&rows, &mut |i, vector| scores[i] = kernels.dot(query, vector));
+                }
+                rows.into_iter().zip(scores).map(|(row, score)| Neighbor { row, score }).collect()
+            }
+        };
+        found.sort_unstable_by(Neighbor::order);
+        found.truncate(k);
+        found
+    }
+
+    /// Before there are codes, rows are few.
+    fn scan_originals(&self, query: &[f32], search: &Search) -> Found {
+        let originals = self.originals.as_ref().expect("without codes there are vectors");
+        let mut found = Vec::new();
+        let mut cut_short = false;
+        for (i, row) in self.alive.iter().enumerate() {
+            if i % 256 == 255 && search.is_late() {
+                cut_short = true;
+                break;
+            }
+            if search.allowed.is_none_or(|allowed| allowed.contains(row)) {
+                found.push(Neighbor { row, score: self.codes.kernels().dot(query, originals.row(row)) });
+            }
+        }
+        if found.len() > search.k {
+            found.select_nth_unstable_by(search.k - 1, Neighbor::order);
+            found.truncate(search.k);
+        }
+        found.sort_unstable_by(Neighbor::order);
+        Found { neighbors: found, cut_short }
+    }
+
+    /// Exactly the nearest `k` rows, as far as codes can tell: every row is scored. For measuring recall.
+    pub(super) fn search_exactly(
+        &self,
+        query: &[f32],
+        k: usize,
+        allowed: Option<&Bitmap>,
+        source: Option<&dyn Originals>,
+        scratch: &mut Scratch,
+    ) -> Vec<Neighbor> {
+        let search = Search::new(k).allowed(allowed);
+        if k == 0 || self.alive.count() == 0 || !self.has_codes() {
+            return self.search(query, &search, source, scratch).neighbors;
+        }
+        self.codes.query(query, &mut scratch.query);
+        // Wide enough that what the coarse codes get wrong is not lost.
+        scratch.pool.reset(4 * k + 64);
+        let rows = self.alive.iter().filter(|&row| allowed.is_none_or(|allowed| allowed.contains(row)));
+        scratch.scan(&self.codes, rows, None);
+        self.rescore(query, k, source, scratch)
+    }
+}
