@@ -8,10 +8,12 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexKind {
-    /// [`Exact`](IndexKind::Exact) up to [`Config::exact_threshold`] vectors in a namespace,
-    /// [`HnswRs`](IndexKind::HnswRs) above.
+    /// [`Exact`](IndexKind::Exact) up to [`Config::exact_threshold`] vectors in a namespace, [`Hnsw`](IndexKind::Hnsw)
+    /// above.
     #[default]
     Auto,
+    /// A graph over 4 and 8 bit codes, rescored with the vectors. Approximate. Kept in the database: never built again.
+    Hnsw,
     /// Compares the query with every vector (SIMD). Always right; cost grows with the namespace.
     Exact,
     /// The graph of the crate `hnsw_rs` over what it has inserted so far, exact search over the rest.
@@ -26,10 +28,24 @@ impl std::str::FromStr for IndexKind {
         match name {
             "auto" => Ok(IndexKind::Auto),
             "exact" => Ok(IndexKind::Exact),
+            "hnsw" => Ok(IndexKind::Hnsw),
             "hnsw_rs" => Ok(IndexKind::HnswRs),
-            _ => Err(Error::InvalidConfig { reason: format!("index {name:?} is not one of auto, exact, hnsw_rs") }),
+            _ => {
+                Err(Error::InvalidConfig { reason: format!("index {name:?} is not one of auto, exact, hnsw, hnsw_rs") })
+            }
         }
     }
+}
+
+/// Where the vectors are that a graph's best candidates are scored with. Its codes and links are always in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VectorsIn {
+    /// In memory: 4 bytes a component.
+    #[default]
+    Memory,
+    /// In the store: they are read, a few tens of them, at the end of each search.
+    Store,
 }
 
 /// Settings of an [`Engine`](crate::Engine). All have defaults: `Config::default()` is a good start.
@@ -40,8 +56,18 @@ pub struct Config {
     pub index: IndexKind,
     /// Vectors in a namespace up to which `Auto` searches exactly. Default: 10,000.
     pub exact_threshold: usize,
-    /// Candidates that the graph keeps while searching (`ef_search`); at least k is used. Default: 128.
+    /// Candidates that the graph keeps while searching (`ef_search`); at least k is used. 1 to 100,000. Default: 128.
     pub ef_search: usize,
+    /// The recall that `ef_search` is tuned to: now and then a search is answered exactly too, in the background, and the
+    /// number of candidates raised or lowered by what it missed. 0.5 to 0.9999. Default: none, it stays as it is.
+    pub target_recall: Option<f64>,
+    /// Links a row of a graph on its upper layers, twice that on layer 0; a graph keeps the number that it was begun with.
+    /// 4 to 64. Default: 16.
+    pub m: usize,
+    /// Candidates that a row looks at when it comes into a graph. 8 to 4,096. Default: 128.
+    pub ef_construction: usize,
+    /// Where the vectors of namespaces with a graph are. Default: [`VectorsIn::Memory`].
+    pub vectors: VectorsIn,
     /// Pending messages at which a flush begins by itself, in the background. 1 to 100,000. Default: 256.
     pub flush_size: usize,
     /// Whether opening begins to embed, in the background, what was left pending. Default: true.
@@ -66,6 +92,10 @@ impl Default for Config {
             index: IndexKind::Auto,
             exact_threshold: 10_000,
             ef_search: 128,
+            target_recall: None,
+            m: 16,
+            ef_construction: 128,
+            vectors: VectorsIn::Memory,
             flush_size: 256,
             drain_on_open: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -87,6 +117,15 @@ impl Config {
             }
         };
         in_range("ef_search", self.ef_search, 1, 100_000)?;
+        in_range("m", self.m, 4, 64)?;
+        in_range("ef_construction", self.ef_construction, 8, 4096)?;
+        if let Some(target) = self.target_recall
+            && !(0.5..=0.9999).contains(&target)
+        {
+            return Err(Error::InvalidConfig {
+                reason: format!("target_recall is {target}, not within 0.5 to 0.9999"),
+            });
+        }
         in_range("flush_size", self.flush_size, 1, 100_000)?;
         in_range("threads", self.threads, 1, 1024)?;
         in_range("block_threads", self.block_threads, 1, 1024)

@@ -78,9 +78,9 @@ pub use chat::{ChatModel, ChatRequest};
 pub use compose::{
     BlockFailure, BlockOutput, Composer, InsertMethod, Markdown, Overflow, Prompt, Renderer, Seal, Section, Xml,
 };
-pub use config::{Config, IndexKind};
+pub use config::{Config, IndexKind, VectorsIn};
 pub use embed::{Embedder, Model, OnnxEmbedder};
-pub use engine::{Blocking, Builder, Engine, FlushReport, PutReport};
+pub use engine::{Blocking, Builder, Engine, FlushReport, IndexStats, PutReport};
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{
     ByLength, ByMarginalRelevance, ByNgramOverlap, BySimilarity, Example, ExampleFormat, ExampleSelector,
@@ -95,7 +95,7 @@ pub use message::{
     MessageUpdate, MessageWindow, Part, Reference, Role, Splitter, Timestamp, TokenWindow, Trim, TrimStrategy,
     add_messages, escape_xml, from_openai, to_openai, to_openai_lossless, trim_messages,
 };
-pub use recall::{Hit, MAX_K, Query};
+pub use recall::{Hit, Hits, MAX_K, Query};
 pub use reindex::{ReindexProgress, ReindexReport, reindex};
 pub use store::{Checkpoint, SessionInfo};
 #[cfg(feature = "tiktoken")]

@@ -7,6 +7,7 @@ use serde::Serialize;
 pub use crate::store::{GenerationState, VerifyReport};
 use crate::{
     config::Config,
+    engine::load::check_graphs,
     error::Result,
     ids::{ModelIdentity, Namespace},
     store::{Options, Store},
@@ -99,7 +100,13 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
 /// # Errors
 /// Those of opening, but for the model's; what is wrong inside is in the report.
 pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
-    open(path.as_ref())?.verify()
+    let mut store = open(path.as_ref())?;
+    let mut report = store.verify()?;
+    // Where pages or rows are broken, what is left need not make sense.
+    if report.problems.is_empty() {
+        report.problems = check_graphs(&store)?;
+    }
+    Ok(report)
 }
 
 fn open(path: &Path) -> Result<Store> {

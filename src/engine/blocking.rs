@@ -2,12 +2,12 @@
 
 use std::sync::mpsc;
 
-use super::{FlushReport, PutReport, core::Core};
+use super::{FlushReport, IndexStats, PutReport, core::Core};
 use crate::{
     error::{Error, Result, impl_debug},
     ids::Namespace,
     message::Message,
-    recall::{Hit, Query},
+    recall::{Hits, Query},
 };
 
 /// [`Engine`](crate::Engine)'s methods, waiting on the calling thread. From [`Engine::blocking`](crate::Engine::blocking).
@@ -48,8 +48,16 @@ impl Blocking<'_> {
     ///
     /// # Errors
     /// As there.
-    pub fn recall(&self, namespace: &Namespace, query: Query) -> Result<Vec<Hit>> {
+    pub fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
         self.0.recall(namespace, &query)
+    }
+
+    /// As [`Engine::index_stats`](crate::Engine::index_stats).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {
+        self.0.index_stats(namespace)
     }
 
     /// As [`Engine::get`](crate::Engine::get).

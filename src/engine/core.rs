@@ -8,12 +8,14 @@ use std::{
         mpsc,
     },
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use super::{
-    FlushReport, PutReport,
+    FlushReport, IndexStats, PutReport,
     background::Background,
     drain::drain,
+    graph::{Committed, Workers},
     sessions::{Session, Sessions},
     spaces::{Change, Improve, Spaces},
     visits::{Visitor, Visits},
@@ -25,8 +27,8 @@ use crate::{
     error::{Error, Result},
     ids::{ModelIdentity, Namespace},
     message::Message,
-    recall::{Hit, Query},
-    store::{BlockKey, Effects, Generation, GenerationState, Options, Store, Transaction},
+    recall::{Hit, Hits, Query},
+    store::{BlockKey, Effects, Generation, GenerationState, NewRows, Options, Store, Transaction},
 };
 
 pub(crate) struct Core {
@@ -35,7 +37,7 @@ pub(crate) struct Core {
     background: Arc<Background<BlockKey>>,
     visits: Arc<Visits>,
     writer: Arc<Writer>,
-    pool: rayon::ThreadPool,
+    pool: Arc<rayon::ThreadPool>,
     wake: mpsc::Sender<Wake>,
     improve: mpsc::Sender<Improve>,
     threads: Vec<JoinHandle<()>>,
@@ -80,7 +82,7 @@ impl Core {
 
         let (improve, improvable) = mpsc::channel();
         let shared = Arc::new(Shared {
-            spaces: Spaces::new(generation.clone(), config.clone(), improve.clone()),
+            spaces: Spaces::new(Arc::clone(&store), generation.clone(), config.clone(), improve.clone()),
             sessions: Sessions::default(),
             generation,
             embedder,
@@ -91,7 +93,7 @@ impl Core {
         });
         let writer = Arc::new(Writer::start(store));
         let (wake, wakes) = mpsc::channel();
-        let pool = pool("mnemon-recall", shared.config.threads)?;
+        let pool = Arc::new(pool("mnemon-recall", shared.config.threads)?);
         let threads = vec![
             spawn("mnemon-drain", {
                 let (shared, writer) = (Arc::clone(&shared), Arc::clone(&writer));
@@ -99,7 +101,8 @@ impl Core {
             }),
             spawn("mnemon-index", {
                 let shared = Arc::clone(&shared);
-                move || run_improve(&shared, &improvable)
+                let workers = Workers { writer: Arc::clone(&writer), pool: Arc::clone(&pool) };
+                move || run_improve(&shared, &workers, &improvable)
             }),
         ];
         let background = Background::new(shared.config.block_threads);
@@ -195,7 +198,7 @@ impl Core {
         self.wake.send(wake).map_err(|_| Error::Closed)
     }
 
-    pub(crate) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
+    pub(crate) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
         self.shared.recall(namespace, query)
     }
 
@@ -210,8 +213,18 @@ impl Core {
 
     pub(super) fn optimize(&self, namespace: &Namespace) -> Result<()> {
         match self.shared.store.read()?.namespace(namespace)? {
-            Some(namespace) => self.shared.spaces.optimize(&self.shared.store, namespace),
+            Some(namespace) => {
+                let workers = Workers { writer: Arc::clone(&self.writer), pool: Arc::clone(&self.pool) };
+                self.shared.spaces.optimize(namespace, &workers)
+            }
             None => Ok(()),
+        }
+    }
+
+    pub(super) fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {
+        match self.shared.store.read()?.namespace(namespace)? {
+            Some(namespace) => self.shared.spaces.index_stats(namespace),
+            None => Ok(IndexStats::default()),
         }
     }
 
@@ -239,14 +252,15 @@ impl Drop for Core {
 }
 
 impl Shared {
-    fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
+    fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
         query.check()?;
+        let deadline = query.budget.and_then(|budget| Instant::now().checked_add(budget));
         let snapshot = self.store.read()?;
-        let Some(namespace) = snapshot.namespace(namespace)? else { return Ok(Vec::new()) };
+        let Some(namespace) = snapshot.namespace(namespace)? else { return Ok(Hits::default()) };
         let session = match &query.filter.session {
             None => None,
             Some(session) => match snapshot.session(namespace, session)? {
-                None => return Ok(Vec::new()),
+                None => return Ok(Hits::default()),
                 number => number,
             },
         };
@@ -254,18 +268,18 @@ impl Shared {
             .into_iter()
             .map(|window| embed::query(&*self.embedder, window))
             .collect::<Result<Vec<_>>>()?;
-        let found = self.spaces.search(&self.store, namespace, &vectors, query.k, &query.filter, session)?;
+        let found = self.spaces.search(namespace, &vectors, query.k, &query.filter, session, deadline)?;
         // Taken after the search: every row found is committed in it.
         let snapshot = self.store.read()?;
-        let mut hits = Vec::with_capacity(found.len());
-        for (seq, score) in found {
+        let mut hits = Vec::with_capacity(found.messages.len());
+        for (seq, score) in found.messages {
             // It may have been replaced since its row was found.
             let message = snapshot.message(namespace, seq)?.filter(|message| query.filter.allows_message(message));
             if let Some(message) = message {
                 hits.push(Hit { message, score, rank: hits.len() + 1 });
             }
         }
-        Ok(hits)
+        Ok(Hits { hits, cut_short: found.cut_short })
     }
 
     /// Deletes what a reindex that was killed after its switch has left.
@@ -300,10 +314,18 @@ impl Shared {
             let (reply, done) = mpsc::sync_channel(1);
             let shared = Arc::clone(self);
             writer.submit(
-                move |transaction| transaction.add_vectors(generation, dimension, &batch),
+                {
+                    let shared = Arc::clone(self);
+                    move |transaction| {
+                        let added = transaction.add_vectors(generation, dimension, &batch)?;
+                        let linked = shared.spaces.link(transaction, &added)?;
+                        Ok((added, linked))
+                    }
+                },
                 move |result| {
-                    let published = result.map(|added| {
-                        added.into_iter().map(Change::Added).for_each(|change| shared.spaces.publish(change))
+                    let published = result.map(|(added, linked): (Vec<NewRows>, Vec<Committed>)| {
+                        added.into_iter().map(Change::Added).for_each(|change| shared.spaces.publish(change));
+                        linked.into_iter().for_each(Committed::make);
                     });
                     // The drain may have failed meanwhile: then nobody waits.
                     let _ = reply.send(published);
@@ -335,11 +357,16 @@ fn run_drain(shared: &Arc<Shared>, writer: &Writer, wakes: &mpsc::Receiver<Wake>
     }
 }
 
-fn run_improve(shared: &Shared, improvable: &mpsc::Receiver<Improve>) {
-    while let Ok(Some(index)) = improvable.recv() {
+fn run_improve(shared: &Shared, workers: &Workers, improvable: &mpsc::Receiver<Improve>) {
+    while let Ok(Some(namespace)) = improvable.recv() {
         // Asked before each step: many entries may be waiting when the engine closes.
         let go_on = || !shared.closing.load(Ordering::Relaxed);
-        while go_on() && index.improve() {
+        let mut more = true;
+        while go_on() && more {
+            more = shared.spaces.improve(namespace, workers, false).unwrap_or_else(|error| {
+                tracing::error!(%error, "an index was not improved; search goes on without");
+                false
+            });
             std::thread::yield_now();
         }
     }

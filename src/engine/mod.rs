@@ -8,6 +8,9 @@ mod background;
 mod blocking;
 mod core;
 pub(crate) mod drain;
+mod graph;
+pub(crate) mod load;
+mod sampling;
 mod sessions;
 mod spaces;
 mod visits;
@@ -36,7 +39,7 @@ use crate::{
     error::{Error, Result, impl_debug},
     ids::{ModelIdentity, Namespace},
     message::Message,
-    recall::{Hit, Query},
+    recall::{Hits, Query},
 };
 
 /// A long-term memory in one file.
@@ -87,6 +90,23 @@ pub struct PutReport {
 pub struct FlushReport {
     /// Messages that were embedded and are found from now on, by this flush or one that ran just before.
     pub embedded: u64,
+}
+
+/// What the index of a namespace is like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct IndexStats {
+    /// Vectors that can be found.
+    pub vectors: usize,
+    /// Of these, those in the graph: the others are compared with every query. 0 where there is no graph of our own.
+    pub linked: usize,
+    /// Candidates that a search keeps now; [`Config::target_recall`] changes it.
+    pub ef_search: usize,
+    /// The share of the truly nearest that searches find, estimated from samples since the namespace was loaded: of one search
+    /// in 64, in the background.
+    pub recall: Option<f64>,
+    /// Samples taken.
+    pub samples: u64,
 }
 
 /// How to open an [`Engine`].
@@ -205,9 +225,18 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::Corrupted`].
-    pub async fn recall(&self, namespace: &Namespace, query: Query) -> Result<Vec<Hit>> {
+    pub async fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
         let namespace = namespace.clone();
         self.on_pool(move |core| core.recall(&namespace, &query)).await
+    }
+
+    /// What the index of a namespace is like, and how much of the truth its searches find. Loads the namespace.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {
+        let namespace = namespace.clone();
+        self.on_pool(move |core| core.index_stats(&namespace)).await
     }
 
     /// The message with this id, pending or not.

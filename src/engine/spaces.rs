@@ -6,31 +6,38 @@
 //! lock: then it searches again.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, mpsc},
+    time::Instant,
 };
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
+use super::{
+    IndexStats,
+    graph::{Committed, StoredGraph, Workers},
+    load,
+};
 use crate::{
-    config::{Config, IndexKind},
-    error::{Error, Result},
+    config::Config,
+    error::Result,
     ids::NamespaceId,
-    index::{Bitmap, ExactIndex, HnswRsIndex, Neighbor, Search, VectorIndex},
+    index::{Bitmap, Found, Neighbor, Search, VectorIndex},
     recall::{self, Filter},
-    store::{Generation, NewRows, Removed, RowMeta, Store},
+    store::{Generation, NewRows, Removed, RowMeta, Store, Transaction},
 };
 
 /// The loaded namespaces of one generation.
 pub(super) struct Spaces {
     generation: Generation,
     config: Config,
+    store: Arc<Store>,
     spaces: RwLock<HashMap<NamespaceId, Arc<Space>>>,
     improve: mpsc::Sender<Improve>,
 }
 
-/// An index that may have work to do in the background; `None` ends the thread that does it.
-pub(super) type Improve = Option<Arc<dyn VectorIndex>>;
+/// A namespace whose index may have work to do in the background; `None` ends the thread that does it.
+pub(super) type Improve = Option<NamespaceId>;
 
 #[derive(Default)]
 struct Space {
@@ -48,13 +55,31 @@ enum State {
     Loaded(Loaded),
 }
 
-struct Loaded {
-    index: Arc<dyn VectorIndex>,
+pub(super) struct Loaded {
+    pub(super) index: Searched,
     /// By row; `None` is dead.
-    metas: Vec<Option<RowMeta>>,
-    dimension: usize,
+    pub(super) metas: Vec<Option<RowMeta>>,
+    /// The rows of each session.
+    pub(super) sessions: HashMap<u32, Vec<u32>>,
+    pub(super) dimension: usize,
     /// Counts the rows that were given to another message.
-    given_again: u64,
+    pub(super) given_again: u64,
+}
+
+/// An index, and whether its graph is in the store.
+#[derive(Clone)]
+pub(super) enum Searched {
+    Plain(Arc<dyn VectorIndex>),
+    Graph(Arc<StoredGraph>),
+}
+
+impl Searched {
+    fn index(&self) -> &dyn VectorIndex {
+        match self {
+            Searched::Plain(index) => &**index,
+            Searched::Graph(graph) => &*graph.index,
+        }
+    }
 }
 
 /// Searches that a row given meanwhile may spoil, before one that writers wait for.
@@ -71,6 +96,15 @@ impl Change {
         match self {
             Change::Added(rows) => rows.namespace,
             Change::Removed(removed) => removed.namespace,
+        }
+    }
+}
+
+impl Loaded {
+    fn graph(&self) -> Option<Arc<StoredGraph>> {
+        match &self.index {
+            Searched::Graph(graph) => Some(Arc::clone(graph)),
+            Searched::Plain(_) => None,
         }
     }
 }
@@ -102,62 +136,96 @@ impl Loaded {
                         }
                         None => self.metas.push(Some(meta)),
                     }
+                    self.sessions.entry(meta.session).or_default().push(row);
                     fresh.push(at);
                 }
                 if fresh.len() == new.rows.len() {
-                    self.index.insert(&new.rows, &new.vectors);
+                    self.index.index().insert(&new.rows, &new.vectors);
                 } else {
                     let rows: Vec<u32> = fresh.iter().map(|&at| new.rows[at]).collect();
                     let vectors = fresh.iter().map(|at| &new.vectors[at * self.dimension..][..self.dimension]);
-                    self.index.insert(&rows, &vectors.collect::<Vec<_>>().concat());
+                    self.index.index().insert(&rows, &vectors.collect::<Vec<_>>().concat());
                 }
             }
             Change::Removed(removed) => {
-                self.index.remove(&removed.rows);
-                for &row in &removed.rows {
-                    if let Some(meta) = self.metas.get_mut(row as usize) {
-                        *meta = None;
-                    }
+                self.index.index().remove(&removed.rows);
+                let taken = removed.rows.iter().filter_map(|&row| self.metas.get_mut(row as usize)?.take());
+                let sessions: BTreeSet<u32> = taken.map(|meta| meta.session).collect();
+                for session in sessions {
+                    let is_left = |row: &u32| self.metas[*row as usize].is_some();
+                    self.sessions.entry(session).or_default().retain(is_left);
                 }
             }
         }
     }
 }
 
+impl Loaded {
+    /// The rows that a filter allows, `None` for all.
+    fn allowed(&self, filter: &Filter, session: Option<u32>) -> Option<Bitmap> {
+        if filter.is_empty() {
+            return None;
+        }
+        let allows =
+            |row: u32| self.metas[row as usize].as_ref().is_some_and(|meta| filter.allows(meta.role, meta.created_at));
+        let rows = self.metas.len();
+        Some(match session {
+            None => Bitmap::from_fn(rows, allows),
+            Some(session) => {
+                let mut bitmap = Bitmap::default();
+                for &row in self.sessions.get(&session).into_iter().flatten().filter(|&&row| allows(row)) {
+                    bitmap.insert(row);
+                }
+                bitmap
+            }
+        })
+    }
+}
+
+/// What the rows that were found stand for.
+pub(super) struct FoundMessages {
+    /// Sequence numbers and scores, best first.
+    pub(super) messages: Vec<(u64, f32)>,
+    pub(super) cut_short: bool,
+}
+
 impl Spaces {
-    pub(super) fn new(generation: Generation, config: Config, improve: mpsc::Sender<Improve>) -> Self {
-        Spaces { generation, config, spaces: RwLock::default(), improve }
+    pub(super) fn new(
+        store: Arc<Store>,
+        generation: Generation,
+        config: Config,
+        improve: mpsc::Sender<Improve>,
+    ) -> Self {
+        Spaces { generation, config, store, spaces: RwLock::default(), improve }
     }
 
-    /// The `k` messages nearest to any of `vectors`: sequence numbers and scores, best first. `session` is the number
-    /// of the filter's session.
+    /// The `k` messages nearest to any of `vectors`. `session` is the number of the filter's session.
     pub(super) fn search(
         &self,
-        store: &Store,
         namespace: NamespaceId,
         vectors: &[Vec<f32>],
         k: usize,
         filter: &Filter,
         session: Option<u32>,
-    ) -> Result<Vec<(u64, f32)>> {
-        let space = self.load(store, namespace)?;
+        deadline: Option<Instant>,
+    ) -> Result<FoundMessages> {
+        let space = self.load(namespace)?;
         let mut state = space.state.read();
         let mut tries = 0;
         'again: loop {
             let loaded = state.loaded().expect("just loaded");
-            let allows = |meta: &RowMeta| {
-                filter.allows(meta.role, meta.created_at) && session.is_none_or(|session| session == meta.session)
+            let allowed = loaded.allowed(filter, session);
+            let (index, rows, given_again) = (loaded.index.clone(), loaded.metas.len(), loaded.given_again);
+            let ef = match &index {
+                Searched::Graph(graph) => graph.sampling.ef(),
+                Searched::Plain(_) => self.config.ef_search,
             };
-            let allowed = (!filter.is_empty()).then(|| {
-                Bitmap::from_fn(loaded.metas.len(), |row| loaded.metas[row as usize].as_ref().is_some_and(allows))
-            });
-            let (index, rows, given_again) = (Arc::clone(&loaded.index), loaded.metas.len(), loaded.given_again);
             // Long messages have several rows: ask for more until there are k messages.
             let mut want = k;
             loop {
-                let search = || -> Vec<Vec<Neighbor>> {
-                    let search = Search::new(want).ef(self.config.ef_search).allowed(allowed.as_ref());
-                    vectors.iter().map(|vector| index.search(vector, &search).neighbors).collect()
+                let search = || -> Vec<Found> {
+                    let search = Search::new(want).ef(ef).allowed(allowed.as_ref()).deadline(deadline);
+                    vectors.iter().map(|vector| index.index().search(vector, &search)).collect()
                 };
                 let found = match tries < TRIES {
                     true => RwLockReadGuard::unlocked(&mut state, search),
@@ -168,42 +236,96 @@ impl Spaces {
                     tries += 1;
                     continue 'again;
                 }
+                if let (Searched::Graph(graph), [vector], None) = (&index, vectors, &allowed)
+                    && graph.sampling.offer(vector, &found[0].neighbors)
+                {
+                    self.improve_later(namespace);
+                }
+                let cut_short = found.iter().any(|found| found.cut_short);
+                let found: Vec<Vec<Neighbor>> = found.into_iter().map(|found| found.neighbors).collect();
                 let messages =
                     recall::best_messages(&found.concat(), k, |row| loaded.metas[row as usize].map(|meta| meta.seq));
                 // A list that was cut must not hide anything better than the last message, under any of the query's
                 // windows.
                 let worst = messages.get(k - 1).map_or(f32::NEG_INFINITY, |(_, score)| *score);
                 let complete = |list: &Vec<Neighbor>| list.len() < want || list[want - 1].score <= worst;
-                if want >= rows || found.iter().all(complete) {
-                    return Ok(messages);
+                if want >= rows || cut_short || found.iter().all(complete) {
+                    return Ok(FoundMessages { messages, cut_short });
                 }
                 want = want.saturating_mul(2);
             }
         }
     }
 
+    /// Links rows in the transaction that stores them, where that is quick. What comes back is to be made once the
+    /// transaction is committed and the rows are published.
+    pub(super) fn link(&self, transaction: &mut Transaction, added: &[NewRows]) -> Result<Vec<Committed>> {
+        let mut linked = Vec::new();
+        for new in added {
+            let space = self.spaces.read().get(&new.namespace).cloned();
+            let graph = space.and_then(|space| space.state.read().loaded()?.graph());
+            if let Some(graph) = graph {
+                linked.extend(graph.link(transaction, new)?);
+            }
+        }
+        Ok(linked)
+    }
+
     /// Makes what was committed findable, or unfindable, if its namespace is in memory.
     pub(super) fn publish(&self, change: Change) {
-        let Some(space) = self.spaces.read().get(&change.namespace()).cloned() else { return };
+        let namespace = change.namespace();
+        let Some(space) = self.spaces.read().get(&namespace).cloned() else { return };
         match &mut *space.state.write() {
             State::Unloaded => {}
             State::Loading(queue) => queue.push(change),
             State::Loaded(loaded) => {
                 loaded.apply(&change);
-                self.improve_later(&loaded.index);
+                self.improve_later(namespace);
             }
         }
     }
 
+    /// Does a step of the background work of a namespace's index; all kinds of it, if it is to be thorough. Returns
+    /// whether there is more.
+    pub(super) fn improve(&self, namespace: NamespaceId, workers: &Workers, is_thorough: bool) -> Result<bool> {
+        let Some(space) = self.spaces.read().get(&namespace).cloned() else { return Ok(false) };
+        let index = space.state.read().loaded().map(|loaded| loaded.index.clone());
+        match index {
+            None => Ok(false),
+            Some(Searched::Plain(index)) => Ok(index.improve()),
+            Some(Searched::Graph(graph)) => graph.step(workers, is_thorough),
+        }
+    }
+
     /// Does all background work of a namespace's index now.
-    pub(super) fn optimize(&self, store: &Store, namespace: NamespaceId) -> Result<()> {
-        let space = self.load(store, namespace)?;
-        let index = Arc::clone(&space.state.read().loaded().expect("just loaded").index);
-        while index.improve() {}
+    pub(super) fn optimize(&self, namespace: NamespaceId, workers: &Workers) -> Result<()> {
+        self.load(namespace)?;
+        while self.improve(namespace, workers, true)? {}
         Ok(())
     }
 
-    fn load(&self, store: &Store, namespace: NamespaceId) -> Result<Arc<Space>> {
+    /// What the index of a namespace is like.
+    pub(super) fn index_stats(&self, namespace: NamespaceId) -> Result<IndexStats> {
+        let space = self.load(namespace)?;
+        let state = space.state.read();
+        let loaded = state.loaded().expect("just loaded");
+        Ok(match &loaded.index {
+            Searched::Plain(_) => IndexStats {
+                vectors: loaded.metas.iter().flatten().count(),
+                linked: 0,
+                ef_search: self.config.ef_search,
+                recall: None,
+                samples: 0,
+            },
+            Searched::Graph(graph) => {
+                let ((vectors, linked), estimate) = (graph.index.counts(), graph.sampling.estimate());
+                let (recall, samples, ef_search) = (estimate.recall, estimate.samples, estimate.ef);
+                IndexStats { vectors, linked, ef_search, recall, samples }
+            }
+        })
+    }
+
+    fn load(&self, namespace: NamespaceId) -> Result<Arc<Space>> {
         let known = self.spaces.read().get(&namespace).cloned();
         let space = known.unwrap_or_else(|| Arc::clone(self.spaces.write().entry(namespace).or_default()));
         if space.state.read().loaded().is_some() {
@@ -214,55 +336,23 @@ impl Spaces {
             if space.state.read().loaded().is_none() {
                 // Before the snapshot is taken: what is committed after it is queued.
                 *space.state.write() = State::Loading(Vec::new());
-                let read = self.read(store, namespace);
+                let read = load::load(&self.store, &self.generation, namespace, &self.config);
                 let mut state = space.state.write();
                 let queue = std::mem::take(&mut *state);
                 let mut loaded = read?;
                 if let State::Loading(queue) = queue {
                     queue.iter().for_each(|change| loaded.apply(change));
                 }
-                self.improve_later(&loaded.index);
                 *state = State::Loaded(loaded);
+                self.improve_later(namespace);
             }
         }
         Ok(space)
     }
 
-    fn read(&self, store: &Store, namespace: NamespaceId) -> Result<Loaded> {
-        let snapshot = store.read()?;
-        let rows = snapshot.row_count(self.generation.id, namespace)?;
-        let dimension = self.generation.identity.dimension;
-        let index: Arc<dyn VectorIndex> = match self.config.index {
-            IndexKind::Exact => Arc::new(ExactIndex::new(dimension)),
-            IndexKind::HnswRs => Arc::new(HnswRsIndex::new(dimension, 0)),
-            IndexKind::Auto => Arc::new(HnswRsIndex::new(dimension, self.config.exact_threshold)),
-        };
-        let mut metas = Vec::with_capacity(rows);
-        let mut dead = Vec::new();
-        let mut vector = Vec::with_capacity(dimension);
-        snapshot.rows(&self.generation, namespace, |row| {
-            if row.meta.is_none() {
-                dead.push(metas.len() as u32);
-            }
-            metas.push(row.meta);
-            vector.clear();
-            vector.extend(row.components());
-            if vector.iter().any(|x| !x.is_finite()) {
-                return Err(Error::corrupted(format!("row {} of the vectors is not finite", metas.len() - 1)));
-            }
-            index.insert(&[metas.len() as u32 - 1], &vector);
-            Ok(())
-        })?;
-        if metas.len() != rows {
-            return Err(Error::corrupted(format!("{} rows of vectors, but {rows} counted", metas.len())));
-        }
-        index.remove(&dead);
-        Ok(Loaded { index, metas, dimension, given_again: 0 })
-    }
-
-    fn improve_later(&self, index: &Arc<dyn VectorIndex>) {
+    fn improve_later(&self, namespace: NamespaceId) {
         // No receiver: the engine is closing, and the index with it.
-        let _ = self.improve.send(Some(Arc::clone(index)));
+        let _ = self.improve.send(Some(namespace));
     }
 }
 
@@ -278,7 +368,7 @@ mod tests {
     use super::*;
     use crate::{
         ids::{GenerationId, ModelIdentity},
-        index::Found,
+        index::ExactIndex,
         message::Role,
         store::{GenerationState, Options},
     };
@@ -323,14 +413,14 @@ mod tests {
             }
         }
         let metas = rows.iter().map(|row| row.map(|(meta, _)| meta)).collect();
-        Loaded { index, metas, dimension: 2, given_again: 0 }
+        Loaded { index: Searched::Plain(index), metas, sessions: HashMap::new(), dimension: 2, given_again: 0 }
     }
 
     fn assert_is(loaded: &Loaded, rows: &Rows) {
         assert_eq!(loaded.metas, load(rows).metas);
-        assert_eq!(loaded.index.rows(), rows.len());
+        assert_eq!(loaded.index.index().rows(), rows.len());
         for (axis, query) in [[1.0, 0.0], [0.0, 1.0]].iter().enumerate() {
-            let mut found = loaded.index.search(query, &Search::new(1000)).neighbors;
+            let mut found = loaded.index.index().search(query, &Search::new(1000)).neighbors;
             found.sort_unstable_by_key(|neighbor| neighbor.row);
             let scores: Vec<(u32, f32)> = found.iter().map(|neighbor| (neighbor.row, neighbor.score)).collect();
             let living = (0..).zip(rows).filter_map(|(row, found)| found.map(|(_, vector)| (row, vector[axis])));
@@ -403,25 +493,35 @@ mod tests {
     fn a_row_that_is_given_again_meanwhile_is_not_taken_for_another() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { create: true, cache_bytes: 1 << 20, two_phase_commit: false };
-        let store = Store::open(&folder.path().join("a.redb"), options).unwrap();
+        let store = Arc::new(Store::open(&folder.path().join("a.redb"), options).unwrap());
         let identity = ModelIdentity { name: "none".into(), dimension: 2, hash: "00".into() };
         for times in 0..=TRIES {
             let generation =
                 Generation { id: GenerationId(1), identity: identity.clone(), state: GenerationState::Serving };
-            let spaces = Arc::new(Spaces::new(generation, Config::default(), mpsc::channel().0));
+            let spaces = Arc::new(Spaces::new(Arc::clone(&store), generation, Config::default(), mpsc::channel().0));
             let index = Arc::new(Meddling {
                 index: ExactIndex::new(2),
                 spaces: OnceLock::from(Arc::clone(&spaces)),
                 given: AtomicU32::new(0),
                 times,
             });
-            let mut loaded = Loaded { index, metas: Vec::new(), dimension: 2, given_again: 0 };
+            let mut loaded = Loaded {
+                index: Searched::Plain(index),
+                metas: Vec::new(),
+                sessions: HashMap::new(),
+                dimension: 2,
+                given_again: 0,
+            };
             loaded.apply(&Change::Added(one(0, 0, [1.0, 0.0])));
             let space = Space { state: RwLock::new(State::Loaded(loaded)), loading: Mutex::new(()) };
             spaces.spaces.write().insert(SPACE, Arc::new(space));
-            let found = spaces.search(&store, SPACE, &[vec![1.0, 0.0]], 1, &Filter::default(), None).unwrap();
+            let found = spaces.search(SPACE, &[vec![1.0, 0.0]], 1, &Filter::default(), None, None).unwrap();
             let score = if times == 0 { 1.0 } else { 0.0 };
-            assert_eq!(found, [(u64::from(times), score)], "the last that was given the row, by its own vector");
+            assert_eq!(
+                found.messages,
+                [(u64::from(times), score)],
+                "the last that was given the row, by its own vector"
+            );
         }
     }
 }

@@ -27,7 +27,7 @@ struct Recaller(Visitor);
 
 impl Recall for Recaller {
     fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
-        self.0.visit(|core| core.recall(namespace, query)).ok_or(Error::Closed)?
+        self.0.visit(|core| core.recall(namespace, query)).ok_or(Error::Closed)?.map(Vec::from)
     }
 
     fn batch_of(&self, namespace: &Namespace, id: &str) -> Result<Vec<Message>> {

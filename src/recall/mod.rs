@@ -3,7 +3,7 @@
 //! Owns the question's form and its checks, and choosing messages from scored rows. Does not search or read the store:
 //! the engine does.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use serde::Serialize;
 
@@ -27,6 +27,7 @@ pub struct Query {
     pub(crate) text: String,
     pub(crate) k: usize,
     pub(crate) filter: Filter,
+    pub(crate) budget: Option<Duration>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +41,7 @@ pub(crate) struct Filter {
 impl Query {
     /// The 10 best over the whole namespace. Text over the model's limit is split into windows, none is cut.
     pub fn new(text: impl Into<String>) -> Self {
-        Query { text: text.into(), k: 10, filter: Filter::default() }
+        Query { text: text.into(), k: 10, filter: Filter::default(), budget: None }
     }
 
     /// What is asked.
@@ -75,6 +76,13 @@ impl Query {
     /// Only messages before this moment.
     pub fn until(mut self, time: Timestamp) -> Self {
         self.filter.until = Some(time);
+        self
+    }
+
+    /// At most about this long, from when the recall begins: then the best found so far are the answer, which says so
+    /// ([`Hits::cut_short`]). Embedding the text is not cut short. Default: as long as it takes.
+    pub fn within(mut self, budget: Duration) -> Self {
+        self.budget = Some(budget);
         self
     }
 
@@ -123,6 +131,54 @@ pub struct Hit {
     pub score: f32,
     /// 1 for the best.
     pub rank: usize,
+}
+
+/// What a recall found, best first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Hits {
+    pub(crate) hits: Vec<Hit>,
+    #[serde(skip)]
+    pub(crate) cut_short: bool,
+}
+
+impl Hits {
+    /// Whether the time given by [`Query::within`] was over before the search was: there may be better ones.
+    pub fn cut_short(&self) -> bool {
+        self.cut_short
+    }
+}
+
+impl std::ops::Deref for Hits {
+    type Target = [Hit];
+
+    fn deref(&self) -> &[Hit] {
+        &self.hits
+    }
+}
+
+impl IntoIterator for Hits {
+    type Item = Hit;
+    type IntoIter = std::vec::IntoIter<Hit>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.hits.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Hits {
+    type Item = &'a Hit;
+    type IntoIter = std::slice::Iter<'a, Hit>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.hits.iter()
+    }
+}
+
+impl From<Hits> for Vec<Hit> {
+    fn from(hits: Hits) -> Self {
+        hits.hits
+    }
 }
 
 impl Hit {

@@ -70,7 +70,6 @@ impl Transaction {
 
 impl Snapshot {
     /// The rows of a namespace that may be given again, ascending.
-    #[allow(dead_code, reason = "for the index that keeps its graph in the store")]
     pub(crate) fn free_rows(
         &self,
         GenerationId(generation): GenerationId,

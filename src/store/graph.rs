@@ -62,7 +62,6 @@ fn write_record(
     Ok(())
 }
 
-#[allow(dead_code, reason = "for the index that keeps its graph in the store")]
 impl Transaction {
     /// Stores a change of a graph under the next number, and makes one if there is none. `freed` are dead rows that nothing
     /// in the graph leads to any more: they may be given again. Returns the number; none is given twice while the graph is
@@ -143,7 +142,6 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Error::Corrupted`] if a part is damaged or a delta is missing, and those of the callbacks.
-    #[allow(dead_code, reason = "for the index that keeps its graph in the store")]
     pub(crate) fn graph(
         &self,
         generation: GenerationId,

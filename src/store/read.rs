@@ -197,6 +197,41 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Calls `visit` with the place in `rows`, and the components, of each of these rows that is alive.
+    pub(crate) fn vectors(
+        &self,
+        generation: &Generation,
+        namespace: NamespaceId,
+        rows: &[u32],
+        mut visit: impl FnMut(usize, &mut dyn Iterator<Item = f32>),
+    ) -> Result<()> {
+        let layout = Layout::new(generation.identity.dimension);
+        let table = self.table(VECTORS)?;
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_unstable_by_key(|&at| rows[at]);
+        for some in order.chunk_by(|&a, &b| rows[a] / layout.rows_per_block() == rows[b] / layout.rows_per_block()) {
+            let number = rows[some[0]] / layout.rows_per_block();
+            let block = table.get((generation.id.0, namespace.0, number)).map_err(storage)?;
+            let Some(block) = block else { continue };
+            for &at in some {
+                if let Some(row) = layout.row(block.value(), rows[at] % layout.rows_per_block())?
+                    && row.meta.is_some()
+                {
+                    visit(at, &mut row.components());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The namespaces that have a graph.
+    pub(crate) fn graphs(&self, generation: GenerationId) -> Result<Vec<NamespaceId>> {
+        let range = (generation.0, 0)..=(generation.0, u32::MAX);
+        let table = self.table(GRAPHS)?;
+        let entries = table.range(range).map_err(storage)?;
+        entries.map(|entry| Ok(NamespaceId(entry.map_err(storage)?.0.value().1))).collect()
+    }
+
     /// All namespaces by name, with the counts of a generation.
     pub(crate) fn facts(&self, generation: GenerationId) -> Result<Vec<NamespaceFacts>> {
         let (sessions, counts, pending) = (self.table(SESSIONS)?, self.table(COUNTS)?, self.table(PENDING)?);

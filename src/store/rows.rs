@@ -94,6 +94,14 @@ impl Layout {
         Ok(())
     }
 
+    /// One row of a block, if the block is that long.
+    pub(super) fn row(self, block: &[u8], row: u32) -> Result<Option<Row<'_>>> {
+        let payload = codec::payload(Codec::Rows, block)?;
+        let Some(row) = payload.chunks_exact(self.row_bytes()).nth(row as usize) else { return Ok(None) };
+        let (meta, vector) = row.split_at(META_BYTES);
+        Ok(Some(Row { meta: read_meta(meta)?, vector }))
+    }
+
     pub(super) fn read(self, block: &[u8]) -> Result<impl ExactSizeIterator<Item = Result<Row<'_>>>> {
         let payload = codec::payload(Codec::Rows, block)?;
         let row_bytes = self.row_bytes();

@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("reindex", &["error", "ids", "config", "message", "embed", "index", "store", "recall", "engine"]),
-    ("maintenance", &["error", "ids", "config", "message", "embed", "index", "store", "recall"]),
+    ("maintenance", &["error", "ids", "config", "message", "embed", "index", "store", "recall", "engine"]),
 ];
 
 /// Crate → the only modules that may name it.
@@ -45,7 +45,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("tiktoken_rs", &["tokens"]),
     ("hnsw_rs", &["index"]),
     ("ureq", &["chat"]),
-    ("rayon", &["engine"]),
+    ("rayon", &["engine", "index"]),
     ("clap", &["bin"]),
     ("anyhow", &["bin"]),
     ("indicatif", &["bin"]),

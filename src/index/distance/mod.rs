@@ -20,6 +20,7 @@ pub(super) use prefetch::prefetch;
 /// What this processor computes fastest with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kernels {
+    #[cfg_attr(not(test), allow(dead_code, reason = "named by tests"))]
     name: &'static str,
     dot: DotKernel,
     codes: CodeKernel,

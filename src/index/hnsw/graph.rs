@@ -10,6 +10,9 @@ use super::{
 };
 use crate::index::Bitmap;
 
+/// Removed rows are unlinked when they are more than one in so many: looking for who leads to them is a pass over all links.
+const REPAIR_SHARE: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct Graph {
     pub(super) dimension: usize,
@@ -49,6 +52,13 @@ impl Graph {
     /// Whether rows have codes.
     pub(super) fn has_codes(&self) -> bool {
         self.codes.rows() > 0
+    }
+
+    /// Whether rows are to be linked, or enough removed ones to be unlinked.
+    pub(super) fn has_work(&self, is_thorough: bool) -> bool {
+        let dead = self.dead.count();
+        let is_much = is_thorough || dead > self.links.count() / REPAIR_SHARE;
+        self.has_codes() && (self.tail.count() > 0 || (dead > 0 && is_much))
     }
 
     /// Gives codes to all rows.

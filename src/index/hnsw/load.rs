@@ -61,6 +61,14 @@ impl Loader {
         Ok(())
     }
 
+    /// Forgets what was read of links: all rows are to be linked again.
+    pub(crate) fn forget_parts(&mut self) {
+        self.has_parts = false;
+        self.graph.links = Links::new(self.options.m);
+        self.graph.links.grow(self.graph.codes.rows());
+        self.graph.changed_pages.clear();
+    }
+
     /// `free` are the removed rows that nothing links to.
     pub(crate) fn finish(mut self, free: &[u32]) -> HnswIndex {
         let graph = &mut self.graph;

@@ -30,7 +30,7 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use self::{beam::Scratch, graph::Graph};
-use super::{Bitmap, Found, Neighbor, Search, VectorIndex};
+use super::{Found, Neighbor, Search, VectorIndex};
 use crate::error::{Error, Result, impl_debug};
 pub(crate) use delta::Delta;
 pub(crate) use load::Loader;
@@ -40,9 +40,6 @@ const STEP_ROWS: usize = 512;
 
 /// Removed rows unlinked in one step.
 const REPAIR_ROWS: usize = 1024;
-
-/// One removed row in so many is unlinked in the background: each step looks at all links.
-const REPAIR_SHARE: usize = 64;
 
 /// How an [`HnswIndex`] is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +133,8 @@ impl HnswIndex {
     }
 
     /// The nearest rows by scoring every row: what `search` is measured by.
-    pub(crate) fn search_exactly(&self, query: &[f32], k: usize, allowed: Option<&Bitmap>) -> Vec<Neighbor> {
-        self.scratch(|scratch| self.graph.read().search_exactly(query, k, allowed, self.source.as_deref(), scratch))
+    pub(crate) fn search_exactly(&self, query: &[f32], k: usize) -> Vec<Neighbor> {
+        self.scratch(|scratch| self.graph.read().search_exactly(query, k, self.source.as_deref(), scratch))
     }
 
     /// Rows that are alive, and how many of them the graph has.
@@ -149,6 +146,13 @@ impl HnswIndex {
     /// What is wrong with the graph, a line each. Cost: a pass over it.
     pub fn check(&self) -> Vec<String> {
         self.graph.read().check()
+    }
+
+    /// [`HnswIndex::check`], and that none of these rows, which may be given again, is in the graph.
+    pub(crate) fn check_with(&self, free: &[u32]) -> Vec<String> {
+        let graph = self.graph.read();
+        let linked = free.iter().filter(|&&row| graph.links.has(row));
+        linked.map(|row| format!("row {row} is free, and in the graph")).chain(graph.check()).collect()
     }
 
     /// The right to plan, unless another has it.
@@ -190,11 +194,15 @@ impl HnswIndex {
         Some(self.graph.read().plan(rows))
     }
 
-    /// Plans the next step of what is to do in the background; `None` if there is nothing. Few removed rows are left for
-    /// later, unless `is_thorough`.
+    /// Whether there is something to do in the background. Few removed rows are left for later, unless `is_thorough`.
+    pub(crate) fn has_work(&self, is_thorough: bool) -> bool {
+        self.graph.read().has_work(is_thorough)
+    }
+
+    /// Plans the next step of it; `None` if there is nothing.
     pub(crate) fn plan_step(&self, _right: &Planning, is_thorough: bool) -> Option<Delta> {
         let graph = self.graph.read();
-        if !graph.has_codes() {
+        if !graph.has_work(is_thorough) {
             return None;
         }
         if graph.tail.count() > 0 {
@@ -202,11 +210,7 @@ impl HnswIndex {
             let step = STEP_ROWS.min(graph.links.count().max(64));
             return Some(graph.plan(&graph.tail.iter().take(step).collect::<Vec<_>>()));
         }
-        let dead = graph.dead.count();
-        if dead > 0 && (is_thorough || dead > graph.links.count() / REPAIR_SHARE) {
-            return Some(graph.plan_repair(&graph.dead.iter().take(REPAIR_ROWS).collect::<Vec<_>>()));
-        }
-        None
+        Some(graph.plan_repair(&graph.dead.iter().take(REPAIR_ROWS).collect::<Vec<_>>()))
     }
 
     /// Makes a planned change.

@@ -26,7 +26,6 @@ pub(super) type Lists = BTreeMap<(u8, u32), Vec<u32>>;
 /// A new row with its candidates, by layer.
 struct New {
     row: u32,
-    level: u8,
     candidates: Vec<Vec<Candidate>>,
 }
 
@@ -39,7 +38,6 @@ impl Graph {
             .zip(&levels)
             .map_init(Scratch::default, |scratch, (&row, &level)| New {
                 row,
-                level,
                 candidates: self.candidates(row, level, rows, &levels, scratch),
             })
             .collect();

@@ -5,7 +5,7 @@ use super::{
     beam::{Candidate, Scratch, refine},
     graph::Graph,
 };
-use crate::index::{Bitmap, Found, Neighbor, Search, distance::prefetch};
+use crate::index::{Found, Neighbor, Search, distance::prefetch};
 
 impl Graph {
     /// Exact scores of the best candidates.
@@ -129,24 +129,21 @@ impl Graph {
         Found { neighbors: found, cut_short }
     }
 
-    /// Exactly the nearest `k` rows, as far as codes can tell: every row is scored. For measuring recall.
+    /// The nearest `k` rows by scoring every row, as far as codes can tell: for measuring recall.
     pub(super) fn search_exactly(
         &self,
         query: &[f32],
         k: usize,
-        allowed: Option<&Bitmap>,
         source: Option<&dyn Originals>,
         scratch: &mut Scratch,
     ) -> Vec<Neighbor> {
-        let search = Search::new(k).allowed(allowed);
         if k == 0 || self.alive.count() == 0 || !self.has_codes() {
-            return self.search(query, &search, source, scratch).neighbors;
+            return self.search(query, &Search::new(k), source, scratch).neighbors;
         }
         self.codes.query(query, &mut scratch.query);
         // Wide enough that what the coarse codes get wrong is not lost.
         scratch.pool.reset(4 * k + 64);
-        let rows = self.alive.iter().filter(|&row| allowed.is_none_or(|allowed| allowed.contains(row)));
-        scratch.scan(&self.codes, rows, None);
+        scratch.scan(&self.codes, self.alive.iter(), None);
         self.rescore(query, k, source, scratch)
     }
 }

@@ -1,0 +1,195 @@
+//! A namespace's graph and its place in the store.
+//!
+//! A change is planned, committed, and then made: so what searches go through is what is stored, or a little behind it.
+//! Few new rows are linked by the commit that stores them. Many, and those committed before there was a graph, are linked
+//! in steps in the background, and are scanned until then. Changes are stored one after the other; when they have grown
+//! to a share of the graph, the pages that they touch are written, a few at a time, and they are dropped.
+
+use std::sync::{Arc, mpsc};
+
+use parking_lot::Mutex;
+
+use super::{sampling::Sampling, writer::Writer};
+use crate::{
+    error::{Error, Result},
+    ids::{GenerationId, NamespaceId},
+    index::{Delta, HnswIndex, Planning},
+    store::{NewRows, Transaction},
+};
+
+/// The most rows that a commit links itself: some milliseconds.
+const LINKED_ROWS: usize = 64;
+/// Changes are kept up to this share of the pages' bytes while there is other work, and up to the other when there is none.
+const BUSY_SHARE: usize = 1;
+const IDLE_SHARE: usize = 4;
+/// Changes of fewer bytes are kept in any case.
+const FEW_BYTES: usize = 1 << 20;
+/// Pages of one transaction: half a megabyte, so that puts do not wait for long.
+const FOLDED_PAGES: usize = 8;
+
+pub(super) struct StoredGraph {
+    pub(super) index: Arc<HnswIndex>,
+    pub(super) sampling: Sampling,
+    generation: GenerationId,
+    namespace: NamespaceId,
+    changes: Mutex<Changes>,
+}
+
+/// What is stored since the pages were.
+#[derive(Default)]
+struct Changes {
+    last: Option<u32>,
+    bytes: usize,
+    /// What is stored cannot be read, and is to be deleted first.
+    is_broken: bool,
+}
+
+/// Who commits for a graph, and who plans.
+#[derive(Clone)]
+pub(super) struct Workers {
+    pub(super) writer: Arc<Writer>,
+    pub(super) pool: Arc<rayon::ThreadPool>,
+}
+
+/// A change that is in a transaction, to be made once that is committed.
+pub(super) struct Committed {
+    graph: Arc<StoredGraph>,
+    delta: Delta,
+    number: u32,
+    bytes: usize,
+    /// Nobody else plans before it is made.
+    _right: Option<Planning>,
+}
+
+impl Committed {
+    pub(super) fn make(self) {
+        self.graph.index.apply(&self.delta);
+        let mut changes = self.graph.changes.lock();
+        changes.last = Some(self.number);
+        changes.bytes += self.bytes;
+    }
+}
+
+impl StoredGraph {
+    /// `changes` are the number of the last one stored and the bytes of all, as they were read.
+    pub(super) fn new(
+        index: HnswIndex,
+        generation: GenerationId,
+        namespace: NamespaceId,
+        (last, bytes): (Option<u32>, usize),
+        is_broken: bool,
+        sampling: Sampling,
+    ) -> Self {
+        let changes = Mutex::new(Changes { last, bytes, is_broken });
+        StoredGraph { index: Arc::new(index), sampling, generation, namespace, changes }
+    }
+
+    /// Links rows in the transaction that stores them, if they are few and all before them are linked.
+    pub(super) fn link(self: &Arc<Self>, transaction: &mut Transaction, new: &NewRows) -> Result<Option<Committed>> {
+        if new.rows.len() > LINKED_ROWS || !self.index.is_stored() {
+            return Ok(None);
+        }
+        let Some(right) = self.index.try_plan() else { return Ok(None) };
+        let Some(delta) = self.index.plan_new(&right, &new.rows, &new.vectors) else { return Ok(None) };
+        self.put(transaction, delta, Some(right)).map(Some)
+    }
+
+    fn put(
+        self: &Arc<Self>,
+        transaction: &mut Transaction,
+        delta: Delta,
+        right: Option<Planning>,
+    ) -> Result<Committed> {
+        let bytes = self.index.encode(&delta);
+        let number = transaction.add_graph_delta(self.generation, self.namespace, &bytes, delta.freed())?;
+        Ok(Committed { graph: Arc::clone(self), delta, number, bytes: bytes.len(), _right: right })
+    }
+
+    /// Does a step of what is to do in the background. Returns whether there is more.
+    pub(super) fn step(self: &Arc<Self>, workers: &Workers, is_thorough: bool) -> Result<bool> {
+        if self.changes.lock().is_broken {
+            self.drop_stored(workers)?;
+        }
+        let right = self.index.wait_to_plan();
+        if !self.index.has_work(is_thorough) {
+            drop(right);
+            return if self.sampling.step(&self.index) { Ok(true) } else { self.fold(workers, IDLE_SHARE) };
+        }
+        if !self.index.is_stored() {
+            self.begin(workers)?;
+        }
+        // At least what made it true that there is work.
+        let Some(delta) = workers.pool.install(|| self.index.plan_step(&right, is_thorough)) else { return Ok(true) };
+        let this = Arc::clone(self);
+        let put = move |transaction: &mut Transaction| this.put(transaction, delta.clone(), None);
+        workers.commit(put, Committed::make)?;
+        drop(right);
+        self.fold(workers, BUSY_SHARE)?;
+        Ok(true)
+    }
+
+    /// Stores that there is a graph: from then on, removed rows are kept until they are unlinked.
+    fn begin(self: &Arc<Self>, workers: &Workers) -> Result<()> {
+        let this = Arc::clone(self);
+        let put = move |transaction: &mut Transaction| this.put(transaction, Delta::default(), None);
+        workers.commit(put, |committed| {
+            committed.graph.index.set_stored(true);
+            committed.make();
+        })
+    }
+
+    fn drop_stored(self: &Arc<Self>, workers: &Workers) -> Result<()> {
+        let (generation, namespace, this) = (self.generation, self.namespace, Arc::clone(self));
+        workers.commit(
+            move |transaction| transaction.drop_graph(generation, namespace),
+            move |()| {
+                this.index.set_stored(false);
+                *this.changes.lock() = Changes::default();
+            },
+        )
+    }
+
+    /// Writes the pages that changed, if the changes are more than a share of all pages, and drops the changes. Returns
+    /// false: it leaves nothing to do.
+    fn fold(self: &Arc<Self>, workers: &Workers, share: usize) -> Result<bool> {
+        let (last, bytes) = {
+            let changes = self.changes.lock();
+            (changes.last, changes.bytes)
+        };
+        let Some(last) = last else { return Ok(false) };
+        if bytes < FEW_BYTES.max(self.index.page_bytes() / share) {
+            return Ok(false);
+        }
+        // After `last` was read, so the pages have it. What is committed meanwhile may be in them too: it stays, and is
+        // made again when they are read, which changes nothing.
+        let pages = self.index.take_changed_pages();
+        let folded = self.write_pages(workers, &pages, last);
+        match folded {
+            Ok(()) => self.changes.lock().bytes -= bytes,
+            Err(_) => self.index.give_back_pages(&pages),
+        }
+        folded.map(|()| false)
+    }
+
+    fn write_pages(self: &Arc<Self>, workers: &Workers, pages: &[u32], last: u32) -> Result<()> {
+        let (generation, namespace) = (self.generation, self.namespace);
+        for some in pages.chunks(FOLDED_PAGES) {
+            let pages: Vec<(u32, Vec<u8>)> = some.iter().map(|&page| (page, self.index.page(page))).collect();
+            workers.commit(move |transaction| transaction.put_graph_pages(generation, namespace, &pages), |()| ())?;
+        }
+        workers.commit(move |transaction| transaction.drop_graph_deltas(generation, namespace, last), |()| ())
+    }
+}
+
+impl Workers {
+    /// Commits a change, and calls `made` on the writer's thread, before any later commit.
+    fn commit<T: Send + 'static>(
+        &self,
+        apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
+        made: impl FnOnce(T) + Send + 'static,
+    ) -> Result<()> {
+        let (reply, done) = mpsc::sync_channel(1);
+        self.writer.submit(apply, move |result| drop(reply.send(result.map(made))));
+        done.recv().map_err(|_| Error::Closed)?
+    }
+}
