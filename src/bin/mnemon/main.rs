@@ -3,6 +3,7 @@
 //! One file a subcommand. Results go to stdout, progress and errors to stderr.
 
 mod bench;
+mod embed;
 mod eval;
 mod ingest;
 mod input;
@@ -11,6 +12,8 @@ mod output;
 mod recall;
 mod reindex;
 mod stats;
+mod texmex;
+mod truth;
 mod verify;
 
 use std::process::ExitCode;
@@ -41,6 +44,7 @@ enum Command {
     Ingest(ingest::Args),
     Recall(recall::Args),
     Eval(eval::Args),
+    Embed(embed::Args),
     Reindex(reindex::Args),
     Stats(stats::Args),
     Verify(verify::Args),
@@ -53,10 +57,11 @@ fn main() -> ExitCode {
         Command::Ingest(args) => ingest::run(args, cli.format),
         Command::Recall(args) => recall::run(args, cli.format),
         Command::Eval(args) => eval::run(args, cli.format),
+        Command::Embed(args) => embed::run(args, cli.format),
         Command::Reindex(args) => reindex::run(args, cli.format),
         Command::Stats(args) => stats::run(args, cli.format),
         Command::Verify(args) => verify::run(args, cli.format),
-        Command::Bench(args) => bench::run(args),
+        Command::Bench(args) => bench::run(args, cli.format),
     };
     result.unwrap_or_else(|error| {
         // A reader such as `head` that has seen enough is no failure.

@@ -1,5 +1,6 @@
 //! `mnemon bench`
 
+mod ann;
 mod memory;
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
@@ -8,9 +9,13 @@ use clap::Subcommand;
 use mnemon::{IndexKind, Query};
 use serde_json::json;
 
-use crate::{input, metrics::percentile, output};
+use crate::{
+    input,
+    metrics::percentile,
+    output::{self, Format},
+};
 
-/// Measure on a message file, end to end; prints JSON.
+/// Measure on a message file, end to end, or on vectors; prints JSON.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -19,6 +24,10 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    /// Recall against queries a second of the indexes, on vectors in files; prints a table, or JSON with --format json.
+    ///
+    /// Each index is built and asked in a process of its own, so that its memory is its own.
+    Ann(ann::Args),
     /// Durable ingest: put in batches, embed, commit, index.
     Flush(Common),
     /// A session's memory: durable puts one by one and from 8 tasks, and prompts with 4 blocks and 200 recent messages.
@@ -55,8 +64,9 @@ struct Common {
     batch: usize,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     match args.what {
+        What::Ann(args) => ann::run(&args, format)?,
         What::Flush(common) => flush(&common)?,
         What::Memory(args) => memory::run(&args)?,
         What::Recall { common, queries, k, rounds } => recall(&common, &queries, k, rounds)?,

@@ -1,0 +1,363 @@
+//! The same vectors through the engine: a file, commits, filters, deletions.
+//!
+//! The embedder is a table, so what is measured is everything but the model. Rows are texts such as `row 17`, questions such
+//! as `query 5`.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use anyhow::{Context, ensure};
+use mnemon::{Bitmap, Config, Embedder, Engine, Error, IndexKind, Message, ModelIdentity, Namespace, Query};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    data::{K, Vectors, right},
+    machine::{grown_mb, resident_mb},
+};
+use crate::{
+    metrics::percentile,
+    output,
+    texmex::{self, Rows},
+    truth,
+};
+
+/// Messages of one put while ingesting, and ids of one deletion.
+const BATCH: usize = 1000;
+/// Messages of a small commit: a turn or two of a conversation.
+const COMMIT: usize = 20;
+const COMMITS: usize = 50;
+const REOPENINGS: usize = 5;
+/// Enough for a p99, and soon over with exact search as well.
+const QUERIES: usize = 1000;
+/// Every so manieth row is deleted: 20 %.
+const DELETED: usize = 5;
+/// A filter leaves one in so many rows, of a data set that is large enough.
+const SESSIONS: usize = 100;
+
+#[derive(Clone, Deserialize, Serialize)]
+pub(super) struct EngineReport {
+    rows: usize,
+    ef_search: usize,
+    ingest_s: f64,
+    /// Background work of the index that was left after the ingest.
+    optimize_s: f64,
+    /// Both.
+    ingest_rows_per_s: f64,
+    file_bytes: u64,
+    /// From opening to the first answer, the file in the system's cache; a median.
+    open_ms: f64,
+    idle: Asked,
+    /// Recall beside a thread that commits as fast as it can; its recall is not known, as the rows change.
+    busy: Latency,
+    busy_rows_per_s: f64,
+    commit_p50_ms: f64,
+    commit_p99_ms: f64,
+    /// The share of the rows that the filter leaves.
+    filter_share: f64,
+    filtered: Asked,
+    deleted_rows_per_s: f64,
+    /// After a fifth of the rows is deleted.
+    deleted: Asked,
+    /// At the end, beyond the table of vectors.
+    resident_mb: Option<f64>,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+struct Latency {
+    p50_us: f64,
+    p99_us: f64,
+}
+
+/// One thread's questions.
+#[derive(Clone, Deserialize, Serialize)]
+struct Asked {
+    recall: f64,
+    qps: f64,
+    #[serde(flatten)]
+    latency: Latency,
+}
+
+impl EngineReport {
+    pub(super) fn lines(&self) -> Vec<String> {
+        let asked = |what: &str, asked: &Asked| {
+            let Latency { p50_us, p99_us } = asked.latency;
+            format!(
+                "  {what:<22} recall@10 {:.4}  {:>7.0} q/s  p50 {p50_us:.0} us, p99 {p99_us:.0} us",
+                asked.recall, asked.qps
+            )
+        };
+        let mb = self.resident_mb.map_or("unknown".into(), |mb| format!("{mb:.0} MB"));
+        vec![
+            format!(
+                "  engine: {} rows at {:.0} a second ({:.1} s durable, {:.1} s index), file {:.1} MB, memory {mb}",
+                self.rows,
+                self.ingest_rows_per_s,
+                self.ingest_s,
+                self.optimize_s,
+                self.file_bytes as f64 / f64::from(1 << 20)
+            ),
+            format!("  opened and answered in {:.1} ms", self.open_ms),
+            format!("  commit of {COMMIT}: p50 {:.2} ms, p99 {:.2} ms", self.commit_p50_ms, self.commit_p99_ms),
+            asked(&format!("idle, ef {}", self.ef_search), &self.idle),
+            asked(&format!("filter leaves {:.1} %", 100.0 * self.filter_share), &self.filtered),
+            asked(&format!("{} % deleted", 100 / DELETED), &self.deleted),
+            format!(
+                "  {:<22} {:.0} rows inserted a second meanwhile, p50 {:.0} us, p99 {:.0} us",
+                "busy", self.busy_rows_per_s, self.busy.p50_us, self.busy.p99_us
+            ),
+        ]
+    }
+}
+
+/// Which rows are used for what.
+pub(super) struct Plan {
+    /// The first so many are ingested; those after are for the small commits.
+    kept: usize,
+    held: usize,
+    sessions: usize,
+}
+
+impl Plan {
+    pub(super) fn of(rows: usize) -> anyhow::Result<Self> {
+        let least = 10 * COMMIT;
+        ensure!(rows >= least, "--engine needs {least} rows at least; there are {rows}");
+        let held = (rows / 10).min(COMMIT * COMMITS) / COMMIT * COMMIT;
+        let kept = rows - held;
+        Ok(Plan { kept, held, sessions: (kept / (2 * K)).min(SESSIONS) })
+    }
+
+    fn session(&self, number: usize) -> String {
+        (number % self.sessions).to_string()
+    }
+
+    /// Searches for the true neighbours of each measure, and writes them to files.
+    pub(super) fn write_truths(&self, vectors: &Vectors, folder: &Path) -> anyhow::Result<()> {
+        let index = truth::exact(&vectors.base);
+        let rows = |allowed: &dyn Fn(usize) -> bool| Bitmap::from_fn(self.kept, |row| allowed(row as usize));
+        let all = rows(&|_| true);
+        let left = rows(&|row| row % DELETED != 0);
+        let sessions: Vec<Bitmap> = (0..self.sessions).map(|one| rows(&|row| row % self.sessions == one)).collect();
+        let write = |file: &str, allowed: &(dyn Fn(usize) -> Bitmap + Sync)| {
+            let queries = Rows {
+                width: vectors.queries.width,
+                values: vectors.queries.iter().take(QUERIES).flatten().copied().collect(),
+            };
+            texmex::write(&folder.join(file), &truth::nearest(&index, &queries, K, |query| Some(allowed(query))))
+        };
+        write(ALL, &|_| all.clone())?;
+        write(LEFT, &|_| left.clone())?;
+        write(FILTERED, &|query| sessions[query % self.sessions].clone())
+    }
+}
+
+const ALL: &str = "all.ivecs";
+const LEFT: &str = "left.ivecs";
+const FILTERED: &str = "filtered.ivecs";
+
+/// A model that knows its vectors by heart.
+struct Table {
+    identity: ModelIdentity,
+    vectors: Vectors,
+}
+
+impl Embedder for Table {
+    fn identity(&self) -> &ModelIdentity {
+        &self.identity
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> mnemon::Result<Vec<Vec<f32>>> {
+        texts.iter().map(|text| self.embed_query(text)).collect()
+    }
+
+    fn embed_query(&self, text: &str) -> mnemon::Result<Vec<f32>> {
+        let row = text.split_once(' ').and_then(|(what, number)| {
+            let rows = if what == "row" { &self.vectors.base } else { &self.vectors.queries };
+            number.parse().ok().filter(|&number: &usize| number < rows.len()).map(|number| rows.row(number).to_vec())
+        });
+        // The engine tries any text when an embedding failed.
+        row.ok_or_else(|| Error::Embedding { reason: format!("{text:?} is no row or query"), source: None })
+    }
+}
+
+/// What all measures are made with.
+struct Bench {
+    plan: Plan,
+    space: Namespace,
+    queries: usize,
+    engine: Engine,
+}
+
+/// Measures in a temporary file.
+pub(super) fn measure(
+    kind: IndexKind,
+    ef_search: usize,
+    vectors: Vectors,
+    truths: &Path,
+) -> anyhow::Result<EngineReport> {
+    let truth = |file: &str| texmex::read::<u32>(&truths.join(file), usize::MAX);
+    let (all, left, filtered) = (truth(ALL)?, truth(LEFT)?, truth(FILTERED)?);
+    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("a temporary folder")?;
+    let path = folder.path().join("memory.redb");
+    let plan = Plan::of(vectors.base.len())?;
+    let queries = vectors.queries.len().min(QUERIES);
+    let identity = ModelIdentity { name: "table".into(), dimension: vectors.base.width, hash: "table".into() };
+    let table = Arc::new(Table { identity, vectors });
+    let open = || {
+        let mut config = Config::default();
+        config.index = kind;
+        config.ef_search = ef_search;
+        Engine::builder(&path).config(config).embedder(table.clone()).open()
+    };
+    let before = resident_mb();
+    let mut bench = Bench { plan, space: "bench/ann".parse()?, queries, engine: open()? };
+    let (ingest_s, optimize_s) = bench.ingest()?;
+    let file_bytes = std::fs::metadata(&path)?.len();
+
+    let mut openings = Vec::new();
+    for _ in 0..REOPENINGS {
+        let Bench { plan, space, queries, engine } = bench;
+        // Waits until the file is closed.
+        drop(engine);
+        let started = Instant::now();
+        let engine = open()?;
+        engine.blocking().recall(&space, Query::new("query 0").k(K))?;
+        openings.push(started.elapsed().as_secs_f64() * 1e3);
+        bench = Bench { plan, space, queries, engine };
+    }
+    openings.sort_by(f64::total_cmp);
+    bench.engine.blocking().optimize(&bench.space)?;
+
+    let idle = bench.ask(&all, |_, query| query)?;
+    let filter = |number: usize, query: Query| query.session(bench.plan.session(number));
+    let filtered = bench.ask(&filtered, filter)?;
+    let commits = bench.commits()?;
+    let (busy, inserted, busy_rows_per_s) = bench.busy(&all)?;
+
+    // What came after the ingest goes first, untimed: what is measured is a fifth of the ingested.
+    let Plan { kept, held, sessions } = bench.plan;
+    bench.delete((kept..kept + held).map(|row| row.to_string()).chain(inserted).collect())?;
+    let gone: Vec<String> = (0..kept).step_by(DELETED).map(|row| row.to_string()).collect();
+    let (count, started) = (gone.len(), Instant::now());
+    bench.delete(gone)?;
+    let deleted_rows_per_s = count as f64 / started.elapsed().as_secs_f64();
+    bench.engine.blocking().optimize(&bench.space)?;
+    let deleted = bench.ask(&left, |_, query| query)?;
+
+    Ok(EngineReport {
+        rows: kept,
+        ef_search,
+        ingest_s,
+        optimize_s,
+        ingest_rows_per_s: kept as f64 / (ingest_s + optimize_s),
+        file_bytes,
+        open_ms: percentile(&openings, 0.5),
+        idle,
+        busy,
+        busy_rows_per_s,
+        commit_p50_ms: percentile(&commits, 0.5),
+        commit_p99_ms: percentile(&commits, 0.99),
+        filter_share: 1.0 / sessions as f64,
+        filtered,
+        deleted_rows_per_s,
+        deleted,
+        resident_mb: grown_mb(before),
+    })
+}
+
+impl Bench {
+    fn message(&self, row: usize, id: String) -> (Namespace, Message) {
+        let message = Message::user(format!("row {row}")).with_id(id).in_session(self.plan.session(row));
+        (self.space.clone(), message)
+    }
+
+    /// Seconds of what is durable and embedded, and of the index's work after.
+    fn ingest(&self) -> anyhow::Result<(f64, f64)> {
+        let engine = self.engine.blocking();
+        let bar = output::progress(self.plan.kept as u64, "engine: ingest [{bar:30}] {pos} of {len}, {per_sec}");
+        let started = Instant::now();
+        for begin in (0..self.plan.kept).step_by(BATCH) {
+            let rows = begin..(begin + BATCH).min(self.plan.kept);
+            bar.inc(rows.len() as u64);
+            engine.put_all(rows.map(|row| self.message(row, row.to_string())).collect())?;
+        }
+        engine.flush()?;
+        bar.finish_and_clear();
+        let ingested = started.elapsed().as_secs_f64();
+        engine.optimize(&self.space)?;
+        Ok((ingested, started.elapsed().as_secs_f64() - ingested))
+    }
+
+    /// All questions once, one after the other.
+    fn ask(&self, truth: &Rows<u32>, shape: impl Fn(usize, Query) -> Query) -> anyhow::Result<Asked> {
+        let engine = self.engine.blocking();
+        let mut times = Vec::with_capacity(self.queries);
+        let mut found = 0;
+        for number in 0..self.queries {
+            let query = shape(number, Query::new(format!("query {number}")).k(K));
+            let started = Instant::now();
+            let hits = engine.recall(&self.space, query)?;
+            times.push(started.elapsed().as_secs_f64() * 1e6);
+            // Of other ids are those inserted meanwhile.
+            found += right(hits.iter().filter_map(|hit| hit.message.id.parse().ok()), truth.row(number));
+        }
+        let qps = times.len() as f64 * 1e6 / times.iter().sum::<f64>();
+        times.sort_by(f64::total_cmp);
+        let latency = Latency { p50_us: percentile(&times, 0.5), p99_us: percentile(&times, 0.99) };
+        Ok(Asked { recall: found as f64 / (self.queries * K) as f64, qps, latency })
+    }
+
+    /// Milliseconds of putting a few messages until they are on the disk and found, sorted.
+    fn commits(&self) -> anyhow::Result<Vec<f64>> {
+        let engine = self.engine.blocking();
+        let mut times = Vec::with_capacity(COMMITS);
+        for first in (self.plan.kept..self.plan.kept + self.plan.held).step_by(COMMIT) {
+            let messages = (first..first + COMMIT).map(|row| self.message(row, row.to_string())).collect();
+            let started = Instant::now();
+            engine.put_all(messages)?;
+            engine.flush()?;
+            times.push(started.elapsed().as_secs_f64() * 1e3);
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times)
+    }
+
+    /// Questions while another thread inserts: their latency, the ids inserted, and how many a second.
+    fn busy(&self, truth: &Rows<u32>) -> anyhow::Result<(Latency, Vec<String>, f64)> {
+        let done = AtomicBool::new(false);
+        let insert = || -> mnemon::Result<(Vec<String>, f64)> {
+            let engine = self.engine.blocking();
+            let (mut ids, started) = (Vec::new(), Instant::now());
+            while !done.load(Ordering::Relaxed) {
+                let first = ids.len();
+                ids.extend((first..first + COMMIT).map(|number| format!("again-{number}")));
+                let row = |number: usize| self.plan.kept + number % self.plan.held;
+                let messages = (first..first + COMMIT).map(|number| self.message(row(number), ids[number].clone()));
+                engine.put_all(messages.collect())?;
+                engine.flush()?;
+            }
+            let rate = ids.len() as f64 / started.elapsed().as_secs_f64();
+            Ok((ids, rate))
+        };
+        let (asked, inserted) = std::thread::scope(|scope| {
+            let inserter = scope.spawn(insert);
+            let asked = self.ask(truth, |_, query| query);
+            done.store(true, Ordering::Relaxed);
+            (asked, inserter.join().expect("inserts do not panic"))
+        });
+        let (ids, rate) = inserted?;
+        Ok((asked?.latency, ids, rate))
+    }
+
+    fn delete(&self, ids: Vec<String>) -> anyhow::Result<()> {
+        for batch in ids.chunks(BATCH) {
+            self.engine.blocking().delete(&self.space, batch.to_vec())?;
+        }
+        Ok(())
+    }
+}

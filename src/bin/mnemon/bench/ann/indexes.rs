@@ -1,0 +1,18 @@
+//! The indexes that can be measured, by name.
+
+use anyhow::bail;
+use mnemon::{ExactIndex, HnswRsIndex, VectorIndex};
+
+/// An empty index. The one place that knows the names: a new kind is one more line here.
+pub(super) fn new(name: &str, dimension: usize) -> anyhow::Result<Box<dyn VectorIndex>> {
+    Ok(match name {
+        "exact" => Box::new(ExactIndex::new(dimension)),
+        "hnsw_rs" => Box::new(HnswRsIndex::new(dimension, 0)),
+        _ => bail!("index {name:?} is not one of exact, hnsw_rs"),
+    })
+}
+
+/// Whether an index always finds all: then there is no effort to choose.
+pub(super) fn is_exact(name: &str) -> bool {
+    name == "exact"
+}

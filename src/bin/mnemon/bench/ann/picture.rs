@@ -1,0 +1,162 @@
+//! The curves as an SVG.
+//!
+//! Written by hand: plotters and others were considered, and bring in a lot for one chart.
+
+use std::fmt::Write;
+
+use mnemon::escape_xml;
+
+use super::report::{Measured, Point, Report};
+
+const WIDTH: f64 = 860.0;
+const HEIGHT: f64 = 520.0;
+/// Around the plot: left, top, right (the legend is there), bottom.
+const LEFT: f64 = 76.0;
+const TOP: f64 = 58.0;
+const RIGHT: f64 = 210.0;
+const BOTTOM: f64 = 54.0;
+
+/// The recalls that are shown; what is above is drawn at the end, as no scale of this kind has a place for 1.
+const LOWEST: f64 = 0.8;
+const HIGHEST: f64 = 0.9995;
+const TICKS: [f64; 7] = [0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999];
+
+/// Okabe and Ito's, told apart by the colour-blind as well; without the yellow, which is faint on white.
+const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+
+/// Ours have solid lines and discs, peers dashes and squares.
+pub(super) fn svg(report: &Report, peers: &[Measured]) -> String {
+    let indexes: Vec<(&Measured, bool)> =
+        report.indexes.iter().map(|one| (one, false)).chain(peers.iter().map(|peer| (peer, true))).collect();
+    let rates = indexes.iter().flat_map(|(one, _)| shown(one)).map(|point| point.qps);
+    let scale = Scale::of(rates);
+    let mut svg = String::new();
+    let middle = (LEFT + WIDTH - RIGHT) / 2.0;
+    let data = &report.data;
+    let title = format!("recall@10 and queries a second, {} x {}", data.n, data.dim);
+    // The background is drawn: viewers with a dark page would show black on black.
+    let _ = writeln!(
+        svg,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
+         font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#222\">\n\
+         <title>{title}</title>\n\
+         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>"
+    );
+    text(&mut svg, LEFT, 24.0, "start", "font-size=\"16\" font-weight=\"bold\"", &title);
+    text(&mut svg, LEFT, 43.0, "start", "fill=\"#555\"", &report.machine.describe());
+    axes(&mut svg, &scale);
+    text(&mut svg, middle, HEIGHT - 12.0, "middle", "", "recall@10 (stretched towards 1)");
+    let turned = format!("transform=\"rotate(-90 18 {0})\"", HEIGHT / 2.0);
+    text(&mut svg, 18.0, HEIGHT / 2.0, "middle", &turned, "queries a second (logarithmic)");
+    for (number, (index, is_peer)) in indexes.iter().enumerate() {
+        let colour = COLOURS[number % COLOURS.len()];
+        curve(&mut svg, &scale, index, *is_peer, colour);
+        legend(&mut svg, number, &index.index, *is_peer, colour);
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// The points that have a place in the picture, by recall.
+fn shown(index: &Measured) -> Vec<&Point> {
+    let mut points: Vec<&Point> =
+        index.points.iter().filter(|point| point.recall >= LOWEST && point.qps > 0.0).collect();
+    points.sort_by(|a, b| a.recall.total_cmp(&b.recall));
+    points
+}
+
+/// Powers of ten that hold all rates.
+struct Scale {
+    low: i32,
+    high: i32,
+}
+
+impl Scale {
+    fn of(rates: impl Iterator<Item = f64>) -> Self {
+        let (least, most) =
+            rates.fold((f64::INFINITY, 0.0f64), |(least, most), rate| (least.min(rate), most.max(rate)));
+        if most == 0.0 {
+            return Scale { low: 0, high: 1 };
+        }
+        let low = least.log10().floor() as i32;
+        Scale { low, high: (most.log10().ceil() as i32).max(low + 1) }
+    }
+
+    fn y(&self, qps: f64) -> f64 {
+        let share = (qps.log10() - f64::from(self.low)) / f64::from(self.high - self.low);
+        HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+    }
+}
+
+/// As far apart as the errors' orders of magnitude: from .9 to .99 is as far as from .99 to .999.
+fn x(recall: f64) -> f64 {
+    let stretched = |recall: f64| -(1.0 - recall).log10();
+    let (low, high) = (stretched(LOWEST), stretched(HIGHEST));
+    LEFT + (stretched(recall.clamp(LOWEST, HIGHEST)) - low) / (high - low) * (WIDTH - LEFT - RIGHT)
+}
+
+fn axes(svg: &mut String, scale: &Scale) {
+    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    for tick in TICKS {
+        let x = x(tick);
+        let _ = writeln!(svg, "<path d=\"M{x:.1} {TOP}V{bottom}\" stroke=\"#ddd\"/>");
+        text(svg, x, bottom + 18.0, "middle", "", &tick.to_string());
+    }
+    text(svg, right, bottom + 18.0, "middle", "", "1");
+    for power in scale.low..=scale.high {
+        for step in [1.0, 2.0, 5.0] {
+            if power == scale.high && step > 1.0 {
+                continue;
+            }
+            let qps = step * 10f64.powi(power);
+            let y = scale.y(qps);
+            let colour = if step == 1.0 { "#bbb" } else { "#eee" };
+            let _ = writeln!(svg, "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"{colour}\"/>");
+            text(svg, LEFT - 8.0, y + 4.0, "end", "", &qps.to_string());
+        }
+    }
+    let (width, height) = (right - LEFT, bottom - TOP);
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\" fill=\"none\" stroke=\"#666\"/>"
+    );
+}
+
+fn curve(svg: &mut String, scale: &Scale, index: &Measured, is_peer: bool, colour: &str) {
+    let places: Vec<(f64, f64)> = shown(index).into_iter().map(|point| (x(point.recall), scale.y(point.qps))).collect();
+    let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    stroke(svg, &path.join(" "), is_peer, colour);
+    for (x, y) in places {
+        marker(svg, x, y, is_peer, colour);
+    }
+}
+
+fn legend(svg: &mut String, number: usize, name: &str, is_peer: bool, colour: &str) {
+    let (x, y) = (WIDTH - RIGHT + 18.0, TOP + 12.0 + 22.0 * number as f64);
+    stroke(svg, &format!("{x},{y} {},{y}", x + 28.0), is_peer, colour);
+    marker(svg, x + 14.0, y, is_peer, colour);
+    text(svg, x + 36.0, y + 4.0, "start", "", name);
+}
+
+fn stroke(svg: &mut String, points: &str, is_peer: bool, colour: &str) {
+    let dashes = if is_peer { " stroke-dasharray=\"5 4\" stroke-width=\"1.5\"" } else { " stroke-width=\"2.5\"" };
+    let _ = writeln!(svg, "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\"{dashes}/>");
+}
+
+fn marker(svg: &mut String, x: f64, y: f64, is_peer: bool, colour: &str) {
+    let _ = if is_peer {
+        writeln!(svg, "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"6\" height=\"6\" fill=\"{colour}\"/>", x - 3.0, y - 3.0)
+    } else {
+        writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>")
+    };
+}
+
+fn text(svg: &mut String, x: f64, y: f64, anchor: &str, attributes: &str, text: &str) {
+    // No XML 1.0 may have control characters, not even escaped.
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    let _ = writeln!(
+        svg,
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {attributes}>{}</text>",
+        escape_xml(&text)
+    );
+}

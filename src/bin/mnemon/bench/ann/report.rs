@@ -1,0 +1,88 @@
+//! What is measured, as it is written to JSON and read again.
+
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::{engine::EngineReport, machine::Machine};
+
+#[derive(Deserialize, Serialize)]
+pub(super) struct Report {
+    pub(super) machine: Machine,
+    pub(super) data: Data,
+    pub(super) indexes: Vec<Measured>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct Data {
+    pub(super) n: usize,
+    pub(super) dim: usize,
+    pub(super) queries: usize,
+}
+
+/// An index, ours or a peer's.
+#[derive(Clone, Deserialize, Serialize)]
+pub(super) struct Measured {
+    #[serde(alias = "peer")]
+    pub(super) index: String,
+    pub(super) build_s: f64,
+    /// Resident growth over the build, in MiB; the vectors' own rows are not in it unless the index keeps copies.
+    pub(super) index_mb: Option<f64>,
+    pub(super) points: Vec<Point>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) engine: Option<EngineReport>,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+pub(super) struct Point {
+    /// Candidates kept (`ef`), or what a peer calls so; 0 of an exact index.
+    pub(super) effort: usize,
+    pub(super) recall: f64,
+    pub(super) qps: f64,
+    /// Of one thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) p50_us: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) p99_us: Option<f64>,
+}
+
+/// A file to compare with.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum PeerFile {
+    Peers(Vec<Measured>),
+    Ours(Report),
+}
+
+/// Peers of a file: a list of them, or an earlier report of ours, whose indexes are then called after the file as well.
+pub(super) fn peers(path: &Path, data: &Data) -> anyhow::Result<Vec<Measured>> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| name.to_string())?;
+    let file = serde_json::from_str(&text).with_context(|| {
+        format!(
+            "{name}: neither a list of {{\"peer\", \"build_s\", \"index_mb\", \"points\": [{{\"effort\", \"recall\", \
+             \"qps\"}}]}} nor a report of `mnemon bench ann --json`"
+        )
+    })?;
+    let peers = match file {
+        PeerFile::Peers(peers) => peers,
+        PeerFile::Ours(report) => {
+            if report.data != *data {
+                eprintln!("mnemon: {name} was measured with other data: {} x {}", report.data.n, report.data.dim);
+            }
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let called = |one: Measured| Measured { index: format!("{} ({stem})", one.index), ..one };
+            report.indexes.into_iter().map(called).collect()
+        }
+    };
+    for peer in &peers {
+        let sound = |point: &Point| (0.0..=1.0).contains(&point.recall) && point.qps > 0.0 && point.qps.is_finite();
+        ensure!(
+            peer.points.iter().all(sound),
+            "{name}: {} has a recall outside of 0 to 1, or a rate that is not positive; measure it again",
+            peer.index
+        );
+    }
+    Ok(peers)
+}

@@ -1,0 +1,144 @@
+//! `mnemon embed`
+
+use std::{collections::HashSet, path::PathBuf, process::ExitCode, time::Instant};
+
+use anyhow::{Context, ensure};
+use mnemon::{Embedder, Message, Model, OnnxEmbedder};
+use serde::Serialize;
+
+use crate::{
+    input,
+    output::{self, Format},
+    texmex::{self, Rows},
+    truth,
+};
+
+/// Write the vectors of messages to files, for `mnemon bench ann` or other tools.
+///
+/// Makes base.fvecs (a row a message that has text, in order; of a long text the first window), query.fvecs and
+/// groundtruth.ivecs (the 100 rows nearest to each query, by exact search), in the TEXMEX format. Namespaces make no difference.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The messages, JSON Lines as for `ingest`.
+    #[arg(long, value_name = "M.jsonl")]
+    messages: PathBuf,
+    /// A model folder or name.
+    #[arg(long, value_name = "DIR|NAME")]
+    model: Option<String>,
+    /// The questions, as for `eval`.
+    #[arg(long, value_name = "Q.jsonl", conflicts_with = "hold_out")]
+    queries: Option<PathBuf>,
+    /// Without questions, the last N messages are the queries and no part of the base.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    hold_out: usize,
+    /// Leave out messages whose text came before: then neither does the base have rows alike, nor queries their own row.
+    #[arg(long)]
+    unique: bool,
+    /// The folder for the files; made if it is missing.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Neighbours of a query, as in the TEXMEX data sets.
+const NEIGHBORS: usize = 100;
+/// Texts of one call of the model.
+const BATCH: usize = 512;
+
+#[derive(Serialize)]
+struct Report {
+    model: String,
+    base: usize,
+    queries: usize,
+    dimension: usize,
+    neighbors: usize,
+    seconds: f64,
+}
+
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let mut seen = HashSet::new();
+    let mut base: Vec<String> = input::messages(&args.messages)?
+        .into_iter()
+        .map(|(_, message)| searchable(&message))
+        .filter(|text| !text.trim().is_empty())
+        .filter(|text| !args.unique || seen.insert(text.clone()))
+        .collect();
+    let queries: Vec<String> = match &args.queries {
+        Some(path) => input::queries(path)?.into_iter().map(|line| line.query).collect(),
+        None => {
+            ensure!(
+                (1..base.len()).contains(&args.hold_out),
+                "{} messages have text, of which --hold-out {} leaves nothing to measure with; choose another number, or \
+                 give --queries",
+                base.len(),
+                args.hold_out
+            );
+            base.split_off(base.len() - args.hold_out)
+        }
+    };
+    ensure!(!base.is_empty(), "{}: no message has text", args.messages.display());
+    ensure!(!queries.is_empty(), "no queries; give a file that has some, or leave --queries out");
+
+    let embedder = OnnxEmbedder::new(Model::find(args.model.as_deref().unwrap_or(Model::DEFAULT))?)?;
+    let documents = embed(&embedder, "messages", &base, |texts| embedder.embed_documents(texts))?;
+    let asked = |texts: &[&str]| texts.iter().map(|text| embedder.embed_query(text)).collect();
+    let queries = embed(&embedder, "queries", &queries, asked)?;
+    let neighbors = NEIGHBORS.min(documents.len());
+    let truth = truth::nearest(&truth::exact(&documents), &queries, neighbors, |_| None);
+    std::fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
+    texmex::write(&args.out.join("base.fvecs"), &documents)?;
+    texmex::write(&args.out.join("query.fvecs"), &queries)?;
+    texmex::write(&args.out.join("groundtruth.ivecs"), &truth)?;
+
+    let report = Report {
+        model: embedder.identity().to_string(),
+        base: documents.len(),
+        queries: queries.len(),
+        dimension: documents.width,
+        neighbors,
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    match format {
+        Format::Json => output::json(&report)?,
+        Format::Text => output::line(&format!(
+            "{} messages and {} queries, {} dimensions, {} nearest of each query in {}; {:.1} s; {}",
+            report.base,
+            report.queries,
+            report.dimension,
+            report.neighbors,
+            args.out.display(),
+            report.seconds,
+            report.model
+        ))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the engine embeds of a message: its text after the speaker's name.
+fn searchable(message: &Message) -> String {
+    let text = message.text();
+    match &message.name {
+        Some(name) if !text.trim().is_empty() => format!("{name}: {text}"),
+        _ => text,
+    }
+}
+
+/// A row a text.
+fn embed(
+    embedder: &OnnxEmbedder,
+    what: &str,
+    texts: &[String],
+    call: impl Fn(&[&str]) -> mnemon::Result<Vec<Vec<f32>>>,
+) -> anyhow::Result<Rows<f32>> {
+    let bar = output::progress(texts.len() as u64, &format!("{what} [{{bar:30}}] {{pos}} of {{len}}, {{per_sec}}"));
+    let width = embedder.identity().dimension;
+    let mut values = Vec::with_capacity(texts.len() * width);
+    for batch in texts.chunks(BATCH) {
+        let windows: Vec<&str> =
+            batch.iter().map(|text| embedder.windows(text).first().map_or("", |first| &text[first.clone()])).collect();
+        values.extend(call(&windows)?.into_iter().flatten());
+        bar.inc(batch.len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(Rows { width, values })
+}

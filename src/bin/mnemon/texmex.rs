@@ -1,0 +1,154 @@
+//! Files of vectors in the TEXMEX format: `fvecs` (f32) and `ivecs` (i32), the form most ANN data sets come in.
+//!
+//! A row is its length as a little-endian i32, then that many values of 4 bytes. All rows of a file are of one length.
+
+use std::{
+    fs::File,
+    io::{BufReader, BufWriter, Read, Write},
+    path::Path,
+};
+
+use anyhow::{Context, bail, ensure};
+
+/// Rows of one length, one after the other.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Rows<T> {
+    pub(crate) width: usize,
+    pub(crate) values: Vec<T>,
+}
+
+/// What a row is made of.
+pub(crate) trait Value: Copy {
+    fn from_bytes(bytes: [u8; 4]) -> Self;
+    fn to_bytes(self) -> [u8; 4];
+}
+
+impl Value for f32 {
+    fn from_bytes(bytes: [u8; 4]) -> Self {
+        f32::from_le_bytes(bytes)
+    }
+
+    fn to_bytes(self) -> [u8; 4] {
+        self.to_le_bytes()
+    }
+}
+
+impl Value for u32 {
+    fn from_bytes(bytes: [u8; 4]) -> Self {
+        u32::from_le_bytes(bytes)
+    }
+
+    fn to_bytes(self) -> [u8; 4] {
+        self.to_le_bytes()
+    }
+}
+
+/// No vector the store takes is wider.
+const MAX_WIDTH: usize = 65_535;
+
+impl<T> Rows<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.values.len() / self.width
+    }
+
+    pub(crate) fn row(&self, number: usize) -> &[T] {
+        &self.values[number * self.width..][..self.width]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[T]> {
+        self.values.chunks_exact(self.width)
+    }
+}
+
+/// The first rows of a file, at most `limit`. The whole file's size is checked all the same.
+pub(crate) fn read<T: Value>(path: &Path, limit: usize) -> anyhow::Result<Rows<T>> {
+    let name = path.display();
+    let file = File::open(path).with_context(|| {
+        format!("{name}; TEXMEX data are base.fvecs, query.fvecs and groundtruth.ivecs, as `mnemon embed` writes them")
+    })?;
+    let bytes = file.metadata()?.len();
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut head = [0; 4];
+    ensure!(bytes > 0, "{name}: empty; make the file again");
+    reader.read_exact(&mut head).with_context(|| format!("{name}: cut off in its first row; copy the file again"))?;
+    let width = i32::from_le_bytes(head);
+    let width = match usize::try_from(width) {
+        Ok(width @ 1..=MAX_WIDTH) => width,
+        _ => bail!("{name}: the first row claims {width} values, not 1 to {MAX_WIDTH}; is it a TEXMEX file?"),
+    };
+    let row_bytes = 4 * (width as u64 + 1);
+    let (rows, rest) = (bytes / row_bytes, bytes % row_bytes);
+    ensure!(
+        rest == 0,
+        "{name}: {rest} bytes are left after {rows} rows of {width}: it was cut off, or its rows differ in length; copy or \
+         make the file again"
+    );
+    ensure!(rows <= u64::from(u32::MAX), "{name}: {rows} rows are more than 32 bits can number; use fewer");
+    let rows = (rows as usize).min(limit);
+    let mut values = Vec::with_capacity(rows * width);
+    let mut row = vec![0; 4 * width];
+    for number in 0..rows {
+        if number > 0 {
+            reader.read_exact(&mut head).with_context(|| format!("{name}: row {number}"))?;
+            let found = i32::from_le_bytes(head);
+            ensure!(
+                usize::try_from(found) == Ok(width),
+                "{name}: row {number} has {found} values, those before {width}; make the file again with rows of one length"
+            );
+        }
+        reader.read_exact(&mut row).with_context(|| format!("{name}: row {number}"))?;
+        values.extend(row.chunks_exact(4).map(|four| T::from_bytes([four[0], four[1], four[2], four[3]])));
+    }
+    Ok(Rows { width, values })
+}
+
+/// Writes a file.
+pub(crate) fn write<T: Value>(path: &Path, rows: &Rows<T>) -> anyhow::Result<()> {
+    let place = || format!("{}: writing", path.display());
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path).with_context(place)?);
+    for row in rows.iter() {
+        file.write_all(&(row.len() as u32).to_le_bytes()).with_context(place)?;
+        for &value in row {
+            file.write_all(&value.to_bytes()).with_context(place)?;
+        }
+    }
+    file.flush().with_context(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.fvecs");
+        let rows = Rows { width: 3, values: vec![1.0f32, -2.5, 0.0, 4.0, f32::MIN_POSITIVE, 6.0] };
+        write(&path, &rows).unwrap();
+        assert_eq!(read::<f32>(&path, usize::MAX).unwrap(), rows);
+        assert_eq!(read::<f32>(&path, 1).unwrap().values, rows.values[..3]);
+    }
+
+    #[test]
+    fn bad_files_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.ivecs");
+        let row = |head: i32, values: &[u32]| -> Vec<u8> {
+            let values = values.iter().flat_map(|value| value.to_le_bytes());
+            head.to_le_bytes().into_iter().chain(values).collect()
+        };
+        for (bytes, says) in [
+            (vec![], "empty"),
+            (vec![1, 0], "cut off"),
+            (row(-1, &[1]), "claims -1"),
+            (row(i32::MAX, &[1]), "claims 2147483647"),
+            (row(2, &[1]), "0 rows of 2"),
+            ([row(2, &[1, 2]), row(2, &[1])].concat(), "after 1 rows of 2"),
+            ([row(2, &[1, 2]), row(3, &[1, 2])].concat(), "row 1 has 3"),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let error = format!("{:#}", read::<u32>(&path, usize::MAX).unwrap_err());
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}
