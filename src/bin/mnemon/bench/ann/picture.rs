@@ -48,7 +48,8 @@ pub(super) fn svg(report: &Report, peers: &[Measured]) -> String {
     text(&mut svg, middle, HEIGHT - 12.0, "middle", "", "recall@10 (stretched towards 1)");
     let turned = format!("transform=\"rotate(-90 18 {0})\"", HEIGHT / 2.0);
     text(&mut svg, 18.0, HEIGHT / 2.0, "middle", &turned, "queries a second (logarithmic)");
-    for (number, (index, is_peer)) in indexes.iter().enumerate() {
+    // The first on top: exact search is one point, where others may have some as well.
+    for (number, (index, is_peer)) in indexes.iter().enumerate().rev() {
         let colour = COLOURS[number % COLOURS.len()];
         curve(&mut svg, &scale, index, *is_peer, colour);
         legend(&mut svg, number, &index.index, *is_peer, colour);
@@ -65,26 +66,26 @@ fn shown(index: &Measured) -> Vec<&Point> {
     points
 }
 
-/// Powers of ten that hold all rates.
+/// Rates from bottom to top: both of them, and the lines between, are 1, 2 or 5 times a power of ten.
 struct Scale {
-    low: i32,
-    high: i32,
+    ticks: Vec<f64>,
 }
 
 impl Scale {
     fn of(rates: impl Iterator<Item = f64>) -> Self {
         let (least, most) =
             rates.fold((f64::INFINITY, 0.0f64), |(least, most), rate| (least.min(rate), most.max(rate)));
-        if most == 0.0 {
-            return Scale { low: 0, high: 1 };
-        }
-        let low = least.log10().floor() as i32;
-        Scale { low, high: (most.log10().ceil() as i32).max(low + 1) }
+        let (least, most) = if most > 0.0 { (least, most) } else { (1.0, 10.0) };
+        let powers = least.log10().floor() as i32..=most.log10().ceil() as i32;
+        let steps: Vec<f64> = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10f64.powi(power))).collect();
+        let first = steps.iter().rposition(|&step| step <= least).unwrap_or(0);
+        let last = steps.iter().position(|&step| step >= most).unwrap_or(steps.len() - 1).max(first + 1);
+        Scale { ticks: steps[first..=last].to_vec() }
     }
 
     fn y(&self, qps: f64) -> f64 {
-        let share = (qps.log10() - f64::from(self.low)) / f64::from(self.high - self.low);
-        HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+        let (low, high) = (self.ticks[0].log10(), self.ticks[self.ticks.len() - 1].log10());
+        HEIGHT - BOTTOM - (qps.log10() - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
     }
 }
 
@@ -103,17 +104,11 @@ fn axes(svg: &mut String, scale: &Scale) {
         text(svg, x, bottom + 18.0, "middle", "", &tick.to_string());
     }
     text(svg, right, bottom + 18.0, "middle", "", "1");
-    for power in scale.low..=scale.high {
-        for step in [1.0, 2.0, 5.0] {
-            if power == scale.high && step > 1.0 {
-                continue;
-            }
-            let qps = step * 10f64.powi(power);
-            let y = scale.y(qps);
-            let colour = if step == 1.0 { "#bbb" } else { "#eee" };
-            let _ = writeln!(svg, "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"{colour}\"/>");
-            text(svg, LEFT - 8.0, y + 4.0, "end", "", &qps.to_string());
-        }
+    for &qps in &scale.ticks {
+        let y = scale.y(qps);
+        let _ = writeln!(svg, "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#ddd\"/>");
+        let label = if qps >= 1000.0 { format!("{}k", qps / 1000.0) } else { qps.to_string() };
+        text(svg, LEFT - 8.0, y + 4.0, "end", "", &label);
     }
     let (width, height) = (right - LEFT, bottom - TOP);
     let _ = writeln!(
