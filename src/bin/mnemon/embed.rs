@@ -16,7 +16,8 @@ use crate::{
 /// Write the vectors of messages to files, for `mnemon bench ann` or other tools.
 ///
 /// Makes base.fvecs (a row a message that has text, in order; of a long text the first window), query.fvecs and
-/// groundtruth.ivecs (the 100 rows nearest to each query, by exact search), in the TEXMEX format. Namespaces make no difference.
+/// groundtruth.ivecs (the 100 rows nearest to each query, by exact search), in the TEXMEX format.
+/// Namespaces make no difference.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The messages, JSON Lines as for `ingest`.
@@ -31,7 +32,8 @@ pub(crate) struct Args {
     /// Without questions, the last N messages are the queries and no part of the base.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     hold_out: usize,
-    /// Leave out messages whose text came before: then neither does the base have rows alike, nor queries their own row.
+    /// Leave out messages whose text came before: no two rows of the base are then alike, and no message held out is in
+    /// it.
     #[arg(long)]
     unique: bool,
     /// The folder for the files; made if it is missing.
@@ -68,8 +70,8 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         None => {
             ensure!(
                 (1..base.len()).contains(&args.hold_out),
-                "{} messages have text, of which --hold-out {} leaves nothing to measure with; choose another number, or \
-                 give --queries",
+                "{} messages have text, of which --hold-out {} leaves nothing to measure with; choose another number, \
+                 or give --queries",
                 base.len(),
                 args.hold_out
             );

@@ -34,8 +34,8 @@ use crate::{
 /// Options of `mnemon bench ann`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// A folder with base.fvecs, query.fvecs and groundtruth.ivecs (TEXMEX), as `mnemon embed` writes it. Without the last, and
-    /// with vectors that are not of length 1, the true neighbours are searched for.
+    /// A folder with base.fvecs, query.fvecs and groundtruth.ivecs (TEXMEX), as `mnemon embed` writes it. Without the
+    /// last, and with vectors that are not of length 1, the true neighbours are searched for.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     /// Indexes: exact, hnsw_rs.
@@ -56,8 +56,8 @@ pub(super) struct Args {
     /// Candidates that the engine's searches keep.
     #[arg(long, default_value_t = 128, value_name = "EF")]
     ef_search: usize,
-    /// Curves to compare with: a list of {"peer", "build_s", "index_mb", "points": [{"effort", "recall", "qps"}]}, or an
-    /// earlier --json.
+    /// Curves to compare with: a list of {"peer", "build_s", "index_mb", "points": [{"effort", "recall", "qps"}]}, or
+    /// an earlier --json.
     #[arg(long, num_args = 1.., value_name = "FILE.json")]
     peers: Vec<PathBuf>,
     /// Write the figures here.
