@@ -45,8 +45,8 @@ fn raw(criterion: &mut Criterion) {
             });
             group.finish();
         }
-        // Last, as the index grows by it; no time to fill means one batch a sample. Else a fast index would take so many
-        // that it would be another one after.
+        // Last, as the index grows by it; no time to fill means one batch a sample. Else a fast index would take
+        // so many that it would be another one after.
         let mut group = criterion.benchmark_group("ann/insert");
         group.sample_size(100).sampling_mode(SamplingMode::Flat);
         group.warm_up_time(Duration::from_nanos(1)).measurement_time(Duration::from_nanos(1));

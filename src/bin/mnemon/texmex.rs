@@ -80,8 +80,8 @@ pub(crate) fn read<T: Value>(path: &Path, limit: usize) -> anyhow::Result<Rows<T
     let (rows, rest) = (bytes / row_bytes, bytes % row_bytes);
     ensure!(
         rest == 0,
-        "{name}: {rest} bytes are left after {rows} rows of {width}: it was cut off, or its rows differ in length; copy or \
-         make the file again"
+        "{name}: {rest} bytes are left after {rows} rows of {width}: it was cut off, or its rows differ in length; copy \
+         or make the file again"
     );
     ensure!(rows <= u64::from(u32::MAX), "{name}: {rows} rows are more than 32 bits can number; use fewer");
     let rows = (rows as usize).min(limit);
@@ -93,7 +93,7 @@ pub(crate) fn read<T: Value>(path: &Path, limit: usize) -> anyhow::Result<Rows<T
             let found = i32::from_le_bytes(head);
             ensure!(
                 usize::try_from(found) == Ok(width),
-                "{name}: row {number} has {found} values, those before {width}; make the file again with rows of one length"
+                "{name}: row {number} has {found} values, those before {width}; make the file again, rows of one length"
             );
         }
         reader.read_exact(&mut row).with_context(|| format!("{name}: row {number}"))?;

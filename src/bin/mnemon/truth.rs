@@ -14,8 +14,8 @@ pub(crate) fn exact(base: &Rows<f32>) -> ExactIndex {
     index
 }
 
-/// The `k` rows nearest to each query, on all cores, out of those that `allowed` gives for the query's number. There must be
-/// `k` of them.
+/// The `k` rows nearest to each query, on all cores, out of those that `allowed` gives for the query's number.
+/// There must be `k` of them.
 pub(crate) fn nearest(
     index: &ExactIndex,
     queries: &Rows<f32>,
