@@ -7,8 +7,8 @@ use std::{hint::black_box, sync::Arc, time::Duration};
 
 use criterion::{BatchSize, Criterion, SamplingMode, criterion_group, criterion_main};
 use mnemon::{
-    Bitmap, Config, Embedder, Engine, Error, ExactIndex, HnswRsIndex, IndexKind, Message, ModelIdentity, Namespace,
-    Query, Search, VectorIndex,
+    Bitmap, Config, Embedder, Engine, Error, ExactIndex, HnswIndex, HnswOptions, HnswRsIndex, IndexKind, Message,
+    ModelIdentity, Namespace, Query, Search, VectorIndex,
 };
 
 const DIMENSION: usize = 256;
@@ -20,6 +20,7 @@ const BATCH: usize = 20;
 fn indexes() -> Vec<(&'static str, IndexKind, Box<dyn VectorIndex>)> {
     vec![
         ("exact", IndexKind::Exact, Box::new(ExactIndex::new(DIMENSION))),
+        ("hnsw", IndexKind::Hnsw, Box::new(HnswIndex::new(DIMENSION, HnswOptions::default()))),
         ("hnsw_rs", IndexKind::HnswRs, Box::new(HnswRsIndex::new(DIMENSION, 0))),
     ]
 }

@@ -33,6 +33,8 @@ pub(super) struct StoredGraph {
     generation: GenerationId,
     namespace: NamespaceId,
     changes: Mutex<Changes>,
+    /// Held by who does a step.
+    stepping: Mutex<()>,
 }
 
 /// What is stored since the pages were.
@@ -81,7 +83,7 @@ impl StoredGraph {
         sampling: Sampling,
     ) -> Self {
         let changes = Mutex::new(Changes { last, bytes, is_broken });
-        StoredGraph { index: Arc::new(index), sampling, generation, namespace, changes }
+        StoredGraph { index: Arc::new(index), sampling, generation, namespace, changes, stepping: Mutex::new(()) }
     }
 
     /// Links rows in the transaction that stores them, if they are few and all before them are linked.
@@ -107,6 +109,7 @@ impl StoredGraph {
 
     /// Does a step of what is to do in the background. Returns whether there is more.
     pub(super) fn step(self: &Arc<Self>, workers: &Workers, is_thorough: bool) -> Result<bool> {
+        let _one_at_a_time = self.stepping.lock();
         if self.changes.lock().is_broken {
             self.drop_stored(workers)?;
         }

@@ -221,10 +221,12 @@ fn indexes_are_measured_beside_each_other_and_drawn() {
     let report = json(&output.stdout);
     assert_eq!(report, json(&fs::read_to_string(path("a.json")).unwrap()));
     assert_eq!(report["data"], json!({"n": 300, "dim": 16, "queries": 20}));
-    let [exact, graph] = report["indexes"].as_array().unwrap().as_slice() else { panic!("{report}") };
+    let [exact, graph, hnsw_rs] = report["indexes"].as_array().unwrap().as_slice() else { panic!("{report}") };
     assert_eq!((&exact["index"], &exact["points"][0]["recall"]), (&json!("exact"), &json!(1.0)));
-    assert_eq!((&graph["index"], graph["points"].as_array().unwrap().len()), (&json!("hnsw_rs"), 2));
-    assert!(graph["points"][1]["recall"].as_f64().unwrap() > 0.9, "{graph}");
+    for (name, graph) in [("hnsw", graph), ("hnsw_rs", hnsw_rs)] {
+        assert_eq!((&graph["index"], graph["points"].as_array().unwrap().len()), (&json!(name), 2));
+        assert!(graph["points"][1]["recall"].as_f64().unwrap() > 0.9, "{graph}");
+    }
     for what in ["idle", "filtered", "deleted"] {
         assert_eq!(exact["engine"][what]["recall"], 1.0, "{what}");
     }
@@ -239,7 +241,7 @@ fn indexes_are_measured_beside_each_other_and_drawn() {
         &path("a.json"),
     ]));
     assert_eq!(compared.code, 0, "{}", compared.stderr);
-    for part in ["200 x 16, 20 queries", "exact / <other>", "hnsw_rs (a)", "recall@10 1.0000"] {
+    for part in ["200 x 16, 20 queries", "exact / <other>", "hnsw (a)", "hnsw_rs (a)", "recall@10 1.0000"] {
         assert!(compared.stdout.contains(part), "{part}: {}", compared.stdout);
     }
     assert!(compared.stderr.contains("other data: 300 x 16"), "{}", compared.stderr);

@@ -340,7 +340,12 @@ fn every_index_gives_the_same_answers() {
     engine.blocking().flush().unwrap();
     drop(engine);
     let mut answers: BTreeMap<&str, Vec<Vec<String>>> = BTreeMap::new();
-    for (name, kind) in [("exact", IndexKind::Exact), ("hnsw_rs", IndexKind::HnswRs), ("auto", IndexKind::Auto)] {
+    for (name, kind) in [
+        ("exact", IndexKind::Exact),
+        ("hnsw", IndexKind::Hnsw),
+        ("hnsw_rs", IndexKind::HnswRs),
+        ("auto", IndexKind::Auto),
+    ] {
         let mut config = Config::default();
         config.index = kind;
         config.exact_threshold = 1000;

@@ -113,7 +113,7 @@ fn ask<'a>(
 ) -> anyhow::Result<Answer<'a>> {
     let started = Instant::now();
     let hits = engine.blocking().recall(namespace, query)?;
-    Ok(Answer { query_id, namespace, hits, latency_us: started.elapsed().as_micros() as u64 })
+    Ok(Answer { query_id, namespace, hits: hits.into(), latency_us: started.elapsed().as_micros() as u64 })
 }
 
 /// One line: rank, score, date, session, who, and the text without its line breaks.

@@ -1,6 +1,6 @@
 //! Whole sessions: listed, copied, deleted; checkpoints.
 
-use mnemon::{EngineHistory, HistoryStore, MessageUpdate, Query, check_history_store};
+use mnemon::{EngineHistory, HistoryStore, Hits, MessageUpdate, Query, check_history_store};
 use proptest::prelude::*;
 
 use super::*;
@@ -48,7 +48,7 @@ fn sessions_are_listed_copied_and_deleted() {
     assert_eq!(texts(&memory), ["again"]);
     assert_eq!(blocking.delete_namespace(&space).unwrap(), 4);
     assert_eq!(blocking.sessions(&space).unwrap(), []);
-    assert_eq!(blocking.recall(&space, Query::new("red bike")).unwrap(), []);
+    assert_eq!(blocking.recall(&space, Query::new("red bike")).unwrap(), Hits::default());
     assert_eq!(blocking.delete(&space, vec!["1".into()]).unwrap(), 0);
     assert_eq!(blocking.delete(&namespace("none"), vec!["1".into()]).unwrap(), 0);
     drop((memory, copy));

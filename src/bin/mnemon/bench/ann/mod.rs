@@ -38,8 +38,8 @@ pub(super) struct Args {
     /// last, and with vectors that are not of length 1, the true neighbours are searched for.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Indexes: exact, hnsw_rs.
-    #[arg(long, value_delimiter = ',', default_value = "exact,hnsw_rs", value_name = "NAMES")]
+    /// Indexes: exact, hnsw, hnsw_rs.
+    #[arg(long, value_delimiter = ',', default_value = "exact,hnsw,hnsw_rs", value_name = "NAMES")]
     index: Vec<String>,
     /// Search threads for the queries a second; latency is always one thread's.
     #[arg(long, default_value_t = 1)]
