@@ -370,6 +370,7 @@ fn run_improve(shared: &Shared, workers: &Workers, improvable: &mpsc::Receiver<I
             std::thread::yield_now();
         }
     }
+    shared.spaces.close(workers);
 }
 
 /// The serving generation and its embedder; a new database gets its first generation.

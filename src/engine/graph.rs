@@ -1,9 +1,12 @@
 //! A namespace's graph and its place in the store.
 //!
 //! A change is planned, committed, and then made: so what searches go through is what is stored, or a little behind it.
-//! Few new rows are linked by the commit that stores them. Many, and those committed before there was a graph, are linked
-//! in steps in the background, and are scanned until then. Changes are stored one after the other; when they have grown
-//! to a share of the graph, the pages that they touch are written, a few at a time, and they are dropped.
+//! Few new rows are linked by the commit that stores them. More are linked in steps in the background, and are scanned until
+//! then. Changes are stored one after the other; when they have grown to a share of the graph, the pages that they touch are
+//! written, a few at a time, and they are dropped.
+//!
+//! Very many rows, as after a bulk ingest, are an exception: storing each step would write the graph many times over. They
+//! are linked in memory, and the pages stored in one commit now and then; what a crash takes of that is linked again.
 
 use std::sync::{Arc, mpsc};
 
@@ -19,6 +22,9 @@ use crate::{
 
 /// The most rows that a commit links itself: some milliseconds.
 const LINKED_ROWS: usize = 64;
+/// More rows than this to link are linked in bulk, and stored when they are this many and half as many as are stored.
+const BULK_ROWS: usize = 4096;
+const SAVED_ROWS: usize = 16_384;
 /// Changes are kept up to this share of the pages' bytes while there is other work, and up to the other when there is none.
 const BUSY_SHARE: usize = 1;
 const IDLE_SHARE: usize = 4;
@@ -44,6 +50,8 @@ struct Changes {
     bytes: usize,
     /// What is stored cannot be read, and is to be deleted first.
     is_broken: bool,
+    /// Rows that were linked in bulk since.
+    unsaved: usize,
 }
 
 /// Who commits for a graph, and who plans.
@@ -82,7 +90,7 @@ impl StoredGraph {
         is_broken: bool,
         sampling: Sampling,
     ) -> Self {
-        let changes = Mutex::new(Changes { last, bytes, is_broken });
+        let changes = Mutex::new(Changes { last, bytes, is_broken, unsaved: 0 });
         StoredGraph { index: Arc::new(index), sampling, generation, namespace, changes, stepping: Mutex::new(()) }
     }
 
@@ -92,6 +100,9 @@ impl StoredGraph {
             return Ok(None);
         }
         let Some(right) = self.index.try_plan() else { return Ok(None) };
+        if self.changes.lock().unsaved > 0 {
+            return Ok(None);
+        }
         let Some(delta) = self.index.plan_new(&right, &new.rows, &new.vectors) else { return Ok(None) };
         self.put(transaction, delta, Some(right)).map(Some)
     }
@@ -114,6 +125,11 @@ impl StoredGraph {
             self.drop_stored(workers)?;
         }
         let right = self.index.wait_to_plan();
+        let (alive, linked) = self.index.counts();
+        let unsaved = self.changes.lock().unsaved;
+        if unsaved > 0 && (linked == alive || unsaved > SAVED_ROWS.max(linked / 3)) {
+            return self.save(workers).map(|()| true);
+        }
         if !self.index.has_work(is_thorough) {
             drop(right);
             return if self.sampling.step(&self.index) { Ok(true) } else { self.fold(workers, IDLE_SHARE) };
@@ -121,14 +137,47 @@ impl StoredGraph {
         if !self.index.is_stored() {
             self.begin(workers)?;
         }
-        // At least what made it true that there is work.
+        // None: what was to do was undone just then.
         let Some(delta) = workers.pool.install(|| self.index.plan_step(&right, is_thorough)) else { return Ok(true) };
+        if unsaved > 0 || alive - linked > BULK_ROWS {
+            self.index.apply(&delta);
+            self.changes.lock().unsaved += delta.added();
+            return Ok(true);
+        }
         let this = Arc::clone(self);
         let put = move |transaction: &mut Transaction| this.put(transaction, delta.clone(), None);
         workers.commit(put, Committed::make)?;
         drop(right);
         self.fold(workers, BUSY_SHARE)?;
         Ok(true)
+    }
+
+    /// Stores what was linked in bulk, if it was, before the engine closes.
+    pub(super) fn close(self: &Arc<Self>, workers: &Workers) -> Result<()> {
+        let _one_at_a_time = self.stepping.lock();
+        let _right = self.index.wait_to_plan();
+        let unsaved = self.changes.lock().unsaved;
+        if unsaved > 0 { self.save(workers) } else { Ok(()) }
+    }
+
+    /// Stores all pages that changed in one commit. The right to plan is held: nothing changes meanwhile.
+    fn save(self: &Arc<Self>, workers: &Workers) -> Result<()> {
+        let (generation, namespace, last) = (self.generation, self.namespace, self.changes.lock().last);
+        let changed = self.index.take_changed_pages();
+        let pages: Vec<(u32, Vec<u8>)> = changed.iter().map(|&page| (page, self.index.page(page))).collect();
+        let put = move |transaction: &mut Transaction| {
+            transaction.put_graph_pages(generation, namespace, &pages)?;
+            last.map_or(Ok(()), |last| transaction.drop_graph_deltas(generation, namespace, last))
+        };
+        let this = Arc::clone(self);
+        let saved = workers.commit(put, move |()| {
+            let mut changes = this.changes.lock();
+            (changes.bytes, changes.unsaved) = (0, 0);
+        });
+        if saved.is_err() {
+            self.index.give_back_pages(&changed);
+        }
+        saved
     }
 
     /// Stores that there is a graph: from then on, removed rows are kept until they are unlinked.

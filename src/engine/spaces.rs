@@ -297,6 +297,16 @@ impl Spaces {
         }
     }
 
+    /// Stores what background work has not stored yet.
+    pub(super) fn close(&self, workers: &Workers) {
+        let spaces: Vec<Arc<Space>> = self.spaces.read().values().cloned().collect();
+        for graph in spaces.iter().filter_map(|space| space.state.read().loaded()?.graph()) {
+            if let Err(error) = graph.close(workers) {
+                tracing::error!(%error, "links were not stored; the next opening makes them again");
+            }
+        }
+    }
+
     /// Does all background work of a namespace's index now.
     pub(super) fn optimize(&self, namespace: NamespaceId, workers: &Workers) -> Result<()> {
         self.load(namespace)?;

@@ -3,13 +3,13 @@
 
 use std::arch::x86_64::*;
 
-use super::{Kernels, Line};
+use super::{Kernels, Line, codes};
 
 const LANES: usize = 8;
 
 pub(super) fn detect() -> Option<Kernels> {
     let has_all = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    has_all.then_some(Kernels { name: "avx2", dot, codes: products })
+    has_all.then_some(Kernels { name: "avx2", dot, codes: products, encode })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -75,4 +75,14 @@ fn products_avx2(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
         unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), sum) };
         *product = lanes.iter().sum();
     }
+}
+
+fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
+    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    unsafe { encode_avx2(vector, coarse, fine) }
+}
+
+#[target_feature(enable = "avx2")]
+fn encode_avx2(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
+    codes::encode(vector, coarse, fine)
 }

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Kernels, Line};
+use super::{Kernels, Line, codes};
 
 const LANES: usize = 16;
 
@@ -11,7 +11,7 @@ pub(super) fn detect() -> Option<Kernels> {
     let has_all = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vnni");
-    has_all.then_some(Kernels { name: "avx512", dot, codes: products })
+    has_all.then_some(Kernels { name: "avx512", dot, codes: products, encode })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -89,4 +89,14 @@ fn products_vnni(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
         }
         *product = _mm512_reduce_add_epi32(sum);
     }
+}
+
+fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
+    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    unsafe { encode_avx512(vector, coarse, fine) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn encode_avx512(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
+    codes::encode(vector, coarse, fine)
 }

@@ -30,6 +30,52 @@ impl Kernels {
     }
 }
 
+/// Encodes a vector: see [`Kernels::encode`].
+pub(super) type Encoder = fn(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32;
+
+impl Kernels {
+    /// Encodes a vector in both planes, and returns what a code of one stands for: codes are 128 and more or less, 127 at
+    /// most. What pads the last line stands for 0.
+    ///
+    /// # Panics
+    /// If there are too few lines.
+    #[inline]
+    pub(in crate::index) fn encode(&self, vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
+        (self.encode)(vector, coarse, fine)
+    }
+}
+
+/// What a code of one stands for, and its inverse.
+pub(in crate::index) fn scale(vector: &[f32]) -> (f32, f32) {
+    // The bits of what is not negative are in order.
+    let max = f32::from_bits(vector.iter().fold(0, |max, x| max.max(x.to_bits() as i32 & i32::MAX)) as u32);
+    // Too small to divide by: as good as nothing.
+    if max > f32::MIN_POSITIVE * 128.0 { (max / 127.0, 127.0 / max) } else { (0.0, 0.0) }
+}
+
+/// In plain Rust, for each instruction set to compile for itself.
+#[inline(always)]
+pub(super) fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
+    let (scale, inverse) = scale(vector);
+    for (i, part) in vector.chunks(PER_LINE).enumerate() {
+        let mut codes = [128u8; PER_LINE];
+        for (code, x) in codes.iter_mut().zip(part) {
+            // Adding 1.5 * 2^23 rounds, and leaves the number in the low bits.
+            *code = ((x * inverse + 12_582_912.0).to_bits() as u8).wrapping_add(128);
+        }
+        let (low, high) = codes.split_at(64);
+        for j in 0..64 {
+            coarse[i].0[j] = (low[j] >> 4) | (high[j] & 0xf0);
+            fine[i].0[j] = (low[j] & 15) | (high[j] << 4);
+        }
+    }
+    scale
+}
+
+pub(super) fn encode_scalar(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
+    encode(vector, coarse, fine)
+}
+
 pub(super) fn scalar(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
     for (row, product) in rows.iter().zip(products) {
         *product = 0;

@@ -13,8 +13,8 @@ mod neon;
 mod prefetch;
 mod scalar;
 
-use codes::CodeKernel;
-pub(super) use codes::{Line, PER_LINE};
+use codes::{CodeKernel, Encoder};
+pub(super) use codes::{Line, PER_LINE, scale};
 pub(super) use prefetch::prefetch;
 
 /// What this processor computes fastest with.
@@ -24,12 +24,13 @@ pub(super) struct Kernels {
     name: &'static str,
     dot: DotKernel,
     codes: CodeKernel,
+    encode: Encoder,
 }
 
 /// The inner product of two slices of one length.
 type DotKernel = fn(&[f32], &[f32]) -> f32;
 
-const SCALAR: Kernels = Kernels { name: "scalar", dot: scalar::dot, codes: codes::scalar };
+const SCALAR: Kernels = Kernels { name: "scalar", dot: scalar::dot, codes: codes::scalar, encode: codes::encode_scalar };
 
 impl Kernels {
     pub(super) fn detect() -> Self {
@@ -79,6 +80,27 @@ mod tests {
                 let got = f64::from(kernels.dot(a, b));
                 let name = kernels.name;
                 prop_assert!((got - exact).abs() <= 1e-5 * (1.0 + a.len() as f64), "{name}: {got} is not {exact}");
+            }
+        }
+
+        #[test]
+        fn every_instruction_set_encodes_the_same(vector in proptest::collection::vec(-1.0f32..1.0, 1..400)) {
+            let lines = vector.len().div_ceil(PER_LINE);
+            let encode = |kernels: &Kernels| {
+                let (mut coarse, mut fine) = (vec![Line([0; 64]); lines], vec![Line([0; 64]); lines]);
+                let scale = kernels.encode(&vector, &mut coarse, &mut fine);
+                (scale, coarse, fine)
+            };
+            let wanted = encode(&SCALAR);
+            for (i, x) in vector.iter().enumerate() {
+                let (line, j) = (i / PER_LINE, i % 64);
+                let shift = if i % PER_LINE < 64 { 0 } else { 4 };
+                let half = |plane: &[Line]| (plane[line].0[j] >> shift) & 15;
+                let decoded = (f32::from(half(&wanted.1) * 16 + half(&wanted.2)) - 128.0) * wanted.0;
+                prop_assert!((decoded - x).abs() <= wanted.0 * 0.501, "{decoded} is not {x}");
+            }
+            for kernels in available() {
+                prop_assert_eq!(&encode(&kernels), &wanted, "{}", kernels.name);
             }
         }
 

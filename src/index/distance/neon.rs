@@ -3,13 +3,13 @@
 
 use std::arch::aarch64::*;
 
-use super::{Kernels, Line};
+use super::{Kernels, Line, codes};
 
 const LANES: usize = 4;
 
 pub(super) fn detect() -> Option<Kernels> {
     let has_all = std::arch::is_aarch64_feature_detected!("neon");
-    has_all.then_some(Kernels { name: "neon", dot, codes: products })
+    has_all.then_some(Kernels { name: "neon", dot, codes: products, encode })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -72,4 +72,14 @@ fn products_neon(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
         }
         *product = vaddvq_s32(sum);
     }
+}
+
+fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
+    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    unsafe { encode_neon(vector, coarse, fine) }
+}
+
+#[target_feature(enable = "neon")]
+fn encode_neon(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
+    codes::encode(vector, coarse, fine)
 }

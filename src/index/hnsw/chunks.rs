@@ -34,13 +34,25 @@ impl<T: Copy> Chunks<T> {
     /// Adds a row at the end.
     pub(super) fn push(&mut self, row: &[T]) {
         assert_eq!(row.len(), self.width, "rows have one width");
+        self.last_chunk().extend_from_slice(row);
+        self.rows += 1;
+    }
+
+    /// Adds a row of one value at the end.
+    pub(super) fn push_default(&mut self, value: T) {
+        let width = self.width;
+        self.last_chunk().extend(std::iter::repeat_n(value, width));
+        self.rows += 1;
+    }
+
+    /// Where the next row goes.
+    fn last_chunk(&mut self) -> &mut Vec<T> {
         if self.rows.is_multiple_of(CHUNK_ROWS) {
             // The first chunk grows as needed: most namespaces are small. What is not used yet of another is not resident.
             let capacity = if self.rows == 0 { 0 } else { CHUNK_ROWS * self.width };
             self.chunks.push(Vec::with_capacity(capacity));
         }
-        self.chunks.last_mut().expect("just pushed").extend_from_slice(row);
-        self.rows += 1;
+        self.chunks.last_mut().expect("just pushed")
     }
 
     /// Puts a row at the end, or in the place of an old one.

@@ -5,7 +5,7 @@
 //! it is scored with both.
 
 use super::chunks::Chunks;
-use crate::index::distance::{Kernels, Line, PER_LINE};
+use crate::index::distance::{Kernels, Line, PER_LINE, scale};
 
 /// The middle of the fine codes: what the coarse plane alone takes them for.
 const MIDDLE: f32 = 7.5;
@@ -50,20 +50,12 @@ impl Codes {
 
     /// Encodes a vector into a row: the next, or an old one.
     pub(super) fn put(&mut self, row: u32, vector: &[f32]) {
-        let (scale, inverse) = scale(vector);
-        let (mut coarse, mut fine) = (Vec::with_capacity(self.lines()), Vec::with_capacity(self.lines()));
-        for part in vector.chunks(PER_LINE) {
-            // What pads the last line stands for 0.
-            let mut codes = [128u8; PER_LINE];
-            for (code, x) in codes.iter_mut().zip(part) {
-                *code = (x * inverse + 128.5) as u8;
-            }
-            let (low, high) = codes.split_at(64);
-            coarse.push(Line(std::array::from_fn(|j| (low[j] >> 4) | (high[j] & 0xf0))));
-            fine.push(Line(std::array::from_fn(|j| (low[j] & 15) | (high[j] << 4))));
+        if row as usize == self.rows() {
+            self.coarse.push_default(Line([0; 64]));
+            self.fine.push_default(Line([0; 64]));
+            self.scales.push(&[0.0]);
         }
-        self.coarse.put(row, &coarse);
-        self.fine.put(row, &fine);
+        let scale = self.kernels.encode(vector, self.coarse.row_mut(row), self.fine.row_mut(row));
         self.scales.put(row, &[scale]);
     }
 
@@ -165,13 +157,6 @@ impl Query {
     pub(super) fn score(&self, coarse: i32, fine: i32, scale: f32) -> f32 {
         ((coarse * 16 + fine) as f32 - self.sum * 128.0) * (scale * self.scale)
     }
-}
-
-/// What a code of one stands for, and its inverse: the largest component is 127.
-fn scale(vector: &[f32]) -> (f32, f32) {
-    let max = vector.iter().fold(0.0f32, |max, x| max.max(x.abs()));
-    // Too small to divide by: as good as nothing.
-    if max > f32::MIN_POSITIVE * 128.0 { (max / 127.0, 127.0 / max) } else { (0.0, 0.0) }
 }
 
 /// The finaliser of SplitMix64 (Steele et al. 2014).

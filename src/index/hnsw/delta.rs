@@ -37,6 +37,11 @@ pub(super) struct List {
 }
 
 impl Delta {
+    /// How many rows come into the graph.
+    pub(crate) fn added(&self) -> usize {
+        self.levels.len()
+    }
+
     /// Rows that may be given again after it.
     pub(crate) fn freed(&self) -> &[u32] {
         &self.cleared

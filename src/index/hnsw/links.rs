@@ -73,10 +73,9 @@ impl Links {
 
     /// Makes room for rows, which are not in the graph yet.
     pub(super) fn grow(&mut self, rows: usize) {
-        let none = vec![NONE; 2 * self.m];
         while self.places.rows() < rows {
             self.places.push(&[ABSENT]);
-            self.bottom.push(&none);
+            self.bottom.push_default(NONE);
         }
     }
 
