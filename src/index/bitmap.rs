@@ -54,8 +54,9 @@ impl Bitmap {
 
     /// The rows, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words.iter().enumerate().flat_map(|(word, &bits)| {
-            std::iter::successors((bits != 0).then_some(bits), |bits| {
+        let words = self.words.iter().enumerate().filter(|(_, bits)| **bits != 0);
+        words.flat_map(|(word, &bits)| {
+            std::iter::successors(Some(bits), |bits| {
                 let rest = bits & (bits - 1);
                 (rest != 0).then_some(rest)
             })

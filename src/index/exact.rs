@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::RwLock;
 
-use super::{Bitmap, Found, Neighbor, Search, VectorIndex, distance::Kernels};
+use super::{Bitmap, Found, Neighbor, Search, VectorIndex, distance::Kernels, is_finite};
 use crate::error::impl_debug;
 
 /// Rows of one allocation: growing never copies what is there.
@@ -95,7 +95,7 @@ impl State {
 impl VectorIndex for ExactIndex {
     fn insert(&self, rows: &[u32], vectors: &[f32]) {
         assert_eq!(vectors.len(), rows.len() * self.dimension, "a vector a row");
-        assert!(vectors.iter().all(|x| x.is_finite()), "vectors are checked when they are made");
+        assert!(is_finite(vectors), "vectors are checked when they are made");
         let mut state = self.state.write();
         for (&row, vector) in rows.iter().zip(vectors.chunks_exact(self.dimension)) {
             if (row as usize) < state.rows {

@@ -21,6 +21,11 @@ pub use hnsw::{HnswIndex, HnswOptions};
 pub use hnswrs::HnswRsIndex;
 pub(crate) use mmr::{cosine, mmr};
 
+/// Whether all components are finite numbers. Looks at all of them: that is faster than stopping.
+pub(crate) fn is_finite(vector: &[f32]) -> bool {
+    vector.iter().fold(true, |all, x| all & x.is_finite())
+}
+
 /// A row and how near it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Neighbor {

@@ -30,7 +30,8 @@ pub(super) struct Kernels {
 /// The inner product of two slices of one length.
 type DotKernel = fn(&[f32], &[f32]) -> f32;
 
-const SCALAR: Kernels = Kernels { name: "scalar", dot: scalar::dot, codes: codes::scalar, encode: codes::encode_scalar };
+const SCALAR: Kernels =
+    Kernels { name: "scalar", dot: scalar::dot, codes: codes::scalar, encode: codes::encode_scalar };
 
 impl Kernels {
     pub(super) fn detect() -> Self {

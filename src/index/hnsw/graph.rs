@@ -73,7 +73,6 @@ impl Graph {
 
     /// Writes what a row holds, whatever was there. It is found only when it is alive.
     pub(super) fn write(&mut self, row: u32, vector: &[f32]) {
-        assert!(vector.iter().all(|x| x.is_finite()), "vectors are checked when they are made");
         if let Some(originals) = &mut self.originals {
             originals.put(row, vector);
         }

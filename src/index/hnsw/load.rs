@@ -27,21 +27,20 @@ impl Loader {
         Loader { graph, options, source, has_parts: false }
     }
 
-    /// Adds the next row; `None` was removed.
-    pub(crate) fn row(&mut self, vector: Option<&[f32]>) -> Result<()> {
+    /// Adds the next row, of finite components; `None` was removed.
+    pub(crate) fn row(&mut self, vector: Option<&[f32]>) {
         let row = self.graph.rows as u32;
-        let Some(vector) = vector else {
-            let zeros = vec![0.0; self.graph.dimension];
-            self.graph.write(row, &zeros);
-            self.graph.rows += 1;
-            return Ok(());
-        };
-        if vector.iter().any(|x| !x.is_finite()) {
-            return Err(Error::corrupted(format!("row {row} of the vectors is not finite")));
+        match vector {
+            Some(vector) => {
+                self.graph.write(row, vector);
+                self.graph.enliven(row);
+            }
+            None => {
+                let zeros = vec![0.0; self.graph.dimension];
+                self.graph.write(row, &zeros);
+                self.graph.rows += 1;
+            }
         }
-        self.graph.write(row, vector);
-        self.graph.enliven(row);
-        Ok(())
     }
 
     /// Adds a page of links, after all rows.

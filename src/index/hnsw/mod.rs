@@ -30,7 +30,7 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use self::{beam::Scratch, graph::Graph};
-use super::{Found, Neighbor, Search, VectorIndex};
+use super::{Found, Neighbor, Search, VectorIndex, is_finite};
 use crate::error::{Error, Result, impl_debug};
 pub(crate) use delta::Delta;
 pub(crate) use load::Loader;
@@ -258,6 +258,7 @@ impl VectorIndex for HnswIndex {
         let mut graph = self.graph.write();
         let dimension = graph.dimension;
         assert_eq!(vectors.len(), rows.len() * dimension, "a vector a row");
+        assert!(is_finite(vectors), "vectors are checked when they are made");
         for (&row, vector) in rows.iter().zip(vectors.chunks_exact(dimension)) {
             assert!(row as usize <= graph.rows, "rows are numbered one after the other");
             assert!(!graph.alive.contains(row), "row {row} is in use");

@@ -52,7 +52,7 @@ impl Graph {
             }
             if let Some(cut_short) = done {
                 let tail = self.tail.iter().filter(|&row| is_allowed(row));
-                let cut_short = scratch.scan(&self.codes, tail, deadline) || cut_short;
+                let cut_short = (self.tail.count() > 0 && scratch.scan(&self.codes, tail, deadline)) || cut_short;
                 if cut_short || scratch.pool.candidates().len() >= enough {
                     return cut_short;
                 }
