@@ -64,7 +64,7 @@ pub struct Config {
     /// Links a row of a graph on its upper layers, twice that on layer 0; a graph keeps the number that it was begun with.
     /// 4 to 64. Default: 16.
     pub m: usize,
-    /// Candidates that a row looks at when it comes into a graph. 8 to 4,096. Default: 128.
+    /// Candidates that a row looks at when it comes into a graph. 8 to 4,096. Default: 200.
     pub ef_construction: usize,
     /// Where the vectors of namespaces with a graph are. Default: [`VectorsIn::Memory`].
     pub vectors: VectorsIn,
@@ -94,7 +94,7 @@ impl Default for Config {
             ef_search: 128,
             target_recall: None,
             m: 16,
-            ef_construction: 128,
+            ef_construction: 200,
             vectors: VectorsIn::Memory,
             flush_size: 256,
             drain_on_open: true,

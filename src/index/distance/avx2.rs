@@ -9,7 +9,7 @@ const LANES: usize = 8;
 
 pub(super) fn detect() -> Option<Kernels> {
     let has_all = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    has_all.then_some(Kernels { name: "avx2", dot, codes: products, encode })
+    has_all.then_some(Kernels { name: "avx2", dot, codes: products, encode, unpack })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -85,4 +85,14 @@ fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
 #[target_feature(enable = "avx2")]
 fn encode_avx2(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
     codes::encode(vector, coarse, fine)
+}
+
+fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
+    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    unsafe { unpack_avx2(coarse, fine, query) }
+}
+
+#[target_feature(enable = "avx2")]
+fn unpack_avx2(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
+    codes::unpack(coarse, fine, query)
 }

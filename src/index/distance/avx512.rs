@@ -11,7 +11,7 @@ pub(super) fn detect() -> Option<Kernels> {
     let has_all = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vnni");
-    has_all.then_some(Kernels { name: "avx512", dot, codes: products, encode })
+    has_all.then_some(Kernels { name: "avx512", dot, codes: products, encode, unpack })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -99,4 +99,14 @@ fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn encode_avx512(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
     codes::encode(vector, coarse, fine)
+}
+
+fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
+    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    unsafe { unpack_avx512(coarse, fine, query) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn unpack_avx512(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
+    codes::unpack(coarse, fine, query)
 }

@@ -72,6 +72,42 @@ pub(super) fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> 
     scale
 }
 
+/// Makes a query of a row: see [`Kernels::unpack`].
+pub(super) type Unpacker = fn(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32;
+
+impl Kernels {
+    /// Takes both planes of a row apart into lines of signed bytes, twice as many, and returns the sum of the bytes.
+    ///
+    /// # Panics
+    /// If there are too few lines.
+    #[inline]
+    pub(in crate::index) fn unpack(&self, coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
+        (self.unpack)(coarse, fine, query)
+    }
+}
+
+/// In plain Rust, for each instruction set to compile for itself.
+#[inline(always)]
+pub(super) fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
+    let mut sum = 0;
+    for ((coarse, fine), lines) in coarse.iter().zip(fine).zip(query.as_chunks_mut::<2>().0) {
+        let [low, high] = lines;
+        for j in 0..64 {
+            // Flipping the top bit takes 128 off.
+            low.0[j] = (((coarse.0[j] << 4) | (fine.0[j] & 15)) ^ 128) as i8;
+            high.0[j] = (((coarse.0[j] & 0xf0) | (fine.0[j] >> 4)) ^ 128) as i8;
+        }
+        for j in 0..64 {
+            sum += i32::from(low.0[j]) + i32::from(high.0[j]);
+        }
+    }
+    sum
+}
+
+pub(super) fn unpack_scalar(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
+    unpack(coarse, fine, query)
+}
+
 pub(super) fn encode_scalar(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
     encode(vector, coarse, fine)
 }

@@ -13,7 +13,7 @@ mod neon;
 mod prefetch;
 mod scalar;
 
-use codes::{CodeKernel, Encoder};
+use codes::{CodeKernel, Encoder, Unpacker};
 pub(super) use codes::{Line, PER_LINE, scale};
 pub(super) use prefetch::prefetch;
 
@@ -25,13 +25,19 @@ pub(super) struct Kernels {
     dot: DotKernel,
     codes: CodeKernel,
     encode: Encoder,
+    unpack: Unpacker,
 }
 
 /// The inner product of two slices of one length.
 type DotKernel = fn(&[f32], &[f32]) -> f32;
 
-const SCALAR: Kernels =
-    Kernels { name: "scalar", dot: scalar::dot, codes: codes::scalar, encode: codes::encode_scalar };
+const SCALAR: Kernels = Kernels {
+    name: "scalar",
+    dot: scalar::dot,
+    codes: codes::scalar,
+    encode: codes::encode_scalar,
+    unpack: codes::unpack_scalar,
+};
 
 impl Kernels {
     pub(super) fn detect() -> Self {
@@ -100,8 +106,19 @@ mod tests {
                 let decoded = (f32::from(half(&wanted.1) * 16 + half(&wanted.2)) - 128.0) * wanted.0;
                 prop_assert!((decoded - x).abs() <= wanted.0 * 0.501, "{decoded} is not {x}");
             }
+            let unpack = |kernels: &Kernels| {
+                let mut query = vec![Line([0; 64]); 2 * lines];
+                (kernels.unpack(&wanted.1, &wanted.2, &mut query), query)
+            };
+            let (sum, query) = unpack(&SCALAR);
+            let codes = || query.iter().flat_map(|line| line.0).map(i32::from);
+            prop_assert_eq!(codes().sum::<i32>(), sum);
+            for (code, x) in codes().zip(&vector) {
+                prop_assert!((code as f32 * wanted.0 - x).abs() <= wanted.0 * 0.501, "{code} is not {x}");
+            }
             for kernels in available() {
                 prop_assert_eq!(&encode(&kernels), &wanted, "{}", kernels.name);
+                prop_assert_eq!(&unpack(&kernels), &(sum, query.clone()), "{}", kernels.name);
             }
         }
 

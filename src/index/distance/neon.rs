@@ -9,7 +9,7 @@ const LANES: usize = 4;
 
 pub(super) fn detect() -> Option<Kernels> {
     let has_all = std::arch::is_aarch64_feature_detected!("neon");
-    has_all.then_some(Kernels { name: "neon", dot, codes: products, encode })
+    has_all.then_some(Kernels { name: "neon", dot, codes: products, encode, unpack })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -82,4 +82,14 @@ fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
 #[target_feature(enable = "neon")]
 fn encode_neon(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
     codes::encode(vector, coarse, fine)
+}
+
+fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
+    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    unsafe { unpack_neon(coarse, fine, query) }
+}
+
+#[target_feature(enable = "neon")]
+fn unpack_neon(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
+    codes::unpack(coarse, fine, query)
 }

@@ -243,6 +243,22 @@ impl Scratch {
         Some(false)
     }
 
+    /// Adds rows to `found`, and keeps the best `count`, in no order.
+    pub(super) fn best_of(
+        &self,
+        codes: &Codes,
+        rows: impl Iterator<Item = u32>,
+        count: usize,
+        found: &mut Vec<Candidate>,
+    ) {
+        let rows: Vec<u32> = rows.collect();
+        coarse(codes, &self.query, &rows, |candidate| found.push(candidate));
+        if found.len() > count {
+            found.select_nth_unstable_by(count, |a, b| b.score.total_cmp(&a.score).then(a.row().cmp(&b.row())));
+            found.truncate(count);
+        }
+    }
+
     /// Scores rows with their coarse codes, and keeps the best in the pool. Returns whether the deadline ended it.
     pub(super) fn scan(&mut self, codes: &Codes, rows: impl Iterator<Item = u32>, deadline: Option<Instant>) -> bool {
         /// Rows between asking for memory and reading it, and between two looks at the clock.

@@ -86,21 +86,9 @@ impl Codes {
 
     /// Makes `query` stand for a row.
     pub(super) fn row_query(&self, row: u32, query: &mut Query) {
-        query.lines.clear();
-        let mut sum = 0;
-        for (coarse, fine) in self.coarse.row(row).iter().zip(self.fine.row(row)) {
-            let (mut low, mut high) = (Line([0i8; 64]), Line([0i8; 64]));
-            for j in 0..64 {
-                // Flipping the top bit takes 128 off.
-                low.0[j] = (((coarse.0[j] << 4) | (fine.0[j] & 15)) ^ 128) as i8;
-                high.0[j] = (((coarse.0[j] & 0xf0) | (fine.0[j] >> 4)) ^ 128) as i8;
-            }
-            for line in [low, high] {
-                sum += line.0.iter().map(|&code| i32::from(code)).sum::<i32>();
-                query.lines.push(line);
-            }
-        }
-        query.scale = self.scales.row(row)[0];
+        query.lines.resize(self.lines() * 2, Line([0; 64]));
+        let sum = self.kernels.unpack(self.coarse.row(row), self.fine.row(row), &mut query.lines);
+        query.scale = self.scale(row);
         query.sum = sum as f32;
     }
 

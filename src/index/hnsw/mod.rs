@@ -48,7 +48,7 @@ pub struct HnswOptions {
     /// Links a row on upper layers; twice that on layer 0. More of them: higher recall, slower inserts, more memory. 4 to 64.
     /// Default: 16.
     pub m: usize,
-    /// Candidates that an insert looks at. More of them: a better graph, slower inserts. 8 to 4,096. Default: 128.
+    /// Candidates that an insert looks at. More of them: a better graph, slower inserts. 8 to 4,096. Default: 200.
     pub ef_construction: usize,
     /// Rows up to which there is no graph, and search is exact. Default: 10,000.
     pub graph_above: usize,
@@ -56,7 +56,7 @@ pub struct HnswOptions {
 
 impl Default for HnswOptions {
     fn default() -> Self {
-        HnswOptions { m: 16, ef_construction: 128, graph_above: 10_000 }
+        HnswOptions { m: 16, ef_construction: 200, graph_above: 10_000 }
     }
 }
 

@@ -87,18 +87,17 @@ impl Graph {
         scratch.descend(&self.links, &self.codes, begin, self.ef_construction);
         let mut layers = Vec::new();
         for layer in (0..=level).rev() {
-            let mut found = Vec::new();
-            if layer <= begin {
-                if layer < begin {
-                    scratch.next_layer(self.links.rows());
-                }
-                scratch.search(&self.links, &self.codes, layer, None);
-                found.extend_from_slice(scratch.pool.candidates());
+            if layer < begin {
+                scratch.next_layer(self.links.rows());
             }
+            if layer <= begin {
+                scratch.search(&self.links, &self.codes, layer, None);
+            }
+            // Nobody of the graph is above that.
+            let mut found = if layer <= begin { scratch.pool.candidates().to_vec() } else { Vec::new() };
             let mates = batch.iter().zip(levels).filter(|(mate, level)| **mate != row && **level >= layer);
-            found.extend(mates.map(|(&mate, _)| Candidate::new(0.0, mate)));
+            scratch.best_of(&self.codes, mates.map(|(&mate, _)| mate), self.ef_construction, &mut found);
             refine(&self.codes, &scratch.query, &mut found);
-            found.truncate(self.ef_construction);
             layers.push(found);
         }
         layers.reverse();
@@ -143,7 +142,7 @@ impl Graph {
             .map_init(Query::default, |query, (new, &parent)| {
                 let list = |(layer, candidates): (u8, &Vec<Candidate>)| {
                     let pinned = if layer == 0 { &[parent][..] } else { &[] };
-                    let links = select(&self.codes, new.row, candidates, self.links.m(), pinned, query);
+                    let links = select(&self.codes, new.row, candidates, self.links.capacity(layer), pinned, query);
                     ((layer, new.row), links)
                 };
                 (0..).zip(&new.candidates).map(list).collect()
