@@ -48,6 +48,18 @@ pub enum VectorsIn {
     Store,
 }
 
+impl std::str::FromStr for VectorsIn {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "memory" => Ok(VectorsIn::Memory),
+            "store" => Ok(VectorsIn::Store),
+            _ => Err(Error::InvalidConfig { reason: format!("vectors in {name:?}, not in memory or store") }),
+        }
+    }
+}
+
 /// Settings of an [`Engine`](crate::Engine). All have defaults: `Config::default()` is a good start.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -216,7 +216,8 @@ fn indexes_are_measured_beside_each_other_and_drawn() {
     let peers = r#"[{"peer": "<other>", "build_s": 1.5, "index_mb": 9,
         "points": [{"effort": 5, "recall": 0.9, "qps": 2000}, {"effort": 9, "recall": 1.0, "qps": 500}]}]"#;
     fs::write(path("peers.json"), peers).unwrap();
-    let output = bench_ann(folder.path(), &["--engine", "--json", &path("a.json"), "--svg", &path("a.svg")]);
+    let output =
+        bench_ann(folder.path(), &["--engine", "--deletions", "--json", &path("a.json"), "--svg", &path("a.svg")]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     let report = json(&output.stdout);
     assert_eq!(report, json(&fs::read_to_string(path("a.json")).unwrap()));
@@ -226,6 +227,7 @@ fn indexes_are_measured_beside_each_other_and_drawn() {
     for (name, graph) in [("hnsw", graph), ("hnsw_rs", hnsw_rs)] {
         assert_eq!((&graph["index"], graph["points"].as_array().unwrap().len()), (&json!(name), 2));
         assert!(graph["points"][1]["recall"].as_f64().unwrap() > 0.9, "{graph}");
+        assert!(graph["deletions"]["repaired"][1]["recall"].as_f64().unwrap() > 0.9, "{graph}");
     }
     for what in ["idle", "filtered", "deleted"] {
         assert_eq!(exact["engine"][what]["recall"], 1.0, "{what}");

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use mnemon::{Bitmap, Config, Embedder, Engine, Error, IndexKind, Message, ModelIdentity, Namespace, Query};
+use mnemon::{Bitmap, Config, Embedder, Engine, Error, Message, ModelIdentity, Namespace, Query, VectorsIn};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -44,6 +44,8 @@ const SESSIONS: usize = 100;
 pub(super) struct EngineReport {
     rows: usize,
     ef_search: usize,
+    vectors_in_store: bool,
+    cache_bytes: usize,
     ingest_s: f64,
     /// Background work of the index that was left after the ingest.
     optimize_s: f64,
@@ -56,6 +58,10 @@ pub(super) struct EngineReport {
     /// Recall beside a thread that commits as fast as it can; its recall is not known, as the rows change.
     busy: Latency,
     busy_rows_per_s: f64,
+    /// Of a small commit: messages put, durable when it returns.
+    put_p50_ms: f64,
+    put_p99_ms: f64,
+    /// Of the commit of their vectors and links after it.
     commit_p50_ms: f64,
     commit_p99_ms: f64,
     /// The share of the rows that the filter leaves.
@@ -103,7 +109,10 @@ impl EngineReport {
                 self.file_bytes as f64 / f64::from(1 << 20)
             ),
             format!("  opened and answered in {:.1} ms", self.open_ms),
-            format!("  commit of {COMMIT}: p50 {:.2} ms, p99 {:.2} ms", self.commit_p50_ms, self.commit_p99_ms),
+            format!(
+                "  {COMMIT} put: p50 {:.2} ms, p99 {:.2} ms; their vectors and links committed: p50 {:.2} ms, p99 {:.2} ms",
+                self.put_p50_ms, self.put_p99_ms, self.commit_p50_ms, self.commit_p99_ms
+            ),
             asked(&format!("idle, ef {}", self.ef_search), &self.idle),
             asked(&format!("filter leaves {:.1} %", 100.0 * self.filter_share), &self.filtered),
             asked(&format!("{} % deleted", 100 / DELETED), &self.deleted),
@@ -197,12 +206,7 @@ struct Bench {
 }
 
 /// Measures in a temporary file.
-pub(super) fn measure(
-    kind: IndexKind,
-    ef_search: usize,
-    vectors: Vectors,
-    truths: &Path,
-) -> anyhow::Result<EngineReport> {
+pub(super) fn measure(config: Config, vectors: Vectors, truths: &Path) -> anyhow::Result<EngineReport> {
     let truth = |file: &str| texmex::read::<u32>(&truths.join(file), usize::MAX);
     let (all, left, filtered) = (truth(ALL)?, truth(LEFT)?, truth(FILTERED)?);
     let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("a temporary folder")?;
@@ -211,12 +215,7 @@ pub(super) fn measure(
     let queries = vectors.queries.len().min(QUERIES);
     let identity = ModelIdentity { name: "table".into(), dimension: vectors.base.width, hash: "table".into() };
     let table = Arc::new(Table { identity, vectors });
-    let open = || {
-        let mut config = Config::default();
-        config.index = kind;
-        config.ef_search = ef_search;
-        Engine::builder(&path).config(config).embedder(table.clone()).open()
-    };
+    let open = || Engine::builder(&path).config(config.clone()).embedder(table.clone()).open();
     let before = resident_mb();
     let mut bench = Bench { plan, space: "bench/ann".parse()?, queries, engine: open()? };
     let (ingest_s, optimize_s) = bench.ingest()?;
@@ -239,7 +238,7 @@ pub(super) fn measure(
     let idle = bench.ask(&all, |_, query| query)?;
     let filter = |number: usize, query: Query| query.session(bench.plan.session(number));
     let filtered = bench.ask(&filtered, filter)?;
-    let commits = bench.commits()?;
+    let (puts, commits) = bench.commits()?;
 
     let Plan { kept, sessions, .. } = bench.plan;
     let gone: Vec<String> = (0..kept).step_by(DELETED).map(|row| row.to_string()).collect();
@@ -254,7 +253,9 @@ pub(super) fn measure(
 
     Ok(EngineReport {
         rows: kept,
-        ef_search,
+        ef_search: config.ef_search,
+        vectors_in_store: config.vectors == VectorsIn::Store,
+        cache_bytes: config.cache_bytes,
         ingest_s,
         optimize_s,
         ingest_rows_per_s: kept as f64 / (ingest_s + optimize_s),
@@ -263,6 +264,8 @@ pub(super) fn measure(
         idle,
         busy,
         busy_rows_per_s,
+        put_p50_ms: percentile(&puts, 0.5),
+        put_p99_ms: percentile(&puts, 0.99),
         commit_p50_ms: percentile(&commits, 0.5),
         commit_p99_ms: percentile(&commits, 0.99),
         filter_share: 1.0 / sessions as f64,
@@ -315,19 +318,23 @@ impl Bench {
         Ok(Asked { recall: found as f64 / (self.queries * K) as f64, qps, latency })
     }
 
-    /// Milliseconds of putting a few messages until they are on the disk and found, sorted.
-    fn commits(&self) -> anyhow::Result<Vec<f64>> {
+    /// Milliseconds of putting a few messages until they are on the disk, and of flushing them until their vectors are too
+    /// and they are found, sorted.
+    fn commits(&self) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
         let engine = self.engine.blocking();
-        let mut times = Vec::with_capacity(COMMITS);
+        let (mut puts, mut commits) = (Vec::with_capacity(COMMITS), Vec::with_capacity(COMMITS));
         for first in (self.plan.kept..self.plan.kept + self.plan.held).step_by(COMMIT) {
             let messages = (first..first + COMMIT).map(|row| self.message(row, row.to_string())).collect();
             let started = Instant::now();
             engine.put_all(messages)?;
+            puts.push(started.elapsed().as_secs_f64() * 1e3);
+            let started = Instant::now();
             engine.flush()?;
-            times.push(started.elapsed().as_secs_f64() * 1e3);
+            commits.push(started.elapsed().as_secs_f64() * 1e3);
         }
-        times.sort_by(f64::total_cmp);
-        Ok(times)
+        puts.sort_by(f64::total_cmp);
+        commits.sort_by(f64::total_cmp);
+        Ok((puts, commits))
     }
 
     /// Questions while another thread inserts: their latency, and rows inserted a second.

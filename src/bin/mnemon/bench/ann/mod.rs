@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
-use mnemon::IndexKind;
+use mnemon::{Config, IndexKind, VectorsIn};
 use serde::de::DeserializeOwned;
 
 use self::{
@@ -56,6 +56,15 @@ pub(super) struct Args {
     /// Candidates that the engine's searches keep.
     #[arg(long, default_value_t = 128, value_name = "EF")]
     ef_search: usize,
+    /// Where the engine keeps the vectors of a graph: memory or store.
+    #[arg(long, default_value = "memory", value_name = "WHERE")]
+    vectors: VectorsIn,
+    /// The engine's page cache.
+    #[arg(long, default_value_t = 64, value_name = "MIB")]
+    cache: usize,
+    /// Also delete a fifth of the rows, and compare with an index built of what is left.
+    #[arg(long)]
+    deletions: bool,
     /// Curves to compare with: a list of {"peer", "build_s", "index_mb", "points": [{"effort", "recall", "qps"}]}, or
     /// an earlier --json.
     #[arg(long, num_args = 1.., value_name = "FILE.json")]
@@ -78,6 +87,7 @@ pub(super) struct Args {
 #[derive(Clone, Copy, ValueEnum)]
 enum Part {
     Raw,
+    Deletions,
     Engine,
 }
 
@@ -102,6 +112,9 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     let peers = args.peers.iter().map(|path| report::peers(path, &data)).collect::<anyhow::Result<Vec<_>>>()?.concat();
     let indexes = args.index.iter().map(|name| {
         let mut measured: Measured = child(args, Part::Raw, name, folder.path())?;
+        if args.deletions {
+            measured.deletions = Some(child(args, Part::Deletions, name, folder.path())?);
+        }
         if args.engine {
             measured.engine = Some(child::<EngineReport>(args, Part::Engine, name, folder.path())?);
         }
@@ -138,7 +151,9 @@ fn child<T: DeserializeOwned>(args: &Args, part: Part, name: &str, truths: &Path
     let efforts: Vec<String> = args.ef.iter().map(usize::to_string).collect();
     let mut command = Command::new(std::env::current_exe().context("the path of this program")?);
     command.args(["bench", "ann", "--index", name, "--ef", &efforts.join(",")]);
-    command.args(["--part", if matches!(part, Part::Raw) { "raw" } else { "engine" }]);
+    let part = part.to_possible_value().expect("no part is skipped");
+    command.args(["--part", part.get_name(), "--cache", &args.cache.to_string()]);
+    command.args(["--vectors", if args.vectors == VectorsIn::Store { "store" } else { "memory" }]);
     command.args(["--threads", &args.threads.to_string(), "--ef-search", &args.ef_search.to_string()]);
     command.arg("--data").arg(&args.data).arg("--truths").arg(truths);
     if let Some(limit) = args.limit {
@@ -160,8 +175,12 @@ fn run_part(args: &Args, part: Part, truths: &Path) -> anyhow::Result<()> {
                 vectors.check(&path, &truth)?;
                 output::json(&raw::measure(name, &vectors, &truth, &args.ef, args.threads)?)?;
             }
+            Part::Deletions => output::json(&raw::deletions(name, &vectors, &args.ef)?)?,
             Part::Engine => {
-                return output::json(&engine::measure(name.parse()?, args.ef_search, vectors, truths)?);
+                let mut config = Config::default();
+                (config.index, config.ef_search) = (name.parse()?, args.ef_search);
+                (config.vectors, config.cache_bytes) = (args.vectors, args.cache << 20);
+                return output::json(&engine::measure(config, vectors, truths)?);
             }
         }
     }

@@ -1,16 +1,16 @@
 //! An index by itself: how long it takes to build, what memory it takes, and how fast it finds how much.
 
-use std::{ops::Range, time::Instant};
+use std::{collections::HashMap, ops::Range, time::Instant};
 
-use mnemon::{Search, VectorIndex};
+use mnemon::{Bitmap, Search, VectorIndex};
 
 use super::{
     data::{K, Vectors, right},
     indexes,
     machine::{grown_mb, resident_mb},
-    report::{Measured, Point},
+    report::{Deletions, Measured, Point},
 };
-use crate::{metrics::percentile, output, texmex::Rows};
+use crate::{metrics::percentile, output, texmex::Rows, truth};
 
 /// Each point is the best of so many rounds over all queries: others use the machine as well.
 const ROUNDS: usize = 3;
@@ -32,10 +32,53 @@ pub(super) fn measure(
     let build_s = started.elapsed().as_secs_f64();
     let index_mb = grown_mb(before);
 
+    let points = sweep(name, &*index, vectors, truth, efforts, threads);
+    Ok(Measured { index: name.to_owned(), build_s, index_mb, points, deletions: None, engine: None })
+}
+
+/// A fifth of the rows is deleted and what is left repaired, beside an index that is built of what is left.
+pub(super) fn deletions(name: &str, vectors: &Vectors, efforts: &[usize]) -> anyhow::Result<Deletions> {
+    let base = &vectors.base;
+    let (mut gone, mut left): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+    for row in 0..base.len() as u32 {
+        if row.is_multiple_of(5) { gone.push(row) } else { left.push(row) }
+    }
+    let allowed = Bitmap::from_fn(base.len(), |row| !row.is_multiple_of(5));
+    let truth = truth::nearest(&truth::exact(base), &vectors.queries, K, |_| Some(allowed.clone()));
+    let build = |rows: &[u32]| -> anyhow::Result<Box<dyn VectorIndex>> {
+        let index = indexes::new(name, base.width)?;
+        let values: Vec<f32> = rows.iter().flat_map(|&row| base.row(row as usize)).copied().collect();
+        index.insert(&(0..rows.len() as u32).collect::<Vec<_>>(), &values);
+        while index.improve() {}
+        Ok(index)
+    };
+    let index = build(&(0..base.len() as u32).collect::<Vec<_>>())?;
+    let started = Instant::now();
+    index.remove(&gone);
+    while index.improve() {}
+    let repair_s = started.elapsed().as_secs_f64();
+    let repaired = sweep(name, &*index, vectors, &truth, efforts, 1);
+    drop(index);
+    // Its rows are numbered anew.
+    let places: HashMap<u32, u32> = left.iter().copied().zip(0..).collect();
+    let values = truth.values.iter().map(|row| places[row]).collect();
+    let fresh = sweep(name, &*build(&left)?, vectors, &Rows { width: truth.width, values }, efforts, 1);
+    Ok(Deletions { repair_s, repaired, fresh })
+}
+
+/// Asks all queries with each effort.
+fn sweep(
+    name: &str,
+    index: &dyn VectorIndex,
+    vectors: &Vectors,
+    truth: &Rows<u32>,
+    efforts: &[usize],
+    threads: usize,
+) -> Vec<Point> {
     let efforts = if indexes::is_exact(name) { &[0] } else { efforts };
     let bar =
         output::progress((efforts.len() * ROUNDS) as u64, &format!("{name}: search [{{bar:30}}] {{pos}} of {{len}}"));
-    let asked = Asked { index: &*index, queries: &vectors.queries, truth };
+    let asked = Asked { index, queries: &vectors.queries, truth };
     let mut points = Vec::with_capacity(efforts.len());
     for &effort in efforts {
         let mut rounds = Vec::with_capacity(ROUNDS);
@@ -56,7 +99,7 @@ pub(super) fn measure(
         });
     }
     bar.finish_and_clear();
-    Ok(Measured { index: name.to_owned(), build_s, index_mb, points, engine: None })
+    points
 }
 
 struct Asked<'a> {

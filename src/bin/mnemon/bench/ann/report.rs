@@ -31,7 +31,17 @@ pub(super) struct Measured {
     pub(super) index_mb: Option<f64>,
     pub(super) points: Vec<Point>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) deletions: Option<Deletions>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) engine: Option<EngineReport>,
+}
+
+/// After a fifth of the rows is deleted and the index repaired, beside one that is built of what is left.
+#[derive(Clone, Deserialize, Serialize)]
+pub(super) struct Deletions {
+    pub(super) repair_s: f64,
+    pub(super) repaired: Vec<Point>,
+    pub(super) fresh: Vec<Point>,
 }
 
 #[derive(Clone, Deserialize, Serialize)]

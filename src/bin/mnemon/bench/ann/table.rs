@@ -2,7 +2,7 @@
 
 use super::{
     curve::qps_at,
-    report::{Measured, Report},
+    report::{Measured, Point, Report},
 };
 use crate::output::line;
 
@@ -20,14 +20,22 @@ pub(super) fn print(report: &Report, peers: &[Measured]) -> anyhow::Result<()> {
 fn block(index: &Measured) -> anyhow::Result<()> {
     let mb = index.index_mb.map_or("memory unknown".into(), |mb| format!("about {mb:.0} MB"));
     line(&format!("{}: build {:.2} s, {mb}", index.index, index.build_s))?;
-    for point in &index.points {
-        let latency = match (point.p50_us, point.p99_us) {
-            (Some(p50), Some(p99)) => format!("  p50 {p50:>6.0} us  p99 {p99:>6.0} us"),
-            _ => String::new(),
-        };
-        line(&format!("  effort {:>4}  recall@10 {:.4}  {:>7.0} q/s{latency}", point.effort, point.recall, point.qps))?;
+    index.points.iter().try_for_each(point)?;
+    if let Some(deletions) = &index.deletions {
+        line(&format!("  20 % deleted, repaired in {:.2} s", deletions.repair_s))?;
+        deletions.repaired.iter().try_for_each(point)?;
+        line("  built of what is left")?;
+        deletions.fresh.iter().try_for_each(point)?;
     }
     index.engine.iter().flat_map(|engine| engine.lines()).try_for_each(|text| line(&text))
+}
+
+fn point(point: &Point) -> anyhow::Result<()> {
+    let latency = match (point.p50_us, point.p99_us) {
+        (Some(p50), Some(p99)) => format!("  p50 {p50:>6.0} us  p99 {p99:>6.0} us"),
+        _ => String::new(),
+    };
+    line(&format!("  effort {:>4}  recall@10 {:.4}  {:>7.0} q/s{latency}", point.effort, point.recall, point.qps))
 }
 
 /// Rates at equal recall, and ours over each peer's.
