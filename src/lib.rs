@@ -18,7 +18,8 @@
 //! ```
 //!
 //! The store is the truth, the index is derived: it is published to after the commit, and read from the store when a
-//! namespace is first asked. Text is durable the moment `put` returns; if embedding fails or the process dies, the
+//! namespace is first asked. A graph's links are in the store too: a change of them is planned, committed, with the vectors
+//! where those are few, and then made. Text is durable the moment `put` returns; if embedding fails or the process dies, the
 //! message stays pending, and the next flush or opening goes on with it.
 //!
 //! | layer | modules | imports |
@@ -39,6 +40,8 @@
 //!   session's short-term buffer, and has neither.
 //! - A block takes each flushed batch once; a flush is one commit.
 //! - Exactly one generation serves; a switch is one commit.
+//! - Every vector of a namespace is in its graph or is scanned: what is committed is found, whatever is still to be linked.
+//! - A row is given to another message only when nothing leads to it any more.
 //! - The same text gives the same vector, whatever it was embedded with.
 //! - What is deleted or replaced is never returned again, once the call has returned.
 
