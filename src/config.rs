@@ -84,7 +84,7 @@ pub struct Config {
     pub flush_size: usize,
     /// Whether opening begins to embed, in the background, what was left pending. Default: true.
     pub drain_on_open: bool,
-    /// Threads for embedding and recall. 1 to 1,024. Default: the machine's cores.
+    /// Threads for embedding, as many for recall, and as many for linking. 1 to 1,024. Default: the machine's cores.
     pub threads: usize,
     /// Threads on which memory blocks work through flushed batches, mostly waiting for a language model; started when a
     /// block first has a batch. 1 to 1,024. Default: 4.

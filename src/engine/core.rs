@@ -15,7 +15,7 @@ use super::{
     FlushReport, IndexStats, PutReport,
     background::Background,
     drain::drain,
-    graph::{Committed, Workers},
+    graph::{Committed, Planners, Workers},
     sessions::{Session, Sessions},
     spaces::{Change, Improve, Spaces},
     visits::{Visitor, Visits},
@@ -38,6 +38,7 @@ pub(crate) struct Core {
     visits: Arc<Visits>,
     writer: Arc<Writer>,
     pool: Arc<rayon::ThreadPool>,
+    planners: Planners,
     wake: mpsc::Sender<Wake>,
     improve: mpsc::Sender<Improve>,
     threads: Vec<JoinHandle<()>>,
@@ -94,19 +95,20 @@ impl Core {
         let writer = Arc::new(Writer::start(store));
         let (wake, wakes) = mpsc::channel();
         let pool = Arc::new(pool("mnemon-recall", shared.config.threads)?);
+        let planners = Planners(Arc::new(self::pool("mnemon-plan", shared.config.threads)?));
         let threads = vec![
             spawn("mnemon-drain", {
-                let (shared, writer) = (Arc::clone(&shared), Arc::clone(&writer));
-                move || run_drain(&shared, &writer, &wakes)
+                let (shared, writer, planners) = (Arc::clone(&shared), Arc::clone(&writer), planners.clone());
+                move || run_drain(&shared, &writer, &planners, &wakes)
             }),
             spawn("mnemon-index", {
                 let shared = Arc::clone(&shared);
-                let workers = Workers { writer: Arc::clone(&writer), pool: Arc::clone(&pool) };
+                let workers = Workers { writer: Arc::clone(&writer), planners: planners.clone() };
                 move || run_improve(&shared, &workers, &improvable)
             }),
         ];
         let background = Background::new(shared.config.block_threads);
-        let core = Core { shared, background, visits: Arc::default(), writer, pool, wake, improve, threads };
+        let core = Core { shared, background, visits: Arc::default(), writer, pool, planners, wake, improve, threads };
         if leftover > 0 && core.shared.config.drain_on_open {
             core.wake(Wake::Pending)?;
         }
@@ -214,7 +216,7 @@ impl Core {
     pub(super) fn optimize(&self, namespace: &Namespace) -> Result<()> {
         match self.shared.store.read()?.namespace(namespace)? {
             Some(namespace) => {
-                let workers = Workers { writer: Arc::clone(&self.writer), pool: Arc::clone(&self.pool) };
+                let workers = Workers { writer: Arc::clone(&self.writer), planners: self.planners.clone() };
                 self.shared.spaces.optimize(namespace, &workers)
             }
             None => Ok(()),
@@ -300,7 +302,7 @@ impl Shared {
     }
 
     /// Embeds and commits all that is pending. The next batch is embedded while the last one is committed.
-    fn drain(self: &Arc<Self>, writer: &Writer) -> Result<FlushReport> {
+    fn drain(self: &Arc<Self>, writer: &Writer, planners: &Planners) -> Result<FlushReport> {
         self.unflushed.store(0, Ordering::Relaxed);
         let generation = self.generation.id;
         let dimension = self.generation.identity.dimension;
@@ -315,10 +317,10 @@ impl Shared {
             let shared = Arc::clone(self);
             writer.submit(
                 {
-                    let shared = Arc::clone(self);
+                    let (shared, planners) = (Arc::clone(self), planners.clone());
                     move |transaction| {
                         let added = transaction.add_vectors(generation, dimension, &batch)?;
-                        let linked = shared.spaces.link(transaction, &added)?;
+                        let linked = shared.spaces.link(transaction, &added, &planners)?;
                         Ok((added, linked))
                     }
                 },
@@ -339,17 +341,17 @@ impl Shared {
     }
 }
 
-fn run_drain(shared: &Arc<Shared>, writer: &Writer, wakes: &mpsc::Receiver<Wake>) {
+fn run_drain(shared: &Arc<Shared>, writer: &Writer, planners: &Planners, wakes: &mpsc::Receiver<Wake>) {
     if let Err(error) = shared.sweep(writer) {
         tracing::error!(%error, "an old generation was not deleted; the next opening tries again");
     }
     while let Ok(wake) = wakes.recv() {
         match wake {
             Wake::Close => return,
-            Wake::Flush(reply) => reply(shared.drain(writer)),
+            Wake::Flush(reply) => reply(shared.drain(writer, planners)),
             Wake::Pending if shared.unflushed.load(Ordering::Relaxed) == 0 => {}
             Wake::Pending => {
-                if let Err(error) = shared.drain(writer) {
+                if let Err(error) = shared.drain(writer, planners) {
                     tracing::error!(%error, "a flush in the background failed; what is pending stays so");
                 }
             }

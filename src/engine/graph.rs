@@ -54,11 +54,17 @@ struct Changes {
     unsaved: usize,
 }
 
+/// Threads that plan and do nothing else. One that plans has the graph's lock while it waits for its parts, and takes up
+/// whatever the pool has waiting: a recall there might wait for a writer that waits for the lock. And the writer must not
+/// wait for threads of the program, rayon's global pool, which may wait for the writer.
+#[derive(Clone)]
+pub(super) struct Planners(pub(super) Arc<rayon::ThreadPool>);
+
 /// Who commits for a graph, and who plans.
 #[derive(Clone)]
 pub(super) struct Workers {
     pub(super) writer: Arc<Writer>,
-    pub(super) pool: Arc<rayon::ThreadPool>,
+    pub(super) planners: Planners,
 }
 
 /// A change that is in a transaction, to be made once that is committed.
@@ -95,7 +101,12 @@ impl StoredGraph {
     }
 
     /// Links rows in the transaction that stores them, if they are few and all before them are linked.
-    pub(super) fn link(self: &Arc<Self>, transaction: &mut Transaction, new: &NewRows) -> Result<Option<Committed>> {
+    pub(super) fn link(
+        self: &Arc<Self>,
+        transaction: &mut Transaction,
+        new: &NewRows,
+        planners: &Planners,
+    ) -> Result<Option<Committed>> {
         if new.rows.len() > LINKED_ROWS || !self.index.is_stored() {
             return Ok(None);
         }
@@ -103,7 +114,8 @@ impl StoredGraph {
         if self.changes.lock().unsaved > 0 {
             return Ok(None);
         }
-        let Some(delta) = self.index.plan_new(&right, &new.rows, &new.vectors) else { return Ok(None) };
+        let planned = planners.0.install(|| self.index.plan_new(&right, &new.rows, &new.vectors));
+        let Some(delta) = planned else { return Ok(None) };
         self.put(transaction, delta, Some(right)).map(Some)
     }
 
@@ -138,7 +150,8 @@ impl StoredGraph {
             self.begin(workers)?;
         }
         // None: what was to do was undone just then.
-        let Some(delta) = workers.pool.install(|| self.index.plan_step(&right, is_thorough)) else { return Ok(true) };
+        let planned = workers.planners.0.install(|| self.index.plan_step(&right, is_thorough));
+        let Some(delta) = planned else { return Ok(true) };
         if unsaved > 0 || alive - linked > BULK_ROWS {
             self.index.apply(&delta);
             self.changes.lock().unsaved += delta.added();

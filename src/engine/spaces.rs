@@ -15,7 +15,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::{
     IndexStats,
-    graph::{Committed, StoredGraph, Workers},
+    graph::{Committed, Planners, StoredGraph, Workers},
     load,
 };
 use crate::{
@@ -259,13 +259,18 @@ impl Spaces {
 
     /// Links rows in the transaction that stores them, where that is quick. What comes back is to be made once the
     /// transaction is committed and the rows are published.
-    pub(super) fn link(&self, transaction: &mut Transaction, added: &[NewRows]) -> Result<Vec<Committed>> {
+    pub(super) fn link(
+        &self,
+        transaction: &mut Transaction,
+        added: &[NewRows],
+        planners: &Planners,
+    ) -> Result<Vec<Committed>> {
         let mut linked = Vec::new();
         for new in added {
             let space = self.spaces.read().get(&new.namespace).cloned();
             let graph = space.and_then(|space| space.state.read().loaded()?.graph());
             if let Some(graph) = graph {
-                linked.extend(graph.link(transaction, new)?);
+                linked.extend(graph.link(transaction, new, planners)?);
             }
         }
         Ok(linked)

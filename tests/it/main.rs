@@ -23,3 +23,4 @@ mod reindex;
 mod rows;
 mod sample;
 mod support;
+mod threads;
