@@ -208,7 +208,7 @@ impl StoredGraph {
         workers.commit(
             move |transaction| transaction.drop_graph(generation, namespace),
             move |()| {
-                this.index.set_stored(false);
+                this.index.forget_stored();
                 *this.changes.lock() = Changes::default();
             },
         )

@@ -86,6 +86,7 @@ impl Graph {
     pub(super) fn enliven(&mut self, row: u32) {
         assert!(self.alive.insert(row), "row {row} is in use");
         self.rows = self.rows.max(row as usize + 1);
+        self.dead.remove(row);
         if !self.links.has(row) {
             self.tail.insert(row);
         }

@@ -66,6 +66,8 @@ impl Loader {
         self.graph.links = Links::new(self.options.m);
         self.graph.links.grow(self.graph.codes.rows());
         self.graph.changed_pages.clear();
+        // Changes that were made took the rows they linked out of it.
+        self.graph.tail = self.graph.alive.clone();
     }
 
     /// `free` are the removed rows that nothing links to.
@@ -113,5 +115,66 @@ impl Loader {
             self.graph.links.grow(self.graph.rows);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{Search, VectorIndex};
+
+    const OPTIONS: HnswOptions = HnswOptions { m: 4, ef_construction: 16, graph_above: 0 };
+
+    fn vector(row: u32) -> [f32; 2] {
+        let (y, x) = (row as f32 * 0.01).sin_cos();
+        [x, y]
+    }
+
+    /// With these changes, as they were stored, and then some that cannot be read.
+    fn broken(rows: u32, changes: &[Vec<u8>]) -> HnswIndex {
+        let mut loader = Loader::new(2, rows as usize, OPTIONS, None);
+        (0..rows).for_each(|row| loader.row(Some(&vector(row))));
+        changes.iter().for_each(|bytes| loader.delta(bytes).unwrap());
+        assert!(loader.delta(&[]).is_err());
+        loader.forget_parts();
+        loader.finish(&[])
+    }
+
+    fn changes(rows: u32) -> Vec<Vec<u8>> {
+        let index = HnswIndex::new(2, OPTIONS);
+        (0..rows).for_each(|row| index.insert(&[row], &vector(row)));
+        let mut changes = Vec::new();
+        while let Some(delta) = index.plan_step(&index.wait_to_plan(), true) {
+            changes.push(index.encode(&delta));
+            index.apply(&delta);
+        }
+        changes
+    }
+
+    #[test]
+    fn what_changes_linked_before_a_broken_one_is_linked_again() {
+        let index = broken(200, &changes(200));
+        assert_eq!(index.counts(), (200, 0));
+        while index.improve() {}
+        assert_eq!((index.counts(), index.check()), ((200, 200), vec![]));
+        for row in 0..200 {
+            assert_eq!(index.search(&vector(row), &Search::new(1)).neighbors[0].row, row);
+        }
+    }
+
+    /// A graph that is broken is deleted from the store, which makes all dead rows free.
+    #[test]
+    fn rows_that_were_removed_before_a_broken_graph_was_deleted_are_not_freed_when_they_are_in_use() {
+        let index = broken(200, &changes(200));
+        index.set_stored(true);
+        index.remove(&[3, 4, 5, 6, 7]);
+        index.forget_stored();
+        index.insert(&[3, 4], &[vector(3), vector(4)].concat());
+        index.set_stored(true);
+        while let Some(delta) = index.plan_step(&index.wait_to_plan(), true) {
+            assert_eq!(delta.freed(), [0; 0], "they are free already, and may be in use");
+            index.apply(&delta);
+        }
+        assert_eq!((index.counts(), index.check()), ((197, 197), vec![]));
     }
 }

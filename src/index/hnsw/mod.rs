@@ -30,7 +30,7 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use self::{beam::Scratch, graph::Graph};
-use super::{Found, Neighbor, Search, VectorIndex, is_finite};
+use super::{Bitmap, Found, Neighbor, Search, VectorIndex, is_finite};
 use crate::error::{Error, Result, impl_debug};
 pub(crate) use delta::Delta;
 pub(crate) use load::Loader;
@@ -174,6 +174,13 @@ impl HnswIndex {
     /// From here on, removed rows are kept until a change frees them.
     pub(crate) fn set_stored(&self, is_stored: bool) {
         self.is_stored.store(is_stored, Ordering::Release);
+    }
+
+    /// Nothing of a graph is stored any more, and nothing is linked yet: removed rows are free, those too that were kept.
+    pub(crate) fn forget_stored(&self) {
+        let mut graph = self.graph.write();
+        graph.dead = Bitmap::default();
+        self.set_stored(false);
     }
 
     pub(crate) fn is_stored(&self) -> bool {

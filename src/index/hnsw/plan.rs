@@ -20,6 +20,14 @@ use super::{
 /// The children that a row takes on layer 0: they have places of its list for ever.
 pub(super) const MAX_CHILDREN: usize = 6;
 
+/// One of the children of `near`, another for another row, so that the tree grows in breadth: of rows that are all the same,
+/// say, each goes down from the same one.
+pub(super) fn one_of(children: impl Iterator<Item = u32>, row: u32, near: u32) -> Option<u32> {
+    let children: Vec<u32> = children.collect();
+    let drawn = mix(u64::from(row) << 32 | u64::from(near));
+    children.get((drawn % children.len().max(1) as u64) as usize).copied()
+}
+
 /// Links by layer and row.
 pub(super) type Lists = BTreeMap<(u8, u32), Vec<u32>>;
 
@@ -122,7 +130,7 @@ impl Graph {
                 // Rare: all that are near have enough. Down the tree there is one that has not.
                 let mut near = nearest;
                 while is_full(near) {
-                    near = of(near).next().expect("it has children");
+                    near = one_of(of(near), *row, near).expect("it has children");
                 }
                 near
             });
@@ -181,5 +189,35 @@ impl Graph {
         let mut candidates: Vec<Candidate> = links.iter().map(|&link| Candidate::new(0.0, link)).collect();
         refine(&self.codes, query, &mut candidates);
         select(&self.codes, row, &candidates, self.links.capacity(layer), pinned, query)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::index::{HnswIndex, HnswOptions, Search, VectorIndex};
+
+    /// Whatever is said again and again, "ok" say.
+    #[test]
+    fn rows_that_are_the_same_make_no_deep_tree() {
+        for m in [4, 16] {
+            let index = HnswIndex::new(2, HnswOptions { m, ef_construction: 16, graph_above: 0 });
+            const ROWS: u32 = 6000;
+            index.insert(&(0..ROWS).collect::<Vec<_>>(), &[1.0, 0.0].repeat(ROWS as usize));
+            while index.improve() {}
+            assert_eq!(index.check(), [""; 0]);
+            let depth = |index: &HnswIndex| {
+                let graph = index.graph.read();
+                let above = |row: &u32| Some(graph.links.parent(*row)).filter(|parent| parent != row);
+                let rows = (0..ROWS).filter(|&row| graph.links.has(row));
+                rows.map(|row| std::iter::successors(Some(row), above).count()).max().unwrap()
+            };
+            assert!(depth(&index) < 60, "{}", depth(&index));
+            // Every third, whose children need other parents.
+            index.remove(&(0..ROWS).step_by(3).collect::<Vec<_>>());
+            while index.improve() {}
+            assert_eq!(index.check(), [""; 0]);
+            assert!(depth(&index) < 60, "{}", depth(&index));
+            assert_eq!(index.search(&[1.0, 0.0], &Search::new(5000)).neighbors.len(), 4000);
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::{
     codes::Query,
     delta::{Delta, List},
     graph::Graph,
-    plan::MAX_CHILDREN,
+    plan::{MAX_CHILDREN, one_of},
 };
 use crate::index::Bitmap;
 
@@ -125,7 +125,7 @@ impl Tree<'_> {
         };
         let mut parent = parent;
         while self.children_of(parent).count() >= MAX_CHILDREN {
-            let Some(below) = self.children_of(parent).next() else { break };
+            let Some(below) = one_of(self.children_of(parent), orphan, parent) else { break };
             parent = below;
         }
         self.parents.insert(orphan, parent);
