@@ -144,7 +144,9 @@ impl StoredGraph {
         }
         if !self.index.has_work(is_thorough) {
             drop(right);
-            return if self.sampling.step(&self.index) { Ok(true) } else { self.fold(workers, IDLE_SHARE) };
+            // Whoever offers a sample asks for a step: while one namespace is searched, others have their turn.
+            self.sampling.step(&self.index);
+            return self.fold(workers, IDLE_SHARE);
         }
         if !self.index.is_stored() {
             self.begin(workers)?;

@@ -67,12 +67,11 @@ impl Sampling {
         is_free
     }
 
-    /// Answers the search that waits, exactly, and says with how many candidates the next are to be made. Returns whether
-    /// there was one.
-    pub(super) fn step(&self, index: &HnswIndex) -> bool {
-        let Some(sample) = self.state.lock().waiting.take() else { return false };
+    /// Answers the search that waits, if one does, exactly, and says with how many candidates the next are to be made.
+    pub(super) fn step(&self, index: &HnswIndex) {
+        let Some(sample) = self.state.lock().waiting.take() else { return };
         let truth = index.search_exactly(&sample.query, sample.scores.len());
-        let Some(last) = truth.last() else { return true };
+        let Some(last) = truth.last() else { return };
         let right = sample.scores.iter().filter(|&&score| score >= last.score - TIE).count();
         let recall = right as f64 / truth.len().max(sample.scores.len()) as f64;
         let mut state = self.state.lock();
@@ -89,7 +88,6 @@ impl Sampling {
             };
             self.ef.store(tuned.clamp(*EF.start(), *EF.end()), Ordering::Relaxed);
         }
-        true
     }
 
     pub(super) fn estimate(&self) -> Estimate {

@@ -236,7 +236,9 @@ impl Spaces {
                     tries += 1;
                     continue 'again;
                 }
+                // What a search missed because its time was up says nothing of the graph.
                 if let (Searched::Graph(graph), [vector], None) = (&index, vectors, &allowed)
+                    && !found[0].cut_short
                     && graph.sampling.offer(vector, &found[0].neighbors)
                 {
                     self.improve_later(namespace);

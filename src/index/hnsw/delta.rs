@@ -96,7 +96,10 @@ pub(super) fn rows_per_page(m: usize) -> usize {
 pub(super) fn encode_page(links: &Links, page: u32) -> Vec<u8> {
     let mut bytes = (links.m() as u16).to_le_bytes().to_vec();
     let first = page as usize * rows_per_page(links.m());
-    for row in first as u32..(first + rows_per_page(links.m())).min(links.rows()) as u32 {
+    // Not those after the last that is in the graph: they may be of a commit that fails.
+    let rows = first as u32..(first + rows_per_page(links.m())).min(links.rows()) as u32;
+    let end = rows.clone().rev().find(|&row| links.has(row)).map_or(rows.start, |last| last + 1);
+    for row in rows.start..end {
         bytes.push(links.level(row).unwrap_or(ABSENT));
         if links.has(row) {
             links.lists(row).for_each(|(_, list)| push_links(&mut bytes, list));

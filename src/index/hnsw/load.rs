@@ -162,6 +162,20 @@ mod tests {
         }
     }
 
+    /// Rows that a commit links are planned before it is done, and it may fail.
+    #[test]
+    fn a_page_has_no_rows_that_were_never_committed() {
+        let index = HnswIndex::new(2, OPTIONS);
+        (0..100).for_each(|row| index.insert(&[row], &vector(row)));
+        while index.improve() {}
+        assert!(index.plan_new(&index.wait_to_plan(), &[100, 101], &[vector(100), vector(101)].concat()).is_some());
+        let mut loader = Loader::new(2, 100, OPTIONS, None);
+        (0..100).for_each(|row| loader.row(Some(&vector(row))));
+        loader.page(0, &index.page(0)).unwrap();
+        let loaded = loader.finish(&[]);
+        assert_eq!((loaded.counts(), loaded.check()), ((100, 100), vec![]));
+    }
+
     /// A graph that is broken is deleted from the store, which makes all dead rows free.
     #[test]
     fn rows_that_were_removed_before_a_broken_graph_was_deleted_are_not_freed_when_they_are_in_use() {

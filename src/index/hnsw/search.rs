@@ -31,7 +31,7 @@ impl Graph {
 
     /// Collects candidates in the scratch's pool. Returns whether the deadline ended it.
     fn collect(&self, search: &Search, scratch: &mut Scratch) -> bool {
-        let ef = search.ef.max(search.k);
+        let ef = search.ef.max(search.k).min(self.rows);
         let deadline = search.deadline;
         let is_allowed = |row: u32| search.allowed.is_none_or(|allowed| allowed.contains(row));
         let few = search.allowed.is_some_and(|allowed| allowed.count() <= self.scan_limit(ef, allowed.count()));
@@ -142,8 +142,30 @@ impl Graph {
         }
         self.codes.query(query, &mut scratch.query);
         // Wide enough that what the coarse codes get wrong is not lost.
-        scratch.pool.reset(4 * k + 64);
+        scratch.pool.reset(4 * k.min(self.rows) + 64);
         scratch.scan(&self.codes, self.alive.iter(), None);
         self.rescore(query, k, source, scratch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::index::{HnswIndex, HnswOptions, Search, VectorIndex};
+
+    #[test]
+    fn asking_for_more_than_there_is_finds_all() {
+        let index = HnswIndex::new(2, HnswOptions { m: 4, ef_construction: 16, graph_above: 0 });
+        let vector = |row: u32| [(row as f32).cos(), (row as f32).sin()];
+        index.insert(&(0..500).collect::<Vec<_>>(), &(0..500).flat_map(vector).collect::<Vec<_>>());
+        for _ in 0..20 {
+            for k in [500, 501, usize::MAX / 2, usize::MAX] {
+                assert_eq!(index.search(&[1.0, 0.0], &Search::new(k)).neighbors.len(), 500);
+                let odd = crate::index::Bitmap::from_fn(5000, |row| row % 2 == 1);
+                let search = Search::new(k).allowed(Some(&odd));
+                assert_eq!(index.search(&[1.0, 0.0], &search).neighbors.len(), 250);
+                assert_eq!(index.search_exactly(&[1.0, 0.0], k).len(), 500);
+            }
+            index.improve();
+        }
     }
 }
