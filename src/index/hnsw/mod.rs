@@ -198,7 +198,7 @@ impl HnswIndex {
         // Not alive: nobody finds them.
         rows.iter().zip(vectors.chunks_exact(dimension)).for_each(|(&row, vector)| graph.write(row, vector));
         drop(graph);
-        Some(self.graph.read().plan(rows))
+        Some(plan::plan(&self.graph, rows))
     }
 
     /// Whether there is something to do in the background. Few removed rows are left for later, unless `is_thorough`.
@@ -215,9 +215,13 @@ impl HnswIndex {
         if graph.tail.count() > 0 {
             // The first batches are smaller: rows of one batch know each other by comparing all.
             let step = STEP_ROWS.min(graph.links.count().max(64));
-            return Some(graph.plan(&graph.tail.iter().take(step).collect::<Vec<_>>()));
+            let rows: Vec<u32> = graph.tail.iter().take(step).collect();
+            drop(graph);
+            return Some(plan::plan(&self.graph, &rows));
         }
-        Some(graph.plan_repair(&graph.dead.iter().take(REPAIR_ROWS).collect::<Vec<_>>()))
+        let rows: Vec<u32> = graph.dead.iter().take(REPAIR_ROWS).collect();
+        drop(graph);
+        Some(repair::plan_repair(&self.graph, &rows))
     }
 
     /// Makes a planned change.
@@ -315,7 +319,43 @@ impl HnswIndex {
         }
         let _right = self.wait_to_plan();
         let linked: Vec<u32> = rows.iter().copied().filter(|&row| is_linked(&self.graph.read(), row)).collect();
-        let delta = self.graph.read().plan_repair(&linked);
+        let delta = repair::plan_repair(&self.graph, &linked);
         self.apply(&delta);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inserts_and_searches_do_not_wait_for_a_plan() {
+        let index = HnswIndex::new(64, HnswOptions { graph_above: 0, ..HnswOptions::default() });
+        let vector = |row: u32| -> Vec<f32> {
+            let bits = codes::mix(u64::from(row));
+            (0..64).map(|i| if bits >> i & 1 == 1 { 0.125 } else { -0.125 }).collect()
+        };
+        let rows: Vec<u32> = (0..3000).collect();
+        index.insert(&rows, &rows.iter().flat_map(|&row| vector(row)).collect::<Vec<_>>());
+        let is_over = AtomicBool::new(false);
+        let mut inserted = 3000;
+        let mut steps = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..4 {
+                    index.improve();
+                }
+                is_over.store(true, Ordering::Release);
+            });
+            while !is_over.load(Ordering::Acquire) {
+                index.insert(&[inserted], &vector(inserted));
+                assert_eq!(index.search(&vector(inserted), &Search::new(1)).neighbors[0].row, inserted);
+                inserted += 1;
+                steps += 1;
+            }
+        });
+        assert!(steps > 40, "{steps} inserts beside 4 steps");
+        while index.improve() {}
+        assert_eq!((index.counts(), index.check()), ((inserted as usize, inserted as usize), vec![]));
     }
 }

@@ -3,9 +3,14 @@
 //! A batch is planned against the graph as it is, which is only read: so rows are searched in parallel, searches for
 //! users go on, and the same batch gives the same change whatever the threads do. (The batches of ParlayANN, Manohar et al.,
 //! arXiv 2305.04359, but that rows of one batch are compared with each other and may be linked.)
+//!
+//! Nobody else changes links meanwhile, nor what linked rows hold. So the lock is taken for a row at a time: a writer that
+//! waits for it, and the searches that then wait for the writer, do not wait for the whole plan. And it is never held where
+//! a thread waits for others, and may take up who knows what.
 
 use std::collections::BTreeMap;
 
+use parking_lot::RwLock;
 use rayon::prelude::*;
 
 use super::{
@@ -37,42 +42,91 @@ struct New {
     candidates: Vec<Vec<Candidate>>,
 }
 
-impl Graph {
-    /// Plans the linking of rows that have codes and are not in the graph.
-    pub(super) fn plan(&self, rows: &[u32]) -> Delta {
-        let levels: Vec<u8> = rows.iter().map(|&row| self.draw_level(row)).collect();
-        let new: Vec<New> = rows
-            .par_iter()
-            .zip(&levels)
-            .map_init(Scratch::default, |scratch, (&row, &level)| New {
-                row,
-                candidates: self.candidates(row, level, rows, &levels, scratch),
-            })
-            .collect();
-        let parents = self.choose_parents(&new);
-        let mut lists = self.choose_links(&new, &parents);
-        let mut incoming = Lists::new();
-        for ((layer, row), links) in &lists {
-            for &link in links {
-                incoming.entry((*layer, link)).or_default().push(*row);
-            }
-        }
-        let parents: BTreeMap<u32, u32> = new.iter().zip(parents).map(|(new, parent)| (new.row, parent)).collect();
-        let merged: Vec<_> = incoming
-            .into_par_iter()
-            .map_init(Query::default, |query, ((layer, row), more)| {
-                let old = lists.get(&(layer, row)).map_or_else(|| self.links.of(row, layer), Vec::as_slice);
-                ((layer, row), self.merge(row, layer, old, &more, &parents, query))
-            })
-            .collect();
-        lists.extend(merged);
-        Delta {
-            levels: rows.iter().copied().zip(levels).collect(),
-            lists: lists.into_iter().map(|((layer, row), links)| List { row, layer, links }).collect(),
-            cleared: Vec::new(),
+/// Plans the linking of rows that have codes and are not in the graph.
+pub(super) fn plan(graph: &RwLock<Graph>, rows: &[u32]) -> Delta {
+    let levels: Vec<u8> = rows.iter().map(|&row| graph.read().draw_level(row)).collect();
+    let new: Vec<New> = rows
+        .par_iter()
+        .zip(&levels)
+        .map_init(Scratch::default, |scratch, (&row, &level)| New {
+            row,
+            candidates: graph.read().candidates(row, level, rows, &levels, scratch),
+        })
+        .collect();
+    let parents = choose_parents(graph, &new);
+    let mut lists = choose_links(graph, &new, &parents);
+    let mut incoming = Lists::new();
+    for ((layer, row), links) in &lists {
+        for &link in links {
+            incoming.entry((*layer, link)).or_default().push(*row);
         }
     }
+    let parents: BTreeMap<u32, u32> = new.iter().zip(parents).map(|(new, parent)| (new.row, parent)).collect();
+    let merged: Vec<_> = incoming
+        .into_par_iter()
+        .map_init(Query::default, |query, ((layer, row), more)| {
+            let graph = graph.read();
+            let old = lists.get(&(layer, row)).map_or_else(|| graph.links.of(row, layer), Vec::as_slice);
+            ((layer, row), graph.merge(row, layer, old, &more, &parents, query))
+        })
+        .collect();
+    lists.extend(merged);
+    Delta {
+        levels: rows.iter().copied().zip(levels).collect(),
+        lists: lists.into_iter().map(|((layer, row), links)| List { row, layer, links }).collect(),
+        cleared: Vec::new(),
+    }
+}
 
+/// The parent of each new row: the nearest row, of the graph or before it in the batch, that may have one more child.
+/// The first row of all is its own.
+fn choose_parents(graph: &RwLock<Graph>, new: &[New]) -> Vec<u32> {
+    let places: BTreeMap<u32, usize> = new.iter().zip(0..).map(|(new, place)| (new.row, place)).collect();
+    // Of this batch.
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut parents = Vec::with_capacity(new.len());
+    for (place, New { row, candidates, .. }) in new.iter().enumerate() {
+        let graph = graph.read();
+        let is_before = |row: u32| places.get(&row).is_none_or(|&other| other < place);
+        let of = |row: u32| graph.links.children(row).chain(children.get(&row).into_iter().flatten().copied());
+        let is_full = |row: u32| of(row).take(MAX_CHILDREN).count() >= MAX_CHILDREN;
+        let mut before = candidates[0].iter().map(|candidate| candidate.row()).filter(|&row| is_before(row)).peekable();
+        let nearest = before.peek().copied().or(graph.links.entry()).unwrap_or(new[0].row);
+        let parent = before.find(|&row| !is_full(row)).unwrap_or_else(|| {
+            // Rare: all that are near have enough. Down the tree there is one that has not.
+            let mut near = nearest;
+            while is_full(near) {
+                near = one_of(of(near), *row, near).expect("it has children");
+            }
+            near
+        });
+        if parent != *row {
+            children.entry(parent).or_default().push(*row);
+        }
+        parents.push(parent);
+    }
+    parents
+}
+
+/// The links that new rows begin with, their parents first.
+fn choose_links(graph: &RwLock<Graph>, new: &[New], parents: &[u32]) -> Lists {
+    let lists: Vec<Vec<_>> = new
+        .par_iter()
+        .zip(parents)
+        .map_init(Query::default, |query, (new, &parent)| {
+            let graph = graph.read();
+            let list = |(layer, candidates): (u8, &Vec<Candidate>)| {
+                let pinned = if layer == 0 { &[parent][..] } else { &[] };
+                let links = select(&graph.codes, new.row, candidates, graph.links.capacity(layer), pinned, query);
+                ((layer, new.row), links)
+            };
+            (0..).zip(&new.candidates).map(list).collect()
+        })
+        .collect();
+    lists.into_iter().flatten().collect()
+}
+
+impl Graph {
     /// Geometric, by what the row holds: one in `m` is a layer higher.
     fn draw_level(&self, row: u32) -> u8 {
         let uniform = (mix(self.codes.hash(row) ^ mix(u64::from(row))) >> 11) as f64 / (1u64 << 53) as f64;
@@ -110,53 +164,6 @@ impl Graph {
         }
         layers.reverse();
         layers
-    }
-
-    /// The parent of each new row: the nearest row, of the graph or before it in the batch, that may have one more child.
-    /// The first row of all is its own.
-    fn choose_parents(&self, new: &[New]) -> Vec<u32> {
-        let places: BTreeMap<u32, usize> = new.iter().zip(0..).map(|(new, place)| (new.row, place)).collect();
-        // Of this batch.
-        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        let mut parents = Vec::with_capacity(new.len());
-        for (place, New { row, candidates, .. }) in new.iter().enumerate() {
-            let is_before = |row: u32| places.get(&row).is_none_or(|&other| other < place);
-            let of = |row: u32| self.links.children(row).chain(children.get(&row).into_iter().flatten().copied());
-            let is_full = |row: u32| of(row).take(MAX_CHILDREN).count() >= MAX_CHILDREN;
-            let mut before =
-                candidates[0].iter().map(|candidate| candidate.row()).filter(|&row| is_before(row)).peekable();
-            let nearest = before.peek().copied().or(self.links.entry()).unwrap_or(new[0].row);
-            let parent = before.find(|&row| !is_full(row)).unwrap_or_else(|| {
-                // Rare: all that are near have enough. Down the tree there is one that has not.
-                let mut near = nearest;
-                while is_full(near) {
-                    near = one_of(of(near), *row, near).expect("it has children");
-                }
-                near
-            });
-            if parent != *row {
-                children.entry(parent).or_default().push(*row);
-            }
-            parents.push(parent);
-        }
-        parents
-    }
-
-    /// The links that new rows begin with, their parents first.
-    fn choose_links(&self, new: &[New], parents: &[u32]) -> Lists {
-        let lists: Vec<Vec<_>> = new
-            .par_iter()
-            .zip(parents)
-            .map_init(Query::default, |query, (new, &parent)| {
-                let list = |(layer, candidates): (u8, &Vec<Candidate>)| {
-                    let pinned = if layer == 0 { &[parent][..] } else { &[] };
-                    let links = select(&self.codes, new.row, candidates, self.links.capacity(layer), pinned, query);
-                    ((layer, new.row), links)
-                };
-                (0..).zip(&new.candidates).map(list).collect()
-            })
-            .collect();
-        lists.into_iter().flatten().collect()
     }
 
     /// A list with more links in it, the less useful left out if there are too many.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use parking_lot::RwLock;
 use rayon::prelude::*;
 
 use super::{
@@ -16,49 +17,57 @@ use super::{
 };
 use crate::index::Bitmap;
 
+/// Rows looked at while the lock is held.
+const ROWS_A_LOCK: usize = 4096;
+
 /// The tree where it changes.
 struct Tree<'a> {
-    graph: &'a Graph,
     gone: &'a Bitmap,
     parents: BTreeMap<u32, u32>,
     children: BTreeMap<u32, Vec<u32>>,
 }
 
-impl Graph {
-    /// Plans taking rows out, which were removed: they may be in the graph or not.
-    pub(super) fn plan_repair(&self, rows: &[u32]) -> Delta {
-        let mut gone = Bitmap::default();
-        for &row in rows.iter().filter(|&&row| self.links.has(row)) {
+/// Plans taking rows out, which were removed: they may be in the graph or not.
+pub(super) fn plan_repair(graph: &RwLock<Graph>, rows: &[u32]) -> Delta {
+    let mut gone = Bitmap::default();
+    let (tree, all) = {
+        let graph = graph.read();
+        for &row in rows.iter().filter(|&&row| graph.links.has(row)) {
             gone.insert(row);
         }
-        let tree = self.mend_tree(&gone);
-        // Those whose children or parent change have their lists chosen again too.
-        let mut touched: BTreeSet<u32> = tree.parents.iter().flat_map(|(&child, &parent)| [child, parent]).collect();
-        let leads_there =
-            |row: u32| self.links.lists(row).any(|(_, list)| list.iter().any(|&link| gone.contains(link)));
-        let all: Vec<u32> = (0..self.links.rows() as u32).collect();
-        if gone.count() > 0 {
-            touched.par_extend(all.into_par_iter().filter(|&row| self.links.has(row) && leads_there(row)));
-        }
-        let touched: Vec<u32> = touched.into_iter().filter(|&row| !gone.contains(row)).collect();
-        let lists = touched
-            .into_par_iter()
-            .map_init(Query::default, |query, row| {
-                let list =
-                    |(layer, list): (u8, &[u32])| List { row, layer, links: self.mend(row, layer, list, &tree, query) };
-                self.links.lists(row).map(list).collect::<Vec<_>>()
-            })
-            .flatten()
-            .collect();
-        Delta { levels: Vec::new(), lists, cleared: rows.to_vec() }
+        (graph.mend_tree(&gone), (0..graph.links.rows() as u32).collect::<Vec<_>>())
+    };
+    // Those whose children or parent change have their lists chosen again too.
+    let mut touched: BTreeSet<u32> = tree.parents.iter().flat_map(|(&child, &parent)| [child, parent]).collect();
+    if gone.count() > 0 {
+        touched.par_extend(all.par_chunks(ROWS_A_LOCK).flat_map_iter(|rows| {
+            let graph = graph.read();
+            let leads_there =
+                |row: u32| graph.links.lists(row).any(|(_, list)| list.iter().any(|&link| gone.contains(link)));
+            rows.iter().copied().filter(|&row| graph.links.has(row) && leads_there(row)).collect::<Vec<_>>()
+        }));
     }
+    let touched: Vec<u32> = touched.into_iter().filter(|&row| !gone.contains(row)).collect();
+    let lists = touched
+        .into_par_iter()
+        .map_init(Query::default, |query, row| {
+            let graph = graph.read();
+            let list =
+                |(layer, list): (u8, &[u32])| List { row, layer, links: graph.mend(row, layer, list, &tree, query) };
+            graph.links.lists(row).map(list).collect::<Vec<_>>()
+        })
+        .flatten()
+        .collect();
+    Delta { levels: Vec::new(), lists, cleared: rows.to_vec() }
+}
 
+impl Graph {
     /// New parents for those whose parents are gone.
-    fn mend_tree<'a>(&'a self, gone: &'a Bitmap) -> Tree<'a> {
-        let mut tree = Tree { graph: self, gone, parents: BTreeMap::new(), children: BTreeMap::new() };
+    fn mend_tree<'a>(&self, gone: &'a Bitmap) -> Tree<'a> {
+        let mut tree = Tree { gone, parents: BTreeMap::new(), children: BTreeMap::new() };
         for removed in gone.iter() {
             for orphan in self.links.children(removed).filter(|&child| !gone.contains(child)) {
-                tree.adopt(orphan);
+                tree.adopt(self, orphan);
             }
         }
         tree
@@ -68,8 +77,8 @@ impl Graph {
     fn mend(&self, row: u32, layer: u8, old: &[u32], tree: &Tree, query: &mut Query) -> Vec<u32> {
         let mut pinned = Vec::new();
         if layer == 0 {
-            pinned.push(tree.parent(row));
-            pinned.extend(tree.children_of(row));
+            pinned.push(tree.parent(self, row));
+            pinned.extend(tree.children_of(self, row));
         }
         let mut all: Vec<u32> = pinned.clone();
         for &link in old {
@@ -83,28 +92,27 @@ impl Graph {
 }
 
 impl Tree<'_> {
-    fn parent(&self, row: u32) -> u32 {
-        self.parents.get(&row).copied().unwrap_or_else(|| self.graph.links.parent(row))
+    fn parent(&self, graph: &Graph, row: u32) -> u32 {
+        self.parents.get(&row).copied().unwrap_or_else(|| graph.links.parent(row))
     }
 
     /// Children as they are after the change, so far.
-    fn children_of(&self, row: u32) -> impl Iterator<Item = u32> + '_ {
-        let kept = self
-            .graph
+    fn children_of<'a>(&'a self, graph: &'a Graph, row: u32) -> impl Iterator<Item = u32> + 'a {
+        let kept = graph
             .links
             .children(row)
-            .filter(move |&child| !self.gone.contains(child) && self.parent(child) == row);
+            .filter(move |&child| !self.gone.contains(child) && self.parent(graph, child) == row);
         let new = self.children.get(&row).into_iter().flatten().copied();
-        kept.chain(new.filter(move |child| self.graph.links.parent(*child) != row))
+        kept.chain(new.filter(move |child| graph.links.parent(*child) != row))
     }
 
     /// Gives a row whose parent is gone another: the nearest above it that is left, or, where that has enough children, one
     /// below that, but never one below the row itself, which is not linked to it just then.
-    fn adopt(&mut self, orphan: u32) {
-        let mut above = self.graph.links.parent(orphan);
+    fn adopt(&mut self, graph: &Graph, orphan: u32) {
+        let mut above = graph.links.parent(orphan);
         // Up to one that is left. A gone root ends it.
         while self.gone.contains(above) {
-            let next = self.graph.links.parent(above);
+            let next = graph.links.parent(above);
             if next == above {
                 break;
             }
@@ -124,8 +132,8 @@ impl Tree<'_> {
             above
         };
         let mut parent = parent;
-        while self.children_of(parent).count() >= MAX_CHILDREN {
-            let Some(below) = one_of(self.children_of(parent), orphan, parent) else { break };
+        while self.children_of(graph, parent).count() >= MAX_CHILDREN {
+            let Some(below) = one_of(self.children_of(graph, parent), orphan, parent) else { break };
             parent = below;
         }
         self.parents.insert(orphan, parent);
