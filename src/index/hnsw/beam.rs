@@ -54,14 +54,21 @@ pub(super) struct Scratch {
 pub(super) struct Pool {
     candidates: Vec<Candidate>,
     capacity: usize,
+    /// Of rows with one code, as many: copies must not fill it, for they lead to each other.
+    copies: usize,
     /// No candidate before this one waits to be expanded.
     next: usize,
 }
 
 impl Pool {
     pub(super) fn reset(&mut self, capacity: usize) {
+        self.reset_with(capacity, usize::MAX);
+    }
+
+    fn reset_with(&mut self, capacity: usize, copies: usize) {
         self.candidates.clear();
         self.capacity = capacity;
+        self.copies = copies;
         self.next = 0;
     }
 
@@ -87,6 +94,21 @@ impl Pool {
         }
         self.candidates.insert(at, candidate);
         self.next = self.next.min(at);
+    }
+
+    /// Takes a candidate in, unless there are enough with its code that count.
+    #[inline]
+    fn offer(&mut self, codes: &Codes, candidate: Candidate, counts: impl Fn(u32) -> bool) {
+        let at = self.candidates.partition_point(|other| other.score >= candidate.score);
+        // Nearly always none has the same score.
+        if at > 0 && self.candidates[at - 1].score == candidate.score {
+            let same = self.candidates[..at].iter().rev().take_while(|other| other.score == candidate.score);
+            let copies = same.filter(|other| counts(other.row()) && codes.same(other.row(), candidate.row()));
+            if copies.take(self.copies).count() >= self.copies {
+                return;
+            }
+        }
+        self.push(candidate);
     }
 
     /// The best candidate that was not expanded, which then is.
@@ -140,10 +162,10 @@ impl Visited {
 
 impl Scratch {
     /// Goes from the graph's entry down to `layer`, always to the nearest, and begins a search there that keeps `ef`
-    /// candidates. `self.query` is what is searched for.
-    pub(super) fn descend(&mut self, links: &Links, codes: &Codes, layer: u8, ef: usize) {
+    /// candidates, `copies` of one code. `self.query` is what is searched for.
+    pub(super) fn descend(&mut self, links: &Links, codes: &Codes, layer: u8, (ef, copies): (usize, usize)) {
         self.scored = 0;
-        self.pool.reset(ef);
+        self.pool.reset_with(ef, copies);
         self.visited.reset(links.rows());
         let Some(entry) = links.entry() else { return };
         let mut near = Candidate::new(f32::NEG_INFINITY, entry);
@@ -180,7 +202,14 @@ impl Scratch {
     }
 
     /// Searches a layer from what is in the pool. Returns whether the deadline ended it.
-    pub(super) fn search(&mut self, links: &Links, codes: &Codes, layer: u8, deadline: Option<Instant>) -> bool {
+    pub(super) fn search(
+        &mut self,
+        links: &Links,
+        codes: &Codes,
+        layer: u8,
+        counts: impl Fn(u32) -> bool,
+        deadline: Option<Instant>,
+    ) -> bool {
         let Scratch { query, pool, visited, fresh, scored } = self;
         let mut expansions = 0;
         while let Some(row) = pool.expand() {
@@ -195,7 +224,7 @@ impl Scratch {
             *scored += fresh.len();
             coarse(codes, query, fresh, |candidate| {
                 if candidate.score > pool.floor() {
-                    pool.push(candidate);
+                    pool.offer(codes, candidate, &counts);
                 }
             });
         }
@@ -214,7 +243,7 @@ impl Scratch {
     ) -> Option<bool> {
         let Scratch { query, pool, visited, fresh, scored } = self;
         let start: Vec<Candidate> = pool.candidates.drain(..).collect();
-        pool.reset(pool.capacity);
+        pool.reset_with(pool.capacity, pool.copies);
         start.iter().filter(|start| allowed(start.row)).for_each(|start| pool.push(*start));
         let mut queue: std::collections::BinaryHeap<Nearest> = start.into_iter().map(Nearest).collect();
         let mut expansions = 0;
@@ -235,7 +264,7 @@ impl Scratch {
                 if candidate.score > pool.floor() {
                     queue.push(Nearest(candidate));
                     if allowed(candidate.row) {
-                        pool.push(candidate);
+                        pool.offer(codes, candidate, |_| true);
                     }
                 }
             });
@@ -243,20 +272,11 @@ impl Scratch {
         Some(false)
     }
 
-    /// Adds rows to `found`, and keeps the best `count`, in no order.
-    pub(super) fn best_of(
-        &self,
-        codes: &Codes,
-        rows: impl Iterator<Item = u32>,
-        count: usize,
-        found: &mut Vec<Candidate>,
-    ) {
+    /// Scores rows with their coarse codes, adds them to `found`, and sorts it.
+    pub(super) fn add(&self, codes: &Codes, rows: impl Iterator<Item = u32>, found: &mut Vec<Candidate>) {
         let rows: Vec<u32> = rows.collect();
         coarse(codes, &self.query, &rows, |candidate| found.push(candidate));
-        if found.len() > count {
-            found.select_nth_unstable_by(count, |a, b| b.score.total_cmp(&a.score).then(a.row().cmp(&b.row())));
-            found.truncate(count);
-        }
+        found.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.row().cmp(&b.row())));
     }
 
     /// Scores rows with their coarse codes, and keeps the best in the pool. Returns whether the deadline ended it.

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::{
     beam::{Candidate, Scratch, refine},
-    codes::{Query, mix},
+    codes::{Codes, Query, mix},
     delta::{Delta, List},
     graph::Graph,
     links::MAX_LEVEL,
@@ -31,6 +31,21 @@ pub(super) fn one_of(children: impl Iterator<Item = u32>, row: u32, near: u32) -
     let children: Vec<u32> = children.collect();
     let drawn = mix(u64::from(row) << 32 | u64::from(near));
     children.get((drawn % children.len().max(1) as u64) as usize).copied()
+}
+
+/// Rows with one code that a new row looks at.
+const COPIES: usize = 4;
+
+/// Leaves as many of those with one code, of candidates in order.
+fn drop_copies(codes: &Codes, candidates: &mut Vec<Candidate>) {
+    let mut kept: Vec<Candidate> = Vec::with_capacity(candidates.len());
+    for &candidate in &*candidates {
+        let same = kept.iter().rev().take_while(|other| other.score == candidate.score);
+        if same.filter(|other| codes.same(other.row(), candidate.row())).take(COPIES).count() < COPIES {
+            kept.push(candidate);
+        }
+    }
+    *candidates = kept;
 }
 
 /// Links by layer and row.
@@ -90,16 +105,21 @@ fn choose_parents(graph: &RwLock<Graph>, new: &[New]) -> Vec<u32> {
         let is_before = |row: u32| places.get(&row).is_none_or(|&other| other < place);
         let of = |row: u32| graph.links.children(row).chain(children.get(&row).into_iter().flatten().copied());
         let is_full = |row: u32| of(row).take(MAX_CHILDREN).count() >= MAX_CHILDREN;
-        let mut before = candidates[0].iter().map(|candidate| candidate.row()).filter(|&row| is_before(row)).peekable();
-        let nearest = before.peek().copied().or(graph.links.entry()).unwrap_or(new[0].row);
-        let parent = before.find(|&row| !is_full(row)).unwrap_or_else(|| {
-            // Rare: all that are near have enough. Down the tree there is one that has not.
-            let mut near = nearest;
-            while is_full(near) {
-                near = one_of(of(near), *row, near).expect("it has children");
-            }
-            near
-        });
+        let before: Vec<u32> =
+            candidates[0].iter().map(|candidate| candidate.row()).filter(|&row| is_before(row)).collect();
+        let is_copy = |other: &u32| graph.codes.same(*other, *row);
+        let copies = before.iter().copied().take_while(is_copy);
+        // Copies are below each other, as far as they can: whoever finds one finds all.
+        let has_copies = |copy: &u32| of(*copy).any(|child| is_copy(&child));
+        let of_copies = copies.clone().find(|&copy| !is_full(copy)).or_else(|| copies.clone().find(has_copies));
+        let not_full = || before.iter().copied().find(|&row| !is_full(row));
+        let nearest = before.first().copied().or(graph.links.entry()).unwrap_or(new[0].row);
+        // Rare: all that are near have enough. Down the tree there is one that has not.
+        let mut parent = of_copies.or_else(not_full).unwrap_or(nearest);
+        while is_full(parent) {
+            let below = one_of(of(parent).filter(is_copy), *row, parent).or_else(|| one_of(of(parent), *row, parent));
+            parent = below.expect("it has children");
+        }
         if parent != *row {
             children.entry(parent).or_default().push(*row);
         }
@@ -146,19 +166,21 @@ impl Graph {
         self.codes.row_query(row, &mut scratch.query);
         let top = self.links.entry().and_then(|entry| self.links.level(entry));
         let begin = top.map_or(0, |top| level.min(top));
-        scratch.descend(&self.links, &self.codes, begin, self.ef_construction);
+        scratch.descend(&self.links, &self.codes, begin, (self.ef_construction, COPIES));
         let mut layers = Vec::new();
         for layer in (0..=level).rev() {
             if layer < begin {
                 scratch.next_layer(self.links.rows());
             }
             if layer <= begin {
-                scratch.search(&self.links, &self.codes, layer, None);
+                scratch.search(&self.links, &self.codes, layer, |_| true, None);
             }
             // Nobody of the graph is above that.
             let mut found = if layer <= begin { scratch.pool.candidates().to_vec() } else { Vec::new() };
             let mates = batch.iter().zip(levels).filter(|(mate, level)| **mate != row && **level >= layer);
-            scratch.best_of(&self.codes, mates.map(|(&mate, _)| mate), self.ef_construction, &mut found);
+            scratch.add(&self.codes, mates.map(|(&mate, _)| mate), &mut found);
+            drop_copies(&self.codes, &mut found);
+            found.truncate(self.ef_construction);
             refine(&self.codes, &scratch.query, &mut found);
             layers.push(found);
         }

@@ -32,6 +32,7 @@ impl Graph {
     /// Collects candidates in the scratch's pool. Returns whether the deadline ended it.
     fn collect(&self, search: &Search, scratch: &mut Scratch) -> bool {
         let ef = search.ef.max(search.k).min(self.rows);
+        let copies = search.k.max(ef / 4);
         let deadline = search.deadline;
         let is_allowed = |row: u32| search.allowed.is_none_or(|allowed| allowed.contains(row));
         let few = search.allowed.is_some_and(|allowed| allowed.count() <= self.scan_limit(ef, allowed.count()));
@@ -39,15 +40,16 @@ impl Graph {
         if self.links.count() > 0 && !few {
             let mut done = None;
             if search.allowed.is_none() {
-                scratch.descend(&self.links, &self.codes, 0, ef);
-                let cut_short = scratch.search(&self.links, &self.codes, 0, deadline);
+                scratch.descend(&self.links, &self.codes, 0, (ef, copies));
+                let is_alive = |row| self.alive.contains(row);
+                let cut_short = scratch.search(&self.links, &self.codes, 0, is_alive, deadline);
                 scratch.pool.retain(|row| self.alive.contains(row));
                 // Else the removed took the places of too many.
                 done = (cut_short || scratch.pool.candidates().len() >= enough).then_some(cut_short);
             }
             if done.is_none() {
                 let is_allowed = |row| self.alive.contains(row) && is_allowed(row);
-                scratch.descend(&self.links, &self.codes, 0, ef);
+                scratch.descend(&self.links, &self.codes, 0, (ef, copies));
                 done = scratch.search_allowed(&self.links, &self.codes, is_allowed, self.alive.count(), deadline);
             }
             if let Some(cut_short) = done {
@@ -167,5 +169,45 @@ mod tests {
             }
             index.improve();
         }
+    }
+
+    /// What is like what is said all the time: the copies are nearer to it than what else is near.
+    #[test]
+    fn what_is_near_many_copies_is_found_among_them() {
+        const DIMENSION: usize = 64;
+        let mut state = 1u64;
+        let mut random = || {
+            state = crate::index::hnsw::codes::mix(state);
+            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+        };
+        let mut unit = |near: &[f32], noise: f32| -> Vec<f32> {
+            let scale = noise * (3.0 / DIMENSION as f32).sqrt();
+            let sum: Vec<f32> = near.iter().map(|x| x + scale * random()).collect();
+            let norm = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
+            sum.iter().map(|x| x / norm).collect()
+        };
+        let nowhere = [0.0; DIMENSION];
+        let said = unit(&nowhere, 1.0);
+        let near: Vec<Vec<f32>> = (0..300).map(|_| unit(&said, 0.6)).collect();
+        let mut all: Vec<Vec<f32>> = (0..1000).map(|_| unit(&nowhere, 1.0)).chain(near.iter().cloned()).collect();
+        all.extend(std::iter::repeat_n(said.clone(), 300));
+        let index = HnswIndex::new(DIMENSION, HnswOptions { graph_above: 0, ..HnswOptions::default() });
+        for (first, some) in (0u32..).step_by(100).zip(all.chunks(100)) {
+            index.insert(&(first..first + 100).collect::<Vec<_>>(), &some.concat());
+            while index.improve() {}
+        }
+        assert_eq!(index.check(), [""; 0]);
+        let find = |query: &[f32], k: usize| index.search(query, &Search::new(k)).neighbors;
+        let is_found = |vector: &&Vec<f32>| find(vector, 10)[0].score > 0.999;
+        assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
+        assert!(find(&said, 100).iter().all(|copy| copy.score > 0.999));
+        // Still linked, and no longer there.
+        index.remove(&(1300..1600).step_by(2).collect::<Vec<_>>());
+        assert!(find(&said, 100).iter().all(|copy| copy.score > 0.999));
+        assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
+        while index.improve() {}
+        assert_eq!(index.check(), [""; 0]);
+        assert!(find(&said, 100).iter().all(|copy| copy.score > 0.999));
+        assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
     }
 }
