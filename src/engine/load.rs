@@ -58,7 +58,8 @@ pub(super) fn load(
             let source = (config.vectors == VectorsIn::Store).then(|| -> Arc<dyn Originals> {
                 Arc::new(StoredVectors { store: Arc::clone(store), generation: generation.clone(), namespace })
             });
-            let mut loader = Loader::new(dimension, snapshot.row_count(generation.id, namespace)?, options, source);
+            let alive = snapshot.alive_count(generation.id, namespace)?;
+            let mut loader = Loader::new(dimension, alive, options, source);
             rows(&snapshot, generation, namespace, &mut metas, |_, vector| {
                 loader.row(vector);
                 Ok(())

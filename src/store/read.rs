@@ -176,6 +176,12 @@ impl Snapshot {
         Ok(table.get((generation.0, namespace.0)).map_err(storage)?.map_or(0, |value| value.value().0 as usize))
     }
 
+    /// Of the rows of a namespace, how many are alive.
+    pub(crate) fn alive_count(&self, generation: GenerationId, namespace: NamespaceId) -> Result<usize> {
+        let table = self.table(COUNTS)?;
+        Ok(table.get((generation.0, namespace.0)).map_err(storage)?.map_or(0, |value| value.value().1 as usize))
+    }
+
     /// Calls `visit` with each row of a namespace in order, the dead ones too.
     pub(crate) fn rows(
         &self,

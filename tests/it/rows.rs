@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use mnemon::{Engine, Query};
+use mnemon::{Config, Engine, Query, VectorsIn};
 
 use crate::support::{Db, Hashing, message, namespace, random};
 
@@ -143,4 +143,26 @@ fn a_database_of_schema_2_gets_its_dead_rows_back() {
     assert_finds(&engine, "m9", "word9");
     drop(engine);
     assert_eq!((db.assert_sound().vectors, rows(&db)), (201, (201, 201)));
+}
+
+/// Rows of deleted messages do not count, wherever the vectors are.
+#[test]
+fn a_namespace_that_has_few_messages_left_is_searched_exactly() {
+    for vectors in [VectorsIn::Memory, VectorsIn::Store] {
+        let db = Db::new();
+        let space = namespace("a");
+        let engine = db.open();
+        let puts = (0..150).map(|i| message(&format!("m{i}"), &format!("word{i}"))).collect();
+        engine.blocking().put(&space, puts).unwrap();
+        engine.blocking().flush().unwrap();
+        engine.blocking().delete(&space, (0..80).map(|i| format!("m{i}")).collect()).unwrap();
+        drop(engine);
+        let mut config = Config::default();
+        (config.exact_threshold, config.vectors) = (100, vectors);
+        let engine = Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap();
+        engine.blocking().optimize(&space).unwrap();
+        let stats = engine.blocking().index_stats(&space).unwrap();
+        assert_eq!((stats.vectors, stats.linked), (70, 0), "{vectors:?}");
+        assert_finds(&engine, "m100", "word100");
+    }
 }

@@ -18,10 +18,15 @@ pub(crate) struct Loader {
 }
 
 impl Loader {
-    /// Of about `rows` rows. If there is a `source`, it is asked for vectors once there is a graph, and they are not kept.
-    pub(crate) fn new(dimension: usize, rows: usize, options: HnswOptions, source: Option<Arc<dyn Originals>>) -> Self {
+    /// Of about `alive` rows that are alive. If there is a `source`, it is asked for vectors once there is a graph, and they are not kept.
+    pub(crate) fn new(
+        dimension: usize,
+        alive: usize,
+        options: HnswOptions,
+        source: Option<Arc<dyn Originals>>,
+    ) -> Self {
         let mut graph = Graph::new(dimension, options.m, options.ef_construction);
-        if rows > options.graph_above && source.is_some() {
+        if alive > options.graph_above && source.is_some() {
             graph.originals = None;
         }
         Loader { graph, options, source, has_parts: false }
