@@ -154,7 +154,11 @@ impl StoredGraph {
         // None: what was to do was undone just then.
         let planned = workers.planners.0.install(|| self.index.plan_step(&right, is_thorough));
         let Some(delta) = planned else { return Ok(true) };
-        if unsaved > 0 || alive - linked > BULK_ROWS {
+        if unsaved > 0 && !delta.freed().is_empty() {
+            // What was to be linked was removed just then. Rows are free only when nothing stored leads to them.
+            return self.save(workers).map(|()| true);
+        }
+        if delta.freed().is_empty() && (unsaved > 0 || alive - linked > BULK_ROWS) {
             self.index.apply(&delta);
             self.changes.lock().unsaved += delta.added();
             return Ok(true);
