@@ -86,9 +86,11 @@ impl Loader {
         }
         for row in 0..graph.rows as u32 {
             if graph.alive.contains(row) {
-                if graph.links.has(row) {
-                    graph.tail.remove(row);
-                }
+                // A change may have taken out what had the number before.
+                match graph.links.has(row) {
+                    true => graph.tail.remove(row),
+                    false => graph.tail.insert(row),
+                };
             } else if self.has_parts {
                 graph.dead.insert(row);
             }
