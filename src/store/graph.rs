@@ -149,8 +149,16 @@ impl Snapshot {
         mut page: impl FnMut(u32, &[u8]) -> Result<()>,
         mut delta: impl FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<bool> {
-        let Some(record) = read_record(&self.table(GRAPHS)?, generation, namespace)? else { return Ok(false) };
         let all = (generation.0, namespace.0, 0)..=(generation.0, namespace.0, u32::MAX);
+        let Some(record) = read_record(&self.table(GRAPHS)?, generation, namespace)? else {
+            // Parts of a graph that was must not come into the next.
+            for parts in [GRAPH_PAGES, GRAPH_DELTAS] {
+                if self.table(parts)?.range(all.clone()).map_err(storage)?.next().is_some() {
+                    return Err(Error::corrupted("a graph has parts, but no record"));
+                }
+            }
+            return Ok(false);
+        };
         for entry in self.table(GRAPH_PAGES)?.range(all.clone()).map_err(storage)? {
             let (key, value) = entry.map_err(storage)?;
             let number = key.value().2;
