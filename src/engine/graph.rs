@@ -214,7 +214,7 @@ impl StoredGraph {
         workers.commit(
             move |transaction| transaction.drop_graph(generation, namespace),
             move |()| {
-                this.index.forget_stored();
+                this.index.set_stored(false);
                 *this.changes.lock() = Changes::default();
             },
         )

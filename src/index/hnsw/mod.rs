@@ -18,6 +18,8 @@ mod plan;
 mod repair;
 mod search;
 mod select;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::{
@@ -171,16 +173,17 @@ impl HnswIndex {
         }
     }
 
-    /// From here on, removed rows are kept until a change frees them.
+    /// Whether removed rows are kept, from here on, until a change frees them. If not, those kept so far are free at once:
+    /// what was stored is gone, and nothing leads to them.
     pub(crate) fn set_stored(&self, is_stored: bool) {
-        self.is_stored.store(is_stored, Ordering::Release);
-    }
-
-    /// Nothing of a graph is stored any more, and nothing is linked yet: removed rows are free, those too that were kept.
-    pub(crate) fn forget_stored(&self) {
         let mut graph = self.graph.write();
-        graph.dead = Bitmap::default();
-        self.set_stored(false);
+        if !is_stored {
+            let free: Vec<u32> = graph.dead.iter().filter(|&row| !graph.links.has(row)).collect();
+            for row in free {
+                graph.dead.remove(row);
+            }
+        }
+        self.is_stored.store(is_stored, Ordering::Release);
     }
 
     pub(crate) fn is_stored(&self) -> bool {

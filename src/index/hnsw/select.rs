@@ -50,7 +50,7 @@ pub(super) fn select(
                 let score = query.score(coarse[i], fine[i], codes.scale(other));
                 // Rows with one code are as near to `row` as each other.
                 if (1.0 - score) * ALPHA < 1.0 - candidate.score
-                    || (score > 0.99 * candidate.score && codes.same(id, other))
+                    || (score >= 0.99 * candidate.score && codes.same(id, other))
                 {
                     continue 'candidates;
                 }

@@ -1,0 +1,464 @@
+//! What the graph promises, looked at from inside.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::{
+    codes::mix,
+    delta::{List, decode_page, encode_page, rows_per_page},
+    links::Links,
+    *,
+};
+
+const DIMENSION: usize = 16;
+
+fn options(m: usize) -> HnswOptions {
+    HnswOptions { m, ef_construction: 32, graph_above: 0 }
+}
+
+/// The next of a seeded sequence, below `count`.
+fn below(state: &mut u64, count: usize) -> usize {
+    *state = mix(*state);
+    (*state >> 33) as usize % count.max(1)
+}
+
+/// A unit vector near one of 12 centres; every tenth is one of 5, exactly.
+fn vector(state: &mut u64) -> Vec<f32> {
+    let component = |state: &mut u64| below(state, 2001) as f32 / 1000.0 - 1.0;
+    let is_copy = below(state, 10) == 0;
+    let mut centre = below(state, if is_copy { 5 } else { 12 }) as u64 + 77;
+    let spread = if is_copy { 0.0 } else { 0.6 };
+    let mut vector: Vec<f32> = (0..DIMENSION).map(|_| component(&mut centre) + spread * component(state)).collect();
+    let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    vector.iter_mut().for_each(|x| *x /= norm);
+    vector
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn pages(index: &HnswIndex) -> Vec<Vec<u8>> {
+    let count = index.rows().div_ceil(rows_per_page(index.options.m));
+    (0..count as u32).map(|page| index.page(page)).collect()
+}
+
+fn small_delta() -> Delta {
+    Delta {
+        levels: vec![(1, 0), (258, 1)],
+        cleared: vec![7],
+        lists: vec![
+            List { row: 1, layer: 0, links: vec![258] },
+            List { row: 258, layer: 0, links: vec![1, 2] },
+            List { row: 258, layer: 1, links: vec![] },
+        ],
+    }
+}
+
+fn small_links() -> Links {
+    let mut links = Links::new(4);
+    links.grow(3);
+    links.add(0, 1);
+    links.add(2, 1);
+    links.set(0, 0, &[0, 2]);
+    links.set(0, 1, &[2]);
+    links.set(2, 0, &[0]);
+    links.set(2, 1, &[0]);
+    links
+}
+
+/// Stored databases outlive releases: these bytes may be added to, never changed.
+#[test]
+fn golden_bytes() {
+    assert_eq!(
+        hex(&small_delta().encode(16)),
+        "1000\
+         02000000\
+         0100000000\
+         0201000001\
+         01000000\
+         07000000\
+         03000000\
+         01000000000102010000\
+         0201000000020100000002000000\
+         020100000100"
+    );
+    assert_eq!(
+        hex(&encode_page(&small_links(), 0)),
+        "0400010200000000020000000102000000ff01010000000001\
+         00000000"
+    );
+    assert_eq!([4, 16, 64].map(rows_per_page), [1536, 467, 123], "where a page begins is part of what is stored");
+}
+
+fn any_delta() -> impl Strategy<Value = Delta> {
+    let list = (0..1000u32, 0..16u8, prop::collection::vec(0..1000u32, 0..=8)).prop_map(|(row, layer, links)| List {
+        row,
+        layer,
+        links,
+    });
+    let levels = prop::collection::vec((0..1000u32, 0..=links::MAX_LEVEL), 0..20);
+    let cleared = prop::collection::vec(0..1000u32, 0..20);
+    (levels, cleared, prop::collection::vec(list, 0..20)).prop_map(|(levels, cleared, lists)| Delta {
+        levels,
+        lists,
+        cleared,
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_change_is_read_as_it_was_written(delta in any_delta()) {
+        prop_assert_eq!(Delta::decode(&delta.encode(8), 1000).unwrap(), (8, delta));
+    }
+
+    #[test]
+    fn a_page_is_read_as_it_was_written(deltas in prop::collection::vec(any_delta(), 1..4)) {
+        let mut graph = Graph::new(1, 8, 8);
+        graph.links.grow(1000);
+        deltas.iter().for_each(|delta| graph.apply(delta));
+        let mut read = Links::new(8);
+        read.grow(1000);
+        for page in 0..1000u32.div_ceil(rows_per_page(8) as u32) {
+            let bytes = encode_page(&graph.links, page);
+            decode_page(&mut read, page, &bytes).unwrap();
+            prop_assert_eq!(encode_page(&read, page), bytes);
+        }
+        prop_assert_eq!(read.count(), graph.links.count());
+    }
+}
+
+/// The bytes cut at every length, and with every bit flipped.
+fn damaged(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let cut = (0..bytes.len()).map(|length| bytes[..length].to_vec());
+    let flipped = (0..bytes.len() * 8).map(|bit| {
+        let mut bytes = bytes.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        bytes
+    });
+    cut.chain(flipped)
+}
+
+/// Checksums keep damage from here; should one be right by chance, nothing panics, and no row is out of range.
+#[test]
+fn damaged_parts_lead_to_no_row_that_is_not_there() {
+    let mut state = 3;
+    let index = HnswIndex::new(DIMENSION, options(4));
+    for row in 0..30 {
+        index.insert(&[row], &vector(&mut state));
+    }
+    let right = index.wait_to_plan();
+    let delta = index.encode(&index.plan_step(&right, true).unwrap());
+    drop(right);
+    while index.improve() {}
+    let page = index.page(0);
+    let query = vector(&mut state);
+    for (what, is_page) in [(page, true), (delta, false)] {
+        let (mut read, mut refused) = (0, 0);
+        for bytes in damaged(&what) {
+            let mut loader = Loader::new(DIMENSION, 30, options(4), None);
+            (0..30).for_each(|row| loader.row(Some(&vector(&mut (row + 9)))).unwrap());
+            let result = if is_page { loader.page(0, &bytes) } else { loader.delta(&bytes) };
+            match result {
+                Ok(()) => read += 1,
+                Err(Error::Corrupted { .. }) => {
+                    refused += 1;
+                    loader.forget_parts();
+                }
+                Err(error) => panic!("{error}"),
+            }
+            let index = loader.finish(&[]);
+            assert!(index.graph.read().links.rows() == 30);
+            let found = index.search(&query, &Search::new(30).ef(30)).neighbors;
+            assert_eq!(found.len(), 30, "all rows, linked or not");
+        }
+        assert!(read > 0 && refused > 0, "{read} read, {refused} refused");
+    }
+    assert!(Loader::new(1, 1, options(4), None).page(u32::MAX, &[4, 0, 255]).is_err());
+}
+
+/// An index and what the store has of it.
+struct Stored {
+    index: HnswIndex,
+    m: usize,
+    rows: Vec<Option<Vec<f32>>>,
+    free: BTreeSet<u32>,
+    pages: BTreeMap<u32, Vec<u8>>,
+    deltas: BTreeMap<u32, Vec<u8>>,
+    next: u32,
+    /// Pages to write still, and the last change that they have.
+    folding: Option<(Vec<u32>, u32)>,
+}
+
+impl Stored {
+    fn new(m: usize) -> Self {
+        Stored {
+            index: HnswIndex::new(DIMENSION, options(m)),
+            m,
+            rows: Vec::new(),
+            free: BTreeSet::new(),
+            pages: BTreeMap::new(),
+            deltas: BTreeMap::new(),
+            next: 0,
+            folding: None,
+        }
+    }
+
+    fn living(&self) -> Vec<u32> {
+        (0..).zip(&self.rows).filter(|(_, row)| row.is_some()).map(|(row, _)| row).collect()
+    }
+
+    fn store(&mut self, delta: &Delta) {
+        self.deltas.insert(self.next, self.index.encode(delta));
+        self.next += 1;
+        for &row in delta.freed() {
+            assert!(self.rows[row as usize].is_none(), "row {row} is in use, and made free");
+            self.free.insert(row);
+        }
+    }
+
+    /// In one commit with their links, if the graph can have them at once.
+    fn add(&mut self, count: usize, state: &mut u64) {
+        let vectors: Vec<Vec<f32>> = (0..count).map(|_| vector(state)).collect();
+        let mut rows: Vec<u32> = Vec::new();
+        for vector in &vectors {
+            rows.push(self.free.pop_first().unwrap_or_else(|| {
+                self.rows.push(None);
+                self.rows.len() as u32 - 1
+            }));
+            self.rows[rows[rows.len() - 1] as usize] = Some(vector.clone());
+        }
+        let right = self.index.wait_to_plan();
+        let is_stored = self.index.is_stored();
+        let delta = is_stored.then(|| self.index.plan_new(&right, &rows, &vectors.concat())).flatten();
+        if let Some(delta) = &delta {
+            self.store(delta);
+        }
+        self.index.insert(&rows, &vectors.concat());
+        if let Some(delta) = &delta {
+            self.index.apply(delta);
+        }
+    }
+
+    fn remove(&mut self, count: usize, state: &mut u64) {
+        let mut living = self.living();
+        let rows: Vec<u32> =
+            (0..count.min(living.len())).map(|_| living.swap_remove(below(state, living.len()))).collect();
+        self.index.remove(&rows);
+        rows.iter().for_each(|&row| self.rows[row as usize] = None);
+        if !self.index.is_stored() {
+            self.free.extend(rows);
+        }
+    }
+
+    fn step(&mut self) -> bool {
+        if !self.index.has_work(true) {
+            return false;
+        }
+        if !self.index.is_stored() {
+            self.store(&Delta::default());
+            self.index.set_stored(true);
+        }
+        let right = self.index.wait_to_plan();
+        let delta = self.index.plan_step(&right, true).unwrap();
+        self.store(&delta);
+        self.index.apply(&delta);
+        true
+    }
+
+    /// A transaction of writing pages: some pages, or, after them, dropping what they have.
+    fn fold(&mut self) {
+        match &mut self.folding {
+            None if self.next > 0 => self.folding = Some((self.index.take_changed_pages(), self.next - 1)),
+            None => {}
+            Some((pages, last)) => match pages.pop() {
+                Some(page) => drop(self.pages.insert(page, self.index.page(page))),
+                None => {
+                    let kept = self.deltas.split_off(&(*last + 1));
+                    self.deltas = kept;
+                    self.folding = None;
+                }
+            },
+        }
+    }
+
+    fn load(&self) -> HnswIndex {
+        let mut loader = Loader::new(DIMENSION, self.rows.len(), options(self.m), None);
+        self.rows.iter().for_each(|row| loader.row(row.as_deref()).unwrap());
+        self.pages.iter().for_each(|(&page, bytes)| loader.page(page, bytes).unwrap());
+        self.deltas.values().for_each(|bytes| loader.delta(bytes).unwrap());
+        loader.finish(&self.free.iter().copied().collect::<Vec<_>>())
+    }
+
+    fn assert_loads(&self) {
+        let free: Vec<u32> = self.free.iter().copied().collect();
+        assert_eq!(self.index.check_with(&free), [""; 0]);
+        let loaded = self.load();
+        assert_eq!(loaded.check_with(&free), [""; 0]);
+        if self.index.is_stored() {
+            assert_eq!(pages(&loaded), pages(&self.index));
+        }
+        assert_eq!((loaded.counts(), loaded.is_stored()), (self.index.counts(), self.index.is_stored()));
+        let (loaded, index) = (loaded.graph.read(), self.index.graph.read());
+        type Rows = fn(&Graph) -> Vec<u32>;
+        let all: [Rows; 3] = [|g| g.alive.iter().collect(), |g| g.tail.iter().collect(), |g| g.dead.iter().collect()];
+        for of in all {
+            assert_eq!(of(&loaded), of(&index));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Rows, pages and changes give the graph back, at any time: while pages are written, too, and others change. So does
+    /// the graph that was given back.
+    #[test]
+    fn a_graph_is_loaded_as_it_was(
+        m in prop::sample::select(vec![4, 64]),
+        steps in prop::collection::vec((0..8u8, 1..60_usize), 1..50),
+        seed in any::<u64>(),
+    ) {
+        let mut state = seed;
+        let mut stored = Stored::new(m);
+        for (step, size) in steps {
+            match step {
+                0 => stored.add(size * 2, &mut state),
+                1 => stored.add(size % 4, &mut state),
+                2 => stored.remove(size, &mut state),
+                3 => drop(stored.step()),
+                4..7 => stored.fold(),
+                _ => {
+                    stored.index = stored.load();
+                    stored.folding = None;
+                }
+            }
+            stored.assert_loads();
+        }
+        while stored.step() {}
+        stored.assert_loads();
+        let (alive, linked) = stored.index.counts();
+        prop_assert_eq!((alive, linked), (stored.living().len(), alive));
+        prop_assert_eq!(stored.free.len(), stored.rows.len() - alive, "all that are dead can be given again");
+    }
+}
+
+/// An index of so many rows, all linked, and their vectors.
+fn built(m: usize, count: usize, seed: u64) -> (HnswIndex, Vec<Vec<f32>>) {
+    let mut state = seed;
+    let index = HnswIndex::new(DIMENSION, options(m));
+    let vectors: Vec<Vec<f32>> = (0..count).map(|_| vector(&mut state)).collect();
+    index.insert(&(0..count as u32).collect::<Vec<_>>(), &vectors.concat());
+    while index.improve() {}
+    (index, vectors)
+}
+
+#[test]
+fn the_graph_does_not_depend_on_threads() {
+    let build = |threads: usize| {
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| {
+            let (index, _) = built(8, 1000, 11);
+            index.remove(&(0..1000).step_by(3).collect::<Vec<_>>());
+            while index.improve() {}
+            pages(&index)
+        })
+    };
+    assert_eq!(build(1), build(3));
+}
+
+/// Whatever is removed, nothing leads to it afterwards, what is left is one tree, and what comes again is found.
+#[test]
+fn what_is_removed_leaves_the_graph_whole() {
+    type Choice = fn(&Graph) -> Vec<u32>;
+    let root = |graph: &Graph| (0..400).find(|&row| graph.links.parent(row) == row).unwrap();
+    assert!(built(4, 400, 1).0.graph.read().links.parent(0) == 0, "the first row is the root");
+    let choices: [(&str, Choice); 8] = [
+        ("the root", |_| vec![0]),
+        ("the root and its children", |graph| graph.links.children(0).chain([0]).collect()),
+        ("the entry", |graph| graph.links.entry().into_iter().collect()),
+        ("upper layers", |graph| (0..400).filter(|&row| graph.links.level(row) > Some(0)).collect()),
+        ("a cluster", |graph| {
+            let mut scratch = Scratch::default();
+            let query = graph.originals.as_ref().unwrap().row(5).to_vec();
+            graph.search_exactly(&query, 100, None, &mut scratch).into_iter().map(|near| near.row).collect()
+        }),
+        ("those with children", |graph| (0..400).filter(|&row| graph.links.children(row).next().is_some()).collect()),
+        ("all but one", |_| (0..400).filter(|&row| row != 221).collect()),
+        ("all", |_| (0..400).collect()),
+    ];
+    for (m, (what, choice)) in [4, 16].into_iter().flat_map(|m| choices.map(|choice| (m, choice))) {
+        let (index, vectors) = built(m, 400, 1);
+        assert_eq!(index.check(), [""; 0], "{m}, {what}");
+        let removed = choice(&index.graph.read());
+        index.remove(&removed);
+        let right = index.wait_to_plan();
+        let delta = index.plan_step(&right, true).unwrap();
+        index.apply(&delta);
+        drop(right);
+        assert_eq!(index.check(), [""; 0], "{m}, {what}");
+        assert!(!index.has_work(true) && removed.iter().all(|&row| !index.graph.read().links.has(row)));
+        if removed.len() < 400 {
+            root(&index.graph.read());
+        }
+        // Others come in their places, from the last to the first.
+        let rows: Vec<u32> = removed.iter().copied().rev().collect();
+        let again: Vec<f32> = removed.iter().flat_map(|&row| vectors[row as usize].clone()).collect();
+        index.insert(&rows, &again);
+        while index.improve() {}
+        assert_eq!(index.check(), [""; 0], "{m}, {what}");
+        assert_eq!(index.counts(), (400, 400));
+        let is_found = |vector: &&[f32]| index.search(vector, &Search::new(1)).neighbors[0].score > 0.999;
+        let found = again.chunks_exact(DIMENSION).filter(is_found).count();
+        // With the fewest links, parents and children leave little room for others.
+        let least = if m == 4 { rows.len() * 9 / 10 } else { rows.len() };
+        assert!(found >= least, "{m}, {what}: {found} of {} are found", rows.len());
+    }
+}
+
+/// Ways down the tree are short, so looking for a place is.
+#[test]
+fn the_tree_of_duplicates_is_low() {
+    let index = HnswIndex::new(DIMENSION, options(4));
+    let same = vector(&mut 1);
+    let rows: Vec<u32> = (0..4000).collect();
+    index.insert(&rows, &same.repeat(rows.len()));
+    while index.improve() {}
+    let height = |index: &HnswIndex| {
+        let graph = index.graph.read();
+        let depth = |mut row: u32| {
+            let mut depth = 0;
+            while graph.links.parent(row) != row {
+                row = graph.links.parent(row);
+                depth += 1;
+            }
+            depth
+        };
+        (0..4000).filter(|&row| graph.links.has(row)).map(depth).max().unwrap()
+    };
+    assert!(height(&index) < 40, "{}", height(&index));
+    index.remove(&(0..4000).step_by(2).collect::<Vec<_>>());
+    while index.improve() {}
+    assert_eq!(index.check(), [""; 0]);
+    assert!(height(&index) < 60, "{}", height(&index));
+}
+
+/// What is removed before a broken graph is dropped is free when it is, and may be in use again when the next begins.
+#[test]
+fn rows_that_were_kept_for_a_graph_that_is_dropped_are_let_go() {
+    let mut state = 5;
+    let index = HnswIndex::new(DIMENSION, options(8));
+    for row in 0..100 {
+        index.insert(&[row], &vector(&mut state));
+    }
+    index.set_stored(true);
+    index.remove(&[3, 4]);
+    index.set_stored(false);
+    index.insert(&[3], &vector(&mut state));
+    let right = index.wait_to_plan();
+    while let Some(delta) = index.plan_step(&right, true) {
+        assert_eq!(delta.freed(), [0; 0]);
+        index.apply(&delta);
+    }
+    assert_eq!((index.counts(), index.check()), ((99, 99), vec![]));
+}
