@@ -533,12 +533,12 @@ fn a_memory_survives_kills() {
     );
 }
 
-fn runs() -> u64 {
+pub(crate) fn runs() -> u64 {
     std::env::var("MNEMON_CRASH_RUNS").map_or(30, |runs| runs.parse().unwrap())
 }
 
 /// In a child: the database, and which run this is.
-fn asked() -> Option<(String, u64)> {
+pub(crate) fn asked() -> Option<(String, u64)> {
     let asked = std::env::var(CHILD).ok()?;
     let (path, run) = asked.split_once('#').unwrap();
     // Its own failures must not pass for kills, on whichever thread.
@@ -550,7 +550,7 @@ fn asked() -> Option<(String, u64)> {
 }
 
 /// Starts the child, kills it some time after it has opened the database, and returns what it said.
-fn kill_after(child: &str, path: &Path, run: u64, delay: Duration) -> Vec<String> {
+pub(crate) fn kill_after(child: &str, path: &Path, run: u64, delay: Duration) -> Vec<String> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([child, "--exact", "--nocapture"])
         .env(CHILD, format!("{}#{run}", path.display()))
@@ -580,7 +580,7 @@ fn kill_after(child: &str, path: &Path, run: u64, delay: Duration) -> Vec<String
 }
 
 /// How many steps a child has acknowledged, of those whose name begins so.
-fn acknowledged(said: &[String], of: &str) -> u64 {
+pub(crate) fn acknowledged(said: &[String], of: &str) -> u64 {
     let mut acknowledged: u64 = 0;
     for line in said {
         if let Some((_, number)) = line.split_once(&format!("ack {of}")) {

@@ -8,6 +8,7 @@ mod compat;
 mod crash;
 mod engine;
 mod fewshot;
+mod graph;
 mod history;
 mod index;
 mod layers;
