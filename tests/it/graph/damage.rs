@@ -64,41 +64,40 @@ fn parts(db: &Db) -> [u64; 2] {
 
 type Damage = fn(&redb::WriteTransaction);
 
-/// Changes the bytes of the first part of a table, or takes it away.
+/// Changes the bytes of a part of a table, or takes it away.
 fn change(
     file: &redb::WriteTransaction,
     table: TableDefinition<Key, &[u8]>,
     at: usize,
-    edit: impl Fn(&mut Vec<u8>) -> bool,
+    edit: impl Fn(&[u8]) -> Option<Vec<u8>>,
 ) {
     let mut table = file.open_table(table).unwrap();
     let entry = table.iter().unwrap().nth(at).unwrap().unwrap();
-    let (key, mut bytes) = (entry.0.value(), entry.1.value().to_vec());
+    let (key, edited) = (entry.0.value(), edit(entry.1.value()));
     drop(entry);
-    match edit(&mut bytes) {
-        true => drop(table.insert(key, bytes.as_slice()).unwrap()),
-        false => drop(table.remove(key).unwrap()),
+    match edited {
+        Some(bytes) => drop(table.insert(key, bytes.as_slice()).unwrap()),
+        None => drop(table.remove(key).unwrap()),
     }
 }
 
-fn flip(bytes: &mut Vec<u8>) -> bool {
+fn flip(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = bytes.to_vec();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 4;
-    true
+    Some(bytes)
 }
 
-fn cut(bytes: &mut Vec<u8>) -> bool {
-    bytes.truncate(bytes.len() - 1);
-    true
+fn cut(bytes: &[u8]) -> Option<Vec<u8>> {
+    Some(bytes[..bytes.len() - 1].to_vec())
 }
 
-fn empty(bytes: &mut Vec<u8>) -> bool {
-    bytes.clear();
-    true
+fn empty(_: &[u8]) -> Option<Vec<u8>> {
+    Some(Vec::new())
 }
 
-fn lose(_: &mut Vec<u8>) -> bool {
-    false
+fn lose(_: &[u8]) -> Option<Vec<u8>> {
+    None
 }
 
 #[test]
@@ -168,7 +167,6 @@ fn damage_is_named_and_healed() {
     }
 }
 
-/// A file that was damaged and then written to by others: whoever opens it first finds nothing that is wrong twice.
 #[test]
 fn a_damaged_graph_of_a_namespace_does_not_touch_others() {
     let db = graph();

@@ -97,7 +97,7 @@ fn vectors_in_the_store_give_the_same_hits() {
         let engine = open(&db.path, config);
         let ask = |i: usize| {
             let query = Query::new(format!("topic{} word{}", i % 30, i * 31)).k(1 + i % 20);
-            let query = if i % 3 == 0 { query.session("s0") } else { query };
+            let query = if i.is_multiple_of(3) { query.session("s0") } else { query };
             let hits = engine.blocking().recall(&namespace(SPACE), query).unwrap();
             hits.into_iter().map(|hit| (hit.message.id, hit.score)).collect::<Vec<_>>()
         };

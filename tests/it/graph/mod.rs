@@ -88,7 +88,7 @@ const LARGE: usize = 2000;
 /// Message `i` of the large database. One in 100 is an assistant's; sessions have 20 messages, but for the first, which has
 /// half of them.
 fn large_message(i: usize) -> Message {
-    let session = if i % 2 == 0 { "s0".to_owned() } else { format!("s{}", i / 40 + 1) };
+    let session = if i.is_multiple_of(2) { "s0".to_owned() } else { format!("s{}", i / 40 + 1) };
     let role = if i % 100 == 7 { Role::Assistant } else { Role::User };
     let mut message = message(&format!("m{i}"), &text(i)).in_session(session);
     message.role = role;
