@@ -189,7 +189,7 @@ mod tests {
         let index = broken(200, &changes(200));
         index.set_stored(true);
         index.remove(&[3, 4, 5, 6, 7]);
-        index.forget_stored();
+        index.set_stored(false);
         index.insert(&[3, 4], &[vector(3), vector(4)].concat());
         index.set_stored(true);
         while let Some(delta) = index.plan_step(&index.wait_to_plan(), true) {

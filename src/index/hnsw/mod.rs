@@ -32,7 +32,7 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use self::{beam::Scratch, graph::Graph};
-use super::{Bitmap, Found, Neighbor, Search, VectorIndex, is_finite};
+use super::{Found, Neighbor, Search, VectorIndex, is_finite};
 use crate::error::{Error, Result, impl_debug};
 pub(crate) use delta::Delta;
 pub(crate) use load::Loader;
@@ -324,41 +324,5 @@ impl HnswIndex {
         let linked: Vec<u32> = rows.iter().copied().filter(|&row| is_linked(&self.graph.read(), row)).collect();
         let delta = repair::plan_repair(&self.graph, &linked);
         self.apply(&delta);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn inserts_and_searches_do_not_wait_for_a_plan() {
-        let index = HnswIndex::new(64, HnswOptions { graph_above: 0, ..HnswOptions::default() });
-        let vector = |row: u32| -> Vec<f32> {
-            let bits = codes::mix(u64::from(row));
-            (0..64).map(|i| if bits >> i & 1 == 1 { 0.125 } else { -0.125 }).collect()
-        };
-        let rows: Vec<u32> = (0..3000).collect();
-        index.insert(&rows, &rows.iter().flat_map(|&row| vector(row)).collect::<Vec<_>>());
-        let is_over = AtomicBool::new(false);
-        let mut inserted = 3000;
-        let mut steps = 0;
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..4 {
-                    index.improve();
-                }
-                is_over.store(true, Ordering::Release);
-            });
-            while !is_over.load(Ordering::Acquire) {
-                index.insert(&[inserted], &vector(inserted));
-                assert_eq!(index.search(&vector(inserted), &Search::new(1)).neighbors[0].row, inserted);
-                inserted += 1;
-                steps += 1;
-            }
-        });
-        assert!(steps > 40, "{steps} inserts beside 4 steps");
-        while index.improve() {}
-        assert_eq!((index.counts(), index.check()), ((inserted as usize, inserted as usize), vec![]));
     }
 }

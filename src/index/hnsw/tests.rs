@@ -158,7 +158,7 @@ fn damaged_parts_lead_to_no_row_that_is_not_there() {
         let (mut read, mut refused) = (0, 0);
         for bytes in damaged(&what) {
             let mut loader = Loader::new(DIMENSION, 30, options(4), None);
-            (0..30).for_each(|row| loader.row(Some(&vector(&mut (row + 9)))).unwrap());
+            (0..30).for_each(|row| loader.row(Some(&vector(&mut (row + 9)))));
             let result = if is_page { loader.page(0, &bytes) } else { loader.delta(&bytes) };
             match result {
                 Ok(()) => read += 1,
@@ -285,7 +285,7 @@ impl Stored {
 
     fn load(&self) -> HnswIndex {
         let mut loader = Loader::new(DIMENSION, self.rows.len(), options(self.m), None);
-        self.rows.iter().for_each(|row| loader.row(row.as_deref()).unwrap());
+        self.rows.iter().for_each(|row| loader.row(row.as_deref()));
         self.pages.iter().for_each(|(&page, bytes)| loader.page(page, bytes).unwrap());
         self.deltas.values().for_each(|bytes| loader.delta(bytes).unwrap());
         loader.finish(&self.free.iter().copied().collect::<Vec<_>>())
@@ -461,4 +461,35 @@ fn rows_that_were_kept_for_a_graph_that_is_dropped_are_let_go() {
         index.apply(&delta);
     }
     assert_eq!((index.counts(), index.check()), ((99, 99), vec![]));
+}
+
+#[test]
+fn inserts_and_searches_do_not_wait_for_a_plan() {
+    let index = HnswIndex::new(64, HnswOptions { graph_above: 0, ..HnswOptions::default() });
+    let vector = |row: u32| -> Vec<f32> {
+        let bits = codes::mix(u64::from(row));
+        (0..64).map(|i| if bits >> i & 1 == 1 { 0.125 } else { -0.125 }).collect()
+    };
+    let rows: Vec<u32> = (0..3000).collect();
+    index.insert(&rows, &rows.iter().flat_map(|&row| vector(row)).collect::<Vec<_>>());
+    let is_over = AtomicBool::new(false);
+    let mut inserted = 3000;
+    let mut steps = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..4 {
+                index.improve();
+            }
+            is_over.store(true, Ordering::Release);
+        });
+        while !is_over.load(Ordering::Acquire) {
+            index.insert(&[inserted], &vector(inserted));
+            assert_eq!(index.search(&vector(inserted), &Search::new(1)).neighbors[0].row, inserted);
+            inserted += 1;
+            steps += 1;
+        }
+    });
+    assert!(steps > 40, "{steps} inserts beside 4 steps");
+    while index.improve() {}
+    assert_eq!((index.counts(), index.check()), ((inserted as usize, inserted as usize), vec![]));
 }
