@@ -279,6 +279,18 @@ impl Scratch {
         found.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.row().cmp(&b.row())));
     }
 
+    /// [`Scratch::scan`] of those that this search has not met: while a change is made, a row may be in the graph and in the
+    /// tail.
+    pub(super) fn scan_rest(
+        &mut self,
+        codes: &Codes,
+        rows: impl Iterator<Item = u32>,
+        deadline: Option<Instant>,
+    ) -> bool {
+        let rest: Vec<u32> = rows.filter(|&row| self.visited.insert(row)).collect();
+        self.scan(codes, rest.into_iter(), deadline)
+    }
+
     /// Scores rows with their coarse codes, and keeps the best in the pool. Returns whether the deadline ended it.
     pub(super) fn scan(&mut self, codes: &Codes, rows: impl Iterator<Item = u32>, deadline: Option<Instant>) -> bool {
         /// Rows between asking for memory and reading it, and between two looks at the clock.

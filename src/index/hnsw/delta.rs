@@ -124,6 +124,7 @@ pub(super) fn decode_page(links: &mut Links, page: u32, bytes: &[u8]) -> Result<
         }
         if let Some(level) = reader.level()? {
             links.add(row as u32, level);
+            links.raise_entry(row as u32);
             for layer in 0..=level {
                 links.set(row as u32, layer, &reader.links(links.m(), layer)?);
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     chunks::Chunks,
     codes::Codes,
-    delta::{Delta, rows_per_page},
+    delta::{Delta, List, rows_per_page},
     links::Links,
 };
 use crate::index::Bitmap;
@@ -104,19 +104,34 @@ impl Graph {
 
     /// Makes a planned change.
     pub(super) fn apply(&mut self, delta: &Delta) {
+        self.begin(delta);
+        self.set_lists(&delta.lists);
+        self.end(delta);
+    }
+
+    /// The first part of a change: rows come in, and nothing leads to them yet.
+    pub(super) fn begin(&mut self, delta: &Delta) {
         let per_page = rows_per_page(self.links.m()) as u32;
         let rows = delta.cleared.iter().copied().chain(delta.levels.iter().map(|(row, _)| *row));
         self.changed_pages.extend(rows.chain(delta.lists.iter().map(|list| list.row)).map(|row| row / per_page));
+        delta.levels.iter().for_each(|&(row, level)| self.links.add(row, level));
+    }
+
+    /// The second part, as many lists at a time as is wanted: until all are set, new rows are in the tail as well, and what
+    /// goes is still there.
+    pub(super) fn set_lists(&mut self, lists: &[List]) {
+        lists.iter().for_each(|list| self.links.set(list.row, list.layer, &list.links));
+    }
+
+    /// The last part: nothing leads to what goes any more.
+    pub(super) fn end(&mut self, delta: &Delta) {
+        for &(row, _) in &delta.levels {
+            self.links.raise_entry(row);
+            self.tail.remove(row);
+        }
         for &row in &delta.cleared {
             self.links.remove(row);
             self.dead.remove(row);
-        }
-        for &(row, level) in &delta.levels {
-            self.links.add(row, level);
-            self.tail.remove(row);
-        }
-        for list in &delta.lists {
-            self.links.set(list.row, list.layer, &list.links);
         }
     }
 }

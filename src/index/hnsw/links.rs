@@ -128,7 +128,7 @@ impl Links {
         self.of(row, 0).iter().copied().filter(move |&link| is_child(link))
     }
 
-    /// Takes a row into the graph, without links.
+    /// Takes a row into the graph, without links. Searches begin elsewhere: see [`Links::raise_entry`].
     pub(super) fn add(&mut self, row: u32, level: u8) {
         self.remove(row);
         let place = if level == 0 {
@@ -148,7 +148,11 @@ impl Links {
         };
         self.places.row_mut(row)[0] = place;
         self.count += 1;
-        if self.entry.and_then(|entry| self.level(entry)).is_none_or(|highest| level > highest) {
+    }
+
+    /// Makes a row the entry, if it is on a higher layer.
+    pub(super) fn raise_entry(&mut self, row: u32) {
+        if self.level(row) > self.entry.and_then(|entry| self.level(entry)) {
             self.entry = Some(row);
         }
     }

@@ -40,8 +40,12 @@ pub(crate) use load::Loader;
 /// Rows linked in one step of the background: some tens of milliseconds.
 const STEP_ROWS: usize = 512;
 
-/// Removed rows unlinked in one step.
+/// Removed rows unlinked in one step: one in so many, as each step is a pass over all links; this many at least.
+const REPAIRED_SHARE: usize = 32;
 const REPAIR_ROWS: usize = 1024;
+
+/// Lists set while searches wait: some tens of microseconds.
+const LISTS_A_LOCK: usize = 512;
 
 /// How an [`HnswIndex`] is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,14 +226,18 @@ impl HnswIndex {
             drop(graph);
             return Some(plan::plan(&self.graph, &rows));
         }
-        let rows: Vec<u32> = graph.dead.iter().take(REPAIR_ROWS).collect();
+        let rows = graph.dead.iter().take(REPAIR_ROWS.max(graph.links.count() / REPAIRED_SHARE)).collect::<Vec<_>>();
         drop(graph);
         Some(repair::plan_repair(&self.graph, &rows))
     }
 
-    /// Makes a planned change.
+    /// Makes a planned change, a part at a time: searches wait for none for long.
     pub(crate) fn apply(&self, delta: &Delta) {
-        self.graph.write().apply(delta);
+        self.graph.write().begin(delta);
+        for lists in delta.lists.chunks(LISTS_A_LOCK) {
+            self.graph.write().set_lists(lists);
+        }
+        self.graph.write().end(delta);
     }
 
     /// The bytes that say what a change is.

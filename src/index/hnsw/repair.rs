@@ -81,9 +81,15 @@ impl Graph {
             pinned.extend(tree.children_of(self, row));
         }
         let mut all: Vec<u32> = pinned.clone();
+        if !self.alive.contains(row) {
+            // Soon gone itself: it only has to lead nowhere wrong.
+            all.extend(old.iter().filter(|&&link| !tree.gone.contains(link) && !pinned.contains(&link)));
+            all.truncate(self.links.capacity(layer));
+            return all;
+        }
         for &link in old {
-            let through: &[u32] = if tree.gone.contains(link) { self.links.of(link, layer) } else { &[link] };
-            all.extend(through.iter().filter(|&&link| link != row && !tree.gone.contains(link)));
+            let through: &[u32] = if self.alive.contains(link) { &[link] } else { self.links.of(link, layer) };
+            all.extend(through.iter().filter(|&&link| link != row && self.alive.contains(link)));
         }
         all.sort_unstable();
         all.dedup();

@@ -54,7 +54,7 @@ impl Graph {
             }
             if let Some(cut_short) = done {
                 let tail = self.tail.iter().filter(|&row| is_allowed(row));
-                let cut_short = (self.tail.count() > 0 && scratch.scan(&self.codes, tail, deadline)) || cut_short;
+                let cut_short = (self.tail.count() > 0 && scratch.scan_rest(&self.codes, tail, deadline)) || cut_short;
                 if cut_short || scratch.pool.candidates().len() >= enough {
                     return cut_short;
                 }
@@ -85,8 +85,11 @@ impl Graph {
         if let Some(last) = candidates.get(k - 1) {
             let error = |candidate: &Candidate| codes_query.error(self.codes.scale(candidate.row()));
             let floor = last.score - error(last);
-            let end = candidates.iter().position(|candidate| candidate.score + error(candidate) < floor);
-            candidates.truncate(end.unwrap_or(candidates.len()).max(k));
+            let mut place = 0;
+            candidates.retain(|candidate| {
+                place += 1;
+                place <= k || candidate.score + error(candidate) >= floor
+            });
         }
         let kernels = self.codes.kernels();
         let mut found: Vec<Neighbor> = match (&self.originals, source) {
