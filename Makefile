@@ -8,7 +8,7 @@ RUNTIME := .runtime
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-memory runtime model-static model-minilm compat deny advisories clean
+.PHONY: help demo test bench bench-memory runtime model-static model-minilm compat asan deny advisories clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -72,6 +72,12 @@ compat: $(VENV)-compat/ready ## record the other libraries' outcomes again, and 
 	rm -rf $(VENV)-compat/fixtures
 	$(VENV)-compat/bin/python -B tests/compat/generate.py --out $(VENV)-compat/fixtures
 	diff -r $(VENV)-compat/fixtures tests/compat/fixtures && echo "the same as committed"
+
+# The switch is a nightly one, which RUSTC_BOOTSTRAP opens; Miri needs a nightly toolchain, and is not run.
+asan: ## the code with unsafe in it, and the graph, under AddressSanitizer (Linux on x86-64)
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/asan \
+		$(CARGO) test --target x86_64-unknown-linux-gnu --no-default-features --lib index::
+
 
 deny: ## licences, bans, sources
 	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny

@@ -4,12 +4,17 @@ use anyhow::bail;
 use mnemon::{ExactIndex, HnswIndex, HnswOptions, HnswRsIndex, VectorIndex};
 
 /// An empty index. The one place that knows the names: a new kind is one more line here.
-pub(super) fn new(name: &str, dimension: usize) -> anyhow::Result<Box<dyn VectorIndex>> {
+pub(super) fn new(
+    name: &str,
+    dimension: usize,
+    ef_construction: Option<usize>,
+) -> anyhow::Result<Box<dyn VectorIndex>> {
     Ok(match name {
         "exact" => Box::new(ExactIndex::new(dimension)),
         "hnsw" => {
             let mut options = HnswOptions::default();
             options.graph_above = 0;
+            options.ef_construction = ef_construction.unwrap_or(options.ef_construction);
             Box::new(HnswIndex::new(dimension, options))
         }
         "hnsw_rs" => Box::new(HnswRsIndex::new(dimension, 0)),

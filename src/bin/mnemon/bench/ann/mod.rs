@@ -62,6 +62,9 @@ pub(super) struct Args {
     /// The engine's page cache.
     #[arg(long, default_value_t = 64, value_name = "MIB")]
     cache: usize,
+    /// Candidates that an insert into hnsw looks at: fewer make it faster to build. Default: 200.
+    #[arg(long, value_name = "EF", value_parser = clap::value_parser!(u32).range(8..=4096))]
+    ef_construction: Option<u32>,
     /// Also delete a fifth of the rows, and compare with an index built of what is left.
     #[arg(long)]
     deletions: bool,
@@ -104,7 +107,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     );
     for name in &args.index {
         // Hours may pass before the last is reached.
-        indexes::new(name, 1)?;
+        indexes::new(name, 1, None)?;
         name.parse::<IndexKind>().map(drop).or_else(|error| if args.engine { Err(error) } else { Ok(()) })?;
     }
     let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("a temporary folder")?;
@@ -155,6 +158,9 @@ fn child<T: DeserializeOwned>(args: &Args, part: Part, name: &str, truths: &Path
     command.args(["--part", part.get_name(), "--cache", &args.cache.to_string()]);
     command.args(["--vectors", if args.vectors == VectorsIn::Store { "store" } else { "memory" }]);
     command.args(["--threads", &args.threads.to_string(), "--ef-search", &args.ef_search.to_string()]);
+    if let Some(ef) = args.ef_construction {
+        command.args(["--ef-construction", &ef.to_string()]);
+    }
     command.arg("--data").arg(&args.data).arg("--truths").arg(truths);
     if let Some(limit) = args.limit {
         command.args(["--limit", &limit.to_string()]);
@@ -167,18 +173,21 @@ fn child<T: DeserializeOwned>(args: &Args, part: Part, name: &str, truths: &Path
 
 fn run_part(args: &Args, part: Part, truths: &Path) -> anyhow::Result<()> {
     let vectors = Vectors::read(&args.data, args.limit)?;
+    let ef_construction = args.ef_construction.map(|ef| ef as usize);
     for name in &args.index {
+        let new = || indexes::new(name, vectors.base.width, ef_construction);
         match part {
             Part::Raw => {
                 let path = truths.join(TRUTH);
                 let truth = texmex::read(&path, usize::MAX)?;
                 vectors.check(&path, &truth)?;
-                output::json(&raw::measure(name, &vectors, &truth, &args.ef, args.threads)?)?;
+                output::json(&raw::measure(name, &new, &vectors, &truth, &args.ef, args.threads)?)?;
             }
-            Part::Deletions => output::json(&raw::deletions(name, &vectors, &args.ef)?)?,
+            Part::Deletions => output::json(&raw::deletions(name, &new, &vectors, &args.ef)?)?,
             Part::Engine => {
                 let mut config = Config::default();
                 (config.index, config.ef_search) = (name.parse()?, args.ef_search);
+                config.ef_construction = ef_construction.unwrap_or(config.ef_construction);
                 (config.vectors, config.cache_bytes) = (args.vectors, args.cache << 20);
                 return output::json(&engine::measure(config, vectors, truths)?);
             }

@@ -15,8 +15,12 @@ use crate::{metrics::percentile, output, texmex::Rows, truth};
 /// Each point is the best of so many rounds over all queries: others use the machine as well.
 const ROUNDS: usize = 3;
 
+/// Makes an empty index.
+type New<'a> = &'a dyn Fn() -> anyhow::Result<Box<dyn VectorIndex>>;
+
 pub(super) fn measure(
     name: &str,
+    new: New,
     vectors: &Vectors,
     truth: &Rows<u32>,
     efforts: &[usize],
@@ -26,7 +30,7 @@ pub(super) fn measure(
     let numbers: Vec<u32> = (0..base.len() as u32).collect();
     let before = resident_mb();
     let started = Instant::now();
-    let index = indexes::new(name, base.width)?;
+    let index = new()?;
     index.insert(&numbers, &base.values);
     while index.improve() {}
     let build_s = started.elapsed().as_secs_f64();
@@ -37,7 +41,7 @@ pub(super) fn measure(
 }
 
 /// A fifth of the rows is deleted and what is left repaired, beside an index that is built of what is left.
-pub(super) fn deletions(name: &str, vectors: &Vectors, efforts: &[usize]) -> anyhow::Result<Deletions> {
+pub(super) fn deletions(name: &str, new: New, vectors: &Vectors, efforts: &[usize]) -> anyhow::Result<Deletions> {
     let base = &vectors.base;
     let (mut gone, mut left): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
     for row in 0..base.len() as u32 {
@@ -46,7 +50,7 @@ pub(super) fn deletions(name: &str, vectors: &Vectors, efforts: &[usize]) -> any
     let allowed = Bitmap::from_fn(base.len(), |row| !row.is_multiple_of(5));
     let truth = truth::nearest(&truth::exact(base), &vectors.queries, K, |_| Some(allowed.clone()));
     let build = |rows: &[u32]| -> anyhow::Result<Box<dyn VectorIndex>> {
-        let index = indexes::new(name, base.width)?;
+        let index = new()?;
         let values: Vec<f32> = rows.iter().flat_map(|&row| base.row(row as usize)).copied().collect();
         index.insert(&(0..rows.len() as u32).collect::<Vec<_>>(), &values);
         while index.improve() {}
