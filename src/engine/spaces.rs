@@ -173,7 +173,9 @@ impl Loaded {
             None => Bitmap::from_fn(rows, allows),
             Some(session) => {
                 let mut bitmap = Bitmap::default();
-                for &row in self.sessions.get(&session).into_iter().flatten().filter(|&&row| allows(row)) {
+                // What is listed is alive: only other wishes ask for a look at each.
+                let is_all = filter.is_session_only();
+                for &row in self.sessions.get(&session).into_iter().flatten().filter(|&&row| is_all || allows(row)) {
                     bitmap.insert(row);
                 }
                 bitmap

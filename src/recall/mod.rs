@@ -107,6 +107,10 @@ impl Filter {
         *self == Filter::default()
     }
 
+    pub(crate) fn is_session_only(&self) -> bool {
+        self.role.is_none() && self.since.is_none() && self.until.is_none()
+    }
+
     pub(crate) fn allows_message(&self, message: &Message) -> bool {
         self.allows(message.role, message.created_at)
             && self.session.as_ref().is_none_or(|session| *session == message.session)

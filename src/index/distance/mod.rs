@@ -8,14 +8,14 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod codes;
+mod memory;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-mod prefetch;
 mod scalar;
 
 use codes::{CodeKernel, Encoder, Unpacker};
 pub(super) use codes::{Line, PER_LINE, scale};
-pub(super) use prefetch::prefetch;
+pub(super) use memory::{prefer_huge_pages, prefetch};
 
 /// What this processor computes fastest with.
 #[derive(Clone, Copy, Debug)]

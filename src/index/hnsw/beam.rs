@@ -88,7 +88,17 @@ impl Pool {
 
     #[inline]
     pub(super) fn push(&mut self, candidate: Candidate) {
-        let at = self.candidates.partition_point(|other| other.score >= candidate.score);
+        self.insert(self.place(candidate), candidate);
+    }
+
+    /// Behind those that are as near.
+    #[inline]
+    fn place(&self, candidate: Candidate) -> usize {
+        self.candidates.partition_point(|other| other.score >= candidate.score)
+    }
+
+    #[inline]
+    fn insert(&mut self, at: usize, candidate: Candidate) {
         if self.candidates.len() == self.capacity {
             self.candidates.pop();
         }
@@ -99,7 +109,7 @@ impl Pool {
     /// Takes a candidate in, unless there are enough with its code that count.
     #[inline]
     fn offer(&mut self, codes: &Codes, candidate: Candidate, counts: impl Fn(u32) -> bool) {
-        let at = self.candidates.partition_point(|other| other.score >= candidate.score);
+        let at = self.place(candidate);
         // Nearly always none has the same score.
         if at > 0 && self.candidates[at - 1].score == candidate.score {
             let same = self.candidates[..at].iter().rev().take_while(|other| other.score == candidate.score);
@@ -108,7 +118,7 @@ impl Pool {
                 return;
             }
         }
-        self.push(candidate);
+        self.insert(at, candidate);
     }
 
     /// The best candidate that was not expanded, which then is.

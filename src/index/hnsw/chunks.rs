@@ -1,7 +1,12 @@
 //! A growing table of rows of one width, which never moves what it holds.
 
-/// Rows of one allocation.
-const CHUNK_ROWS: usize = 4096;
+use crate::index::distance::prefer_huge_pages;
+
+/// Rows of one allocation: tens of megabytes, of which only what is used is resident.
+const CHUNK_ROWS: usize = 1 << 16;
+
+/// Rows up to which the first allocation grows as needed: most namespaces are small.
+const FEW_ROWS: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Chunks<T> {
@@ -48,11 +53,15 @@ impl<T: Copy> Chunks<T> {
     /// Where the next row goes.
     fn last_chunk(&mut self) -> &mut Vec<T> {
         if self.rows.is_multiple_of(CHUNK_ROWS) {
-            // The first chunk grows as needed: most namespaces are small. What is not used yet of another is not resident.
-            let capacity = if self.rows == 0 { 0 } else { CHUNK_ROWS * self.width };
-            self.chunks.push(Vec::with_capacity(capacity));
+            self.chunks.push(Vec::new());
         }
-        self.chunks.last_mut().expect("just pushed")
+        let chunk = self.chunks.last_mut().expect("just pushed");
+        let is_large = if self.rows < CHUNK_ROWS { self.rows == FEW_ROWS } else { chunk.is_empty() };
+        if is_large {
+            chunk.reserve_exact(CHUNK_ROWS * self.width - chunk.len());
+            prefer_huge_pages(chunk);
+        }
+        chunk
     }
 
     /// Puts a row at the end, or in the place of an old one.

@@ -57,6 +57,13 @@ impl Links {
         if layer == 0 { 2 * self.m } else { self.m }
     }
 
+    /// The links that a new row begins with, at most. On layer 0 a quarter more than `m`: as many as there is room for find a
+    /// little more on real texts (recall@10 0.963, not 0.957, at ef 64), but take half as long again to build, and searches
+    /// a tenth longer on clustered vectors.
+    pub(super) fn first_links(&self, layer: u8) -> usize {
+        if layer == 0 { self.m + self.m / 4 } else { self.m }
+    }
+
     /// Rows there is room for.
     pub(super) fn rows(&self) -> usize {
         self.places.rows()

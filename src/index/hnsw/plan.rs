@@ -137,7 +137,7 @@ fn choose_links(graph: &RwLock<Graph>, new: &[New], parents: &[u32]) -> Lists {
             let graph = graph.read();
             let list = |(layer, candidates): (u8, &Vec<Candidate>)| {
                 let pinned = if layer == 0 { &[parent][..] } else { &[] };
-                let links = select(&graph.codes, new.row, candidates, graph.links.capacity(layer), pinned, query);
+                let links = select(&graph.codes, new.row, candidates, graph.links.first_links(layer), pinned, query);
                 ((layer, new.row), links)
             };
             (0..).zip(&new.candidates).map(list).collect()

@@ -43,7 +43,9 @@ impl Graph {
                 scratch.descend(&self.links, &self.codes, 0, (ef, copies));
                 let is_alive = |row| self.alive.contains(row);
                 let cut_short = scratch.search(&self.links, &self.codes, 0, is_alive, deadline);
-                scratch.pool.retain(|row| self.alive.contains(row));
+                if self.dead.count() > 0 {
+                    scratch.pool.retain(is_alive);
+                }
                 // Else the removed took the places of too many.
                 done = (cut_short || scratch.pool.candidates().len() >= enough).then_some(cut_short);
             }

@@ -10,7 +10,7 @@ use crate::index::distance::Line;
 const GROUP: usize = 8;
 
 /// How much nearer to a chosen row a candidate must be to be left out: a little longer links than nearest give shorter
-/// searches (DiskANN, Subramanya et al. 2019). Of 1 to 1.25, the best on real texts; clustered synthetic vectors like 1.15 as well.
+/// searches (DiskANN, Subramanya et al. 2019). Of 1 to 1.25, the best on real texts.
 const ALPHA: f32 = 1.03;
 
 /// Chooses links of `row` out of candidates, nearest first: those that are nearer to it than to any chosen before them
