@@ -1,6 +1,6 @@
 //! Settings of an engine, with their defaults and ranges.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use crate::error::{Error, Result};
 
@@ -119,18 +119,26 @@ impl Default for Config {
     }
 }
 
+/// Of [`Config::m`]. On layer 0 of a graph there must be room for a parent and its children; a list's length is a byte.
+pub(crate) const M: RangeInclusive<usize> = 4..=64;
+/// Of [`Config::ef_construction`].
+pub(crate) const EF_CONSTRUCTION: RangeInclusive<usize> = 8..=4096;
+
+/// # Errors
+/// [`Error::InvalidConfig`] if the value is not in its range.
+pub(crate) fn in_range(name: &str, value: usize, range: RangeInclusive<usize>) -> Result<()> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let reason = format!("{name} is {value}, not within {} to {}", range.start(), range.end());
+    Err(Error::InvalidConfig { reason })
+}
+
 impl Config {
     pub(crate) fn check(&self) -> Result<()> {
-        let in_range = |name: &str, value: usize, min: usize, max: usize| {
-            if (min..=max).contains(&value) {
-                Ok(())
-            } else {
-                Err(Error::InvalidConfig { reason: format!("{name} is {value}, not within {min} to {max}") })
-            }
-        };
-        in_range("ef_search", self.ef_search, 1, 100_000)?;
-        in_range("m", self.m, 4, 64)?;
-        in_range("ef_construction", self.ef_construction, 8, 4096)?;
+        in_range("ef_search", self.ef_search, 1..=100_000)?;
+        in_range("m", self.m, M)?;
+        in_range("ef_construction", self.ef_construction, EF_CONSTRUCTION)?;
         if let Some(target) = self.target_recall
             && !(0.5..=0.9999).contains(&target)
         {
@@ -138,8 +146,8 @@ impl Config {
                 reason: format!("target_recall is {target}, not within 0.5 to 0.9999"),
             });
         }
-        in_range("flush_size", self.flush_size, 1, 100_000)?;
-        in_range("threads", self.threads, 1, 1024)?;
-        in_range("block_threads", self.block_threads, 1, 1024)
+        in_range("flush_size", self.flush_size, 1..=100_000)?;
+        in_range("threads", self.threads, 1..=1024)?;
+        in_range("block_threads", self.block_threads, 1..=1024)
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Core {
     background: Arc<Background<BlockKey>>,
     visits: Arc<Visits>,
     writer: Arc<Writer>,
-    pool: Arc<rayon::ThreadPool>,
+    pool: rayon::ThreadPool,
     planners: Planners,
     wake: mpsc::Sender<Wake>,
     improve: mpsc::Sender<Improve>,
@@ -94,7 +94,7 @@ impl Core {
         });
         let writer = Arc::new(Writer::start(store));
         let (wake, wakes) = mpsc::channel();
-        let pool = Arc::new(pool("mnemon-recall", shared.config.threads)?);
+        let pool = pool("mnemon-recall", shared.config.threads)?;
         let planners = Planners(Arc::new(self::pool("mnemon-plan", shared.config.threads)?));
         let threads = vec![
             spawn("mnemon-drain", {

@@ -100,15 +100,6 @@ impl Change {
     }
 }
 
-impl Loaded {
-    fn graph(&self) -> Option<Arc<StoredGraph>> {
-        match &self.index {
-            Searched::Graph(graph) => Some(Arc::clone(graph)),
-            Searched::Plain(_) => None,
-        }
-    }
-}
-
 impl State {
     fn loaded(&self) -> Option<&Loaded> {
         match self {
@@ -119,6 +110,13 @@ impl State {
 }
 
 impl Loaded {
+    fn graph(&self) -> Option<Arc<StoredGraph>> {
+        match &self.index {
+            Searched::Graph(graph) => Some(Arc::clone(graph)),
+            Searched::Plain(_) => None,
+        }
+    }
+
     /// Makes this what it is after a commit: all of them in order, from some commit on that this has already.
     ///
     /// In the order of commits, a row that is given was dead or not there. So one that is alive when it is given is so from
@@ -158,9 +156,7 @@ impl Loaded {
             }
         }
     }
-}
 
-impl Loaded {
     /// The rows that a filter allows, `None` for all.
     fn allowed(&self, filter: &Filter, session: Option<u32>) -> Option<Bitmap> {
         if filter.is_empty() {

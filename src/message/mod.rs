@@ -231,7 +231,7 @@ impl Message {
 
     /// What is embedded: [`Message::text`], after the speaker's name if there is one (`Ada: ...`), since questions ask
     /// for what somebody said. Empty if there is no text.
-    pub(crate) fn searchable(&self) -> String {
+    pub fn searchable(&self) -> String {
         let text = self.text();
         match &self.name {
             Some(name) if !text.trim().is_empty() => format!("{name}: {text}"),

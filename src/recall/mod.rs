@@ -80,7 +80,8 @@ impl Query {
     }
 
     /// At most about this long, from when the recall begins: then the best found so far are the answer, which says so
-    /// ([`Hits::cut_short`]). Embedding the text is not cut short. Default: as long as it takes.
+    /// ([`Hits::cut_short`]). Embedding the text is not cut short, nor is the
+    /// loading of a namespace that was not asked before. Default: as long as it takes.
     pub fn within(mut self, budget: Duration) -> Self {
         self.budget = Some(budget);
         self

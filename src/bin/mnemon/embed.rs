@@ -3,7 +3,7 @@
 use std::{collections::HashSet, path::PathBuf, process::ExitCode, time::Instant};
 
 use anyhow::{Context, ensure};
-use mnemon::{Embedder, Message, Model, OnnxEmbedder};
+use mnemon::{Embedder, Model, OnnxEmbedder};
 use serde::Serialize;
 
 use crate::{
@@ -61,7 +61,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let mut seen = HashSet::new();
     let mut base: Vec<String> = input::messages(&args.messages)?
         .into_iter()
-        .map(|(_, message)| searchable(&message))
+        .map(|(_, message)| message.searchable())
         .filter(|text| !text.trim().is_empty())
         .filter(|text| !args.unique || seen.insert(text.clone()))
         .collect();
@@ -114,15 +114,6 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         ))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What the engine embeds of a message: its text after the speaker's name.
-fn searchable(message: &Message) -> String {
-    let text = message.text();
-    match &message.name {
-        Some(name) if !text.trim().is_empty() => format!("{name}: {text}"),
-        _ => text,
-    }
 }
 
 /// A row a text.

@@ -53,6 +53,13 @@ pub(in crate::index) fn scale(vector: &[f32]) -> (f32, f32) {
     if max > f32::MIN_POSITIVE * 128.0 { (max / 127.0, 127.0 / max) } else { (0.0, 0.0) }
 }
 
+/// Rounds a number of at most 127, either way. Adding 1.5 * 2^23 rounds, and leaves the number in the low bits: many at a
+/// time, on any processor.
+#[inline(always)]
+pub(in crate::index) fn rounded(x: f32) -> i8 {
+    (x + 12_582_912.0).to_bits() as i8
+}
+
 /// In plain Rust, for each instruction set to compile for itself.
 #[inline(always)]
 pub(super) fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
@@ -60,8 +67,7 @@ pub(super) fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> 
     for (i, part) in vector.chunks(PER_LINE).enumerate() {
         let mut codes = [128u8; PER_LINE];
         for (code, x) in codes.iter_mut().zip(part) {
-            // Adding 1.5 * 2^23 rounds, and leaves the number in the low bits.
-            *code = ((x * inverse + 12_582_912.0).to_bits() as u8).wrapping_add(128);
+            *code = (rounded(x * inverse) as u8).wrapping_add(128);
         }
         let (low, high) = codes.split_at(64);
         for j in 0..64 {

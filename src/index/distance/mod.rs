@@ -14,7 +14,7 @@ mod neon;
 mod scalar;
 
 use codes::{CodeKernel, Encoder, Unpacker};
-pub(super) use codes::{Line, PER_LINE, scale};
+pub(super) use codes::{Line, PER_LINE, rounded, scale};
 pub(super) use memory::{prefer_huge_pages, prefetch};
 
 /// What this processor computes fastest with.

@@ -5,7 +5,7 @@
 //! it is scored with both.
 
 use super::chunks::Chunks;
-use crate::index::distance::{Kernels, Line, PER_LINE, scale};
+use crate::index::distance::{Kernels, Line, PER_LINE, rounded, scale};
 
 /// The middle of the fine codes: what the coarse plane alone takes them for.
 const MIDDLE: f32 = 7.5;
@@ -76,7 +76,7 @@ impl Codes {
         let mut sum = 0;
         for (line, part) in query.lines.iter_mut().zip(vector.chunks(64)) {
             for (code, x) in line.0.iter_mut().zip(part) {
-                *code = (x * inverse).round() as i8;
+                *code = rounded(x * inverse);
             }
             sum += line.0.iter().map(|&code| i32::from(code)).sum::<i32>();
         }

@@ -9,11 +9,6 @@ use super::chunks::Chunks;
 /// Ends a list.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Room on layer 0 for a parent and its children.
-pub(super) const MIN_M: usize = 4;
-/// The length of a list on layer 0 is a byte.
-pub(super) const MAX_M: usize = 64;
-
 /// The tower of a row that is not in the graph.
 const ABSENT: u32 = u32::MAX;
 /// The tower of a row on layer 0 alone.

@@ -2,12 +2,13 @@
 //!
 //! `chunks`, `codes` and `links` hold it; `beam` searches a layer, `search` answers a query; `plan` and `repair` say what
 //! linking and unlinking rows changes, `select` which links are worth having; `delta` is such a change, and its bytes;
-//! `load` reads them back.
+//! `load` reads them back, and `check` says what is wrong with it.
 //!
 //! A change is planned while searches go on, then, if there is a store, committed, and only then made, which takes a
 //! fraction of a millisecond. Rows that are not linked yet, the tail, are scanned: so a row is found as soon as it is inserted.
 
 mod beam;
+mod check;
 mod chunks;
 mod codes;
 mod delta;
@@ -33,7 +34,10 @@ use parking_lot::{Mutex, RwLock};
 
 use self::{beam::Scratch, graph::Graph};
 use super::{Found, Neighbor, Search, VectorIndex, is_finite};
-use crate::error::{Error, Result, impl_debug};
+use crate::{
+    config::{Config, EF_CONSTRUCTION, M, in_range},
+    error::{Result, impl_debug},
+};
 pub(crate) use delta::Delta;
 pub(crate) use load::Loader;
 
@@ -62,7 +66,8 @@ pub struct HnswOptions {
 
 impl Default for HnswOptions {
     fn default() -> Self {
-        HnswOptions { m: 16, ef_construction: 200, graph_above: 10_000 }
+        let Config { m, ef_construction, exact_threshold: graph_above, .. } = Config::default();
+        HnswOptions { m, ef_construction, graph_above }
     }
 }
 
@@ -70,15 +75,8 @@ impl HnswOptions {
     /// # Errors
     /// [`Error::InvalidConfig`] if one is out of its range.
     pub(crate) fn check(&self) -> Result<()> {
-        let check = |name: &str, value: usize, range: std::ops::RangeInclusive<usize>| {
-            if range.contains(&value) {
-                return Ok(());
-            }
-            let reason = format!("{name} is {value}, not within {} to {}", range.start(), range.end());
-            Err(Error::InvalidConfig { reason })
-        };
-        check("m", self.m, links::MIN_M..=links::MAX_M)?;
-        check("ef_construction", self.ef_construction, 8..=4096)
+        in_range("m", self.m, M)?;
+        in_range("ef_construction", self.ef_construction, EF_CONSTRUCTION)
     }
 }
 

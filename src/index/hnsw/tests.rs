@@ -10,6 +10,7 @@ use super::{
     links::Links,
     *,
 };
+use crate::error::Error;
 
 const DIMENSION: usize = 16;
 

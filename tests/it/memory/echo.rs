@@ -157,36 +157,18 @@ fn the_same_words_on_another_image_are_no_echo() {
 }
 
 #[test]
-fn what_is_put_again_after_a_clear_is_no_echo() {
-    let db = Db::new();
-    let engine = open(&db);
-    let memory = memory(&engine, BufferLimits::default());
-    memory.blocking().put(vec![user("1", "hello"), assistant("2", "hi")]).unwrap();
-    memory.blocking().get(None).unwrap();
-    let up = vec![
-        MessageUpdate::RemoveAll,
-        MessageUpdate::Put(Message::user("hello")),
-        MessageUpdate::Put(Message::assistant("hi")),
-    ];
-    let report = memory.blocking().update(up).unwrap();
-    assert_eq!(memory.blocking().history().unwrap().len(), 2, "{report:?}");
-}
-
-#[test]
-fn what_is_put_again_after_its_removal_is_no_echo() {
-    let db = Db::new();
-    let engine = open(&db);
-    let memory = memory(&engine, BufferLimits::default());
-    memory.blocking().put(vec![user("1", "hello"), assistant("2", "hi")]).unwrap();
-    memory.blocking().get(None).unwrap();
-    let up = vec![
-        MessageUpdate::Remove("1".into()),
-        MessageUpdate::Remove("2".into()),
-        MessageUpdate::Put(Message::user("hello")),
-        MessageUpdate::Put(Message::assistant("hi")),
-    ];
-    let report = memory.blocking().update(up).unwrap();
-    assert_eq!(memory.blocking().history().unwrap().len(), 2, "{report:?}");
+fn what_is_put_again_after_it_was_removed_is_no_echo() {
+    let one_by_one = vec![MessageUpdate::Remove("1".into()), MessageUpdate::Remove("2".into())];
+    for removed in [vec![MessageUpdate::RemoveAll], one_by_one] {
+        let db = Db::new();
+        let engine = open(&db);
+        let memory = memory(&engine, BufferLimits::default());
+        memory.blocking().put(vec![user("1", "hello"), assistant("2", "hi")]).unwrap();
+        memory.blocking().get(None).unwrap();
+        let again = [Message::user("hello"), Message::assistant("hi")].map(MessageUpdate::Put);
+        let report = memory.blocking().update(removed.into_iter().chain(again).collect()).unwrap();
+        assert_eq!(memory.blocking().history().unwrap().len(), 2, "{report:?}");
+    }
 }
 
 #[test]
