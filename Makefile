@@ -8,7 +8,7 @@ RUNTIME := .runtime
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-memory runtime model-static model-minilm compat asan deny advisories clean
+.PHONY: help demo test bench bench-memory runtime model-static model-minilm test-graphs compat asan deny advisories clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -62,6 +62,9 @@ model-static: $(VENV)/ready ## distil models/static-en-256 again
 
 model-minilm: $(VENV)/ready ## build models/all-MiniLM-L6-v2 and its int8 twin
 	$(VENV)/bin/python models/make_minilm.py
+
+test-graphs: $(VENV)/ready ## make the graphs of the rerankers' tests again
+	$(VENV)/bin/python -B tests/it/fixtures/make_rerankers.py
 
 $(VENV)-compat/ready: tests/compat/requirements.txt
 	$(PYTHON) -m venv $(VENV)-compat

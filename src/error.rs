@@ -148,6 +148,18 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
+    /// A reranker gave no scores that can be used.
+    #[error("reranker {reranker:?} failed: {reason}; ask without it, or give another")]
+    Reranking {
+        /// Its name.
+        reranker: String,
+        /// What went wrong.
+        reason: String,
+        /// The error behind it, if there was one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
     /// The chat model gave no answer that can be used.
     #[error("the chat model failed: {reason}{}", advice(*.transient, *.retry_after))]
     Chat {

@@ -2,9 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 
+/// `kind`: what a model is for. A manifest that does not say is an embedder's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    #[default]
+    Embedder,
+    Reranker,
+}
+
+/// An embedder's.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
@@ -29,6 +39,21 @@ pub(super) struct Manifest {
     pub(super) files: BTreeMap<String, String>,
 }
 
+/// A reranker's.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RerankerManifest {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) source: String,
+    pub(super) license: String,
+    /// Tokens of a pair, special tokens included.
+    pub(super) max_tokens: usize,
+    pub(super) quantization: Quantization,
+    /// File name to sha256, hexadecimal.
+    pub(super) files: BTreeMap<String, String>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Pooling {
@@ -45,6 +70,20 @@ pub(super) enum Quantization {
     Dynamic,
 }
 
+/// The manifest of a model of this kind, or what is wrong with it.
+pub(super) fn parse<M: DeserializeOwned>(text: &str, kind: Kind) -> Result<M, String> {
+    let mut table: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
+    let given = match table.remove("kind") {
+        Some(given) => given.try_into().map_err(|error| format!("kind: {error}"))?,
+        None => Kind::default(),
+    };
+    match given {
+        given if given == kind => table.try_into().map_err(|error| error.to_string()),
+        Kind::Embedder => Err("kind is not \"reranker\"; an embedder is opened by `Model::open`".into()),
+        Kind::Reranker => Err("kind is \"reranker\"; it is opened by `CrossEncoder::open`".into()),
+    }
+}
+
 impl Manifest {
     /// What is wrong with it beyond its form, if anything.
     pub(super) fn fault(&self) -> Option<String> {
@@ -54,10 +93,7 @@ impl Manifest {
         if !(1..=65_535).contains(&self.dimension) {
             return Some(format!("manifest.toml: dimension {} is not within 1 to 65535", self.dimension));
         }
-        super::model::FILES
-            .iter()
-            .find(|file| !self.files.contains_key(**file))
-            .map(|file| format!("manifest.toml: [files] does not name {file}"))
+        None
     }
 
     /// Hash of all that changes a vector; names and descriptions do not.

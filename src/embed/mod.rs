@@ -1,18 +1,23 @@
-//! Text to vectors, on this machine.
+//! Text to vectors, and pairs of texts to scores, on this machine.
 //!
 //! Owns model folders, ONNX Runtime and the batching. No type of `ort`, `fastembed` or `tokenizers` leaves this
-//! module. Invariant: the same text gives the same bytes, whatever it was embedded with.
+//! module. Invariant: the same text gives the same bytes, whatever it was embedded with; the same pair the same score.
 
+mod cross_encoder;
+mod folder;
 mod manifest;
 mod model;
 mod onnx;
+mod rerank;
 mod runtime;
 mod windows;
 
 use std::ops::Range;
 
+pub use cross_encoder::CrossEncoder;
 pub use model::Model;
 pub use onnx::OnnxEmbedder;
+pub use rerank::Reranker;
 
 use crate::{
     error::{Error, Result},

@@ -1,27 +1,27 @@
-//! A model folder, and the one that is compiled in.
+//! The embedding models: those in folders, and the one that is compiled in.
 
 use std::{
     borrow::Cow,
-    fs, io,
     path::{Path, PathBuf},
 };
 
-use sha2::{Digest, Sha256};
-
-use super::manifest::{Manifest, hex};
+use super::{
+    folder,
+    manifest::{Kind, Manifest},
+};
 use crate::{
     error::{Error, Result},
     ids::ModelIdentity,
 };
 
 /// The files that every model folder has beside `manifest.toml`.
-pub(super) const FILES: [&str; 5] =
+const FILES: [&str; 5] =
     ["model.onnx", "tokenizer.json", "config.json", "special_tokens_map.json", "tokenizer_config.json"];
 
 /// The environment variable that names a folder of model folders.
 const MODELS_ENV: &str = "MNEMON_MODELS";
 
-/// A model's files, not yet loaded.
+/// An embedding model's files, not yet loaded.
 ///
 /// A folder holds `model.onnx`, `tokenizer.json`, `config.json`, `special_tokens_map.json`, `tokenizer_config.json` and
 /// `manifest.toml` with dimension, pooling, limits, prefixes, licence and the sha256 of each file. Every file is
@@ -54,27 +54,16 @@ impl Model {
     /// The model in a folder.
     ///
     /// # Errors
-    /// [`Error::InvalidModel`]: no `manifest.toml`, one that does not parse, or a file it names is missing.
+    /// [`Error::InvalidModel`]: no `manifest.toml`, one that does not parse or is a reranker's, or a file it names is
+    /// missing.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
-        let folder = folder.as_ref();
-        let invalid = |reason: String, source: Option<io::Error>| Error::InvalidModel {
-            path: folder.to_path_buf(),
-            reason,
-            source: source.map(Into::into),
-        };
-        let text = fs::read_to_string(folder.join("manifest.toml"))
-            .map_err(|error| invalid(format!("manifest.toml: {error}"), Some(error)))?;
-        let manifest: Manifest =
-            toml::from_str(&text).map_err(|error| invalid(format!("manifest.toml: {error}"), None))?;
+        let path = folder.as_ref();
+        let manifest: Manifest = folder::manifest(path, Kind::Embedder)?;
         if let Some(fault) = manifest.fault() {
-            return Err(invalid(fault, None));
+            return Err(folder::invalid(path, fault, None));
         }
-        for file in FILES {
-            if !folder.join(file).is_file() {
-                return Err(invalid(format!("{file} is missing"), None));
-            }
-        }
-        Ok(Model::new(manifest, Source::Folder(folder.to_path_buf())))
+        folder::check(path, &FILES, &manifest.files)?;
+        Ok(Model::new(manifest, Source::Folder(path.to_path_buf())))
     }
 
     /// The model of this name or path: a folder with a `manifest.toml`; the bundled model by its name; a folder of this
@@ -134,24 +123,12 @@ impl Model {
 
     /// Reads one of [`FILES`] and checks its hash.
     pub(super) fn read(&self, file: &str) -> Result<Cow<'static, [u8]>> {
-        let bytes: Cow<'static, [u8]> = match &self.source {
-            Source::Folder(folder) => match fs::read(folder.join(file)) {
-                Ok(bytes) => bytes.into(),
-                Err(error) => {
-                    let reason = format!("{file}: {error}");
-                    return Err(Error::InvalidModel { path: folder.clone(), reason, source: Some(error.into()) });
-                }
-            },
+        match &self.source {
+            Source::Folder(path) => folder::read(path, file, &self.manifest.files).map(Cow::Owned),
             // Compiled in: its hashes are checked by a test, not on every start.
             #[cfg(feature = "bundled-model")]
-            Source::Bundled => return Ok(bundled::file(file).into()),
-        };
-        let expected = self.manifest.files[file].to_ascii_lowercase();
-        let found = hex(&Sha256::digest(&bytes));
-        if found != expected {
-            return Err(Error::ModelHashMismatch { path: self.path().join(file), expected, found });
+            Source::Bundled => Ok(bundled::file(file).into()),
         }
-        Ok(bytes)
     }
 }
 

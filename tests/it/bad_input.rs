@@ -4,7 +4,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use mnemon::{Embedder, Error, Message, Model, ModelIdentity, OnnxEmbedder, Part, Query, Result};
 
-use crate::support::{Db, Hashing, message, namespace};
+use crate::support::{Db, Hashing, chain, message, namespace};
 
 #[test]
 fn wrong_queries() {
@@ -150,17 +150,6 @@ fn an_embedder_that_panics_or_splits_wrongly_stops_nothing_else() {
         drop(engine);
         db.assert_sound();
     }
-}
-
-/// An error and all that is behind it.
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod model;
 mod openai;
 mod readme;
 mod reindex;
+mod rerank;
 mod rows;
 mod sample;
 mod support;

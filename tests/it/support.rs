@@ -53,6 +53,17 @@ pub(crate) fn message(id: &str, text: &str) -> Message {
     Message::user(text).with_id(id)
 }
 
+/// An error and all that is behind it.
+pub(crate) fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
 /// The committed sample.
 pub(crate) fn sample(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets/sample").join(file)

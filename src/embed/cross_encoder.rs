@@ -1,0 +1,283 @@
+//! The reranker that comes with the crate: a model folder with a cross-encoder, on ONNX Runtime.
+//!
+//! fastembed's `TextRerank` is not used. It takes the first column of the output whatever its shape: of a graph with two
+//! classes that is the wrong one, and of one without columns it is a panic; and its session, where the shapes could be seen, is
+//! private. Its catalogue downloads from a hub, which needs a TLS stack: that is left out too.
+
+use std::{
+    num::NonZero,
+    path::{Path, PathBuf},
+};
+
+use ort::{
+    environment::Environment,
+    session::Session,
+    value::{Outlet, Tensor, TensorElementType},
+};
+use parking_lot::Mutex;
+use tokenizers::{PostProcessor, Tokenizer};
+
+use super::{
+    folder,
+    manifest::{Kind, Quantization, RerankerManifest},
+    rerank::{self, Reranker},
+    runtime, windows,
+};
+use crate::error::{BoxError, Error, Result, impl_debug};
+
+/// The files that a reranker's folder has beside `manifest.toml`.
+const FILES: [&str; 2] = ["model.onnx", "tokenizer.json"];
+
+/// The inputs that a graph has, the last one not always.
+const INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
+
+const OUTPUT: &str = "logits";
+
+/// Tokens of one run: a bound on its memory. Measured with MiniLM's encoder on two cores, pairs together are a tenth faster than
+/// one by one, with 512 tokens as with 4,096; padding for more of them a run would gain little.
+const RUN_TOKENS: usize = 1024;
+
+/// A model that takes less of a pair is of no use: half of it is for the question.
+const MIN_TOKENS: usize = 64;
+
+/// Scores pairs of a question and a passage with a cross-encoder, on the CPU (R. Nogueira, K. Cho, "Passage Re-ranking
+/// with BERT", arXiv 1901.04085).
+///
+/// A folder holds the graph, in one file, as `model.onnx`, its `tokenizer.json`, and a `manifest.toml`:
+///
+/// ```toml
+/// kind = "reranker"
+/// name = "ms-marco-MiniLM-L6-v2"
+/// description = "cross-encoder for English passages"
+/// source = "cross-encoder/ms-marco-MiniLM-L6-v2"
+/// license = "Apache-2.0"
+/// max_tokens = 512         # of a pair, special tokens included
+/// quantization = "none"    # or "static", or "dynamic": activations are quantised at run time
+///
+/// [files]                  # sha256
+/// "model.onnx" = "..."
+/// "tokenizer.json" = "..."
+/// ```
+///
+/// The graph takes `input_ids`, `attention_mask` and, if it has it, `token_type_ids`, all `[n, tokens]` of i64. It gives
+/// `logits` of f32: `[n]` or `[n, 1]`, the scores; or `[n, 2]`, an irrelevant and a relevant class, whose difference is the score.
+///
+/// A passage that does not fit beside the question is split into overlapping windows, and the best one's score counts. A pair
+/// has the same score whatever it is scored with: pairs share a run only if they have one token count, and none does where
+/// activations are quantised dynamically. There is one session: calls wait for each other.
+///
+/// Cost: one run of the model over each pair; for a six-layer MiniLM on two cores, about 5 ms a short message.
+pub struct CrossEncoder {
+    manifest: RerankerManifest,
+    /// Does not truncate, does not pad.
+    tokenizer: Tokenizer,
+    /// Special tokens around one text.
+    text_special: usize,
+    /// Special tokens around and between a pair.
+    pair_special: usize,
+    /// Whether the graph has an input for token types.
+    typed: bool,
+    session: Mutex<Session>,
+}
+
+impl_debug!(CrossEncoder, self { name: self.manifest.name, max_tokens: self.manifest.max_tokens });
+
+impl CrossEncoder {
+    /// Loads ONNX Runtime if it is not loaded yet (as [`OnnxEmbedder::new`](crate::OnnxEmbedder::new) does), reads and checks the
+    /// folder's files and runs the model once.
+    ///
+    /// # Errors
+    /// [`Error::RuntimeNotFound`], [`Error::InvalidModel`], [`Error::ModelHashMismatch`].
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        CrossEncoder::with_options(folder, threads, None)
+    }
+
+    /// As [`CrossEncoder::open`], with this many threads for a run (at least 1), and ONNX Runtime from this library file
+    /// or folder and no other (the first model that the process loads decides).
+    ///
+    /// # Errors
+    /// As [`CrossEncoder::open`].
+    pub fn with_options(folder: impl AsRef<Path>, threads: usize, runtime: Option<PathBuf>) -> Result<Self> {
+        let path = folder.as_ref();
+        let invalid = |reason: &str, source: Option<BoxError>| folder::invalid(path, reason, source);
+        let manifest: RerankerManifest = folder::manifest(path, Kind::Reranker)?;
+        folder::check(path, &FILES, &manifest.files)?;
+        let [graph, tokenizer] = FILES.map(|file| folder::read(path, file, &manifest.files));
+
+        let tokenizer_fault = |source| invalid("tokenizer.json: not a tokenizer", Some(source));
+        let mut tokenizer = Tokenizer::from_bytes(tokenizer?).map_err(tokenizer_fault)?;
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(tokenizer_fault)?;
+        let special = |pair| tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(pair));
+        let (text_special, pair_special) = (special(false), special(true));
+        if pair_special == 0 {
+            return Err(invalid("tokenizer.json: it puts nothing between a question and a passage", None));
+        }
+        let least = MIN_TOKENS + pair_special;
+        if manifest.max_tokens < least {
+            let reason = format!("manifest.toml: max_tokens is {}, and has to be {least} or more", manifest.max_tokens);
+            return Err(invalid(&reason, None));
+        }
+
+        let session = session(&graph?, threads.max(1), &runtime::load(runtime.as_deref())?)
+            .map_err(|source| invalid("ONNX Runtime refuses model.onnx", Some(source.into())))?;
+        let typed = check_graph(&session).map_err(|reason| invalid(&reason, None))?;
+        let session = Mutex::new(session);
+        let encoder = CrossEncoder { manifest, tokenizer, text_special, pair_special, typed, session };
+        // Three, as that many rows cannot be mistaken for columns.
+        rerank::rerank(&encoder, "mnemon", &["mnemon"; 3])
+            .map_err(|error| invalid("the model does not run", Some(error.into())))?;
+        Ok(encoder)
+    }
+
+    /// One line about it: what it is, its source and its licence.
+    pub fn description(&self) -> String {
+        format!("{} ({}; {})", self.manifest.description, self.manifest.source, self.manifest.license)
+    }
+
+    /// Tokens that a window of a passage may have beside this question, with special ones as around a text by itself.
+    ///
+    /// The question may take half of what the model takes. A longer one would leave little of each passage, and
+    /// without its end it would be another question.
+    fn room(&self, query: &str) -> Result<usize> {
+        let room = self.manifest.max_tokens - self.pair_special;
+        let tokens = self.encode(query)?.len().saturating_sub(self.text_special);
+        if tokens > room / 2 {
+            return Err(Error::query(format!(
+                "reranker {:?} takes a question of at most {} tokens, this one has {tokens}; shorten it, or ask without \
+                 the reranker",
+                self.name(),
+                room / 2
+            )));
+        }
+        Ok(room - tokens + self.text_special)
+    }
+
+    /// The tokens of a window beside the question.
+    fn pair(&self, passage: usize, query: &str, window: &str) -> Result<Pair> {
+        let encoding = self.encode((query, window))?;
+        if encoding.len() > self.manifest.max_tokens {
+            let reason = format!("a pair of {} tokens; it takes {}", encoding.len(), self.manifest.max_tokens);
+            return Err(self.failed(reason, None));
+        }
+        let widened = |values: &[u32]| values.iter().map(|&value| value.into()).collect();
+        Ok(Pair { passage, ids: widened(encoding.get_ids()), types: widened(encoding.get_type_ids()) })
+    }
+
+    fn encode<'s>(&self, input: impl Into<tokenizers::EncodeInput<'s>>) -> Result<tokenizers::Encoding> {
+        self.tokenizer.encode(input, true).map_err(|error| self.failed("the tokenizer failed".into(), Some(error)))
+    }
+
+    /// The scores of pairs of one length.
+    fn run(&self, pairs: &[Pair]) -> Result<Vec<f32>> {
+        let logits =
+            self.logits(pairs).map_err(|error| self.failed("ONNX Runtime failed".into(), Some(error.into())))?;
+        let n = pairs.len();
+        let scores: Vec<f32> = match *logits.shape {
+            [rows] | [rows, 1] if rows == n => logits.values,
+            [rows, 2] if rows == n => logits.values.chunks_exact(2).map(|classes| classes[1] - classes[0]).collect(),
+            ref shape => {
+                let reason = format!("{OUTPUT} of shape {shape:?} for {n} pairs; it is to be [n], [n, 1] or [n, 2]");
+                return Err(self.failed(reason, None));
+            }
+        };
+        // Here, as the best of a passage's windows would hide it.
+        match scores.iter().find(|score| !score.is_finite()) {
+            Some(score) => Err(self.failed(format!("a score is {score}"), None)),
+            None => Ok(scores),
+        }
+    }
+
+    fn logits(&self, pairs: &[Pair]) -> ort::Result<Logits> {
+        let shape = [pairs.len(), pairs[0].ids.len()];
+        let ids = pairs.iter().flat_map(|pair| &pair.ids).copied().collect();
+        let types = pairs.iter().flat_map(|pair| &pair.types).copied().collect();
+        let mask = vec![1; shape[0] * shape[1]];
+        let mut inputs = Vec::with_capacity(INPUTS.len());
+        for (name, values) in INPUTS.into_iter().zip([ids, mask, types]).take(if self.typed { 3 } else { 2 }) {
+            inputs.push((name, Tensor::<i64>::from_array((shape, values))?));
+        }
+        let mut session = self.session.lock();
+        let outputs = session.run(inputs)?;
+        let (shape, values) = outputs[OUTPUT].try_extract_tensor::<f32>()?;
+        Ok(Logits { shape: shape.iter().map(|&size| size as usize).collect(), values: values.to_vec() })
+    }
+
+    fn failed(&self, reason: String, source: Option<BoxError>) -> Error {
+        Error::Reranking { reranker: self.manifest.name.clone(), reason, source }
+    }
+}
+
+impl Reranker for CrossEncoder {
+    fn name(&self) -> &str {
+        &self.manifest.name
+    }
+
+    fn rerank(&self, query: &str, passages: &[&str]) -> Result<Vec<f32>> {
+        let room = self.room(query)?;
+        let mut pairs = Vec::new();
+        for (passage, text) in passages.iter().enumerate() {
+            let windows = windows::split(&self.tokenizer, text, room)
+                .map_err(|error| self.failed("a passage was not split".into(), Some(error.into())))?;
+            for window in windows {
+                pairs.push(self.pair(passage, query, &text[window])?);
+            }
+        }
+        pairs.sort_by_key(|pair| pair.ids.len());
+        let mut best = vec![f32::NEG_INFINITY; passages.len()];
+        for alike in pairs.chunk_by(|a, b| a.ids.len() == b.ids.len()) {
+            let together = match self.manifest.quantization {
+                Quantization::Dynamic => 1,
+                _ => (RUN_TOKENS / alike[0].ids.len().max(1)).max(1),
+            };
+            for run in alike.chunks(together) {
+                for (pair, score) in run.iter().zip(self.run(run)?) {
+                    best[pair.passage] = best[pair.passage].max(score);
+                }
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// A question with a window of a passage, as the graph takes it.
+struct Pair {
+    /// The passage's place in the call.
+    passage: usize,
+    ids: Vec<i64>,
+    types: Vec<i64>,
+}
+
+struct Logits {
+    shape: Vec<usize>,
+    values: Vec<f32>,
+}
+
+fn session(graph: &[u8], threads: usize, environment: &Environment) -> ort::Result<Session> {
+    Session::builder(environment)?
+        .with_intra_threads(threads)?
+        // Idle threads that spin take a core from the program that links us.
+        .with_intra_op_spinning(false)?
+        .commit_from_memory(graph)
+}
+
+/// Whether the graph takes token types; or what about its inputs and its output does not fit.
+fn check_graph(session: &Session) -> Result<bool, String> {
+    let inputs: Vec<&str> = session.inputs().iter().map(Outlet::name).collect();
+    if !INPUTS[..2].iter().all(|name| inputs.contains(name)) || !inputs.iter().all(|name| INPUTS.contains(name)) {
+        return Err(format!("model.onnx: its inputs are {inputs:?}; they are to be {INPUTS:?}, or the first two"));
+    }
+    let outputs: Vec<&str> = session.outputs().iter().map(Outlet::name).collect();
+    let Some(logits) = session.outputs().iter().find(|output| output.name() == OUTPUT) else {
+        return Err(format!("model.onnx: its outputs are {outputs:?}; {OUTPUT:?} is to be among them"));
+    };
+    let inputs_typed = session.inputs().iter().map(|input| (input, TensorElementType::Int64));
+    for (outlet, expected) in inputs_typed.chain([(logits, TensorElementType::Float32)]) {
+        if outlet.dtype().tensor_type() != Some(expected) {
+            let (name, given) = (outlet.name(), outlet.dtype());
+            return Err(format!("model.onnx: {name:?} is {given}; it is to be a tensor of {expected}"));
+        }
+    }
+    Ok(inputs.contains(&INPUTS[2]))
+}

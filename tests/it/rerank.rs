@@ -1,0 +1,272 @@
+//! Cross-encoders, run for real: small graphs whose score is known, the share of the question's words that the passage has.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use mnemon::{CrossEncoder, Error, Model, OnnxEmbedder, Reranker, Result};
+use proptest::prelude::*;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use crate::support::chain;
+
+/// Of a pair; the tokenizer adds 3.
+const MAX_TOKENS: usize = 67;
+
+/// Words that the tokenizer has whole.
+const WORDS: [&str; 12] =
+    ["red", "blue", "green", "dog", "cat", "horse", "house", "tree", "river", "runs", "sleeps", "sings"];
+
+/// A reranker's folder, with this graph and the default model's tokenizer.
+fn folder(graph: &[u8], quantization: &str) -> TempDir {
+    folder_with(graph, &fs::read(root("models/static-en-256/tokenizer.json")).unwrap(), quantization)
+}
+
+fn folder_with(graph: &[u8], tokenizer: &[u8], quantization: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let hash = |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let manifest = format!(
+        "kind = \"reranker\"\nname = \"overlap\"\ndescription = \"shared words\"\nsource = \"made here\"\nlicense = \"MIT\"\n\
+         max_tokens = {MAX_TOKENS}\nquantization = {quantization:?}\n\n[files]\n\"model.onnx\" = {:?}\n\"tokenizer.json\" = {:?}\n",
+        hash(graph),
+        hash(tokenizer)
+    );
+    for (name, bytes) in [("model.onnx", graph), ("tokenizer.json", tokenizer), ("manifest.toml", manifest.as_bytes())]
+    {
+        fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    folder
+}
+
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn graph(name: &str) -> Vec<u8> {
+    fs::read(root("tests/it/fixtures").join(name).with_extension("onnx")).unwrap()
+}
+
+fn encoder(name: &str, quantization: &str) -> CrossEncoder {
+    CrossEncoder::open(folder(&graph(name), quantization).path()).unwrap()
+}
+
+fn overlap() -> &'static CrossEncoder {
+    static ENCODER: OnceLock<CrossEncoder> = OnceLock::new();
+    ENCODER.get_or_init(|| encoder("overlap", "none"))
+}
+
+fn apart(encoder: &CrossEncoder, query: &str, passages: &[&str]) -> Vec<f32> {
+    passages.iter().map(|passage| encoder.rerank(query, &[passage]).unwrap()[0]).collect()
+}
+
+#[test]
+fn more_of_the_question_scores_higher() {
+    let passages = ["the cat sleeps", "a red dog runs to the river", "", "the dog runs", "dog"];
+    let scores = overlap().rerank("red dog runs", &passages).unwrap();
+    assert_eq!(scores, [0.0, 1.0, 0.0, 2.0 / 3.0, 1.0 / 3.0]);
+    assert_eq!(overlap().rerank("red dog runs", &[]).unwrap(), [0.0; 0]);
+    assert_eq!(overlap().name(), "overlap");
+    assert_eq!(overlap().description(), "shared words (made here; MIT)");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Each passage has the score that its words give it, in its place, whatever it is scored with.
+    #[test]
+    fn the_same_pair_gives_the_same_score(
+        query in words(1..8),
+        passages in proptest::collection::vec(words(0..50), 0..40),
+    ) {
+        let texts: Vec<String> = passages.iter().map(|words| words.join(" ")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let question = query.join(" ");
+        let scores = overlap().rerank(&question, &texts).unwrap();
+        let shares: Vec<f32> = passages
+            .iter()
+            .map(|words| query.iter().filter(|word| words.contains(word)).count() as f32 / query.len() as f32)
+            .collect();
+        prop_assert_eq!(&scores, &shares);
+        prop_assert_eq!(&scores, &apart(overlap(), &question, &texts));
+    }
+
+    /// Three words side by side are whole in one window, wherever they are: windows share more than that.
+    #[test]
+    fn a_long_passage_has_the_score_of_its_best_window(length in 100..400_usize, place in 0.0..1.0) {
+        let mut words = vec!["tree"; length];
+        let place = ((length - 3) as f64 * place) as usize;
+        words[place..place + 3].copy_from_slice(&["red", "dog", "runs"]);
+        let passage = words.join(" ");
+        prop_assert_eq!(overlap().rerank("red dog runs", &["river", &passage, "red"]).unwrap(), [0.0, 1.0, 1.0 / 3.0]);
+    }
+}
+
+fn words(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<&'static str>> {
+    proptest::collection::vec(proptest::sample::select(&WORDS[..]), count)
+}
+
+#[test]
+fn windows_are_scored_by_themselves() {
+    // 61 tokens go beside this question: both ends of the passage are in one window, or in none.
+    let question = "red dog runs";
+    for (between, score) in [(59, 2.0 / 3.0), (60, 1.0 / 3.0)] {
+        let passage = format!("red {}dog", "tree ".repeat(between));
+        assert_eq!(overlap().rerank(question, &[&passage]).unwrap(), [score], "{between}");
+    }
+}
+
+#[test]
+fn every_form_of_graph_gives_the_same_scores() {
+    let passages = ["red dog", "the cat runs", "the red dog runs to the tree", "dog dog dog"];
+    let scores = overlap().rerank("red dog runs", &passages).unwrap();
+    for (name, factor) in [("untyped", 1.0), ("flat", 1.0), ("two_classes", 2.0)] {
+        let expected: Vec<f32> = scores.iter().map(|score| score * factor).collect();
+        assert_eq!(encoder(name, "none").rerank("red dog runs", &passages).unwrap(), expected, "{name}");
+    }
+}
+
+#[test]
+fn dynamically_quantised_pairs_run_alone() {
+    let question = "red dog cat horse blue green tree";
+    let passages = ["red dog cat horse sings", "red sings runs runs river", "red dog cat sings sings"];
+    let shared = encoder("dynamic", "none");
+    assert_ne!(
+        shared.rerank(question, &passages).unwrap(),
+        apart(&shared, question, &passages),
+        "the graph is no test"
+    );
+    let alone = encoder("dynamic", "dynamic");
+    assert_eq!(alone.rerank(question, &passages).unwrap(), apart(&alone, question, &passages));
+}
+
+#[test]
+fn calls_from_several_threads() {
+    let passages = ["red dog", "cat", "the red dog runs", &"tree ".repeat(200)];
+    let expected = overlap().rerank("red dog", &passages).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..10).for_each(|_| assert_eq!(overlap().rerank("red dog", &passages).unwrap(), expected)));
+        }
+    });
+}
+
+#[test]
+fn odd_texts_are_scored() {
+    let long = ["x".repeat(5000), "é".repeat(300), "[SEP] ".repeat(500), "\u{fdfa}".repeat(100)];
+    let odd: Vec<&str> = ["", " ", "🙂", "\u{0}", "\u{202e}", "a\u{0301}", "名前"]
+        .into_iter()
+        .chain(long.iter().map(String::as_str))
+        .collect();
+    for question in odd[..7].iter().chain(&["red dog"]) {
+        let scores = overlap().rerank(question, &odd).unwrap();
+        assert!(scores.len() == odd.len() && scores.iter().all(|score| (0.0..=1.0).contains(score)), "{scores:?}");
+    }
+}
+
+#[test]
+fn a_question_takes_half_the_room() {
+    let question = |words| "dog ".repeat(words);
+    assert_eq!(overlap().rerank(&question(32), &[&"dog ".repeat(200)]).unwrap(), [1.0]);
+    match overlap().rerank(&question(33), &["dog"]) {
+        Err(Error::InvalidQuery { reason }) => {
+            assert!(reason.contains("at most 32 tokens, this one has 33"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_score_that_is_no_number_is_an_error() {
+    let encoder = encoder("nan", "none");
+    assert_eq!(encoder.rerank("dog", &["dog", "cat"]).unwrap(), [1.0, 0.0]);
+    match encoder.rerank("", &["dog"]) {
+        Err(Error::Reranking { reranker, reason, .. }) => {
+            assert_eq!((reranker.as_str(), reason.as_str()), ("overlap", "a score is NaN"));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn damaged_reranker_folders() {
+    let manifest = |folder: &Path, from: &str, to: &str| {
+        let path = folder.join("manifest.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from));
+        fs::write(path, text.replace(from, to)).unwrap();
+    };
+    let check = |graph: &[u8], damage: &dyn Fn(&Path), reason: &str| {
+        let folder = folder(graph, "none");
+        damage(folder.path());
+        let text = chain(&CrossEncoder::open(folder.path()).unwrap_err());
+        assert!(text.contains(reason), "{reason}: {text}");
+    };
+    let sound = graph("overlap");
+    type Damage<'a> = &'a dyn Fn(&Path);
+    let folders: &[(Damage, &str)] = &[
+        (&|f| fs::remove_file(f.join("manifest.toml")).unwrap(), "manifest.toml"),
+        (&|f| fs::remove_file(f.join("tokenizer.json")).unwrap(), "tokenizer.json is missing"),
+        (&|f| fs::write(f.join("manifest.toml"), "name = ").unwrap(), "manifest.toml: TOML parse error"),
+        (&|f| manifest(f, "max_tokens = 67", "max_tokens = \"many\""), "max_tokens"),
+        (&|f| manifest(f, "max_tokens = 67\n", ""), "missing field `max_tokens`"),
+        (&|f| manifest(f, "max_tokens = 67", "max_tokens = 40"), "max_tokens is 40, and has to be 67 or more"),
+        (&|f| manifest(f, "license =", "licence ="), "unknown field `licence`"),
+        (&|f| manifest(f, "\"reranker\"", "\"colbert\""), "unknown variant `colbert`"),
+        (&|f| manifest(f, "kind = \"reranker\"", ""), "kind is not \"reranker\""),
+        (&|f| manifest(f, "\"tokenizer.json\" =", "\"other.json\" ="), "does not name tokenizer.json"),
+        (&|f| fs::write(f.join("tokenizer.json"), "{}").unwrap(), "the file is damaged or was exchanged"),
+        (&|f| fs::write(f.join("model.onnx"), graph("flat")).unwrap(), "the file is damaged or was exchanged"),
+    ];
+    for (damage, reason) in folders {
+        check(&sound, damage, reason);
+    }
+    // The names are in the graph's file as they are; the new ones are as long.
+    let graphs: [(Vec<u8>, &str); 6] = [
+        (replaced(&sound, "attention_mask", "attention_task"), "its inputs are [\"input_ids\", \"attention_task\""),
+        (replaced(&sound, "token_type_ids", "position_codes"), "its inputs are"),
+        (replaced(&sound, "logits", "scores"), "its outputs are [\"scores\"]; \"logits\" is to be among them"),
+        (graph("three_classes"), "logits of shape [3, 3] for 3 pairs"),
+        (graph("double"), "\"logits\" is Tensor<f64>(batch, 1); it is to be a tensor of f32"),
+        (b"no graph".to_vec(), "ONNX Runtime refuses model.onnx"),
+    ];
+    for (graph, reason) in graphs {
+        check(&graph, &|_| {}, reason);
+    }
+}
+
+#[test]
+fn a_tokenizer_has_to_tell_question_and_passage_apart() {
+    let tokenizer = fs::read(root("models/static-en-256/tokenizer.json")).unwrap();
+    let mut joining: serde_json::Value = serde_json::from_slice(&tokenizer).unwrap();
+    joining["post_processor"].take();
+    let rows = [(joining.to_string(), "it puts nothing between"), ("{}".into(), "not a tokenizer")];
+    for (tokenizer, reason) in rows {
+        let folder = folder_with(&graph("untyped"), tokenizer.as_bytes(), "none");
+        let text = CrossEncoder::open(folder.path()).unwrap_err().to_string();
+        assert!(text.contains(reason), "{reason}: {text}");
+    }
+}
+
+fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let mut bytes = bytes.to_vec();
+    let places: Vec<usize> =
+        (0..bytes.len() - from.len()).filter(|&at| bytes[at..].starts_with(from.as_bytes())).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn a_model_is_opened_as_what_it_is() {
+    let reranker = folder(&graph("overlap"), "none");
+    let opened: Result<OnnxEmbedder> = Model::open(reranker.path()).and_then(OnnxEmbedder::new);
+    assert!(opened.unwrap_err().to_string().ends_with("it is opened by `CrossEncoder::open`"));
+    let opened = CrossEncoder::open(root("models/static-en-256"));
+    assert!(opened.unwrap_err().to_string().ends_with("an embedder is opened by `Model::open`"));
+}
