@@ -25,7 +25,7 @@
 //! | layer | modules | imports |
 //! | --- | --- | --- |
 //! | 0 | `error`, `ids`, `config` | crates only |
-//! | 1 | `tokens`, `message`, `embed`, `index`, `chat` | 0; `message` also `tokens`; `chat` also both |
+//! | 1 | `tokens`, `message`, `embed`, `index`, `lexical`, `chat` | 0; `message` also `tokens`; `chat` also both |
 //! | 2 | `store`, the only place that knows redb | 0, `message` |
 //! | 3 | `recall`: the question, the hit, the choice of messages; `buffer`: what is flushed when | 0 to 2 |
 //! | 3 | `block`: what prompts are told beside messages; `compose`: prompts under a budget, of both | 0 to 2, `recall`; `compose` also `block` |
@@ -62,6 +62,7 @@ mod fewshot;
 mod history;
 mod ids;
 mod index;
+mod lexical;
 mod maintenance;
 mod memory;
 mod message;
@@ -91,6 +92,7 @@ pub use fewshot::{
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 pub use index::{Bitmap, ExactIndex, Found, HnswIndex, HnswOptions, HnswRsIndex, Neighbor, Search, VectorIndex};
+pub use lexical::Language;
 pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
 pub use memory::{Assembly, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
@@ -98,9 +100,12 @@ pub use message::{
     MessageUpdate, MessageWindow, Part, Reference, Role, Splitter, Timestamp, TokenWindow, Trim, TrimStrategy,
     add_messages, escape_xml, from_openai, to_openai, to_openai_lossless, trim_messages,
 };
-pub use recall::{Hit, Hits, MAX_K, Query};
+pub use recall::{
+    Hit, Hits, MAX_K, Parts, Query, Strategy, TimeExpression, TimeSpan, TimeUse, time_expressions,
+    time_expressions_at_offset,
+};
 pub use reindex::{ReindexProgress, ReindexReport, reindex};
-pub use store::{Checkpoint, SessionInfo};
+pub use store::{Checkpoint, SessionInfo, Sizes};
 #[cfg(feature = "tiktoken")]
 pub use tokens::Tiktoken;
 pub use tokens::{ApproximateTokens, TokenCounter, TokenizerFile};

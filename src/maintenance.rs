@@ -7,10 +7,10 @@ use serde::Serialize;
 pub use crate::store::{GenerationState, VerifyReport};
 use crate::{
     config::Config,
-    engine::load::check_graphs,
+    engine::{lexical::check_lexical, load::check_graphs},
     error::Result,
     ids::{ModelIdentity, Namespace},
-    store::{Options, Store},
+    store::{Options, Sizes, Store},
 };
 
 /// What is in a database.
@@ -19,6 +19,8 @@ use crate::{
 pub struct Stats {
     /// Bytes of the file.
     pub file_bytes: u64,
+    /// What of them holds what; the rest is free, or the database's own.
+    pub sizes: Sizes,
     /// The serving generation; beside it one that a reindex is making, or an old one that is being deleted.
     pub generations: Vec<GenerationStats>,
     /// All namespaces, by name.
@@ -69,6 +71,7 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
     let file_bytes = std::fs::metadata(store.path()).map_err(|error| crate::Error::Storage(error.into()))?.len();
     Ok(Stats {
         file_bytes,
+        sizes: snapshot.sizes()?,
         generations: snapshot
             .generations()?
             .into_iter()
@@ -105,6 +108,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
     // Where pages or rows are broken, what is left need not make sense.
     if report.problems.is_empty() {
         report.problems = check_graphs(&store)?;
+        report.problems.extend(check_lexical(&store)?);
     }
     Ok(report)
 }

@@ -110,8 +110,8 @@ pub fn reindex(
         embedder,
         || stop.get(),
         |batch| {
-            store.write(|transaction| transaction.add_vectors(generation, identity.dimension, &batch))?;
-            done += batch.len() as u64;
+            store.write(|transaction| batch.store(transaction, generation, identity.dimension))?;
+            done += batch.embedded.len() as u64;
             stop.set(progress(ReindexProgress { done, total }).is_break());
             Ok(())
         },

@@ -1,18 +1,28 @@
 //! What long-term memory recalls for the last messages.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{BlockContent, BlockQuery, Excess, MemoryBlock};
 use crate::{
     error::{Result, impl_debug},
+    ids::Namespace,
     message::Message,
     recall::{Hit, MAX_K, Query},
 };
 
 /// Changes what was found before it is used: reranks, drops, adds.
 pub type HitProcessor = Arc<dyn Fn(Vec<Hit>) -> Result<Vec<Hit>> + Send + Sync>;
+
+type Told = HashMap<(Namespace, String), Vec<String>>;
+
+/// Sessions whose last answer is remembered; with more, all are forgotten once.
+const MAX_TOLD: usize = 4096;
 
 /// What is found and told as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +47,8 @@ pub struct VectorBlock {
     threshold: Option<f32>,
     unit: RetrievalUnit,
     own_session: bool,
+    /// What was told last, by namespace and session.
+    told: Option<Arc<Mutex<Told>>>,
     processors: Vec<HitProcessor>,
 }
 
@@ -53,6 +65,7 @@ impl VectorBlock {
             threshold: None,
             unit: RetrievalUnit::Message,
             own_session: false,
+            told: None,
             processors: Vec::new(),
         }
     }
@@ -84,6 +97,14 @@ impl VectorBlock {
     /// What is told for a hit. Default: the message.
     pub fn unit(mut self, unit: RetrievalUnit) -> Self {
         self.unit = unit;
+        self
+    }
+
+    /// Memories that were told for the last prompt of a session keep their places while they still are about good enough
+    /// ([`Query::previous`]): a prompt changes no more than it must, and a provider's cache of it holds. Remembered as long as
+    /// the block is.
+    pub fn sticky(mut self) -> Self {
+        self.told = Some(Arc::default());
         self
     }
 
@@ -131,9 +152,15 @@ impl MemoryBlock for VectorBlock {
         if self.own_session {
             request = request.session(&query.session);
         }
+        let asker = (query.namespace.clone(), query.session.clone());
+        if let Some(told) = &self.told {
+            request = request.previous(told.lock().get(&asker).cloned().unwrap_or_default());
+        }
         let mut hits = query.recall(&request)?;
         let shown: HashSet<&str> = query.messages.iter().map(|message| message.id.as_str()).collect();
-        hits.retain(|hit| self.threshold.is_none_or(|least| hit.score >= least) && !shown.contains(&*hit.message.id));
+        hits.retain(|hit| {
+            self.threshold.is_none_or(|least| hit.similarity >= least) && !shown.contains(&*hit.message.id)
+        });
         let mut texts: Vec<String> = Vec::new();
         hits.retain(|hit| {
             let text = hit.message.text();
@@ -145,6 +172,13 @@ impl MemoryBlock for VectorBlock {
             hits = processor(hits)?;
         }
         hits.truncate(self.top_k);
+        if let Some(told) = &self.told {
+            let mut told = told.lock();
+            if told.len() >= MAX_TOLD && !told.contains_key(&asker) {
+                told.clear();
+            }
+            told.insert(asker, hits.iter().map(|hit| hit.message.id.clone()).collect());
+        }
         let mut told: Vec<Message> = Vec::new();
         for hit in hits {
             let found = match self.unit {

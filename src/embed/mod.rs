@@ -18,6 +18,7 @@ pub use cross_encoder::CrossEncoder;
 pub use model::Model;
 pub use onnx::OnnxEmbedder;
 pub use rerank::Reranker;
+pub(crate) use rerank::rerank;
 
 use crate::{
     error::{Error, Result},

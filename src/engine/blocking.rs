@@ -6,6 +6,7 @@ use super::{FlushReport, IndexStats, PutReport, core::Core};
 use crate::{
     error::{Error, Result, impl_debug},
     ids::Namespace,
+    lexical::Language,
     message::Message,
     recall::{Hits, Query},
 };
@@ -50,6 +51,16 @@ impl Blocking<'_> {
     /// As there.
     pub fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
         self.0.recall(namespace, &query)
+    }
+
+    /// As [`Engine::set_language`](crate::Engine::set_language).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_language(&self, namespace: &Namespace, language: Language) -> Result<()> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.0.set_language(namespace, language, move |result| drop(reply.send(result)))?;
+        answer.recv().map_err(|_| Error::Closed)?
     }
 
     /// As [`Engine::index_stats`](crate::Engine::index_stats).

@@ -8,7 +8,6 @@ use std::{
         mpsc,
     },
     thread::{self, JoinHandle},
-    time::Instant,
 };
 
 use super::{
@@ -16,6 +15,7 @@ use super::{
     background::Background,
     drain::drain,
     graph::{Committed, Planners, Workers},
+    lexical::Added,
     sessions::{Session, Sessions},
     spaces::{Change, Improve, Spaces},
     visits::{Visitor, Visits},
@@ -23,12 +23,13 @@ use super::{
 };
 use crate::{
     config::Config,
-    embed::{self, Embedder},
+    embed::{self, Embedder, Reranker},
     error::{Error, Result},
     ids::{ModelIdentity, Namespace},
+    lexical::Language,
     message::Message,
-    recall::{Hit, Hits, Query},
-    store::{BlockKey, Effects, Generation, GenerationState, NewRows, Options, Store, Transaction},
+    recall::{Hits, Query},
+    store::{BlockKey, Effects, Generation, GenerationState, Options, Store, Transaction},
 };
 
 pub(crate) struct Core {
@@ -48,11 +49,12 @@ pub(crate) struct Core {
 const SWEEP_BLOCKS: usize = 64;
 
 /// What the engine's threads hold.
-struct Shared {
-    store: Arc<Store>,
+pub(super) struct Shared {
+    pub(super) store: Arc<Store>,
     generation: Generation,
-    embedder: Arc<dyn Embedder>,
-    spaces: Spaces,
+    pub(super) embedder: Arc<dyn Embedder>,
+    pub(super) reranker: Option<Arc<dyn Reranker>>,
+    pub(super) spaces: Spaces,
     sessions: Sessions,
     config: Config,
     /// Messages put since the last drain began, about: it only decides when the next begins.
@@ -66,6 +68,8 @@ type Reply = Box<dyn FnOnce(Result<FlushReport>) + Send>;
 enum Wake {
     Pending,
     Flush(Reply),
+    /// Between batches, which are analysed by the language of their namespace.
+    Language(Namespace, Language, Box<dyn FnOnce(Result<()>) + Send>),
     Close,
 }
 
@@ -74,6 +78,7 @@ impl Core {
         path: &Path,
         config: Config,
         create: bool,
+        reranker: Option<Arc<dyn Reranker>>,
         resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
     ) -> Result<Self> {
         let options = Options { create, cache_bytes: config.cache_bytes, two_phase_commit: config.two_phase_commit };
@@ -83,10 +88,17 @@ impl Core {
 
         let (improve, improvable) = mpsc::channel();
         let shared = Arc::new(Shared {
-            spaces: Spaces::new(Arc::clone(&store), generation.clone(), config.clone(), improve.clone()),
+            spaces: Spaces::new(
+                Arc::clone(&store),
+                generation.clone(),
+                Arc::clone(&embedder),
+                config.clone(),
+                improve.clone(),
+            ),
             sessions: Sessions::default(),
             generation,
             embedder,
+            reranker,
             unflushed: AtomicU64::new(leftover),
             closing: AtomicBool::new(false),
             config,
@@ -196,6 +208,16 @@ impl Core {
         self.wake(Wake::Flush(Box::new(reply)))
     }
 
+    /// `reply` is called on the draining thread.
+    pub(super) fn set_language(
+        &self,
+        namespace: &Namespace,
+        language: Language,
+        reply: impl FnOnce(Result<()>) + Send + 'static,
+    ) -> Result<()> {
+        self.wake(Wake::Language(namespace.clone(), language, Box::new(reply)))
+    }
+
     fn wake(&self, wake: Wake) -> Result<()> {
         self.wake.send(wake).map_err(|_| Error::Closed)
     }
@@ -254,36 +276,6 @@ impl Drop for Core {
 }
 
 impl Shared {
-    fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
-        query.check()?;
-        let deadline = query.budget.and_then(|budget| Instant::now().checked_add(budget));
-        let snapshot = self.store.read()?;
-        let Some(namespace) = snapshot.namespace(namespace)? else { return Ok(Hits::default()) };
-        let session = match &query.filter.session {
-            None => None,
-            Some(session) => match snapshot.session(namespace, session)? {
-                None => return Ok(Hits::default()),
-                number => number,
-            },
-        };
-        let vectors = embed::windows(&*self.embedder, &query.text)?
-            .into_iter()
-            .map(|window| embed::query(&*self.embedder, window))
-            .collect::<Result<Vec<_>>>()?;
-        let found = self.spaces.search(namespace, &vectors, query.k, &query.filter, session, deadline)?;
-        // Taken after the search: every row found is committed in it.
-        let snapshot = self.store.read()?;
-        let mut hits = Vec::with_capacity(found.messages.len());
-        for (seq, score) in found.messages {
-            // It may have been replaced since its row was found.
-            let message = snapshot.message(namespace, seq)?.filter(|message| query.filter.allows_message(message));
-            if let Some(message) = message {
-                hits.push(Hit { message, score, rank: hits.len() + 1 });
-            }
-        }
-        Ok(Hits { hits, cut_short: found.cut_short })
-    }
-
     /// Deletes what a reindex that was killed after its switch has left.
     fn sweep(&self, writer: &Writer) -> Result<()> {
         let retired = |generation: &Generation| generation.state == GenerationState::Retired;
@@ -299,6 +291,13 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    fn set_language(&self, namespace: &Namespace, language: Language, workers: &Workers) -> Result<()> {
+        let known = self.store.read()?.namespace(namespace)?;
+        let namespace =
+            known.map_or_else(|| self.store.write(|transaction| transaction.make_namespace(namespace)), Ok)?;
+        self.spaces.set_language(namespace, language, workers)
     }
 
     /// Embeds and commits all that is pending. The next batch is embedded while the last one is committed.
@@ -319,13 +318,13 @@ impl Shared {
                 {
                     let (shared, planners) = (Arc::clone(self), planners.clone());
                     move |transaction| {
-                        let added = transaction.add_vectors(generation, dimension, &batch)?;
+                        let added = batch.store(transaction, generation, dimension)?;
                         let linked = shared.spaces.link(transaction, &added, &planners)?;
                         Ok((added, linked))
                     }
                 },
                 move |result| {
-                    let published = result.map(|(added, linked): (Vec<NewRows>, Vec<Committed>)| {
+                    let published = result.map(|(added, linked): (Vec<Added>, Vec<Committed>)| {
                         added.into_iter().map(Change::Added).for_each(|change| shared.spaces.publish(change));
                         linked.into_iter().for_each(Committed::make);
                     });
@@ -341,7 +340,7 @@ impl Shared {
     }
 }
 
-fn run_drain(shared: &Arc<Shared>, writer: &Writer, planners: &Planners, wakes: &mpsc::Receiver<Wake>) {
+fn run_drain(shared: &Arc<Shared>, writer: &Arc<Writer>, planners: &Planners, wakes: &mpsc::Receiver<Wake>) {
     if let Err(error) = shared.sweep(writer) {
         tracing::error!(%error, "an old generation was not deleted; the next opening tries again");
     }
@@ -349,6 +348,10 @@ fn run_drain(shared: &Arc<Shared>, writer: &Writer, planners: &Planners, wakes: 
         match wake {
             Wake::Close => return,
             Wake::Flush(reply) => reply(shared.drain(writer, planners)),
+            Wake::Language(namespace, language, reply) => {
+                let workers = Workers { writer: Arc::clone(writer), planners: planners.clone() };
+                reply(shared.set_language(&namespace, language, &workers));
+            }
             Wake::Pending if shared.unflushed.load(Ordering::Relaxed) == 0 => {}
             Wake::Pending => {
                 if let Err(error) = shared.drain(writer, planners) {

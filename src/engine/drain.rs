@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use super::lexical::Batch;
 use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
     ids::GenerationId,
-    store::{Embedded, Pending, Store},
+    store::{Embedded, Pending, Snapshot, Store},
 };
 
 /// Messages of one transaction, at most: enough that its fsync costs little.
@@ -16,7 +17,7 @@ const MIN_BATCH: usize = 64;
 const SLOW: Duration = Duration::from_millis(1000);
 const FAST: Duration = Duration::from_millis(250);
 
-/// Embeds all messages that are pending in a generation, and hands each batch to `commit`, which stores it. Stops early,
+/// Embeds and analyses all messages that are pending in a generation, and hands each batch to `commit`, which stores it. Stops early,
 /// without an error, once `cancelled`.
 ///
 /// A message whose embedding fails stays pending, and does not keep others from being embedded. Returns how many were
@@ -29,26 +30,27 @@ pub(crate) fn drain(
     generation: GenerationId,
     embedder: &dyn Embedder,
     cancelled: impl Fn() -> bool,
-    mut commit: impl FnMut(Vec<Embedded>) -> Result<()>,
+    mut commit: impl FnMut(Batch) -> Result<()>,
 ) -> Result<u64> {
     let mut after = None;
     let mut size = MAX_BATCH / 4;
     let mut embedded = 0;
     let mut failure = None;
     while !cancelled() {
-        let batch = store.read()?.pending(generation, after, size)?;
-        let Some(last) = batch.last() else { break };
+        let snapshot = store.read()?;
+        let waiting = snapshot.pending(generation, after, size)?;
+        let Some(last) = waiting.last() else { break };
         after = Some((last.namespace, last.meta.seq));
         let started = Instant::now();
-        let vectors = embed_all(embedder, &batch, &mut failure)?;
+        let batch = embed_all(embedder, &snapshot, &waiting, &mut failure)?;
         match started.elapsed() {
             slow if slow > SLOW => size = (size / 2).max(MIN_BATCH),
             fast if fast < FAST => size = (size * 2).min(MAX_BATCH),
             _ => {}
         }
-        if !vectors.is_empty() {
-            embedded += vectors.len() as u64;
-            commit(vectors)?;
+        if !batch.embedded.is_empty() {
+            embedded += batch.embedded.len() as u64;
+            commit(batch)?;
         }
     }
     failure.map_or(Ok(embedded), Err)
@@ -58,39 +60,45 @@ pub(crate) fn drain(
 ///
 /// # Errors
 /// If it is not a text that is at fault: the model fails on any.
-fn embed_all(embedder: &dyn Embedder, batch: &[Pending], failure: &mut Option<Error>) -> Result<Vec<Embedded>> {
-    let error = match embed(embedder, batch) {
-        Ok(vectors) => return Ok(vectors),
+fn embed_all(
+    embedder: &dyn Embedder,
+    snapshot: &Snapshot,
+    waiting: &[Pending],
+    failure: &mut Option<Error>,
+) -> Result<Batch> {
+    let error = match embed(embedder, snapshot, waiting) {
+        Ok(batch) => return Ok(batch),
         Err(error) => error,
     };
-    if let [pending] = batch {
+    if let [pending] = waiting {
         tracing::warn!(%error, id = pending.id, "a message stays pending");
         failure.get_or_insert_with(|| Error::Embedding {
             reason: format!("message {:?} stays pending", pending.id),
             source: Some(error.into()),
         });
-        return Ok(Vec::new());
+        return Ok(Batch::new());
     }
     if embed::documents(embedder, &["any text"]).is_err() {
         return Err(error);
     }
-    let (first, second) = batch.split_at(batch.len() / 2);
-    let mut vectors = embed_all(embedder, first, failure)?;
-    vectors.extend(embed_all(embedder, second, failure)?);
-    Ok(vectors)
+    let (first, second) = waiting.split_at(waiting.len() / 2);
+    let mut batch = embed_all(embedder, snapshot, first, failure)?;
+    batch.append(embed_all(embedder, snapshot, second, failure)?);
+    Ok(batch)
 }
 
-fn embed(embedder: &dyn Embedder, batch: &[Pending]) -> Result<Vec<Embedded>> {
-    let windows = batch.iter().map(|pending| embed::windows(embedder, &pending.text)).collect::<Result<Vec<_>>>()?;
+fn embed(embedder: &dyn Embedder, snapshot: &Snapshot, waiting: &[Pending]) -> Result<Batch> {
+    let windows = waiting.iter().map(|pending| embed::windows(embedder, &pending.text)).collect::<Result<Vec<_>>>()?;
     let mut rows = embed::documents(embedder, &windows.concat())?.into_iter();
-    Ok(batch
-        .iter()
-        .zip(&windows)
-        .map(|(pending, windows)| Embedded {
+    let mut batch = Batch::new();
+    for (pending, windows) in waiting.iter().zip(&windows) {
+        let embedded = Embedded {
             namespace: pending.namespace,
             revision: pending.revision,
             meta: pending.meta,
             vectors: rows.by_ref().take(windows.len()).collect(),
-        })
-        .collect())
+        };
+        batch.push(snapshot, embedded, &pending.text, windows)?;
+    }
+    Ok(batch)
 }

@@ -254,7 +254,7 @@ impl StoredGraph {
 
 impl Workers {
     /// Commits a change, and calls `made` on the writer's thread, before any later commit.
-    fn commit<T: Send + 'static>(
+    pub(super) fn commit<T: Send + 'static>(
         &self,
         apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
         made: impl FnOnce(T) + Send + 'static,

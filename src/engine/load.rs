@@ -4,11 +4,14 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     graph::StoredGraph,
+    lexical,
     sampling::Sampling,
+    search::order,
     spaces::{Loaded, Searched},
 };
 use crate::{
     config::{Config, IndexKind, VectorsIn},
+    embed::Embedder,
     error::{Error, Result},
     ids::NamespaceId,
     index::{ExactIndex, HnswOptions, HnswRsIndex, Loader, Originals, VectorIndex, is_finite},
@@ -44,7 +47,23 @@ pub(super) fn load(
     generation: &Generation,
     namespace: NamespaceId,
     config: &Config,
+    embedder: &dyn Embedder,
 ) -> Result<Loaded> {
+    if let Some(loaded) = read(store, generation, namespace, config)? {
+        return Ok(loaded);
+    }
+    store.write(|transaction| lexical::rebuild(transaction, generation.id, namespace, embedder))?;
+    read(store, generation, namespace, config)?
+        .ok_or_else(|| Error::corrupted("a lexical index that was just made is not whole: run mnemon verify"))
+}
+
+/// `None` if the lexical index is to be made anew first.
+fn read(
+    store: &Arc<Store>,
+    generation: &Generation,
+    namespace: NamespaceId,
+    config: &Config,
+) -> Result<Option<Loaded>> {
     let snapshot = store.read()?;
     let dimension = generation.identity.dimension;
     let mut metas: Vec<Option<RowMeta>> = Vec::new();
@@ -86,13 +105,16 @@ pub(super) fn load(
             Searched::Graph(Arc::new(graph))
         }
     };
+    let Some(lexical) = lexical::load(&snapshot, generation.id, namespace, &metas)? else { return Ok(None) };
+    let language = lexical::language(snapshot.language(namespace)?)?;
     let mut sessions: HashMap<u32, Vec<u32>> = HashMap::new();
     for (row, meta) in (0..).zip(&metas) {
         if let Some(meta) = meta {
             sessions.entry(meta.session).or_default().push(row);
         }
     }
-    Ok(Loaded { index, metas, sessions, dimension, given_again: 0 })
+    sessions.values_mut().for_each(|rows| rows.sort_by_key(|&row| order(&metas, row)));
+    Ok(Some(Loaded { index, metas, sessions, lexical, language, dimension, given_again: 0 }))
 }
 
 fn options(config: &Config) -> HnswOptions {

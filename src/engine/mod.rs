@@ -9,8 +9,11 @@ mod blocking;
 mod core;
 pub(crate) mod drain;
 mod graph;
+pub(crate) mod lexical;
 pub(crate) mod load;
+mod recall;
 mod sampling;
+mod search;
 mod sessions;
 mod spaces;
 mod visits;
@@ -35,9 +38,10 @@ pub use blocking::Blocking;
 
 use crate::{
     config::Config,
-    embed::{Embedder, Model, OnnxEmbedder},
+    embed::{Embedder, Model, OnnxEmbedder, Reranker},
     error::{Error, Result, impl_debug},
     ids::{ModelIdentity, Namespace},
+    lexical::Language,
     message::Message,
     recall::{Hits, Query},
 };
@@ -115,6 +119,7 @@ pub struct Builder {
     config: Config,
     create: bool,
     embedder: Option<Arc<dyn Embedder>>,
+    reranker: Option<Arc<dyn Reranker>>,
 }
 
 impl_debug!(Builder { path, config, create });
@@ -130,6 +135,12 @@ impl Builder {
     /// by [`Model::find`]; for a new database, [`Model::DEFAULT`].
     pub fn embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
         self.embedder = Some(embedder);
+        self
+    }
+
+    /// What [`Query::rerank`] asks. Default: none.
+    pub fn reranker(mut self, reranker: Arc<dyn Reranker>) -> Self {
+        self.reranker = Some(reranker);
         self
     }
 
@@ -159,7 +170,7 @@ impl Builder {
                 }
             }
         };
-        let core = Core::open(&self.path, self.config, self.create, resolve)?;
+        let core = Core::open(&self.path, self.config, self.create, self.reranker, resolve)?;
         Ok(Engine { _last: Arc::new(LastHandle(Arc::clone(core.visits()))), core: Arc::new(core) })
     }
 }
@@ -175,7 +186,13 @@ impl Engine {
 
     /// To open a database with other than default settings.
     pub fn builder(path: impl AsRef<Path>) -> Builder {
-        Builder { path: path.as_ref().to_path_buf(), config: Config::default(), create: true, embedder: None }
+        Builder {
+            path: path.as_ref().to_path_buf(),
+            config: Config::default(),
+            create: true,
+            embedder: None,
+            reranker: None,
+        }
     }
 
     /// The same methods for threads without an executor. Do not call them from an async task: they block it.
@@ -220,14 +237,25 @@ impl Engine {
         answer.await.map_err(|_| Error::Closed)?
     }
 
-    /// The messages of a namespace nearest to the query, best first: `k`, or all that match if they are fewer. Messages
+    /// The messages of a namespace that are best for the query, best first: `k`, or all that match if they are fewer. Messages
     /// that are pending are not found yet. An unknown namespace or session has no messages.
     ///
     /// # Errors
-    /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::Corrupted`].
+    /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::Reranking`], [`Error::Corrupted`].
     pub async fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
         let namespace = namespace.clone();
         self.on_pool(move |core| core.recall(&namespace, &query)).await
+    }
+
+    /// Says in which language a namespace's text is analysed for its terms; makes the namespace if it is new. All that is stored
+    /// of it is analysed anew, in one commit: some microseconds a message. Default: [`Language::English`].
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn set_language(&self, namespace: &Namespace, language: Language) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.core.set_language(namespace, language, move |result| drop(reply.send(result)))?;
+        answer.await.map_err(|_| Error::Closed)?
     }
 
     /// What the index of a namespace is like, and how much of the truth its searches find. Loads the namespace.

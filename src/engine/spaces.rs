@@ -6,48 +6,54 @@
 //! lock: then it searches again.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Arc, mpsc},
-    time::Instant,
 };
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock};
 
 use super::{
     IndexStats,
     graph::{Committed, Planners, StoredGraph, Workers},
+    lexical::{self, Added, SegmentChange},
     load,
+    search::order,
 };
 use crate::{
     config::Config,
+    embed::Embedder,
     error::Result,
     ids::NamespaceId,
-    index::{Bitmap, Found, Neighbor, Search, VectorIndex},
-    recall::{self, Filter},
-    store::{Generation, NewRows, Removed, RowMeta, Store, Transaction},
+    index::{Bitmap, VectorIndex},
+    lexical::{Language, LexicalIndex, Scores, Segment},
+    recall::Filter,
+    store::{Generation, Removed, RowMeta, Store, Transaction},
 };
 
 /// The loaded namespaces of one generation.
 pub(super) struct Spaces {
-    generation: Generation,
-    config: Config,
+    pub(super) generation: Generation,
+    pub(super) config: Config,
     store: Arc<Store>,
+    embedder: Arc<dyn Embedder>,
     spaces: RwLock<HashMap<NamespaceId, Arc<Space>>>,
     improve: mpsc::Sender<Improve>,
+    /// Room for the scores of a question's terms.
+    pub(super) scratch: Mutex<Vec<Scores>>,
 }
 
 /// A namespace whose index may have work to do in the background; `None` ends the thread that does it.
 pub(super) type Improve = Option<NamespaceId>;
 
 #[derive(Default)]
-struct Space {
-    state: RwLock<State>,
+pub(super) struct Space {
+    pub(super) state: RwLock<State>,
     /// Held by the one that loads.
     loading: Mutex<()>,
 }
 
 #[derive(Default)]
-enum State {
+pub(super) enum State {
     #[default]
     Unloaded,
     /// With what was committed meanwhile.
@@ -59,8 +65,10 @@ pub(super) struct Loaded {
     pub(super) index: Searched,
     /// By row; `None` is dead.
     pub(super) metas: Vec<Option<RowMeta>>,
-    /// The rows of each session.
+    /// The rows of each session, by message and window.
     pub(super) sessions: HashMap<u32, Vec<u32>>,
+    pub(super) lexical: LexicalIndex,
+    pub(super) language: Language,
     pub(super) dimension: usize,
     /// Counts the rows that were given to another message.
     pub(super) given_again: u64,
@@ -74,7 +82,7 @@ pub(super) enum Searched {
 }
 
 impl Searched {
-    fn index(&self) -> &dyn VectorIndex {
+    pub(super) fn index(&self) -> &dyn VectorIndex {
         match self {
             Searched::Plain(index) => &**index,
             Searched::Graph(graph) => &*graph.index,
@@ -82,26 +90,43 @@ impl Searched {
     }
 }
 
-/// Searches that a row given meanwhile may spoil, before one that writers wait for.
-const TRIES: u32 = 3;
-
 /// What a commit did to the rows of one namespace.
 pub(super) enum Change {
-    Added(NewRows),
+    Added(Added),
     Removed(Removed),
+    /// Segments were written again.
+    Segments(NamespaceId, Option<Language>, Vec<SegmentChange>),
 }
 
 impl Change {
     fn namespace(&self) -> NamespaceId {
         match self {
-            Change::Added(rows) => rows.namespace,
+            Change::Added(added) => added.rows.namespace,
             Change::Removed(removed) => removed.namespace,
+            Change::Segments(namespace, ..) => *namespace,
+        }
+    }
+}
+
+impl Space {
+    /// Returns whether it is loaded.
+    fn publish(&self, change: Change) -> bool {
+        match &mut *self.state.write() {
+            State::Unloaded => false,
+            State::Loading(queue) => {
+                queue.push(change);
+                false
+            }
+            State::Loaded(loaded) => {
+                loaded.apply(&change);
+                true
+            }
         }
     }
 }
 
 impl State {
-    fn loaded(&self) -> Option<&Loaded> {
+    pub(super) fn loaded(&self) -> Option<&Loaded> {
         match self {
             State::Loaded(loaded) => Some(loaded),
             _ => None,
@@ -123,7 +148,7 @@ impl Loaded {
     /// the loaded snapshot, which had this commit; if a later one took it away again, that follows in the queue.
     fn apply(&mut self, change: &Change) {
         match change {
-            Change::Added(new) => {
+            Change::Added(Added { rows: new, segments }) => {
                 let mut fresh = Vec::with_capacity(new.rows.len());
                 for (at, (&row, &meta)) in new.rows.iter().zip(&new.metas).enumerate() {
                     match self.metas.get_mut(row as usize) {
@@ -134,9 +159,17 @@ impl Loaded {
                         }
                         None => self.metas.push(Some(meta)),
                     }
-                    self.sessions.entry(meta.session).or_default().push(row);
+                    let session = self.sessions.entry(meta.session).or_default();
+                    // Nearly always the last.
+                    let place =
+                        match session.last().is_none_or(|&last| order(&self.metas, last) < (meta.seq, meta.window)) {
+                            true => session.len(),
+                            false => session.partition_point(|&row| order(&self.metas, row) < (meta.seq, meta.window)),
+                        };
+                    session.insert(place, row);
                     fresh.push(at);
                 }
+                self.set_segments(segments);
                 if fresh.len() == new.rows.len() {
                     self.index.index().insert(&new.rows, &new.vectors);
                 } else {
@@ -145,8 +178,13 @@ impl Loaded {
                     self.index.index().insert(&rows, &vectors.collect::<Vec<_>>().concat());
                 }
             }
+            Change::Segments(_, language, segments) => {
+                self.language = language.unwrap_or(self.language);
+                self.set_segments(segments);
+            }
             Change::Removed(removed) => {
                 self.index.index().remove(&removed.rows);
+                self.lexical.remove(&removed.rows);
                 let taken = removed.rows.iter().filter_map(|&row| self.metas.get_mut(row as usize)?.take());
                 let sessions: BTreeSet<u32> = taken.map(|meta| meta.session).collect();
                 for session in sessions {
@@ -157,20 +195,29 @@ impl Loaded {
         }
     }
 
+    fn set_segments(&mut self, segments: &[SegmentChange]) {
+        for (number, segment) in segments {
+            let is_alive = |row: u32| self.metas.get(row as usize).is_some_and(Option::is_some);
+            self.lexical.set(*number, segment.clone(), is_alive);
+        }
+    }
+
     /// The rows that a filter allows, `None` for all.
-    fn allowed(&self, filter: &Filter, session: Option<u32>) -> Option<Bitmap> {
-        if filter.is_empty() {
+    pub(super) fn allowed(&self, filter: &Filter, session: Option<u32>, except: &HashSet<u64>) -> Option<Bitmap> {
+        if filter.is_empty() && except.is_empty() {
             return None;
         }
-        let allows =
-            |row: u32| self.metas[row as usize].as_ref().is_some_and(|meta| filter.allows(meta.role, meta.created_at));
+        let allows = |row: u32| {
+            let meta = self.metas[row as usize].as_ref();
+            meta.is_some_and(|meta| filter.allows(meta.role, meta.created_at) && !except.contains(&meta.seq))
+        };
         let rows = self.metas.len();
         Some(match session {
             None => Bitmap::from_fn(rows, allows),
             Some(session) => {
                 let mut bitmap = Bitmap::default();
                 // What is listed is alive: only other wishes ask for a look at each.
-                let is_all = filter.is_session_only();
+                let is_all = filter.is_session_only() && except.is_empty();
                 for &row in self.sessions.get(&session).into_iter().flatten().filter(|&&row| is_all || allows(row)) {
                     bitmap.insert(row);
                 }
@@ -180,81 +227,21 @@ impl Loaded {
     }
 }
 
-/// What the rows that were found stand for.
-pub(super) struct FoundMessages {
-    /// Sequence numbers and scores, best first.
-    pub(super) messages: Vec<(u64, f32)>,
-    pub(super) cut_short: bool,
-}
-
 impl Spaces {
     pub(super) fn new(
         store: Arc<Store>,
         generation: Generation,
+        embedder: Arc<dyn Embedder>,
         config: Config,
         improve: mpsc::Sender<Improve>,
     ) -> Self {
-        Spaces { generation, config, store, spaces: RwLock::default(), improve }
+        let (spaces, scratch) = (RwLock::default(), Mutex::default());
+        Spaces { generation, config, store, embedder, spaces, improve, scratch }
     }
 
-    /// The `k` messages nearest to any of `vectors`. `session` is the number of the filter's session.
-    pub(super) fn search(
-        &self,
-        namespace: NamespaceId,
-        vectors: &[Vec<f32>],
-        k: usize,
-        filter: &Filter,
-        session: Option<u32>,
-        deadline: Option<Instant>,
-    ) -> Result<FoundMessages> {
-        let space = self.load(namespace)?;
-        let mut state = space.state.read();
-        let mut tries = 0;
-        'again: loop {
-            let loaded = state.loaded().expect("just loaded");
-            let allowed = loaded.allowed(filter, session);
-            let (index, rows, given_again) = (loaded.index.clone(), loaded.metas.len(), loaded.given_again);
-            let ef = match &index {
-                Searched::Graph(graph) => graph.sampling.ef(),
-                Searched::Plain(_) => self.config.ef_search,
-            };
-            // Long messages have several rows: ask for more until there are k messages.
-            let mut want = k;
-            loop {
-                let search = || -> Vec<Found> {
-                    let search = Search::new(want).ef(ef).allowed(allowed.as_ref()).deadline(deadline);
-                    vectors.iter().map(|vector| index.index().search(vector, &search)).collect()
-                };
-                let found = match tries < TRIES {
-                    true => RwLockReadGuard::unlocked(&mut state, search),
-                    false => search(),
-                };
-                let loaded = state.loaded().expect("loaded once, loaded for ever");
-                if loaded.given_again != given_again {
-                    tries += 1;
-                    continue 'again;
-                }
-                // What a search missed because its time was up says nothing of the graph.
-                if let (Searched::Graph(graph), [vector], None) = (&index, vectors, &allowed)
-                    && !found[0].cut_short
-                    && graph.sampling.offer(vector, &found[0].neighbors)
-                {
-                    self.improve_later(namespace);
-                }
-                let cut_short = found.iter().any(|found| found.cut_short);
-                let found: Vec<Vec<Neighbor>> = found.into_iter().map(|found| found.neighbors).collect();
-                let messages =
-                    recall::best_messages(&found.concat(), k, |row| loaded.metas[row as usize].map(|meta| meta.seq));
-                // A list that was cut must not hide anything better than the last message, under any of the query's
-                // windows.
-                let worst = messages.get(k - 1).map_or(f32::NEG_INFINITY, |(_, score)| *score);
-                let complete = |list: &Vec<Neighbor>| list.len() < want || list[want - 1].score <= worst;
-                if want >= rows || cut_short || found.iter().all(complete) {
-                    return Ok(FoundMessages { messages, cut_short });
-                }
-                want = want.saturating_mul(2);
-            }
-        }
+    /// The namespace's state, loaded.
+    pub(super) fn loaded<T>(&self, namespace: NamespaceId, read: impl FnOnce(&Space) -> T) -> Result<T> {
+        Ok(read(&*self.load(namespace)?))
     }
 
     /// Links rows in the transaction that stores them, where that is quick. What comes back is to be made once the
@@ -262,11 +249,11 @@ impl Spaces {
     pub(super) fn link(
         &self,
         transaction: &mut Transaction,
-        added: &[NewRows],
+        added: &[Added],
         planners: &Planners,
     ) -> Result<Vec<Committed>> {
         let mut linked = Vec::new();
-        for new in added {
+        for Added { rows: new, .. } in added {
             let space = self.spaces.read().get(&new.namespace).cloned();
             let graph = space.and_then(|space| space.state.read().loaded()?.graph());
             if let Some(graph) = graph {
@@ -279,14 +266,9 @@ impl Spaces {
     /// Makes what was committed findable, or unfindable, if its namespace is in memory.
     pub(super) fn publish(&self, change: Change) {
         let namespace = change.namespace();
-        let Some(space) = self.spaces.read().get(&namespace).cloned() else { return };
-        match &mut *space.state.write() {
-            State::Unloaded => {}
-            State::Loading(queue) => queue.push(change),
-            State::Loaded(loaded) => {
-                loaded.apply(&change);
-                self.improve_later(namespace);
-            }
+        let space = self.spaces.read().get(&namespace).cloned();
+        if space.is_some_and(|space| space.publish(change)) {
+            self.improve_later(namespace);
         }
     }
 
@@ -294,12 +276,56 @@ impl Spaces {
     /// whether there is more.
     pub(super) fn improve(&self, namespace: NamespaceId, workers: &Workers, is_thorough: bool) -> Result<bool> {
         let Some(space) = self.spaces.read().get(&namespace).cloned() else { return Ok(false) };
+        // A lock in the condition would be held while the writer, which publishes, is waited for.
+        let sparse = space.state.read().loaded().and_then(|loaded| loaded.lexical.sparse());
+        if let Some((number, segment)) = sparse {
+            return self.rewrite(namespace, Arc::clone(&space), number, segment, workers);
+        }
         let index = space.state.read().loaded().map(|loaded| loaded.index.clone());
         match index {
             None => Ok(false),
             Some(Searched::Plain(index)) => Ok(index.improve()),
             Some(Searched::Graph(graph)) => graph.step(workers, is_thorough),
         }
+    }
+
+    /// Writes a segment again without its dead rows.
+    fn rewrite(
+        &self,
+        namespace: NamespaceId,
+        space: Arc<Space>,
+        number: u32,
+        old: Arc<Segment>,
+        workers: &Workers,
+    ) -> Result<bool> {
+        let new = {
+            let state = space.state.read();
+            let lexical = &state.loaded().expect("loaded once, loaded for ever").lexical;
+            old.retain(|row| lexical.is_home(number, row)).map(Arc::new)
+        };
+        let generation = self.generation.id;
+        let apply = move |transaction: &mut Transaction| {
+            lexical::rewrite(transaction, generation, namespace, number, &old, new.as_ref())
+        };
+        workers.commit(apply, move |change| {
+            if let Some(change) = change {
+                space.publish(Change::Segments(namespace, None, vec![change]));
+            }
+        })?;
+        Ok(true)
+    }
+
+    /// Makes the lexical index of a namespace anew, for another language.
+    pub(super) fn set_language(&self, namespace: NamespaceId, language: Language, workers: &Workers) -> Result<()> {
+        let (generation, embedder) = (self.generation.id, Arc::clone(&self.embedder));
+        let space = Arc::clone(self.spaces.write().entry(namespace).or_default());
+        let apply = move |transaction: &mut Transaction| {
+            transaction.set_language(namespace, language.as_str())?;
+            lexical::rebuild(transaction, generation, namespace, &*embedder)
+        };
+        workers.commit(apply, move |changes| {
+            space.publish(Change::Segments(namespace, Some(language), changes));
+        })
     }
 
     /// Stores what background work has not stored yet.
@@ -351,7 +377,7 @@ impl Spaces {
             if space.state.read().loaded().is_none() {
                 // Before the snapshot is taken: what is committed after it is queued.
                 *space.state.write() = State::Loading(Vec::new());
-                let read = load::load(&self.store, &self.generation, namespace, &self.config);
+                let read = load::load(&self.store, &self.generation, namespace, &self.config, &*self.embedder);
                 let mut state = space.state.write();
                 let queue = std::mem::take(&mut *state);
                 let mut loaded = read?;
@@ -365,7 +391,7 @@ impl Spaces {
         Ok(space)
     }
 
-    fn improve_later(&self, namespace: NamespaceId) {
+    pub(super) fn improve_later(&self, namespace: NamespaceId) {
         // No receiver: the engine is closing, and the index with it.
         let _ = self.improve.send(Some(namespace));
     }
@@ -375,26 +401,38 @@ impl Spaces {
 mod tests {
     use proptest::prelude::*;
 
-    use std::sync::{
-        OnceLock,
-        atomic::{AtomicU32, Ordering},
+    use std::{
+        collections::BTreeMap,
+        sync::{
+            OnceLock,
+            atomic::{AtomicU32, Ordering},
+        },
     };
 
     use super::*;
+    use crate::engine::search::{Asked, TRIES};
     use crate::{
+        embed::{Model, OnnxEmbedder},
         ids::{GenerationId, ModelIdentity},
-        index::ExactIndex,
-        message::Role,
-        store::{GenerationState, Options},
+        index::{ExactIndex, Found, Search},
+        lexical::Document,
+        message::{Role, Timestamp},
+        recall::Query,
+        store::{GenerationState, NewRows, Options},
     };
 
-    /// What is stored: of each row its message and vector, unless it is dead.
-    type Rows = Vec<Option<(RowMeta, [f32; 2])>>;
+    /// What is stored: of each row its message, its vector and its term, unless it is dead; and the segments.
+    #[derive(Clone, Default)]
+    struct Stored {
+        rows: Vec<Option<(RowMeta, [f32; 2], u64)>>,
+        segments: BTreeMap<u32, Arc<Segment>>,
+    }
 
     const SPACE: NamespaceId = NamespaceId(0);
 
     /// A commit that gives rows to messages, those that are dead first, or takes some away.
-    fn commit(rows: &mut Rows, seq: u64, gives: bool, choice: usize) -> Change {
+    fn commit(stored: &mut Stored, seq: u64, gives: bool, choice: usize) -> Change {
+        let rows = &mut stored.rows;
         if !gives {
             let living = (0..rows.len() as u32).filter(|&row| rows[row as usize].is_some());
             // The first, every other, every third ...
@@ -404,43 +442,81 @@ mod tests {
         }
         let mut new = NewRows { namespace: SPACE, rows: Vec::new(), metas: Vec::new(), vectors: Vec::new() };
         for window in 0..1 + choice as u16 {
-            // A message is given again as often as another: only the vector tells the two.
+            // A message is given again as often as another: only the vector and the term tell the two.
             let meta = RowMeta { seq: seq % 3, created_at: None, session: 0, window, role: Role::User };
             let (y, x) = (seq as f32 * 0.01 + f32::from(window)).sin_cos();
             let row = rows.iter().position(Option::is_none).unwrap_or_else(|| {
                 rows.push(None);
                 rows.len() - 1
             });
-            rows[row] = Some((meta, [x, y]));
+            rows[row] = Some((meta, [x, y], seq));
             new.rows.push(row as u32);
             new.metas.push(meta);
             new.vectors.extend([x, y]);
         }
-        Change::Added(new)
+        let document = |&row: &u32| Document { row, passage: None, terms: vec![seq] };
+        let mut segment = Segment::build(Language::English, new.rows.iter().map(document).collect());
+        let number = stored.segments.last_key_value().map_or(0, |(number, _)| number + 1);
+        let mut segments = Vec::new();
+        if choice > 1
+            && let Some((older, last)) = stored.segments.pop_last()
+        {
+            segment = Segment::merge(&[&*last, &segment]);
+            segments.push((older, None));
+        }
+        let segment = Arc::new(segment);
+        segments.push((number, Some(Arc::clone(&segment))));
+        stored.segments.insert(number, segment);
+        Change::Added(Added { rows: new, segments })
     }
 
-    fn load(rows: &Rows) -> Loaded {
+    fn loaded(index: Arc<dyn VectorIndex>, metas: Vec<Option<RowMeta>>) -> Loaded {
+        Loaded {
+            index: Searched::Plain(index),
+            metas,
+            sessions: HashMap::new(),
+            lexical: LexicalIndex::default(),
+            language: Language::English,
+            dimension: 2,
+            given_again: 0,
+        }
+    }
+
+    fn load(stored: &Stored) -> Loaded {
         let index = Arc::new(ExactIndex::new(2));
-        for (row, found) in rows.iter().enumerate() {
-            index.insert(&[row as u32], &found.map_or([0.0; 2], |(_, vector)| vector));
+        for (row, found) in stored.rows.iter().enumerate() {
+            index.insert(&[row as u32], &found.map_or([0.0; 2], |(_, vector, _)| vector));
             if found.is_none() {
                 index.remove(&[row as u32]);
             }
         }
-        let metas = rows.iter().map(|row| row.map(|(meta, _)| meta)).collect();
-        Loaded { index: Searched::Plain(index), metas, sessions: HashMap::new(), dimension: 2, given_again: 0 }
+        let metas = stored.rows.iter().map(|row| row.map(|(meta, ..)| meta)).collect();
+        let mut loaded = loaded(index, metas);
+        let segments = stored.segments.iter().map(|(&number, segment)| (number, Some(Arc::clone(segment))));
+        loaded.set_segments(&segments.collect::<Vec<_>>());
+        loaded
     }
 
-    fn assert_is(loaded: &Loaded, rows: &Rows) {
-        assert_eq!(loaded.metas, load(rows).metas);
+    fn assert_is(loaded: &Loaded, stored: &Stored) {
+        let rows = &stored.rows;
+        assert_eq!(loaded.metas, load(stored).metas);
         assert_eq!(loaded.index.index().rows(), rows.len());
         for (axis, query) in [[1.0, 0.0], [0.0, 1.0]].iter().enumerate() {
             let mut found = loaded.index.index().search(query, &Search::new(1000)).neighbors;
             found.sort_unstable_by_key(|neighbor| neighbor.row);
             let scores: Vec<(u32, f32)> = found.iter().map(|neighbor| (neighbor.row, neighbor.score)).collect();
-            let living = (0..).zip(rows).filter_map(|(row, found)| found.map(|(_, vector)| (row, vector[axis])));
+            let living = (0..).zip(rows).filter_map(|(row, found)| found.map(|(_, vector, _)| (row, vector[axis])));
             assert_eq!(scores, living.collect::<Vec<_>>());
         }
+        let terms: BTreeSet<u64> = rows.iter().flatten().map(|(.., term)| *term).collect();
+        for term in terms {
+            let mut scores = Scores::default();
+            loaded.lexical.score(&[term], &mut scores);
+            let found: BTreeSet<u32> = scores.touched().iter().copied().collect();
+            let said = (0..).zip(rows).filter(|(_, row)| row.is_some_and(|(.., said)| said == term));
+            assert_eq!(found, said.map(|(row, _)| row).collect(), "term {term}");
+        }
+        assert_eq!(loaded.lexical.rows(), rows.iter().flatten().count());
     }
 
     proptest! {
@@ -451,18 +527,18 @@ mod tests {
             read in any::<prop::sample::Index>(),
             queued in any::<prop::sample::Index>(),
         ) {
-            let mut rows = Rows::new();
-            let mut states = vec![rows.clone()];
+            let mut stored = Stored::default();
+            let mut states = vec![stored.clone()];
             let mut changes = Vec::new();
             for (seq, (gives, choice)) in commits.into_iter().enumerate() {
-                changes.push(commit(&mut rows, seq as u64, gives, choice));
-                states.push(rows.clone());
+                changes.push(commit(&mut stored, seq as u64, gives, choice));
+                states.push(stored.clone());
             }
             let read = read.index(states.len());
             let queued = queued.index(read + 1);
             let mut loaded = load(&states[read]);
             changes[queued..].iter().for_each(|change| loaded.apply(change));
-            assert_is(&loaded, &rows);
+            assert_is(&loaded, &stored);
         }
     }
 
@@ -494,14 +570,21 @@ mod tests {
             found
         }
 
+        fn vectors(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32])) {
+            self.index.vectors(rows, visit);
+        }
+
         fn rows(&self) -> usize {
             self.index.rows()
         }
     }
 
-    fn one(row: u32, seq: u64, vector: [f32; 2]) -> NewRows {
+    fn one(row: u32, seq: u64, vector: [f32; 2]) -> Added {
         let meta = RowMeta { seq, created_at: None, session: 0, window: 0, role: Role::User };
-        NewRows { namespace: SPACE, rows: vec![row], metas: vec![meta], vectors: vector.to_vec() }
+        let rows = NewRows { namespace: SPACE, rows: vec![row], metas: vec![meta], vectors: vector.to_vec() };
+        let document = Document { row, passage: None, terms: Vec::new() };
+        let segment = Arc::new(Segment::build(Language::English, vec![document]));
+        Added { rows, segments: vec![(seq as u32, Some(segment))] }
     }
 
     #[test]
@@ -510,33 +593,38 @@ mod tests {
         let options = Options { create: true, cache_bytes: 1 << 20, two_phase_commit: false };
         let store = Arc::new(Store::open(&folder.path().join("a.redb"), options).unwrap());
         let identity = ModelIdentity { name: "none".into(), dimension: 2, hash: "00".into() };
+        let embedder: Arc<dyn Embedder> = Arc::new(OnnxEmbedder::new(Model::find(Model::DEFAULT).unwrap()).unwrap());
         for times in 0..=TRIES {
             let generation =
                 Generation { id: GenerationId(1), identity: identity.clone(), state: GenerationState::Serving };
-            let spaces = Arc::new(Spaces::new(Arc::clone(&store), generation, Config::default(), mpsc::channel().0));
+            let (store, embedder) = (Arc::clone(&store), Arc::clone(&embedder));
+            let spaces = Arc::new(Spaces::new(store, generation, embedder, Config::default(), mpsc::channel().0));
             let index = Arc::new(Meddling {
                 index: ExactIndex::new(2),
                 spaces: OnceLock::from(Arc::clone(&spaces)),
                 given: AtomicU32::new(0),
                 times,
             });
-            let mut loaded = Loaded {
-                index: Searched::Plain(index),
-                metas: Vec::new(),
-                sessions: HashMap::new(),
-                dimension: 2,
-                given_again: 0,
-            };
+            let mut loaded = loaded(index, Vec::new());
             loaded.apply(&Change::Added(one(0, 0, [1.0, 0.0])));
             let space = Space { state: RwLock::new(State::Loaded(loaded)), loading: Mutex::new(()) };
             spaces.spaces.write().insert(SPACE, Arc::new(space));
-            let found = spaces.search(SPACE, &[vec![1.0, 0.0]], 1, &Filter::default(), None, None).unwrap();
+            let query = Query::new("x").strategy(crate::recall::Strategy::Dense);
+            let asked = Asked {
+                text: "x",
+                vectors: &[vec![1.0, 0.0]],
+                filter: &query.filter,
+                session: None,
+                except: &HashSet::new(),
+                ranking: &query.ranking,
+                spans: &[],
+                now: Timestamp::now(),
+                deadline: None,
+            };
+            let found = spaces.search(SPACE, &asked, 1, 0).unwrap();
+            let found: Vec<(u64, f32)> = found.ranked.iter().map(|ranked| (ranked.seq, ranked.score)).collect();
             let score = if times == 0 { 1.0 } else { 0.0 };
-            assert_eq!(
-                found.messages,
-                [(u64::from(times), score)],
-                "the last that was given the row, by its own vector"
-            );
+            assert_eq!(found, [(u64::from(times), score)], "the last that was given the row, by its own vector");
         }
     }
 }

@@ -127,6 +127,15 @@ impl VectorIndex for ExactIndex {
         self.scan(0..usize::MAX, query, search)
     }
 
+    fn vectors(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32])) {
+        let state = self.state.read();
+        for (at, &row) in rows.iter().enumerate() {
+            if (row as usize) < state.rows && !state.removed.contains(row) {
+                visit(at, state.row(row as usize, self.dimension));
+            }
+        }
+    }
+
     fn rows(&self) -> usize {
         self.state.read().rows
     }

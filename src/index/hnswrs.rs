@@ -119,6 +119,10 @@ impl VectorIndex for HnswRsIndex {
         Found { neighbors: best, cut_short: rest.cut_short }
     }
 
+    fn vectors(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32])) {
+        self.rows.vectors(rows, visit);
+    }
+
     fn rows(&self) -> usize {
         self.rows.rows()
     }

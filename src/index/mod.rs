@@ -12,7 +12,7 @@ mod hnsw;
 mod hnswrs;
 mod mmr;
 
-use std::time::Instant;
+use std::{sync::OnceLock, time::Instant};
 
 pub use bitmap::Bitmap;
 pub use exact::ExactIndex;
@@ -20,6 +20,12 @@ pub(crate) use hnsw::{Delta, Loader, Originals, Planning};
 pub use hnsw::{HnswIndex, HnswOptions};
 pub use hnswrs::HnswRsIndex;
 pub(crate) use mmr::{cosine, mmr};
+
+/// The inner product of two vectors of one length.
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    static KERNELS: OnceLock<distance::Kernels> = OnceLock::new();
+    KERNELS.get_or_init(distance::Kernels::detect).dot(a, b)
+}
 
 /// Whether all components are finite numbers. Looks at all of them: that is faster than stopping.
 pub(crate) fn is_finite(vector: &[f32]) -> bool {
@@ -109,6 +115,10 @@ pub trait VectorIndex: Send + Sync {
     /// # Panics
     /// If `query` has the wrong dimension.
     fn search(&self, query: &[f32], search: &Search) -> Found;
+
+    /// Calls `visit` with the place in `rows`, and the vector, of each of these rows that is not removed, in order. An index
+    /// that keeps codes alone gives what they stand for, to about 1/256 of the largest component.
+    fn vectors(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32]));
 
     /// The number of the next row: rows inserted, those removed included.
     fn rows(&self) -> usize;

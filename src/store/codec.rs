@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The version of the database's layout that this release writes. A database with a higher one is refused, one with a lower
 /// one is brought up to it when it is opened.
-pub(super) const SCHEMA: u32 = 3;
+pub(super) const SCHEMA: u32 = 4;
 
 /// The version of a value's layout.
 const VALUE: u8 = 1;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    ids::Namespace,
+    ids::{Namespace, NamespaceId},
     message::Message,
 };
 
@@ -66,6 +66,15 @@ impl Transaction {
         }
         result.effects = edit.finish()?;
         Ok(result)
+    }
+
+    /// The number of a namespace, which is made if it is new.
+    pub(crate) fn make_namespace(&mut self, namespace: &Namespace) -> Result<NamespaceId> {
+        let mut edit = Edit::begin(self)?;
+        let space = edit.space(namespace)?;
+        let id = NamespaceId(space.record.id);
+        edit.put_back(space);
+        edit.finish().map(|_| id)
     }
 
     /// Deletes the messages with these ids; unknown ones are passed over. Returns how many there were.

@@ -11,6 +11,7 @@ mod codec;
 mod edit;
 mod free;
 mod graph;
+mod lexical;
 mod messages;
 mod read;
 mod rows;
@@ -31,7 +32,9 @@ use redb::{Database, DatabaseError, ReadableDatabase, StorageError};
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
 pub(crate) use edit::{BufferChange, Effects};
+pub(crate) use lexical::SegmentInfo;
 pub(crate) use messages::{PutResult, SessionChange, give_back_id};
+pub use read::Sizes;
 pub(crate) use read::{Generation, Pending, Snapshot};
 pub(crate) use rows::RowMeta;
 pub use schema::GenerationState;
@@ -83,7 +86,7 @@ impl Store {
         };
         match store.schema()? {
             Some(codec::SCHEMA) => {}
-            Some(old @ (1 | 2)) => store.write(|transaction| transaction.upgrade(old))?,
+            Some(old @ 1..codec::SCHEMA) => store.write(|transaction| transaction.upgrade(old))?,
             Some(found) => {
                 return Err(Error::NewerSchema { path: store.path, found, supported: codec::SCHEMA });
             }

@@ -1,6 +1,7 @@
 //! Reading: a snapshot, and what the engine asks of it.
 
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableError};
+use serde::Serialize;
 
 use super::{
     codec,
@@ -25,6 +26,20 @@ pub(crate) struct Generation {
     pub(crate) id: GenerationId,
     pub(crate) identity: ModelIdentity,
     pub(crate) state: GenerationState,
+}
+
+/// Bytes in the file, by what they hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Sizes {
+    /// Messages, their ids and their order.
+    pub messages: u64,
+    /// Vectors, of all generations.
+    pub vectors: u64,
+    /// Links of graphs.
+    pub graphs: u64,
+    /// Segments of lexical indexes.
+    pub lexical: u64,
 }
 
 /// A message that waits to be embedded, with all that its rows will hold.
@@ -112,9 +127,13 @@ impl Snapshot {
         })
     }
 
+    /// The sequence number of a message.
+    pub(crate) fn seq(&self, namespace: NamespaceId, id: &str) -> Result<Option<u64>> {
+        Ok(self.table(IDS)?.get((namespace.0, id)).map_err(storage)?.map(|seq| seq.value()))
+    }
+
     pub(crate) fn message_by_id(&self, namespace: NamespaceId, id: &str) -> Result<Option<Message>> {
-        let seq = self.table(IDS)?.get((namespace.0, id)).map_err(storage)?.map(|seq| seq.value());
-        seq.map_or(Ok(None), |seq| self.message(namespace, seq))
+        self.seq(namespace, id)?.map_or(Ok(None), |seq| self.message(namespace, seq))
     }
 
     pub(super) fn record(&self, namespace: NamespaceId, seq: u64) -> Result<Option<MessageRecord>> {
@@ -236,6 +255,25 @@ impl Snapshot {
         let table = self.table(GRAPHS)?;
         let entries = table.range(range).map_err(storage)?;
         entries.map(|entry| Ok(NamespaceId(entry.map_err(storage)?.0.value().1))).collect()
+    }
+
+    /// What the parts of the database take. Cost: a look at each page.
+    pub(crate) fn sizes(&self) -> Result<Sizes> {
+        Ok(Sizes {
+            messages: self.bytes(MESSAGES)? + self.bytes(IDS)? + self.bytes(HISTORY)? + self.bytes(SESSIONS)?,
+            vectors: self.bytes(VECTORS)? + self.bytes(PLACES)? + self.bytes(FREE_ROWS)?,
+            graphs: self.bytes(GRAPH_PAGES)? + self.bytes(GRAPH_DELTAS)?,
+            lexical: self.bytes(SEGMENTS)? + self.bytes(SEGMENT_PARTS)?,
+        })
+    }
+
+    /// Of a table, with the room that its pages leave.
+    fn bytes<K: redb::Key + 'static, V: redb::Value + 'static>(
+        &self,
+        definition: redb::TableDefinition<K, V>,
+    ) -> Result<u64> {
+        let stats = self.table(definition)?.stats().map_err(storage)?;
+        Ok(stats.stored_bytes() + stats.metadata_bytes() + stats.fragmented_bytes())
     }
 
     /// All namespaces by name, with the counts of a generation.

@@ -60,6 +60,13 @@ pub(super) const GRAPH_PAGES: TableDefinition<(u32, u32, u32), Bytes> = TableDef
 /// (generation, namespace, number) → a change of the graph that its pages do not have yet: see `graph`.
 pub(super) const GRAPH_DELTAS: TableDefinition<(u32, u32, u32), Bytes> = TableDefinition::new("graph_deltas");
 
+/// (generation, namespace, number) → (rows, parts): the segments of a lexical index, see `lexical`.
+pub(super) const SEGMENTS: TableDefinition<(u32, u32, u32), (u32, u32)> = TableDefinition::new("segments");
+/// (generation, namespace, number, part) → a part of a segment's bytes.
+pub(super) const SEGMENT_PARTS: TableDefinition<(u32, u32, u32, u32), Bytes> = TableDefinition::new("segment_parts");
+/// Namespace → the language that its text is analysed by, if one was set.
+pub(super) const LANGUAGES: TableDefinition<u32, &str> = TableDefinition::new("languages");
+
 /// Stands for a session in the key of a block that all sessions of the namespace share.
 pub(super) const SHARED: u32 = u32::MAX;
 

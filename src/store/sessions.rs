@@ -265,6 +265,16 @@ impl Snapshot {
         Ok(self.batch(namespace, session, batch)?.map_or(Vec::new(), |batch| batch.messages))
     }
 
+    /// The batch that a message was flushed in, if it was.
+    pub(crate) fn batch_number(&self, namespace: NamespaceId, session: &str, seq: u64) -> Result<Option<u32>> {
+        let Some(session) = self.session(namespace, session)? else { return Ok(None) };
+        let place = self.table(HISTORY)?.get((namespace.0, session, seq)).map_err(storage)?;
+        Ok(match place.map(|place| Place::read(place.value())) {
+            Some(Place::LongTerm(batch)) => batch,
+            _ => None,
+        })
+    }
+
     /// The sequence number of a message, and its session's number.
     pub(crate) fn locate(&self, namespace: NamespaceId, id: &str) -> Result<Option<(u64, u32)>> {
         let seq = self.table(IDS)?.get((namespace.0, id)).map_err(storage)?.map(|seq| seq.value());

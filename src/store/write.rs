@@ -44,15 +44,20 @@ impl Transaction {
         self.table(COUNTS)?;
         self.table(VECTORS)?;
         self.create_session_tables()?;
-        self.create_row_tables()
+        self.create_row_tables()?;
+        self.create_lexical_tables()
     }
 
-    /// Brings a database of schema 1 or 2 up to this one.
+    /// Brings a database of an older schema up to this one.
     pub(super) fn upgrade(&mut self, from: u32) -> Result<()> {
         if from < 2 {
             self.upgrade_to_2()?;
         }
-        self.upgrade_to_3()?;
+        if from < 3 {
+            self.upgrade_to_3()?;
+        }
+        // Schema 3 had no lexical index: each namespace gets one when it is loaded.
+        self.create_lexical_tables()?;
         self.set_schema()
     }
 
@@ -116,6 +121,13 @@ impl Transaction {
         Ok(())
     }
 
+    fn create_lexical_tables(&mut self) -> Result<()> {
+        self.table(SEGMENTS)?;
+        self.table(SEGMENT_PARTS)?;
+        self.table(LANGUAGES)?;
+        Ok(())
+    }
+
     pub(super) fn live_generations(&self) -> Result<Vec<(GenerationId, GenerationRecord)>> {
         let mut all = read::all_generations(&self.table(GENERATIONS)?)?;
         all.retain(|(_, record)| record.state != GenerationState::Retired);
@@ -176,7 +188,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Deletes up to `blocks` blocks of retired generations, parts of graphs among them. Returns whether there is more to delete.
+    /// Deletes up to `blocks` blocks of retired generations, parts of graphs and segments among them. Returns whether there is more to delete.
     pub(crate) fn sweep(&mut self, blocks: usize) -> Result<bool> {
         let mut generations = self.table(GENERATIONS)?;
         let retired = read::all_generations(&generations)?
@@ -184,7 +196,7 @@ impl Transaction {
             .find(|(_, record)| record.state == GenerationState::Retired);
         let Some((GenerationId(id), _)) = retired else { return Ok(false) };
         let rows = (id, 0, 0)..=(id, u32::MAX, u32::MAX);
-        let mut left = blocks;
+        let mut left = blocks - self.sweep_segments(GenerationId(id), blocks)?;
         for table in [GRAPH_DELTAS, GRAPH_PAGES, VECTORS] {
             let mut table = self.table(table)?;
             let some: Vec<(u32, u32, u32)> = table

@@ -5,7 +5,10 @@ use std::{fs, path::Path};
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::support::{Db, sample, vectors};
+use crate::{
+    rerank,
+    support::{Db, sample, vectors},
+};
 
 fn mnemon() -> Command {
     Command::cargo_bin("mnemon").unwrap()
@@ -43,7 +46,8 @@ fn ingest_recall_stats_verify() {
 
     let recall = |arguments: &[&str]| run(mnemon().args(["recall", "--db"]).arg(&db.path).args(arguments));
     let text = recall(&["--namespace", "friends/ines-tom", "-k", "3", "the canal boat"]);
-    assert_eq!((text.code, text.stdout.lines().count()), (0, 3), "{}", text.stderr);
+    assert_eq!((text.code, text.stdout.lines().count()), (0, 4), "{}", text.stderr);
+    assert!(text.stdout.lines().last().unwrap().starts_with("answerability 0."), "{}", text.stdout);
     assert!(text.stdout.to_lowercase().contains("boat"), "{}", text.stdout);
 
     let answer =
@@ -51,9 +55,12 @@ fn ingest_recall_stats_verify() {
     let hit = &answer["hits"][0];
     let mut names: Vec<&str> = hit.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
-    assert_eq!(names, ["content", "created_at", "id", "name", "rank", "role", "score", "session"]);
+    let wanted =
+        ["content", "created_at", "id", "name", "parts", "passage", "rank", "role", "score", "session", "similarity"];
+    assert_eq!(names, wanted);
     assert_eq!((&answer["query_id"], &answer["namespace"]), (&Value::Null, &json!("friends/ines-tom")));
     assert!(answer["latency_us"].as_u64().unwrap() > 0);
+    assert!((0.0..=1.0).contains(&answer["answerability"].as_f64().unwrap()));
 
     let filtered = json(
         &recall(&[
@@ -93,6 +100,209 @@ fn ingest_recall_stats_verify() {
     assert_eq!(stats["generations"][0]["model"]["name"], "static-en-256");
     let verify = run(mnemon().args(["verify", "--db"]).arg(&db.path));
     assert!(verify.code == 0 && verify.stdout.ends_with("sound\n"));
+}
+
+#[test]
+fn recall_does_as_its_options_say() {
+    let db = Db::new();
+    run(mnemon().args(["ingest", "--db"]).arg(&db.path).arg(sample("messages.jsonl")));
+    let question = "What did Tom pay when he bought his narrowboat?";
+    let recall = |arguments: &[&str]| {
+        let common = ["recall", "--namespace", "friends/ines-tom", "-k", "5", question, "--db"];
+        let output = run(mnemon().args(common).arg(&db.path).args(arguments));
+        assert_eq!(output.code, 0, "{arguments:?}: {}", output.stderr);
+        output.stdout
+    };
+    let hits = |arguments: &[&str]| json(&recall(&[&["--format", "json"], arguments].concat()))["hits"].clone();
+    let ids = |arguments: &[&str]| -> Vec<String> {
+        hits(arguments).as_array().unwrap().iter().map(|hit| hit["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let plain = ids(&[]);
+    for name in ["dense", "lexical", "rrf", "weighted:0.5"] {
+        let other = hits(&["--strategy", name]);
+        assert!(other[0]["parts"]["dense_rank"].as_u64() > Some(0) && other[0]["parts"]["dense"] == 0.0, "{other}");
+    }
+    assert!(hits(&[])[0]["parts"]["neighbor"].as_f64() > Some(0.0));
+    for (without, part) in [("--no-neighbors", "neighbor"), ("--no-length-prior", "length")] {
+        assert!(hits(&[without]).as_array().unwrap().iter().all(|hit| hit["parts"][part] == 0.0), "{without}");
+    }
+    let except = ids(&["--except", &plain[..2].join(",")]);
+    assert!(except.len() == 5 && plain[..2].iter().all(|id| !except.contains(id)), "{except:?}");
+    // The first of the other hits has its old place, the second.
+    let previous = ids(&["--previous", &format!("nothing,{}", plain[2])]);
+    assert_eq!((&previous[0], &previous[1]), (&plain[0], &plain[2]));
+    let aged = hits(&["--half-life", "30d", "--now", "2024-03-01"]);
+    assert!(aged.as_array().unwrap().iter().all(|hit| hit["parts"]["recency"].as_f64() > Some(0.0)), "{aged}");
+    let february = |how: &str| {
+        let common = ["--format", "json", "recall", "--namespace", "friends/ines-tom", "What broke in February 2024?"];
+        json(&run(mnemon().args(common).args(["--time", how, "--db"]).arg(&db.path)).stdout)["hits"].clone()
+    };
+    let boosted = |hits: &Value| hits.as_array().unwrap().iter().filter(|hit| hit["parts"]["time"] != 0.0).count();
+    assert!(boosted(&february("ignore")) == 0 && boosted(&february("boost")) > 0);
+    let only = february("filter");
+    let of_february = |hit: &Value| hit["created_at"].as_str().unwrap().starts_with("2024-02");
+    assert!(boosted(&only) > 0 && only.as_array().unwrap().iter().all(of_february), "{only}");
+    for more in [&["--per-batch", "1"][..], &["--diversity", "0.5"], &["--keep-duplicates"]] {
+        assert!(!ids(more).is_empty(), "{more:?}");
+    }
+    assert_eq!(ids(&["--per-batch", "1"]).len(), 5, "what was not put by a session is no batch");
+    assert_eq!(ids(&["--diversity", "1"])[0], plain[0]);
+
+    let explained = recall(&["--explain", "--half-life", "30d"]);
+    for part in
+        ["cosine 0.", "BM25 ", "coverage 0.", "dense +", "lexical +", "neighbor +", " of ft-s", "length ", "(rank 1)"]
+    {
+        assert!(explained.contains(part), "{part}: {explained}");
+    }
+    let refused = recall(&["--answerable", "1"]);
+    let lines: Vec<&str> = refused.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (2, "nothing found in friends/ines-tom"));
+    assert!(lines[1].starts_with("answerability 0.") && lines[1].ends_with(", at least 1 asked for"), "{refused}");
+}
+
+/// By the graph of the tests' own, whose score is the share of the question's words that a passage has.
+#[test]
+fn recall_reranks() {
+    let db = Db::new();
+    let texts = ["red dog", "red dog sleeps", "the river sings", "a green tree"];
+    let lines: Vec<String> =
+        texts.iter().map(|text| format!("{{\"role\":\"user\",\"content\":\"{text}\"}}\n")).collect();
+    ingest(&db, &["--namespace", "a"], &lines.concat());
+    let encoder = rerank::folder(&rerank::graph("overlap"), "none");
+    let recall = |arguments: &[&str]| {
+        let common = ["recall", "--namespace", "a", "tree green tree", "--explain", "--rerank"];
+        run(mnemon().args(common).arg(encoder.path()).args(arguments).arg("--db").arg(&db.path))
+    };
+    let output = recall(&[]);
+    assert!(output.code == 0 && output.stdout.contains("user: a green tree"), "{}", output.stderr);
+    assert_eq!(output.stdout.matches("reranked ").count(), 4, "{}", output.stdout);
+    assert_eq!(recall(&["-k", "1", "--rerank-depth", "2"]).stdout.matches("reranked ").count(), 1);
+    let missing = run(mnemon().args(["recall", "--namespace", "a", "x", "--rerank", "nowhere", "--db"]).arg(&db.path));
+    assert!(missing.code == 1 && missing.stderr.contains("nowhere"), "{}", missing.stderr);
+}
+
+#[test]
+fn a_language_is_said_when_messages_come_in() {
+    let line = r#"{"role":"user","content":"Wir haben zwei alte Häuser gekauft."}"#;
+    for (language, finds) in [("german", true), ("english", false)] {
+        let db = Db::new();
+        let output = ingest(&db, &["--namespace", "a", "--language", language], line);
+        assert_eq!((output.code, &json(&output.stdout)["new"]), (0, &json!(1)), "{}", output.stderr);
+        // It is kept.
+        ingest(&db, &["--namespace", "a"], r#"{"role":"user","content":"Die Häuser sind trocken."}"#);
+        let recall = ["--format", "json", "recall", "--namespace", "a", "Haus", "--db"];
+        let hits = json(&run(mnemon().args(recall).arg(&db.path)).stdout)["hits"].clone();
+        let found = hits.as_array().unwrap().iter().filter(|hit| hit["parts"]["bm25"].as_f64() > Some(0.0));
+        assert_eq!(found.count(), if finds { 2 } else { 0 }, "{language}: {hits}");
+        db.assert_sound();
+    }
+    let unknown = ingest(&Db::new(), &["--namespace", "a", "--language", "klingon"], line);
+    assert!(unknown.code == 2 && unknown.stderr.contains("klingon"), "{}", unknown.stderr);
+}
+
+fn eval(arguments: &[&str]) -> Output {
+    let sample = |name: &str| sample(name).to_str().unwrap().to_owned();
+    let set = [sample("messages.jsonl"), sample("queries.jsonl")];
+    run(mnemon().args(["eval", "--messages", &set[0], "--queries", &set[1]]).args(arguments))
+}
+
+fn assert_interval(interval: &Value) {
+    let [low, mean, high] = ["low", "mean", "high"].map(|name| interval[name].as_f64().unwrap());
+    assert!(low <= mean && mean <= high && low < high && high - low < 0.5, "{interval}");
+}
+
+#[test]
+fn sets_and_variants_are_measured_side_by_side_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let message = |id: &str, text: &str| {
+        format!(
+            "{{\"id\":\"{id}\",\"namespace\":\"n\",\"session\":\"{id}\",\"role\":\"user\",\"content\":\"{text}\"}}\n"
+        )
+    };
+    let query = |id: &str, text: &str| {
+        format!("{{\"id\":\"{id}\",\"namespace\":\"n\",\"query\":\"{text}\",\"relevant\":[\"{id}\"]}}\n")
+    };
+    let [bees, glass] = ["My bees swarmed on Sunday.", "The glass kiln cracked."];
+    fs::write(path("m.jsonl"), message("a", bees) + &message("b", glass)).unwrap();
+    fs::write(path("q.jsonl"), query("a", "When did the bees swarm?") + &query("b", "What cracked?")).unwrap();
+    let two = format!("two={},{}", path("m.jsonl"), path("q.jsonl"));
+    let common =
+        ["--set", &two, "--recall", "hybrid,dense,hybrid-neighbors", "--by-namespace", "--svg", &path("a.svg")];
+    let output = eval(&[&common[..], &["--format", "json", "--answerability"]].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let reports: Vec<Value> = output.stdout.lines().map(json).collect();
+    let [sample, two] = reports.as_slice() else { panic!("{}", output.stdout) };
+    assert_eq!((&sample["set"], &two["set"], &sample["questions"]), (&json!("sample"), &json!("two"), &json!(85)));
+    assert_eq!((&sample["recall"], &sample["others"][1]["recall"]), (&json!("hybrid"), &json!("hybrid-neighbors")));
+    for variant in [sample, &sample["others"][0]] {
+        let scores = &variant["scores"]["all but adversarial"];
+        assert_eq!(scores["questions"], 70);
+        assert_eq!(scores["recall_at"]["10"], scores["intervals"]["recall_at_10"]["mean"]);
+        for name in ["recall_at_5", "recall_at_10", "ndcg_at_10", "session_hit_at_1"] {
+            assert_interval(&scores["intervals"][name]);
+        }
+        // The first session is the first hit's: no less often right than the message.
+        assert!(scores["session_hit_at_1"].as_f64() >= scores["hit_at"]["1"].as_f64(), "{scores}");
+        assert!(variant["latency_p50_us"].as_f64() > Some(0.0));
+        assert_eq!(variant["by_namespace"]["namespaces"].as_object().unwrap().len(), 3);
+        let namespaces = variant["by_namespace"]["namespaces"].as_object().unwrap().values();
+        let mean = namespaces.map(|one| one["recall_at_10"].as_f64().unwrap()).sum::<f64>() / 3.0;
+        assert!((variant["by_namespace"]["mean"]["recall_at_10"].as_f64().unwrap() - mean).abs() < 1e-9);
+    }
+    let mean = |variant: &Value| variant["scores"]["all but adversarial"]["recall_at"]["10"].as_f64().unwrap();
+    let difference = &sample["others"][0]["difference"]["recall_at_10"];
+    assert!((difference["mean"].as_f64().unwrap() - (mean(&sample["others"][0]) - mean(sample))).abs() < 1e-9);
+    assert_interval(difference);
+    assert_eq!(sample["difference"], Value::Null);
+
+    let negatives = sample["answerability"]["negatives"].as_object().unwrap();
+    let counts: Vec<_> = negatives.iter().map(|(kind, one)| (kind.as_str(), one["questions"].as_u64())).collect();
+    assert_eq!(counts, [("adversarial", Some(15)), ("other namespace", Some(70)), ("other sets", Some(2))]);
+    assert!(negatives["other namespace"]["auc"].as_f64() > Some(0.6), "{negatives:?}");
+    let thresholds = sample["answerability"]["thresholds"].as_array().unwrap();
+    assert_eq!(thresholds.len(), 9);
+    for pair in thresholds.windows(2) {
+        let refused = |threshold: &Value| threshold["refused"]["other namespace"].as_f64();
+        assert!(pair[0]["answered"].as_f64() >= pair[1]["answered"].as_f64() && refused(&pair[0]) <= refused(&pair[1]));
+    }
+    assert_eq!(sample["answerability"]["calibration"].as_array().unwrap().len(), 10);
+    // One namespace: its questions have nowhere else to be asked.
+    assert_eq!(two["answerability"]["negatives"].as_object().unwrap().keys().collect::<Vec<_>>(), ["other sets"]);
+    assert_eq!(two["scores"]["no category"]["recall_at"]["1"], 1.0);
+
+    let svg = fs::read_to_string(path("a.svg")).unwrap();
+    assert_eq!(svg.matches("static-en-256").count(), 2, "{svg}");
+    assert_eq!(svg.matches("#0072b2").count(), 3, "two bars and the legend: {svg}");
+    assert!(svg.contains("hybrid-neighbors") && !svg.contains("NaN"));
+    let mut reader = quick_xml::Reader::from_str(&svg);
+    while reader.read_event().unwrap_or_else(|error| panic!("{error}: {svg}")) != quick_xml::events::Event::Eof {}
+}
+
+#[test]
+fn conversations_are_replayed() {
+    let replay = |arguments: &[&str]| eval(&[&["--replay"], arguments].concat());
+    let output = replay(&["--format", "json"]);
+    let report = json(&output.stdout);
+    let replayed = &report["replay"];
+    let figure = |how: &str, name: &str| replayed[how][name].as_f64().unwrap();
+    assert_eq!(replayed["sessions"], 27);
+    assert!(replayed["turns"].as_u64() > Some(200), "{replayed}");
+    for name in ["same_places", "prefix_hits", "prefix_bytes"] {
+        assert!(figure("previous", name) > figure("plain", name), "{name}: {replayed}");
+    }
+    assert!(figure("previous", "score") <= figure("plain", "score"), "{replayed}");
+    assert!((0.5..1.0).contains(&replayed["overlap"].as_f64().unwrap()), "{replayed}");
+    assert_eq!(replayed["rephrased"]["questions"], 70);
+    // Asked twice, the same is found.
+    let again = json(&eval(&["--format", "json", "--answerability"]).stdout);
+    assert_eq!(again["scores"], report["scores"]);
+
+    let text = eval(&["--answerability", "--categories", "-k", "3"]).stdout;
+    for part in ["sample: model static-en-256", "all but adversarial", "session hit@1", "R@3", "single-hop", "AUC"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.contains(" [0."), "{text}");
 }
 
 #[test]
@@ -158,7 +368,13 @@ fn errors_name_the_remedy_and_exit_with_1() {
         &["recall", "--db", "x", "--namespace", "a//b", "hi"][..],
         &["recall", "--db", "x", "--namespace", "a", "--since", "soon", "hi"],
         &["recall", "--db", "x", "--namespace", "a", "--role", "human", "hi"],
+        &["recall", "--db", "x", "--namespace", "a", "--strategy", "best", "hi"],
+        &["recall", "--db", "x", "--namespace", "a", "--half-life", "1mo", "hi"],
+        &["recall", "--db", "x", "--namespace", "a", "--rerank-depth", "5", "hi"],
         &["recall", "--db", "x", "hi"],
+        &["eval", "--messages", "x"],
+        &["eval", "--set", "x"],
+        &["eval", "--set", "x=a,b", "--recall", "dense-time"],
         &["ingest", "--db", "x"],
         &["nonsense"],
     ] {

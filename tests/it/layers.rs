@@ -16,14 +16,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("chat", &["error", "ids", "config", "tokens", "message"]),
     ("embed", &["error", "ids", "config"]),
     ("index", &["error", "ids", "config"]),
+    ("lexical", &["error", "ids", "config"]),
     ("store", &["error", "ids", "config", "message"]),
-    ("recall", &["error", "ids", "config", "message", "embed", "index", "store"]),
+    ("recall", &["error", "ids", "config", "message", "embed", "index", "lexical", "store"]),
     ("buffer", &["error", "ids", "config", "tokens", "message"]),
     ("block", &["error", "ids", "config", "tokens", "message", "chat", "recall"]),
     ("compose", &["error", "ids", "config", "tokens", "message", "block"]),
     ("history", &["error", "ids", "config", "message"]),
     ("fewshot", &["error", "ids", "config", "tokens", "message", "embed", "index"]),
-    ("engine", &["error", "ids", "config", "message", "embed", "index", "store", "recall"]),
+    ("engine", &["error", "ids", "config", "message", "embed", "index", "lexical", "store", "recall"]),
     (
         "memory",
         &[
@@ -31,8 +32,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "compose", "engine",
         ],
     ),
-    ("reindex", &["error", "ids", "config", "message", "embed", "index", "store", "recall", "engine"]),
-    ("maintenance", &["error", "ids", "config", "message", "embed", "index", "store", "recall", "engine"]),
+    ("reindex", &["error", "ids", "config", "message", "embed", "index", "lexical", "store", "recall", "engine"]),
+    ("maintenance", &["error", "ids", "config", "message", "embed", "index", "lexical", "store", "recall", "engine"]),
 ];
 
 /// Crate → the only modules that may name it.
@@ -44,6 +45,9 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("tokenizers", &["embed", "tokens"]),
     ("tiktoken_rs", &["tokens"]),
     ("hnsw_rs", &["index"]),
+    ("rust_stemmers", &["lexical"]),
+    ("unicode_segmentation", &["lexical"]),
+    ("unicode_normalization", &["lexical"]),
     ("ureq", &["chat"]),
     ("rayon", &["engine", "index"]),
     ("clap", &["bin"]),

@@ -82,7 +82,7 @@ fn a_stopped_reindex_goes_on_where_it_was() {
     for (text, id) in [("changed0", "m0"), ("changed1999", "m1999"), ("new", "new"), ("word500 a", "m500")] {
         let hits = engine.blocking().recall(&space, Query::new(text).k(1)).unwrap();
         assert_eq!(hits[0].message.id, id);
-        assert!(hits[0].score > 0.99, "{text}");
+        assert!(hits[0].similarity > 0.99, "{text}");
     }
 }
 

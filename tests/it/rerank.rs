@@ -21,7 +21,7 @@ const WORDS: [&str; 12] =
     ["red", "blue", "green", "dog", "cat", "horse", "house", "tree", "river", "runs", "sleeps", "sings"];
 
 /// A reranker's folder, with this graph and the default model's tokenizer.
-fn folder(graph: &[u8], quantization: &str) -> TempDir {
+pub(crate) fn folder(graph: &[u8], quantization: &str) -> TempDir {
     folder_with(graph, &fs::read(root("models/static-en-256/tokenizer.json")).unwrap(), quantization)
 }
 
@@ -45,7 +45,7 @@ fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-fn graph(name: &str) -> Vec<u8> {
+pub(crate) fn graph(name: &str) -> Vec<u8> {
     fs::read(root("tests/it/fixtures").join(name).with_extension("onnx")).unwrap()
 }
 

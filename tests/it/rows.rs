@@ -28,7 +28,7 @@ pub(crate) fn back_to_schema_2(file: &redb::WriteTransaction) {
 fn assert_finds(engine: &Engine, id: &str, text: &str) {
     let hits = engine.blocking().recall(&namespace("a"), Query::new(text).k(1)).unwrap();
     assert_eq!((hits[0].message.id.as_str(), hits[0].message.text().as_str()), (id, text));
-    assert!(hits[0].score > 0.99, "{text}: {}", hits[0].score);
+    assert!(hits[0].similarity > 0.99, "{text}: {}", hits[0].similarity);
 }
 
 #[test]

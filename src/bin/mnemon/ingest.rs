@@ -1,13 +1,14 @@
 //! `mnemon ingest`
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Instant,
 };
 
 use anyhow::Context;
-use mnemon::{Engine, IndexKind, Message, Namespace, PutReport};
+use mnemon::{Engine, IndexKind, Language, Message, Namespace, PutReport};
 use serde::Serialize;
 
 use crate::{
@@ -34,6 +35,10 @@ pub(crate) struct Args {
     /// Put all messages into this namespace, whatever their lines say.
     #[arg(long, value_name = "NS")]
     namespace: Option<Namespace>,
+    /// The language of the messages, such as german, or other: how words are brought to their stems. Said of each namespace that
+    /// messages come for, and kept. Default: what was said before, or english.
+    #[arg(long)]
+    language: Option<Language>,
     /// Report bad lines and go on, instead of stopping at the first.
     #[arg(long)]
     skip_bad: bool,
@@ -56,10 +61,11 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let engine = input::engine(&args.db, args.model.as_deref(), input::config(IndexKind::Auto), true)?;
     let started = Instant::now();
     let mut report = Report::default();
+    let mut said = BTreeSet::new();
     for file in &args.files {
         // One a file: the second of two alike is another message, the same line of another file is not.
         let mut reader = MessageReader::new(args.namespace.clone());
-        let stopped = ingest(&engine, file, args.skip_bad, &mut reader, &mut report);
+        let stopped = ingest(&engine, file, &args, &mut said, &mut reader, &mut report);
         // Also after a bad line: what came before it is to be found.
         let flushed = engine.blocking().flush();
         stopped?;
@@ -84,10 +90,12 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// `said` are the namespaces whose language was said.
 fn ingest(
     engine: &Engine,
     file: &Path,
-    skip_bad: bool,
+    args: &Args,
+    said: &mut BTreeSet<Namespace>,
     reader: &mut MessageReader,
     report: &mut Report,
 ) -> anyhow::Result<()> {
@@ -96,7 +104,16 @@ fn ingest(
     let started = Instant::now();
     let before = report.new + report.replaced + report.unchanged;
     let mut batch: Vec<(Namespace, Message)> = Vec::with_capacity(BATCH);
-    let put = |batch: &mut Vec<(Namespace, Message)>, report: &mut Report| -> anyhow::Result<()> {
+    let mut put = |batch: &mut Vec<(Namespace, Message)>, report: &mut Report| -> anyhow::Result<()> {
+        for (namespace, _) in batch.iter() {
+            // Before the messages: what is stored already would be analysed anew.
+            if let Some(language) = args.language
+                && !said.contains(namespace)
+            {
+                engine.blocking().set_language(namespace, language)?;
+                said.insert(namespace.clone());
+            }
+        }
         let PutReport { new, replaced, unchanged, .. } = engine.blocking().put_all(std::mem::take(batch))?;
         report.new += new;
         report.replaced += replaced;
@@ -116,7 +133,7 @@ fn ingest(
         };
         match line.text.and_then(|text| reader.parse(&text)).with_context(|| input::at(file, line.number)) {
             Ok(message) => batch.push(message),
-            Err(error) if skip_bad => {
+            Err(error) if args.skip_bad => {
                 bar.suspend(|| eprintln!("mnemon: skipped {error:#}"));
                 report.skipped += 1;
             }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use mnemon::{Config, Engine, IndexKind, Message, MessageLine, Model, Namespace, OnnxEmbedder};
+use mnemon::{Builder, Config, Engine, IndexKind, Message, MessageLine, Model, Namespace, OnnxEmbedder};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -138,13 +138,18 @@ pub(crate) fn at(path: &Path, line: u64) -> String {
     format!("{}:{line}", path.display())
 }
 
-/// An engine with a given or the database's own model.
-pub(crate) fn engine(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<Engine> {
+/// To open an engine with a given or the database's own model.
+pub(crate) fn builder(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<Builder> {
     let mut builder = Engine::builder(db).create(create);
     if let Some(name) = model {
         builder = builder.embedder(Arc::new(OnnxEmbedder::with_options(Model::find(name)?, config.threads, None)?));
     }
-    Ok(builder.config(config).open()?)
+    Ok(builder.config(config))
+}
+
+/// An engine with a given or the database's own model.
+pub(crate) fn engine(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<Engine> {
+    Ok(builder(db, model, config, create)?.open()?)
 }
 
 /// Default settings with this index.

@@ -12,6 +12,7 @@ mod output;
 mod recall;
 mod reindex;
 mod stats;
+mod svg;
 mod texmex;
 mod truth;
 mod verify;

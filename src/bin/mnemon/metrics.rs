@@ -1,4 +1,4 @@
-//! Retrieval metrics of one question, binary relevance, as TREC defines them.
+//! Retrieval metrics of one question, binary relevance, as TREC defines them; and statistics of many.
 
 /// Ranks, from 1, at which relevant messages were found, ascending, of how many relevant ones there are.
 pub(crate) struct Found {
@@ -45,6 +45,30 @@ impl Found {
     }
 }
 
+/// The chance that a positive has the higher value, of all pairs with a negative, ties counting half: the area under the
+/// ROC curve (Mann and Whitney's U, scaled). `None` without both. Sorts `negatives`.
+pub(crate) fn auc(positives: &[f64], negatives: &mut [f64]) -> Option<f64> {
+    negatives.sort_by(f64::total_cmp);
+    let below = |value: f64| {
+        let lower = negatives.partition_point(|&negative| negative < value);
+        (lower + negatives.partition_point(|&negative| negative <= value)) as f64 / 2.0
+    };
+    let pairs = positives.len() * negatives.len();
+    (pairs > 0).then(|| positives.iter().map(|&value| below(value)).sum::<f64>() / pairs as f64)
+}
+
+/// 0 of none.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The standard deviation of what the values are a sample of; 0 of fewer than two.
+pub(crate) fn deviation(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / values.len().saturating_sub(1).max(1) as f64).sqrt()
+}
+
 /// The value below which a share `p` of the sorted `values` lies (nearest rank); 0 of none.
 pub(crate) fn percentile(sorted: &[f64], p: f64) -> f64 {
     let rank = (p * sorted.len() as f64).ceil() as usize;
@@ -69,5 +93,23 @@ mod tests {
         assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 0.5), 2.0);
         assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 0.99), 4.0);
         assert_eq!(percentile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn areas_and_deviations_by_hand() {
+        let check = |positives: &[f64], negatives: &[f64], wanted| {
+            assert_eq!(auc(positives, &mut negatives.to_vec()), wanted, "{positives:?} {negatives:?}");
+        };
+        check(&[0.9, 0.8], &[0.1, 0.2, 0.3], Some(1.0));
+        check(&[0.1], &[0.9], Some(0.0));
+        // Of six pairs: 0.8 is above both, 0.4 above one and level with the other, 0.1 below both.
+        check(&[0.8, 0.4, 0.1], &[0.4, 0.2], Some(3.5 / 6.0));
+        check(&[0.5], &[], None);
+        check(&[], &[0.5], None);
+        // Squares of 3, 1, 1, 1, 0, 0, 2 and 4, over 7.
+        let values = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
+        assert_eq!(mean(&values), 5.0);
+        assert!((deviation(&values) - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
+        assert_eq!((mean(&[]), deviation(&[]), deviation(&[3.0])), (0.0, 0.0, 0.0));
     }
 }

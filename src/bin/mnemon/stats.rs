@@ -20,7 +20,16 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         output::json(&stats)?;
         return Ok(ExitCode::SUCCESS);
     }
-    output::line(&format!("{}: {:.1} MiB", args.db.display(), stats.file_bytes as f64 / f64::from(1 << 20)))?;
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    output::line(&format!("{}: {:.1} MiB", args.db.display(), mebibytes(stats.file_bytes)))?;
+    let sizes = stats.sizes;
+    output::line(&format!(
+        "messages {:.1} MiB, vectors {:.1} MiB, graphs {:.1} MiB, lexical indexes {:.1} MiB",
+        mebibytes(sizes.messages),
+        mebibytes(sizes.vectors),
+        mebibytes(sizes.graphs),
+        mebibytes(sizes.lexical)
+    ))?;
     for generation in &stats.generations {
         let state = match generation.state {
             GenerationState::Building => "building",

@@ -92,6 +92,15 @@ impl Codes {
         query.sum = sum as f32;
     }
 
+    /// The vector that a row's code stands for.
+    pub(super) fn decode(&self, row: u32, vector: &mut Vec<f32>) {
+        let mut query = Query::default();
+        self.row_query(row, &mut query);
+        vector.clear();
+        let codes = query.lines.iter().flat_map(|line| line.0).take(self.dimension);
+        vector.extend(codes.map(|code| f32::from(code) * query.scale));
+    }
+
     #[inline(always)]
     pub(super) fn coarse(&self, row: u32) -> &[Line] {
         self.coarse.row(row)

@@ -306,6 +306,20 @@ impl VectorIndex for HnswIndex {
         self.scratch(|scratch| self.graph.read().search(query, search, self.source.as_deref(), scratch))
     }
 
+    fn vectors(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32])) {
+        let graph = self.graph.read();
+        let mut decoded = Vec::new();
+        for (at, &row) in rows.iter().enumerate().filter(|&(_, &row)| graph.alive.contains(row)) {
+            match &graph.originals {
+                Some(originals) => visit(at, originals.row(row)),
+                None => {
+                    graph.codes.decode(row, &mut decoded);
+                    visit(at, &decoded);
+                }
+            }
+        }
+    }
+
     fn rows(&self) -> usize {
         self.graph.read().rows
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use mnemon::{Query, Role, VectorsIn};
 
-use super::{LARGE, SPACE, assert_settles, config, is_found, large, open, put_and_flush, recall, text, wide};
+use super::{LARGE, SPACE, assert_settles, config, dense, is_found, large, open, put_and_flush, recall, text, wide};
 use crate::support::{Db, message, namespace, random};
 
 /// `MNEMON_GRAPH_RUNS` sets how often; default 2.
@@ -96,7 +96,7 @@ fn vectors_in_the_store_give_the_same_hits() {
         config.vectors = vectors;
         let engine = open(&db.path, config);
         let ask = |i: usize| {
-            let query = Query::new(format!("topic{} word{}", i % 30, i * 31)).k(1 + i % 20);
+            let query = dense(format!("topic{} word{}", i % 30, i * 31)).k(1 + i % 20);
             let query = if i.is_multiple_of(3) { query.session("s0") } else { query };
             let hits = engine.blocking().recall(&namespace(SPACE), query).unwrap();
             hits.into_iter().map(|hit| (hit.message.id, hit.score)).collect::<Vec<_>>()

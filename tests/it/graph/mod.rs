@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use mnemon::{Config, Embedder, Engine, IndexKind, Message, Query, Role};
+use mnemon::{Config, Embedder, Engine, IndexKind, Message, Query, Role, Strategy};
 
 use crate::support::{Db, Hashing, message, namespace};
 
@@ -49,9 +49,14 @@ fn put_and_flush(engine: &Engine, messages: Vec<Message>) {
     engine.blocking().flush().unwrap();
 }
 
+/// A question to the vectors alone.
+fn dense(text: impl Into<String>) -> Query {
+    Query::new(text).strategy(Strategy::Dense).keep_duplicates()
+}
+
 /// Whether the nearest message is the one with this text, by its own vector.
 fn is_found(engine: &Engine, id: &str, text: &str) -> bool {
-    let hits = engine.blocking().recall(&namespace(SPACE), Query::new(text).k(1)).unwrap();
+    let hits = engine.blocking().recall(&namespace(SPACE), dense(text).k(1)).unwrap();
     hits.first().is_some_and(|hit| hit.message.id == id && hit.message.text() == text && hit.score > 0.999)
 }
 
@@ -67,7 +72,7 @@ fn recall<'a>(engine: &Engine, texts: impl Iterator<Item = &'a str>, queries: &[
         let mut scores: Vec<f32> = vectors.iter().map(score).collect();
         scores.sort_by(|a, b| b.total_cmp(a));
         scores.truncate(10);
-        let hits = engine.blocking().recall(&namespace(SPACE), Query::new(query).k(10)).unwrap();
+        let hits = engine.blocking().recall(&namespace(SPACE), dense(query).k(10)).unwrap();
         assert_eq!(hits.len(), scores.len());
         let last = scores.last().copied().unwrap_or(0.0);
         found += hits.iter().filter(|hit| hit.score > last - 1e-5).count();

@@ -235,7 +235,7 @@ fn a_vector_block_recalls_for_the_last_messages() {
     assert_eq!(told(block().own_session(), "boat is green"), [""; 0]);
     let batch = told(block().similarity_top_k(1).unit(RetrievalUnit::Batch), "bike is red");
     assert_eq!(batch, ["the bike is red", "noted well"]);
-    let none = block().processor(|hits| Ok(hits.into_iter().filter(|hit| hit.score > 2.0).collect()));
+    let none = block().processor(|hits| Ok(hits.into_iter().filter(|hit| hit.similarity > 2.0).collect()));
     assert_eq!(told(none, "red bike"), [""; 0]);
 }
 

@@ -133,7 +133,7 @@ fn a_restored_message_has_its_own_vector() {
     engine.blocking().flush().unwrap();
     let hits = engine.blocking().recall(&namespace("a"), Query::new("red bike here")).unwrap();
     assert_eq!(hits[0].message.text(), "red bike here");
-    assert!(hits[0].score > 0.99, "{}", hits[0].score);
+    assert!(hits[0].similarity > 0.99, "{}", hits[0].similarity);
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 mod ann;
 mod memory;
+mod recall;
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::Subcommand;
-use mnemon::{IndexKind, Query};
+use mnemon::IndexKind;
 use serde_json::json;
 
 use crate::{
@@ -32,20 +33,8 @@ enum What {
     Flush(Common),
     /// A session's memory: durable puts one by one and from 8 tasks, and prompts with 4 blocks and 200 recent messages.
     Memory(memory::Args),
-    /// Recall, the question's embedding included.
-    Recall {
-        #[command(flatten)]
-        common: Common,
-        /// The questions.
-        #[arg(long, value_name = "Q.jsonl", default_value = "datasets/sample/queries.jsonl")]
-        queries: PathBuf,
-        /// Messages of an answer.
-        #[arg(short, default_value_t = 10)]
-        k: usize,
-        /// How often the questions are asked.
-        #[arg(long, default_value_t = 5)]
-        rounds: usize,
-    },
+    /// Recall, the question's embedding included; and the sizes of what was stored.
+    Recall(recall::Args),
 }
 
 #[derive(clap::Args)]
@@ -69,7 +58,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         What::Ann(args) => ann::run(&args, format)?,
         What::Flush(common) => flush(&common)?,
         What::Memory(args) => memory::run(&args)?,
-        What::Recall { common, queries, k, rounds } => recall(&common, &queries, k, rounds)?,
+        What::Recall(args) => recall::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -100,43 +89,6 @@ fn flush(common: &Common) -> anyhow::Result<()> {
         "put_p50_us": percentile(&puts, 0.5),
         "put_p99_us": percentile(&puts, 0.99),
         "file_bytes": std::fs::metadata(path)?.len(),
-        "peak_memory_bytes": peak_memory(),
-    }))
-}
-
-fn recall(common: &Common, queries: &std::path::Path, k: usize, rounds: usize) -> anyhow::Result<()> {
-    let messages = input::messages(&common.messages)?;
-    let queries = input::queries(queries)?;
-    let (engine, _path, _folder) = input::temporary(common.model.as_deref(), common.index)?;
-    let engine_model = engine.model().to_string();
-    let engine = engine.blocking();
-    let count = messages.len();
-    for batch in messages.chunks(common.batch.max(1)) {
-        engine.put_all(batch.to_vec())?;
-    }
-    engine.flush()?;
-    for query in &queries {
-        engine.optimize(&query.namespace)?;
-        engine.recall(&query.namespace, Query::new(&query.query).k(k))?;
-    }
-    let mut latencies = Vec::new();
-    for query in (0..rounds).flat_map(|_| &queries) {
-        let started = Instant::now();
-        engine.recall(&query.namespace, Query::new(&query.query).k(k))?;
-        latencies.push(started.elapsed().as_secs_f64() * 1e6);
-    }
-    latencies.sort_by(f64::total_cmp);
-    output::json(&json!({
-        "bench": "recall",
-        "model": engine_model,
-        "index": format!("{:?}", common.index),
-        "messages": count,
-        "recalls": latencies.len(),
-        "k": k,
-        "p50_us": percentile(&latencies, 0.5),
-        "p95_us": percentile(&latencies, 0.95),
-        "p99_us": percentile(&latencies, 0.99),
-        "max_us": percentile(&latencies, 1.0),
         "peak_memory_bytes": peak_memory(),
     }))
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use mnemon::{Bitmap, Config, Embedder, Engine, Error, Message, ModelIdentity, Namespace, Query, VectorsIn};
+use mnemon::{Bitmap, Config, Embedder, Engine, Error, Message, ModelIdentity, Namespace, Query, Strategy, VectorsIn};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -228,7 +228,7 @@ pub(super) fn measure(config: Config, vectors: Vectors, truths: &Path) -> anyhow
         drop(engine);
         let started = Instant::now();
         let engine = open()?;
-        engine.blocking().recall(&space, Query::new("query 0").k(K))?;
+        engine.blocking().recall(&space, dense(0))?;
         openings.push(started.elapsed().as_secs_f64() * 1e3);
         bench = Bench { plan, space, queries, engine };
     }
@@ -305,7 +305,7 @@ impl Bench {
         let mut times = Vec::with_capacity(self.queries);
         let mut found = 0;
         for number in 0..self.queries {
-            let query = shape(number, Query::new(format!("query {number}")).k(K));
+            let query = shape(number, dense(number));
             let started = Instant::now();
             let hits = engine.recall(&self.space, query)?;
             times.push(started.elapsed().as_secs_f64() * 1e6);
@@ -368,4 +368,9 @@ impl Bench {
         }
         Ok(())
     }
+}
+
+/// To the vectors alone.
+fn dense(number: usize) -> Query {
+    Query::new(format!("query {number}")).k(K).strategy(Strategy::Dense).keep_duplicates()
 }

@@ -1,12 +1,9 @@
 //! The curves as an SVG.
-//!
-//! Written by hand: plotters and others were considered, and bring in a lot for one chart.
 
 use std::fmt::Write;
 
-use mnemon::escape_xml;
-
 use super::report::{Measured, Point, Report};
+use crate::svg::{self, COLOURS, text};
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 520.0;
@@ -21,27 +18,16 @@ const LOWEST: f64 = 0.8;
 const HIGHEST: f64 = 0.9995;
 const TICKS: [f64; 7] = [0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999];
 
-/// Okabe and Ito's, told apart by the colour-blind as well; without the yellow, which is faint on white.
-const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
-
 /// Ours have solid lines and discs, peers dashes and squares.
 pub(super) fn svg(report: &Report, peers: &[Measured]) -> String {
     let indexes: Vec<(&Measured, bool)> =
         report.indexes.iter().map(|one| (one, false)).chain(peers.iter().map(|peer| (peer, true))).collect();
     let rates = indexes.iter().flat_map(|(one, _)| shown(one)).map(|point| point.qps);
     let scale = Scale::of(rates);
-    let mut svg = String::new();
     let middle = (LEFT + WIDTH - RIGHT) / 2.0;
     let data = &report.data;
     let title = format!("recall@10 and queries a second, {} x {}", data.n, data.dim);
-    // The background is drawn: viewers with a dark page would show black on black.
-    let _ = writeln!(
-        svg,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
-         height=\"{HEIGHT}\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#222\">\n\
-         <title>{title}</title>\n\
-         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>"
-    );
+    let mut svg = svg::open(WIDTH, HEIGHT, &title);
     text(&mut svg, LEFT, 24.0, "start", "font-size=\"16\" font-weight=\"bold\"", &title);
     text(&mut svg, LEFT, 43.0, "start", "fill=\"#555\"", &report.machine.describe());
     axes(&mut svg, &scale);
@@ -54,8 +40,7 @@ pub(super) fn svg(report: &Report, peers: &[Measured]) -> String {
         curve(&mut svg, &scale, index, *is_peer, colour);
         legend(&mut svg, number, &index.index, *is_peer, colour);
     }
-    svg.push_str("</svg>\n");
-    svg
+    svg::close(svg)
 }
 
 /// The points that have a place in the picture, by recall.
@@ -144,14 +129,4 @@ fn marker(svg: &mut String, x: f64, y: f64, is_peer: bool, colour: &str) {
     } else {
         writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>")
     };
-}
-
-fn text(svg: &mut String, x: f64, y: f64, anchor: &str, attributes: &str, text: &str) {
-    // No XML 1.0 may have control characters, not even escaped.
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
-    let _ = writeln!(
-        svg,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {attributes}>{}</text>",
-        escape_xml(&text)
-    );
 }

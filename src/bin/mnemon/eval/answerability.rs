@@ -1,0 +1,177 @@
+//! Whether answerability tells questions that a namespace can answer from those that it cannot.
+
+use std::collections::BTreeMap;
+
+use mnemon::Namespace;
+use serde::Serialize;
+
+use super::{
+    answers::{Answers, USUAL_K},
+    random::Random,
+    set::{ADVERSARIAL, Set},
+    stored::Stored,
+    table::{self, figure},
+    variant::Variant,
+};
+use crate::{
+    metrics::{auc, mean},
+    output,
+};
+
+/// Questions of other sets.
+const SAMPLE: usize = 300;
+const SEED: u64 = 7;
+
+const OTHER_NAMESPACE: &str = "other namespace";
+const OTHER_SETS: &str = "other sets";
+
+#[derive(Serialize)]
+pub(super) struct Answerability {
+    /// Questions whose answer is there.
+    answerable: usize,
+    /// Questions whose answer is not there, by kind.
+    negatives: BTreeMap<&'static str, Negatives>,
+    thresholds: Vec<Threshold>,
+    /// Tenths of all questions but the adversarial, by ascending answerability.
+    calibration: Vec<Tenth>,
+}
+
+#[derive(Serialize)]
+struct Negatives {
+    questions: usize,
+    /// The chance that an answerable question has the higher answerability.
+    auc: f64,
+}
+
+/// What comes of refusing questions below a least answerability.
+#[derive(Serialize)]
+struct Threshold {
+    least: f64,
+    /// The share of the answerable questions that still is answered.
+    answered: f64,
+    /// Of each kind the share that is refused.
+    refused: BTreeMap<&'static str, f64>,
+}
+
+#[derive(Serialize)]
+struct Tenth {
+    questions: usize,
+    answerability: f64,
+    /// The share whose answer is there.
+    answerable: f64,
+}
+
+impl Answerability {
+    /// Of questions asked as `answers` were; those of other namespaces and sets are asked here.
+    pub(super) fn new(stored: &Stored, variant: &Variant, answers: &Answers, sets: &[Set]) -> anyhow::Result<Self> {
+        let (set, questions) = (stored.set, &stored.set.questions);
+        let asked = || questions.iter().zip(&answers.answerability);
+        let answerable: Vec<f64> =
+            asked().filter(|(asked, _)| asked.is_answerable()).map(|(_, &value)| value).collect();
+        let adversarial = asked().filter(|(asked, _)| asked.is_adversarial()).map(|(_, &value)| value).collect();
+
+        let namespaces: Vec<&Namespace> = set.namespaces().collect();
+        let ask = |(namespace, text): (&Namespace, &str)| -> anyhow::Result<f64> {
+            let hits = stored.recall(namespace, variant.of(set.query(namespace, text).k(USUAL_K)))?;
+            Ok(f64::from(hits.answerability()))
+        };
+        let next = |namespace: &Namespace| {
+            let other = namespaces.iter().find(|other| **other > namespace).or(namespaces.first())?;
+            (*other != namespace).then_some(*other)
+        };
+        let own = questions.iter().filter(|question| question.is_answerable());
+        let elsewhere = own.filter_map(|question| Some((next(&question.namespace)?, question.text.as_str())));
+        let others = sets.iter().filter(|other| !std::ptr::eq(*other, set)).flat_map(|other| &other.questions);
+        let others =
+            others.filter(|question| question.is_answerable()).map(|question| question.text.as_str()).collect();
+        let others = Random::new(SEED).sample(others, SAMPLE);
+        let foreign = namespaces.iter().copied().cycle().zip(others);
+
+        let negatives = [
+            (ADVERSARIAL, adversarial),
+            (OTHER_NAMESPACE, elsewhere.map(ask).collect::<anyhow::Result<Vec<f64>>>()?),
+            (OTHER_SETS, foreign.map(ask).collect::<anyhow::Result<Vec<f64>>>()?),
+        ];
+        Ok(Answerability::of(&answerable, negatives.into_iter().collect()))
+    }
+
+    fn of(answerable: &[f64], mut negatives: BTreeMap<&'static str, Vec<f64>>) -> Self {
+        let share = |values: &[f64], is: &dyn Fn(f64) -> bool| {
+            values.iter().filter(|&&value| is(value)).count() as f64 / values.len().max(1) as f64
+        };
+        negatives.retain(|_, values| !values.is_empty());
+        let threshold = |tenths: u32| {
+            let least = f64::from(tenths) / 10.0;
+            let refused =
+                negatives.iter().map(|(&kind, values)| (kind, share(values, &|value| value < least))).collect();
+            Threshold { least, answered: share(answerable, &|value| value >= least), refused }
+        };
+        // Adversarial questions are about what is there: that they have no answer, only reading can tell.
+        let strangers = negatives.iter().filter(|(kind, _)| **kind != ADVERSARIAL).flat_map(|(_, values)| values);
+        let mut all: Vec<(f64, f64)> = answerable.iter().map(|&value| (value, 1.0)).collect();
+        all.extend(strangers.map(|&value| (value, 0.0)));
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let tenth = |tenth: usize| {
+            let of = &all[all.len() * tenth / 10..all.len() * (tenth + 1) / 10];
+            let (answerability, answerable): (Vec<f64>, Vec<f64>) = of.iter().copied().unzip();
+            Tenth { questions: of.len(), answerability: mean(&answerability), answerable: mean(&answerable) }
+        };
+        let mut answerability = Answerability {
+            answerable: answerable.len(),
+            thresholds: (1..10).map(threshold).collect(),
+            calibration: (0..10).map(tenth).filter(|tenth| tenth.questions > 0).collect(),
+            negatives: BTreeMap::new(),
+        };
+        for (kind, mut values) in negatives {
+            if let Some(auc) = auc(answerable, &mut values) {
+                answerability.negatives.insert(kind, Negatives { questions: values.len(), auc });
+            }
+        }
+        answerability
+    }
+
+    pub(super) fn print(&self, variant: &str) -> anyhow::Result<()> {
+        output::line(&format!("\nanswerability ({variant}): {} questions whose answer is there", self.answerable))?;
+        let mut rows = vec![vec!["against".to_owned(), "questions".to_owned(), "AUC".to_owned()]];
+        for (kind, Negatives { questions, auc }) in &self.negatives {
+            rows.push(vec![(*kind).to_owned(), questions.to_string(), figure(*auc)]);
+        }
+        table::print(&rows)?;
+        let mut rows = vec![vec!["at least".to_owned(), "answered".to_owned()]];
+        rows[0].extend(self.negatives.keys().map(|kind| format!("{kind} refused")));
+        for Threshold { least, answered, refused } in &self.thresholds {
+            let mut row = vec![format!("{least:.1}"), figure(*answered)];
+            row.extend(refused.values().copied().map(figure));
+            rows.push(row);
+        }
+        table::print(&rows)?;
+        let tenths = |head: &str, of: fn(&Tenth) -> f64| {
+            std::iter::once(head.to_owned()).chain(self.calibration.iter().map(|tenth| figure(of(tenth)))).collect()
+        };
+        table::print(&[
+            tenths("tenths of all but adversarial: answerability", |tenth| tenth.answerability),
+            tenths("share whose answer is there", |tenth| tenth.answerable),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_hand() {
+        let negatives = [(ADVERSARIAL, vec![0.95, 0.2]), (OTHER_NAMESPACE, vec![0.05, 0.3]), (OTHER_SETS, vec![])];
+        let made = Answerability::of(&[0.9, 0.8, 0.4], negatives.into_iter().collect());
+        let aucs: Vec<_> = made.negatives.iter().map(|(kind, one)| (*kind, one.questions, one.auc)).collect();
+        assert_eq!(aucs, [(ADVERSARIAL, 2, 0.5), (OTHER_NAMESPACE, 2, 1.0)]);
+        let Threshold { least, answered, refused } = &made.thresholds[4];
+        assert_eq!((*least, *answered), (0.5, 2.0 / 3.0));
+        assert_eq!(refused.values().collect::<Vec<_>>(), [&0.5, &1.0]);
+        // What is just at the least is answered: 0.4 is.
+        assert_eq!(made.thresholds[3].answered, 1.0);
+        // Five questions: each a tenth, as there are no more.
+        let tenths: Vec<_> = made.calibration.iter().map(|tenth| (tenth.answerability, tenth.answerable)).collect();
+        assert_eq!(tenths, [(0.05, 0.0), (0.3, 0.0), (0.4, 1.0), (0.8, 1.0), (0.9, 1.0)]);
+    }
+}

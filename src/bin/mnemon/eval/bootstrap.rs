@@ -1,0 +1,61 @@
+//! How sure a mean over questions is.
+
+use serde::Serialize;
+
+use super::random::Random;
+use crate::metrics::{mean, percentile};
+
+const RESAMPLES: usize = 1_000;
+const SEED: u64 = 5;
+
+/// A mean, and between what it lies with 95 % confidence, had other questions of the kind been asked.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Interval {
+    pub(super) mean: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+/// The percentile bootstrap (Efron and Tibshirani 1993, ch. 13). Of differences, question by question, it is the paired one.
+pub(super) fn interval(values: &[f64]) -> Interval {
+    let mut random = Random::new(SEED);
+    let mut resample = || {
+        let sum: f64 = (0..values.len()).map(|_| values[random.below(values.len())]).sum();
+        sum / values.len().max(1) as f64
+    };
+    let mut means: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
+    means.sort_by(f64::total_cmp);
+    Interval { mean: mean(values), low: percentile(&means, 0.025), high: percentile(&means, 0.975) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn known_spreads() {
+        assert_eq!(interval(&[0.25; 9]), Interval { mean: 0.25, low: 0.25, high: 0.25 });
+        assert_eq!(interval(&[]), Interval { mean: 0.0, low: 0.0, high: 0.0 });
+        // Of n throws of a coin the mean's standard deviation is half the root of n: 1.96 of them are 0.049 of 400.
+        let coin: Vec<f64> = (0..400).map(|throw| f64::from(throw % 2)).collect();
+        let Interval { mean, low, high } = interval(&coin);
+        assert_eq!(mean, 0.5);
+        assert!((low - 0.451).abs() < 0.006 && (high - 0.549).abs() < 0.006, "{low} {high}");
+        // Four times as many, half as wide.
+        let Interval { low, high, .. } = interval(&coin.repeat(4));
+        assert!((high - low - 0.049).abs() < 0.006, "{low} {high}");
+        assert_eq!(interval(&coin), interval(&coin));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_within_the_values(values in prop::collection::vec(-1.0f64..1.0, 1..40)) {
+            let Interval { low, high, .. } = interval(&values);
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            prop_assert!(least - 1e-9 <= low && low <= high && high <= most + 1e-9);
+        }
+    }
+}

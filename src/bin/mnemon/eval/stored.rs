@@ -1,0 +1,42 @@
+//! A set in a database of its own.
+
+use std::time::Instant;
+
+use mnemon::{Engine, Hits, IndexKind, Namespace, Query};
+use tempfile::TempDir;
+
+use super::set::Set;
+use crate::{input, output};
+
+/// Messages of one commit.
+const BATCH: usize = 512;
+
+pub(super) struct Stored<'a> {
+    pub(super) set: &'a Set,
+    pub(super) engine: Engine,
+    pub(super) messages_per_second: f64,
+    _folder: TempDir,
+}
+
+impl<'a> Stored<'a> {
+    /// Ingested into a temporary database, and ready to answer.
+    pub(super) fn new(set: &'a Set, model: Option<&str>, index: IndexKind) -> anyhow::Result<Self> {
+        let (engine, _, folder) = input::temporary(model, index)?;
+        let count = set.messages.len();
+        let started = Instant::now();
+        let bar = output::progress(count as u64, "ingest [{bar:30}] {pos} of {len}, {per_sec}");
+        for batch in set.messages.chunks(BATCH) {
+            engine.blocking().put_all(batch.to_vec())?;
+            bar.inc(batch.len() as u64);
+        }
+        engine.blocking().flush()?;
+        bar.finish_and_clear();
+        let messages_per_second = count as f64 / started.elapsed().as_secs_f64();
+        set.namespaces().try_for_each(|namespace| engine.blocking().optimize(namespace))?;
+        Ok(Stored { set, engine, messages_per_second, _folder: folder })
+    }
+
+    pub(super) fn recall(&self, namespace: &Namespace, query: Query) -> anyhow::Result<Hits> {
+        Ok(self.engine.blocking().recall(namespace, query)?)
+    }
+}

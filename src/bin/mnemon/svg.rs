@@ -1,0 +1,37 @@
+//! What pictures share.
+//!
+//! SVG is written by hand: plotters and others were considered, and bring in a lot for two charts.
+
+use std::fmt::Write;
+
+use mnemon::escape_xml;
+
+/// Okabe and Ito's, told apart by the colour-blind as well; grey in place of the yellow, which is faint on white.
+pub(crate) const COLOURS: [&str; 8] =
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"];
+
+/// The head, and a white background: viewers with a dark page would show black on black.
+pub(crate) fn open(width: f64, height: f64, title: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         height=\"{height}\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#222\">\n\
+         <title>{}</title>\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n",
+        escaped(title)
+    )
+}
+
+pub(crate) fn close(svg: String) -> String {
+    svg + "</svg>\n"
+}
+
+pub(crate) fn text(svg: &mut String, x: f64, y: f64, anchor: &str, attributes: &str, text: &str) {
+    let text = escaped(text);
+    let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {attributes}>{text}</text>");
+}
+
+/// No XML 1.0 may have control characters, not even escaped.
+fn escaped(text: &str) -> String {
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    escape_xml(&text).into_owned()
+}

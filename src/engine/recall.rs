@@ -1,0 +1,236 @@
+//! A recall from the question to the hits.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Instant,
+};
+
+use super::{
+    core::Shared,
+    search::{Asked, Outcome},
+};
+use crate::{
+    embed,
+    error::{Error, Result},
+    ids::{Namespace, NamespaceId},
+    index::{cosine, mmr},
+    lexical::Analyzer,
+    message::{Message, Timestamp},
+    recall::{
+        Filter, Hit, Hits, Query, Ranked, Strategy, TermSet, TimeUse, is_duplicate, keep_places, time_expressions,
+    },
+    store::Snapshot,
+};
+
+/// Candidates of each index, for each hit and at least.
+const CANDIDATES: usize = 4;
+const MIN_CANDIDATES: usize = 100;
+/// Hits among which near-duplicates are looked for.
+const COMPARED: usize = 200;
+/// Texts whose vectors are less alike are not compared.
+const ALIKE: f64 = 0.9;
+/// What hits are chosen from, if some may be passed over: half as many again.
+const POOL: (usize, usize) = (3, 2);
+
+impl Shared {
+    pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
+        query.check()?;
+        if query.rerank.is_some() && self.reranker.is_none() {
+            return Err(Error::query("the engine has no reranker; give it one with Builder::reranker"));
+        }
+        let deadline = query.budget.and_then(|budget| Instant::now().checked_add(budget));
+        let snapshot = self.store.read()?;
+        let Some(namespace) = snapshot.namespace(namespace)? else { return Ok(Hits::default()) };
+        let session = match &query.filter.session {
+            None => None,
+            Some(session) => match snapshot.session(namespace, session)? {
+                None => return Ok(Hits::default()),
+                number => number,
+            },
+        };
+        let except = query
+            .except
+            .iter()
+            .filter_map(|id| snapshot.seq(namespace, id).transpose())
+            .collect::<Result<HashSet<u64>>>()?;
+        drop(snapshot);
+        let now = query.now.unwrap_or_else(Timestamp::now);
+        let spans: Vec<_> = match query.time {
+            TimeUse::Ignore => Vec::new(),
+            _ => time_expressions(&query.text, now).into_iter().map(|expression| expression.span).collect(),
+        };
+        let mut filter = query.filter.clone();
+        if query.time == TimeUse::Filter {
+            filter.spans.clone_from(&spans);
+        }
+        let vectors = embed::windows(&*self.embedder, &query.text)?
+            .into_iter()
+            .map(|window| embed::query(&*self.embedder, window))
+            .collect::<Result<Vec<_>>>()?;
+        let asked = Asked {
+            text: &query.text,
+            vectors: &vectors,
+            filter: &filter,
+            session,
+            except: &except,
+            ranking: &query.ranking,
+            spans: &spans,
+            now,
+            deadline,
+        };
+
+        // What is chosen from: as many as are reranked, and some more for what is left out.
+        let depth = query.rerank.unwrap_or(0).max(query.k);
+        let is_plain = query.keep_duplicates && query.previous.is_empty() && query.diversity.is_none();
+        let pool = if is_plain { depth } else { (depth * POOL.0).div_ceil(POOL.1) };
+        let compared = if query.keep_duplicates { 0 } else { COMPARED };
+        let mut want = match query.ranking.strategy {
+            Strategy::Dense => pool,
+            _ => (pool * CANDIDATES).max(MIN_CANDIDATES),
+        };
+        loop {
+            let diverse = query.diversity.map_or(0, |_| 2 * pool);
+            let found = self.spaces.search(namespace, &asked, want, compared.max(diverse))?;
+            if query.answerable.is_some_and(|least| found.answerability < least) {
+                return Ok(Hits { hits: Vec::new(), cut_short: found.cut_short, answerability: found.answerability });
+            }
+            // Taken after the search: every row found is committed in it.
+            let snapshot = self.store.read()?;
+            let chosen =
+                Choice { shared: self, query, snapshot: &snapshot, namespace, found: &found }.choose(&filter, pool)?;
+            if chosen.len() >= query.k || found.is_all || found.cut_short {
+                let mut hits = keep_places(chosen, &query.previous, query.k);
+                for (at, hit) in hits.iter_mut().enumerate() {
+                    hit.rank = at + 1;
+                }
+                return Ok(Hits { hits, cut_short: found.cut_short, answerability: found.answerability });
+            }
+            want = want.saturating_mul(CANDIDATES);
+        }
+    }
+}
+
+/// Choosing hits among what a search found.
+struct Choice<'a> {
+    shared: &'a Shared,
+    query: &'a Query,
+    snapshot: &'a Snapshot,
+    namespace: NamespaceId,
+    found: &'a Outcome,
+}
+
+/// A hit, and its place in what was found.
+struct Chosen {
+    at: usize,
+    hit: Hit,
+}
+
+impl Choice<'_> {
+    /// Up to `pool` hits in order.
+    fn choose(&self, filter: &Filter, pool: usize) -> Result<Vec<Hit>> {
+        let mut chosen: Vec<Chosen> = Vec::new();
+        let mut duplicates: Vec<Chosen> = Vec::new();
+        let mut batches = HashMap::new();
+        let analyzer = Analyzer::of(self.found.language);
+        for (at, ranked) in self.found.ranked.iter().enumerate() {
+            if chosen.len() == pool {
+                break;
+            }
+            // It may have been replaced since its row was found.
+            let message = self.snapshot.message(self.namespace, ranked.seq)?;
+            let Some(message) = message.filter(|message| filter.allows_message(message)) else { continue };
+            if let Some(most) = self.query.per_batch
+                && let Some(batch) = self.snapshot.batch_number(self.namespace, &message.session, ranked.seq)?
+            {
+                let told = batches.entry((message.session.clone(), batch)).or_insert(0);
+                if *told == most {
+                    continue;
+                }
+                *told += 1;
+            }
+            let mut hit = self.hit(ranked, message)?;
+            match self.original(analyzer, at, &hit, &chosen) {
+                Some(id) => {
+                    hit.parts.duplicate_of = Some(id);
+                    duplicates.push(Chosen { at, hit });
+                }
+                None => chosen.push(Chosen { at, hit }),
+            }
+        }
+        chosen.extend(duplicates);
+        chosen.truncate(pool);
+        if let Some(depth) = self.query.rerank {
+            self.rerank(&mut chosen, depth)?;
+        }
+        if let Some(lambda) = self.query.diversity {
+            chosen = self.diverse(chosen, lambda);
+        }
+        Ok(chosen.into_iter().map(|chosen| chosen.hit).collect())
+    }
+
+    fn hit(&self, ranked: &Ranked, message: Message) -> Result<Hit> {
+        let text = message.text();
+        let name = message.searchable().len() - text.len();
+        let place = |at: u32| (at as usize).saturating_sub(name);
+        let passage = ranked.passage.as_ref().map(|passage| place(passage.start)..place(passage.end));
+        let passage = passage.filter(|passage| text.get(passage.clone()).is_some()).unwrap_or(0..text.len());
+        let mut parts = ranked.parts.clone();
+        if let Some(lender) = ranked.lender {
+            parts.lender = self.snapshot.message(self.namespace, lender)?.map(|lender| lender.id);
+        }
+        let (score, similarity) = (ranked.score, ranked.similarity);
+        Ok(Hit { message, score, similarity, rank: 0, passage, parts })
+    }
+
+    /// The id of an earlier hit that says the same.
+    fn original(&self, analyzer: &Analyzer, at: usize, hit: &Hit, chosen: &[Chosen]) -> Option<String> {
+        if self.query.keep_duplicates || at >= COMPARED {
+            return None;
+        }
+        let vector = self.found.vectors.get(at)?;
+        let terms = |hit: &Hit| {
+            let mut terms = Vec::new();
+            analyzer.terms(&hit.message.text(), &mut terms);
+            TermSet::new(hit.message.text(), &terms)
+        };
+        let mut own = None;
+        let is_same = |other: &&Chosen| {
+            let near = self.found.vectors.get(other.at).is_some_and(|other| cosine(vector, other) >= ALIKE);
+            near && is_duplicate(own.get_or_insert_with(|| terms(hit)), &terms(&other.hit))
+        };
+        chosen.iter().find(is_same).map(|other| other.hit.message.id.clone())
+    }
+
+    /// Has the reranker put the first ones in order.
+    fn rerank(&self, chosen: &mut [Chosen], depth: usize) -> Result<()> {
+        let reranker = self.shared.reranker.as_deref().expect("checked");
+        let first = chosen.len().min(depth.max(self.query.k));
+        let passages: Vec<String> = chosen[..first]
+            .iter()
+            .map(|Chosen { hit, .. }| hit.message.text()[hit.passage.clone()].to_owned())
+            .collect();
+        let passages: Vec<&str> = passages.iter().map(String::as_str).collect();
+        let scores = embed::rerank(reranker, &self.query.text, &passages)?;
+        for (Chosen { hit, .. }, score) in chosen.iter_mut().zip(scores) {
+            hit.parts.reranked = Some(score);
+            hit.score = score;
+        }
+        chosen[..first].sort_by(|a, b| b.hit.score.total_cmp(&a.hit.score));
+        Ok(())
+    }
+
+    /// Chosen again, unlike one another. What has no vector at hand comes after.
+    fn diverse(&self, chosen: Vec<Chosen>, lambda: f32) -> Vec<Chosen> {
+        let (with, without): (Vec<Chosen>, Vec<Chosen>) = chosen
+            .into_iter()
+            .partition(|chosen| self.found.vectors.get(chosen.at).is_some_and(|vector| !vector.is_empty()));
+        let vectors: Vec<&[f32]> = with.iter().map(|chosen| self.found.vectors[chosen.at].as_slice()).collect();
+        // Scores of 0 to 1, as similarities are.
+        let scores = || with.iter().map(|chosen| f64::from(chosen.hit.score));
+        let (low, high) = scores().fold((f64::MAX, f64::MIN), |(low, high), score| (low.min(score), high.max(score)));
+        let relevance: Vec<f64> = scores().map(|score| (score - low) / (high - low).max(1e-9)).collect();
+        let order = mmr(&relevance, &vectors, with.len(), f64::from(lambda));
+        let mut with: Vec<Option<Chosen>> = with.into_iter().map(Some).collect();
+        order.into_iter().filter_map(|at| with[at].take()).chain(without).collect()
+    }
+}

@@ -1,0 +1,401 @@
+//! Searching a loaded namespace: candidates out of both indexes, and the evidence for each.
+//!
+//! The vectors nominate the nearest messages, the terms those with the most of the question, and these their neighbours. Of
+//! all of them both scores are then looked up. The sample that says what cosines and lengths are like in the namespace is the
+//! same rows for every question.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    time::Instant,
+};
+
+use parking_lot::RwLockReadGuard;
+
+use super::spaces::{Loaded, Searched, Space, Spaces};
+use crate::{
+    error::Result,
+    ids::NamespaceId,
+    index::{Bitmap, Found, Neighbor, Search, dot},
+    lexical::{Analyzer, Language, Scores},
+    message::{Role, Timestamp},
+    recall::{self, Background, Candidate, Filter, Ranked, Ranking, Strategy, TimeSpan},
+    store::RowMeta,
+};
+
+/// Searches that a row given meanwhile may spoil, before one that writers wait for.
+pub(super) const TRIES: u32 = 3;
+/// Rows that say what a namespace is like.
+const SAMPLE: usize = 512;
+/// A role has a usual length if it has one in so many messages, at least.
+const ROLE_SHARE: usize = 20;
+/// Turns on each side that lend.
+const REACH: usize = 2;
+
+/// A question as indexes take it.
+pub(super) struct Asked<'a> {
+    pub(super) text: &'a str,
+    /// One a window.
+    pub(super) vectors: &'a [Vec<f32>],
+    pub(super) filter: &'a Filter,
+    /// The number of the filter's session.
+    pub(super) session: Option<u32>,
+    /// Messages that are not wanted.
+    pub(super) except: &'a HashSet<u64>,
+    pub(super) ranking: &'a Ranking,
+    pub(super) spans: &'a [TimeSpan],
+    pub(super) now: Timestamp,
+    pub(super) deadline: Option<Instant>,
+}
+
+/// What a search found.
+pub(super) struct Outcome {
+    /// Best first: as many messages as were wanted, and more.
+    pub(super) ranked: Vec<Ranked>,
+    /// The vectors of the first of them.
+    pub(super) vectors: Vec<Vec<f32>>,
+    pub(super) answerability: f32,
+    pub(super) language: Language,
+    pub(super) cut_short: bool,
+    /// Whether no other message is allowed.
+    pub(super) is_all: bool,
+}
+
+impl Spaces {
+    /// At least `want` messages that are allowed, if there are so many, ranked; with the vectors of the first `vectors`.
+    pub(super) fn search(&self, namespace: NamespaceId, asked: &Asked, want: usize, vectors: usize) -> Result<Outcome> {
+        let mut scores = self.scratch.lock().pop().unwrap_or_default();
+        let found =
+            self.loaded(namespace, |space| self.search_loaded(namespace, space, asked, want, vectors, &mut scores));
+        scores.clear();
+        self.scratch.lock().push(scores);
+        found
+    }
+
+    fn search_loaded(
+        &self,
+        namespace: NamespaceId,
+        space: &Space,
+        asked: &Asked,
+        want: usize,
+        vectors: usize,
+        scores: &mut Scores,
+    ) -> Outcome {
+        let mut state = space.state.read();
+        let mut tries = 0;
+        'again: loop {
+            let loaded = state.loaded().expect("just loaded");
+            let allowed = loaded.allowed(asked.filter, asked.session, asked.except);
+            let (index, given_again) = (loaded.index.clone(), loaded.given_again);
+            let ef = match &index {
+                Searched::Graph(graph) => graph.sampling.ef(),
+                Searched::Plain(_) => self.config.ef_search,
+            };
+            // Long messages have several rows: ask for more until there are enough messages.
+            let mut rows = want;
+            loop {
+                let search = || -> Vec<Found> {
+                    let search = Search::new(rows).ef(ef).allowed(allowed.as_ref()).deadline(asked.deadline);
+                    asked.vectors.iter().map(|vector| index.index().search(vector, &search)).collect()
+                };
+                let found = match tries < TRIES {
+                    true => RwLockReadGuard::unlocked(&mut state, search),
+                    false => search(),
+                };
+                let loaded = state.loaded().expect("loaded once, loaded for ever");
+                if loaded.given_again != given_again {
+                    tries += 1;
+                    continue 'again;
+                }
+                // What a search missed because its time was up says nothing of the graph.
+                if let (Searched::Graph(graph), [vector], None) = (&index, asked.vectors, &allowed)
+                    && !found[0].cut_short
+                    && graph.sampling.offer(vector, &found[0].neighbors)
+                {
+                    self.improve_later(namespace);
+                }
+                let cut_short = found.iter().any(|found| found.cut_short);
+                let found: Vec<Vec<Neighbor>> = found.into_iter().map(|found| found.neighbors).collect();
+                let known = best_scores(found.iter().flatten());
+                let nearest = loaded.nearest(&known, want);
+                // A list that was cut must not hide anything better than the last message, under any of the query's
+                // windows.
+                let worst = nearest.get(want - 1).map_or(f32::NEG_INFINITY, |neighbor| neighbor.score);
+                let is_whole = |list: &Vec<Neighbor>| list.len() < rows;
+                let complete = |list: &Vec<Neighbor>| is_whole(list) || list[rows - 1].score <= worst;
+                if rows >= loaded.metas.len() || cut_short || found.iter().all(complete) {
+                    let (ranked, background) = loaded.rank(asked, &nearest, &known, allowed.as_ref(), want, scores);
+                    return Outcome {
+                        vectors: loaded.vectors(&ranked[..ranked.len().min(vectors)]),
+                        answerability: recall::answerability(&ranked, &background),
+                        language: loaded.language,
+                        cut_short,
+                        is_all: nearest.len() < want,
+                        ranked,
+                    };
+                }
+                rows = rows.saturating_mul(2);
+            }
+        }
+    }
+}
+
+impl Loaded {
+    /// The first rows of the `count` messages nearest, each with its best window's score.
+    fn nearest(&self, known: &HashMap<u32, f32>, count: usize) -> Vec<Neighbor> {
+        let of_message = |(&row, &score): (&u32, &f32)| {
+            let meta = self.metas[row as usize].as_ref()?;
+            Some(Neighbor { row: row - u32::from(meta.window), score })
+        };
+        let messages: Vec<Neighbor> = known.iter().filter_map(of_message).collect();
+        let best = best_scores(&messages);
+        let mut nearest: Vec<Neighbor> = best.into_iter().map(|(row, score)| Neighbor { row, score }).collect();
+        nearest.sort_unstable_by(Neighbor::order);
+        nearest.truncate(count);
+        nearest
+    }
+
+    /// All candidates in order: the nearest, as many by terms, and the neighbours of these.
+    fn rank(
+        &self,
+        asked: &Asked,
+        nearest: &[Neighbor],
+        known: &HashMap<u32, f32>,
+        allowed: Option<&Bitmap>,
+        want: usize,
+        scores: &mut Scores,
+    ) -> (Vec<Ranked>, Background) {
+        let mut terms = Vec::new();
+        if asked.ranking.strategy != Strategy::Dense {
+            Analyzer::of(self.language).terms(asked.text, &mut terms);
+        }
+        self.lexical.score(&terms, scores);
+        let lexical = Evidence::new(scores, self.lexical.rows());
+        let is_allowed = |row: u32| allowed.is_none_or(|allowed| allowed.contains(row));
+        let first = |row: u32| row - self.metas[row as usize].as_ref().map_or(0, |meta| u32::from(meta.window));
+
+        let mut chosen: HashSet<u32> = nearest.iter().map(|neighbor| neighbor.row).collect();
+        let lenders = best_rows(scores, want, |_| true);
+        if allowed.is_some() {
+            chosen.extend(best_rows(scores, want, is_allowed).into_iter().map(first));
+        }
+        for lender in lenders.into_iter().map(first) {
+            chosen.insert(lender);
+            if asked.ranking.has_neighbors {
+                chosen.extend(self.around(lender));
+            }
+        }
+        let mut chosen: Vec<u32> = chosen.into_iter().filter(|&row| is_allowed(row)).collect();
+        chosen.sort_unstable();
+
+        let windows: Vec<Range<u32>> = chosen.iter().map(|&row| self.windows(row)).collect();
+        let rows: Vec<u32> = windows.iter().cloned().flatten().collect();
+        let cosines = self.cosines(asked.vectors, &rows, known);
+        let (background, lengths) = self.background(asked.vectors);
+        let mut at = 0;
+        let candidates: Vec<Candidate> = windows
+            .into_iter()
+            .map(|windows| {
+                let own = &cosines[at..at + windows.len()];
+                at += windows.len();
+                let meta = self.metas[windows.start as usize].as_ref().expect("what is found is alive");
+                let (best, cosine) = (windows.clone().zip(own))
+                    .max_by(|(_, a), (_, b)| a.total_cmp(b))
+                    .map(|(row, cosine)| (row, *cosine))
+                    .expect("a message has a window");
+                let (said, bm25) = self.best_window(windows.clone(), scores);
+                let around =
+                    self.around(windows.start).map(|near| (near, self.best_window(self.windows(near), scores).1));
+                let lender = around.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, bm25)| *bm25 > 0.0);
+                // The passage is where the terms are, if any are.
+                let row = if bm25 > 0.0 { said } else { best };
+                let length = self.length(windows.clone());
+                Candidate {
+                    seq: meta.seq,
+                    row,
+                    windows: windows.len() as u32,
+                    cosine,
+                    bm25,
+                    coverage: lexical.coverage(bm25),
+                    strength: lexical.strength(bm25),
+                    lent: lender.map_or(0.0, |(_, bm25)| lexical.strength(bm25)),
+                    lender: lender.and_then(|(near, _)| Some(self.metas[near as usize].as_ref()?.seq)),
+                    length: length - lengths.usual(meta.role),
+                    wordiness: lengths.usual(meta.role) - lengths.tersest,
+                    created_at: meta.created_at,
+                    passage: self.lexical.passage(row),
+                }
+            })
+            .collect();
+        (recall::rank(&candidates, &background, asked.ranking, asked.spans, asked.now), background)
+    }
+
+    /// The rows of the message that begins at this one.
+    fn windows(&self, first: u32) -> Range<u32> {
+        let seq = |row: u32| self.metas.get(row as usize)?.as_ref().map(|meta| (meta.seq, meta.window));
+        let Some((message, _)) = seq(first) else { return first..first + 1 };
+        let mut end = first + 1;
+        while seq(end).is_some_and(|(other, window)| other == message && window > 0) {
+            end += 1;
+        }
+        first..end
+    }
+
+    /// The first rows of up to two messages before and after one in its session.
+    fn around(&self, first: u32) -> impl Iterator<Item = u32> {
+        let mut near = [None; 2 * REACH];
+        if let Some(meta) = &self.metas[first as usize] {
+            let rows = self.sessions.get(&meta.session).map_or(&[][..], Vec::as_slice);
+            let at = rows.partition_point(|&row| self.order(row) < (meta.seq, 0));
+            let is_first = |row: &&u32| self.metas[**row as usize].as_ref().is_some_and(|meta| meta.window == 0);
+            let before = rows[..at].iter().rev().filter(is_first).take(REACH);
+            let after = rows[(at + 1).min(rows.len())..].iter().filter(is_first).take(REACH);
+            for (slot, &row) in near.iter_mut().zip(before.chain(after)) {
+                *slot = Some(row);
+            }
+        }
+        near.into_iter().flatten()
+    }
+
+    /// Of the rows of a message that with the best BM25.
+    fn best_window(&self, windows: Range<u32>, scores: &Scores) -> (u32, f32) {
+        let scored = windows.map(|row| (row, scores.get(row)));
+        scored.max_by(|(_, a), (_, b)| a.total_cmp(b)).expect("a message has a window")
+    }
+
+    /// The logarithm of a message's number of terms.
+    fn length(&self, windows: Range<u32>) -> f32 {
+        (windows.map(|row| self.lexical.length(row)).sum::<u32>().max(1) as f32).ln()
+    }
+
+    /// Of each row the cosine with the nearest of the question's windows.
+    ///
+    /// What the search has found is known, and exact where an index has nothing but codes to give.
+    fn cosines(&self, vectors: &[Vec<f32>], rows: &[u32], known: &HashMap<u32, f32>) -> Vec<f32> {
+        let mut cosines: Vec<f32> = rows.iter().map(|row| known.get(row).copied().unwrap_or(f32::NAN)).collect();
+        let places: Vec<usize> = (0..rows.len()).filter(|&at| cosines[at].is_nan()).collect();
+        let unknown: Vec<u32> = places.iter().map(|&at| rows[at]).collect();
+        places.iter().for_each(|&at| cosines[at] = 0.0);
+        self.index.index().vectors(&unknown, &mut |at, row| {
+            cosines[places[at]] = vectors.iter().map(|vector| dot(vector, row)).fold(-1.0, f32::max);
+        });
+        cosines
+    }
+
+    fn vectors(&self, ranked: &[Ranked]) -> Vec<Vec<f32>> {
+        let rows: Vec<u32> = ranked.iter().map(|ranked| ranked.row).collect();
+        let mut vectors = vec![Vec::new(); rows.len()];
+        self.index.index().vectors(&rows, &mut |at, row| vectors[at] = row.to_vec());
+        vectors
+    }
+
+    /// What cosines and lengths are like, by a sample.
+    fn background(&self, vectors: &[Vec<f32>]) -> (Background, Lengths) {
+        let step = self.metas.len().div_ceil(SAMPLE).max(1);
+        let alive = |row: &usize| self.metas[*row].is_some();
+        let rows: Vec<u32> = (0..self.metas.len()).step_by(step).filter(alive).map(|row| row as u32).collect();
+        let cosines = self.cosines(vectors, &rows, &HashMap::new());
+        let count = cosines.len().max(1) as f32;
+        let mean = cosines.iter().sum::<f32>() / count;
+        let variance = cosines.iter().map(|cosine| (cosine - mean).powi(2)).sum::<f32>() / count;
+        let firsts = rows.iter().filter_map(|&row| {
+            let meta = self.metas[row as usize].as_ref().filter(|meta| meta.window == 0)?;
+            Some((meta.role, self.length(self.windows(row))))
+        });
+        (Background { mean, deviation: variance.sqrt(), rows: self.lexical.rows() }, Lengths::new(firsts))
+    }
+
+    /// What a session's rows are ordered by.
+    pub(super) fn order(&self, row: u32) -> (u64, u16) {
+        order(&self.metas, row)
+    }
+}
+
+pub(super) fn order(metas: &[Option<RowMeta>], row: u32) -> (u64, u16) {
+    metas[row as usize].as_ref().map_or((0, 0), |meta| (meta.seq, meta.window))
+}
+
+/// Of each row its best score.
+fn best_scores<'a>(found: impl IntoIterator<Item = &'a Neighbor>) -> HashMap<u32, f32> {
+    let mut best: HashMap<u32, f32> = HashMap::new();
+    for neighbor in found {
+        let kept = best.entry(neighbor.row).or_insert(neighbor.score);
+        *kept = kept.max(neighbor.score);
+    }
+    best
+}
+
+/// The rows with the best BM25.
+fn best_rows(scores: &Scores, count: usize, is_allowed: impl Fn(u32) -> bool) -> Vec<u32> {
+    let rows = scores.touched().iter().copied().filter(|&row| is_allowed(row));
+    let mut best: Vec<Neighbor> = rows.map(|row| Neighbor { row, score: scores.get(row) }).collect();
+    if best.len() > count {
+        best.select_nth_unstable_by(count, Neighbor::order);
+        best.truncate(count);
+    }
+    best.into_iter().map(|neighbor| neighbor.row).collect()
+}
+
+/// What BM25 is like over the namespace.
+struct Evidence {
+    mean: f32,
+    deviation: f32,
+    ideal: f32,
+}
+
+impl Evidence {
+    fn new(scores: &Scores, rows: usize) -> Self {
+        let (sum, squares) = scores.touched().iter().fold((0.0, 0.0), |(sum, squares), &row| {
+            let score = f64::from(scores.get(row));
+            (sum + score, squares + score * score)
+        });
+        let count = rows.max(1) as f64;
+        let mean = sum / count;
+        let deviation = (squares / count - mean * mean).max(0.0).sqrt();
+        Evidence { mean: mean as f32, deviation: deviation as f32, ideal: scores.ideal() }
+    }
+
+    fn coverage(&self, bm25: f32) -> f32 {
+        if self.ideal > 0.0 { (bm25 / self.ideal).min(1.0) } else { 0.0 }
+    }
+
+    fn strength(&self, bm25: f32) -> f32 {
+        match bm25 > 0.0 {
+            true => recall::strength((bm25 - self.mean) / self.deviation.max(1e-6), self.coverage(bm25)),
+            false => 0.0,
+        }
+    }
+}
+
+/// Usual lengths, as logarithms of numbers of terms.
+struct Lengths {
+    by_role: Vec<(Role, f32)>,
+    all: f32,
+    tersest: f32,
+}
+
+impl Lengths {
+    fn new(messages: impl Iterator<Item = (Role, f32)>) -> Self {
+        let mut sums: Vec<(Role, f32, usize)> = Vec::new();
+        for (role, length) in messages {
+            match sums.iter_mut().find(|(other, ..)| *other == role) {
+                Some((_, sum, count)) => (*sum, *count) = (*sum + length, *count + 1),
+                None => sums.push((role, length, 1)),
+            }
+        }
+        let count: usize = sums.iter().map(|(.., count)| count).sum();
+        let all = sums.iter().map(|(_, sum, _)| sum).sum::<f32>() / count.max(1) as f32;
+        let by_role: Vec<(Role, f32)> = sums
+            .into_iter()
+            .filter(|(.., of_role)| of_role * ROLE_SHARE >= count)
+            .map(|(role, sum, of_role)| (role, sum / of_role as f32))
+            .collect();
+        let tersest = by_role.iter().map(|(_, usual)| *usual).fold(f32::INFINITY, f32::min);
+        Lengths { by_role, all, tersest: tersest.min(all) }
+    }
+
+    /// Of a role; of all, if it is rare.
+    fn usual(&self, role: Role) -> f32 {
+        self.by_role.iter().find(|(other, _)| *other == role).map_or(self.all, |(_, usual)| *usual)
+    }
+}

@@ -1,0 +1,104 @@
+//! What a character is to the analyser, by Unicode's blocks: written without spaces, a picture, a diacritic, a joint.
+
+use unicode_normalization::char::is_combining_mark;
+
+/// What a run of characters is cut into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Words, by Unicode's word boundaries.
+    Words,
+    /// Pairs of characters.
+    Unspaced,
+    /// One by one.
+    Pictures,
+}
+
+/// The kind of a character, in a run of `current` so far.
+pub(super) fn kind(c: char, current: Kind) -> Kind {
+    match c {
+        _ if is_unspaced(c) => Kind::Unspaced,
+        _ if is_picture(c) => Kind::Pictures,
+        _ if continues(c) => current,
+        _ => Kind::Words,
+    }
+}
+
+/// Letters of Han, Hiragana, Katakana, Thai, Lao, Myanmar and Khmer, which need a dictionary to be cut into words; and of
+/// Hangul, whose words have spaces between them but particles joined to them: "학교" is to be found in "학교에서". Digits
+/// and punctuation of these scripts are not.
+fn is_unspaced(c: char) -> bool {
+    matches!(u32::from(c),
+        0x0E01..=0x0E3A | 0x0E40..=0x0E4E
+        | 0x0E81..=0x0ECE | 0x0EDC..=0x0EDF
+        | 0x1000..=0x103F | 0x1050..=0x108F | 0x109A..=0x109D | 0xA9E0..=0xA9EF | 0xAA60..=0xAA76 | 0xAA7A..=0xAA7F
+        | 0x1780..=0x17B3 | 0x17B6..=0x17D3 | 0x17D7 | 0x17DC..=0x17DD
+        | 0x1100..=0x11FF | 0x3131..=0x318E | 0xA960..=0xA97F | 0xAC00..=0xD7FF | 0xFFA0..=0xFFDC
+        | 0x3005..=0x3007 | 0x3021..=0x3029 | 0x3038..=0x303B
+        | 0x3041..=0x3096 | 0x3099..=0x309A | 0x309D..=0x309F
+        | 0x30A1..=0x30FA | 0x30FC..=0x30FF | 0x31F0..=0x31FF | 0xFF66..=0xFF9F | 0x1AFF0..=0x1B16F
+        | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3347F)
+}
+
+/// Emoji, and the symbols of their blocks.
+fn is_picture(c: char) -> bool {
+    matches!(u32::from(c), 0x231A..=0x231B | 0x23E9..=0x23FA | 0x2600..=0x27BF | 0x2B00..=0x2BFF | 0x1F000..=0x1FAFF)
+}
+
+/// What belongs to the character before it: joiners, variation selectors, the accents of Latin, tags of flags.
+fn continues(c: char) -> bool {
+    matches!(u32::from(c), 0x0300..=0x036F | 0x200C..=0x200D | 0x20D0..=0x20FF | 0xFE00..=0xFE0F | 0xE0020..=0xE007F)
+}
+
+/// What a picture is without: the colour of skin, and whether it is to be shown as text.
+pub(super) fn is_variation(c: char) -> bool {
+    matches!(u32::from(c), 0xFE00..=0xFE0F | 0x1F3FB..=0x1F3FF)
+}
+
+/// An apostrophe: straight, curly or modifier letter.
+pub(super) fn is_apostrophe(c: char) -> bool {
+    matches!(c, '\'' | '\u{2018}' | '\u{2019}' | '\u{02BC}' | '\u{FF07}')
+}
+
+/// What word segmentation keeps within a word though it is no part of one: the dot of "sources.list", the line of
+/// "foo_bar".
+pub(super) fn is_joint(c: char) -> bool {
+    !(c.is_alphanumeric() || is_apostrophe(c) || is_combining_mark(c) || is_invisible(c))
+}
+
+/// Marks that texts leave out: the accents of Latin, Greek and Cyrillic, the vowel points of Hebrew and Arabic. Not those
+/// of other scripts, where vowels are marks and a word without them is another.
+pub(super) fn is_diacritic(c: char) -> bool {
+    matches!(u32::from(c),
+        0x0300..=0x036F | 0x1AB0..=0x1AFF | 0x1DC0..=0x1DFF | 0x20D0..=0x20FF | 0xFE20..=0xFE2F
+        | 0x0591..=0x05BD | 0x05BF | 0x05C1..=0x05C2 | 0x05C4..=0x05C5 | 0x05C7
+        | 0x064B..=0x065F | 0x0670 | 0x06D6..=0x06DC | 0x06DF..=0x06E4 | 0x06E7..=0x06E8 | 0x06EA..=0x06ED)
+}
+
+/// Joiners, soft hyphens, the stretching of Arabic letters.
+pub(super) fn is_invisible(c: char) -> bool {
+    matches!(u32::from(c),
+        0x00AD | 0x034F | 0x061C | 0x0640 | 0x180B..=0x180F | 0x200B..=0x200F | 0x2060..=0x2064 | 0xFE00..=0xFE0F | 0xFEFF)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds() {
+        for (characters, expected) in [
+            ("漢々〇ぁゟァー㐀ｱﾝ한ㄱกๆ์ກໜကာខ់\u{20000}", Kind::Unspaced),
+            ("😀👍🏽❤⭐⌚🇩✓", Kind::Pictures),
+            ("aß_.1٣๑໑၁១、。「・฿។ʼ©½", Kind::Words),
+        ] {
+            for c in characters.chars() {
+                assert_eq!(kind(c, Kind::Words), expected, "{c} {:x}", u32::from(c));
+            }
+        }
+        assert_eq!(kind('\u{FE0F}', Kind::Pictures), Kind::Pictures);
+        assert_eq!(
+            "a.b_c:d’e\u{301}f\u{AD}g".split(is_joint).collect::<Vec<_>>(),
+            ["a", "b", "c", "d’e\u{301}f\u{AD}g"]
+        );
+    }
+}

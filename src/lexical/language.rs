@@ -1,0 +1,164 @@
+//! The language that texts are in.
+
+use std::{fmt, str::FromStr};
+
+use rust_stemmers::Algorithm;
+
+use crate::error::{Error, Result};
+
+/// The language of most messages: how words are brought to their stems, so that "painted" finds "painting".
+///
+/// One of those that have a Snowball stemmer, or [`Other`](Language::Other). Texts in another language are found all the
+/// same, by the words as they are written. Greek is not among them: words exist on which its stemmer panics.
+///
+/// ```
+/// use mnemon::Language;
+/// assert_eq!("german".parse::<Language>()?, Language::German);
+/// assert_eq!(Language::default().to_string(), "english");
+/// # Ok::<(), mnemon::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the names of languages")]
+pub enum Language {
+    #[default]
+    English,
+    /// No stemmer: words match as they are written, but for case and diacritics.
+    Other,
+    Arabic,
+    Danish,
+    Dutch,
+    Finnish,
+    French,
+    German,
+    Hungarian,
+    Italian,
+    Norwegian,
+    Portuguese,
+    Romanian,
+    Russian,
+    Spanish,
+    Swedish,
+    Tamil,
+    Turkish,
+}
+
+impl Language {
+    /// All languages, in the order of their stored numbers.
+    pub const ALL: [Language; 18] = [
+        Language::English,
+        Language::Other,
+        Language::Arabic,
+        Language::Danish,
+        Language::Dutch,
+        Language::Finnish,
+        Language::French,
+        Language::German,
+        Language::Hungarian,
+        Language::Italian,
+        Language::Norwegian,
+        Language::Portuguese,
+        Language::Romanian,
+        Language::Russian,
+        Language::Spanish,
+        Language::Swedish,
+        Language::Tamil,
+        Language::Turkish,
+    ];
+
+    /// The name in English, in lower case: what [`FromStr`] takes. Never changes for a language, so it may be stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Language::English => "english",
+            Language::Other => "other",
+            Language::Arabic => "arabic",
+            Language::Danish => "danish",
+            Language::Dutch => "dutch",
+            Language::Finnish => "finnish",
+            Language::French => "french",
+            Language::German => "german",
+            Language::Hungarian => "hungarian",
+            Language::Italian => "italian",
+            Language::Norwegian => "norwegian",
+            Language::Portuguese => "portuguese",
+            Language::Romanian => "romanian",
+            Language::Russian => "russian",
+            Language::Spanish => "spanish",
+            Language::Swedish => "swedish",
+            Language::Tamil => "tamil",
+            Language::Turkish => "turkish",
+        }
+    }
+
+    pub(super) fn algorithm(self) -> Option<Algorithm> {
+        Some(match self {
+            Language::English => Algorithm::English,
+            Language::Other => return None,
+            Language::Arabic => Algorithm::Arabic,
+            Language::Danish => Algorithm::Danish,
+            Language::Dutch => Algorithm::Dutch,
+            Language::Finnish => Algorithm::Finnish,
+            Language::French => Algorithm::French,
+            Language::German => Algorithm::German,
+            Language::Hungarian => Algorithm::Hungarian,
+            Language::Italian => Algorithm::Italian,
+            Language::Norwegian => Algorithm::Norwegian,
+            Language::Portuguese => Algorithm::Portuguese,
+            Language::Romanian => Algorithm::Romanian,
+            Language::Russian => Algorithm::Russian,
+            Language::Spanish => Algorithm::Spanish,
+            Language::Swedish => Algorithm::Swedish,
+            Language::Tamil => Algorithm::Tamil,
+            Language::Turkish => Algorithm::Turkish,
+        })
+    }
+
+    /// The number that a segment carries.
+    pub(super) fn code(self) -> u8 {
+        self as u8
+    }
+
+    pub(super) fn from_code(code: u8) -> Option<Language> {
+        Language::ALL.get(usize::from(code)).copied()
+    }
+}
+
+impl FromStr for Language {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Language::ALL.into_iter().find(|language| language.as_str() == name).ok_or_else(|| {
+            let names = Language::ALL.map(Language::as_str).join(", ");
+            Error::InvalidConfig { reason: format!("language {name:?} is not one of {names}") }
+        })
+    }
+}
+
+impl fmt::Display for Language {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_language_is_read_as_it_was_written() {
+        for (code, language) in (0..).zip(Language::ALL) {
+            assert_eq!(language.to_string().parse::<Language>().unwrap(), language);
+            assert_eq!((language.code(), Language::from_code(code)), (code, Some(language)));
+            let stemmer = language.algorithm().map(|algorithm| format!("{algorithm:?}").to_lowercase());
+            assert_eq!(stemmer.as_deref().unwrap_or("other"), language.as_str());
+        }
+        assert_eq!(Language::from_code(Language::ALL.len() as u8), None);
+        assert!("English".parse::<Language>().unwrap_err().to_string().contains("is not one of english, other"));
+    }
+
+    /// Segments carry the number: languages are added at the end.
+    #[test]
+    fn numbers_are_stored() {
+        assert_eq!((Language::English.code(), Language::German.code(), Language::Turkish.code()), (0, 7, 17));
+    }
+}

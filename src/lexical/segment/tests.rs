@@ -1,0 +1,211 @@
+//! What the bytes of segments promise.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Row → passage, and how often each term is in it.
+type Content = BTreeMap<u32, (Option<Range<u32>>, BTreeMap<u64, u32>)>;
+
+/// Of documents, of which the last of a row counts.
+fn content<'a>(documents: impl IntoIterator<Item = &'a Document>) -> Content {
+    let mut content = Content::new();
+    for document in documents {
+        let mut terms = BTreeMap::new();
+        document.terms.iter().for_each(|&term| *terms.entry(term).or_default() += 1);
+        content.insert(document.row, (document.passage.clone(), terms));
+    }
+    content
+}
+
+/// All that a segment says.
+fn read_all(segment: &Segment) -> Content {
+    let mut content = Content::new();
+    for (local, &row) in (0..).zip(segment.rows()) {
+        assert_eq!(segment.local(row), Some(local));
+        content.insert(row, (segment.passage(local), BTreeMap::new()));
+    }
+    for term in segment.hashes().iter().map(read_hash) {
+        let postings = segment.postings(term).unwrap();
+        assert_eq!(postings.len(), postings.clone().count());
+        assert!(postings.clone().is_sorted_by(|a, b| a.0 < b.0));
+        for (local, frequency) in postings {
+            content.get_mut(&segment.rows()[local as usize]).unwrap().1.insert(term, frequency);
+        }
+    }
+    let lengths: Vec<u32> = content.values().map(|(_, terms)| terms.values().sum()).collect();
+    assert_eq!(segment.lengths().collect::<Vec<_>>(), lengths);
+    content
+}
+
+fn build(documents: &[Document]) -> Segment {
+    Segment::build(Language::English, documents.to_vec())
+}
+
+fn document(row: u32, terms: &[u64]) -> Document {
+    Document { row, passage: None, terms: terms.to_vec() }
+}
+
+/// Many share rows and terms; some are at the ends of their ranges.
+fn any_documents() -> impl Strategy<Value = Vec<Document>> {
+    let row = prop_oneof![9 => 0..40u32, 1 => any::<u32>()];
+    let term = prop_oneof![8 => 0..20u64, 2 => 0..1u64 << super::super::TERM_BITS];
+    let passage =
+        prop::option::of((0..u32::MAX, 0..500u32).prop_map(|(begin, size)| begin..begin.saturating_add(size)));
+    let document = (row, passage, prop::collection::vec(term, 0..12)).prop_map(|(row, passage, terms)| Document {
+        row,
+        passage,
+        terms,
+    });
+    prop::collection::vec(document, 0..30)
+}
+
+/// Makes a checksum right that is not.
+fn seal(bytes: &mut [u8]) {
+    if let Some((content, crc)) = bytes.split_last_chunk_mut::<CRC_BYTES>() {
+        *crc = crc32fast::hash(content).to_le_bytes();
+    }
+}
+
+/// Stored segments outlive releases: these bytes may be added to, never changed.
+#[test]
+fn golden_bytes() {
+    let documents = [
+        Document { row: 300, passage: Some(258..515), terms: vec![2, 1, 2, 2] },
+        document(5, &[1, 0xABCD_EF01_2345]),
+        document(6, &[]),
+    ];
+    let hex: String = build(&documents).bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(
+        hex,
+        "01000100030001000300\
+         0000\
+         050200 00a50204\
+         02000201000003020000\
+         010000000000 020000000000 452301efcdab\
+         00000000 02c00080 00400080\
+         020002\
+         de32d90c"
+            .replace(' ', "")
+    );
+}
+
+#[test]
+fn lengths_and_counts_have_limits() {
+    let long = build(&[document(1, &vec![7; MAX_TERMS + 1]), document(2, &vec![7; MAX_TERMS])]);
+    assert_eq!(long.postings(7).unwrap().collect::<Vec<_>>(), [(0, MAX_TERMS as u32), (1, MAX_TERMS as u32)]);
+    let single = build(&[document(1, &vec![7; MAX_TERMS + 1])]);
+    assert_eq!(single.postings(7).unwrap().collect::<Vec<_>>(), [(0, MAX_TERMS as u32)]);
+
+    let documents: Vec<Document> = (0..MAX_ROWS as u32).map(|row| document(row * 3, &[row.into(), 1 << 40])).collect();
+    let full = build(&documents);
+    assert_eq!(read_all(&full), content(&documents));
+    assert_eq!(full.postings(u64::from(MAX_ROWS as u32 - 1)).unwrap().collect::<Vec<_>>(), [(MAX_ROWS as u32 - 1, 1)]);
+    assert!(full.postings(1 << 41).is_none());
+    assert!(build(&[]).rows().is_empty());
+    assert!(full.retain(|_| false).is_none());
+}
+
+#[test]
+fn what_is_not_a_segment_says_why() {
+    let passage = Some(0..9);
+    let bytes = build(&[Document { row: 1, passage, terms: vec![1, 2] }, document(2, &[2])]).bytes().to_vec();
+    let read = |bytes: &[u8]| Segment::read(bytes.to_vec()).map(|_| ());
+    assert_eq!(read(&bytes), Ok(()));
+    assert_eq!(read(&[]), Err("it is too short"));
+    assert_eq!(read(&bytes[1..]), Err("its checksum is wrong"));
+    for (at, value, reason) in [
+        (0, 2, "its layout is of another version"),
+        (1, 99, "its language is unknown"),
+        (5, 0xFF, "it has too many rows"),
+        (11, 0xFF, "it is too short"),
+        (13, 9, "its postings do not add up"),
+        (13, 0, "a row has more terms than its length"),
+        (16, 2, "a passage is wrong"),
+        (18, 10, "a passage is wrong"),
+        (26, 3, "its terms are not in order"),
+        (42, 1, "a term's postings are elsewhere"),
+    ] {
+        let mut bytes = bytes.clone();
+        bytes[at] = value;
+        seal(&mut bytes);
+        assert_eq!(read(&bytes), Err(reason), "byte {at} is {value}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_segment_is_read_as_it_was_built(documents in any_documents()) {
+        let built = build(&documents);
+        prop_assert_eq!(read_all(&built), content(&documents));
+        let read = Segment::read(built.bytes().to_vec()).unwrap();
+        prop_assert_eq!(read_all(&read), content(&documents));
+        prop_assert!(read.is_of(Language::English) && !read.is_of(Language::Other));
+    }
+
+    /// As if what they hold had been built at once: to the byte, so the order of merges shows nowhere.
+    #[test]
+    fn a_merge_is_what_the_newest_say(
+        lists in prop::collection::vec(any_documents(), 1..5),
+        kept in any::<u32>(),
+    ) {
+        let segments: Vec<Segment> = lists.iter().map(|documents| build(documents)).collect();
+        let merged = Segment::merge(&segments.iter().collect::<Vec<_>>());
+        prop_assert_eq!(&merged.bytes, &build(&lists.concat()).bytes);
+
+        let keep = |row: u32| kept >> (row % 32) & 1 == 1;
+        let newest: Vec<Document> = {
+            let content = lists.concat().into_iter().map(|document| (document.row, document)).collect::<BTreeMap<_, _>>();
+            content.into_values().filter(|document| keep(document.row)).collect()
+        };
+        let retained = merged.retain(keep);
+        prop_assert_eq!(retained.is_none(), newest.is_empty());
+        prop_assert_eq!(retained.map(|segment| segment.bytes), (!newest.is_empty()).then(|| build(&newest).bytes));
+    }
+
+    /// With a right checksum, so that all that follows it is reached.
+    #[test]
+    fn changed_bytes_are_refused_or_read_to_the_end(
+        documents in any_documents(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut bytes = build(&documents).bytes().to_vec();
+        changes.iter().for_each(|(at, value)| *at.get_mut(&mut bytes) = *value);
+        cut.iter().for_each(|at| bytes.truncate(at.index(bytes.len())));
+        seal(&mut bytes);
+        if let Ok(segment) = Segment::read(bytes) {
+            read_all(&segment);
+            segment.retain(|row| row % 2 == 0);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_read_to_the_end(mut bytes in prop::collection::vec(0..4u8, 0..80)) {
+        seal(&mut bytes);
+        if let Ok(segment) = Segment::read(bytes) {
+            read_all(&segment);
+        }
+    }
+
+    #[test]
+    fn a_row_is_written_seldom_and_segments_are_few(
+        news in prop::collection::vec(prop_oneof![8 => 1..4usize, 3 => 1..300usize, 1 => 1..=MAX_ROWS], 1..1500),
+    ) {
+        // Rows of a segment, and the most often that one of them was written.
+        let mut segments: Vec<(usize, u32)> = Vec::new();
+        for new in news {
+            let sizes: Vec<usize> = segments.iter().map(|segment| segment.0).collect();
+            let merged = segments.split_off(segments.len() - merge_plan(&sizes, new));
+            let rows = new + merged.iter().map(|segment| segment.0).sum::<usize>();
+            prop_assert!(rows <= MAX_ROWS || rows == new);
+            let writes = merged.iter().map(|segment| segment.1 + 1).max().unwrap_or(1);
+            prop_assert!(merged.iter().all(|segment| 2 * rows > 3 * segment.0), "what a row is in grows by half");
+            prop_assert!(writes <= 25 && 1.5f64.powi(writes as i32 - 1) <= rows as f64);
+            segments.push((rows, writes));
+            prop_assert!(segments.windows(2).all(|pair| pair[0].0 >= 2 * pair[1].0 || pair[0].0 + pair[1].0 > MAX_ROWS));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Whether a namespace has anything about a question.
+
+use super::fuse::{Background, Ranked};
+
+/// Hits whose coverage counts.
+const BEST: usize = 3;
+// Logistic regression on 3,590 questions about something stored, and 2,400 of other conversations asked in its place, with both
+// models: LoCoMo, chats with long answers, IRC and the sample, each counted alike.
+const COVERAGE: f32 = 18.5;
+const CONTRAST: f32 = 12.0;
+const INTERCEPT: f32 = -4.9;
+
+/// The probability, 0 to 1, that the namespace has something about the question; `ranked` are the hits, best first.
+pub(crate) fn answerability(ranked: &[Ranked], background: &Background) -> f32 {
+    if ranked.is_empty() {
+        return 0.0;
+    }
+    let best = &ranked[..ranked.len().min(BEST)];
+    let coverage = best.iter().map(|hit| hit.parts.coverage).sum::<f32>() / best.len() as f32;
+    let nearest = ranked.iter().map(|hit| hit.similarity).fold(f32::NEG_INFINITY, f32::max);
+    let logit = COVERAGE * coverage + CONTRAST * (nearest - background.mean) + INTERCEPT;
+    1.0 / (1.0 + (-logit).exp())
+}

@@ -1,0 +1,212 @@
+//! A name with the preposition before it, and two names that bound a time.
+
+use jiff::civil::DateTime;
+
+use super::{
+    calendar::{Period, Yearly, nearest_weekday},
+    reader::{Meaning, Named, Needs, Reader},
+    words::Gap,
+};
+
+/// From `since` to before `until`; open where there is none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bounds {
+    pub(super) since: Option<DateTime>,
+    pub(super) until: Option<DateTime>,
+}
+
+/// What a preposition makes of a period.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bound {
+    Within,
+    Around,
+    Since,
+    After,
+    Before,
+    /// To the end of it: "until May" and "by 2023" may mean either, and this one loses nothing.
+    Until,
+}
+
+const ALL: &[Needs] = &[Needs::Year, Needs::Month, Needs::Season, Needs::Weekday, Needs::Holiday];
+
+/// Prepositions, and the names that they make times of. "By June", "of April" and "for May" are as likely persons.
+const PREPOSITIONS: &[(&str, Bound, &[Needs])] = &[
+    ("in", Bound::Within, &[Needs::Year, Needs::Month, Needs::Season]),
+    ("on", Bound::Within, &[Needs::Weekday, Needs::Holiday]),
+    ("at", Bound::Within, &[Needs::Weekday, Needs::Holiday]),
+    ("over", Bound::Within, &[Needs::Season, Needs::Weekday, Needs::Holiday]),
+    ("for", Bound::Within, &[Needs::Holiday]),
+    ("of", Bound::Within, &[Needs::Year]),
+    ("from", Bound::Within, &[Needs::Year, Needs::Weekday]),
+    ("during", Bound::Within, ALL),
+    ("throughout", Bound::Within, ALL),
+    ("within", Bound::Within, &[]),
+    ("around", Bound::Around, &[Needs::Year, Needs::Month, Needs::Holiday]),
+    ("since", Bound::Since, ALL),
+    ("after", Bound::After, ALL),
+    ("before", Bound::Before, ALL),
+    ("until", Bound::Until, ALL),
+    ("till", Bound::Until, ALL),
+    ("by", Bound::Until, &[Needs::Year, Needs::Season, Needs::Weekday, Needs::Holiday]),
+];
+
+/// One side of two: a name, or the day of "3 to 9 May".
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Named(Named),
+    Day { day: i8, year: Option<i16> },
+}
+
+impl Reader<'_> {
+    /// The longest phrase that begins here and says a time, and the place after it. Without bounds if it says one that
+    /// cannot be: "between June and May 2023".
+    pub(super) fn phrase(&self, at: usize) -> Option<(Option<Bounds>, usize)> {
+        let joins: &[&str] = match self.words.get(at) {
+            "between" => &["and"],
+            "from" | "since" => &["to", "until", "till", "through"],
+            _ => return self.bounded(at),
+        };
+        let joined = if self.words.gap(at + 1) == Gap::Space { self.joined(at + 1, joins, ALL) } else { None };
+        joined.or_else(|| self.bounded(at))
+    }
+
+    /// A name, or two with a dash or "to" between them, with the preposition that they need.
+    fn bounded(&self, at: usize) -> Option<(Option<Bounds>, usize)> {
+        let word = self.words.get(at);
+        let preposition =
+            PREPOSITIONS.iter().find(|(known, ..)| *known == word).filter(|_| self.words.gap(at + 1) == Gap::Space);
+        let (place, mut bound, licence) = match preposition {
+            Some((_, bound, licence)) => (at + 1, *bound, *licence),
+            None => (at, Bound::Within, &[][..]),
+        };
+        if let Some((bounds, next)) = self.joined(place, &["to", "through", "until"], licence) {
+            return Some((bounds.and_then(|bounds| bound.of(bounds)), next));
+        }
+        let Named { meaning, needs, mut next } = self.named(place)?;
+        let is_time = match needs {
+            Needs::Nothing => true,
+            Needs::NoPreposition => preposition.is_none(),
+            // "Where did we go Christmas Eve?", but not "a Christmas card" or "Merry Christmas!"
+            Needs::Holiday if preposition.is_none() => {
+                self.words.ends_before(next) && !self.words.is_after(at, &["merry", "happy"])
+            }
+            _ => licence.contains(&needs),
+        };
+        if !is_time {
+            return None;
+        }
+        if word == "from" {
+            // "A letter from May to Bob", "from 2000 to 3000 dollars".
+            if needs != Needs::Nothing && self.words.follows(next, &["to"]) {
+                return None;
+            }
+            if self.words.follows(next, &["onward", "onwards"]) {
+                (bound, next) = (Bound::Since, next + 1);
+            }
+        }
+        let bounds = self.period(meaning).and_then(|period| bound.of(period.into()));
+        Some((bounds, next))
+    }
+
+    /// Two names with one of these words, or a dash, between them. The second is a time by itself or by the licence; so is
+    /// the first, unless there is a dash, or it has the year of the second: "May to July 2022".
+    fn joined(&self, at: usize, joins: &[&str], licence: &[Needs]) -> Option<(Option<Bounds>, usize)> {
+        let may = |named: &Named| named.needs == Needs::Nothing || licence.contains(&named.needs);
+        let day = |at: usize| {
+            let (at, _) = self.article(at);
+            self.words.day(at).map(|(day, _)| (day, at + 1))
+        };
+        let (first, place) = match self.named(at) {
+            Some(named) => (Side::Named(named), named.next),
+            None => day(at).map(|(day, next)| (Side::Day { day, year: None }, next))?,
+        };
+        // "Last week - yesterday" is more likely two times.
+        let is_dash = match self.words.gap(place) {
+            Gap::Dash => true,
+            Gap::SpacedDash => self.is_absolute(at) && self.is_absolute(place),
+            _ => false,
+        };
+        let second = if is_dash {
+            place
+        } else if self.words.follows(place, joins) && self.words.gap(place + 1) == Gap::Space {
+            place + 1
+        } else {
+            return None;
+        };
+        let (second, next) = match self.named(second).filter(may) {
+            Some(named) => (Side::Named(named), named.next),
+            None => {
+                let (day, next) = day(second).filter(|(_, next)| !self.words.is_amount(next - 1))?;
+                let (year, next) = self.year_after(next - 1, &[]);
+                (Side::Day { day, year }, next)
+            }
+        };
+        let is_time = match (first, second) {
+            (Side::Named(first), Side::Named(second)) => {
+                is_dash || may(&first) || matches!(second.meaning, Meaning::Yearly(_, Some(_)))
+            }
+            _ => true,
+        };
+        let (first, second) = self.meanings(first, second).filter(|_| is_time)?;
+        Some((self.between(first, second), next))
+    }
+
+    fn is_absolute(&self, at: usize) -> bool {
+        self.words.get(at).starts_with(|c: char| c.is_ascii_digit()) || self.words.month(at).is_some()
+    }
+
+    /// What two sides mean; a day alone is of the month and the year of the other one.
+    fn meanings(&self, first: Side, second: Side) -> Option<(Meaning, Meaning)> {
+        let (named, from, to, later_year) = match (first, second) {
+            (Side::Named(first), Side::Named(second)) => return Some((first.meaning, second.meaning)),
+            (Side::Named(first), Side::Day { day, year }) => (first, None, Some(day), year),
+            (Side::Day { day, .. }, Side::Named(second)) => (second, Some(day), None, None),
+            (Side::Day { .. }, Side::Day { .. }) => return None,
+        };
+        let Meaning::Yearly(date @ Yearly::Date { month, day, lead: 0, .. }, year) = named.meaning else { return None };
+        let year = year.or(later_year).or_else(|| Some(date.begun(self.now)?.start.year()));
+        let of_month = |day| Meaning::Yearly(Yearly::day(month, day), year);
+        Some((of_month(from.unwrap_or(day)), of_month(to.unwrap_or(day))))
+    }
+
+    /// From the beginning of the first to the end of the second, if it is not before the first.
+    fn between(&self, first: Meaning, second: Meaning) -> Option<Bounds> {
+        let (first, second) = match (first, second) {
+            // The year of one is that of both.
+            (Meaning::Yearly(yearly, None), Meaning::Yearly(_, Some(year))) => {
+                (yearly.of_year(year)?, self.period(second)?)
+            }
+            (_, Meaning::Yearly(yearly, None)) => {
+                let first = self.period(first)?;
+                (first, yearly.next_from(first.start)?)
+            }
+            (_, Meaning::Weekday(weekday)) => {
+                let first = self.period(first)?;
+                (first, nearest_weekday(first.start, 1, weekday)?)
+            }
+            (Meaning::Yearly(yearly, None), Meaning::Fixed(period)) => (yearly.begun(period.start)?, period),
+            _ => (self.period(first)?, self.period(second)?),
+        };
+        (first.start <= second.start && first.start < second.end)
+            .then_some(Bounds { since: Some(first.start), until: Some(second.end) })
+    }
+}
+
+impl From<Period> for Bounds {
+    fn from(period: Period) -> Bounds {
+        Bounds { since: Some(period.start), until: Some(period.end) }
+    }
+}
+
+impl Bound {
+    fn of(self, Bounds { since, until }: Bounds) -> Option<Bounds> {
+        Some(match self {
+            Bound::Within => Bounds { since, until },
+            Bound::Around => Period { start: since?, end: until? }.widened()?.into(),
+            Bound::Since => Bounds { since, until: None },
+            Bound::After => Bounds { since: until, until: None },
+            Bound::Before => Bounds { since: None, until: since },
+            Bound::Until => Bounds { since: None, until },
+        })
+    }
+}
