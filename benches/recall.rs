@@ -1,8 +1,8 @@
-//! How long does a recall take? A question to the committed sample with the default model, its embedding included. The
-//! indexes alone are in `ann`.
+//! How long does a recall take? A question to the committed sample with the default model, its embedding included, by each
+//! strategy. The indexes alone are in `ann`; large namespaces in `mnemon bench recall`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use mnemon::{Engine, MessageLine, Query};
+use mnemon::{Engine, MessageLine, Query, Strategy};
 
 fn recall(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
@@ -12,9 +12,12 @@ fn recall(criterion: &mut Criterion) {
     engine.blocking().put_all(messages.map(|line| (line.namespace.unwrap(), line.message)).collect()).unwrap();
     engine.blocking().flush().unwrap();
     let namespace = "friends/ines-tom".parse().unwrap();
-    criterion.bench_function("recall/sample", |bencher| {
-        bencher.iter(|| engine.blocking().recall(&namespace, Query::new("Which instrument does she learn?")).unwrap());
-    });
+    for strategy in [Strategy::Hybrid, Strategy::Dense, Strategy::Lexical] {
+        criterion.bench_function(&format!("recall/sample/{strategy}"), |bencher| {
+            let query = Query::new("Which instrument does she learn?").strategy(strategy);
+            bencher.iter(|| engine.blocking().recall(&namespace, query.clone()).unwrap());
+        });
+    }
 }
 
 criterion_group!(benches, recall);

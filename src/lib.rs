@@ -1,7 +1,7 @@
 //! mnemon: a long-term memory engine for LLM agents, linked into the program that uses it.
 //!
-//! Chat messages go in, are embedded on this machine by an ONNX model, indexed, and kept in one file; the messages
-//! nearest to a question come out. No server, no network, no LLM on the write path.
+//! Chat messages go in, are embedded on this machine by an ONNX model, indexed by meaning and by words, and kept in one file;
+//! the messages that answer a question come out. No server, no network, no LLM on the write path.
 //!
 //! Start with [`Engine`], [`Message`] and [`Query`]; for an agent's sessions, with [`Memory`]. The README has first programs, the
 //! command and the figures.
@@ -9,8 +9,8 @@
 //! # The map
 //!
 //! ```text
-//! write   put ─> one commit: text is durable, pending ─> flush ─> embed ─> one commit: vectors ─> publish to the index
-//! read    query ─> embed ─> index ─> filter, best window a message ─> messages
+//! write   put ─> one commit: text is durable, pending ─> flush ─> embed, analyse ─> one commit: vectors, terms ─> publish to the indexes
+//! read    query ─> embed, analyse ─> the nearest, those with its terms, their neighbours ─> fuse ─> choose ─> messages
 //!
 //! memory  put ─> one commit: text is durable, buffered ─(over budget)─> one commit: whole turns pending, a batch
 //!         batch ─> each block, in the background ─> one commit: its state and its place in the batches
@@ -19,18 +19,19 @@
 //!
 //! The store is the truth, the index is derived: it is published to after the commit, and read from the store when a
 //! namespace is first asked. A graph's links are in the store too: a change of them is planned, committed, with the vectors
-//! where those are few, and then made. Text is durable the moment `put` returns; if embedding fails or the process dies, the
-//! message stays pending, and the next flush or opening goes on with it.
+//! where those are few, and then made. Terms are in numbered segments, each stored as a whole. Text is durable the moment
+//! `put` returns; if embedding fails or the process dies, the message stays pending, and the next flush or opening goes on
+//! with it.
 //!
 //! | layer | modules | imports |
 //! | --- | --- | --- |
 //! | 0 | `error`, `ids`, `config` | crates only |
 //! | 1 | `tokens`, `message`, `embed`, `index`, `lexical`, `chat` | 0; `message` also `tokens`; `chat` also both |
 //! | 2 | `store`, the only place that knows redb | 0, `message` |
-//! | 3 | `recall`: the question, the hit, the choice of messages; `buffer`: what is flushed when | 0 to 2 |
+//! | 3 | `recall`: the question, the times it says, the scores of candidates, the choice of hits; `buffer`: what is flushed when | 0 to 2 |
 //! | 3 | `block`: what prompts are told beside messages; `compose`: prompts under a budget, of both | 0 to 2, `recall`; `compose` also `block` |
 //! | 3 | `history`: sessions kept whole; `fewshot`: the choice of examples | 0 and 1 |
-//! | 4 | `engine` joins store, embedder and index; `memory` joins sessions, blocks and prompts on it; `reindex`, `maintenance` | 0 to 3; `memory` and `reindex` also `engine` |
+//! | 4 | `engine` joins store, embedder and both indexes; `memory` joins sessions, blocks and prompts on it; `reindex`, `maintenance` | 0 to 3; `memory` and `reindex` also `engine` |
 //! | 5 | the `mnemon` command, benches, tests, examples | the public API |
 //!
 //! Invariants:
@@ -42,6 +43,7 @@
 //! - Exactly one generation serves; a switch is one commit.
 //! - Every vector of a namespace is in its graph or is scanned: what is committed is found, whatever is still to be linked.
 //! - A row is given to another message only when nothing leads to it any more.
+//! - A row's terms are those in its newest segment; a commit that gives a row stores its terms.
 //! - The same text gives the same vector, whatever it was embedded with.
 //! - What is deleted or replaced is never returned again, once the call has returned.
 
