@@ -4,11 +4,7 @@
 //! all of them both scores are then looked up. The sample that says what cosines and lengths are like in the namespace is the
 //! same rows for every question.
 
-use std::{
-    collections::{HashMap, HashSet},
-    ops::Range,
-    time::Instant,
-};
+use std::{collections::HashSet, ops::Range, time::Instant};
 
 use parking_lot::RwLockReadGuard;
 
@@ -116,7 +112,7 @@ impl Spaces {
                 }
                 let cut_short = found.iter().any(|found| found.cut_short);
                 let found: Vec<Vec<Neighbor>> = found.into_iter().map(|found| found.neighbors).collect();
-                let known = best_scores(found.iter().flatten());
+                let known = best_scores(found.iter().flatten().copied().collect());
                 let nearest = loaded.nearest(&known, want);
                 // A list that was cut must not hide anything better than the last message, under any of the query's
                 // windows.
@@ -141,26 +137,31 @@ impl Spaces {
 }
 
 impl Loaded {
+    fn alive(&self, row: u32) -> Option<&RowMeta> {
+        self.metas.get(row as usize)?.as_ref()
+    }
+
+    /// The first row of the message that a row is of.
+    fn first(&self, row: u32) -> u32 {
+        row - self.alive(row).map_or(0, |meta| u32::from(meta.window))
+    }
+
     /// The first rows of the `count` messages nearest, each with its best window's score.
-    fn nearest(&self, known: &HashMap<u32, f32>, count: usize) -> Vec<Neighbor> {
-        let of_message = |(&row, &score): (&u32, &f32)| {
-            let meta = self.metas[row as usize].as_ref()?;
-            Some(Neighbor { row: row - u32::from(meta.window), score })
-        };
-        let messages: Vec<Neighbor> = known.iter().filter_map(of_message).collect();
-        let best = best_scores(&messages);
-        let mut nearest: Vec<Neighbor> = best.into_iter().map(|(row, score)| Neighbor { row, score }).collect();
+    fn nearest(&self, known: &[Neighbor], count: usize) -> Vec<Neighbor> {
+        let living = known.iter().filter(|neighbor| self.alive(neighbor.row).is_some());
+        let of_message = |neighbor: &Neighbor| Neighbor { row: self.first(neighbor.row), ..*neighbor };
+        let mut nearest = best_scores(living.map(of_message).collect());
         nearest.sort_unstable_by(Neighbor::order);
         nearest.truncate(count);
         nearest
     }
 
-    /// All candidates in order: the nearest, as many by terms, and the neighbours of these.
+    /// All candidates in order.
     fn rank(
         &self,
         asked: &Asked,
         nearest: &[Neighbor],
-        known: &HashMap<u32, f32>,
+        known: &[Neighbor],
         allowed: Option<&Bitmap>,
         want: usize,
         scores: &mut Scores,
@@ -171,83 +172,90 @@ impl Loaded {
         }
         self.lexical.score(&terms, scores);
         let lexical = Evidence::new(scores, self.lexical.rows());
-        let is_allowed = |row: u32| allowed.is_none_or(|allowed| allowed.contains(row));
-        let first = |row: u32| row - self.metas[row as usize].as_ref().map_or(0, |meta| u32::from(meta.window));
-
-        let mut chosen: HashSet<u32> = nearest.iter().map(|neighbor| neighbor.row).collect();
-        let lenders = best_rows(scores, want, |_| true);
-        if allowed.is_some() {
-            chosen.extend(best_rows(scores, want, is_allowed).into_iter().map(first));
-        }
-        for lender in lenders.into_iter().map(first) {
-            chosen.insert(lender);
-            if asked.ranking.has_neighbors {
-                chosen.extend(self.around(lender));
-            }
-        }
-        let mut chosen: Vec<u32> = chosen.into_iter().filter(|&row| is_allowed(row)).collect();
-        chosen.sort_unstable();
-
-        let windows: Vec<Range<u32>> = chosen.iter().map(|&row| self.windows(row)).collect();
+        let nominated = self.nominate(asked, nearest, allowed, want, scores);
+        let windows: Vec<Range<u32>> = nominated.into_iter().map(|first| self.windows(first)).collect();
         let rows: Vec<u32> = windows.iter().cloned().flatten().collect();
         let cosines = self.cosines(asked.vectors, &rows, known);
         let (background, lengths) = self.background(asked.vectors);
-        let mut at = 0;
+        let mut rest = &cosines[..];
         let candidates: Vec<Candidate> = windows
             .into_iter()
             .map(|windows| {
-                let own = &cosines[at..at + windows.len()];
-                at += windows.len();
-                let meta = self.metas[windows.start as usize].as_ref().expect("what is found is alive");
-                let (best, cosine) = (windows.clone().zip(own))
-                    .max_by(|(_, a), (_, b)| a.total_cmp(b))
-                    .map(|(row, cosine)| (row, *cosine))
-                    .expect("a message has a window");
-                let (said, bm25) = self.best_window(windows.clone(), scores);
-                let around =
-                    self.around(windows.start).map(|near| (near, self.best_window(self.windows(near), scores).1));
-                let lender = around.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, bm25)| *bm25 > 0.0);
-                // The passage is where the terms are, if any are.
-                let row = if bm25 > 0.0 { said } else { best };
-                let length = self.length(windows.clone());
-                Candidate {
-                    seq: meta.seq,
-                    row,
-                    windows: windows.len() as u32,
-                    cosine,
-                    bm25,
-                    coverage: lexical.coverage(bm25),
-                    strength: lexical.strength(bm25),
-                    lent: lender.map_or(0.0, |(_, bm25)| lexical.strength(bm25)),
-                    lender: lender.and_then(|(near, _)| Some(self.metas[near as usize].as_ref()?.seq)),
-                    length: length - lengths.usual(meta.role),
-                    wordiness: lengths.usual(meta.role) - lengths.tersest,
-                    created_at: meta.created_at,
-                    passage: self.lexical.passage(row),
-                }
+                let own = rest.split_off(..windows.len()).expect("a cosine a row");
+                self.candidate(windows, own, &lexical, &lengths)
             })
             .collect();
         (recall::rank(&candidates, &background, asked.ranking, asked.spans, asked.now), background)
     }
 
+    /// The first rows of the candidates, ascending: the nearest, as many by terms, and the neighbours of these.
+    fn nominate(
+        &self,
+        asked: &Asked,
+        nearest: &[Neighbor],
+        allowed: Option<&Bitmap>,
+        want: usize,
+        scores: &Scores,
+    ) -> Vec<u32> {
+        let is_allowed = |row: u32| allowed.is_none_or(|allowed| allowed.contains(row));
+        let mut nominated: Vec<u32> = nearest.iter().map(|neighbor| neighbor.row).collect();
+        if allowed.is_some() {
+            nominated.extend(best_rows(scores, want, is_allowed).into_iter().map(|row| self.first(row)));
+        }
+        // What is not allowed lends all the same.
+        for lender in best_rows(scores, want, |_| true).into_iter().map(|row| self.first(row)) {
+            nominated.push(lender);
+            if asked.ranking.has_neighbors {
+                nominated.extend(self.around(lender));
+            }
+        }
+        nominated.sort_unstable();
+        nominated.dedup();
+        nominated.retain(|&row| is_allowed(row));
+        nominated
+    }
+
+    /// The evidence for the message with these rows, whose cosines are known.
+    fn candidate(&self, windows: Range<u32>, cosines: &[f32], lexical: &Evidence, lengths: &Lengths) -> Candidate {
+        let meta = self.alive(windows.start).expect("what is found is alive");
+        let (nearest, cosine) = best(windows.clone().zip(cosines.iter().copied()));
+        let (said, bm25) = lexical.best_window(windows.clone());
+        let around = self.around(windows.start).map(|near| (near, lexical.best_window(self.windows(near)).1));
+        let lender = around.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, bm25)| *bm25 > 0.0);
+        // The passage is where the terms are, if any are.
+        let row = if bm25 > 0.0 { said } else { nearest };
+        Candidate {
+            seq: meta.seq,
+            row,
+            windows: windows.len() as u32,
+            cosine,
+            bm25,
+            coverage: lexical.coverage(bm25),
+            strength: lexical.strength(bm25),
+            lent: lender.map_or(0.0, |(_, bm25)| lexical.strength(bm25)),
+            lender: lender.and_then(|(near, _)| Some(self.alive(near)?.seq)),
+            length: self.length(windows) - lengths.usual(meta.role),
+            wordiness: lengths.usual(meta.role) - lengths.tersest,
+            created_at: meta.created_at,
+            passage: self.lexical.passage(row),
+        }
+    }
+
     /// The rows of the message that begins at this one.
     fn windows(&self, first: u32) -> Range<u32> {
-        let seq = |row: u32| self.metas.get(row as usize)?.as_ref().map(|meta| (meta.seq, meta.window));
-        let Some((message, _)) = seq(first) else { return first..first + 1 };
-        let mut end = first + 1;
-        while seq(end).is_some_and(|(other, window)| other == message && window > 0) {
-            end += 1;
-        }
-        first..end
+        let Some(message) = self.alive(first).map(|meta| meta.seq) else { return first..first + 1 };
+        let is_next = |row: &u32| self.alive(*row).is_some_and(|meta| meta.seq == message && meta.window > 0);
+        let more = (first + 1..).take_while(is_next).count();
+        first..first + 1 + more as u32
     }
 
     /// The first rows of up to two messages before and after one in its session.
     fn around(&self, first: u32) -> impl Iterator<Item = u32> {
         let mut near = [None; 2 * REACH];
-        if let Some(meta) = &self.metas[first as usize] {
+        if let Some(meta) = self.alive(first) {
             let rows = self.sessions.get(&meta.session).map_or(&[][..], Vec::as_slice);
             let at = rows.partition_point(|&row| self.order(row) < (meta.seq, 0));
-            let is_first = |row: &&u32| self.metas[**row as usize].as_ref().is_some_and(|meta| meta.window == 0);
+            let is_first = |row: &&u32| self.alive(**row).is_some_and(|meta| meta.window == 0);
             let before = rows[..at].iter().rev().filter(is_first).take(REACH);
             let after = rows[(at + 1).min(rows.len())..].iter().filter(is_first).take(REACH);
             for (slot, &row) in near.iter_mut().zip(before.chain(after)) {
@@ -255,12 +263,6 @@ impl Loaded {
             }
         }
         near.into_iter().flatten()
-    }
-
-    /// Of the rows of a message that with the best BM25.
-    fn best_window(&self, windows: Range<u32>, scores: &Scores) -> (u32, f32) {
-        let scored = windows.map(|row| (row, scores.get(row)));
-        scored.max_by(|(_, a), (_, b)| a.total_cmp(b)).expect("a message has a window")
     }
 
     /// The logarithm of a message's number of terms.
@@ -271,11 +273,18 @@ impl Loaded {
     /// Of each row the cosine with the nearest of the question's windows.
     ///
     /// What the search has found is known, and exact where an index has nothing but codes to give.
-    fn cosines(&self, vectors: &[Vec<f32>], rows: &[u32], known: &HashMap<u32, f32>) -> Vec<f32> {
-        let mut cosines: Vec<f32> = rows.iter().map(|row| known.get(row).copied().unwrap_or(f32::NAN)).collect();
-        let places: Vec<usize> = (0..rows.len()).filter(|&at| cosines[at].is_nan()).collect();
-        let unknown: Vec<u32> = places.iter().map(|&at| rows[at]).collect();
-        places.iter().for_each(|&at| cosines[at] = 0.0);
+    fn cosines(&self, vectors: &[Vec<f32>], rows: &[u32], known: &[Neighbor]) -> Vec<f32> {
+        let mut cosines = vec![0.0; rows.len()];
+        let (mut places, mut unknown) = (Vec::new(), Vec::new());
+        for (at, &row) in rows.iter().enumerate() {
+            match known.binary_search_by_key(&row, |neighbor| neighbor.row) {
+                Ok(found) => cosines[at] = known[found].score,
+                Err(_) => {
+                    places.push(at);
+                    unknown.push(row);
+                }
+            }
+        }
         self.index.index().vectors(&unknown, &mut |at, row| {
             cosines[places[at]] = vectors.iter().map(|vector| dot(vector, row)).fold(-1.0, f32::max);
         });
@@ -294,7 +303,7 @@ impl Loaded {
         let step = self.metas.len().div_ceil(SAMPLE).max(1);
         let alive = |row: &usize| self.metas[*row].is_some();
         let rows: Vec<u32> = (0..self.metas.len()).step_by(step).filter(alive).map(|row| row as u32).collect();
-        let cosines = self.cosines(vectors, &rows, &HashMap::new());
+        let cosines = self.cosines(vectors, &rows, &[]);
         let count = cosines.len().max(1) as f32;
         let mean = cosines.iter().sum::<f32>() / count;
         let variance = cosines.iter().map(|cosine| (cosine - mean).powi(2)).sum::<f32>() / count;
@@ -315,14 +324,16 @@ pub(super) fn order(metas: &[Option<RowMeta>], row: u32) -> (u64, u16) {
     metas[row as usize].as_ref().map_or((0, 0), |meta| (meta.seq, meta.window))
 }
 
-/// Of each row its best score.
-fn best_scores<'a>(found: impl IntoIterator<Item = &'a Neighbor>) -> HashMap<u32, f32> {
-    let mut best: HashMap<u32, f32> = HashMap::new();
-    for neighbor in found {
-        let kept = best.entry(neighbor.row).or_insert(neighbor.score);
-        *kept = kept.max(neighbor.score);
-    }
-    best
+/// Of each row its best score, ascending by row.
+fn best_scores(mut found: Vec<Neighbor>) -> Vec<Neighbor> {
+    found.sort_unstable_by(|a, b| a.row.cmp(&b.row).then(b.score.total_cmp(&a.score)));
+    found.dedup_by_key(|neighbor| neighbor.row);
+    found
+}
+
+/// The window with the highest score; of several the last.
+fn best(windows: impl Iterator<Item = (u32, f32)>) -> (u32, f32) {
+    windows.max_by(|(_, a), (_, b)| a.total_cmp(b)).expect("a message has a window")
 }
 
 /// The rows with the best BM25.
@@ -336,15 +347,15 @@ fn best_rows(scores: &Scores, count: usize, is_allowed: impl Fn(u32) -> bool) ->
     best.into_iter().map(|neighbor| neighbor.row).collect()
 }
 
-/// What BM25 is like over the namespace.
-struct Evidence {
+/// BM25, and what it is like over the namespace.
+struct Evidence<'a> {
+    scores: &'a Scores,
     mean: f32,
     deviation: f32,
-    ideal: f32,
 }
 
-impl Evidence {
-    fn new(scores: &Scores, rows: usize) -> Self {
+impl<'a> Evidence<'a> {
+    fn new(scores: &'a Scores, rows: usize) -> Self {
         let (sum, squares) = scores.touched().iter().fold((0.0, 0.0), |(sum, squares), &row| {
             let score = f64::from(scores.get(row));
             (sum + score, squares + score * score)
@@ -352,11 +363,16 @@ impl Evidence {
         let count = rows.max(1) as f64;
         let mean = sum / count;
         let deviation = (squares / count - mean * mean).max(0.0).sqrt();
-        Evidence { mean: mean as f32, deviation: deviation as f32, ideal: scores.ideal() }
+        Evidence { scores, mean: mean as f32, deviation: deviation as f32 }
+    }
+
+    fn best_window(&self, windows: Range<u32>) -> (u32, f32) {
+        best(windows.map(|row| (row, self.scores.get(row))))
     }
 
     fn coverage(&self, bm25: f32) -> f32 {
-        if self.ideal > 0.0 { (bm25 / self.ideal).min(1.0) } else { 0.0 }
+        let ideal = self.scores.ideal();
+        if ideal > 0.0 { (bm25 / ideal).min(1.0) } else { 0.0 }
     }
 
     fn strength(&self, bm25: f32) -> f32 {
