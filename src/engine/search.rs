@@ -36,7 +36,7 @@ pub(super) struct Asked<'a> {
     pub(super) filter: &'a Filter,
     /// The number of the filter's session.
     pub(super) session: Option<u32>,
-    /// Messages that are not wanted.
+    /// Messages that are not wanted: few, so they are left out of what is found, and no row is asked whether it is of one.
     pub(super) except: &'a HashSet<u64>,
     pub(super) ranking: &'a Ranking,
     pub(super) spans: &'a [TimeSpan],
@@ -81,14 +81,14 @@ impl Spaces {
         let mut tries = 0;
         'again: loop {
             let loaded = state.loaded().expect("just loaded");
-            let allowed = loaded.allowed(asked.filter, asked.session, asked.except);
+            let allowed = loaded.allowed(asked.filter, asked.session);
             let (index, given_again) = (loaded.index.clone(), loaded.given_again);
             let ef = match &index {
                 Searched::Graph(graph) => graph.sampling.ef(),
                 Searched::Plain(_) => self.config.ef_search,
             };
             // Long messages have several rows: ask for more until there are enough messages.
-            let mut rows = want;
+            let mut rows = want.saturating_add(asked.except.len());
             loop {
                 let search = || -> Vec<Found> {
                     let search = Search::new(rows).ef(ef).allowed(allowed.as_ref()).deadline(asked.deadline);
@@ -113,7 +113,7 @@ impl Spaces {
                 let cut_short = found.iter().any(|found| found.cut_short);
                 let found: Vec<Vec<Neighbor>> = found.into_iter().map(|found| found.neighbors).collect();
                 let known = best_scores(found.iter().flatten().copied().collect());
-                let nearest = loaded.nearest(&known, want);
+                let nearest = loaded.nearest(&known, asked.except, want);
                 // A list that was cut must not hide anything better than the last message, under any of the query's
                 // windows.
                 let worst = nearest.get(want - 1).map_or(f32::NEG_INFINITY, |neighbor| neighbor.score);
@@ -141,16 +141,21 @@ impl Loaded {
         self.metas.get(row as usize)?.as_ref()
     }
 
+    /// Whether a row is alive, and of no message that is not wanted.
+    fn is_wanted(&self, row: u32, except: &HashSet<u64>) -> bool {
+        self.alive(row).is_some_and(|meta| !except.contains(&meta.seq))
+    }
+
     /// The first row of the message that a row is of.
     fn first(&self, row: u32) -> u32 {
         row - self.alive(row).map_or(0, |meta| u32::from(meta.window))
     }
 
     /// The first rows of the `count` messages nearest, each with its best window's score.
-    fn nearest(&self, known: &[Neighbor], count: usize) -> Vec<Neighbor> {
-        let living = known.iter().filter(|neighbor| self.alive(neighbor.row).is_some());
+    fn nearest(&self, known: &[Neighbor], except: &HashSet<u64>, count: usize) -> Vec<Neighbor> {
+        let wanted = known.iter().filter(|neighbor| self.is_wanted(neighbor.row, except));
         let of_message = |neighbor: &Neighbor| Neighbor { row: self.first(neighbor.row), ..*neighbor };
-        let mut nearest = best_scores(living.map(of_message).collect());
+        let mut nearest = best_scores(wanted.map(of_message).collect());
         nearest.sort_unstable_by(Neighbor::order);
         nearest.truncate(count);
         nearest
@@ -198,11 +203,12 @@ impl Loaded {
         scores: &Scores,
     ) -> Vec<u32> {
         let is_allowed = |row: u32| allowed.is_none_or(|allowed| allowed.contains(row));
+        let want = want.saturating_add(asked.except.len());
         let mut nominated: Vec<u32> = nearest.iter().map(|neighbor| neighbor.row).collect();
         if allowed.is_some() {
             nominated.extend(best_rows(scores, want, is_allowed).into_iter().map(|row| self.first(row)));
         }
-        // What is not allowed lends all the same.
+        // What is not allowed, or not wanted, lends all the same.
         for lender in best_rows(scores, want, |_| true).into_iter().map(|row| self.first(row)) {
             nominated.push(lender);
             if asked.ranking.has_neighbors {
@@ -211,7 +217,7 @@ impl Loaded {
         }
         nominated.sort_unstable();
         nominated.dedup();
-        nominated.retain(|&row| is_allowed(row));
+        nominated.retain(|&row| is_allowed(row) && self.is_wanted(row, asked.except));
         nominated
     }
 

@@ -6,7 +6,7 @@
 //! lock: then it searches again.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::{Arc, mpsc},
 };
 
@@ -203,21 +203,19 @@ impl Loaded {
     }
 
     /// The rows that a filter allows, `None` for all.
-    pub(super) fn allowed(&self, filter: &Filter, session: Option<u32>, except: &HashSet<u64>) -> Option<Bitmap> {
-        if filter.is_empty() && except.is_empty() {
+    pub(super) fn allowed(&self, filter: &Filter, session: Option<u32>) -> Option<Bitmap> {
+        if filter.is_empty() {
             return None;
         }
-        let allows = |row: u32| {
-            let meta = self.metas[row as usize].as_ref();
-            meta.is_some_and(|meta| filter.allows(meta.role, meta.created_at) && !except.contains(&meta.seq))
-        };
+        let allows =
+            |row: u32| self.metas[row as usize].as_ref().is_some_and(|meta| filter.allows(meta.role, meta.created_at));
         let rows = self.metas.len();
         Some(match session {
             None => Bitmap::from_fn(rows, allows),
             Some(session) => {
                 let mut bitmap = Bitmap::default();
                 // What is listed is alive: only other wishes ask for a look at each.
-                let is_all = filter.is_session_only() && except.is_empty();
+                let is_all = filter.is_session_only();
                 for &row in self.sessions.get(&session).into_iter().flatten().filter(|&&row| is_all || allows(row)) {
                     bitmap.insert(row);
                 }
@@ -615,7 +613,7 @@ mod tests {
                 vectors: &[vec![1.0, 0.0]],
                 filter: &query.filter,
                 session: None,
-                except: &HashSet::new(),
+                except: &std::collections::HashSet::new(),
                 ranking: &query.ranking,
                 spans: &[],
                 now: Timestamp::now(),

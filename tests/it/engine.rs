@@ -169,6 +169,34 @@ fn filters() {
     });
 }
 
+/// The others are found as if it was not there: beside a filter, by any strategy, and if it is long.
+#[test]
+fn what_is_not_wanted_is_passed_over() {
+    let db = Db::new();
+    let space = namespace("a");
+    let mut embedder = Hashing::new(32);
+    embedder.window_bytes = 24;
+    let engine = db.open_with(Arc::new(embedder));
+    let messages = (0..90).map(|i| {
+        let role = if i % 3 == 0 { Role::Assistant } else { Role::User };
+        Message::new(role, format!("word{i} same ").repeat(1 + 7 * usize::from(i % 5 == 0))).with_id(format!("m{i}"))
+    });
+    engine.blocking().put(&space, messages.collect()).unwrap();
+    engine.blocking().flush().unwrap();
+    for strategy in [mnemon::Strategy::Dense, mnemon::Strategy::Lexical, mnemon::Strategy::Hybrid] {
+        for role in [None, Some(Role::User)] {
+            let query = Query::new("word10 same").strategy(strategy).keep_duplicates();
+            let query = role.map_or(query.clone(), |role| query.role(role));
+            let all = ids(&engine, &space, query.clone().k(90));
+            assert_eq!(all.len(), if role.is_some() { 60 } else { 90 });
+            for unwanted in [1, 20, 55] {
+                let found = ids(&engine, &space, query.clone().k(10).except(&all[..unwanted]));
+                assert_eq!(found, all[unwanted..all.len().min(unwanted + 10)], "{strategy}, {role:?}, {unwanted}");
+            }
+        }
+    }
+}
+
 #[test]
 fn namespaces_are_a_wall() {
     let db = Db::new();
