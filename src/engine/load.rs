@@ -1,6 +1,9 @@
 //! Reading a namespace into memory.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use super::{
     graph::StoredGraph,
@@ -114,7 +117,7 @@ fn read(
         }
     }
     sessions.values_mut().for_each(|rows| rows.sort_by_key(|&row| order(&metas, row)));
-    Ok(Some(Loaded { index, metas, sessions, lexical, language, dimension, given_again: 0 }))
+    Ok(Some(Loaded { index, metas, sessions, lexical, language, dimension, given_again: 0, sample: OnceLock::new() }))
 }
 
 fn options(config: &Config) -> HnswOptions {

@@ -181,13 +181,13 @@ impl Loaded {
         let windows: Vec<Range<u32>> = nominated.into_iter().map(|first| self.windows(first)).collect();
         let rows: Vec<u32> = windows.iter().cloned().flatten().collect();
         let cosines = self.cosines(asked.vectors, &rows, known);
-        let (background, lengths) = self.background(asked.vectors);
+        let background = self.background(asked.vectors);
         let mut rest = &cosines[..];
         let candidates: Vec<Candidate> = windows
             .into_iter()
             .map(|windows| {
                 let own = rest.split_off(..windows.len()).expect("a cosine a row");
-                self.candidate(windows, own, &lexical, &lengths)
+                self.candidate(windows, own, &lexical)
             })
             .collect();
         (recall::rank(&candidates, &background, asked.ranking, asked.spans, asked.now), background)
@@ -222,7 +222,8 @@ impl Loaded {
     }
 
     /// The evidence for the message with these rows, whose cosines are known.
-    fn candidate(&self, windows: Range<u32>, cosines: &[f32], lexical: &Evidence, lengths: &Lengths) -> Candidate {
+    fn candidate(&self, windows: Range<u32>, cosines: &[f32], lexical: &Evidence) -> Candidate {
+        let lengths = &self.sample().lengths;
         let meta = self.alive(windows.start).expect("what is found is alive");
         let (nearest, cosine) = best(windows.clone().zip(cosines.iter().copied()));
         let (said, bm25) = lexical.best_window(windows.clone());
@@ -304,20 +305,24 @@ impl Loaded {
         vectors
     }
 
-    /// What cosines and lengths are like, by a sample.
-    fn background(&self, vectors: &[Vec<f32>]) -> (Background, Lengths) {
-        let step = self.metas.len().div_ceil(SAMPLE).max(1);
-        let alive = |row: &usize| self.metas[*row].is_some();
-        let rows: Vec<u32> = (0..self.metas.len()).step_by(step).filter(alive).map(|row| row as u32).collect();
-        let cosines = self.cosines(vectors, &rows, &[]);
+    fn sample(&self) -> &Sample {
+        self.sample.get_or_init(|| {
+            let rows = spread(self.metas.len(), self.lexical.rows(), |row| self.alive(row).is_some());
+            let firsts = rows.iter().filter_map(|&row| {
+                let meta = self.alive(row).filter(|meta| meta.window == 0)?;
+                Some((meta.role, self.length(self.windows(row))))
+            });
+            Sample { lengths: Lengths::new(firsts), rows }
+        })
+    }
+
+    /// What cosines with the question are like, by the sample.
+    fn background(&self, vectors: &[Vec<f32>]) -> Background {
+        let cosines = self.cosines(vectors, &self.sample().rows, &[]);
         let count = cosines.len().max(1) as f32;
         let mean = cosines.iter().sum::<f32>() / count;
         let variance = cosines.iter().map(|cosine| (cosine - mean).powi(2)).sum::<f32>() / count;
-        let firsts = rows.iter().filter_map(|&row| {
-            let meta = self.metas[row as usize].as_ref().filter(|meta| meta.window == 0)?;
-            Some((meta.role, self.length(self.windows(row))))
-        });
-        (Background { mean, deviation: variance.sqrt(), rows: self.lexical.rows() }, Lengths::new(firsts))
+        Background { mean, deviation: variance.sqrt(), rows: self.lexical.rows() }
     }
 
     /// What a session's rows are ordered by.
@@ -389,6 +394,22 @@ impl<'a> Evidence<'a> {
     }
 }
 
+/// About as many living rows as make a sample, of `rows` of which `living` are alive.
+fn spread(rows: usize, living: usize, is_alive: impl Fn(u32) -> bool) -> Vec<u32> {
+    let step = |count: usize| count.div_ceil(SAMPLE).max(1);
+    let (all, is_alive) = (0..rows as u32, |row: &u32| is_alive(*row));
+    let spread: Vec<u32> = all.clone().step_by(step(rows)).filter(is_alive).collect();
+    // A namespace that most was deleted of: the living have to be looked for.
+    let is_sparse = spread.len() < SAMPLE / 4;
+    if is_sparse { all.filter(is_alive).step_by(step(living)).collect() } else { spread }
+}
+
+/// Rows evenly spread over a namespace, and what its lengths are like by them.
+pub(super) struct Sample {
+    rows: Vec<u32>,
+    lengths: Lengths,
+}
+
 /// Usual lengths, as logarithms of numbers of terms.
 struct Lengths {
     by_role: Vec<(Role, f32)>,
@@ -419,5 +440,28 @@ impl Lengths {
     /// Of a role; of all, if it is rare.
     fn usual(&self, role: Role) -> f32 {
         self.by_role.iter().find(|(other, _)| *other == role).map_or(self.all, |(_, usual)| *usual)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_of_the_living() {
+        let check = |rows: u32, is_alive: fn(u32) -> bool, wanted: Range<usize>| {
+            let living: Vec<u32> = (0..rows).filter(|&row| is_alive(row)).collect();
+            let spread = spread(rows as usize, living.len(), is_alive);
+            assert!(wanted.contains(&spread.len()), "{} of {} of {rows}", spread.len(), living.len());
+            assert!(spread.iter().all(|&row| is_alive(row)) && spread.is_sorted_by(|a, b| a < b));
+        };
+        check(0, |_| true, 0..1);
+        check(500, |_| true, 500..501);
+        check(100_000, |_| true, SAMPLE - 4..SAMPLE + 1);
+        check(100_000, |row| row % 2 == 0, SAMPLE / 2 - 2..SAMPLE + 1);
+        // None of these is where a step over all rows would come.
+        check(100_000, |row| row % 1000 == 7, 100..101);
+        check(100_000, |row| row > 90_000 && row % 2 == 1, SAMPLE / 2..SAMPLE + 1);
+        check(100_000, |_| false, 0..1);
     }
 }

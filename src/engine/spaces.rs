@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, mpsc},
+    sync::{Arc, OnceLock, mpsc},
 };
 
 use parking_lot::{Mutex, RwLock};
@@ -17,7 +17,7 @@ use super::{
     graph::{Committed, Planners, StoredGraph, Workers},
     lexical::{self, Added, SegmentChange},
     load,
-    search::order,
+    search::{Sample, order},
 };
 use crate::{
     config::Config,
@@ -72,6 +72,8 @@ pub(super) struct Loaded {
     pub(super) dimension: usize,
     /// Counts the rows that were given to another message.
     pub(super) given_again: u64,
+    /// Of what there is now: made when it is first asked for.
+    pub(super) sample: OnceLock<Sample>,
 }
 
 /// An index, and whether its graph is in the store.
@@ -147,6 +149,7 @@ impl Loaded {
     /// In the order of commits, a row that is given was dead or not there. So one that is alive when it is given is so from
     /// the loaded snapshot, which had this commit; if a later one took it away again, that follows in the queue.
     fn apply(&mut self, change: &Change) {
+        self.sample.take();
         match change {
             Change::Added(Added { rows: new, segments }) => {
                 let mut fresh = Vec::with_capacity(new.rows.len());
@@ -401,10 +404,7 @@ mod tests {
 
     use std::{
         collections::BTreeMap,
-        sync::{
-            OnceLock,
-            atomic::{AtomicU32, Ordering},
-        },
+        sync::atomic::{AtomicU32, Ordering},
     };
 
     use super::*;
@@ -477,6 +477,7 @@ mod tests {
             language: Language::English,
             dimension: 2,
             given_again: 0,
+            sample: OnceLock::new(),
         }
     }
 
