@@ -168,8 +168,8 @@ fn hybrid(
             parts.time = TIME;
         }
         if let Some(half_life) = ranking.half_life {
-            let age = now.as_micros().saturating_sub(time.as_micros()).max(0) as f32;
-            parts.recency = RECENCY * (-age / half_life.as_micros() as f32).exp2();
+            let age = now.as_micros().saturating_sub(time.as_micros()).max(0) as f32 / 1e6;
+            parts.recency = RECENCY * (-age / half_life.as_secs_f32()).exp2();
         }
     }
     parts.dense + parts.lexical + parts.neighbor + parts.length + parts.time + parts.recency
@@ -199,5 +199,34 @@ impl Extent {
     fn scaled(&self, value: f32) -> f32 {
         let width = self.1 - self.0;
         if width > 0.0 { (value - self.0) / width } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::recall::Query;
+
+    #[test]
+    fn recency_halves_with_age() {
+        let now: Timestamp = "2024-05-01T12:00:00Z".parse().unwrap();
+        let check = |half_life: Duration, created_at: &str, wanted: f32| {
+            let created_at = Some(created_at.parse().unwrap());
+            let candidate = Candidate { windows: 1, created_at, ..Candidate::default() };
+            let ranking = Query::new("q").half_life(half_life).ranking;
+            let found = rank(&[candidate], &Background::default(), &ranking, &[], now)[0].clone();
+            assert!((found.parts.recency - wanted).abs() < 1e-5, "{half_life:?}, {:?}", found.parts);
+            assert!(found.score.is_finite());
+        };
+        let day = Duration::from_secs(24 * 3600);
+        check(day, "2024-05-01T12:00:00Z", RECENCY);
+        check(day, "2024-04-30T12:00:00Z", RECENCY / 2.0);
+        check(day, "2024-04-28T12:00:00Z", RECENCY / 8.0);
+        check(day, "2030-01-01T00:00:00Z", RECENCY);
+        check(Duration::from_nanos(1), "2024-05-01T12:00:00Z", RECENCY);
+        check(Duration::from_nanos(1), "2024-05-01T11:59:59Z", 0.0);
+        check(Duration::MAX, "1970-01-01T00:00:00Z", RECENCY);
     }
 }
