@@ -1,6 +1,6 @@
 //! Which of the ranked messages become hits, and in which places.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::Hit;
 
@@ -9,12 +9,12 @@ const SAME_TERMS: f32 = 0.9;
 
 /// Whether two texts are near-duplicates: nearly all distinct terms in common, and the same ones with digits.
 pub(crate) fn is_duplicate(a: &TermSet, b: &TermSet) -> bool {
-    if a.terms.is_empty() || a.numbers != b.numbers {
-        return a.terms.is_empty() && b.terms.is_empty() && a.text == b.text;
+    if a.terms.is_empty() && b.terms.is_empty() {
+        return a.text == b.text;
     }
     let common = a.terms.intersection(&b.terms).count() as f32;
     let all = (a.terms.len() + b.terms.len()) as f32 - common;
-    common >= SAME_TERMS * all
+    a.numbers == b.numbers && common >= SAME_TERMS * all
 }
 
 /// The distinct terms of a text.
@@ -38,29 +38,21 @@ impl TermSet {
 ///
 /// `ranked` is in order. An earlier hit keeps its place if it still is among the best `k` and half as many more.
 pub(crate) fn keep_places(ranked: Vec<Hit>, previous: &[String], k: usize) -> Vec<Hit> {
-    let pool = k + k.div_ceil(2);
-    let good: HashSet<&str> = ranked.iter().take(pool).map(|hit| hit.message.id.as_str()).collect();
-    let wanted: Vec<Option<&str>> =
-        previous.iter().take(k).map(|id| Some(id.as_str()).filter(|id| good.contains(id))).collect();
-    let kept: HashSet<&str> = wanted.iter().copied().flatten().collect();
-    let places: Vec<Option<String>> = wanted.iter().map(|id| id.map(str::to_owned)).collect();
-    let is_kept: Vec<bool> = ranked.iter().map(|hit| kept.contains(hit.message.id.as_str())).collect();
-    let (mut old, mut new) = (Vec::new(), std::collections::VecDeque::new());
-    for (hit, is_kept) in ranked.into_iter().zip(is_kept) {
-        if is_kept { old.push(hit) } else { new.push_back(hit) }
-    }
-    let mut chosen = Vec::new();
-    for place in places.into_iter().chain(std::iter::repeat(None)).take(k) {
-        let at = place.and_then(|id| old.iter().position(|hit| hit.message.id == id));
-        match at.map(|at| old.swap_remove(at)).or_else(|| new.pop_front()) {
-            Some(hit) => chosen.push(hit),
-            None => break,
+    let good_enough = k + k.div_ceil(2);
+    // In reverse: of an id that is there twice the first place counts.
+    let places: HashMap<&str, usize> =
+        previous.iter().take(k).enumerate().rev().map(|(place, id)| (id.as_str(), place)).collect();
+    let mut kept: Vec<Option<Hit>> = vec![None; k];
+    let mut others = Vec::new();
+    for (at, hit) in ranked.into_iter().enumerate() {
+        match places.get(hit.message.id.as_str()).filter(|_| at < good_enough) {
+            Some(&place) => kept[place] = Some(hit),
+            None => others.push(hit),
         }
     }
-    // None is left out for a hole that nothing was left to fill.
-    chosen.extend(old);
-    chosen.truncate(k);
-    chosen
+    let mut others = others.into_iter();
+    // When no other is left, what was kept moves up.
+    kept.into_iter().filter_map(|kept| kept.or_else(|| others.next())).collect()
 }
 
 #[cfg(test)]
@@ -88,25 +80,34 @@ mod tests {
         assert_eq!(kept(&ranked, &["a", "b", "c", "x"], 4), "abcd");
         assert_eq!(kept(&ranked, &["g", "b", "x", "a"], 4), "dbea");
         assert_eq!(kept(&["a"], &["x", "y", "a"], 3), "a");
+        assert_eq!(kept(&["a", "b", "c"], &["x", "c", "c", "a"], 5), "bca");
         assert_eq!(kept(&[], &["x"], 3), "");
     }
 
     proptest! {
         #[test]
-        fn there_are_k_and_none_twice(
+        fn what_is_kept_is_in_place_and_the_others_in_order(
             count in 0usize..12,
             previous in prop::collection::vec(0usize..14, 0..12),
             k in 1usize..10,
         ) {
-            let names: Vec<String> = (0..14).map(|id| format!("m{id}")).collect();
+            let names: Vec<String> = (0..14).map(|id| format!("m{id:02}")).collect();
             let ranked: Vec<&str> = names[..count].iter().map(String::as_str).collect();
             let previous: Vec<String> = previous.iter().map(|&id| names[id].clone()).collect();
-            let found = keep_places(hits(&ranked), &previous, k);
+            let found: Vec<String> =
+                keep_places(hits(&ranked), &previous, k).into_iter().map(|hit| hit.message.id).collect();
             prop_assert_eq!(found.len(), k.min(count));
-            let distinct: HashSet<&str> = found.iter().map(|hit| hit.message.id.as_str()).collect();
-            prop_assert_eq!(distinct.len(), found.len());
-            prop_assert!(k > count || ranked.is_empty() || previous.contains(&found[0].message.id) || found[0].message.id == ranked[0]
-                || found.iter().any(|hit| hit.message.id == ranked[0]));
+            let is_kept = |id: &String| {
+                previous.iter().take(k).any(|other| other == id) && names[..count.min(k + k.div_ceil(2))].contains(id)
+            };
+            let others: Vec<&String> = found.iter().filter(|id| !is_kept(id)).collect();
+            let best: Vec<&String> = names[..count].iter().filter(|id| !is_kept(id)).take(others.len()).collect();
+            prop_assert_eq!(others, best);
+            for id in names.iter().filter(|id| is_kept(id)) {
+                let place = |ids: &[String]| ids.iter().position(|other| other == id);
+                let (was, is) = (place(&previous), place(&found));
+                prop_assert!(is.is_some() && (is == was || count < k), "{} was {:?}, is {:?}", id, was, is);
+            }
         }
     }
 
