@@ -13,7 +13,7 @@ use crate::{
     error::{Result, impl_debug},
     ids::Namespace,
     message::Message,
-    recall::{Hit, MAX_K, Query},
+    recall::{Hit, MAX_K, Query, keep_places},
 };
 
 /// Changes what was found before it is used: reranks, drops, adds.
@@ -100,9 +100,9 @@ impl VectorBlock {
         self
     }
 
-    /// Memories that were told for the last prompt of a session keep their places while they still are about good enough
-    /// ([`Query::previous`]): a prompt changes no more than it must, and a provider's cache of it holds. Remembered as long as
-    /// the block is.
+    /// Memories that were told for the last prompt of a session keep their places while they still are about good enough,
+    /// among the best k and half as many more, as by [`Query::previous`]: a prompt changes no more than it must, and a
+    /// provider's cache of it holds. Remembered as long as the block is.
     pub fn sticky(mut self) -> Self {
         self.told = Some(Arc::default());
         self
@@ -152,10 +152,6 @@ impl MemoryBlock for VectorBlock {
         if self.own_session {
             request = request.session(&query.session);
         }
-        let asker = (query.namespace.clone(), query.session.clone());
-        if let Some(told) = &self.told {
-            request = request.previous(told.lock().get(&asker).cloned().unwrap_or_default());
-        }
         let mut hits = query.recall(&request)?;
         let shown: HashSet<&str> = query.messages.iter().map(|message| message.id.as_str()).collect();
         hits.retain(|hit| {
@@ -171,7 +167,9 @@ impl MemoryBlock for VectorBlock {
         for processor in &self.processors {
             hits = processor(hits)?;
         }
-        hits.truncate(self.top_k);
+        let asker = (query.namespace.clone(), query.session.clone());
+        let before = self.told.as_ref().and_then(|told| told.lock().get(&asker).cloned());
+        hits = keep_places(hits, &before.unwrap_or_default(), self.top_k);
         if let Some(told) = &self.told {
             let mut told = told.lock();
             if told.len() >= MAX_TOLD && !told.contains_key(&asker) {

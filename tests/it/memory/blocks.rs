@@ -210,6 +210,36 @@ fn a_block_can_be_tested_by_itself() {
 }
 
 #[test]
+fn what_was_told_keeps_its_place_while_it_is_good_enough() {
+    /// Finds these, best first.
+    struct Ranking(std::sync::Mutex<&'static str>);
+    impl mnemon::Recall for Ranking {
+        fn recall(&self, _: &mnemon::Namespace, _: &mnemon::Query) -> Result<Vec<mnemon::Hit>> {
+            let hit = |(at, id): (usize, char)| {
+                mnemon::Hit::new(Message::user(format!("text {id}")).with_id(id), 1.0 - at as f32 / 100.0, at + 1)
+            };
+            Ok(self.0.lock().unwrap().chars().enumerate().map(hit).collect())
+        }
+    }
+    let recall = Arc::new(Ranking(Default::default()));
+    let ask = |block: &VectorBlock, session: &str, ranking: &'static str| -> String {
+        *recall.0.lock().unwrap() = ranking;
+        let messages = vec![Arc::new(Message::user("where is it").with_id("shown"))];
+        let query = BlockQuery::new(namespace("a"), session, messages, recall.clone());
+        let BlockContent::Quoted(told) = block.get(&Value::Null, &query).unwrap() else { panic!("messages") };
+        told.into_iter().map(|message| message.id).collect()
+    };
+    let sticky = VectorBlock::new("v").similarity_top_k(2).sticky();
+    assert_eq!(ask(&sticky, "s", "abcdef"), "ab");
+    assert_eq!(ask(&sticky, "s", "cbad"), "ab", "two and one more are good enough");
+    assert_eq!(ask(&sticky, "other", "cbad"), "cb");
+    assert_eq!(ask(&sticky, "s", "cdbaef"), "cb", "a is the fourth");
+    assert_eq!(ask(&sticky, "s", "defgbc"), "de", "they were found, but are the fifth and the sixth");
+    let plain = VectorBlock::new("v").similarity_top_k(2);
+    assert_eq!((ask(&plain, "s", "abcdef"), ask(&plain, "s", "cbad")), ("ab".into(), "cb".into()));
+}
+
+#[test]
 fn a_vector_block_recalls_for_the_last_messages() {
     let db = Db::new();
     let engine = open(&db);
