@@ -1,6 +1,7 @@
 //! A recall from the question to the hits.
 
 use std::{
+    cell::OnceCell,
     collections::{HashMap, HashSet},
     time::Instant,
 };
@@ -13,7 +14,7 @@ use crate::{
     embed,
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
-    index::{cosine, mmr},
+    index::{dot, mmr},
     lexical::Analyzer,
     message::{Message, Timestamp},
     recall::{
@@ -28,7 +29,9 @@ const MIN_CANDIDATES: usize = 100;
 /// Hits among which near-duplicates are looked for.
 const COMPARED: usize = 200;
 /// Texts whose vectors are less alike are not compared.
-const ALIKE: f64 = 0.9;
+const ALIKE: f32 = 0.9;
+/// Hits that are chosen from for being unlike one another; comparing all with all takes the square of them.
+const DIVERSE: usize = 1000;
 /// What hits are chosen from, if some may be passed over: half as many again.
 const POOL: (usize, usize) = (3, 2);
 
@@ -89,17 +92,17 @@ impl Shared {
             _ => (pool * CANDIDATES).max(MIN_CANDIDATES),
         };
         loop {
-            let diverse = query.diversity.map_or(0, |_| 2 * pool);
+            let diverse = query.diversity.map_or(0, |_| 2 * pool.min(DIVERSE));
             let found = self.spaces.search(namespace, &asked, want, compared.max(diverse))?;
             if query.answerable.is_some_and(|least| found.answerability < least) {
                 return Ok(Hits { hits: Vec::new(), cut_short: found.cut_short, answerability: found.answerability });
             }
             // Taken after the search: every row found is committed in it.
             let snapshot = self.store.read()?;
-            let chosen =
-                Choice { shared: self, query, snapshot: &snapshot, namespace, found: &found }.choose(&filter, pool)?;
+            let choice = Choice { shared: self, query, snapshot: &snapshot, namespace, found: &found };
+            let chosen = choice.choose(&filter, pool)?;
             if chosen.len() >= query.k || found.is_all || found.cut_short {
-                let mut hits = keep_places(chosen, &query.previous, query.k);
+                let mut hits = keep_places(choice.order(chosen)?, &query.previous, query.k);
                 for (at, hit) in hits.iter_mut().enumerate() {
                     hit.rank = at + 1;
                 }
@@ -123,11 +126,13 @@ struct Choice<'a> {
 struct Chosen {
     at: usize,
     hit: Hit,
+    /// Of its text; made when it is compared with another.
+    terms: OnceCell<TermSet>,
 }
 
 impl Choice<'_> {
-    /// Up to `pool` hits in order.
-    fn choose(&self, filter: &Filter, pool: usize) -> Result<Vec<Hit>> {
+    /// Up to `pool` hits in the order found, near-duplicates last.
+    fn choose(&self, filter: &Filter, pool: usize) -> Result<Vec<Chosen>> {
         let mut chosen: Vec<Chosen> = Vec::new();
         let mut duplicates: Vec<Chosen> = Vec::new();
         let mut batches = HashMap::new();
@@ -148,22 +153,32 @@ impl Choice<'_> {
                 }
                 *told += 1;
             }
-            let mut hit = self.hit(ranked, message)?;
-            match self.original(analyzer, at, &hit, &chosen) {
+            let mut new = Chosen { at, hit: self.hit(ranked, message)?, terms: OnceCell::new() };
+            match self.original(analyzer, &new, &chosen) {
                 Some(id) => {
-                    hit.parts.duplicate_of = Some(id);
-                    duplicates.push(Chosen { at, hit });
+                    new.hit.parts.duplicate_of = Some(id);
+                    duplicates.push(new);
                 }
-                None => chosen.push(Chosen { at, hit }),
+                None => chosen.push(new),
             }
         }
         chosen.extend(duplicates);
         chosen.truncate(pool);
+        Ok(chosen)
+    }
+
+    /// As the reranker has them, and unlike one another, where that was asked for.
+    fn order(&self, mut chosen: Vec<Chosen>) -> Result<Vec<Hit>> {
+        // A reranker's scores do not compare with those of the others.
+        let mut alike = chosen.len();
         if let Some(depth) = self.query.rerank {
-            self.rerank(&mut chosen, depth)?;
+            alike = alike.min(depth.max(self.query.k));
+            self.rerank(&mut chosen[..alike])?;
         }
         if let Some(lambda) = self.query.diversity {
+            let rest = chosen.split_off(alike.min(DIVERSE));
             chosen = self.diverse(chosen, lambda);
+            chosen.extend(rest);
         }
         Ok(chosen.into_iter().map(|chosen| chosen.hit).collect())
     }
@@ -183,39 +198,30 @@ impl Choice<'_> {
     }
 
     /// The id of an earlier hit that says the same.
-    fn original(&self, analyzer: &Analyzer, at: usize, hit: &Hit, chosen: &[Chosen]) -> Option<String> {
-        if self.query.keep_duplicates || at >= COMPARED {
+    fn original(&self, analyzer: &Analyzer, new: &Chosen, chosen: &[Chosen]) -> Option<String> {
+        if self.query.keep_duplicates || new.at >= COMPARED {
             return None;
         }
-        let vector = self.found.vectors.get(at)?;
-        let terms = |hit: &Hit| {
-            let mut terms = Vec::new();
-            analyzer.terms(&hit.message.text(), &mut terms);
-            TermSet::new(hit.message.text(), &terms)
-        };
-        let mut own = None;
+        let vector = self.found.vectors.get(new.at)?;
         let is_same = |other: &&Chosen| {
-            let near = self.found.vectors.get(other.at).is_some_and(|other| cosine(vector, other) >= ALIKE);
-            near && is_duplicate(own.get_or_insert_with(|| terms(hit)), &terms(&other.hit))
+            let near = self.found.vectors.get(other.at).is_some_and(|other| dot(vector, other) >= ALIKE);
+            near && is_duplicate(new.terms(analyzer), other.terms(analyzer))
         };
         chosen.iter().find(is_same).map(|other| other.hit.message.id.clone())
     }
 
-    /// Has the reranker put the first ones in order.
-    fn rerank(&self, chosen: &mut [Chosen], depth: usize) -> Result<()> {
+    /// Has the reranker put hits in order.
+    fn rerank(&self, chosen: &mut [Chosen]) -> Result<()> {
         let reranker = self.shared.reranker.as_deref().expect("checked");
-        let first = chosen.len().min(depth.max(self.query.k));
-        let passages: Vec<String> = chosen[..first]
-            .iter()
-            .map(|Chosen { hit, .. }| hit.message.text()[hit.passage.clone()].to_owned())
-            .collect();
-        let passages: Vec<&str> = passages.iter().map(String::as_str).collect();
+        let texts: Vec<String> = chosen.iter().map(|chosen| chosen.hit.message.text()).collect();
+        let passages: Vec<&str> =
+            chosen.iter().zip(&texts).map(|(chosen, text)| &text[chosen.hit.passage.clone()]).collect();
         let scores = embed::rerank(reranker, &self.query.text, &passages)?;
         for (Chosen { hit, .. }, score) in chosen.iter_mut().zip(scores) {
             hit.parts.reranked = Some(score);
             hit.score = score;
         }
-        chosen[..first].sort_by(|a, b| b.hit.score.total_cmp(&a.hit.score));
+        chosen.sort_by(|a, b| b.hit.score.total_cmp(&a.hit.score));
         Ok(())
     }
 
@@ -232,5 +238,15 @@ impl Choice<'_> {
         let order = mmr(&relevance, &vectors, with.len(), f64::from(lambda));
         let mut with: Vec<Option<Chosen>> = with.into_iter().map(Some).collect();
         order.into_iter().filter_map(|at| with[at].take()).chain(without).collect()
+    }
+}
+
+impl Chosen {
+    fn terms(&self, analyzer: &Analyzer) -> &TermSet {
+        self.terms.get_or_init(|| {
+            let (text, mut terms) = (self.hit.message.text(), Vec::new());
+            analyzer.terms(&text, &mut terms);
+            TermSet::new(text, &terms)
+        })
     }
 }

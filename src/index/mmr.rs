@@ -2,9 +2,20 @@
 
 /// The cosine of two vectors; 0 if one has no length.
 pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
-    let lengths = dot(a, a).sqrt() * dot(b, b).sqrt();
+    cosine_with(a, length(a), b, length(b))
+}
+
+fn cosine_with(a: &[f32], a_length: f64, b: &[f32], b_length: f64) -> f64 {
+    let lengths = a_length * b_length;
     if lengths == 0.0 { 0.0 } else { dot(a, b) / lengths }
+}
+
+fn length(vector: &[f32]) -> f64 {
+    dot(vector, vector).sqrt()
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum()
 }
 
 /// Chooses `k` of the candidates, as LangChain's `maximal_marginal_relevance` does: the most relevant, then each time the
@@ -12,26 +23,26 @@ pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f64 {
 /// first. Gives their numbers in the order of choice, all if there are no more than `k`.
 ///
 /// `relevance` has a number for each candidate, commonly its [`cosine`] with the question. With `lambda` 1 only it counts,
-/// with 0 only diversity, but for the first. Cost: k cosines a candidate.
+/// with 0 only diversity, but for the first. Cost: up to k inner products a candidate.
 pub(crate) fn mmr(relevance: &[f64], candidates: &[&[f32]], k: usize, lambda: f64) -> Vec<usize> {
+    let lengths: Vec<f64> = candidates.iter().map(|candidate| length(candidate)).collect();
+    let mut left: Vec<usize> = (0..candidates.len()).collect();
     let mut chosen: Vec<usize> = Vec::new();
     // By candidate: the similarity to the most similar one chosen. There is none at first: relevance alone counts.
     let mut redundancy: Option<Vec<f64>> = None;
-    while chosen.len() < k.min(candidates.len()) {
+    while chosen.len() < k && !left.is_empty() {
         let score = |candidate: usize| match &redundancy {
             Some(redundancy) => lambda * relevance[candidate] - (1.0 - lambda) * redundancy[candidate],
             None => relevance[candidate],
         };
-        let left = (0..candidates.len()).filter(|candidate| !chosen.contains(candidate));
-        let best = left
-            .map(|candidate| (score(candidate), candidate))
-            .reduce(|best, next| if next.0 > best.0 { next } else { best });
-        let (_, best) = best.expect("fewer are chosen than there are");
-        let similarity = candidates.iter().map(|candidate| cosine(candidate, candidates[best]));
-        redundancy = Some(match redundancy {
-            Some(redundancy) => redundancy.into_iter().zip(similarity).map(|(a, b)| a.max(b)).collect(),
-            None => similarity.collect(),
-        });
+        let places = left.iter().enumerate().map(|(place, &candidate)| (score(candidate), place));
+        let best = places.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        let best = left.remove(best.expect("some are left").1);
+        let redundancy = redundancy.get_or_insert_with(|| vec![f64::NEG_INFINITY; candidates.len()]);
+        for &other in &left {
+            let similarity = cosine_with(candidates[other], lengths[other], candidates[best], lengths[best]);
+            redundancy[other] = redundancy[other].max(similarity);
+        }
         chosen.push(best);
     }
     chosen

@@ -240,7 +240,8 @@ impl Query {
     }
 
     /// Chooses hits that are unlike one another, by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
-    /// `lambda`, 0 to 1: with 1 relevance alone counts, with 0 diversity alone, but for the first. Default: not done.
+    /// `lambda`, 0 to 1: with 1 relevance alone counts, with 0 diversity alone, but for the first. Of the best 1,000 at the
+    /// most; of what was reranked, if some was. Default: not done.
     pub fn diversity(mut self, lambda: f32) -> Self {
         self.diversity = Some(lambda);
         self

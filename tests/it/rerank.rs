@@ -3,15 +3,15 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
 };
 
-use mnemon::{CrossEncoder, Error, Model, OnnxEmbedder, Reranker, Result};
+use mnemon::{CrossEncoder, Engine, Error, Model, OnnxEmbedder, Query, Reranker, Result};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::support::chain;
+use crate::support::{Db, Hashing, chain, message, namespace};
 
 /// Of a pair; the tokenizer adds 3.
 const MAX_TOKENS: usize = 67;
@@ -269,4 +269,37 @@ fn a_model_is_opened_as_what_it_is() {
     assert!(opened.unwrap_err().to_string().ends_with("it is opened by `CrossEncoder::open`"));
     let opened = CrossEncoder::open(root("models/static-en-256"));
     assert!(opened.unwrap_err().to_string().ends_with("an embedder is opened by `Model::open`"));
+}
+
+/// Scores of another scale than a recall's own, all below them.
+struct Gloomy;
+
+impl Reranker for Gloomy {
+    fn name(&self) -> &str {
+        "gloomy"
+    }
+
+    fn rerank(&self, _: &str, passages: &[&str]) -> Result<Vec<f32>> {
+        Ok(passages.iter().map(|passage| passage.len() as f32 - 1000.0).collect())
+    }
+}
+
+#[test]
+fn what_was_reranked_comes_before_the_rest_however_low_its_scores() {
+    let (db, space) = (Db::new(), namespace("a"));
+    let builder = Engine::builder(&db.path).embedder(Arc::new(Hashing::new(32))).reranker(Arc::new(Gloomy));
+    let engine = builder.open().unwrap();
+    let messages = (0..60).map(|i| message(&format!("m{i}"), &format!("red dog {}", "word ".repeat(i))));
+    engine.blocking().put(&space, messages.collect()).unwrap();
+    engine.blocking().flush().unwrap();
+    for depth in [1, 8, 12, 40, 100] {
+        for lambda in [None, Some(1.0), Some(0.8)] {
+            let query = Query::new("red dog").k(8).rerank(depth);
+            let query = lambda.map_or(query.clone(), |lambda| query.diversity(lambda));
+            let hits = engine.blocking().recall(&space, query).unwrap();
+            let scores: Vec<f32> = hits.iter().map(|hit| hit.score).collect();
+            assert!(hits.len() == 8 && hits.iter().all(|hit| hit.parts.reranked == Some(hit.score)), "{scores:?}");
+            assert!(lambda == Some(0.8) || scores.is_sorted_by(|a, b| a >= b), "{depth}, {lambda:?}: {scores:?}");
+        }
+    }
 }
