@@ -58,7 +58,7 @@ pub(super) enum State {
     Unloaded,
     /// With what was committed meanwhile.
     Loading(Vec<Change>),
-    Loaded(Loaded),
+    Loaded(Box<Loaded>),
 }
 
 pub(super) struct Loaded {
@@ -385,7 +385,7 @@ impl Spaces {
                 if let State::Loading(queue) = queue {
                     queue.iter().for_each(|change| loaded.apply(change));
                 }
-                *state = State::Loaded(loaded);
+                *state = State::Loaded(Box::new(loaded));
                 self.improve_later(namespace);
             }
         }
@@ -606,7 +606,7 @@ mod tests {
             });
             let mut loaded = loaded(index, Vec::new());
             loaded.apply(&Change::Added(one(0, 0, [1.0, 0.0])));
-            let space = Space { state: RwLock::new(State::Loaded(loaded)), loading: Mutex::new(()) };
+            let space = Space { state: RwLock::new(State::Loaded(Box::new(loaded))), loading: Mutex::new(()) };
             spaces.spaces.write().insert(SPACE, Arc::new(space));
             let query = Query::new("x").strategy(crate::recall::Strategy::Dense);
             let asked = Asked {
