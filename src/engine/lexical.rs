@@ -123,9 +123,12 @@ fn add(
 ) -> Result<Vec<SegmentChange>> {
     let mut stored = transaction.segments(generation, namespace)?;
     let mut changes = Vec::new();
+    if stored.is_empty() && transaction.alive_count(generation, namespace)? > documents.len() {
+        // Of an older release: it gets its index, of all its rows, when it is loaded.
+        return Ok(changes);
+    }
     while !documents.is_empty() {
-        let rest = documents.split_off(documents.len().min(MAX_ROWS));
-        let mut segment = Segment::build(language, std::mem::replace(&mut documents, rest));
+        let mut segment = build_first(language, &mut documents);
         let sizes: Vec<usize> = stored.iter().map(|info| info.rows as usize).collect();
         let number = stored.last().map_or(0, |info| info.number + 1);
         let merged = stored.split_off(stored.len() - merge_plan(&sizes, segment.rows().len()));
@@ -154,6 +157,12 @@ fn add(
         changes.push((number, Some(Arc::new(segment))));
     }
     Ok(changes)
+}
+
+/// A segment of the first documents, as many as it takes.
+fn build_first(language: Language, documents: &mut Vec<Document>) -> Segment {
+    let rest = documents.split_off(documents.len().min(MAX_ROWS));
+    Segment::build(language, std::mem::replace(documents, rest))
 }
 
 fn read(bytes: Vec<u8>, number: u32) -> Result<Segment> {
@@ -197,38 +206,52 @@ pub(super) fn rebuild(
 ) -> Result<Vec<SegmentChange>> {
     let language = language(transaction.language(namespace)?)?;
     let analyzer = Analyzer::of(language);
-    let mut documents = Vec::new();
+    let (mut documents, mut segments) = (Vec::new(), Vec::new());
     transaction.placed_texts(generation, namespace, |first, count, text| {
-        let windows = if count == 1 { vec![text] } else { embed::windows(embedder, text)? };
-        if windows.len() != count as usize {
-            let found = windows.len();
-            return Err(Error::corrupted(format!(
-                "row {first} begins {count} windows, not {found}: run mnemon reindex"
-            )));
-        }
-        let analyzed = analyze(analyzer, text, &windows);
+        let analyzed = analyze(analyzer, text, &stored_windows(embedder, text, count as usize)?);
         documents.extend((first..).zip(analyzed).map(|(row, Window { passage, terms })| Document {
             row,
             passage,
             terms,
         }));
+        // Documents take much more room than their segment.
+        while documents.len() >= MAX_ROWS {
+            segments.push(build_first(language, &mut documents));
+        }
         Ok(())
     })?;
+    if !documents.is_empty() {
+        segments.push(build_first(language, &mut documents));
+    }
     let old = transaction.segments(generation, namespace)?;
-    let mut number = old.last().map_or(0, |info| info.number + 1);
+    let next = old.last().map_or(0, |info| info.number + 1);
     let mut changes = Vec::new();
     for info in old {
         transaction.drop_segment(generation, namespace, info.number)?;
         changes.push((info.number, None));
     }
-    while !documents.is_empty() {
-        let rest = documents.split_off(documents.len().min(MAX_ROWS));
-        let segment = Segment::build(language, std::mem::replace(&mut documents, rest));
+    for (number, segment) in (next..).zip(segments) {
         transaction.put_segment(generation, namespace, number, segment.rows().len() as u32, segment.bytes())?;
         changes.push((number, Some(Arc::new(segment))));
-        number += 1;
     }
     Ok(changes)
+}
+
+/// The windows of a text that has so many rows.
+fn stored_windows<'t>(embedder: &dyn Embedder, text: &'t str, count: usize) -> Result<Vec<&'t str>> {
+    if count == 1 {
+        return Ok(vec![text]);
+    }
+    let windows = embed::windows(embedder, text)?;
+    if windows.len() == count {
+        return Ok(windows);
+    }
+    if count > text.len() {
+        return Err(Error::corrupted(format!("a text of {} bytes has {count} rows", text.len())));
+    }
+    // It splits otherwise than it did. Even parts have the same words, about where they were.
+    let place = |part: usize| text.floor_char_boundary(text.len() * part / count);
+    Ok((0..count).map(|part| &text[place(part)..place(part + 1)]).collect())
 }
 
 /// Writes a segment again without what is dead. `None`: another thread has just done it.

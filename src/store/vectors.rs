@@ -43,6 +43,11 @@ pub(crate) struct NewRows {
 }
 
 impl Transaction {
+    /// Of the rows of a namespace, how many are alive.
+    pub(crate) fn alive_count(&self, generation: GenerationId, namespace: NamespaceId) -> Result<usize> {
+        Ok(read_counts(&self.table(COUNTS)?, generation, namespace)?.1 as usize)
+    }
+
     /// Erases the vectors of messages. Their rows may be given again at once, unless a graph leads to them.
     pub(super) fn erase(
         &self,

@@ -145,6 +145,55 @@ fn a_database_of_schema_2_gets_its_dead_rows_back() {
     assert_eq!((db.assert_sound().vectors, rows(&db)), (201, (201, 201)));
 }
 
+/// It gets a lexical index when it is first asked; till then none that has half of the rows.
+#[test]
+fn a_database_of_schema_3_is_sound_before_and_after_it_is_asked() {
+    let db = Db::new();
+    let space = namespace("a");
+    let put = |engine: &Engine, ids: std::ops::Range<usize>| {
+        engine.blocking().put(&space, ids.map(|i| message(&format!("m{i}"), &format!("word{i}"))).collect()).unwrap();
+        engine.blocking().flush().unwrap();
+    };
+    let open = |window_bytes: usize| {
+        let mut embedder = Hashing::new(32);
+        embedder.window_bytes = window_bytes;
+        db.open_with(Arc::new(embedder))
+    };
+    {
+        let engine = open(24);
+        let long: Vec<String> = (0..40).map(|i| format!("long{i}")).collect();
+        engine.blocking().put(&space, vec![message("long", &long.join(" "))]).unwrap();
+        put(&engine, 0..50);
+    }
+    {
+        let file = redb::Database::open(&db.path).unwrap();
+        let transaction = file.begin_write().unwrap();
+        type Key = (u32, u32, u32);
+        transaction.delete_table(redb::TableDefinition::<Key, (u32, u32)>::new("segments")).unwrap();
+        transaction.delete_table(redb::TableDefinition::<(u32, u32, u32, u32), &[u8]>::new("segment_parts")).unwrap();
+        transaction.delete_table(redb::TableDefinition::<u32, &str>::new("languages")).unwrap();
+        let meta = redb::TableDefinition::<&str, &[u8]>::new("meta");
+        transaction.open_table(meta).unwrap().insert("schema", 3u32.to_le_bytes().as_slice()).unwrap();
+        transaction.commit().unwrap();
+    }
+    put(&db.open(), 50..60);
+    db.assert_sound();
+    // Its embedder splits long texts otherwise now.
+    let engine = open(40);
+    let check = |word: &str, id: &str| {
+        let query = Query::new(word).strategy(mnemon::Strategy::Lexical).k(1);
+        let hits = engine.blocking().recall(&space, query).unwrap();
+        let (text, hit) = (hits[0].message.text(), &hits[0]);
+        assert!(hit.message.id == id && hit.parts.bm25 > 0.0 && text[hit.passage.clone()].contains(word), "{hit:?}");
+    };
+    put(&engine, 60..70);
+    for (word, id) in [("word3", "m3"), ("word55", "m55"), ("word65", "m65"), ("long7", "long"), ("long39", "long")] {
+        check(word, id);
+    }
+    drop(engine);
+    db.assert_sound();
+}
+
 /// Rows of deleted messages do not count, wherever the vectors are.
 #[test]
 fn a_namespace_that_has_few_messages_left_is_searched_exactly() {
