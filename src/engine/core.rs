@@ -236,13 +236,11 @@ impl Core {
     }
 
     pub(super) fn optimize(&self, namespace: &Namespace) -> Result<()> {
-        match self.shared.store.read()?.namespace(namespace)? {
-            Some(namespace) => {
-                let workers = Workers { writer: Arc::clone(&self.writer), planners: self.planners.clone() };
-                self.shared.spaces.optimize(namespace, &workers)
-            }
-            None => Ok(()),
-        }
+        // In the condition the snapshot would be held meanwhile, and with it all pages that are written again.
+        let known = self.shared.store.read()?.namespace(namespace)?;
+        let Some(namespace) = known else { return Ok(()) };
+        let workers = Workers { writer: Arc::clone(&self.writer), planners: self.planners.clone() };
+        self.shared.spaces.optimize(namespace, &workers)
     }
 
     pub(super) fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {

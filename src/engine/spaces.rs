@@ -22,7 +22,7 @@ use super::{
 use crate::{
     config::Config,
     embed::Embedder,
-    error::Result,
+    error::{Error, Result},
     ids::NamespaceId,
     index::{Bitmap, VectorIndex},
     lexical::{Language, LexicalIndex, Scores, Segment},
@@ -299,21 +299,35 @@ impl Spaces {
         old: Arc<Segment>,
         workers: &Workers,
     ) -> Result<bool> {
-        let new = {
+        let living: Vec<u32> = {
             let state = space.state.read();
             let lexical = &state.loaded().expect("loaded once, loaded for ever").lexical;
-            old.retain(|row| lexical.is_home(number, row)).map(Arc::new)
+            old.rows().iter().copied().filter(|&row| lexical.is_home(number, row)).collect()
         };
+        let new = old.retain(|row| living.binary_search(&row).is_ok()).map(Arc::new);
         let generation = self.generation.id;
-        let apply = move |transaction: &mut Transaction| {
-            lexical::rewrite(transaction, generation, namespace, number, &old, new.as_ref())
-        };
-        workers.commit(apply, move |change| {
-            if let Some(change) = change {
-                space.publish(Change::Segments(namespace, None, vec![change]));
+        let apply = {
+            let old = Arc::clone(&old);
+            move |transaction: &mut Transaction| {
+                lexical::rewrite(transaction, generation, namespace, number, &old, new.as_ref())
             }
-        })?;
-        Ok(true)
+        };
+        let publish = {
+            let space = Arc::clone(&space);
+            move |change: Option<SegmentChange>| {
+                let change = change.map(|change| Change::Segments(namespace, None, vec![change]));
+                change.map(|change| space.publish(change));
+            }
+        };
+        workers.commit(apply, publish)?;
+        let left = space.state.read().loaded().and_then(|loaded| loaded.lexical.sparse());
+        match left {
+            // The next try would do no more.
+            Some((_, left)) if Arc::ptr_eq(&left, &old) => {
+                Err(Error::corrupted(format!("segment {number} of a lexical index is not stored as it was loaded")))
+            }
+            _ => Ok(true),
+        }
     }
 
     /// Makes the lexical index of a namespace anew, for another language.
