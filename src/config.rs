@@ -1,6 +1,8 @@
 //! Settings of an engine, with their defaults and ranges.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{fmt, ops::RangeInclusive, time::Duration};
+
+use serde::Serialize;
 
 use crate::error::{Error, Result};
 
@@ -60,6 +62,42 @@ impl std::str::FromStr for VectorsIn {
     }
 }
 
+/// How many bits a component of a vector has in the file. Chosen when a database is made, or by a
+/// [`reindex`](crate::reindex()), and kept; what is in memory has 32 bits either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Precision {
+    /// 32 bits: the vector as the model gave it.
+    #[default]
+    F32,
+    /// 8 bits, and a scale for the vector: a quarter of the room. Measured on LoCoMo with the default model (256 dimensions,
+    /// 818 KB of text): vectors and terms take 2.7 times the text instead of 8.3; similarities move by 0.0023 at most, 99.4 % of
+    /// the ten nearest stay the same, recall of the evidence moves by 0.002 at most at every rank.
+    I8,
+}
+
+impl std::str::FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "f32" => Ok(Precision::F32),
+            "i8" => Ok(Precision::I8),
+            _ => Err(Error::InvalidConfig { reason: format!("precision {name:?} is not f32 or i8") }),
+        }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Precision::F32 => "f32",
+            Precision::I8 => "i8",
+        })
+    }
+}
+
 /// Settings of an [`Engine`](crate::Engine). All have defaults: `Config::default()` is a good start.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -80,6 +118,8 @@ pub struct Config {
     pub ef_construction: usize,
     /// Where the vectors of namespaces with a graph are. Default: [`VectorsIn::Memory`].
     pub vectors: VectorsIn,
+    /// How vectors are stored in a database that is made; one that is there keeps to its own. Default: [`Precision::F32`].
+    pub precision: Precision,
     /// Pending messages at which a flush begins by itself, in the background. 1 to 100,000. Default: 256.
     pub flush_size: usize,
     /// Whether opening begins to embed, in the background, what was left pending. Default: true.
@@ -108,6 +148,7 @@ impl Default for Config {
             m: 16,
             ef_construction: 200,
             vectors: VectorsIn::Memory,
+            precision: Precision::F32,
             flush_size: 256,
             drain_on_open: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),

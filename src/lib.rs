@@ -45,6 +45,7 @@
 //! - A row is given to another message only when nothing leads to it any more.
 //! - A row's terms are those in its newest segment; a commit that gives a row stores its terms.
 //! - The same text gives the same vector, whatever it was embedded with.
+//! - What is published of a vector is what a load would read.
 //! - What is deleted or replaced is never returned again, once the call has returned.
 
 /// Compiles the README's examples.
@@ -84,7 +85,7 @@ pub use chat::{ChatModel, ChatRequest};
 pub use compose::{
     BlockFailure, BlockOutput, Composer, InsertMethod, Markdown, Overflow, Prompt, Renderer, Seal, Section, Xml,
 };
-pub use config::{Config, IndexKind, VectorsIn};
+pub use config::{Config, IndexKind, Precision, VectorsIn};
 pub use embed::{CrossEncoder, Embedder, Model, OnnxEmbedder, Reranker};
 pub use engine::{Blocking, Builder, Engine, FlushReport, IndexStats, PutReport};
 pub use error::{BoxError, Error, Result};

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 pub use crate::store::{GenerationState, VerifyReport};
 use crate::{
-    config::Config,
+    config::{Config, Precision},
     engine::{lexical::check_lexical, load::check_graphs},
     error::Result,
     ids::{ModelIdentity, Namespace},
@@ -33,6 +33,8 @@ pub struct Stats {
 pub struct GenerationStats {
     /// The model.
     pub model: ModelIdentity,
+    /// How its vectors are stored.
+    pub precision: Precision,
     /// Whether it answers recalls.
     pub state: GenerationState,
     /// Messages that wait to be embedded for it.
@@ -79,6 +81,7 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
                 Ok(GenerationStats {
                     pending: snapshot.pending_count(generation.id)?,
                     model: generation.identity,
+                    precision: generation.precision,
                     state: generation.state,
                 })
             })

@@ -1,4 +1,4 @@
-//! Moving a database to another model.
+//! Moving a database to another model, or its vectors to another precision.
 //!
 //! A generation is made beside the serving one, with every message pending in it; embedding them is the same drain as a
 //! flush's. So a reindex that was stopped, or killed, goes on where it was: what has vectors is not pending. When
@@ -9,11 +9,11 @@ use std::{ops::ControlFlow, path::Path, time::Instant};
 use serde::Serialize;
 
 use crate::{
-    config::Config,
+    config::{Config, Precision},
     embed::{Embedder, check_identity},
     engine::drain::drain,
     error::Result,
-    store::{GenerationState, Options, Store},
+    store::{Generation, GenerationState, Options, Store},
 };
 
 /// Blocks of old vectors deleted in one commit, after the switch: 64 MiB.
@@ -27,6 +27,8 @@ pub struct ReindexReport {
     pub from: Option<String>,
     /// The model that serves now.
     pub to: String,
+    /// How its vectors are stored.
+    pub precision: Precision,
     /// Messages embedded by this call.
     pub embedded: u64,
     /// Messages that an earlier call, stopped on the way, had embedded.
@@ -47,11 +49,12 @@ pub struct ReindexProgress {
     pub total: u64,
 }
 
-/// Embeds every message of the database with `embedder` into a new generation, then makes that the serving one.
+/// Embeds every message of the database with `embedder` into a new generation, then makes that the serving one. Its vectors
+/// are stored in this precision, `None` for that of the serving ones.
 ///
 /// Needs the file for itself: no engine may have it open. `progress` is called after each commit, a thousand
-/// messages at most, and may stop; calling again with the same model goes on. Calling with a third model drops what was begun.
-/// The old generation's vectors are deleted after the switch, and the file made shorter.
+/// messages at most, and may stop; calling again with the same model and precision goes on. Calling with others drops what
+/// was begun. The old generation's vectors are deleted after the switch, and the file made shorter.
 ///
 /// # Errors
 /// Those of opening, but for [`Error::ModelMismatch`](crate::Error::ModelMismatch); [`Error::Embedding`](crate::Error)
@@ -59,6 +62,7 @@ pub struct ReindexProgress {
 pub fn reindex(
     path: impl AsRef<Path>,
     embedder: &dyn Embedder,
+    precision: Option<Precision>,
     mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
 ) -> Result<ReindexReport> {
     let started = Instant::now();
@@ -69,19 +73,22 @@ pub fn reindex(
     check_identity(identity)?;
     let generations = store.read()?.generations()?;
     let serving = generations.iter().find(|generation| generation.state == GenerationState::Serving);
+    let precision = precision.or(serving.map(|generation| generation.precision)).unwrap_or_default();
     let mut report = ReindexReport {
         from: serving.map(|generation| generation.identity.to_string()),
         to: identity.to_string(),
+        precision,
         embedded: 0,
         resumed: 0,
         switched: false,
         seconds: 0.0,
     };
-    let same = |hash: &str| hash == identity.hash;
-    let is_serving = serving.is_some_and(|generation| same(&generation.identity.hash));
+    let is_wanted =
+        |generation: &Generation| generation.identity.hash == identity.hash && generation.precision == precision;
+    let is_serving = serving.is_some_and(is_wanted);
     let mut building = None;
     for generation in generations.iter().filter(|generation| generation.state == GenerationState::Building) {
-        if same(&generation.identity.hash) && !is_serving {
+        if is_wanted(generation) && !is_serving {
             building = Some(generation.id);
         } else {
             store.write(|transaction| transaction.retire(generation.id))?;
@@ -95,7 +102,7 @@ pub fn reindex(
     let resuming = building.is_some();
     let generation = match building {
         Some(id) => id,
-        None => store.write(|transaction| transaction.create_building(identity))?,
+        None => store.write(|transaction| transaction.create_building(identity, precision))?,
     };
 
     let pending = store.read()?.pending_count(generation)?;
@@ -110,7 +117,7 @@ pub fn reindex(
         embedder,
         || stop.get(),
         |batch| {
-            store.write(|transaction| batch.store(transaction, generation, identity.dimension))?;
+            store.write(|transaction| batch.store(transaction, generation))?;
             done += batch.embedded.len() as u64;
             stop.set(progress(ReindexProgress { done, total }).is_break());
             Ok(())

@@ -22,7 +22,7 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    config::Config,
+    config::{Config, Precision},
     embed::{self, Embedder, Reranker},
     error::{Error, Result},
     ids::{ModelIdentity, Namespace},
@@ -83,7 +83,7 @@ impl Core {
     ) -> Result<Self> {
         let options = Options { create, cache_bytes: config.cache_bytes, two_phase_commit: config.two_phase_commit };
         let store = Arc::new(Store::open(path, options)?);
-        let (generation, embedder) = serving(&store, resolve)?;
+        let (generation, embedder) = serving(&store, config.precision, resolve)?;
         let leftover = store.read()?.pending_count(generation.id)?;
 
         let (improve, improvable) = mpsc::channel();
@@ -129,6 +129,10 @@ impl Core {
 
     pub(super) fn model(&self) -> &ModelIdentity {
         self.shared.embedder.identity()
+    }
+
+    pub(super) fn precision(&self) -> Precision {
+        self.shared.generation.precision
     }
 
     /// `reply` is called on the writer's thread.
@@ -302,7 +306,6 @@ impl Shared {
     fn drain(self: &Arc<Self>, writer: &Writer, planners: &Planners) -> Result<FlushReport> {
         self.unflushed.store(0, Ordering::Relaxed);
         let generation = self.generation.id;
-        let dimension = self.generation.identity.dimension;
         let mut committing: Option<mpsc::Receiver<Result<()>>> = None;
         let wait = |committing: &mut Option<mpsc::Receiver<Result<()>>>| {
             committing.take().map_or(Ok(()), |done| done.recv().map_err(|_| Error::Closed)?)
@@ -316,7 +319,7 @@ impl Shared {
                 {
                     let (shared, planners) = (Arc::clone(self), planners.clone());
                     move |transaction| {
-                        let added = batch.store(transaction, generation, dimension)?;
+                        let added = batch.store(transaction, generation)?;
                         let linked = shared.spaces.link(transaction, &added, &planners)?;
                         Ok((added, linked))
                     }
@@ -376,9 +379,10 @@ fn run_improve(shared: &Shared, workers: &Workers, improvable: &mpsc::Receiver<I
     shared.spaces.close(workers);
 }
 
-/// The serving generation and its embedder; a new database gets its first generation.
+/// The serving generation and its embedder; a new database gets its first generation, of this precision.
 fn serving(
     store: &Store,
+    precision: Precision,
     resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
 ) -> Result<(Generation, Arc<dyn Embedder>)> {
     let found = store.read()?.serving()?;
@@ -393,8 +397,8 @@ fn serving(
         }
         Some(generation) => generation,
         None => {
-            let id = store.write(|transaction| transaction.create_serving(given))?;
-            Generation { id, identity: given.clone(), state: GenerationState::Serving }
+            let id = store.write(|transaction| transaction.create_serving(given, precision))?;
+            Generation { id, identity: given.clone(), precision, state: GenerationState::Serving }
         }
     };
     Ok((generation, embedder))

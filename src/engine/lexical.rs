@@ -72,13 +72,8 @@ impl Batch {
     }
 
     /// Stores vectors and terms.
-    pub(crate) fn store(
-        &self,
-        transaction: &mut Transaction,
-        generation: GenerationId,
-        dimension: usize,
-    ) -> Result<Vec<Added>> {
-        let added = transaction.add_vectors(generation, dimension, &self.embedded)?;
+    pub(crate) fn store(&self, transaction: &mut Transaction, generation: GenerationId) -> Result<Vec<Added>> {
+        let added = transaction.add_vectors(generation, &self.embedded)?;
         added
             .into_iter()
             .map(|rows| {

@@ -32,9 +32,9 @@ impl Originals for StoredVectors {
     fn read(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32])) {
         let mut vector = Vec::with_capacity(self.generation.identity.dimension);
         let read = self.store.read().and_then(|snapshot| {
-            snapshot.vectors(&self.generation, self.namespace, rows, |at, components| {
+            snapshot.vectors(&self.generation, self.namespace, rows, |at, row| {
                 vector.clear();
-                vector.extend(components);
+                row.append_to(&mut vector);
                 visit(at, &vector);
             })
         });
@@ -160,7 +160,7 @@ fn rows(
             return visit(number, None);
         }
         vector.clear();
-        vector.extend(row.components());
+        row.append_to(&mut vector);
         if !is_finite(&vector) {
             return Err(Error::corrupted(format!("row {number} of the vectors is not finite")));
         }

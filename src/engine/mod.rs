@@ -37,7 +37,7 @@ pub(crate) use self::{
 pub use blocking::Blocking;
 
 use crate::{
-    config::Config,
+    config::{Config, Precision},
     embed::{Embedder, Model, OnnxEmbedder, Reranker},
     error::{Error, Result, impl_debug},
     ids::{ModelIdentity, Namespace},
@@ -203,6 +203,11 @@ impl Engine {
     /// The model that answers.
     pub fn model(&self) -> &ModelIdentity {
         self.core.model()
+    }
+
+    /// How the database stores vectors. [`Config::precision`] says it of a new one, [`reindex`](crate::reindex()) changes it.
+    pub fn precision(&self) -> Precision {
+        self.core.precision()
     }
 
     /// Stores messages durably, in order, in one commit. They are embedded later: by [`Engine::flush`], or by

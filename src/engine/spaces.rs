@@ -424,6 +424,7 @@ mod tests {
     use super::*;
     use crate::engine::search::{Asked, TRIES};
     use crate::{
+        config::Precision,
         embed::{Model, OnnxEmbedder},
         ids::{GenerationId, ModelIdentity},
         index::{ExactIndex, Found, Search},
@@ -608,8 +609,12 @@ mod tests {
         let identity = ModelIdentity { name: "none".into(), dimension: 2, hash: "00".into() };
         let embedder: Arc<dyn Embedder> = Arc::new(OnnxEmbedder::new(Model::find(Model::DEFAULT).unwrap()).unwrap());
         for times in 0..=TRIES {
-            let generation =
-                Generation { id: GenerationId(1), identity: identity.clone(), state: GenerationState::Serving };
+            let generation = Generation {
+                id: GenerationId(1),
+                identity: identity.clone(),
+                precision: Precision::F32,
+                state: GenerationState::Serving,
+            };
             let (store, embedder) = (Arc::clone(&store), Arc::clone(&embedder));
             let spaces = Arc::new(Spaces::new(store, generation, embedder, Config::default(), mpsc::channel().0));
             let index = Arc::new(Meddling {

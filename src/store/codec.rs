@@ -25,6 +25,8 @@ pub(super) enum Codec {
     Rows = 2,
     /// A part of a graph behind its checksum: see `graph`.
     Graph = 3,
+    /// Rows whose vectors have 8 bits a component: see `rows`.
+    Rows8 = 4,
 }
 
 /// The most that decoding allocates. No record comes near it: a message is at most 1 MiB as it is stored, which is
@@ -87,15 +89,23 @@ mod tests {
             revision: 300,
         };
         let namespace = NamespaceRecord { id: 7, next_seq: 2, next_session: 1, messages: 2 };
-        let generation =
-            GenerationRecord { name: "m".into(), dimension: 256, hash: "ab".into(), state: GenerationState::Serving };
+        let generation = GenerationRecord {
+            name: "m".into(),
+            dimension: 256,
+            hash: "ab".into(),
+            state: GenerationState::Serving,
+            precision: 1,
+        };
         let check = |bytes: Vec<u8>, golden: &str| {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(hex, golden);
         };
         check(encode(&message.clone()), "4d6e0101026d31017301010341646102686900010300fb2c01");
         check(encode(&namespace), "4d6e010107020102");
-        check(encode(&generation), "4d6e0101016dfb000102616201");
+        check(encode(&generation), "4d6e0101016dfb00010261620101");
+        let old = [&header(Codec::Bincode)[..], b"\x01m\xfb\x00\x01\x02ab\x01"].concat();
+        let old: OldGenerationRecord = decode(&old).unwrap();
+        assert_eq!(GenerationRecord::from(old), GenerationRecord { precision: 0, ..generation });
         let block = BlockRecord { state: "{}".into(), revision: 3 };
         let cursor = CursorRecord { next: 2, failed: vec![(1, "no".into())], shared: true };
         let checkpoint = CheckpointRecord {

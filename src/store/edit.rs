@@ -99,7 +99,7 @@ impl<'t> Edit<'t> {
         }
         let live = self.generations()?.live.clone();
         for (id, record) in &live {
-            let removed = self.transaction.erase(*id, record.dimension, &self.outdated)?;
+            let removed = self.transaction.erase(*id, &self.outdated)?;
             if record.state == GenerationState::Serving {
                 effects.removed = removed;
             }

@@ -235,6 +235,7 @@ pub(super) fn verify(
 mod tests {
     use super::*;
     use crate::{
+        config::Precision,
         ids::{ModelIdentity, Namespace},
         message::Message,
         store::{Embedded, Options, Store},
@@ -256,7 +257,7 @@ mod tests {
             let options = Options { create: true, cache_bytes: 1 << 20, two_phase_commit: false };
             let store = Store::open(&folder.path().join("a.redb"), options).unwrap();
             let identity = ModelIdentity { name: "none".into(), dimension: 2, hash: "00".into() };
-            let generation = store.write(|t| t.create_serving(&identity)).unwrap();
+            let generation = store.write(|t| t.create_serving(&identity, Precision::F32)).unwrap();
             Db { store, generation, _folder: folder }
         }
 
@@ -277,7 +278,7 @@ mod tests {
                 vectors: vec![vec![1.0, 0.0]; pending.text.len()],
             };
             let batch: Vec<Embedded> = pending.iter().map(embedded).collect();
-            let added = self.store.write(|t| t.add_vectors(self.generation, 2, &batch))?;
+            let added = self.store.write(|t| t.add_vectors(self.generation, &batch))?;
             Ok(added.into_iter().flat_map(|new| new.rows).collect())
         }
 
@@ -422,7 +423,7 @@ mod tests {
         let mut db = Db::new();
         let identity = ModelIdentity { name: "next".into(), dimension: 2, hash: "01".into() };
         db.put(&["a", "b"], "1");
-        let next = db.store.write(|t| t.create_building(&identity)).unwrap();
+        let next = db.store.write(|t| t.create_building(&identity, Precision::F32)).unwrap();
         db.delete(&["a"]);
         db.delta(b"delta", &[]);
         let pages: Vec<(u32, Vec<u8>)> = (0..10).map(|page| (page, vec![1; 100])).collect();

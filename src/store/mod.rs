@@ -13,6 +13,7 @@ mod free;
 mod graph;
 mod lexical;
 mod messages;
+mod precision;
 mod read;
 mod rows;
 mod schema;

@@ -10,6 +10,7 @@ use super::{
     storage,
 };
 use crate::{
+    config::Precision,
     error::{Error, Result},
     ids::{GenerationId, ModelIdentity, Namespace, NamespaceId},
     message::Message,
@@ -20,12 +21,19 @@ pub(crate) struct Snapshot {
     transaction: ReadTransaction,
 }
 
-/// A generation and its model.
+/// A generation, its model, and how its vectors are stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Generation {
     pub(crate) id: GenerationId,
     pub(crate) identity: ModelIdentity,
+    pub(crate) precision: Precision,
     pub(crate) state: GenerationState,
+}
+
+impl Generation {
+    fn layout(&self) -> Layout {
+        Layout::new(self.identity.dimension, self.precision)
+    }
 }
 
 /// Bytes in the file, by what they hold.
@@ -94,12 +102,10 @@ impl Snapshot {
     /// All generations, oldest first.
     pub(crate) fn generations(&self) -> Result<Vec<Generation>> {
         let all = all_generations(&self.table(GENERATIONS)?)?;
-        let generation = |(id, record): (GenerationId, GenerationRecord)| Generation {
-            id,
-            identity: record.identity(),
-            state: record.state,
+        let generation = |(id, record): (GenerationId, GenerationRecord)| {
+            Ok(Generation { id, identity: record.identity(), precision: record.precision()?, state: record.state })
         };
-        Ok(all.into_iter().map(generation).collect())
+        all.into_iter().map(generation).collect()
     }
 
     /// The generation that answers recalls; none in a database without messages.
@@ -208,7 +214,7 @@ impl Snapshot {
         namespace: NamespaceId,
         mut visit: impl FnMut(Row<'_>) -> Result<()>,
     ) -> Result<()> {
-        let layout = Layout::new(generation.identity.dimension);
+        let layout = generation.layout();
         let range = (generation.id.0, namespace.0, 0)..=(generation.id.0, namespace.0, u32::MAX);
         for (expected, entry) in self.table(VECTORS)?.range(range).map_err(storage)?.enumerate() {
             let (key, block) = entry.map_err(storage)?;
@@ -222,15 +228,15 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Calls `visit` with the place in `rows`, and the components, of each of these rows that is alive.
+    /// Calls `visit` with the place in `rows` of each of these rows that is alive, and the row.
     pub(crate) fn vectors(
         &self,
         generation: &Generation,
         namespace: NamespaceId,
         rows: &[u32],
-        mut visit: impl FnMut(usize, &mut dyn Iterator<Item = f32>),
+        mut visit: impl FnMut(usize, Row<'_>),
     ) -> Result<()> {
-        let layout = Layout::new(generation.identity.dimension);
+        let layout = generation.layout();
         let table = self.table(VECTORS)?;
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_unstable_by_key(|&at| rows[at]);
@@ -242,7 +248,7 @@ impl Snapshot {
                 if let Some(row) = layout.row(block.value(), rows[at] % layout.rows_per_block())?
                     && row.meta.is_some()
                 {
-                    visit(at, &mut row.components());
+                    visit(at, row);
                 }
             }
         }

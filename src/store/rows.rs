@@ -3,8 +3,12 @@
 //! redb gives a large value pages that are a power of two together: a block just under that wastes little, and a flush
 //! rewrites at most one part-filled block, and those with rows that it gives again. A row holds what filters need, so that opening reads blocks alone.
 
-use super::codec::{self, Codec, HEADER_BYTES};
+use super::{
+    codec::{self, Codec, HEADER_BYTES},
+    precision,
+};
 use crate::{
+    config::Precision,
     error::{Error, Result},
     message::{Role, Timestamp},
 };
@@ -34,22 +38,32 @@ pub(crate) struct RowMeta {
 /// A row of a block: dead rows keep their place and nothing else.
 pub(crate) struct Row<'a> {
     pub(crate) meta: Option<RowMeta>,
-    pub(crate) vector: &'a [u8],
+    precision: Precision,
+    vector: &'a [u8],
 }
 
-/// The layout for one dimension.
+/// The layout of a generation's blocks.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     dimension: usize,
+    precision: Precision,
 }
 
 impl Layout {
-    pub(super) fn new(dimension: usize) -> Self {
-        Layout { dimension }
+    pub(super) fn new(dimension: usize, precision: Precision) -> Self {
+        Layout { dimension, precision }
+    }
+
+    /// Differs, so that no block is read as one of the other precision.
+    fn codec(self) -> Codec {
+        match self.precision {
+            Precision::F32 => Codec::Rows,
+            Precision::I8 => Codec::Rows8,
+        }
     }
 
     fn row_bytes(self) -> usize {
-        META_BYTES + self.dimension * 4
+        META_BYTES + precision::bytes(self.precision, self.dimension)
     }
 
     /// Rows of a full block, at least 1.
@@ -58,11 +72,11 @@ impl Layout {
     }
 
     pub(super) fn empty(self) -> Vec<u8> {
-        codec::header(Codec::Rows).to_vec()
+        codec::header(self.codec()).to_vec()
     }
 
-    /// Writes a row of a block: the one after its last, or one that is dead.
-    pub(super) fn put(self, block: &mut Vec<u8>, row: u32, meta: &RowMeta, vector: &[f32]) -> Result<()> {
+    /// Writes a row of a block: the one after its last, or one that is dead. Returns it as it will be read.
+    pub(super) fn put<'b>(self, block: &'b mut Vec<u8>, row: u32, meta: &RowMeta, vector: &[f32]) -> Result<Row<'b>> {
         debug_assert_eq!(vector.len(), self.dimension);
         let begin = HEADER_BYTES + row as usize * self.row_bytes();
         if begin == block.len() {
@@ -70,7 +84,7 @@ impl Layout {
         }
         let bytes = block.get_mut(begin..begin + self.row_bytes());
         let bytes = bytes.ok_or_else(|| Error::corrupted("a block of vectors is too short for its rows"))?;
-        let (header, components) = bytes.split_at_mut(META_BYTES);
+        let (header, stored) = bytes.split_at_mut(META_BYTES);
         if header[ALIVE] != 0 {
             return Err(Error::corrupted("a row of vectors that is in use is said to be free"));
         }
@@ -80,10 +94,8 @@ impl Layout {
         header[20..22].copy_from_slice(&meta.window.to_le_bytes());
         header[22] = super::schema::role_number(meta.role);
         header[ALIVE] = 1;
-        for (bytes, x) in components.as_chunks_mut::<4>().0.iter_mut().zip(vector) {
-            *bytes = x.to_le_bytes();
-        }
-        Ok(())
+        precision::write(self.precision, vector, stored);
+        Ok(Row { meta: Some(*meta), precision: self.precision, vector: stored })
     }
 
     /// Erases a row of a block: the vector's bytes too, so that nothing of a deleted message stays.
@@ -96,14 +108,12 @@ impl Layout {
 
     /// One row of a block, if the block is that long.
     pub(super) fn row(self, block: &[u8], row: u32) -> Result<Option<Row<'_>>> {
-        let payload = codec::payload(Codec::Rows, block)?;
-        let Some(row) = payload.chunks_exact(self.row_bytes()).nth(row as usize) else { return Ok(None) };
-        let (meta, vector) = row.split_at(META_BYTES);
-        Ok(Some(Row { meta: read_meta(meta)?, vector }))
+        let payload = codec::payload(self.codec(), block)?;
+        payload.chunks_exact(self.row_bytes()).nth(row as usize).map(|bytes| self.read_row(bytes)).transpose()
     }
 
     pub(super) fn read(self, block: &[u8]) -> Result<impl ExactSizeIterator<Item = Result<Row<'_>>>> {
-        let payload = codec::payload(Codec::Rows, block)?;
+        let payload = codec::payload(self.codec(), block)?;
         let row_bytes = self.row_bytes();
         if payload.is_empty()
             || !payload.len().is_multiple_of(row_bytes)
@@ -111,10 +121,12 @@ impl Layout {
         {
             return Err(Error::corrupted(format!("a block of vectors has {} bytes", block.len())));
         }
-        Ok(payload.chunks_exact(row_bytes).map(|row| {
-            let (meta, vector) = row.split_at(META_BYTES);
-            Ok(Row { meta: read_meta(meta)?, vector })
-        }))
+        Ok(payload.chunks_exact(row_bytes).map(move |bytes| self.read_row(bytes)))
+    }
+
+    fn read_row(self, bytes: &[u8]) -> Result<Row<'_>> {
+        let (meta, vector) = bytes.split_at(META_BYTES);
+        Ok(Row { meta: read_meta(meta)?, precision: self.precision, vector })
     }
 }
 
@@ -137,7 +149,65 @@ fn read_meta(bytes: &[u8]) -> Result<Option<RowMeta>> {
 }
 
 impl Row<'_> {
-    pub(crate) fn components(&self) -> impl Iterator<Item = f32> + '_ {
-        self.vector.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes))
+    /// Appends the row's components to `vector`.
+    pub(crate) fn append_to(&self, vector: &mut Vec<f32>) {
+        precision::read(self.precision, self.vector, vector);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUTS: [Layout; 2] =
+        [Layout { dimension: 2, precision: Precision::F32 }, Layout { dimension: 2, precision: Precision::I8 }];
+    const META: RowMeta = RowMeta { seq: 258, created_at: None, session: 3, window: 2, role: Role::User };
+
+    fn block(layout: Layout) -> Vec<u8> {
+        let mut block = layout.empty();
+        let meta = RowMeta { created_at: Timestamp::from_micros(-2), ..META };
+        layout.put(&mut block, 0, &meta, &[0.6, -0.8]).unwrap();
+        layout.put(&mut block, 1, &META, &[0.0, 0.0]).unwrap();
+        layout.erase(&mut block, 1).unwrap();
+        block
+    }
+
+    /// Stored databases outlive releases: these bytes are never changed.
+    #[test]
+    fn golden_bytes() {
+        let meta = "0201000000000000 feffffffffffffff 03000000 0200 01 01";
+        let check = |layout: Layout, header: &str, vector: &str| {
+            let hex: String = block(layout).iter().map(|byte| format!("{byte:02x}")).collect();
+            let dead = "00".repeat(layout.row_bytes());
+            assert_eq!(hex, [header, meta, vector, &dead].concat().replace(' ', ""));
+        };
+        check(LAYOUTS[0], "4d6e 0201", "9a99193f cdcc4cbf");
+        check(LAYOUTS[1], "4d6e 0401", "8f9bce3b 5f 81");
+    }
+
+    #[test]
+    fn a_row_is_given_back_as_it_is_read() {
+        for layout in LAYOUTS {
+            let (mut put, mut read) = (Vec::new(), Vec::new());
+            let mut bytes = layout.empty();
+            layout.put(&mut bytes, 0, &META, &[0.28, 0.96]).unwrap().append_to(&mut put);
+            let row = layout.row(&bytes, 0).unwrap().unwrap();
+            row.append_to(&mut read);
+            assert_eq!((row.meta, read), (Some(META), put));
+            assert!(layout.row(&bytes, 1).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn a_block_is_not_read_as_another() {
+        let [full, small] = LAYOUTS;
+        assert!(full.read(&block(full)).is_ok() && small.read(&block(small)).is_ok());
+        assert!(full.read(&block(small)).is_err() && small.read(&block(full)).is_err());
+        assert!(full.row(&block(small), 0).is_err() && small.row(&block(full), 0).is_err());
+        let long = block(small);
+        for cut in 0..long.len() {
+            let rows = small.read(&long[..cut]).map(Iterator::count);
+            assert!(rows.is_err() || (cut - HEADER_BYTES).is_multiple_of(small.row_bytes()), "cut at {cut}");
+        }
     }
 }

@@ -8,7 +8,9 @@ use redb::TableDefinition;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::rows::Layout;
 use crate::{
+    config::Precision,
     error::{Error, Result},
     ids::ModelIdentity,
     message::{Message, Part, Role, Timestamp},
@@ -114,6 +116,24 @@ pub(super) struct GenerationRecord {
     pub(super) dimension: u32,
     pub(super) hash: String,
     pub(super) state: GenerationState,
+    /// See [`precision_number`].
+    pub(super) precision: u8,
+}
+
+/// A generation in a database of schema 3 or older.
+#[derive(Decode)]
+pub(super) struct OldGenerationRecord {
+    name: String,
+    dimension: u32,
+    hash: String,
+    state: GenerationState,
+}
+
+impl From<OldGenerationRecord> for GenerationRecord {
+    fn from(old: OldGenerationRecord) -> Self {
+        let OldGenerationRecord { name, dimension, hash, state } = old;
+        GenerationRecord { name, dimension, hash, state, precision: precision_number(Precision::F32) }
+    }
 }
 
 /// What a generation is for.
@@ -129,9 +149,22 @@ pub enum GenerationState {
 }
 
 impl GenerationRecord {
-    pub(super) fn new(identity: &ModelIdentity, state: GenerationState) -> Self {
+    pub(super) fn new(identity: &ModelIdentity, precision: Precision, state: GenerationState) -> Self {
         let ModelIdentity { name, dimension, hash } = identity.clone();
-        GenerationRecord { name, dimension: dimension as u32, hash, state }
+        GenerationRecord { name, dimension: dimension as u32, hash, state, precision: precision_number(precision) }
+    }
+
+    pub(super) fn precision(&self) -> Result<Precision> {
+        match self.precision {
+            0 => Ok(Precision::F32),
+            1 => Ok(Precision::I8),
+            other => Err(Error::corrupted(format!("precision {other}"))),
+        }
+    }
+
+    /// How its rows are stored.
+    pub(super) fn layout(&self) -> Result<Layout> {
+        Ok(Layout::new(self.dimension as usize, self.precision()?))
     }
 
     pub(super) fn identity(&self) -> ModelIdentity {
@@ -270,6 +303,13 @@ pub(super) struct CheckpointRecord {
     /// Batches from this number on came later.
     pub(super) next_batch: u32,
     pub(super) messages: u64,
+}
+
+fn precision_number(precision: Precision) -> u8 {
+    match precision {
+        Precision::F32 => 0,
+        Precision::I8 => 1,
+    }
 }
 
 pub(super) fn role_number(role: Role) -> u8 {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, btree_map};
 use redb::{ReadableTable, Table};
 
 use super::{
-    Transaction, free,
+    Transaction, codec, free,
     rows::{Layout, RowMeta},
     schema::*,
     storage,
@@ -38,7 +38,7 @@ pub(crate) struct NewRows {
     /// Their numbers: those that were never given ascend, one after the other; among them are some that were free.
     pub(crate) rows: Vec<u32>,
     pub(crate) metas: Vec<RowMeta>,
-    /// The rows' components, one after the other.
+    /// The rows' components as they will be read, one after the other.
     pub(crate) vectors: Vec<f32>,
 }
 
@@ -49,16 +49,11 @@ impl Transaction {
     }
 
     /// Erases the vectors of messages. Their rows may be given again at once, unless a graph leads to them.
-    pub(super) fn erase(
-        &self,
-        generation: GenerationId,
-        dimension: u32,
-        messages: &[(NamespaceId, u64)],
-    ) -> Result<Vec<Removed>> {
+    pub(super) fn erase(&self, generation: GenerationId, messages: &[(NamespaceId, u64)]) -> Result<Vec<Removed>> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let layout = Layout::new(dimension as usize);
+        let layout = self.layout(generation)?;
         let per_block = layout.rows_per_block();
         let mut places = self.table(PLACES)?;
         let mut counts = self.table(COUNTS)?;
@@ -97,13 +92,8 @@ impl Transaction {
 
     /// Stores the vectors of pending messages, which then are pending no more. A message that was replaced since its
     /// text was read stays pending.
-    pub(crate) fn add_vectors(
-        &mut self,
-        generation: GenerationId,
-        dimension: usize,
-        batch: &[Embedded],
-    ) -> Result<Vec<NewRows>> {
-        let layout = Layout::new(dimension);
+    pub(crate) fn add_vectors(&mut self, generation: GenerationId, batch: &[Embedded]) -> Result<Vec<NewRows>> {
+        let layout = self.layout(generation)?;
         let per_block = layout.rows_per_block();
         let mut pending = self.table(PENDING)?;
         let mut places = self.table(PLACES)?;
@@ -153,10 +143,9 @@ impl Transaction {
                             old.insert(read_block(&blocks, (generation.0, namespace.0, row / per_block))?)
                         }
                     };
-                    layout.put(block, row % per_block, &meta, vector)?;
+                    layout.put(block, row % per_block, &meta, vector)?.append_to(&mut new.vectors);
                     new.rows.push(row);
                     new.metas.push(meta);
-                    new.vectors.extend(vector);
                 }
             }
             for (block, bytes) in touched {
@@ -167,6 +156,13 @@ impl Transaction {
             added.push(new);
         }
         Ok(added)
+    }
+
+    fn layout(&self, GenerationId(id): GenerationId) -> Result<Layout> {
+        let generations = self.table(GENERATIONS)?;
+        let value = generations.get(id).map_err(storage)?;
+        let value = value.ok_or_else(|| Error::corrupted(format!("generation {id} is missing")))?;
+        codec::decode::<GenerationRecord>(value.value())?.layout()
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) fn verify(snapshot: &Snapshot) -> Result<VerifyReport> {
     check_sessions(snapshot, &mut report)?;
     for (id, record) in generations {
         if record.state != GenerationState::Retired {
-            check_generation(snapshot, &mut report, &messages, id, record.dimension as usize)?;
+            check_generation(snapshot, &mut report, &messages, id, record.layout()?)?;
         }
     }
     Ok(report)
@@ -273,13 +273,13 @@ fn check_generation(
     report: &mut VerifyReport,
     messages: &BTreeMap<(u32, u64), Expected>,
     GenerationId(id): GenerationId,
-    dimension: usize,
+    layout: Layout,
 ) -> Result<()> {
-    let layout = Layout::new(dimension);
     // Rows found alive: (namespace, row) → meta.
     let mut rows: BTreeMap<(u32, u32), RowMeta> = BTreeMap::new();
     let mut dead: BTreeSet<(u32, u32)> = BTreeSet::new();
     let mut ends: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut vector = Vec::new();
     for entry in snapshot.table(VECTORS)?.range((id, 0, 0)..=(id, u32::MAX, u32::MAX)).map_err(storage)? {
         let (key, block) = entry.map_err(storage)?;
         let (_, space, number) = key.value();
@@ -303,7 +303,9 @@ fn check_generation(
                 Ok(found) => match found.meta {
                     None => drop(dead.insert((space, row))),
                     Some(meta) => {
-                        let norm: f32 = found.components().map(|x| x * x).sum();
+                        vector.clear();
+                        found.append_to(&mut vector);
+                        let norm: f32 = vector.iter().map(|x| x * x).sum();
                         if norm.is_nan() || (norm != 0.0 && (norm - 1.0).abs() > 1e-2) {
                             report.problem(named(format!("row {row} is no unit vector")));
                         }

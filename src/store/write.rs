@@ -4,6 +4,7 @@ use redb::{ReadableTable, Table, WriteTransaction};
 
 use super::{Store, codec, read, schema::*, storage};
 use crate::{
+    config::Precision,
     error::{Error, Result},
     ids::{GenerationId, ModelIdentity, NamespaceId},
 };
@@ -50,6 +51,8 @@ impl Transaction {
 
     /// Brings a database of an older schema up to this one.
     pub(super) fn upgrade(&mut self, from: u32) -> Result<()> {
+        // Before the others, which read them.
+        self.upgrade_generations()?;
         if from < 2 {
             self.upgrade_to_2()?;
         }
@@ -59,6 +62,21 @@ impl Transaction {
         // Schema 3 had no lexical index: each namespace gets one when it is loaded.
         self.create_lexical_tables()?;
         self.set_schema()
+    }
+
+    /// From schema 3, all of whose vectors have 32 bits a component.
+    fn upgrade_generations(&mut self) -> Result<()> {
+        let mut generations = self.table(GENERATIONS)?;
+        let mut records = Vec::new();
+        for entry in generations.iter().map_err(storage)? {
+            let (id, value) = entry.map_err(storage)?;
+            let old: OldGenerationRecord = codec::decode(value.value())?;
+            records.push((id.value(), GenerationRecord::from(old)));
+        }
+        for (id, record) in records {
+            generations.insert(id, codec::encode(&record).as_slice()).map_err(storage)?;
+        }
+        Ok(())
     }
 
     /// From schema 1, which had no sessions beyond their names: every message is in long-term memory.
@@ -135,19 +153,19 @@ impl Transaction {
     }
 
     /// Makes the first generation, which serves.
-    pub(crate) fn create_serving(&mut self, identity: &ModelIdentity) -> Result<GenerationId> {
-        self.create_generation(identity, GenerationState::Serving)
+    pub(crate) fn create_serving(&mut self, identity: &ModelIdentity, precision: Precision) -> Result<GenerationId> {
+        self.create_generation(GenerationRecord::new(identity, precision, GenerationState::Serving))
     }
 
     /// Makes a generation beside the serving one: every message with text is pending in it, but for those in a buffer.
-    pub(crate) fn create_building(&mut self, identity: &ModelIdentity) -> Result<GenerationId> {
-        self.create_generation(identity, GenerationState::Building)
+    pub(crate) fn create_building(&mut self, identity: &ModelIdentity, precision: Precision) -> Result<GenerationId> {
+        self.create_generation(GenerationRecord::new(identity, precision, GenerationState::Building))
     }
 
-    fn create_generation(&mut self, identity: &ModelIdentity, state: GenerationState) -> Result<GenerationId> {
+    fn create_generation(&mut self, record: GenerationRecord) -> Result<GenerationId> {
         let mut generations = self.table(GENERATIONS)?;
         let id = generations.last().map_err(storage)?.map_or(1, |(id, _)| id.value() + 1);
-        generations.insert(id, codec::encode(&GenerationRecord::new(identity, state)).as_slice()).map_err(storage)?;
+        generations.insert(id, codec::encode(&record).as_slice()).map_err(storage)?;
         let mut pending = self.table(PENDING)?;
         let messages = self.table(MESSAGES)?;
         for entry in self.table(HISTORY)?.iter().map_err(storage)? {

@@ -306,6 +306,40 @@ fn conversations_are_replayed() {
 }
 
 #[test]
+fn a_database_is_made_in_a_precision_and_moved_to_another() {
+    let db = Db::new();
+    let line = r#"{"role":"user","content":"x","id":"1"}"#;
+    let ingest = |arguments: &[&str]| ingest(&db, &[&["--namespace", "a"], arguments].concat(), line);
+    let precision = || {
+        let stats = json(&run(mnemon().args(["--format", "json", "stats", "--db"]).arg(&db.path)).stdout);
+        stats["generations"].as_array().unwrap().iter().map(|one| one["precision"].clone()).collect::<Vec<_>>()
+    };
+    let reindex = |arguments: &[&str]| run(mnemon().args(["reindex", "--db"]).arg(&db.path).args(arguments));
+    assert_eq!(ingest(&["--precision", "i8"]).code, 0);
+    assert_eq!((ingest(&[]).code, ingest(&["--precision", "i8"]).code, precision()), (0, 0, vec![json!("i8")]));
+    let refused = ingest(&["--precision", "f32"]);
+    assert_eq!(refused.code, 1);
+    for part in ["vectors in i8", "--precision f32 was given", "mnemon reindex --precision f32"] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+    let moved = reindex(&["--precision", "f32"]);
+    assert!(moved.code == 0 && moved.stdout.contains("1 messages embedded"), "{}{}", moved.stdout, moved.stderr);
+    assert_eq!((ingest(&["--precision", "f32"]).code, precision()), (0, vec![json!("f32")]));
+    // Without a precision it stays as it is.
+    let again = reindex(&["--model", "static-en-256"]);
+    assert!(
+        again.stdout.starts_with("nothing to do: static-en-256") && again.stdout.contains(" in f32 "),
+        "{}",
+        again.stdout
+    );
+    let stats = run(mnemon().args(["stats", "--db"]).arg(&db.path)).stdout;
+    assert!(
+        stats.lines().any(|line| line.starts_with("serving: static-en-256") && line.contains(" in f32, ")),
+        "{stats}"
+    );
+}
+
+#[test]
 fn ingesting_again_doubles_nothing_with_or_without_ids() {
     let db = Db::new();
     let lines = r#"{"role":"user","content":"one"}
@@ -376,6 +410,8 @@ fn errors_name_the_remedy_and_exit_with_1() {
         &["eval", "--set", "x"],
         &["eval", "--set", "x=a,b", "--recall", "dense-time"],
         &["ingest", "--db", "x"],
+        &["ingest", "--db", "x", "--precision", "f16", "y"],
+        &["reindex", "--db", "x"],
         &["nonsense"],
     ] {
         assert_eq!(run(mnemon().args(arguments)).code, 2, "{arguments:?}");

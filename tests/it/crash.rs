@@ -52,6 +52,8 @@ fn child() {
     let mut config = mnemon::Config::default();
     // Small, so that kills meet the background flush too.
     config.flush_size = 50;
+    // The others have 32 bits.
+    config.precision = mnemon::Precision::I8;
     let engine = Engine::builder(path).config(config).open().unwrap();
     for number in 0.. {
         engine.blocking().put(&space(number), batch(run, number)).unwrap();

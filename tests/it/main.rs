@@ -19,6 +19,7 @@ mod memory;
 mod message;
 mod model;
 mod openai;
+mod precision;
 mod readme;
 mod reindex;
 mod rerank;

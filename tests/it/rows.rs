@@ -14,8 +14,27 @@ fn rows(db: &Db) -> (u32, u32) {
     redb::ReadableTable::get(&read.open_table(counts).unwrap(), (1, 0)).unwrap().unwrap().value()
 }
 
-/// Takes away what schema 3 has beyond schema 2.
+/// Takes away what schema 4 has beyond schema 3: the lexical index, and the last byte of a generation, its precision.
+pub(crate) fn back_to_schema_3(file: &redb::WriteTransaction) {
+    file.delete_table(redb::TableDefinition::<(u32, u32, u32), (u32, u32)>::new("segments")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u32, u32, u32), &[u8]>::new("segment_parts")).unwrap();
+    file.delete_table(redb::TableDefinition::<u32, &str>::new("languages")).unwrap();
+    let mut generations = file.open_table(redb::TableDefinition::<u32, &[u8]>::new("generations")).unwrap();
+    let ids: Vec<u32> =
+        redb::ReadableTable::iter(&generations).unwrap().map(|entry| entry.unwrap().0.value()).collect();
+    for id in ids {
+        let record = redb::ReadableTable::get(&generations, id).unwrap().unwrap().value().to_vec();
+        let (precision, old) = record.split_last().unwrap();
+        assert_eq!(*precision, 0, "schema 3 had 32 bits alone");
+        generations.insert(id, old).unwrap();
+    }
+    let mut meta = file.open_table(redb::TableDefinition::<&str, &[u8]>::new("meta")).unwrap();
+    meta.insert("schema", 3u32.to_le_bytes().as_slice()).unwrap();
+}
+
+/// Takes away what schema 3 has beyond schema 2, too.
 pub(crate) fn back_to_schema_2(file: &redb::WriteTransaction) {
+    back_to_schema_3(file);
     file.delete_table(redb::TableDefinition::<(u32, u32, u32), ()>::new("free_rows")).unwrap();
     file.delete_table(redb::TableDefinition::<(u32, u32), &[u8]>::new("graphs")).unwrap();
     file.delete_table(redb::TableDefinition::<(u32, u32, u32), &[u8]>::new("graph_pages")).unwrap();

@@ -7,8 +7,8 @@ use std::{
     time::Instant,
 };
 
-use anyhow::Context;
-use mnemon::{Engine, IndexKind, Language, Message, Namespace, PutReport};
+use anyhow::{Context, ensure};
+use mnemon::{Engine, IndexKind, Language, Message, Namespace, Precision, PutReport};
 use serde::Serialize;
 
 use crate::{
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// A model folder or name. Default: the database's own, for a new one static-en-256.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
+    /// How a new database stores vectors: f32, or i8, a quarter of the room. Default: f32; one that is there keeps to its own.
+    #[arg(long)]
+    precision: Option<Precision>,
     /// Put all messages into this namespace, whatever their lines say.
     #[arg(long, value_name = "NS")]
     namespace: Option<Namespace>,
@@ -58,7 +61,17 @@ struct Report {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    let engine = input::engine(&args.db, args.model.as_deref(), input::config(IndexKind::Auto), true)?;
+    let mut config = input::config(IndexKind::Auto);
+    config.precision = args.precision.unwrap_or_default();
+    let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
+    if let Some(given) = args.precision {
+        let stored = engine.precision();
+        ensure!(
+            given == stored,
+            "the database stores vectors in {stored}, but --precision {given} was given; leave it out, or move the database \
+             with `mnemon reindex --precision {given}`"
+        );
+    }
     let started = Instant::now();
     let mut report = Report::default();
     let mut said = BTreeSet::new();

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use mnemon::{Builder, Config, Engine, IndexKind, Message, MessageLine, Model, Namespace, OnnxEmbedder};
+use mnemon::{Builder, Config, Engine, IndexKind, Message, MessageLine, Model, Namespace, OnnxEmbedder, Precision};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -160,10 +160,16 @@ pub(crate) fn config(index: IndexKind) -> Config {
 }
 
 /// A new database in a temporary folder, which lives as long as what is returned.
-pub(crate) fn temporary(model: Option<&str>, index: IndexKind) -> anyhow::Result<(Engine, PathBuf, tempfile::TempDir)> {
+pub(crate) fn temporary(
+    model: Option<&str>,
+    index: IndexKind,
+    precision: Precision,
+) -> anyhow::Result<(Engine, PathBuf, tempfile::TempDir)> {
     let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("a temporary folder")?;
     let path = folder.path().join("memory.redb");
-    Ok((engine(&path, model, config(index), true)?, path, folder))
+    let mut config = config(index);
+    config.precision = precision;
+    Ok((engine(&path, model, config, true)?, path, folder))
 }
 
 /// A time, or a day for its first moment in UTC.

@@ -36,7 +36,10 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
             GenerationState::Serving => "serving",
             GenerationState::Retired => "being deleted",
         };
-        output::line(&format!("{state}: {}, {} messages pending", generation.model, generation.pending))?;
+        output::line(&format!(
+            "{state}: {} in {}, {} messages pending",
+            generation.model, generation.precision, generation.pending
+        ))?;
     }
     output::line(&format!(
         "{:>10} {:>9} {:>10} {:>8} {:>9}  namespace",

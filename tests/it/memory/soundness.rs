@@ -63,8 +63,10 @@ fn a_reindex_goes_with_buffers_deletes_and_restores() {
         memory.blocking().checkpoint("").unwrap();
     }
     db.assert_sound();
-    mnemon::reindex(&db.path, &other, |p| if p.done == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        .unwrap();
+    mnemon::reindex(&db.path, &other, None, |p| {
+        if p.done == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .unwrap();
     db.assert_sound();
     {
         let engine = open(&db);
@@ -78,8 +80,10 @@ fn a_reindex_goes_with_buffers_deletes_and_restores() {
         memory.blocking().fork(Some(0), "f").unwrap();
     }
     db.assert_sound();
-    mnemon::reindex(&db.path, &other, |p| if p.done > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        .unwrap();
+    mnemon::reindex(&db.path, &other, None, |p| {
+        if p.done > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .unwrap();
     db.assert_sound();
     {
         let engine = open(&db);
@@ -88,7 +92,7 @@ fn a_reindex_goes_with_buffers_deletes_and_restores() {
         engine.blocking().delete_session(&namespace("a"), "f").unwrap();
     }
     db.assert_sound();
-    mnemon::reindex(&db.path, &other, |_| ControlFlow::Continue(())).unwrap();
+    mnemon::reindex(&db.path, &other, None, |_| ControlFlow::Continue(())).unwrap();
     let r = db.assert_sound();
     assert_eq!((r.messages, r.pending), (6, 0));
 }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use mnemon::{
-    Batch, BlockContent, BlockQuery, BufferLimits, Engine, IndexKind, Memory, MemoryBlock, Message, Namespace, Result,
-    StaticBlock, Tiktoken, VectorBlock,
+    Batch, BlockContent, BlockQuery, BufferLimits, Engine, IndexKind, Memory, MemoryBlock, Message, Namespace,
+    Precision, Result, StaticBlock, Tiktoken, VectorBlock,
 };
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ impl MemoryBlock for Counter {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let one: Vec<Message> = input::messages(&args.messages)?.into_iter().map(|(_, message)| message).collect();
     let talk: Vec<Message> = std::iter::repeat_n(&one, args.repeat.max(1)).flatten().cloned().collect();
-    let (engine, path, _folder) = input::temporary(args.model.as_deref(), IndexKind::Auto)?;
+    let (engine, path, _folder) = input::temporary(args.model.as_deref(), IndexKind::Auto, Precision::F32)?;
     let user: Namespace = "bench/user".parse()?;
 
     let memory = open(&engine, &user, "put", BufferLimits::default())?;

@@ -7,7 +7,7 @@ mod recall;
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::Subcommand;
-use mnemon::IndexKind;
+use mnemon::{IndexKind, Precision};
 use serde_json::json;
 
 use crate::{
@@ -48,6 +48,9 @@ struct Common {
     /// exact, hnsw_rs or auto.
     #[arg(long, default_value = "auto")]
     index: IndexKind,
+    /// How vectors are stored: f32 or i8.
+    #[arg(long, default_value = "f32")]
+    precision: Precision,
     /// Messages of one put.
     #[arg(long, default_value_t = 512)]
     batch: usize,
@@ -65,7 +68,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
 
 fn flush(common: &Common) -> anyhow::Result<()> {
     let messages = input::messages(&common.messages)?;
-    let (engine, path, _folder) = input::temporary(common.model.as_deref(), common.index)?;
+    let (engine, path, _folder) = input::temporary(common.model.as_deref(), common.index, common.precision)?;
     let count = messages.len();
     let mut puts = Vec::new();
     let started = Instant::now();
@@ -81,6 +84,7 @@ fn flush(common: &Common) -> anyhow::Result<()> {
     output::json(&json!({
         "bench": "flush",
         "model": engine.model().to_string(),
+        "precision": common.precision,
         "messages": count,
         "batch": common.batch,
         "seconds": seconds,

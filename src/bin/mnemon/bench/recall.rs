@@ -53,7 +53,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(!queries.is_empty(), "no questions");
     let text_bytes: usize = messages.iter().map(|(_, message)| message.text().len()).sum();
     let count = messages.len();
-    let (engine, path, _folder) = input::temporary(args.common.model.as_deref(), args.common.index)?;
+    let (engine, path, _folder) =
+        input::temporary(args.common.model.as_deref(), args.common.index, args.common.precision)?;
     let model = engine.model().to_string();
     let blocking = engine.blocking();
     let started = Instant::now();
@@ -85,6 +86,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "bench": "recall",
         "model": model,
         "index": format!("{:?}", args.common.index),
+        "precision": args.common.precision,
         "strategy": args.strategy.to_string(),
         "messages": count,
         "text_bytes": text_bytes,

@@ -17,7 +17,7 @@ mod variant;
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, ensure};
-use mnemon::{IndexKind, MAX_K};
+use mnemon::{IndexKind, MAX_K, Precision};
 
 use self::{
     answerability::Answerability,
@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// exact, hnsw, hnsw_rs, or auto: by the size of a namespace.
     #[arg(long, default_value = "auto")]
     index: IndexKind,
+    /// How vectors are stored: f32 or i8.
+    #[arg(long, default_value = "f32")]
+    precision: Precision,
     /// Ways to recall: dense, lexical, rrf, weighted:0.5 (the share of dense), hybrid; hybrid-neighbors, hybrid-prior and
     /// hybrid-time are without that part. The others are compared with the first.
     #[arg(long, value_name = "VARIANT", value_delimiter = ',', default_value = "hybrid")]
@@ -107,7 +110,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let mut reports = Vec::new();
     for set in &sets {
         for &model in &models {
-            let report = measure(&args, &Stored::new(set, model, args.index)?, &sets, &ks)?;
+            let report = measure(&args, &Stored::new(set, model, args.index, args.precision)?, &sets, &ks)?;
             match format {
                 Format::Json => output::json(&report)?,
                 Format::Text => report.print(args.categories || args.recall.len() == 1)?,
@@ -141,6 +144,7 @@ fn measure(args: &Args, stored: &Stored, sets: &[Set], ks: &[usize]) -> anyhow::
         set: set.name.clone(),
         model: stored.engine.model().to_string(),
         index: format!("{:?}", args.index),
+        precision: args.precision,
         messages: set.messages.len(),
         ingest_messages_per_second: stored.messages_per_second,
         questions: set.questions.len(),

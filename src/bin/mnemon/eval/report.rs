@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mnemon::Precision;
 use serde::Serialize;
 
 use super::{
@@ -19,6 +20,7 @@ pub(super) struct Report {
     pub(super) set: String,
     pub(super) model: String,
     pub(super) index: String,
+    pub(super) precision: Precision,
     pub(super) messages: usize,
     pub(super) ingest_messages_per_second: f64,
     pub(super) questions: usize,
@@ -56,7 +58,10 @@ impl Report {
     }
 
     pub(super) fn print(&self, with_categories: bool) -> anyhow::Result<()> {
-        output::line(&format!("{}: model {}, index {}", self.set, self.model, self.index))?;
+        output::line(&format!(
+            "{}: model {}, index {}, vectors in {}",
+            self.set, self.model, self.index, self.precision
+        ))?;
         output::line(&format!(
             "{} messages, ingested at {:.0} a second; {} questions, {} of them without relevant ids, not scored",
             self.messages, self.ingest_messages_per_second, self.questions, self.unlabelled

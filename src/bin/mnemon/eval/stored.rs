@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use mnemon::{Engine, Hits, IndexKind, Namespace, Query};
+use mnemon::{Engine, Hits, IndexKind, Namespace, Precision, Query};
 use tempfile::TempDir;
 
 use super::set::Set;
@@ -20,8 +20,13 @@ pub(super) struct Stored<'a> {
 
 impl<'a> Stored<'a> {
     /// Ingested into a temporary database, and ready to answer.
-    pub(super) fn new(set: &'a Set, model: Option<&str>, index: IndexKind) -> anyhow::Result<Self> {
-        let (engine, _, folder) = input::temporary(model, index)?;
+    pub(super) fn new(
+        set: &'a Set,
+        model: Option<&str>,
+        index: IndexKind,
+        precision: Precision,
+    ) -> anyhow::Result<Self> {
+        let (engine, _, folder) = input::temporary(model, index, precision)?;
         let count = set.messages.len();
         let started = Instant::now();
         let bar = output::progress(count as u64, "ingest [{bar:30}] {pos} of {len}, {per_sec}");

@@ -1,0 +1,128 @@
+//! The bytes of a row's vector, as its generation's precision has them.
+//!
+//! With 32 bits: the components. With 8 bits: a scale, then a code a component, both little endian; a component is its code
+//! times the scale. Codes are `round(127 x / max|x|)`, and the scale is not `max|x| / 127`, but what makes the codes a unit
+//! vector: cosines lose only what rounding turns the vector by, reading need not normalise, and a damaged scale shows in the
+//! length. Writing again what was read gives the same bytes.
+
+use crate::config::Precision;
+
+const SCALE_BYTES: usize = 4;
+const MAX_CODE: f32 = 127.0;
+
+/// Bytes of a vector.
+pub(super) fn bytes(precision: Precision, dimension: usize) -> usize {
+    match precision {
+        Precision::F32 => dimension * 4,
+        Precision::I8 => SCALE_BYTES + dimension,
+    }
+}
+
+/// Writes a unit vector, or one of zeros.
+pub(super) fn write(precision: Precision, vector: &[f32], bytes: &mut [u8]) {
+    match precision {
+        Precision::F32 => {
+            for (bytes, x) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(vector) {
+                *bytes = x.to_le_bytes();
+            }
+        }
+        Precision::I8 => {
+            let (scale, codes) = bytes.split_first_chunk_mut::<SCALE_BYTES>().expect("a row has room for its scale");
+            let max = vector.iter().fold(0.0, |max: f32, x| max.max(x.abs()));
+            let mut squares = 0u64;
+            for (byte, x) in codes.iter_mut().zip(vector) {
+                // Of zeros alone it is NaN, which is cast to 0.
+                let code = (x / max * MAX_CODE).round() as i8;
+                *byte = code as u8;
+                squares += u64::from(code.unsigned_abs()).pow(2);
+            }
+            let length = (squares as f64).sqrt();
+            *scale = if squares == 0 { 0.0 } else { (1.0 / length) as f32 }.to_le_bytes();
+        }
+    }
+}
+
+/// Appends the components to `vector`.
+pub(super) fn read(precision: Precision, bytes: &[u8], vector: &mut Vec<f32>) {
+    match precision {
+        Precision::F32 => vector.extend(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes))),
+        Precision::I8 => {
+            let (scale, codes) = bytes.split_first_chunk::<SCALE_BYTES>().expect("a row has room for its scale");
+            let scale = f32::from_le_bytes(*scale);
+            vector.extend(codes.iter().map(|&code| f32::from(code as i8) * scale));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(precision: Precision, vector: &[f32]) -> Vec<u8> {
+        let mut all = vec![0; bytes(precision, vector.len())];
+        write(precision, vector, &mut all);
+        all
+    }
+
+    fn read_back(precision: Precision, vector: &[f32]) -> Vec<f32> {
+        let mut read_back = Vec::new();
+        read(precision, &written(precision, vector), &mut read_back);
+        read_back
+    }
+
+    fn product(a: &[f32], b: &[f32]) -> f64 {
+        a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+    }
+
+    /// Components of like size, and some that dwarf the others.
+    fn unit_vector() -> impl Strategy<Value = Vec<f32>> {
+        let component = prop_oneof![8 => -1.0f32..1.0, 1 => -1000.0f32..1000.0, 1 => Just(0.0)];
+        proptest::collection::vec(component, 1..600).prop_filter_map("no direction", |vector| {
+            let length = product(&vector, &vector).sqrt();
+            (length > 1e-3).then(|| vector.iter().map(|&x| (f64::from(x) / length) as f32).collect())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn all_bits_come_back(vector in proptest::collection::vec(any::<u32>().prop_map(f32::from_bits), 1..50)) {
+            let bits = |vector: &[f32]| vector.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(&read_back(Precision::F32, &vector)), bits(&vector));
+        }
+
+        /// Rounding moves each component by half a step at most: that bounds the angle.
+        #[test]
+        fn eight_bits_turn_a_vector_little(vector in unit_vector()) {
+            let found = read_back(Precision::I8, &vector);
+            prop_assert_eq!(found.len(), vector.len());
+            prop_assert!((product(&found, &found) - 1.0).abs() < 1e-6);
+            let step = f64::from(vector.iter().fold(0.0, |max: f32, x| max.max(x.abs()))) / 127.0;
+            let moved = step / 2.0 * (vector.len() as f64).sqrt();
+            let cosine = product(&found, &vector);
+            prop_assert!(cosine > 0.0 || moved >= 1.0);
+            prop_assert!(1.0 - cosine * cosine <= moved * moved + 1e-6, "{} for {}", cosine, moved);
+        }
+
+        #[test]
+        fn what_was_read_is_written_the_same(vector in unit_vector()) {
+            let found = read_back(Precision::I8, &vector);
+            prop_assert_eq!(written(Precision::I8, &found), written(Precision::I8, &vector));
+        }
+
+        /// No embedder's vectors, which are checked before: these must only stop nothing.
+        #[test]
+        fn any_numbers_are_written(vector in proptest::collection::vec(any::<u32>().prop_map(f32::from_bits), 0..50)) {
+            prop_assert_eq!(read_back(Precision::I8, &vector).len(), vector.len());
+        }
+    }
+
+    #[test]
+    fn zeros_stay_zeros() {
+        for precision in [Precision::F32, Precision::I8] {
+            assert_eq!(read_back(precision, &[0.0; 7]), [0.0; 7]);
+            assert_eq!(read_back(precision, &[0.0, -0.0]), [0.0; 2]);
+        }
+    }
+}
