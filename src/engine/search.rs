@@ -113,7 +113,8 @@ impl Spaces {
                 let cut_short = found.iter().any(|found| found.cut_short);
                 let found: Vec<Vec<Neighbor>> = found.into_iter().map(|found| found.neighbors).collect();
                 let known = best_scores(found.iter().flatten().copied().collect());
-                let nearest = loaded.nearest(&known, asked.except, want);
+                let wanted = known.iter().copied().filter(|found| loaded.is_wanted(found.row, asked.except));
+                let nearest = loaded.messages(wanted, want);
                 // A list that was cut must not hide anything better than the last message, under any of the query's
                 // windows.
                 let worst = nearest.get(want - 1).map_or(f32::NEG_INFINITY, |neighbor| neighbor.score);
@@ -151,14 +152,31 @@ impl Loaded {
         row - self.alive(row).map_or(0, |meta| u32::from(meta.window))
     }
 
-    /// The first rows of the `count` messages nearest, each with its best window's score.
-    fn nearest(&self, known: &[Neighbor], except: &HashSet<u64>, count: usize) -> Vec<Neighbor> {
-        let wanted = known.iter().filter(|neighbor| self.is_wanted(neighbor.row, except));
-        let of_message = |neighbor: &Neighbor| Neighbor { row: self.first(neighbor.row), ..*neighbor };
-        let mut nearest = best_scores(wanted.map(of_message).collect());
-        nearest.sort_unstable_by(Neighbor::order);
-        nearest.truncate(count);
-        nearest
+    /// The first rows of the `count` best messages among these living rows, each with its best window's score; best first.
+    fn messages(&self, rows: impl Iterator<Item = Neighbor>, count: usize) -> Vec<Neighbor> {
+        let of_message = |neighbor: Neighbor| Neighbor { row: self.first(neighbor.row), ..neighbor };
+        let mut messages = best_scores(rows.map(of_message).collect());
+        messages.sort_unstable_by(Neighbor::order);
+        messages.truncate(count);
+        messages
+    }
+
+    /// Those with the best BM25.
+    fn messages_by_terms(&self, scores: &Scores, count: usize, is_allowed: impl Fn(u32) -> bool) -> Vec<Neighbor> {
+        let rows = scores.touched().iter().copied().filter(|&row| is_allowed(row));
+        let mut rows: Vec<Neighbor> = rows.map(|row| Neighbor { row, score: scores.get(row) }).collect();
+        // Long messages have several rows: look at more until there are enough messages.
+        let mut cut = count;
+        loop {
+            if cut < rows.len() {
+                rows.select_nth_unstable_by(cut, Neighbor::order);
+            }
+            let messages = self.messages(rows.iter().take(cut).copied(), count);
+            if messages.len() == count || cut >= rows.len() {
+                return messages;
+            }
+            cut = cut.saturating_mul(2);
+        }
     }
 
     /// All candidates in order.
@@ -206,13 +224,14 @@ impl Loaded {
         let want = want.saturating_add(asked.except.len());
         let mut nominated: Vec<u32> = nearest.iter().map(|neighbor| neighbor.row).collect();
         if allowed.is_some() {
-            nominated.extend(best_rows(scores, want, is_allowed).into_iter().map(|row| self.first(row)));
+            let said = self.messages_by_terms(scores, want, is_allowed);
+            nominated.extend(said.iter().map(|neighbor| neighbor.row));
         }
         // What is not allowed, or not wanted, lends all the same.
-        for lender in best_rows(scores, want, |_| true).into_iter().map(|row| self.first(row)) {
-            nominated.push(lender);
+        for Neighbor { row, .. } in self.messages_by_terms(scores, want, |_| true) {
+            nominated.push(row);
             if asked.ranking.has_neighbors {
-                nominated.extend(self.around(lender));
+                nominated.extend(self.around(row));
             }
         }
         nominated.sort_unstable();
@@ -345,17 +364,6 @@ fn best_scores(mut found: Vec<Neighbor>) -> Vec<Neighbor> {
 /// The window with the highest score; of several the last.
 fn best(windows: impl Iterator<Item = (u32, f32)>) -> (u32, f32) {
     windows.max_by(|(_, a), (_, b)| a.total_cmp(b)).expect("a message has a window")
-}
-
-/// The rows with the best BM25.
-fn best_rows(scores: &Scores, count: usize, is_allowed: impl Fn(u32) -> bool) -> Vec<u32> {
-    let rows = scores.touched().iter().copied().filter(|&row| is_allowed(row));
-    let mut best: Vec<Neighbor> = rows.map(|row| Neighbor { row, score: scores.get(row) }).collect();
-    if best.len() > count {
-        best.select_nth_unstable_by(count, Neighbor::order);
-        best.truncate(count);
-    }
-    best.into_iter().map(|neighbor| neighbor.row).collect()
 }
 
 /// BM25, and what it is like over the namespace.

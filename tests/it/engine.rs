@@ -278,6 +278,25 @@ fn one_long_message_does_not_hide_others_from_a_long_question() {
 }
 
 #[test]
+fn one_long_message_does_not_hide_others_that_have_the_term() {
+    let db = Db::new();
+    let space = namespace("a");
+    let mut embedder = Hashing::new(64);
+    embedder.window_bytes = 24;
+    let engine = db.open_with(Arc::new(embedder));
+    // The vectors find lions, of which there are many; the rare term is in each of two hundred windows, and elsewhere.
+    let mut messages = vec![message("long", &"zebra ".repeat(400))];
+    messages.extend((0..20).map(|i| message(&format!("zebra{i}"), &format!("zebra at{i} in{i}"))));
+    messages.extend((0..600).map(|i| message(&format!("lion{i}"), "lion lion")));
+    engine.blocking().put(&space, messages).unwrap();
+    engine.blocking().flush().unwrap();
+    for query in [Query::new("zebra lion"), Query::new("zebra lion").except(["long"]).role(Role::User)] {
+        let found = ids(&engine, &space, query.strategy(mnemon::Strategy::Lexical).keep_duplicates().k(15));
+        assert!(found.len() == 15 && found.iter().all(|id| !id.starts_with("lion")), "{found:?}");
+    }
+}
+
+#[test]
 fn messages_without_text_are_stored_and_not_searched() {
     let db = Db::new();
     let space = namespace("a");
