@@ -57,7 +57,7 @@ pub struct Parts {
     pub recency: f32,
     /// The reranker's score, if there was one.
     pub reranked: Option<f32>,
-    /// The id of an earlier hit that it says the same as.
+    /// The id of a message found before it that says the same. It need not be among the hits.
     pub duplicate_of: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl Hit {
     }
 }
 
-/// What a recall found, best first.
+/// What a recall found, best first, but for what keeps its place ([`Query::previous`](crate::Query::previous)).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Hits {
@@ -90,6 +90,7 @@ impl Hits {
     /// How sure it is that the namespace has something about the question, 0 to 1: a logistic function of how many of the
     /// question's terms the best hits have, and of how far the nearest vector is above others. It tells a question about nothing
     /// stored from one about something; whether what is stored answers it, only reading can tell. 0 of an empty namespace.
+    /// Lower with [`Strategy::Dense`](crate::Strategy), which looks at no terms.
     pub fn answerability(&self) -> f32 {
         self.answerability
     }

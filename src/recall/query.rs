@@ -233,7 +233,7 @@ impl Query {
         self
     }
 
-    /// Leaves near-duplicates where they rank. Default: they come after all others, in order.
+    /// Leaves near-duplicates where they rank. Default: those among the best 200 come after the other candidates, in order.
     pub fn keep_duplicates(mut self) -> Self {
         self.keep_duplicates = true;
         self
@@ -247,7 +247,8 @@ impl Query {
         self
     }
 
-    /// At most this many hits, at least 1, of what was flushed together. Default: no limit.
+    /// At most this many hits, at least 1, of what was flushed together; what was put without a session's buffer was not.
+    /// Default: no limit.
     pub fn per_batch(mut self, hits: usize) -> Self {
         self.per_batch = Some(hits);
         self
@@ -260,8 +261,8 @@ impl Query {
         self
     }
 
-    /// Has the engine's [`Reranker`](crate::Reranker) put the best `depth` candidates in order, at least k of them. Costs a
-    /// run of its model for each. Default: not done.
+    /// Has the engine's [`Reranker`](crate::Reranker) put the best `depth` candidates, 1 to [`MAX_K`], in order, at least k of
+    /// them. Costs a run of its model for each. An error, if the engine has none. Default: not done.
     pub fn rerank(mut self, depth: usize) -> Self {
         self.rerank = Some(depth);
         self

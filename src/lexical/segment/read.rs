@@ -9,7 +9,7 @@ use super::{
 use crate::lexical::Language;
 
 impl Segment {
-    /// Of the bytes that [`bytes`](Segment::bytes) gave. Linear in them, and allocates less than they are.
+    /// Of the bytes that [`bytes`](Segment::bytes) gave. Linear in them, and allocates 8 bytes a row, at most [`MAX_ROWS`].
     ///
     /// # Errors
     /// Says what is not as it was written.
