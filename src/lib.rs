@@ -43,7 +43,8 @@
 //! - Exactly one generation serves; a switch is one commit.
 //! - Every vector of a namespace is in its graph or is scanned: what is committed is found, whatever is still to be linked.
 //! - A row is given to another message only when nothing leads to it any more.
-//! - A row's terms are those in its newest segment; a commit that gives a row stores its terms.
+//! - A row's terms are those in its newest segment; a commit that gives a row stores its terms. A lexical index that is not
+//!   whole in the store is made anew from the texts before it is loaded.
 //! - The same text gives the same vector, whatever it was embedded with.
 //! - What is published of a vector is what a load would read.
 //! - What is deleted or replaced is never returned again, once the call has returned.
