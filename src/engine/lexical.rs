@@ -129,7 +129,7 @@ fn add(
         let merged = stored.split_off(stored.len() - merge_plan(&sizes, segment.rows().len()));
         let older = merged
             .iter()
-            .map(|info| read(transaction.segment(generation, namespace, info.number)?, info.number))
+            .map(|&info| read(transaction.segment(generation, namespace, info.number)?, info))
             .collect::<Result<Vec<_>>>();
         match older {
             Ok(older) if older.iter().all(|older| older.is_of(language)) => {
@@ -160,10 +160,14 @@ fn build_first(language: Language, documents: &mut Vec<Document>) -> Segment {
     Segment::build(language, std::mem::replace(documents, rest))
 }
 
-fn read(bytes: Vec<u8>, number: u32) -> Result<Segment> {
-    Segment::read(bytes).map_err(|reason| {
-        Error::corrupted(format!("segment {number} of a lexical index: {reason}; loading repairs it"))
-    })
+fn read(bytes: Vec<u8>, SegmentInfo { number, rows }: SegmentInfo) -> Result<Segment> {
+    let faulty =
+        |reason: &str| Error::corrupted(format!("segment {number} of a lexical index: {reason}; loading repairs it"));
+    let segment = Segment::read(bytes).map_err(faulty)?;
+    match segment.rows().len() {
+        found if found == rows as usize => Ok(segment),
+        found => Err(faulty(&format!("it has {found} rows, not {rows}"))),
+    }
 }
 
 /// Reads the lexical index of a namespace; `None` if it is not all there, or not as text is analysed now.
@@ -176,10 +180,9 @@ pub(super) fn load(
     let language = language(snapshot.language(namespace)?)?;
     let is_alive = |row: u32| metas.get(row as usize).is_some_and(Option::is_some);
     let mut index = LexicalIndex::default();
-    for SegmentInfo { number, .. } in snapshot.segments(generation, namespace)? {
-        let segment = snapshot.segment(generation, namespace, number).and_then(|bytes| read(bytes, number));
-        match segment {
-            Ok(segment) if segment.is_of(language) => index.set(number, Some(Arc::new(segment)), is_alive),
+    for info in snapshot.segments(generation, namespace)? {
+        match snapshot.segment(generation, namespace, info.number).and_then(|bytes| read(bytes, info)) {
+            Ok(segment) if segment.is_of(language) => index.set(info.number, Some(Arc::new(segment)), is_alive),
             Ok(_) => return Ok(None),
             Err(error @ Error::Corrupted { .. }) => {
                 tracing::error!(%error, "a lexical index is made anew from its texts");
@@ -303,14 +306,11 @@ fn check_namespace(
     // Of each row what its newest segment says.
     let mut documents: HashMap<u32, Document> = HashMap::new();
     for info in segments {
-        match snapshot.segment(generation.id, namespace, info.number).and_then(|bytes| read(bytes, info.number)) {
+        match snapshot.segment(generation.id, namespace, info.number).and_then(|bytes| read(bytes, info)) {
             Err(error @ Error::Corrupted { .. }) => named(error.to_string()),
             Err(error) => return Err(error),
             Ok(segment) if !segment.is_of(language) => return Ok(()),
             Ok(segment) => {
-                if segment.rows().len() != info.rows as usize {
-                    named(format!("segment {} has {} rows, not {}", info.number, segment.rows().len(), info.rows));
-                }
                 documents.extend(segment.documents().into_iter().map(|document| (document.row, document)));
             }
         }

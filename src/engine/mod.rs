@@ -252,8 +252,8 @@ impl Engine {
         self.on_pool(move |core| core.recall(&namespace, &query)).await
     }
 
-    /// Says in which language a namespace's text is analysed for its terms; makes the namespace if it is new. All that is stored
-    /// of it is analysed anew, in one commit: some microseconds a message. Default: [`Language::English`].
+    /// Says in which language a namespace's text is analysed for its terms; makes the namespace if it is new. If it was another,
+    /// all that is stored is analysed anew, in one commit: some microseconds a message. Default: [`Language::English`].
     ///
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].

@@ -330,11 +330,15 @@ impl Spaces {
         }
     }
 
-    /// Makes the lexical index of a namespace anew, for another language.
+    /// Makes the lexical index of a namespace anew, if it is of another language.
     pub(super) fn set_language(&self, namespace: NamespaceId, language: Language, workers: &Workers) -> Result<()> {
         let (generation, embedder) = (self.generation.id, Arc::clone(&self.embedder));
         let space = Arc::clone(self.spaces.write().entry(namespace).or_default());
         let apply = move |transaction: &mut Transaction| {
+            let before = transaction.language(namespace)?;
+            if before.as_deref().unwrap_or(Language::default().as_str()) == language.as_str() {
+                return Ok(Vec::new());
+            }
             transaction.set_language(namespace, language.as_str())?;
             lexical::rebuild(transaction, generation, namespace, &*embedder)
         };

@@ -26,7 +26,8 @@ fn infos(
     GenerationId(generation): GenerationId,
     NamespaceId(namespace): NamespaceId,
 ) -> Result<Vec<SegmentInfo>> {
-    let all = (generation, namespace, 0)..=(generation, namespace, u32::MAX);
+    // The last number is no segment's: an index says nowhere by it.
+    let all = (generation, namespace, 0)..(generation, namespace, u32::MAX);
     table
         .range(all)
         .map_err(storage)?

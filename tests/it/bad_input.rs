@@ -242,6 +242,37 @@ fn truncated_files_are_errors() {
 }
 
 #[test]
+fn a_segment_of_other_rows_than_are_counted_is_left_alone_and_made_anew() {
+    let db = Db::new();
+    let space = namespace("a");
+    let put = |engine: &mnemon::Engine, ids: std::ops::Range<usize>| {
+        let messages = ids.map(|i| message(&format!("m{i}"), &format!("word{i}")));
+        engine.blocking().put(&space, messages.collect()).unwrap();
+        engine.blocking().flush().unwrap();
+    };
+    put(&db.open(), 0..10);
+    {
+        let database = redb::Database::open(&db.path).unwrap();
+        let transaction = database.begin_write().unwrap();
+        let segments = redb::TableDefinition::<(u32, u32, u32), (u32, u32)>::new("segments");
+        transaction.open_table(segments).unwrap().insert((1, 0, 0), (1, 1)).unwrap();
+        transaction.open_table(segments).unwrap().insert((1, 0, u32::MAX), (1, 1)).unwrap();
+        transaction.commit().unwrap();
+    }
+    // Would be merged with it.
+    put(&db.open(), 10..20);
+    let problems = mnemon::verify(&db.path).unwrap().problems;
+    assert!(problems[0].contains("it has 10 rows, not 1; loading repairs it"), "{problems:?}");
+    let engine = db.open();
+    for word in ["word3", "word13"] {
+        let query = Query::new(word).strategy(mnemon::Strategy::Lexical).k(1);
+        assert_eq!(engine.blocking().recall(&space, query).unwrap()[0].message.text(), word);
+    }
+    drop(engine);
+    db.assert_sound();
+}
+
+#[test]
 fn damage_inside_is_named_by_verify() {
     let make = || {
         let db = Db::new();
