@@ -187,12 +187,7 @@ fn a_database_of_schema_3_is_sound_before_and_after_it_is_asked() {
     {
         let file = redb::Database::open(&db.path).unwrap();
         let transaction = file.begin_write().unwrap();
-        type Key = (u32, u32, u32);
-        transaction.delete_table(redb::TableDefinition::<Key, (u32, u32)>::new("segments")).unwrap();
-        transaction.delete_table(redb::TableDefinition::<(u32, u32, u32, u32), &[u8]>::new("segment_parts")).unwrap();
-        transaction.delete_table(redb::TableDefinition::<u32, &str>::new("languages")).unwrap();
-        let meta = redb::TableDefinition::<&str, &[u8]>::new("meta");
-        transaction.open_table(meta).unwrap().insert("schema", 3u32.to_le_bytes().as_slice()).unwrap();
+        back_to_schema_3(&transaction);
         transaction.commit().unwrap();
     }
     put(&db.open(), 50..60);
