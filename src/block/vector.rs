@@ -167,16 +167,16 @@ impl MemoryBlock for VectorBlock {
         for processor in &self.processors {
             hits = processor(hits)?;
         }
-        let asker = (query.namespace.clone(), query.session.clone());
-        let before = self.told.as_ref().and_then(|told| told.lock().get(&asker).cloned());
-        hits = keep_places(hits, &before.unwrap_or_default(), self.top_k);
         if let Some(told) = &self.told {
             let mut told = told.lock();
+            let asker = (query.namespace.clone(), query.session.clone());
+            hits = keep_places(hits, told.get(&asker).map_or(&[], Vec::as_slice), self.top_k);
             if told.len() >= MAX_TOLD && !told.contains_key(&asker) {
                 told.clear();
             }
             told.insert(asker, hits.iter().map(|hit| hit.message.id.clone()).collect());
         }
+        hits.truncate(self.top_k);
         let mut told: Vec<Message> = Vec::new();
         for hit in hits {
             let found = match self.unit {

@@ -87,9 +87,11 @@ impl Core {
         let leftover = store.read()?.pending_count(generation.id)?;
 
         let (improve, improvable) = mpsc::channel();
+        let writer = Arc::new(Writer::start(Arc::clone(&store)));
         let shared = Arc::new(Shared {
             spaces: Spaces::new(
                 Arc::clone(&store),
+                Arc::downgrade(&writer),
                 generation.clone(),
                 Arc::clone(&embedder),
                 config.clone(),
@@ -102,9 +104,8 @@ impl Core {
             unflushed: AtomicU64::new(leftover),
             closing: AtomicBool::new(false),
             config,
-            store: Arc::clone(&store),
+            store,
         });
-        let writer = Arc::new(Writer::start(store));
         let (wake, wakes) = mpsc::channel();
         let pool = pool("mnemon-recall", shared.config.threads)?;
         let planners = Planners(Arc::new(self::pool("mnemon-plan", shared.config.threads)?));

@@ -8,13 +8,13 @@
 //! Very many rows, as after a bulk ingest, are an exception: storing each step would write the graph many times over. They
 //! are linked in memory, and the pages stored in one commit now and then; what a crash takes of that is linked again.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::{sampling::Sampling, writer::Writer};
 use crate::{
-    error::{Error, Result},
+    error::Result,
     ids::{GenerationId, NamespaceId},
     index::{Delta, HnswIndex, Planning},
     store::{NewRows, Transaction},
@@ -165,7 +165,7 @@ impl StoredGraph {
         }
         let this = Arc::clone(self);
         let put = move |transaction: &mut Transaction| this.put(transaction, delta.clone(), None);
-        workers.commit(put, Committed::make)?;
+        workers.writer.commit(put, Committed::make)?;
         drop(right);
         self.fold(workers, BUSY_SHARE)?;
         Ok(true)
@@ -189,7 +189,7 @@ impl StoredGraph {
             last.map_or(Ok(()), |last| transaction.drop_graph_deltas(generation, namespace, last))
         };
         let this = Arc::clone(self);
-        let saved = workers.commit(put, move |()| {
+        let saved = workers.writer.commit(put, move |()| {
             let mut changes = this.changes.lock();
             (changes.bytes, changes.unsaved) = (0, 0);
         });
@@ -203,7 +203,7 @@ impl StoredGraph {
     fn begin(self: &Arc<Self>, workers: &Workers) -> Result<()> {
         let this = Arc::clone(self);
         let put = move |transaction: &mut Transaction| this.put(transaction, Delta::default(), None);
-        workers.commit(put, |committed| {
+        workers.writer.commit(put, |committed| {
             committed.graph.index.set_stored(true);
             committed.make();
         })
@@ -211,7 +211,7 @@ impl StoredGraph {
 
     fn drop_stored(self: &Arc<Self>, workers: &Workers) -> Result<()> {
         let (generation, namespace, this) = (self.generation, self.namespace, Arc::clone(self));
-        workers.commit(
+        workers.writer.commit(
             move |transaction| transaction.drop_graph(generation, namespace),
             move |()| {
                 this.index.set_stored(false);
@@ -246,21 +246,10 @@ impl StoredGraph {
         let (generation, namespace) = (self.generation, self.namespace);
         for some in pages.chunks(FOLDED_PAGES) {
             let pages: Vec<(u32, Vec<u8>)> = some.iter().map(|&page| (page, self.index.page(page))).collect();
-            workers.commit(move |transaction| transaction.put_graph_pages(generation, namespace, &pages), |()| ())?;
+            workers
+                .writer
+                .commit(move |transaction| transaction.put_graph_pages(generation, namespace, &pages), |()| ())?;
         }
-        workers.commit(move |transaction| transaction.drop_graph_deltas(generation, namespace, last), |()| ())
-    }
-}
-
-impl Workers {
-    /// Commits a change, and calls `made` on the writer's thread, before any later commit.
-    pub(super) fn commit<T: Send + 'static>(
-        &self,
-        apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
-        made: impl FnOnce(T) + Send + 'static,
-    ) -> Result<()> {
-        let (reply, done) = mpsc::sync_channel(1);
-        self.writer.submit(apply, move |result| drop(reply.send(result.map(made))));
-        done.recv().map_err(|_| Error::Closed)?
+        workers.writer.commit(move |transaction| transaction.drop_graph_deltas(generation, namespace, last), |()| ())
     }
 }

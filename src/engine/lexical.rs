@@ -108,7 +108,8 @@ fn analyze(analyzer: &Analyzer, text: &str, windows: &[&str]) -> Vec<Window> {
         .collect()
 }
 
-/// Stores documents, merged with the last segments where those are small.
+/// Stores documents, merged with the last segments where those are small. Nothing if the namespace has rows, but no segment:
+/// it is of an older release, and gets its index as a whole when it is loaded.
 fn add(
     transaction: &mut Transaction,
     generation: GenerationId,
@@ -223,11 +224,8 @@ pub(super) fn rebuild(
     }
     let old = transaction.segments(generation, namespace)?;
     let next = old.last().map_or(0, |info| info.number + 1);
-    let mut changes = Vec::new();
-    for info in old {
-        transaction.drop_segment(generation, namespace, info.number)?;
-        changes.push((info.number, None));
-    }
+    let mut changes: Vec<SegmentChange> = old.iter().map(|info| (info.number, None)).collect();
+    transaction.clear_segments(generation, namespace)?;
     for (number, segment) in (next..).zip(segments) {
         transaction.put_segment(generation, namespace, number, segment.rows().len() as u32, segment.bytes())?;
         changes.push((number, Some(Arc::new(segment))));
@@ -297,12 +295,22 @@ fn check_namespace(
 ) -> Result<()> {
     let mut named =
         |what: String| problems.push(format!("generation {}, namespace {}: {what}", generation.id.0, namespace.0));
+    let stray = snapshot.stray_parts(generation.id, namespace)?;
+    if stray > 0 {
+        named(format!("{stray} parts of its lexical index are of no segment"));
+    }
     let segments = snapshot.segments(generation.id, namespace)?;
     if segments.is_empty() {
         // Of an older release: made when it is first loaded.
         return Ok(());
     }
-    let language = language(snapshot.language(namespace)?)?;
+    let language = match language(snapshot.language(namespace)?) {
+        Err(error @ Error::Corrupted { .. }) => {
+            named(error.to_string());
+            return Ok(());
+        }
+        language => language?,
+    };
     // Of each row what its newest segment says.
     let mut documents: HashMap<u32, Document> = HashMap::new();
     for info in segments {
@@ -315,11 +323,13 @@ fn check_namespace(
             }
         }
     }
+    // A line for all such rows: where a segment is damaged, they are many.
+    let (mut missing, mut other) = (Vec::new(), Vec::new());
     let analyzer = Analyzer::of(language);
     snapshot.placed_texts(generation.id, namespace, |first, count, text| {
         for row in first..first.saturating_add(count) {
             let Some(document) = documents.get(&row) else {
-                named(format!("row {row} is in no segment of its lexical index"));
+                missing.push(row);
                 break;
             };
             let place =
@@ -329,9 +339,17 @@ fn check_namespace(
             terms.truncate(MAX_TERMS);
             terms.sort_unstable();
             if document.terms != terms || document.passage.is_some() != (count > 1) {
-                named(format!("row {row} is in its lexical index with other terms than its text's"));
+                other.push(row);
             }
         }
         Ok(())
-    })
+    })?;
+    if let Some(row) = missing.first() {
+        named(format!("row {row} is in no segment of its lexical index; {} messages in all", missing.len()));
+    }
+    if let Some(row) = other.first() {
+        let rows = other.len();
+        named(format!("row {row} is in its lexical index with other terms than its text's; {rows} rows in all"));
+    }
+    Ok(())
 }

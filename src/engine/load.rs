@@ -14,7 +14,6 @@ use super::{
 };
 use crate::{
     config::{Config, IndexKind, VectorsIn},
-    embed::Embedder,
     error::{Error, Result},
     ids::NamespaceId,
     index::{ExactIndex, HnswOptions, HnswRsIndex, Loader, Originals, VectorIndex, is_finite},
@@ -45,23 +44,8 @@ impl Originals for StoredVectors {
     }
 }
 
-pub(super) fn load(
-    store: &Arc<Store>,
-    generation: &Generation,
-    namespace: NamespaceId,
-    config: &Config,
-    embedder: &dyn Embedder,
-) -> Result<Loaded> {
-    if let Some(loaded) = read(store, generation, namespace, config)? {
-        return Ok(loaded);
-    }
-    store.write(|transaction| lexical::rebuild(transaction, generation.id, namespace, embedder))?;
-    read(store, generation, namespace, config)?
-        .ok_or_else(|| Error::corrupted("a lexical index that was just made is not whole: run mnemon verify"))
-}
-
 /// `None` if the lexical index is to be made anew first.
-fn read(
+pub(super) fn load(
     store: &Arc<Store>,
     generation: &Generation,
     namespace: NamespaceId,

@@ -3,6 +3,7 @@
 use std::{
     cell::OnceCell,
     collections::{HashMap, HashSet},
+    ops::Range,
     time::Instant,
 };
 
@@ -134,8 +135,9 @@ impl Choice<'_> {
     /// Up to `pool` hits in the order found, near-duplicates last.
     fn choose(&self, filter: &Filter, pool: usize) -> Result<Vec<Chosen>> {
         let mut chosen: Vec<Chosen> = Vec::new();
-        let mut duplicates: Vec<Chosen> = Vec::new();
-        let mut batches = HashMap::new();
+        let mut duplicates = Vec::new();
+        let mut told: HashMap<(String, u32), usize> = HashMap::new();
+        let most = self.query.per_batch.unwrap_or(usize::MAX);
         let analyzer = Analyzer::of(self.found.language);
         for (at, ranked) in self.found.ranked.iter().enumerate() {
             if chosen.len() == pool {
@@ -144,25 +146,34 @@ impl Choice<'_> {
             // It may have been replaced since its row was found.
             let message = self.snapshot.message(self.namespace, ranked.seq)?;
             let Some(message) = message.filter(|message| filter.allows_message(message)) else { continue };
-            if let Some(most) = self.query.per_batch
-                && let Some(batch) = self.snapshot.batch_number(self.namespace, &message.session, ranked.seq)?
-            {
-                let told = batches.entry((message.session.clone(), batch)).or_insert(0);
-                if *told == most {
-                    continue;
-                }
-                *told += 1;
+            let batch = match self.query.per_batch {
+                None => None,
+                Some(_) => self.snapshot.batch_number(self.namespace, &message.session, ranked.seq)?,
+            };
+            let batch = batch.map(|batch| (message.session.clone(), batch));
+            if batch.as_ref().is_some_and(|batch| told.get(batch) == Some(&most)) {
+                continue;
             }
             let mut new = Chosen { at, hit: self.hit(ranked, message)?, terms: OnceCell::new() };
             match self.original(analyzer, &new, &chosen) {
                 Some(id) => {
                     new.hit.parts.duplicate_of = Some(id);
-                    duplicates.push(new);
+                    duplicates.push((batch, new));
                 }
-                None => chosen.push(new),
+                None => {
+                    batch.into_iter().for_each(|batch| *told.entry(batch).or_default() += 1);
+                    chosen.push(new);
+                }
             }
         }
-        chosen.extend(duplicates);
+        // What a batch has left.
+        for (batch, duplicate) in duplicates {
+            let told = batch.map(|batch| told.entry(batch).or_default());
+            if told.as_ref().is_none_or(|told| **told < most) {
+                told.into_iter().for_each(|told| *told += 1);
+                chosen.push(duplicate);
+            }
+        }
         chosen.truncate(pool);
         Ok(chosen)
     }
@@ -180,6 +191,8 @@ impl Choice<'_> {
             chosen = self.diverse(chosen, lambda);
             chosen.extend(rest);
         }
+        // Last whatever a reranker makes of them.
+        chosen.sort_by_key(|chosen| chosen.hit.parts.duplicate_of.is_some());
         Ok(chosen.into_iter().map(|chosen| chosen.hit).collect())
     }
 
@@ -188,7 +201,9 @@ impl Choice<'_> {
         let name = message.searchable().len() - text.len();
         let place = |at: u32| (at as usize).saturating_sub(name);
         let passage = ranked.passage.as_ref().map(|passage| place(passage.start)..place(passage.end));
-        let passage = passage.filter(|passage| text.get(passage.clone()).is_some()).unwrap_or(0..text.len());
+        // A window may be of the speaker's name alone.
+        let is_text = |passage: &Range<usize>| text.get(passage.clone()).is_some_and(|passage| !passage.is_empty());
+        let passage = passage.filter(is_text).unwrap_or(0..text.len());
         let mut parts = ranked.parts.clone();
         if let Some(lender) = ranked.lender {
             parts.lender = self.snapshot.message(self.namespace, lender)?.map(|lender| lender.id);
@@ -197,15 +212,16 @@ impl Choice<'_> {
         Ok(Hit { message, score, similarity, rank: 0, passage, parts })
     }
 
-    /// The id of an earlier hit that says the same.
+    /// The id of an earlier hit of the same speaker that says the same.
     fn original(&self, analyzer: &Analyzer, new: &Chosen, chosen: &[Chosen]) -> Option<String> {
         if self.query.keep_duplicates || new.at >= COMPARED {
             return None;
         }
         let vector = self.found.vectors.get(new.at)?;
         let is_same = |other: &&Chosen| {
-            let near = self.found.vectors.get(other.at).is_some_and(|other| dot(vector, other) >= ALIKE);
-            near && is_duplicate(new.terms(analyzer), other.terms(analyzer))
+            other.hit.message.name == new.hit.message.name
+                && self.found.vectors.get(other.at).is_some_and(|other| dot(vector, other) >= ALIKE)
+                && is_duplicate(new.terms(analyzer), other.terms(analyzer))
         };
         chosen.iter().find(is_same).map(|other| other.hit.message.id.clone())
     }
@@ -225,11 +241,12 @@ impl Choice<'_> {
         Ok(())
     }
 
-    /// Chosen again, unlike one another. What has no vector at hand comes after.
+    /// Chosen again, unlike one another. What has no vector at hand comes after, and what was not reranked if others were.
     fn diverse(&self, chosen: Vec<Chosen>, lambda: f32) -> Vec<Chosen> {
-        let (with, without): (Vec<Chosen>, Vec<Chosen>) = chosen
-            .into_iter()
-            .partition(|chosen| self.found.vectors.get(chosen.at).is_some_and(|vector| !vector.is_empty()));
+        let (with, without): (Vec<Chosen>, Vec<Chosen>) = chosen.into_iter().partition(|Chosen { at, hit, .. }| {
+            let has_vector = self.found.vectors.get(*at).is_some_and(|vector| !vector.is_empty());
+            has_vector && hit.parts.reranked.is_some() == self.query.rerank.is_some()
+        });
         let vectors: Vec<&[f32]> = with.iter().map(|chosen| self.found.vectors[chosen.at].as_slice()).collect();
         // Scores of 0 to 1, as similarities are.
         let scores = || with.iter().map(|chosen| f64::from(chosen.hit.score));

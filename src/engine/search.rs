@@ -326,7 +326,7 @@ impl Loaded {
 
     fn sample(&self) -> &Sample {
         self.sample.get_or_init(|| {
-            let rows = spread(self.metas.len(), self.lexical.rows(), |row| self.alive(row).is_some());
+            let rows = spread(self.metas.len(), |row| self.alive(row).is_some());
             let firsts = rows.iter().filter_map(|&row| {
                 let meta = self.alive(row).filter(|meta| meta.window == 0)?;
                 Some((meta.role, self.length(self.windows(row))))
@@ -402,14 +402,22 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// About as many living rows as make a sample, of `rows` of which `living` are alive.
-fn spread(rows: usize, living: usize, is_alive: impl Fn(u32) -> bool) -> Vec<u32> {
-    let step = |count: usize| count.div_ceil(SAMPLE).max(1);
-    let (all, is_alive) = (0..rows as u32, |row: &u32| is_alive(*row));
-    let spread: Vec<u32> = all.clone().step_by(step(rows)).filter(is_alive).collect();
+/// About as many living rows as make a sample, of so many.
+fn spread(rows: usize, is_alive: impl Fn(u32) -> bool) -> Vec<u32> {
+    // Not always the same of so many: speakers take turns, and one's may all be deleted.
+    let strewn = |count: usize| {
+        let step = count.div_ceil(SAMPLE).max(1);
+        let shift = move |begin: usize| ((begin as u32).wrapping_mul(0x9E37_79B9) >> 16) as usize % step;
+        (0..count).step_by(step).map(move |begin| (begin + shift(begin)).min(count - 1))
+    };
+    let is_alive = |row: &u32| is_alive(*row);
+    let spread: Vec<u32> = strewn(rows).map(|row| row as u32).filter(is_alive).collect();
+    if spread.len() >= SAMPLE / 4 {
+        return spread;
+    }
     // A namespace that most was deleted of: the living have to be looked for.
-    let is_sparse = spread.len() < SAMPLE / 4;
-    if is_sparse { all.filter(is_alive).step_by(step(living)).collect() } else { spread }
+    let all: Vec<u32> = (0..rows as u32).filter(is_alive).collect();
+    strewn(all.len()).map(|at| all[at]).collect()
 }
 
 /// Rows evenly spread over a namespace, and what its lengths are like by them.
@@ -459,7 +467,7 @@ mod tests {
     fn a_sample_is_of_the_living() {
         let check = |rows: u32, is_alive: fn(u32) -> bool, wanted: Range<usize>| {
             let living: Vec<u32> = (0..rows).filter(|&row| is_alive(row)).collect();
-            let spread = spread(rows as usize, living.len(), is_alive);
+            let spread = spread(rows as usize, is_alive);
             assert!(wanted.contains(&spread.len()), "{} of {} of {rows}", spread.len(), living.len());
             assert!(spread.iter().all(|&row| is_alive(row)) && spread.is_sorted_by(|a, b| a < b));
         };

@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, OnceLock, mpsc},
+    sync::{Arc, OnceLock, Weak, mpsc},
 };
 
 use parking_lot::{Mutex, RwLock};
@@ -18,6 +18,7 @@ use super::{
     lexical::{self, Added, SegmentChange},
     load,
     search::{Sample, order},
+    writer::Writer,
 };
 use crate::{
     config::Config,
@@ -35,6 +36,8 @@ pub(super) struct Spaces {
     pub(super) generation: Generation,
     pub(super) config: Config,
     store: Arc<Store>,
+    /// Weak: what is queued there may hold this.
+    writer: Weak<Writer>,
     embedder: Arc<dyn Embedder>,
     spaces: RwLock<HashMap<NamespaceId, Arc<Space>>>,
     improve: mpsc::Sender<Improve>,
@@ -231,13 +234,14 @@ impl Loaded {
 impl Spaces {
     pub(super) fn new(
         store: Arc<Store>,
+        writer: Weak<Writer>,
         generation: Generation,
         embedder: Arc<dyn Embedder>,
         config: Config,
         improve: mpsc::Sender<Improve>,
     ) -> Self {
         let (spaces, scratch) = (RwLock::default(), Mutex::default());
-        Spaces { generation, config, store, embedder, spaces, improve, scratch }
+        Spaces { generation, config, store, writer, embedder, spaces, improve, scratch }
     }
 
     /// The namespace's state, loaded.
@@ -319,7 +323,7 @@ impl Spaces {
                 change.map(|change| space.publish(change));
             }
         };
-        workers.commit(apply, publish)?;
+        workers.writer.commit(apply, publish)?;
         let left = space.state.read().loaded().and_then(|loaded| loaded.lexical.sparse());
         match left {
             // The next try would do no more.
@@ -342,7 +346,7 @@ impl Spaces {
             transaction.set_language(namespace, language.as_str())?;
             lexical::rebuild(transaction, generation, namespace, &*embedder)
         };
-        workers.commit(apply, move |changes| {
+        workers.writer.commit(apply, move |changes| {
             space.publish(Change::Segments(namespace, Some(language), changes));
         })
     }
@@ -396,7 +400,7 @@ impl Spaces {
             if space.state.read().loaded().is_none() {
                 // Before the snapshot is taken: what is committed after it is queued.
                 *space.state.write() = State::Loading(Vec::new());
-                let read = load::load(&self.store, &self.generation, namespace, &self.config, &*self.embedder);
+                let read = self.read(namespace, &space);
                 let mut state = space.state.write();
                 let queue = std::mem::take(&mut *state);
                 let mut loaded = read?;
@@ -408,6 +412,23 @@ impl Spaces {
             }
         }
         Ok(space)
+    }
+
+    /// Reads a namespace that is being loaded; first makes its lexical index, if that is not there or damaged.
+    fn read(&self, namespace: NamespaceId, space: &Arc<Space>) -> Result<Loaded> {
+        let read = || load::load(&self.store, &self.generation, namespace, &self.config);
+        if let Some(loaded) = read()? {
+            return Ok(loaded);
+        }
+        let (generation, embedder, space) = (self.generation.id, Arc::clone(&self.embedder), Arc::clone(space));
+        // By the writer, which tells it in its place among other commits: what they did to segments is undone by it.
+        self.writer.upgrade().ok_or(Error::Closed)?.commit(
+            move |transaction| lexical::rebuild(transaction, generation, namespace, &*embedder),
+            move |changes| {
+                space.publish(Change::Segments(namespace, None, changes));
+            },
+        )?;
+        read()?.ok_or_else(|| Error::corrupted("a lexical index that was just made is not whole: run mnemon verify"))
     }
 
     pub(super) fn improve_later(&self, namespace: NamespaceId) {
@@ -447,10 +468,32 @@ mod tests {
 
     const SPACE: NamespaceId = NamespaceId(0);
 
-    /// A commit that gives rows to messages, those that are dead first, or takes some away.
-    fn commit(stored: &mut Stored, seq: u64, gives: bool, choice: usize) -> Change {
+    /// What a commit does.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Does {
+        Gives,
+        Takes,
+        /// All segments anew.
+        Rebuilds,
+    }
+
+    fn document(row: u32, term: u64) -> Document {
+        Document { row, passage: None, terms: vec![term] }
+    }
+
+    /// A commit that gives rows to messages, those that are dead first, or takes some away, or makes all segments anew.
+    fn commit(stored: &mut Stored, seq: u64, does: Does, choice: usize) -> Change {
         let rows = &mut stored.rows;
-        if !gives {
+        if does == Does::Rebuilds {
+            let living = (0..).zip(rows.iter()).filter_map(|(row, found)| Some(document(row, (*found)?.2)));
+            let segment = Arc::new(Segment::build(Language::English, living.collect()));
+            let number = stored.segments.last_key_value().map_or(0, |(number, _)| number + 1);
+            let mut changes: Vec<SegmentChange> = stored.segments.keys().map(|&number| (number, None)).collect();
+            changes.push((number, Some(Arc::clone(&segment))));
+            stored.segments = BTreeMap::from([(number, segment)]);
+            return Change::Segments(SPACE, None, changes);
+        }
+        if does == Does::Takes {
             let living = (0..rows.len() as u32).filter(|&row| rows[row as usize].is_some());
             // The first, every other, every third ...
             let removed: Vec<u32> = living.step_by(1 + choice % 4).take(1 + choice).collect();
@@ -471,8 +514,8 @@ mod tests {
             new.metas.push(meta);
             new.vectors.extend([x, y]);
         }
-        let document = |&row: &u32| Document { row, passage: None, terms: vec![seq] };
-        let mut segment = Segment::build(Language::English, new.rows.iter().map(document).collect());
+        let documents = new.rows.iter().map(|&row| document(row, seq)).collect();
+        let mut segment = Segment::build(Language::English, documents);
         let number = stored.segments.last_key_value().map_or(0, |(number, _)| number + 1);
         let mut segments = Vec::new();
         if choice > 1
@@ -537,19 +580,23 @@ mod tests {
         assert_eq!(loaded.lexical.rows(), rows.iter().flatten().count());
     }
 
+    fn does() -> impl Strategy<Value = Does> {
+        prop_oneof![4 => Just(Does::Gives), 4 => Just(Does::Takes), 1 => Just(Does::Rebuilds)]
+    }
+
     proptest! {
         /// A namespace that is read after some commit, and told of all from an earlier one on, ends as the last has it.
         #[test]
         fn what_a_snapshot_had_already_does_no_harm(
-            commits in prop::collection::vec((any::<bool>(), 0..4_usize), 1..40),
+            commits in prop::collection::vec((does(), 0..4_usize), 1..40),
             read in any::<prop::sample::Index>(),
             queued in any::<prop::sample::Index>(),
         ) {
             let mut stored = Stored::default();
             let mut states = vec![stored.clone()];
             let mut changes = Vec::new();
-            for (seq, (gives, choice)) in commits.into_iter().enumerate() {
-                changes.push(commit(&mut stored, seq as u64, gives, choice));
+            for (seq, (does, choice)) in commits.into_iter().enumerate() {
+                changes.push(commit(&mut stored, seq as u64, does, choice));
                 states.push(stored.clone());
             }
             let read = read.index(states.len());
@@ -620,7 +667,8 @@ mod tests {
                 state: GenerationState::Serving,
             };
             let (store, embedder) = (Arc::clone(&store), Arc::clone(&embedder));
-            let spaces = Arc::new(Spaces::new(store, generation, embedder, Config::default(), mpsc::channel().0));
+            let spaces =
+                Arc::new(Spaces::new(store, Weak::new(), generation, embedder, Config::default(), mpsc::channel().0));
             let index = Arc::new(Meddling {
                 index: ExactIndex::new(2),
                 spaces: OnceLock::from(Arc::clone(&spaces)),

@@ -75,6 +75,17 @@ impl Writer {
             job.finish(Err(Error::Closed));
         }
     }
+
+    /// Commits a change, waiting, and calls `made` on the writer's thread, before any later commit.
+    pub(super) fn commit<T: Send + 'static>(
+        &self,
+        apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
+        made: impl FnOnce(T) + Send + 'static,
+    ) -> Result<()> {
+        let (reply, done) = mpsc::sync_channel(1);
+        self.submit(apply, move |result| drop(reply.send(result.map(made))));
+        done.recv().map_err(|_| Error::Closed)?
+    }
 }
 
 impl Drop for Writer {

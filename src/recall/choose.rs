@@ -7,14 +7,17 @@ use super::Hit;
 /// Terms of two texts that say the same, at least, of those of either.
 const SAME_TERMS: f32 = 0.9;
 
-/// Whether two texts are near-duplicates: nearly all distinct terms in common, and the same ones with digits.
+/// English words that deny what the others say. Terms lack most of them.
+const NEGATIONS: &[&str] = &["no", "not", "never", "neither", "nor", "none", "without", "cannot"];
+
+/// Whether two texts are near-duplicates: nearly all distinct terms in common, the same numbers, and as many negations.
 pub(crate) fn is_duplicate(a: &TermSet, b: &TermSet) -> bool {
     if a.terms.is_empty() && b.terms.is_empty() {
         return a.text == b.text;
     }
     let common = a.terms.intersection(&b.terms).count() as f32;
     let all = (a.terms.len() + b.terms.len()) as f32 - common;
-    a.numbers == b.numbers && common >= SAME_TERMS * all
+    (&a.numbers, a.negations) == (&b.numbers, b.negations) && common >= SAME_TERMS * all
 }
 
 /// The distinct terms of a text.
@@ -23,14 +26,20 @@ pub(crate) struct TermSet {
     pub(crate) terms: HashSet<u64>,
     /// Its words with digits, in order.
     pub(crate) numbers: Vec<String>,
+    pub(crate) negations: usize,
 }
 
 impl TermSet {
     pub(crate) fn new(text: String, terms: &[u64]) -> Self {
-        let is_number = |word: &&str| word.chars().any(|c| c.is_ascii_digit());
-        let trimmed = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
-        let numbers = text.split_whitespace().filter(is_number).map(trimmed).collect();
-        TermSet { terms: terms.iter().copied().collect(), numbers, text }
+        let words = || text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
+        let is_number = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
+        let numbers = words().filter(is_number).map(str::to_owned).collect();
+        let is_negation = |word: &&str| {
+            let word = word.to_lowercase();
+            NEGATIONS.contains(&word.as_str()) || word.ends_with("n't") || word.ends_with("n’t")
+        };
+        let negations = words().filter(is_negation).count();
+        TermSet { terms: terms.iter().copied().collect(), numbers, negations, text }
     }
 }
 
@@ -121,6 +130,7 @@ mod tests {
         check("the rent is 900 euros", "the rent is 900 euros", true);
         check("the rent is 900 euros", "the rent is 950 euros", false);
         check("we met at the old bridge", "we met at the new harbour", false);
+        check("he said he would do it for her and them all", "he said he would not do it for her and them all", false);
         check("", "", true);
     }
 }

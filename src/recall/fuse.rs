@@ -168,8 +168,8 @@ fn hybrid(
             parts.time = TIME;
         }
         if let Some(half_life) = ranking.half_life {
-            let age = now.as_micros().saturating_sub(time.as_micros()).max(0) as f32 / 1e6;
-            parts.recency = RECENCY * (-age / half_life.as_secs_f32()).exp2();
+            let age_s = now.as_micros().saturating_sub(time.as_micros()).max(0) as f32 / 1e6;
+            parts.recency = RECENCY * (-age_s / half_life.as_secs_f32()).exp2();
         }
     }
     parts.dense + parts.lexical + parts.neighbor + parts.length + parts.time + parts.recency

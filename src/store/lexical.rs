@@ -133,6 +133,18 @@ impl Transaction {
         Ok(())
     }
 
+    /// Deletes all segments of a namespace, and parts that no record knows of.
+    pub(crate) fn clear_segments(
+        &mut self,
+        GenerationId(generation): GenerationId,
+        NamespaceId(namespace): NamespaceId,
+    ) -> Result<()> {
+        let records = (generation, namespace, 0)..=(generation, namespace, u32::MAX);
+        self.table(SEGMENTS)?.retain_in(records, |_, _| false).map_err(storage)?;
+        let parts = (generation, namespace, 0, 0)..=(generation, namespace, u32::MAX, u32::MAX);
+        self.table(SEGMENT_PARTS)?.retain_in(parts, |_, _| false).map_err(storage)
+    }
+
     /// The language of a namespace, if one was set.
     pub(crate) fn language(&self, namespace: NamespaceId) -> Result<Option<String>> {
         read_language(&self.table(LANGUAGES)?, namespace)
@@ -194,5 +206,22 @@ impl Snapshot {
     /// The language of a namespace, if one was set.
     pub(crate) fn language(&self, namespace: NamespaceId) -> Result<Option<String>> {
         read_language(&self.table(LANGUAGES)?, namespace)
+    }
+
+    /// How many stored parts of segments no record knows of.
+    pub(crate) fn stray_parts(
+        &self,
+        GenerationId(generation): GenerationId,
+        NamespaceId(namespace): NamespaceId,
+    ) -> Result<usize> {
+        let segments = self.table(SEGMENTS)?;
+        let all = (generation, namespace, 0, 0)..=(generation, namespace, u32::MAX, u32::MAX);
+        let mut stray = 0;
+        for entry in self.table(SEGMENT_PARTS)?.range(all).map_err(storage)? {
+            let (_, _, number, part) = entry.map_err(storage)?.0.value();
+            let record = segments.get((generation, namespace, number)).map_err(storage)?;
+            stray += usize::from(record.is_none_or(|record| part >= record.value().1));
+        }
+        Ok(stray)
     }
 }

@@ -20,7 +20,7 @@ fn open(db: &Db, threads: usize) -> Engine {
 }
 
 /// Runs it on a thread, which must end.
-fn ends(what: impl FnOnce() + Send + 'static) {
+pub(crate) fn ends(what: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         what();

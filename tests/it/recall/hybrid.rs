@@ -1,0 +1,167 @@
+//! The hybrid score: neighbours, passages, what a namespace is like.
+
+use mnemon::{Message, Query, Role, Strategy};
+
+use super::{SPACE, delete, filled, ids, lexical, open, put, recall};
+use crate::support::{Db, message, namespace};
+
+/// Turns of a session, one of which asks and the next answers in other words; and noise.
+fn conversation() -> Vec<Message> {
+    let mut turns: Vec<Message> = (0..60)
+        .map(|i| message(&format!("noise{i}"), &format!("chat{i} about thing{}", i * 7)).in_session("s"))
+        .collect();
+    turns.insert(30, message("asks", "which instrument did you choose finally").in_session("s"));
+    turns.insert(31, message("answers", "cello").in_session("s"));
+    // Put next to the question in the namespace, of another session.
+    turns.insert(32, message("stranger", "cello").in_session("other"));
+    turns
+}
+
+const QUESTION: &str = "which instrument choose finally";
+
+#[test]
+fn the_turn_after_a_matching_question_is_lifted() {
+    let (_db, engine) = filled(conversation());
+    let hits = recall(&engine, Query::new(QUESTION).k(80).keep_duplicates());
+    let of = |id: &str| hits.iter().find(|hit| hit.message.id == id).unwrap();
+    let (answers, stranger) = (of("answers"), of("stranger"));
+    assert!(answers.parts.neighbor > 0.0 && answers.parts.lender.as_deref() == Some("asks"), "{answers:?}");
+    assert!(answers.rank < stranger.rank);
+    assert_eq!((stranger.parts.neighbor, &stranger.parts.lender), (0.0, &None), "no turn of its session");
+    assert!(of("noise29").parts.neighbor > 0.0 && of("noise28").parts.neighbor > 0.0);
+    assert_eq!(of("noise27").parts.neighbor, 0.0, "three turns away");
+    let off = recall(&engine, Query::new(QUESTION).k(80).neighbors(false));
+    assert!(off.iter().all(|hit| hit.parts.neighbor == 0.0 && hit.parts.lender.is_none()));
+    for hit in &hits {
+        let parts = &hit.parts;
+        let sum = parts.dense + parts.lexical + parts.neighbor + parts.length + parts.time + parts.recency;
+        assert!((sum - hit.score).abs() < 1e-4, "the parts add up: {hit:?}");
+    }
+}
+
+#[test]
+fn a_deleted_turn_lends_nothing() {
+    let (_db, engine) = filled(conversation());
+    delete(&engine, &["asks"]);
+    let hits = recall(&engine, Query::new(QUESTION).k(80));
+    assert!(hits.iter().all(|hit| hit.parts.neighbor == 0.0 && hit.message.id != "asks"));
+}
+
+/// Turns are neighbours by the order they were put in, whatever rows they have.
+#[test]
+fn rows_that_are_given_again_change_no_order() {
+    let db = Db::new();
+    let engine = db.open();
+    put(&engine, (0..10).map(|i| message(&format!("old{i}"), &format!("gone{i}")).in_session("s")).collect());
+    let gone: Vec<String> = (0..10).map(|i| format!("old{i}")).collect();
+    put(&engine, (0..5).map(|i| message(&format!("first{i}"), &format!("begin{i}")).in_session("s")).collect());
+    delete(&engine, &gone.iter().map(String::as_str).collect::<Vec<_>>());
+    // These take the rows before `first`.
+    put(&engine, (0..5).map(|i| message(&format!("last{i}"), &format!("end{i}")).in_session("s")).collect());
+    let lent = |engine: &mnemon::Engine| -> Vec<String> {
+        let hits = recall(engine, Query::new("begin4").k(20));
+        let mut lent: Vec<String> =
+            hits.iter().filter(|hit| hit.parts.neighbor > 0.0).map(|hit| hit.message.id.clone()).collect();
+        lent.sort();
+        lent
+    };
+    let wanted = ["first2", "first3", "last0", "last1"];
+    assert_eq!(lent(&engine), wanted);
+    drop(engine);
+    assert_eq!(lent(&db.open()), wanted);
+}
+
+#[test]
+fn the_passage_has_the_words() {
+    let db = Db::new();
+    let engine = open(&db, 40);
+    let long = format!("{} the violet umbrella {}", "filler words ".repeat(10), "other padding ".repeat(10));
+    let named = Message { name: Some("Ada Lovelace".into()), ..message("named", &long) };
+    let wide = format!("{} 紫の傘 {}", "ééé ".repeat(20), "ßßß ".repeat(20));
+    // A window and more is name alone.
+    let endless = Message { name: Some("Bartholomew ".repeat(10)), ..message("endless", "Hello umbrella") };
+    put(&engine, vec![message("plain", &long), named, message("wide", &wide), endless, message("short", "umbrella")]);
+    for (question, id, words) in [
+        ("violet umbrella", "plain", "umbrella"),
+        ("Lovelace's violet umbrella", "named", "umbrella"),
+        ("紫の傘", "wide", "の傘"),
+        ("umbrella", "short", "umbrella"),
+        ("Hello umbrella", "endless", "umbrella"),
+    ] {
+        for strategy in [Strategy::Hybrid, Strategy::Lexical] {
+            let hits = recall(&engine, Query::new(question).strategy(strategy).keep_duplicates());
+            let hit = hits.iter().find(|hit| hit.message.id == id).unwrap();
+            let text = hit.message.text();
+            assert!(text[hit.passage.clone()].contains(words), "{id}: {:?}", &text[hit.passage.clone()]);
+            assert!(text.len() <= 40 || hit.passage.len() <= 40, "{id}: {:?}", hit.passage);
+        }
+    }
+    let hits = recall(&engine, Query::new("Bartholomew"));
+    assert_eq!(hits[0].message.id, "endless");
+    assert!(hits.iter().all(|hit| !hit.passage.is_empty()), "some of the text, though the name alone matched");
+}
+
+/// What cosines and lengths are usual is told by a sample, which must not be of one speaker, nor of nobody.
+#[test]
+fn alternate_turns_that_are_deleted_change_no_scale() {
+    for count in [1000, 2000] {
+        let turn = |i: usize| {
+            let (role, extra) = [(Role::User, 1), (Role::Assistant, 30)][i % 2];
+            Message { role, ..message(&format!("m{i}"), &format!("word{i} {}", "extra ".repeat(extra))) }
+        };
+        let (_db, engine) = filled((0..count).map(turn).collect());
+        // The wordy role is known as wordy: its prior is below that of the other.
+        let prior = |role: Role| {
+            let hits = recall(&engine, Query::new("word500 word501").role(role).keep_duplicates().k(20));
+            hits.iter().map(|hit| hit.parts.length).sum::<f32>() / 20.0
+        };
+        let (user, assistant) = (prior(Role::User), prior(Role::Assistant));
+        assert!(assistant < user - 0.5, "{count}: {user} {assistant}");
+
+        delete(
+            &engine,
+            &(0..count)
+                .step_by(2)
+                .map(|i| format!("m{i}"))
+                .collect::<Vec<_>>()
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>(),
+        );
+        let hits = recall(&engine, Query::new("word501").k(20).keep_duplicates());
+        assert!(hits.iter().all(|hit| hit.parts.dense.abs() < 20.0), "{count}: {:?}", hits[0].parts);
+        assert_eq!(hits[0].message.id, "m501");
+    }
+}
+
+/// Messages that share no term come after those that do, and there are k.
+#[test]
+fn every_strategy_gives_k() {
+    let (_db, engine) =
+        filled((0..300).map(|i| message(&format!("m{i}"), &format!("word{i} thing{}", i % 5))).collect());
+    let strategies = [
+        Strategy::Hybrid,
+        Strategy::Dense,
+        Strategy::Lexical,
+        Strategy::ReciprocalRank,
+        Strategy::Weighted(0.0),
+        Strategy::Weighted(0.5),
+        Strategy::Weighted(1.0),
+    ];
+    for strategy in strategies {
+        for (question, k) in [("word7", 1), ("word7 thing3", 250), ("none of these", 300), ("thing2", 10_000)] {
+            let hits = recall(&engine, Query::new(question).k(k).strategy(strategy).keep_duplicates());
+            assert_eq!(hits.len(), k.min(300), "{strategy} {question}");
+            assert!(hits.windows(2).all(|pair| pair[0].score >= pair[1].score), "{strategy} {question}");
+        }
+    }
+    let hits = recall(&engine, lexical("thing3").k(300));
+    assert!(hits[..60].iter().all(|hit| hit.parts.bm25 > 0.0) && hits[60..].iter().all(|hit| hit.parts.bm25 == 0.0));
+    let space = namespace(SPACE);
+    assert_eq!(
+        engine.blocking().recall(&space, Query::new("word7")).unwrap(),
+        recall(&engine, Query::new("word7")),
+        "the same again"
+    );
+    assert_eq!(ids(&recall(&engine, Query::new("word7").k(1))), ["m7"]);
+}

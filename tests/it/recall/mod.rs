@@ -1,0 +1,80 @@
+//! Hybrid recall on a real engine and a real file: what is found, in which order, and why.
+
+mod bad_input;
+mod beside;
+mod choose;
+mod damage;
+mod hybrid;
+mod language;
+mod lexical;
+mod options;
+mod time;
+mod upgrade;
+
+use std::sync::Arc;
+
+use mnemon::{Engine, Hits, Message, Query, Reranker, Result, Strategy};
+
+use crate::support::{Db, Hashing, namespace};
+
+const SPACE: &str = "a";
+
+/// Texts of more bytes are in several windows.
+fn hashing(dimension: usize, window_bytes: usize) -> Hashing {
+    let mut embedder = Hashing::new(dimension);
+    embedder.window_bytes = window_bytes;
+    embedder
+}
+
+fn open(db: &Db, window_bytes: usize) -> Engine {
+    db.open_with(Arc::new(hashing(32, window_bytes)))
+}
+
+/// A database of these messages.
+fn filled(messages: Vec<Message>) -> (Db, Engine) {
+    let db = Db::new();
+    let engine = db.open();
+    put(&engine, messages);
+    (db, engine)
+}
+
+fn put(engine: &Engine, messages: Vec<Message>) {
+    engine.blocking().put(&namespace(SPACE), messages).unwrap();
+    engine.blocking().flush().unwrap();
+}
+
+fn delete(engine: &Engine, ids: &[&str]) {
+    engine.blocking().delete(&namespace(SPACE), ids.iter().map(|&id| id.to_owned()).collect()).unwrap();
+}
+
+fn recall(engine: &Engine, query: Query) -> Hits {
+    engine.blocking().recall(&namespace(SPACE), query).unwrap()
+}
+
+/// A question to the terms alone.
+fn lexical(text: impl Into<String>) -> Query {
+    Query::new(text).strategy(Strategy::Lexical).keep_duplicates()
+}
+
+fn ids(hits: &Hits) -> Vec<&str> {
+    hits.iter().map(|hit| hit.message.id.as_str()).collect()
+}
+
+/// The ids of what shares a term with the question, best first.
+fn said(engine: &Engine, text: &str) -> Vec<String> {
+    let hits = recall(engine, lexical(text).k(120));
+    hits.iter().filter(|hit| hit.parts.bm25 > 0.0).map(|hit| hit.message.id.clone()).collect()
+}
+
+/// Likes short passages.
+struct Terse;
+
+impl Reranker for Terse {
+    fn name(&self) -> &str {
+        "terse"
+    }
+
+    fn rerank(&self, _: &str, passages: &[&str]) -> Result<Vec<f32>> {
+        Ok(passages.iter().map(|passage| -(passage.len() as f32)).collect())
+    }
+}

@@ -1,0 +1,92 @@
+//! Times that a question says, and ages.
+
+use std::time::Duration;
+
+use mnemon::{Hits, Message, Query, TimeUse, Timestamp};
+
+use super::{filled, ids, recall};
+use crate::support::message;
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+/// One on each of these days, all saying the same but for a number; and one without a time.
+fn days() -> Vec<Message> {
+    let days = ["2023-03-10", "2023-04-20", "2023-05-08", "2023-05-14", "2023-05-16", "2023-06-01"];
+    let mut messages: Vec<Message> = days
+        .iter()
+        .map(|day| message(day, &format!("we cooked soup number {day}")).at(at(&format!("{day}T09:00:00Z"))))
+        .collect();
+    messages.push(Message { created_at: None, ..message("never", "we cooked soup number 0") });
+    messages
+}
+
+/// A Wednesday.
+const NOW: &str = "2023-05-17T12:00:00Z";
+
+fn asked(text: &str) -> Query {
+    Query::new(text).now(at(NOW)).keep_duplicates()
+}
+
+fn sorted(hits: &Hits) -> Vec<&str> {
+    let mut ids = ids(hits);
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn times_filter_and_boost() {
+    let (_db, engine) = filled(days());
+    for (text, wanted) in [
+        ("what did we cook last week", &["2023-05-08", "2023-05-14"][..]),
+        ("soup in April", &["2023-04-20"]),
+        ("soup yesterday", &["2023-05-16"]),
+        ("soup since May 10", &["2023-05-14", "2023-05-16", "2023-06-01"]),
+        ("soup in March or on 2023-05-16", &["2023-03-10", "2023-05-16"]),
+        ("soup in July 2019", &[]),
+    ] {
+        let hits = recall(&engine, asked(text).time(TimeUse::Filter));
+        assert_eq!(sorted(&hits), wanted, "{text}");
+        let hits = recall(&engine, asked(text));
+        assert_eq!(hits.len(), 7, "{text}: all are there");
+        for hit in &hits {
+            assert_eq!(hit.parts.time > 0.0, wanted.contains(&hit.message.id.as_str()), "{text}: {hit:?}");
+        }
+        let hits = recall(&engine, asked(text).time(TimeUse::Ignore));
+        assert!(hits.iter().all(|hit| hit.parts.time == 0.0), "{text}");
+    }
+}
+
+#[test]
+fn no_time_and_times_that_cannot_be() {
+    let (_db, engine) = filled(days());
+    for text in ["what soup did we cook", "soup between June and May 2023", "soup on 2023-02-31", "soup in 99999"] {
+        for time in [TimeUse::Filter, TimeUse::Boost] {
+            let hits = recall(&engine, asked(text).time(time));
+            assert_eq!(hits.len(), 7, "{text}");
+            assert!(hits.iter().all(|hit| hit.parts.time == 0.0), "{text}");
+        }
+    }
+    let both = asked("soup last week").time(TimeUse::Filter).since(at("2023-05-10T00:00:00Z"));
+    assert_eq!(ids(&recall(&engine, both)), ["2023-05-14"], "with other filters");
+    let none = asked("soup last week").time(TimeUse::Filter).since(at("2023-05-15T00:00:00Z"));
+    assert!(recall(&engine, none).is_empty());
+}
+
+#[test]
+fn newer_is_worth_more() {
+    let (_db, engine) = filled(days());
+    let day = Duration::from_secs(24 * 3600);
+    let hits = recall(&engine, asked("soup").half_life(10 * day));
+    let recency = |id: &str| hits.iter().find(|hit| hit.message.id == id).unwrap().parts.recency;
+    assert!(recency("2023-05-16") > recency("2023-05-14") && recency("2023-05-14") > recency("2023-03-10"));
+    assert!((recency("2023-05-08") - 2.0 * 0.5f32.powf(9.125 / 10.0)).abs() < 1e-3, "half as much for each half-life");
+    assert_eq!((recency("2023-06-01"), recency("never")), (2.0, 0.0), "what is to come is new; without a time is old");
+    // The shortest and the longest.
+    for half_life in [Duration::from_nanos(1), Duration::MAX] {
+        let hits = recall(&engine, asked("soup").now(at("2023-05-16T09:00:00Z")).half_life(half_life));
+        let sound = |hit: &mnemon::Hit| hit.score.is_finite() && (0.0..=2.0).contains(&hit.parts.recency);
+        assert!(hits.len() == 7 && hits.iter().all(sound), "{half_life:?}: {hits:?}");
+    }
+}

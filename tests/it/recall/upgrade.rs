@@ -1,0 +1,81 @@
+//! Databases of schema 3, which have no lexical index, get one.
+
+use mnemon::{Language, Query};
+
+use super::{SPACE, open, put, recall, said};
+use crate::{
+    rows,
+    support::{Db, message, namespace},
+};
+
+/// Makes a database one of schema 3.
+fn back_to_schema_3(db: &Db) {
+    let file = redb::Database::open(&db.path).unwrap();
+    let write = file.begin_write().unwrap();
+    rows::back_to_schema_3(&write);
+    write.commit().unwrap();
+}
+
+/// 100 messages, one of them long, one pending, one deleted.
+fn old() -> Db {
+    let db = Db::new();
+    let engine = open(&db, 48);
+    put(&engine, (0..100).map(|i| message(&format!("m{i}"), &format!("word{i} houses"))).collect());
+    put(&engine, vec![message("long", &format!("{} needle", "hay ".repeat(40)))]);
+    engine.blocking().delete(&namespace(SPACE), vec!["m7".into()]).unwrap();
+    engine.blocking().put(&namespace(SPACE), vec![message("pending", "waiting")]).unwrap();
+    drop(engine);
+    back_to_schema_3(&db);
+    db
+}
+
+#[test]
+fn the_index_is_made_when_it_is_first_asked() {
+    let db = old();
+    db.assert_sound();
+    let engine = open(&db, 48);
+    assert_eq!(said(&engine, "word42"), ["m42"]);
+    assert_eq!(said(&engine, "word7"), [""; 0]);
+    assert_eq!(said(&engine, "house").len(), 99, "by its stem");
+    let hits = recall(&engine, super::lexical("needle").k(1));
+    assert!(hits[0].message.text()[hits[0].passage.clone()].ends_with("needle") && hits[0].passage.start > 0);
+    engine.blocking().flush().unwrap();
+    assert_eq!(said(&engine, "waiting"), ["pending"]);
+    drop(engine);
+    db.assert_sound();
+    assert_eq!(said(&open(&db, 48), "word42"), ["m42"]);
+}
+
+#[test]
+fn what_is_put_before_it_is_asked_is_found_beside_the_old() {
+    for language in [None, Some(Language::German)] {
+        let db = old();
+        let engine = open(&db, 48);
+        put(&engine, vec![message("new", "häuser"), message("m9", "changed")]);
+        if let Some(language) = language {
+            engine.blocking().set_language(&namespace(SPACE), language).unwrap();
+        }
+        assert_eq!(said(&engine, "changed"), ["m9"]);
+        assert_eq!(said(&engine, "word42"), ["m42"]);
+        assert_eq!(said(&engine, "word9"), [""; 0]);
+        assert_eq!(said(&engine, "haus"), if language.is_some() { &["new"][..] } else { &[] });
+        assert_eq!(recall(&engine, Query::new("anything").k(1000)).len(), 102);
+        drop(engine);
+        db.assert_sound();
+    }
+}
+
+/// Some segments are there when the namespace is first asked, but not all.
+#[test]
+fn an_index_of_the_new_alone_is_made_whole() {
+    let db = old();
+    let engine = open(&db, 48);
+    put(&engine, vec![message("new", "fresh")]);
+    drop(engine);
+    let problems = mnemon::verify(&db.path).unwrap().problems;
+    assert_eq!(problems, [""; 0], "an upgrade that goes on is no damage");
+    let engine = open(&db, 48);
+    assert_eq!((said(&engine, "fresh"), said(&engine, "word42")), (vec!["new".to_owned()], vec!["m42".to_owned()]));
+    drop(engine);
+    db.assert_sound();
+}
