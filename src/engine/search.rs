@@ -474,8 +474,8 @@ mod tests {
         check(0, |_| true, 0..1);
         check(500, |_| true, 500..501);
         check(100_000, |_| true, SAMPLE - 4..SAMPLE + 1);
-        check(100_000, |row| row % 2 == 0, SAMPLE / 2 - 2..SAMPLE + 1);
-        // None of these is where a step over all rows would come.
+        check(100_000, |row| row % 2 == 0, SAMPLE * 2 / 5..SAMPLE + 1);
+        // Few of these are where a sample of all rows would come.
         check(100_000, |row| row % 1000 == 7, 100..101);
         check(100_000, |row| row > 90_000 && row % 2 == 1, SAMPLE / 2..SAMPLE + 1);
         check(100_000, |_| false, 0..1);
