@@ -45,7 +45,8 @@ impl FromStr for Timestamp {
         // jiff reads more than RFC 3339: other separators, missing minutes, zone names.
         let timestamp = is_rfc_3339(text).then(|| text.parse::<jiff::Timestamp>().ok()).flatten();
         timestamp
-            .map(|timestamp| Timestamp(timestamp.as_microsecond()))
+            // jiff reads the last second with a fraction, and makes none.
+            .and_then(|timestamp| Timestamp::from_micros(timestamp.as_microsecond()))
             .ok_or_else(|| Error::message(format!("{text:?} is no RFC 3339 time, such as \"2024-05-01T09:30:00Z\"")))
     }
 }

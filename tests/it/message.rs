@@ -87,6 +87,9 @@ fn years_before_0() {
     for time in ["-000044-03-15T12:00:00Z", "-009999-01-02T01:59:59Z", "0000-01-01T00:00:00Z"] {
         assert_eq!(line(time).unwrap().message.created_at.unwrap().to_string(), time);
     }
+    // The last that there is, and half a second more.
+    assert_eq!(line("9999-12-30T22:00:00Z").unwrap().message.created_at.unwrap().to_string(), "9999-12-30T22:00:00Z");
+    assert!(line("9999-12-30T22:00:00.5Z").unwrap_err().contains("no RFC 3339 time"));
     for time in ["-0044-03-15T12:00:00Z", "-44-03-15T12:00:00Z", "-000000-01-01T00:00:00Z", "+002024-01-01T00:00:00Z"] {
         assert!(line(time).unwrap_err().contains("no RFC 3339 time"), "{time}");
     }
