@@ -294,7 +294,7 @@ fn what_was_reranked_comes_before_the_rest_however_low_its_scores() {
     engine.blocking().flush().unwrap();
     for depth in [1, 8, 12, 40, 100] {
         for lambda in [None, Some(1.0), Some(0.8)] {
-            let query = Query::new("red dog").k(8).rerank(depth);
+            let query = Query::new("red dog").k(8).rerank(depth).keep_duplicates();
             let query = lambda.map_or(query.clone(), |lambda| query.diversity(lambda));
             let hits = engine.blocking().recall(&space, query).unwrap();
             let scores: Vec<f32> = hits.iter().map(|hit| hit.score).collect();
