@@ -87,7 +87,7 @@ pub use compose::{
     BlockFailure, BlockOutput, Composer, InsertMethod, Markdown, Overflow, Prompt, Renderer, Seal, Section, Xml,
 };
 pub use config::{Config, IndexKind, Precision, VectorsIn};
-pub use embed::{CrossEncoder, Embedder, Model, OnnxEmbedder, Reranker};
+pub use embed::{CrossEncoder, Embedder, Model, OnnxEmbedder, Passage, Reranker};
 pub use engine::{Blocking, Builder, Engine, FlushReport, IndexStats, PutReport};
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{

@@ -24,6 +24,14 @@ pub(super) struct Manifest {
     pub(super) license: String,
     pub(super) dimension: usize,
     pub(super) pooling: Pooling,
+    /// The graph's output that is read. If it is not given: `sentence_embedding` where `pooling` is none, else `last_hidden_state`,
+    /// and where there is no such output, the only one.
+    #[serde(default)]
+    pub(super) output: Option<String>,
+    /// Components that the graph gives, if `dimension` is less: a vector is then the first of them, made of unit length again
+    /// (A. Kusupati et al., "Matryoshka Representation Learning", arXiv 2205.13147).
+    #[serde(default)]
+    pub(super) model_dimension: Option<usize>,
     /// Only `true` is supported: the index compares unit vectors.
     pub(super) normalize: bool,
     /// Tokens of one run, special tokens included.
@@ -59,6 +67,9 @@ pub(super) struct RerankerManifest {
 pub(super) enum Pooling {
     Mean,
     Cls,
+    LastToken,
+    /// The graph does it: its output has a row a text.
+    None,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -93,6 +104,14 @@ impl Manifest {
         if !(1..=65_535).contains(&self.dimension) {
             return Some(format!("manifest.toml: dimension {} is not within 1 to 65535", self.dimension));
         }
+        if let Some(model_dimension) = self.model_dimension
+            && model_dimension < self.dimension
+        {
+            return Some(format!(
+                "manifest.toml: dimension {} of {model_dimension} that the model has",
+                self.dimension
+            ));
+        }
         None
     }
 
@@ -110,6 +129,10 @@ impl Manifest {
             self.files
         );
         hasher.update(facts);
+        // Not where they are not given: what older manifests hash to stays.
+        if self.output.is_some() || self.model_dimension.is_some() {
+            hasher.update(format!(" {:?} {:?}", self.output, self.model_dimension));
+        }
         hex(&hasher.finalize())
     }
 }

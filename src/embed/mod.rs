@@ -25,6 +25,15 @@ use crate::{
     ids::ModelIdentity,
 };
 
+/// A window of a text, and its vector.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Passage {
+    /// The bytes of the text, on character boundaries.
+    pub range: Range<usize>,
+    /// [`ModelIdentity::dimension`] components.
+    pub vector: Vec<f32>,
+}
+
 /// Makes vectors from text.
 ///
 /// Implement it for a remote or hand-made model; [`OnnxEmbedder`] is the one that comes with the crate. Calls come
@@ -46,6 +55,25 @@ pub trait Embedder: Send + Sync {
     /// [`Error::Embedding`]; then none of the texts counts as embedded.
     fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>>;
 
+    /// Embeds texts of any length: of each, its [`windows`](Embedder::windows) with a vector each. The same as asking for windows and
+    /// embedding them; an embedder that need not read a text twice for it does better.
+    ///
+    /// # Errors
+    /// [`Error::Embedding`]; then none of the texts counts as embedded.
+    fn embed_passages(&self, texts: &[&str]) -> Result<Vec<Vec<Passage>>> {
+        let windows: Vec<Vec<Range<usize>>> = texts.iter().map(|text| self.windows(text)).collect();
+        let parts =
+            texts.iter().zip(&windows).map(|(text, windows)| parts(text, windows)).collect::<Result<Vec<_>>>()?;
+        let all = parts.concat();
+        let rows = self.embed_documents(&all)?;
+        if rows.len() != all.len() {
+            return Err(miscounted(self.identity(), rows.len(), all.len()));
+        }
+        let mut rows = rows.into_iter();
+        let mut passage = |range| Passage { range, vector: rows.next().expect("counted") };
+        Ok(windows.into_iter().map(|windows| windows.into_iter().map(&mut passage).collect()).collect())
+    }
+
     /// Embeds a question. Must not wait for a running `embed_documents`.
     ///
     /// # Errors
@@ -58,7 +86,10 @@ const MAX_WINDOWS: usize = 1 << 16;
 
 /// [`Embedder::windows`], checked: at least one, and each a part of the text.
 pub(crate) fn windows<'t>(embedder: &dyn Embedder, text: &'t str) -> Result<Vec<&'t str>> {
-    let windows = guarded(|| Ok(embedder.windows(text)))?;
+    parts(text, &guarded(|| Ok(embedder.windows(text)))?)
+}
+
+fn parts<'t>(text: &'t str, windows: &[Range<usize>]) -> Result<Vec<&'t str>> {
     let parts: Option<Vec<&str>> = windows.iter().map(|window| text.get(window.clone())).collect();
     match parts {
         Some(parts) if (1..=MAX_WINDOWS).contains(&parts.len()) => Ok(parts),
@@ -76,14 +107,30 @@ pub(crate) fn windows<'t>(embedder: &dyn Embedder, text: &'t str) -> Result<Vec<
 /// [`Embedder::embed_documents`], checked.
 pub(crate) fn documents(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
     let rows = guarded(|| embedder.embed_documents(texts))?;
-    check(embedder.identity(), texts.len(), &rows)?;
+    if rows.len() != texts.len() {
+        return Err(miscounted(embedder.identity(), rows.len(), texts.len()));
+    }
+    rows.iter().try_for_each(|row| check(embedder.identity(), row))?;
     Ok(rows)
+}
+
+/// [`Embedder::embed_passages`], checked.
+pub(crate) fn passages(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<Vec<Passage>>> {
+    let passages = guarded(|| embedder.embed_passages(texts))?;
+    if passages.len() != texts.len() {
+        return Err(miscounted(embedder.identity(), passages.len(), texts.len()));
+    }
+    for (text, passages) in texts.iter().zip(&passages) {
+        parts(text, &passages.iter().map(|passage| passage.range.clone()).collect::<Vec<_>>())?;
+        passages.iter().try_for_each(|passage| check(embedder.identity(), &passage.vector))?;
+    }
+    Ok(passages)
 }
 
 /// [`Embedder::embed_query`], checked.
 pub(crate) fn query(embedder: &dyn Embedder, text: &str) -> Result<Vec<f32>> {
     let row = guarded(|| embedder.embed_query(text))?;
-    check(embedder.identity(), 1, std::slice::from_ref(&row))?;
+    check(embedder.identity(), &row)?;
     Ok(row)
 }
 
@@ -101,23 +148,22 @@ fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
         .unwrap_or_else(|_| Err(Error::Embedding { reason: "the embedder panicked".into(), source: None }))
 }
 
-/// Rows of the right number and dimension, finite, of length 1 (or 0).
-fn check(identity: &ModelIdentity, count: usize, rows: &[Vec<f32>]) -> Result<()> {
+fn miscounted(identity: &ModelIdentity, found: usize, texts: usize) -> Error {
+    Error::InvalidVector { reason: format!("{identity}: {found} vectors for {texts} texts") }
+}
+
+/// A row of the right dimension, finite, of length 1 (or 0).
+fn check(identity: &ModelIdentity, row: &[f32]) -> Result<()> {
     let invalid = |reason: String| Err(Error::InvalidVector { reason: format!("{identity}: {reason}") });
-    if rows.len() != count {
-        return invalid(format!("{} vectors for {count} texts", rows.len()));
+    if row.len() != identity.dimension {
+        return invalid(format!("a vector of {} components", row.len()));
     }
-    for row in rows {
-        if row.len() != identity.dimension {
-            return invalid(format!("a vector of {} components", row.len()));
-        }
-        if row.iter().any(|x| !x.is_finite()) {
-            return invalid("a component is not finite".into());
-        }
-        let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
-        if norm != 0.0 && (norm - 1.0).abs() > 1e-3 {
-            return invalid(format!("a vector of length {norm}, not 1"));
-        }
+    if row.iter().any(|x| !x.is_finite()) {
+        return invalid("a component is not finite".into());
+    }
+    let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if norm != 0.0 && (norm - 1.0).abs() > 1e-3 {
+        return invalid(format!("a vector of length {norm}, not 1"));
     }
     Ok(())
 }

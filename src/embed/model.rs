@@ -33,6 +33,14 @@ pub struct Model {
     source: Source,
 }
 
+/// A graph as ONNX Runtime takes it, all in memory: nothing is read that was not checked.
+pub(super) struct Graph {
+    /// `model.onnx`.
+    pub(super) bytes: Cow<'static, [u8]>,
+    /// The files that it has weights in, by the names in the graph.
+    pub(super) external: Vec<(String, Vec<u8>)>,
+}
+
 #[derive(Clone, Debug)]
 enum Source {
     Folder(PathBuf),
@@ -119,6 +127,11 @@ impl Model {
             #[cfg(feature = "bundled-model")]
             Source::Bundled => Path::new("<bundled>").join(&self.manifest.name),
         }
+    }
+
+    /// The graph, its hashes checked.
+    pub(super) fn graph(&self) -> Result<Graph> {
+        Ok(Graph { bytes: self.read("model.onnx")?, external: Vec::new() })
     }
 
     /// Reads one of [`FILES`] and checks its hash.

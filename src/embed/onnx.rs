@@ -138,7 +138,7 @@ impl OnnxEmbedder {
         let invalid = |reason: String, source| Error::InvalidModel { path: self.model.path(), reason, source };
         let row =
             self.embed_query("mnemon").map_err(|error| invalid("the model does not run".into(), Some(error.into())))?;
-        super::check(self.identity(), 1, std::slice::from_ref(&row))
+        super::check(self.identity(), &row)
             .map_err(|error| invalid("the model does not give what manifest.toml says".into(), Some(error.into())))
     }
 
@@ -266,6 +266,10 @@ fn session(model: &Model, threads: usize, runtime: Option<&std::path::Path>) -> 
         .with_pooling(match manifest.pooling {
             Pooling::Mean => FastembedPooling::Mean,
             Pooling::Cls => FastembedPooling::Cls,
+            Pooling::LastToken | Pooling::None => {
+                let reason = format!("pooling {:?} is not supported", manifest.pooling);
+                return Err(Error::InvalidModel { path: model.path(), reason, source: None });
+            }
         })
         .with_quantization(match manifest.quantization {
             Quantization::None => QuantizationMode::None,

@@ -88,17 +88,17 @@ fn embed_all(
 }
 
 fn embed(embedder: &dyn Embedder, snapshot: &Snapshot, waiting: &[Pending]) -> Result<Batch> {
-    let windows = waiting.iter().map(|pending| embed::windows(embedder, &pending.text)).collect::<Result<Vec<_>>>()?;
-    let mut rows = embed::documents(embedder, &windows.concat())?.into_iter();
+    let texts: Vec<&str> = waiting.iter().map(|pending| pending.text.as_str()).collect();
     let mut batch = Batch::new();
-    for (pending, windows) in waiting.iter().zip(&windows) {
+    for (pending, passages) in waiting.iter().zip(embed::passages(embedder, &texts)?) {
+        let windows: Vec<&str> = passages.iter().map(|passage| &pending.text[passage.range.clone()]).collect();
         let embedded = Embedded {
             namespace: pending.namespace,
             revision: pending.revision,
             meta: pending.meta,
-            vectors: rows.by_ref().take(windows.len()).collect(),
+            vectors: passages.into_iter().map(|passage| passage.vector).collect(),
         };
-        batch.push(snapshot, embedded, &pending.text, windows)?;
+        batch.push(snapshot, embedded, &pending.text, &windows)?;
     }
     Ok(batch)
 }
