@@ -148,6 +148,21 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
+    /// The embedder cannot be used, whatever the text: its server is not reached, takes nothing for now, does not know the key, the
+    /// model or the address, or gives vectors of another dimension. Texts stay stored, and pending.
+    #[error("the embedder cannot be used: {reason}{}", advice(*.transient, *.retry_after))]
+    EmbedderUnavailable {
+        /// What went wrong.
+        reason: String,
+        /// Whether it may be of use later. Otherwise the key or a setting has to change.
+        transient: bool,
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+        /// The error behind it, if there was one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
     /// A reranker gave no scores that can be used.
     #[error("reranker {reranker:?} failed: {reason}; ask without it, or give another")]
     Reranking {

@@ -26,7 +26,7 @@
 //! | layer | modules | imports |
 //! | --- | --- | --- |
 //! | 0 | `error`, `ids`, `config` | crates only |
-//! | 1 | `tokens`, `message`, `embed`, `index`, `lexical`, `chat` | 0; `message` also `tokens`; `chat` also both |
+//! | 1 | `tokens`, `message`, `http`, `embed`, `index`, `lexical`, `chat` | 0; `message` also `tokens`; `chat` also both; `chat` and `embed` also `http` |
 //! | 2 | `store`, the only place that knows redb | 0, `message` |
 //! | 3 | `recall`: the question, the times it says, the scores of candidates, the choice of hits; `buffer`: what is flushed when | 0 to 2 |
 //! | 3 | `block`: what prompts are told beside messages; `compose`: prompts under a budget, of both | 0 to 2, `recall`; `compose` also `block` |
@@ -64,6 +64,8 @@ mod engine;
 mod error;
 mod fewshot;
 mod history;
+#[cfg(feature = "openai")]
+mod http;
 mod ids;
 mod index;
 mod lexical;
@@ -87,6 +89,8 @@ pub use compose::{
     BlockFailure, BlockOutput, Composer, InsertMethod, Markdown, Overflow, Prompt, Renderer, Seal, Section, Xml,
 };
 pub use config::{Config, IndexKind, Precision, VectorsIn};
+#[cfg(feature = "openai")]
+pub use embed::OpenAiEmbedder;
 pub use embed::{CrossEncoder, Embedder, Model, OnnxEmbedder, Passage, Reranker};
 pub use engine::{Blocking, Builder, Engine, FlushReport, IndexStats, PutReport};
 pub use error::{BoxError, Error, Result};

@@ -4,12 +4,12 @@
 //! HTTP client leaves this module.
 
 #[cfg(feature = "openai")]
-mod http;
+mod openai;
 
 use serde_json::{Map, Value};
 
 #[cfg(feature = "openai")]
-pub use http::OpenAiChat;
+pub use openai::OpenAiChat;
 
 use crate::{error::Result, message::Message};
 

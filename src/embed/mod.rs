@@ -1,13 +1,16 @@
-//! Text to vectors, and pairs of texts to scores, on this machine.
+//! Text to vectors, and pairs of texts to scores, on this machine; text to vectors also by a server.
 //!
 //! Owns model folders, ONNX Runtime and the batching. No type of `ort`, `fastembed` or `tokenizers` leaves this
-//! module. Invariant: the same text gives the same bytes, whatever it was embedded with; the same pair the same score.
+//! module. Invariant, but for servers, which promise nothing: the same text gives the same bytes, whatever it was embedded with;
+//! the same pair the same score.
 
 mod cross_encoder;
 mod folder;
 mod manifest;
 mod model;
 mod onnx;
+#[cfg(feature = "openai")]
+mod openai;
 mod rerank;
 mod runtime;
 mod windows;
@@ -17,6 +20,8 @@ use std::ops::Range;
 pub use cross_encoder::CrossEncoder;
 pub use model::Model;
 pub use onnx::OnnxEmbedder;
+#[cfg(feature = "openai")]
+pub use openai::OpenAiEmbedder;
 pub use rerank::Reranker;
 pub(crate) use rerank::rerank;
 
@@ -36,8 +41,10 @@ pub struct Passage {
 
 /// Makes vectors from text.
 ///
-/// Implement it for a remote or hand-made model; [`OnnxEmbedder`] is the one that comes with the crate. Calls come
-/// from threads of the engine's own and may block.
+/// Implement it for a model of your own; [`OnnxEmbedder`] runs model folders, and
+#[cfg_attr(feature = "openai", doc = "[`OpenAiEmbedder`]")]
+#[cfg_attr(not(feature = "openai"), doc = "`OpenAiEmbedder` (feature `openai`)")]
+/// asks a server. Calls come from threads of the engine's own and may block; an engine that is closed waits for them.
 pub trait Embedder: Send + Sync {
     /// Which model this is, and the dimension of its vectors.
     fn identity(&self) -> &ModelIdentity;
@@ -52,14 +59,15 @@ pub trait Embedder: Send + Sync {
     /// length (or all zero, if the model knows nothing in the text).
     ///
     /// # Errors
-    /// [`Error::Embedding`]; then none of the texts counts as embedded.
+    /// [`Error::Embedding`], whereupon a flush asks for fewer texts, to find the one at fault; [`Error::EmbedderUnavailable`], if none
+    /// is, whereupon it ends. Either way none of the texts counts as embedded.
     fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>>;
 
     /// Embeds texts of any length: of each, its [`windows`](Embedder::windows) with a vector each. The same as asking for windows and
     /// embedding them; an embedder that need not read a text twice for it does better.
     ///
     /// # Errors
-    /// [`Error::Embedding`]; then none of the texts counts as embedded.
+    /// As [`embed_documents`](Embedder::embed_documents).
     fn embed_passages(&self, texts: &[&str]) -> Result<Vec<Vec<Passage>>> {
         let windows: Vec<Vec<Range<usize>>> = texts.iter().map(|text| self.windows(text)).collect();
         let parts =
@@ -77,7 +85,7 @@ pub trait Embedder: Send + Sync {
     /// Embeds a question. Must not wait for a running `embed_documents`.
     ///
     /// # Errors
-    /// [`Error::Embedding`].
+    /// [`Error::Embedding`], [`Error::EmbedderUnavailable`].
     fn embed_query(&self, text: &str) -> Result<Vec<f32>>;
 }
 

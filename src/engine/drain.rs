@@ -68,6 +68,8 @@ fn embed_all(
 ) -> Result<Batch> {
     let error = match embed(embedder, snapshot, waiting) {
         Ok(batch) => return Ok(batch),
+        // No text is at fault: none is asked for alone, nor any other.
+        Err(error @ Error::EmbedderUnavailable { .. }) => return Err(error),
         Err(error) => error,
     };
     if let [pending] = waiting {

@@ -236,6 +236,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Embedding`]: the messages that failed stay stored and pending, all others are found.
+    /// [`Error::EmbedderUnavailable`]: so does all that is not embedded yet.
     pub async fn flush(&self) -> Result<FlushReport> {
         let (reply, answer) = oneshot::channel();
         self.core.flush(move |result| drop(reply.send(result)))?;
@@ -246,7 +247,7 @@ impl Engine {
     /// that are pending are not found yet. An unknown namespace or session has no messages.
     ///
     /// # Errors
-    /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::Reranking`], [`Error::Corrupted`].
+    /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::EmbedderUnavailable`], [`Error::Reranking`], [`Error::Corrupted`].
     pub async fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
         let namespace = namespace.clone();
         self.on_pool(move |core| core.recall(&namespace, &query)).await

@@ -1,4 +1,4 @@
-//! A chat server on this machine that speaks OpenAI's protocol and answers as a test says.
+//! A server on this machine that speaks OpenAI's protocol and answers as a test says.
 
 use std::{
     collections::BTreeMap,
@@ -99,7 +99,12 @@ pub(crate) struct LlmServer {
 
 impl LlmServer {
     pub(crate) fn new(script: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        LlmServer::at("127.0.0.1:0".parse().unwrap(), script)
+    }
+
+    /// Where another may have been before.
+    pub(crate) fn at(address: SocketAddr, script: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let stopped = Arc::new(AtomicBool::new(false));

@@ -22,6 +22,8 @@ mod openai;
 mod readme;
 mod recall;
 mod reindex;
+#[cfg(feature = "openai")]
+mod remote;
 mod rerank;
 mod rows;
 mod sample;
