@@ -215,11 +215,13 @@ impl Client {
                 ..Failure::lasting(format!("no secure connection to {url}"))
             },
             error => {
-                // A connection that breaks later may break of what was asked.
-                let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+                use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
                 let whatever_asked = match &error {
                     ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => true,
-                    ureq::Error::Io(error) => refused(error),
+                    // A connection that breaks later may break of what was asked.
+                    ureq::Error::Io(error) => {
+                        matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
+                    }
                     _ => false,
                 };
                 Failure { whatever_asked, ..Failure::passing(format!("no answer of {url}"), Some(error.into())) }

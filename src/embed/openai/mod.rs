@@ -40,7 +40,7 @@ const REQUEST_BYTES: usize = 256 << 10;
 /// The longest that a request waits because a server says so. The limits of most are a minute's.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Of an answer, for each component: in text they have some 20 characters.
-const BYTES_PER_COMPONENT: usize = 32;
+const BYTES_PER_COMPONENT: u64 = 32;
 /// Answers that have more components than they should are read to the end, to say how many these are.
 const SOME_COMPONENTS: usize = 8192;
 
@@ -223,7 +223,7 @@ impl OpenAiEmbedder {
         OpenAiEmbedder { send_dimension, ..self }
     }
 
-    /// The same, asking for vectors in base64 (`encoding_format` in the request), a third of the bytes, or not. Either is understood whatever
+    /// The same, asking for vectors in base64 (`encoding_format` in the request), a quarter to a third of the bytes, or not. Either is understood whatever
     /// was asked for; `false` is for servers that refuse the field. Default: true.
     pub fn base64(self, base64: bool) -> Self {
         OpenAiEmbedder { base64, ..self }
@@ -308,10 +308,8 @@ impl OpenAiEmbedder {
             if let Some(asked) = asked {
                 self.limiter.pause(priority, asked.min(MAX_PAUSE));
             }
-            // What is asked for is waited for with the turn.
-            let wait = if asked.is_some() { Duration::ZERO } else { self.client.wait(attempt, None) };
-            let has_time = asked.is_none_or(|asked| asked <= MAX_PAUSE) && wait < priority.left();
-            if !self.client.tries_again(attempt, &failure) || !has_time {
+            let wait = asked.unwrap_or_else(|| self.client.wait(attempt, None));
+            if !self.client.tries_again(attempt, &failure) || wait > MAX_PAUSE || wait >= priority.left() {
                 return Err(error(failure.after(attempt)));
             }
             thread::sleep(wait);
@@ -321,8 +319,8 @@ impl OpenAiEmbedder {
 
     fn attempt(&self, body: &str, inputs: usize, within: Duration) -> Result<Answer, Failure> {
         let dimension = self.identity.dimension;
-        let max_bytes = inputs * dimension.max(SOME_COMPONENTS) * BYTES_PER_COMPONENT;
-        let answer = self.client.post("embeddings", body, within, max_bytes as u64)?;
+        let max_bytes = (inputs as u64 * BYTES_PER_COMPONENT).saturating_mul(dimension.max(SOME_COMPONENTS) as u64);
+        let answer = self.client.post("embeddings", body, within, max_bytes)?;
         answer::read(&answer, inputs, dimension).map_err(|unusable| match unusable {
             Unusable::Broken(what) => Failure::passing(self.client.answered(&what), None),
             Unusable::Vector(what) => Failure::lasting(self.client.answered(&what)),
