@@ -163,6 +163,22 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
+    /// A question did not get its turn at the embedder in the time that it had.
+    #[error("the embedder was busy until the question's time was over; ask again, with more time or fewer at once")]
+    DeadlineExceeded,
+
+    /// The device that was asked for cannot run models.
+    #[error("{device}: {reason}")]
+    DeviceUnavailable {
+        /// Which one.
+        device: String,
+        /// Why, and what can be done.
+        reason: String,
+        /// The error behind it, if there was one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
     /// A reranker gave no scores that can be used.
     #[error("reranker {reranker:?} failed: {reason}; ask without it, or give another")]
     Reranking {

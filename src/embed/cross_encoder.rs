@@ -9,27 +9,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ort::{
-    environment::Environment,
-    session::Session,
-    value::{Outlet, Tensor, TensorElementType},
-};
+use ort::{session::Session, value::TensorElementType};
 use parking_lot::Mutex;
-use tokenizers::{PostProcessor, Tokenizer};
 
 use super::{
+    device::Device,
     folder,
     manifest::{Kind, Quantization, RerankerManifest},
+    model::Graph,
     rerank::{self, Reranker},
-    runtime, windows,
+    runtime,
+    session::{self, Inputs},
+    tokenizer::TextTokenizer,
+    weights::Weights,
+    windows,
 };
 use crate::error::{BoxError, Error, Result, impl_debug};
 
 /// The files that a reranker's folder has beside `manifest.toml`.
 const FILES: [&str; 2] = ["model.onnx", "tokenizer.json"];
-
-/// The inputs that a graph has, the last one not always.
-const INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
 
 const OUTPUT: &str = "logits";
 
@@ -69,14 +67,8 @@ const MIN_TOKENS: usize = 64;
 /// Cost: one run of the model over each pair; for a six-layer MiniLM on two cores, about 5 ms a short message.
 pub struct CrossEncoder {
     manifest: RerankerManifest,
-    /// Does not truncate, does not pad.
-    tokenizer: Tokenizer,
-    /// Special tokens around one text.
-    text_special: usize,
-    /// Special tokens around and between a pair.
-    pair_special: usize,
-    /// Whether the graph has an input for token types.
-    typed: bool,
+    tokenizer: TextTokenizer,
+    inputs: Inputs,
     session: Mutex<Session>,
 }
 
@@ -105,12 +97,9 @@ impl CrossEncoder {
         folder::check(path, &FILES, &manifest.files)?;
         let [graph, tokenizer] = FILES.map(|file| folder::read(path, file, &manifest.files));
 
-        let tokenizer_fault = |source| invalid("tokenizer.json: not a tokenizer", Some(source));
-        let mut tokenizer = Tokenizer::from_bytes(tokenizer?).map_err(tokenizer_fault)?;
-        tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(tokenizer_fault)?;
-        let special = |pair| tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(pair));
-        let (text_special, pair_special) = (special(false), special(true));
+        let tokenizer = TextTokenizer::from_json(&tokenizer?)
+            .map_err(|source| invalid("tokenizer.json: not a tokenizer", Some(source)))?;
+        let pair_special = tokenizer.special(true);
         if pair_special == 0 {
             return Err(invalid("tokenizer.json: it puts nothing between a question and a passage", None));
         }
@@ -120,11 +109,12 @@ impl CrossEncoder {
             return Err(invalid(&reason, None));
         }
 
-        let session = session(&graph?, threads.max(1), &runtime::load(runtime.as_deref())?)
-            .map_err(|source| invalid("ONNX Runtime refuses model.onnx", Some(source.into())))?;
-        let typed = check_graph(&session).map_err(|reason| invalid(&reason, None))?;
-        let session = Mutex::new(session);
-        let encoder = CrossEncoder { manifest, tokenizer, text_special, pair_special, typed, session };
+        let environment = runtime::load(runtime.as_deref())?;
+        let unfit = |reason: String| invalid(&reason, None);
+        let weights = Weights::shared(Graph { bytes: graph?.into(), external: Vec::new() }).map_err(unfit)?;
+        let session = session::open(&weights, &environment, &Device::Cpu, threads.max(1), path)?;
+        let inputs = check_graph(&session).map_err(unfit)?;
+        let encoder = CrossEncoder { manifest, tokenizer, inputs, session: Mutex::new(session) };
         // Three, as that many rows cannot be mistaken for columns.
         rerank::rerank(&encoder, "mnemon", &["mnemon"; 3])
             .map_err(|error| invalid("the model does not run", Some(error.into())))?;
@@ -141,8 +131,10 @@ impl CrossEncoder {
     /// The question may take half of what the model takes. A longer one would leave little of each passage, and
     /// without its end it would be another question.
     fn room(&self, query: &str) -> Result<usize> {
-        let room = self.manifest.max_tokens - self.pair_special;
-        let tokens = self.encode(query)?.len().saturating_sub(self.text_special);
+        let text_special = self.tokenizer.special(false);
+        let room = self.manifest.max_tokens - self.tokenizer.special(true);
+        let tokens =
+            self.tokenizer.encode(query).map_err(|error| self.unread(error))?.len().saturating_sub(text_special);
         if tokens > room / 2 {
             return Err(Error::query(format!(
                 "reranker {:?} takes a question of at most {} tokens, this one has {tokens}; shorten it, or ask without \
@@ -151,22 +143,18 @@ impl CrossEncoder {
                 room / 2
             )));
         }
-        Ok(room - tokens + self.text_special)
+        Ok(room - tokens + text_special)
     }
 
     /// The tokens of a window beside the question.
     fn pair(&self, passage: usize, query: &str, window: &str) -> Result<Pair> {
-        let encoding = self.encode((query, window))?;
+        let encoding = self.tokenizer.encode_pair(query, window).map_err(|error| self.unread(error))?;
         if encoding.len() > self.manifest.max_tokens {
             let reason = format!("a pair of {} tokens; it takes {}", encoding.len(), self.manifest.max_tokens);
             return Err(self.failed(reason, None));
         }
         let widened = |values: &[u32]| values.iter().map(|&value| value.into()).collect();
         Ok(Pair { passage, ids: widened(encoding.get_ids()), types: widened(encoding.get_type_ids()) })
-    }
-
-    fn encode<'s>(&self, input: impl Into<tokenizers::EncodeInput<'s>>) -> Result<tokenizers::Encoding> {
-        self.tokenizer.encode(input, true).map_err(|error| self.failed("the tokenizer failed".into(), Some(error)))
     }
 
     /// The scores of pairs of one length.
@@ -194,14 +182,15 @@ impl CrossEncoder {
         let ids = pairs.iter().flat_map(|pair| &pair.ids).copied().collect();
         let types = pairs.iter().flat_map(|pair| &pair.types).copied().collect();
         let mask = vec![1; shape[0] * shape[1]];
-        let mut inputs = Vec::with_capacity(INPUTS.len());
-        for (name, values) in INPUTS.into_iter().zip([ids, mask, types]).take(if self.typed { 3 } else { 2 }) {
-            inputs.push((name, Tensor::<i64>::from_array((shape, values))?));
-        }
+        let inputs = self.inputs.tensors(shape, [ids, mask, types])?;
         let mut session = self.session.lock();
         let outputs = session.run(inputs)?;
         let (shape, values) = outputs[OUTPUT].try_extract_tensor::<f32>()?;
         Ok(Logits { shape: shape.iter().map(|&size| size as usize).collect(), values: values.to_vec() })
+    }
+
+    fn unread(&self, error: Error) -> Error {
+        self.failed("a text was not read".into(), Some(error.into()))
     }
 
     fn failed(&self, reason: String, source: Option<BoxError>) -> Error {
@@ -218,10 +207,8 @@ impl Reranker for CrossEncoder {
         let room = self.room(query)?;
         let mut pairs = Vec::new();
         for (passage, text) in passages.iter().enumerate() {
-            let windows = windows::split(&self.tokenizer, text, room)
-                .map_err(|error| self.failed("a passage was not split".into(), Some(error.into())))?;
-            for window in windows {
-                pairs.push(self.pair(passage, query, &text[window])?);
+            for window in windows::split(&self.tokenizer, "", text, room).map_err(|error| self.unread(error))? {
+                pairs.push(self.pair(passage, query, &text[window.range])?);
             }
         }
         pairs.sort_by_key(|pair| pair.ids.len());
@@ -254,30 +241,15 @@ struct Logits {
     values: Vec<f32>,
 }
 
-fn session(graph: &[u8], threads: usize, environment: &Environment) -> ort::Result<Session> {
-    Session::builder(environment)?
-        .with_intra_threads(threads)?
-        // Idle threads that spin take a core from the program that links us.
-        .with_intra_op_spinning(false)?
-        .commit_from_memory(graph)
-}
-
-/// Whether the graph takes token types; or what about its inputs and its output does not fit.
-fn check_graph(session: &Session) -> Result<bool, String> {
-    let inputs: Vec<&str> = session.inputs().iter().map(Outlet::name).collect();
-    if !INPUTS[..2].iter().all(|name| inputs.contains(name)) || !inputs.iter().all(|name| INPUTS.contains(name)) {
-        return Err(format!("model.onnx: its inputs are {inputs:?}; they are to be {INPUTS:?}, or the first two"));
-    }
-    let outputs: Vec<&str> = session.outputs().iter().map(Outlet::name).collect();
-    let Some(logits) = session.outputs().iter().find(|output| output.name() == OUTPUT) else {
-        return Err(format!("model.onnx: its outputs are {outputs:?}; {OUTPUT:?} is to be among them"));
-    };
-    let inputs_typed = session.inputs().iter().map(|input| (input, TensorElementType::Int64));
-    for (outlet, expected) in inputs_typed.chain([(logits, TensorElementType::Float32)]) {
-        if outlet.dtype().tensor_type() != Some(expected) {
-            let (name, given) = (outlet.name(), outlet.dtype());
-            return Err(format!("model.onnx: {name:?} is {given}; it is to be a tensor of {expected}"));
+/// The graph's inputs; or what about them and its output does not fit.
+fn check_graph(session: &Session) -> Result<Inputs, String> {
+    let inputs = Inputs::of(session)?;
+    let logits = session::output(session, OUTPUT)?.dtype();
+    match logits.tensor_type() {
+        Some(TensorElementType::Float32) => Ok(inputs),
+        _ => {
+            let expected = TensorElementType::Float32;
+            Err(format!("model.onnx: {OUTPUT:?} is {logits}; it is to be a tensor of {expected}"))
         }
     }
-    Ok(inputs.contains(&INPUTS[2]))
 }

@@ -5,21 +5,30 @@
 //! the same pair the same score.
 
 mod cross_encoder;
+mod device;
 mod folder;
 mod manifest;
 mod model;
 mod onnx;
 #[cfg(feature = "openai")]
 mod openai;
+mod protobuf;
 mod rerank;
+mod runner;
 mod runtime;
+mod schedule;
+mod session;
+mod texts;
+mod tokenizer;
+mod weights;
 mod windows;
 
-use std::ops::Range;
+use std::{ops::Range, time::Instant};
 
 pub use cross_encoder::CrossEncoder;
+pub use device::Device;
 pub use model::Model;
-pub use onnx::OnnxEmbedder;
+pub use onnx::{Embedding, OnnxEmbedder, OnnxOptions};
 #[cfg(feature = "openai")]
 pub use openai::OpenAiEmbedder;
 pub use rerank::Reranker;
@@ -87,6 +96,16 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     /// [`Error::Embedding`], [`Error::EmbedderUnavailable`].
     fn embed_query(&self, text: &str) -> Result<Vec<f32>>;
+
+    /// As [`embed_query`](Embedder::embed_query), for a caller that does not wait for ever for its turn: one that has not come
+    /// by then is an error. An embedder that answers at once need not look at the clock.
+    ///
+    /// # Errors
+    /// [`Error::DeadlineExceeded`], and those of [`embed_query`](Embedder::embed_query).
+    fn embed_query_before(&self, text: &str, deadline: Option<Instant>) -> Result<Vec<f32>> {
+        let _ = deadline;
+        self.embed_query(text)
+    }
 }
 
 /// The most windows of one text: rows number them in 16 bits.

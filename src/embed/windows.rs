@@ -1,52 +1,43 @@
 //! Splitting text that is longer than the model's limit.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
-use tokenizers::Tokenizer;
-
-use crate::error::{Error, Result};
+use super::tokenizer::TextTokenizer;
+use crate::error::Result;
 
 /// Neighbouring windows share this part of their tokens, so that a sentence at a cut is whole in one of them.
 const OVERLAP: f64 = 0.125;
 
-/// Covers `text` with windows of at most `max_tokens` tokens, special tokens included, cut where words begin.
+/// A part of a text that the model takes in one piece.
+pub(super) struct Window {
+    /// Bytes of the text, on character boundaries.
+    pub(super) range: Range<usize>,
+    /// As the part has them by itself, the prefix before it and special ones included.
+    pub(super) tokens: Vec<u32>,
+}
+
+/// Covers `text` with windows of at most `max_tokens` tokens, special ones and those of `prefix` included, cut where
+/// words begin.
 ///
-/// A window is tokenised again when it is embedded, and may then have more tokens than it had in the whole text (a
-/// cut inside a word, if one word is longer than a window). Each is checked, and halved until it fits, so that
-/// nothing is ever truncated.
+/// A window may have more tokens by itself than it had in the whole text (a cut inside a word, if one word is longer than
+/// a window). Each is checked, and halved until it fits, so that nothing is ever truncated.
 ///
-/// `tokenizer` must not truncate. Cost: one tokenisation of the text, and one of each window if there are several.
-pub(super) fn split(tokenizer: &Tokenizer, text: &str, max_tokens: usize) -> Result<Vec<Range<usize>>> {
-    let encoding = encode(tokenizer, text)?;
-    if encoding.len() <= max_tokens {
-        return Ok(std::iter::once(0..text.len()).collect());
+/// Cost: one tokenisation of a text that fits; of one that does not two, and one of each window.
+pub(super) fn split(tokenizer: &TextTokenizer, prefix: &str, text: &str, max_tokens: usize) -> Result<Vec<Window>> {
+    let tokens = tokenizer.encode(&prefixed(prefix, text))?;
+    if tokens.len() <= max_tokens {
+        return Ok(vec![Window { range: 0..text.len(), tokens }]);
     }
-    let special = encoding.get_special_tokens_mask().iter().filter(|&&special| special == 1).count();
-    let room = max_tokens - special;
+    // A long text has many.
+    drop(tokens);
+    let starts = tokenizer.starts(text)?;
+    let room = max_tokens - tokenizer.encode(prefix)?.len();
     let step = ((room as f64 * (1.0 - OVERLAP)) as usize).max(1);
 
-    // Where each word begins, in bytes, with its first token's number.
-    let mut starts: Vec<usize> = Vec::new();
-    let mut last_word = None;
-    for (index, word) in encoding.get_word_ids().iter().enumerate() {
-        let begins = word.is_none_or(|word| Some(word) != last_word);
-        last_word = *word;
-        let is_special = encoding.get_special_tokens_mask()[index] == 1;
-        if !is_special {
-            let begin = encoding.get_offsets()[index].0;
-            // A token inside a word takes the word's place: cuts fall between words. Never back: that would leave holes.
-            let last = starts.last().copied();
-            starts.push(match last {
-                Some(last) if !begins => last,
-                last => begin.max(last.unwrap_or(0)),
-            });
-        }
-    }
-
-    let mut windows = Vec::new();
+    let mut splitting = Splitting { tokenizer, prefix, text, max_tokens, windows: Vec::new() };
     let mut first = 0;
     loop {
-        let place = |index: usize| starts.get(index).map_or(text.len(), |&place| boundary(text, place));
+        let place = |index: usize| starts.get(index).map_or(text.len(), |&place| text.floor_char_boundary(place));
         let begin = if first == 0 { 0 } else { place(first) };
         let mut next = first + step;
         let mut end = place(first + room);
@@ -55,40 +46,42 @@ pub(super) fn split(tokenizer: &Tokenizer, text: &str, max_tokens: usize) -> Res
             next = (first..=starts.len()).find(|&index| place(index) > begin).unwrap_or(starts.len());
             end = place(next);
         }
-        fit(tokenizer, text, begin..end, max_tokens, &mut windows)?;
+        splitting.fit(begin..end)?;
         if end == text.len() {
-            return Ok(windows);
+            return Ok(splitting.windows);
         }
         first = next;
     }
 }
 
-/// Pushes the range, in halves if it has too many tokens by itself.
-fn fit(
-    tokenizer: &Tokenizer,
-    text: &str,
-    range: Range<usize>,
+struct Splitting<'a> {
+    tokenizer: &'a TextTokenizer,
+    prefix: &'a str,
+    text: &'a str,
     max_tokens: usize,
-    windows: &mut Vec<Range<usize>>,
-) -> Result<()> {
-    let first_character = text[range.clone()].chars().next().map_or(0, char::len_utf8);
-    let middle = boundary(text, range.start + range.len() / 2).max(range.start + first_character);
-    if middle == range.end || encode(tokenizer, &text[range.clone()])?.len() <= max_tokens {
-        windows.push(range);
-        return Ok(());
+    windows: Vec<Window>,
+}
+
+impl Splitting<'_> {
+    /// Pushes the range, in halves if it has too many tokens by itself.
+    fn fit(&mut self, range: Range<usize>) -> Result<()> {
+        let piece = &self.text[range.clone()];
+        let first_character = piece.chars().next().map_or(0, char::len_utf8);
+        let middle = self.text.floor_char_boundary(range.start + range.len() / 2).max(range.start + first_character);
+        let tokens = self.tokenizer.encode(&prefixed(self.prefix, piece))?;
+        if middle == range.end || tokens.len() <= self.max_tokens {
+            self.windows.push(Window { range, tokens });
+            return Ok(());
+        }
+        self.fit(range.start..middle)?;
+        self.fit(middle..range.end)
     }
-    fit(tokenizer, text, range.start..middle, max_tokens, windows)?;
-    fit(tokenizer, text, middle..range.end, max_tokens, windows)
 }
 
-/// The next lower character boundary.
-fn boundary(text: &str, at: usize) -> usize {
-    text.floor_char_boundary(at)
-}
-
-/// Tokens of a text, special ones included.
-pub(super) fn encode(tokenizer: &Tokenizer, text: &str) -> Result<tokenizers::Encoding> {
-    tokenizer
-        .encode(text, true)
-        .map_err(|error| Error::Embedding { reason: "the tokenizer failed".into(), source: Some(error) })
+/// What the model is given of a text.
+pub(super) fn prefixed<'t>(prefix: &str, text: &'t str) -> Cow<'t, str> {
+    match prefix {
+        "" => Cow::Borrowed(text),
+        _ => Cow::Owned(format!("{prefix}{text}")),
+    }
 }

@@ -224,13 +224,14 @@ fn damaged_reranker_folders() {
         check(&sound, damage, reason);
     }
     // The names are in the graph's file as they are; the new ones are as long.
-    let graphs: [(Vec<u8>, &str); 6] = [
+    let graphs: [(Vec<u8>, &str); 7] = [
         (replaced(&sound, "attention_mask", "attention_task"), "its inputs are [\"input_ids\", \"attention_task\""),
         (replaced(&sound, "token_type_ids", "position_codes"), "its inputs are"),
         (replaced(&sound, "logits", "scores"), "its outputs are [\"scores\"]; \"logits\" is to be among them"),
         (graph("three_classes"), "logits of shape [3, 3] for 3 pairs"),
         (graph("double"), "\"logits\" is Tensor<f64>(batch, 1); it is to be a tensor of f32"),
-        (b"no graph".to_vec(), "ONNX Runtime refuses model.onnx"),
+        (b"no graph".to_vec(), "model.onnx: not an ONNX graph"),
+        (b"".to_vec(), "ONNX Runtime refuses model.onnx"),
     ];
     for (graph, reason) in graphs {
         check(&graph, &|_| {}, reason);

@@ -1,0 +1,86 @@
+//! What all sessions of ONNX Runtime have in common: how they are made, and the inputs of a text encoder.
+
+use std::path::Path;
+
+use ort::{
+    environment::Environment,
+    session::{Session, builder::SessionBuilder},
+    value::{DynValue, Outlet, Tensor, TensorElementType},
+};
+
+use super::{device::Device, folder, weights::Weights};
+use crate::error::Result;
+
+/// The inputs that a graph has, the last one not always.
+const INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
+
+/// A session of the model in `folder`.
+///
+/// # Errors
+/// [`Error::InvalidModel`], [`Error::DeviceUnavailable`].
+pub(super) fn open(
+    weights: &Weights,
+    environment: &Environment,
+    device: &Device,
+    threads: usize,
+    folder: &Path,
+) -> Result<Session> {
+    let configure = || -> ort::Result<SessionBuilder> {
+        let builder = Session::builder(environment)?.with_intra_threads(threads)?.with_inter_threads(1)?;
+        // Idle threads that spin take a core from the program that links us.
+        Ok(builder.with_intra_op_spinning(false)?)
+    };
+    let refused = |error: ort::Error| folder::invalid(folder, "ONNX Runtime refuses model.onnx", Some(error.into()));
+    weights.commit(device.apply(configure().map_err(refused)?)?).map_err(refused)
+}
+
+/// Which of [`INPUTS`] a graph has, and whether they are of 64 bits or of 32.
+pub(super) struct Inputs(Vec<(&'static str, TensorElementType)>);
+
+impl Inputs {
+    /// Those of a session; or what about them does not fit.
+    pub(super) fn of(session: &Session) -> Result<Self, String> {
+        let names: Vec<&str> = session.inputs().iter().map(Outlet::name).collect();
+        if !INPUTS[..2].iter().all(|name| names.contains(name)) || !names.iter().all(|name| INPUTS.contains(name)) {
+            return Err(format!("model.onnx: its inputs are {names:?}; they are to be {INPUTS:?}, or the first two"));
+        }
+        let find = |name| session.inputs().iter().find(|input| input.name() == name);
+        let inputs = INPUTS.into_iter().filter_map(|name| Some((name, find(name)?)));
+        let typed = inputs.map(|(name, input)| match input.dtype().tensor_type() {
+            Some(kind @ (TensorElementType::Int64 | TensorElementType::Int32)) => Ok((name, kind)),
+            _ => {
+                let given = input.dtype();
+                Err(format!("model.onnx: {name:?} is {given}; it is to be a tensor of {}", TensorElementType::Int64))
+            }
+        });
+        typed.collect::<Result<_, _>>().map(Inputs)
+    }
+
+    /// The values of [`INPUTS`] as tensors of this shape; those that the graph does not have are left out.
+    pub(super) fn tensors(
+        &self,
+        shape: [usize; 2],
+        values: [Vec<i64>; 3],
+    ) -> ort::Result<Vec<(&'static str, DynValue)>> {
+        let mut tensors = Vec::with_capacity(INPUTS.len());
+        for ((name, kind), values) in self.0.iter().zip(values) {
+            let tensor = match kind {
+                TensorElementType::Int32 => {
+                    Tensor::from_array((shape, values.iter().map(|&value| value as i32).collect::<Vec<_>>()))?
+                        .into_dyn()
+                }
+                _ => Tensor::from_array((shape, values))?.into_dyn(),
+            };
+            tensors.push((*name, tensor));
+        }
+        Ok(tensors)
+    }
+}
+
+/// The output of this name among a session's; or what there is instead.
+pub(super) fn output<'s>(session: &'s Session, name: &str) -> Result<&'s Outlet, String> {
+    session.outputs().iter().find(|output| output.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = session.outputs().iter().map(Outlet::name).collect();
+        format!("model.onnx: its outputs are {names:?}; {name:?} is to be among them")
+    })
+}
