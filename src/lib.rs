@@ -91,7 +91,10 @@ pub use compose::{
 pub use config::{Config, IndexKind, Precision, VectorsIn};
 #[cfg(feature = "openai")]
 pub use embed::OpenAiEmbedder;
-pub use embed::{CrossEncoder, Device, Embedder, Embedding, Model, OnnxEmbedder, OnnxOptions, Passage, Reranker};
+pub use embed::{
+    CrossEncoder, Device, Embedder, Embedding, Model, OnnxEmbedder, OnnxOptions, Passage, Pooling, Quantization,
+    Reranker,
+};
 pub use engine::{Blocking, Builder, Engine, FlushReport, IndexStats, PutReport};
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{

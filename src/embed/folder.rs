@@ -1,6 +1,10 @@
 //! A model folder: its manifest, and its files, checked against the hashes in it.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Component, Path},
+};
 
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -8,9 +12,11 @@ use sha2::{Digest, Sha256};
 use super::manifest::{self, Kind, hex};
 use crate::error::{BoxError, Error, Result};
 
+pub(super) const MANIFEST: &str = "manifest.toml";
+
 /// Reads the manifest of a folder that holds a model of this kind.
 pub(super) fn manifest<M: DeserializeOwned>(folder: &Path, kind: Kind) -> Result<M> {
-    let text = fs::read_to_string(folder.join("manifest.toml"))
+    let text = fs::read_to_string(folder.join(MANIFEST))
         .map_err(|error| invalid(folder, format!("manifest.toml: {error}"), Some(error.into())))?;
     manifest::parse(&text, kind).map_err(|reason| invalid(folder, format!("manifest.toml: {reason}"), None))
 }
@@ -26,6 +32,24 @@ pub(super) fn check(folder: &Path, files: &[&str], hashes: &BTreeMap<String, Str
         }
     }
     Ok(())
+}
+
+/// Whether this is the name of a file and no more: no folder, no drive, no way out, on any system.
+pub(super) fn is_plain(name: &str) -> bool {
+    let mut components = Path::new(name).components();
+    let one = matches!(components.next(), Some(Component::Normal(only)) if only == name) && components.next().is_none();
+    one && !name.contains(['/', '\\', ':', '\0'])
+}
+
+/// Checks that a file of the folder is in the folder, also where it is a link.
+pub(super) fn confined(folder: &Path, file: &str) -> Result<()> {
+    let real = |path: &Path| {
+        path.canonicalize().map_err(|error| invalid(folder, format!("{file}: {error}"), Some(error.into())))
+    };
+    if real(&folder.join(file))?.starts_with(real(folder)?) {
+        return Ok(());
+    }
+    Err(invalid(folder, format!("{file} is a link that leads out of the folder; put the file itself there"), None))
 }
 
 /// Reads a file that was [`check`]ed for, and compares its hash.

@@ -1,9 +1,15 @@
 //! `manifest.toml`: what a model folder says of itself.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
+
+use super::folder;
+use crate::error::Error;
+
+/// Tokens of one run that a model may take: far more than any does, and few enough to be held in memory.
+const MAX_TOKENS: usize = 1 << 17;
 
 /// `kind`: what a model is for. A manifest that does not say is an embedder's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -14,8 +20,8 @@ pub(super) enum Kind {
     Reranker,
 }
 
-/// An embedder's.
-#[derive(Clone, Debug, Deserialize)]
+/// An embedder's. [`Model`](crate::Model) says what each key means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
     pub(super) name: String,
@@ -26,11 +32,11 @@ pub(super) struct Manifest {
     pub(super) pooling: Pooling,
     /// The graph's output that is read. If it is not given: `sentence_embedding` where `pooling` is none, else `last_hidden_state`,
     /// and where there is no such output, the only one.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<String>,
     /// Components that the graph gives, if `dimension` is less: a vector is then the first of them, made of unit length again
     /// (A. Kusupati et al., "Matryoshka Representation Learning", arXiv 2205.13147).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) model_dimension: Option<usize>,
     /// Only `true` is supported: the index compares unit vectors.
     pub(super) normalize: bool,
@@ -62,23 +68,67 @@ pub(super) struct RerankerManifest {
     pub(super) files: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// How the vectors of a text's tokens become the text's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Pooling {
+#[non_exhaustive]
+pub enum Pooling {
+    /// Their mean.
     Mean,
+    /// The first token's: `[CLS]` in a BERT.
     Cls,
+    /// The last token's, as of models that read from left to right.
     LastToken,
     /// The graph does it: its output has a row a text.
     None,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+impl Pooling {
+    const ALL: [Pooling; 4] = [Pooling::Mean, Pooling::Cls, Pooling::LastToken, Pooling::None];
+}
+
+impl fmt::Display for Pooling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Pooling::Mean => "mean",
+            Pooling::Cls => "cls",
+            Pooling::LastToken => "last_token",
+            Pooling::None => "none",
+        })
+    }
+}
+
+impl FromStr for Pooling {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Pooling::ALL.into_iter().find(|pooling| pooling.to_string() == name).ok_or_else(|| Error::InvalidConfig {
+            reason: format!("pooling {name:?} is not mean, cls, last_token or none"),
+        })
+    }
+}
+
+/// What of a model is in 8 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Quantization {
+#[non_exhaustive]
+pub enum Quantization {
+    /// Nothing, or its weights alone.
     None,
+    /// Activations too, with scales that are in the graph.
     Static,
     /// Activations are scaled by the largest value of the run: what a text gives depends on its companions.
     Dynamic,
+}
+
+impl fmt::Display for Quantization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Quantization::None => "none",
+            Quantization::Static => "static",
+            Quantization::Dynamic => "dynamic",
+        })
+    }
 }
 
 /// The manifest of a model of this kind, or what is wrong with it.
@@ -98,21 +148,32 @@ pub(super) fn parse<M: DeserializeOwned>(text: &str, kind: Kind) -> Result<M, St
 impl Manifest {
     /// What is wrong with it beyond its form, if anything.
     pub(super) fn fault(&self) -> Option<String> {
-        if !self.normalize {
-            return Some("manifest.toml: normalize = false is not supported, vectors are compared by angle".into());
-        }
-        if !(1..=65_535).contains(&self.dimension) {
-            return Some(format!("manifest.toml: dimension {} is not within 1 to 65535", self.dimension));
-        }
-        if let Some(model_dimension) = self.model_dimension
-            && model_dimension < self.dimension
-        {
-            return Some(format!(
-                "manifest.toml: dimension {} of {model_dimension} that the model has",
-                self.dimension
-            ));
-        }
-        None
+        let in_range = |key: &str, value: usize, most: usize| {
+            (!(1..=most).contains(&value)).then(|| format!("{key} {value} is not within 1 to {most}"))
+        };
+        let fault = if self.name.trim().is_empty() {
+            Some("name is empty".to_owned())
+        } else if !self.normalize {
+            Some("normalize = false is not supported, vectors are compared by angle".to_owned())
+        } else if self.output.as_ref().is_some_and(String::is_empty) {
+            Some("output is empty; name an output of the graph, or leave it out".to_owned())
+        } else if self.padding_exact && self.quantization == Quantization::Dynamic {
+            let what = "padding_exact cannot hold with quantization = \"dynamic\"";
+            Some(format!("{what}: what a text gives depends on what it is run with"))
+        } else {
+            None
+        };
+        fault
+            .or_else(|| in_range("dimension", self.dimension, 65_535))
+            .or_else(|| in_range("max_tokens", self.max_tokens, MAX_TOKENS))
+            .or_else(|| match self.model_dimension {
+                Some(model) if model < self.dimension => {
+                    Some(format!("dimension {} of {model} that the model has", self.dimension))
+                }
+                _ => None,
+            })
+            .or_else(|| self.files.iter().find_map(|(file, hash)| file_fault(file, hash)))
+            .map(|fault| format!("manifest.toml: {fault}"))
     }
 
     /// Hash of all that changes a vector; names and descriptions do not.
@@ -135,6 +196,14 @@ impl Manifest {
         }
         hex(&hasher.finalize())
     }
+}
+
+fn file_fault(file: &str, hash: &str) -> Option<String> {
+    if !folder::is_plain(file) {
+        return Some(format!("[files] names {file:?}; a file's plain name is needed, in the folder itself"));
+    }
+    let is_sha256 = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (!is_sha256).then(|| format!("[files]: {hash:?} of {file} is no sha256 (64 hexadecimal digits)"))
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

@@ -6,10 +6,12 @@
 
 mod cross_encoder;
 mod device;
+mod external;
 mod folder;
 mod manifest;
 mod model;
 mod onnx;
+mod onnx_proto;
 #[cfg(feature = "openai")]
 mod openai;
 mod protobuf;
@@ -27,6 +29,7 @@ use std::{ops::Range, time::Instant};
 
 pub use cross_encoder::CrossEncoder;
 pub use device::Device;
+pub use manifest::{Pooling, Quantization};
 pub use model::Model;
 pub use onnx::{Embedding, OnnxEmbedder, OnnxOptions};
 #[cfg(feature = "openai")]

@@ -5,8 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use bytes::Bytes;
+
 use super::{
-    folder,
+    external,
+    folder::{self, MANIFEST},
     manifest::{Kind, Manifest},
 };
 use crate::{
@@ -15,17 +18,43 @@ use crate::{
 };
 
 /// The files that every model folder has beside `manifest.toml`.
-const FILES: [&str; 5] =
-    ["model.onnx", "tokenizer.json", "config.json", "special_tokens_map.json", "tokenizer_config.json"];
+const FILES: [&str; 2] = ["model.onnx", "tokenizer.json"];
 
 /// The environment variable that names a folder of model folders.
 const MODELS_ENV: &str = "MNEMON_MODELS";
 
 /// An embedding model's files, not yet loaded.
 ///
-/// A folder holds `model.onnx`, `tokenizer.json`, `config.json`, `special_tokens_map.json`, `tokenizer_config.json` and
-/// `manifest.toml` with dimension, pooling, limits, prefixes, licence and the sha256 of each file. Every file is
-/// checked against its hash when it is read.
+/// A folder holds the graph as `model.onnx`, with the files that it has weights in, its `tokenizer.json`, and a
+/// `manifest.toml`:
+///
+/// ```toml
+/// name = "nomic-embed-text-v1.5"
+/// description = "English sentence encoder"
+/// source = "nomic-ai/nomic-embed-text-v1.5"
+/// license = "Apache-2.0"
+/// dimension = 256                         # components of a vector, 1 to 65,535
+/// model_dimension = 768                   # optional: what the graph gives, if a vector is the first `dimension` of it
+/// pooling = "mean"                        # or "cls", "last_token", "none": the output has a row a text
+/// output = "last_hidden_state"            # optional: else "sentence_embedding" without pooling, "last_hidden_state" with
+///                                         # it, or the only one
+/// normalize = true                        # always: vectors are compared by angle
+/// max_tokens = 2048                       # of one run, special tokens included; longer text is split into windows
+/// query_prefix = "search_query: "         # put before each question
+/// document_prefix = "search_document: "   # put before each text that is to be found
+/// quantization = "none"                   # or "static", or "dynamic": activations are quantised at run time
+/// padding_exact = false                   # optional: whether padding a text leaves its vector as it is, bit by bit
+///
+/// [files]                                 # sha256
+/// "model.onnx" = "..."
+/// "tokenizer.json" = "..."
+/// ```
+///
+/// Every file is checked against its hash when it is read, before anything parses it. A graph may have weights in other files
+/// (ONNX external data) if they are in the folder itself and named in `[files]`. Other files, such as `config.json`, may be
+/// there, and may be named; nothing reads them.
+///
+/// [`Model::import`] makes such a folder from what the usual tools export.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub(super) manifest: Manifest,
@@ -62,8 +91,8 @@ impl Model {
     /// The model in a folder.
     ///
     /// # Errors
-    /// [`Error::InvalidModel`]: no `manifest.toml`, one that does not parse or is a reranker's, or a file it names is
-    /// missing.
+    /// [`Error::InvalidModel`]: no `manifest.toml`, one that does not parse, is a reranker's or says what cannot be, or a file it
+    /// names is missing.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let path = folder.as_ref();
         let manifest: Manifest = folder::manifest(path, Kind::Embedder)?;
@@ -71,6 +100,8 @@ impl Model {
             return Err(folder::invalid(path, fault, None));
         }
         folder::check(path, &FILES, &manifest.files)?;
+        let named: Vec<&str> = manifest.files.keys().map(String::as_str).collect();
+        folder::check(path, &named, &manifest.files)?;
         Ok(Model::new(manifest, Source::Folder(path.to_path_buf())))
     }
 
@@ -81,7 +112,7 @@ impl Model {
     /// [`Error::ModelNotFound`] with the places looked in; else as [`Model::open`].
     pub fn find(name: &str) -> Result<Self> {
         let path = Path::new(name);
-        if path.join("manifest.toml").is_file() {
+        if path.join(MANIFEST).is_file() {
             return Model::open(path);
         }
         #[cfg(feature = "bundled-model")]
@@ -96,7 +127,7 @@ impl Model {
         ];
         for home in homes.into_iter().flatten() {
             let folder = home.join(name);
-            if folder.join("manifest.toml").is_file() {
+            if folder.join(MANIFEST).is_file() {
                 return Model::open(folder);
             }
             looked.push(folder);
@@ -129,15 +160,26 @@ impl Model {
         }
     }
 
-    /// The graph, its hashes checked.
+    /// The graph with its weights, all hashes checked, and nothing of it outside the folder.
     pub(super) fn graph(&self) -> Result<Graph> {
-        Ok(Graph { bytes: self.read("model.onnx")?, external: Vec::new() })
+        match &self.source {
+            Source::Folder(path) => {
+                let bytes = Bytes::from(folder::read(path, "model.onnx", &self.manifest.files)?);
+                let external = external::read(path, &bytes, &self.manifest.files)?;
+                Ok(Graph { bytes: Vec::from(bytes).into(), external })
+            }
+            #[cfg(feature = "bundled-model")]
+            Source::Bundled => Ok(Graph { bytes: self.read("model.onnx")?, external: Vec::new() }),
+        }
     }
 
-    /// Reads one of [`FILES`] and checks its hash.
+    /// Reads a file that the manifest names and checks its hash.
     pub(super) fn read(&self, file: &str) -> Result<Cow<'static, [u8]>> {
         match &self.source {
-            Source::Folder(path) => folder::read(path, file, &self.manifest.files).map(Cow::Owned),
+            Source::Folder(path) => {
+                folder::check(path, &[file], &self.manifest.files)?;
+                folder::read(path, file, &self.manifest.files).map(Cow::Owned)
+            }
             // Compiled in: its hashes are checked by a test, not on every start.
             #[cfg(feature = "bundled-model")]
             Source::Bundled => Ok(bundled::file(file).into()),
@@ -163,7 +205,7 @@ mod bundled {
             "config.json" => bundle!("config.json"),
             "special_tokens_map.json" => bundle!("special_tokens_map.json"),
             "tokenizer_config.json" => bundle!("tokenizer_config.json"),
-            _ => unreachable!("only the names in FILES are read"),
+            _ => unreachable!("only what its manifest names is read"),
         }
     }
 }

@@ -369,7 +369,16 @@ fn damaged_model_folders() {
         (&|f| manifest(f, "normalize = true", "normalize = false"), "normalize = false is not supported"),
         (&|f| manifest(f, "dimension = 256", "dimension = 128"), "instead of [1, 4, 128], which manifest.toml says"),
         (&|f| manifest(f, "max_tokens = 512", "max_tokens = 20"), "leave 20 tokens for a text"),
-        (&|f| manifest(f, "\"config.json\" =", "\"other.json\" ="), "does not name config.json"),
+        (&|f| manifest(f, "\"tokenizer.json\" =", "\"config.json\" ="), "manifest.toml"),
+        (&|f| manifest(f, "\"tokenizer.json\" =", "\"other.json\" ="), "does not name tokenizer.json"),
+        (&|f| manifest(f, "\"config.json\" =", "\"other.json\" ="), "other.json is missing"),
+        (&|f| manifest(f, "\"config.json\" =", "\"../config.json\" ="), "a file's plain name"),
+        (&|f| manifest(f, "[files]", "[files]\n\"more.json\" = \"123\""), "is no sha256"),
+        (&|f| manifest(f, "dimension = 256", "dimension = 0"), "not within 1 to 65535"),
+        (&|f| manifest(f, "max_tokens = 512", "max_tokens = 0"), "not within 1 to 131072"),
+        (&|f| manifest(f, "dimension = 256", "dimension = 256\nmodel_dimension = 128"), "256 of 128"),
+        (&|f| manifest(f, "pooling =", "output = \"\"\npooling ="), "output is empty"),
+        (&|f| manifest(f, "quantization = \"none\"", "quantization = \"dynamic\""), "padding_exact cannot hold"),
         (
             &|f| {
                 let path = f.join("model.onnx");
