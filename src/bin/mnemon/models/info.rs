@@ -1,0 +1,50 @@
+//! `mnemon models info`
+
+use std::process::ExitCode;
+
+use mnemon::{Model, ModelInfo};
+
+use crate::output::{self, Format};
+
+/// Show what a model's manifest says, and its files.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// A model folder or name.
+    #[arg(value_name = "DIR|NAME")]
+    model: String,
+}
+
+pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+    let info = Model::find(&args.model)?.info()?;
+    print(&info, format)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All of it, a line a fact.
+pub(super) fn print(info: &ModelInfo, format: Format) -> anyhow::Result<()> {
+    if format == Format::Json {
+        return output::json(info);
+    }
+    let of = info.model_dimension.map(|all| format!(" of {all}")).unwrap_or_default();
+    let output = info.output.as_ref().map(|output| format!(", of the output {output}")).unwrap_or_default();
+    let padding = if info.padding_exact { "exact" } else { "not exact" };
+    let facts = [
+        ("name", info.name.clone()),
+        ("folder", info.path.display().to_string()),
+        ("description", info.description.clone()),
+        ("source", info.source.clone()),
+        ("licence", info.license.clone()),
+        ("dimension", format!("{}{of}", info.dimension)),
+        ("pooling", format!("{}{output}", info.pooling)),
+        ("max tokens", info.max_tokens.to_string()),
+        ("query prefix", format!("{:?}", info.query_prefix)),
+        ("document prefix", format!("{:?}", info.document_prefix)),
+        ("quantization", info.quantization.to_string()),
+        ("padding", padding.to_owned()),
+        ("identity", info.hash.clone()),
+    ];
+    for (name, value) in facts {
+        output::line(&format!("{name:<16} {value}"))?;
+    }
+    info.files.iter().try_for_each(|file| output::line(&format!("{:>12}  {}  {}", file.bytes, file.sha256, file.name)))
+}

@@ -1,0 +1,454 @@
+//! A BERT-like encoder from its weights: the graph that a PyTorch export would give, in standard operators.
+//!
+//! The reference are the models of Hugging Face's `transformers`: BERT (J. Devlin et al., arXiv 1810.04805), RoBERTa
+//! (arXiv 1907.11692) with its multilingual and French kin, DistilBERT (arXiv 1910.01108), MPNet (arXiv 2004.09297). They differ in
+//! names, in how places are numbered, and in what is added to attention; a [`Family`] says how.
+
+use super::{
+    graph::Graph,
+    source::{Config, Dense},
+    weights::{Fault, Weights},
+};
+use crate::embed::onnx_proto::{AttributeProto, FLOAT, INT64, ModelProto};
+
+/// A protocol buffer ends at 2 GB; the graph beside the weights takes some of it.
+const MAX_BYTES: usize = i32::MAX as usize - (1 << 20);
+
+/// The padding's id in RoBERTa and its kin, if config.json does not say.
+const ROBERTA_PADDING: usize = 1;
+
+/// MPNet's terms for distances; those from this distance on have one.
+const DISTANCE_BUCKETS: usize = 32;
+const MAX_DISTANCE: f32 = 128.0;
+
+const WORDS: &str = "embeddings.word_embeddings.weight";
+const PLACES: &str = "embeddings.position_embeddings.weight";
+const TYPES: &str = "embeddings.token_type_embeddings.weight";
+const DISTANCES: &str = "encoder.relative_attention_bias.weight";
+
+/// How a kind of encoder is spelled, and where it departs from BERT.
+struct Family {
+    /// `model_type` in config.json.
+    model_types: &'static [&'static str],
+    layers: &'static str,
+    query: &'static str,
+    key: &'static str,
+    value: &'static str,
+    attention_output: &'static str,
+    attention_norm: &'static str,
+    up: &'static str,
+    down: &'static str,
+    norm: &'static str,
+    types: Types,
+    /// Places are numbered after the padding's id, and padding is not counted.
+    places_after_padding: bool,
+    /// Scores of attention get a term for the distance.
+    distances: bool,
+}
+
+#[derive(PartialEq)]
+enum Types {
+    /// An input of the graph.
+    Input,
+    /// All the first.
+    First,
+    None,
+}
+
+const BERT: Family = Family {
+    model_types: &["bert"],
+    layers: "encoder.layer",
+    query: "attention.self.query",
+    key: "attention.self.key",
+    value: "attention.self.value",
+    attention_output: "attention.output.dense",
+    attention_norm: "attention.output.LayerNorm",
+    up: "intermediate.dense",
+    down: "output.dense",
+    norm: "output.LayerNorm",
+    types: Types::Input,
+    places_after_padding: false,
+    distances: false,
+};
+
+const FAMILIES: [Family; 4] = [
+    BERT,
+    Family {
+        model_types: &["roberta", "xlm-roberta", "camembert"],
+        types: Types::First,
+        places_after_padding: true,
+        ..BERT
+    },
+    Family {
+        model_types: &["distilbert"],
+        layers: "transformer.layer",
+        query: "attention.q_lin",
+        key: "attention.k_lin",
+        value: "attention.v_lin",
+        attention_output: "attention.out_lin",
+        attention_norm: "sa_layer_norm",
+        up: "ffn.lin1",
+        down: "ffn.lin2",
+        norm: "output_layer_norm",
+        types: Types::None,
+        ..BERT
+    },
+    Family {
+        model_types: &["mpnet"],
+        query: "attention.attn.q",
+        key: "attention.attn.k",
+        value: "attention.attn.v",
+        attention_output: "attention.attn.o",
+        attention_norm: "attention.LayerNorm",
+        types: Types::None,
+        places_after_padding: true,
+        distances: true,
+        ..BERT
+    },
+];
+
+/// An encoder as a graph.
+pub(super) struct Encoder {
+    pub(super) model: ModelProto,
+    /// Tokens that it takes, special ones included.
+    pub(super) max_tokens: usize,
+    /// Components of what it gives of a token.
+    pub(super) width: usize,
+}
+
+/// The encoder that these weights are, with these layers applied to what it gives of each token.
+///
+/// A layer after the pooling may come before it where the two can change places: after a mean if it is linear, after the choice
+/// of one token always. The caller sees to that.
+pub(super) fn build(config: &Config, weights: &[u8], dense: &[Dense]) -> Result<Encoder, Fault> {
+    let family = family(config)?;
+    let weights = Weights::new(weights, WORDS).map_err(|fault| format!("model.safetensors: {fault}"))?;
+    let bytes = weights.count().saturating_mul(size_of::<f32>());
+    if bytes > MAX_BYTES {
+        return Err(format!(
+            "model.safetensors: its weights take {bytes} bytes in f32, more than an ONNX file holds ({MAX_BYTES}); export it with \
+             `optimum-cli export onnx`, which puts them beside the graph"
+        ));
+    }
+    let hidden = config.size(&["hidden_size", "dim"])?;
+    let heads = config.size(&["num_attention_heads", "n_heads"])?;
+    if hidden % heads != 0 {
+        return Err(format!("config.json: hidden_size {hidden} is no multiple of {heads} heads"));
+    }
+    let builder = Builder {
+        family,
+        weights: &weights,
+        graph: Graph::default(),
+        hidden,
+        heads,
+        padding: config.number("pad_token_id").unwrap_or(ROBERTA_PADDING),
+        epsilon: config.float("layer_norm_eps").unwrap_or(1e-12),
+        activation: Activation::named(config.text("hidden_act").or_else(|| config.text("activation")))?,
+    };
+    let layers = config.size(&["num_hidden_layers", "n_layers"])?;
+    builder.build(layers, dense).map_err(|fault| format!("model.safetensors: {fault}"))
+}
+
+fn family(config: &Config) -> Result<&'static Family, Fault> {
+    let unsupported = |what: String| {
+        Err(format!(
+            "config.json: {what}; encoders that are built from weights are BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT and \
+             MPNet. Others are exported first: `optimum-cli export onnx --model FOLDER OUT`, then import OUT"
+        ))
+    };
+    let model_type = config.text("model_type").unwrap_or_default();
+    let Some(family) = FAMILIES.iter().find(|family| family.model_types.contains(&model_type)) else {
+        return unsupported(format!("model_type is {model_type:?}"));
+    };
+    if config.is_set("auto_map") {
+        return unsupported("auto_map asks for code of the model's own".into());
+    }
+    if config.is_set("is_decoder") || config.is_set("add_cross_attention") {
+        return unsupported("it is a decoder".into());
+    }
+    match config.text("position_embedding_type") {
+        None | Some("absolute") => Ok(family),
+        Some(other) => unsupported(format!("position_embedding_type is {other:?}")),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Activation {
+    Gelu,
+    GeluTanh,
+    Relu,
+}
+
+impl Activation {
+    fn named(name: Option<&str>) -> Result<Self, Fault> {
+        match name {
+            None | Some("gelu") => Ok(Activation::Gelu),
+            Some("gelu_new" | "gelu_pytorch_tanh" | "gelu_fast") => Ok(Activation::GeluTanh),
+            Some("relu") => Ok(Activation::Relu),
+            Some(other) => Err(format!("config.json: hidden_act {other:?} is not gelu, gelu_new or relu")),
+        }
+    }
+}
+
+struct Builder<'w> {
+    family: &'static Family,
+    weights: &'w Weights<'w>,
+    graph: Graph,
+    hidden: usize,
+    heads: usize,
+    padding: usize,
+    epsilon: f32,
+    activation: Activation,
+}
+
+impl Builder<'_> {
+    fn build(mut self, layers: usize, dense: &[Dense]) -> Result<Encoder, Fault> {
+        let places = rows(&self.weights.shape(PLACES)?)?;
+        let numbered_from = if self.family.places_after_padding { self.padding.saturating_add(1) } else { 0 };
+        let max_tokens = places.checked_sub(numbered_from).filter(|&tokens| tokens > 0);
+        let max_tokens = max_tokens.ok_or_else(|| format!("{PLACES:?} has {places} rows, too few for a text"))?;
+
+        let mut states = self.embeddings(places)?;
+        let mut added = vec![self.mask()];
+        if self.family.distances {
+            added.push(self.distances(max_tokens)?);
+        }
+        for layer in 0..layers {
+            states = self.layer(&format!("{}.{layer}", self.family.layers), &states, &added)?;
+        }
+        let unused = self.weights.unused(&["embeddings.", "encoder.", "transformer."]);
+        if let Some(first) = unused.first() {
+            return Err(format!("config.json has no place for {first:?} and {} more tensors", unused.len() - 1));
+        }
+        let mut width = self.hidden;
+        for (index, dense) in dense.iter().enumerate() {
+            states = self.dense(index, &states, width, dense)?;
+            width = dense.width;
+        }
+        let inputs = ["input_ids", "attention_mask", "token_type_ids"];
+        let inputs = &inputs[..if self.family.types == Types::Input { 3 } else { 2 }];
+        let model = self.graph.into_model(inputs, "last_hidden_state", width);
+        Ok(Encoder { model, max_tokens, width })
+    }
+
+    fn embeddings(&mut self, places: usize) -> Result<String, Fault> {
+        let words = self.table(WORDS, rows(&self.weights.shape(WORDS)?)?)?;
+        let words = self.graph.node("Gather", &[&words, "input_ids"]);
+        let numbers = if self.family.places_after_padding { self.counted() } else { self.in_order(places) };
+        let table = self.table(PLACES, places)?;
+        let places = self.graph.node("Gather", &[&table, &numbers]);
+        let mut sum = words;
+        if self.family.types != Types::None {
+            let types = self.table(TYPES, rows(&self.weights.shape(TYPES)?)?)?;
+            let which = match self.family.types {
+                Types::Input => "token_type_ids".to_owned(),
+                _ => self.graph.ints("first_type", &[1, 1], &[0]),
+            };
+            let types = self.graph.node("Gather", &[&types, &which]);
+            sum = self.graph.node("Add", &[&sum, &types]);
+        }
+        let sum = self.graph.node("Add", &[&sum, &places]);
+        self.norm(&sum, "embeddings.LayerNorm")
+    }
+
+    /// 0, 1, 2 and so on, as many as tokens: `[1, sequence]`.
+    fn in_order(&mut self, places: usize) -> String {
+        let numbers: Vec<i64> = (0..places as i64).collect();
+        let numbers = self.graph.ints("position_ids", &[1, places], &numbers);
+        let length = self.length();
+        let (zero, one) = (self.axis(0), self.axis(1));
+        self.graph.node("Slice", &[&numbers, &zero, &length, &one])
+    }
+
+    /// The number of tokens: `[1]`.
+    fn length(&mut self) -> String {
+        let shape = self.graph.node("Shape", &["input_ids"]);
+        let one = self.graph.ints("one", &[], &[1]);
+        let length = self.graph.node_with("Gather", &[&shape, &one], vec![AttributeProto::int("axis", 0)]);
+        let zero = self.axis(0);
+        self.graph.node("Unsqueeze", &[&length, &zero])
+    }
+
+    /// Tokens counted from the padding's id on, padding left out: `[batch, sequence]`.
+    fn counted(&mut self) -> String {
+        let padding = self.graph.ints("padding", &[], &[self.padding as i64]);
+        let is_padding = self.graph.node("Equal", &["input_ids", &padding]);
+        let is_token = self.graph.node("Not", &[&is_padding]);
+        let is_token = self.graph.node_with("Cast", &[&is_token], vec![AttributeProto::int("to", INT64.into())]);
+        let one = self.graph.ints("one", &[], &[1]);
+        let count = self.graph.node("CumSum", &[&is_token, &one]);
+        let count = self.graph.node("Mul", &[&count, &is_token]);
+        self.graph.node("Add", &[&count, &padding])
+    }
+
+    /// 0 where there is a token, -10000 where there is padding, whose exponential is exactly 0 in f32: `[batch, 1, 1, sequence]`.
+    fn mask(&mut self) -> String {
+        let (one, two) = (self.axis(1), self.axis(2));
+        let mask = self.graph.node("Unsqueeze", &["attention_mask", &one]);
+        let mask = self.graph.node("Unsqueeze", &[&mask, &two]);
+        let mask = self.graph.node_with("Cast", &[&mask], vec![AttributeProto::int("to", FLOAT.into())]);
+        let one = self.graph.floats("f_one", &[], &[1.0]);
+        let mask = self.graph.node("Sub", &[&one, &mask]);
+        let far = self.graph.floats("f_mask", &[], &[-10_000.0]);
+        self.graph.node("Mul", &[&mask, &far])
+    }
+
+    /// MPNet's terms for the distance of two tokens: `[1, heads, sequence, sequence]`.
+    fn distances(&mut self, max_tokens: usize) -> Result<String, Fault> {
+        let shape = [DISTANCE_BUCKETS, self.heads];
+        let values = self.weights.get(DISTANCES, &shape)?;
+        let table = self.graph.floats(DISTANCES, &shape, &values);
+        let tokens = max_tokens as i64;
+        let numbers: Vec<i64> =
+            (0..tokens).flat_map(|from| (0..tokens).map(move |to| distance_bucket(to - from))).collect();
+        let numbers = self.graph.ints("distance_buckets", &[max_tokens, max_tokens], &numbers);
+        let length = self.length();
+        let (zero, one) = (self.axis(0), self.axis(1));
+        let numbers = self.graph.node("Slice", &[&numbers, &zero, &length, &zero]);
+        let numbers = self.graph.node("Slice", &[&numbers, &zero, &length, &one]);
+        let terms = self.graph.node("Gather", &[&table, &numbers]);
+        let terms = self.graph.node_with("Transpose", &[&terms], vec![AttributeProto::ints("perm", &[2, 0, 1])]);
+        Ok(self.graph.node("Unsqueeze", &[&terms, &zero]))
+    }
+
+    fn layer(&mut self, layer: &str, states: &str, added: &[String]) -> Result<String, Fault> {
+        let (family, hidden) = (self.family, self.hidden);
+        let size = hidden / self.heads;
+        let split = self.graph.ints("split_heads", &[4], &[0, 0, self.heads as i64, size as i64]);
+        let join = self.graph.ints("join_heads", &[3], &[0, 0, hidden as i64]);
+        let mut heads = |name: &str, order: &[i64]| -> Result<String, Fault> {
+            let part = self.linear(states, &format!("{layer}.{name}"), hidden, hidden)?;
+            let part = self.graph.node("Reshape", &[&part, &split]);
+            Ok(self.graph.node_with("Transpose", &[&part], vec![AttributeProto::ints("perm", order)]))
+        };
+        let query = heads(family.query, &[0, 2, 1, 3])?;
+        let key = heads(family.key, &[0, 2, 3, 1])?;
+        let value = heads(family.value, &[0, 2, 1, 3])?;
+        let scores = self.graph.node("MatMul", &[&query, &key]);
+        let root = self.graph.floats("root", &[], &[(size as f64).sqrt() as f32]);
+        let mut scores = self.graph.node("Div", &[&scores, &root]);
+        for term in added.iter().rev() {
+            scores = self.graph.node("Add", &[&scores, term]);
+        }
+        let shares = self.graph.node_with("Softmax", &[&scores], vec![AttributeProto::int("axis", 3)]);
+        let mixed = self.graph.node("MatMul", &[&shares, &value]);
+        let mixed = self.graph.node_with("Transpose", &[&mixed], vec![AttributeProto::ints("perm", &[0, 2, 1, 3])]);
+        let mixed = self.graph.node("Reshape", &[&mixed, &join]);
+        let mixed = self.linear(&mixed, &format!("{layer}.{}", family.attention_output), hidden, hidden)?;
+        let sum = self.graph.node("Add", &[&mixed, states]);
+        let states = self.norm(&sum, &format!("{layer}.{}", family.attention_norm))?;
+
+        let up = format!("{layer}.{}", family.up);
+        let wide = rows(&self.weights.shape(&format!("{up}.weight"))?)?;
+        let raised = self.linear(&states, &up, hidden, wide)?;
+        let raised = self.activate(&raised);
+        let lowered = self.linear(&raised, &format!("{layer}.{}", family.down), wide, hidden)?;
+        let sum = self.graph.node("Add", &[&lowered, &states]);
+        self.norm(&sum, &format!("{layer}.{}", family.norm))
+    }
+
+    fn activate(&mut self, x: &str) -> String {
+        let graph = &mut self.graph;
+        let (one, half) = (graph.floats("f_one", &[], &[1.0]), graph.floats("half", &[], &[0.5]));
+        match self.activation {
+            Activation::Relu => graph.node("Relu", &[x]),
+            // x (1 + erf(x / sqrt 2)) / 2, in the order that ONNX Runtime fuses.
+            Activation::Gelu => {
+                let root = graph.floats("root_2", &[], &[std::f32::consts::SQRT_2]);
+                let scaled = graph.node("Div", &[x, &root]);
+                let erf = graph.node("Erf", &[&scaled]);
+                let plus = graph.node("Add", &[&erf, &one]);
+                let product = graph.node("Mul", &[x, &plus]);
+                graph.node("Mul", &[&product, &half])
+            }
+            // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+            Activation::GeluTanh => {
+                let three = graph.floats("three", &[], &[3.0]);
+                let small = graph.floats("gelu_cube", &[], &[0.044_715]);
+                let root = graph.floats("gelu_root", &[], &[(2.0 / std::f64::consts::PI).sqrt() as f32]);
+                let cube = graph.node("Pow", &[x, &three]);
+                let cube = graph.node("Mul", &[&small, &cube]);
+                let sum = graph.node("Add", &[x, &cube]);
+                let scaled = graph.node("Mul", &[&root, &sum]);
+                let tanh = graph.node("Tanh", &[&scaled]);
+                let plus = graph.node("Add", &[&one, &tanh]);
+                let halved = graph.node("Mul", &[&half, x]);
+                graph.node("Mul", &[&halved, &plus])
+            }
+        }
+    }
+
+    fn table(&mut self, name: &str, rows: usize) -> Result<String, Fault> {
+        let shape = [rows, self.hidden];
+        let values = self.weights.get(name, &shape)?;
+        Ok(self.graph.floats(name, &shape, &values))
+    }
+
+    fn linear(&mut self, x: &str, name: &str, from: usize, to: usize) -> Result<String, Fault> {
+        let weight = self.weights.get(&format!("{name}.weight"), &[to, from])?;
+        let bias = self.weights.get(&format!("{name}.bias"), &[to])?;
+        Ok(self.affine(x, name, from, to, &weight, Some(&bias)))
+    }
+
+    /// Of a weight `[to, from]`, as PyTorch has it. A node that transposes it would hide the constant from ONNX Runtime's fusions.
+    fn affine(&mut self, x: &str, name: &str, from: usize, to: usize, weight: &[f32], bias: Option<&[f32]>) -> String {
+        let transposed: Vec<f32> =
+            (0..from).flat_map(|column| (0..to).map(move |row| weight[row * from + column])).collect();
+        let weight = self.graph.floats(&format!("{name}.weight_t"), &[from, to], &transposed);
+        let product = self.graph.node("MatMul", &[x, &weight]);
+        match bias {
+            Some(bias) => {
+                let bias = self.graph.floats(&format!("{name}.bias"), &[to], bias);
+                self.graph.node("Add", &[&product, &bias])
+            }
+            None => product,
+        }
+    }
+
+    fn norm(&mut self, x: &str, name: &str) -> Result<String, Fault> {
+        let [weight, bias] = ["weight", "bias"].map(|part| format!("{name}.{part}"));
+        let values = self.weights.get(&weight, &[self.hidden])?;
+        let weight = self.graph.floats(&weight, &[self.hidden], &values);
+        let values = self.weights.get(&bias, &[self.hidden])?;
+        let bias = self.graph.floats(&bias, &[self.hidden], &values);
+        let attributes = vec![AttributeProto::int("axis", -1), AttributeProto::float("epsilon", self.epsilon)];
+        Ok(self.graph.node_with("LayerNormalization", &[x, &weight, &bias], attributes))
+    }
+
+    fn dense(&mut self, index: usize, x: &str, from: usize, dense: &Dense) -> Result<String, Fault> {
+        let name = format!("dense.{index}");
+        let bytes = std::fs::read(dense.folder.join("model.safetensors"))
+            .map_err(|error| format!("{}: {error}", dense.folder.join("model.safetensors").display()))?;
+        let weights = Weights::new(&bytes, "linear.weight")?;
+        let weight = weights.get("linear.weight", &[dense.width, from])?;
+        let bias = dense.bias.then(|| weights.get("linear.bias", &[dense.width])).transpose()?;
+        let y = self.affine(x, &name, from, dense.width, &weight, bias.as_deref());
+        Ok(if dense.tanh { self.graph.node("Tanh", &[&y]) } else { y })
+    }
+
+    fn axis(&mut self, axis: i64) -> String {
+        self.graph.ints(&format!("axis_{axis}"), &[1], &[axis])
+    }
+}
+
+/// The rows of a table of this shape.
+fn rows(shape: &[usize]) -> Result<usize, Fault> {
+    match *shape {
+        [rows, _] if rows > 0 => Ok(rows),
+        _ => Err(format!("a table has the shape {shape:?}")),
+    }
+}
+
+/// The number of a distance's term: one a distance where it is short, one a stretch where it is long, the second half of them for
+/// what follows (MPNet's `relative_position_bucket`, in f32 as there).
+fn distance_bucket(distance: i64) -> i64 {
+    let half = DISTANCE_BUCKETS as i64 / 2;
+    let after = if distance > 0 { half } else { 0 };
+    let distance = distance.abs();
+    let exact = half / 2;
+    if distance < exact {
+        return after + distance;
+    }
+    let far = (distance as f32 / exact as f32).ln() / (MAX_DISTANCE / exact as f32).ln();
+    after + (exact + (far * (half - exact) as f32) as i64).min(half - 1)
+}

@@ -1,0 +1,200 @@
+//! Model folders made of what other tools export.
+
+mod encoder;
+mod graph;
+mod read;
+mod source;
+mod tokenizer;
+mod weights;
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use sha2::{Digest, Sha256};
+
+use self::{read::Read, source::Described};
+use super::{
+    Model, OnnxEmbedder, fit,
+    folder::{self, MANIFEST, invalid},
+    manifest::{Manifest, Pooling, hex},
+};
+use crate::error::{Error, Result};
+
+/// Tokens of a run where nothing limits them.
+const MAX_TOKENS: usize = 512;
+
+/// What [`Model::import`] is told beside the folder. All is optional: `ImportOptions::default()` takes what the folder says.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ImportOptions {
+    /// The model's name. Default: the destination folder's.
+    pub name: Option<String>,
+    /// One line about it. Default: what kind of encoder it is.
+    pub description: Option<String>,
+    /// Where it comes from. Default: what its files say, or the name.
+    pub source: Option<String>,
+    /// Its licence. Default: the one that its README.md names, or `unknown`.
+    pub license: Option<String>,
+    /// The graph, as a path in the folder, such as `onnx/model_quantized.onnx`. Default: `model.onnx`, `onnx/model.onnx` or the only
+    /// one; without any, one is built from `model.safetensors`.
+    pub graph: Option<PathBuf>,
+    /// How the states of tokens become a vector. Has to be given where the folder does not say.
+    pub pooling: Option<Pooling>,
+    /// Components of a vector, the first of those that the model gives: for models that were trained for it.
+    pub dimension: Option<usize>,
+    /// Tokens of a run, special ones included.
+    pub max_tokens: Option<usize>,
+    /// Put before questions.
+    pub query_prefix: Option<String>,
+    /// Put before texts that are to be found.
+    pub document_prefix: Option<String>,
+}
+
+impl Model {
+    /// Makes a model folder of a folder that another tool wrote, and opens it.
+    ///
+    /// Two layouts are read: of optimum (`model.onnx` or `onnx/model.onnx`, the files that it has weights in, `tokenizer.json`,
+    /// `config.json`), and of sentence-transformers (`modules.json` with its pooling, prompts and limits; a graph in `onnx/`, or
+    /// `model.safetensors` of a BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or MPNet, of which a graph is built in f32).
+    /// A BERT's `vocab.txt` will do for a tokenizer. What is in 8 bits is told by the graph's operators.
+    ///
+    /// The destination appears once the model has run, or not at all. If it is there already with the same model, it is opened.
+    ///
+    /// Cost: the weights are in memory up to three times; about a second for 90 MB.
+    ///
+    /// # Errors
+    /// [`Error::InvalidModel`]: what the folder lacks, or has and cannot be; the destination is there and is another model.
+    /// [`Error::InvalidConfig`]: an option is outside its range. [`Error::RuntimeNotFound`].
+    pub fn import(source: impl AsRef<Path>, destination: impl AsRef<Path>, options: &ImportOptions) -> Result<Self> {
+        let (source, destination) = (source.as_ref(), destination.as_ref());
+        let name = name(destination, options)?;
+        let taken = |reason: &str| {
+            let remedy = "give another destination, or delete it first";
+            invalid(destination, format!("it is there already, {reason}; {remedy}"), None)
+        };
+        let there = destination.symlink_metadata().is_ok();
+        if there && !destination.join(MANIFEST).is_file() {
+            return Err(taken("and is no model folder"));
+        }
+        if !source.is_dir() {
+            return Err(invalid(source, "no such folder", None));
+        }
+        let described = source::describe(source)?;
+        let read = read::read(source, &described, options)?;
+        let tokenizer = tokenizer::read(&described)?;
+        fit::check(&read.model, &tokenizer).map_err(|fault| invalid(source, fault, None))?;
+        let mut manifest = manifest(source, name, &described, &read, options)?;
+        let Read { mut files, .. } = read;
+        let clash = files.insert("tokenizer.json".into(), tokenizer).is_some() || files.contains_key(MANIFEST);
+        if clash {
+            return Err(invalid(source, "the graph has weights in a file named as another of the model's", None));
+        }
+        manifest.files = files.iter().map(|(name, bytes)| (name.clone(), hex(&Sha256::digest(bytes)))).collect();
+        if let Some(fault) = manifest.fault() {
+            return Err(invalid(source, fault, None));
+        }
+        if there {
+            let model = Model::open(destination)?;
+            return if model.manifest == manifest { Ok(model) } else { Err(taken("with another model")) };
+        }
+        place(destination, &files, &manifest).map_err(|error| match error {
+            // What was tried was a folder that is gone again.
+            Error::InvalidModel { reason, source: cause, .. } => {
+                Error::InvalidModel { path: source.to_path_buf(), reason, source: cause }
+            }
+            error => error,
+        })
+    }
+}
+
+fn name(destination: &Path, options: &ImportOptions) -> Result<String> {
+    let of_folder = || destination.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    let name = options.name.clone().unwrap_or_else(of_folder);
+    match folder::is_plain(&name) {
+        true => Ok(name),
+        false => {
+            Err(Error::InvalidConfig { reason: format!("a model's name is one that a folder can have, not {name:?}") })
+        }
+    }
+}
+
+fn manifest(
+    source: &Path,
+    name: String,
+    described: &Described,
+    read: &Read,
+    options: &ImportOptions,
+) -> Result<Manifest> {
+    let config = &described.config;
+    let given = ["hidden_size", "dim", "d_model"].iter().find_map(|key| config.number(key));
+    let width = read.width.or(given);
+    let dimension = options.dimension.or(described.dimension).or(width);
+    let Some(dimension) = dimension else {
+        return Err(invalid(
+            source,
+            "neither the graph nor config.json says how wide a vector is; give a dimension",
+            None,
+        ));
+    };
+    let truncated = width.filter(|&width| width > dimension);
+    let limit = read.max_tokens.unwrap_or(usize::MAX);
+    if let Some(tokens) = options.max_tokens.filter(|&tokens| tokens > limit) {
+        let reason = format!("max_tokens is {tokens}, and the model takes {limit}");
+        return Err(Error::InvalidConfig { reason });
+    }
+    let max_tokens = options.max_tokens.or(described.max_tokens).or(read.max_tokens).unwrap_or(MAX_TOKENS);
+    let kind = config.text("model_type").unwrap_or("text");
+    let is_path = |name: &str| name.starts_with(['/', '.', '~']) || name.contains('\\');
+    let upstream = config.text("_name_or_path").filter(|name| !name.is_empty() && !is_path(name)).map(str::to_owned);
+    Ok(Manifest {
+        description: options.description.clone().unwrap_or(format!("{kind} encoder, {dimension} dimensions")),
+        source: options.source.clone().or(upstream).unwrap_or_else(|| name.clone()),
+        license: options.license.clone().or(described.license.clone()).unwrap_or_else(|| "unknown".into()),
+        name,
+        dimension,
+        pooling: read.output.pooling,
+        output: read.output.name.clone(),
+        model_dimension: truncated,
+        normalize: true,
+        max_tokens: max_tokens.min(limit),
+        query_prefix: options.query_prefix.clone().unwrap_or(described.query_prefix.clone()),
+        document_prefix: options.document_prefix.clone().unwrap_or(described.document_prefix.clone()),
+        quantization: read::quantization(&read.model),
+        padding_exact: false,
+        files: BTreeMap::new(),
+    })
+}
+
+/// Writes the folder beside its place, runs the model, and moves it there.
+fn place(destination: &Path, files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> Result<Model> {
+    let beside = destination.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let failed = |error: io::Error| invalid(destination, format!("not written: {error}"), Some(error.into()));
+    fs::create_dir_all(beside).map_err(failed)?;
+    let staging = beside.join(format!(".{}.import-{}", manifest.name, std::process::id()));
+    let placed = write(&staging, files, manifest).map_err(failed).and_then(|()| {
+        OnnxEmbedder::new(Model::open(&staging)?)?;
+        fs::rename(&staging, destination).map_err(failed)?;
+        Model::open(destination)
+    });
+    if placed.is_err() {
+        // Whatever is wrong, this is said first; a folder that cannot be removed is left, under a name that is not looked for.
+        let _ = fs::remove_dir_all(&staging);
+    }
+    placed
+}
+
+fn write(folder: &Path, files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> io::Result<()> {
+    fs::create_dir(folder)?;
+    let text = toml::to_string(manifest).map_err(io::Error::other)?;
+    let files = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
+    for (name, bytes) in files.chain([(MANIFEST, text.as_bytes())]) {
+        let mut file = File::create_new(folder.join(name))?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! The graph of a folder: which file it is, what it gives, and what in it is in 8 bits.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use bytes::Bytes;
+
+use super::{ImportOptions, encoder, source::Described};
+use crate::{
+    embed::{
+        external,
+        folder::{self, invalid},
+        manifest::{Pooling, Quantization},
+        onnx_proto::{Item, ModelProto, ValueInfoProto},
+    },
+    error::Result,
+};
+
+/// Where tools put the graph, first choice first.
+const GRAPHS: [&str; 2] = ["model.onnx", "onnx/model.onnx"];
+
+/// What is read where a manifest does not say.
+const STATES: &str = "last_hidden_state";
+const SENTENCE: &str = "sentence_embedding";
+
+/// A graph, and what is to be said of it.
+pub(super) struct Read {
+    /// `model.onnx`, and the files that it has weights in.
+    pub(super) files: BTreeMap<String, Vec<u8>>,
+    pub(super) model: ModelProto,
+    pub(super) output: Output,
+    /// Components of what it gives, if that is known.
+    pub(super) width: Option<usize>,
+    /// Tokens that it takes, if that is known.
+    pub(super) max_tokens: Option<usize>,
+}
+
+/// What of it is read.
+pub(super) struct Output {
+    pub(super) pooling: Pooling,
+    /// Given where it is not the one that is read by default.
+    pub(super) name: Option<String>,
+}
+
+pub(super) fn read(root: &Path, described: &Described, options: &ImportOptions) -> Result<Read> {
+    match graph_file(root, described, options)? {
+        Some(file) => read_graph(root, &file, described, options),
+        None => build(described, options),
+    }
+}
+
+/// The graph's path in the folder; none if there are only weights.
+fn graph_file(root: &Path, described: &Described, options: &ImportOptions) -> Result<Option<PathBuf>> {
+    if let Some(graph) = &options.graph {
+        return match root.join(graph).is_file() {
+            true => Ok(Some(graph.clone())),
+            false => Err(invalid(root, format!("{} is missing", graph.display()), None)),
+        };
+    }
+    if let Some(graph) = GRAPHS.into_iter().find(|graph| root.join(graph).is_file()) {
+        return Ok(Some(graph.into()));
+    }
+    let weights = described.folder.join("model.safetensors").is_file();
+    let mut others: Vec<String> = ["", "onnx"].into_iter().flat_map(|folder| graphs(root, folder)).collect();
+    match (&others[..], weights) {
+        ([], true) => Ok(None),
+        ([only], false) => Ok(Some(only.into())),
+        ([], false) => {
+            let what = if described.folder.join("pytorch_model.bin").is_file() {
+                "its weights are in pytorch_model.bin, a pickle, which is not read; save it with safe_serialization=True, or export it"
+            } else if described.folder.join("model.safetensors.index.json").is_file() {
+                "its weights are in several files; export it"
+            } else {
+                "it has neither an ONNX graph (model.onnx, onnx/model.onnx) nor model.safetensors; export it"
+            };
+            Err(invalid(root, format!("{what} to ONNX with `optimum-cli export onnx --model FOLDER OUT`"), None))
+        }
+        _ => {
+            others.sort();
+            let reason = format!("it has several graphs, {}; say which one to import", others.join(", "));
+            Err(invalid(root, reason, None))
+        }
+    }
+}
+
+fn graphs(root: &Path, folder: &str) -> Vec<String> {
+    let entries = root.join(folder).read_dir().into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let place = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    names.filter(|name| name.ends_with(".onnx")).map(|name| format!("{place}{name}")).collect()
+}
+
+fn read_graph(root: &Path, file: &Path, described: &Described, options: &ImportOptions) -> Result<Read> {
+    let path = root.join(file);
+    let (shown, folder) = (file.display().to_string(), path.parent().unwrap_or(root));
+    let load = |name: &str| {
+        fs::read(folder.join(name)).map_err(|error| invalid(folder, format!("{name}: {error}"), Some(error.into())))
+    };
+    let bytes = fs::read(&path).map_err(|error| invalid(root, format!("{shown}: {error}"), Some(error.into())))?;
+    let bytes = Bytes::from(bytes);
+    let model = external::parse(root, &shown, &bytes)?;
+    let mut files = BTreeMap::new();
+    for name in external::files(&model).map_err(|fault| invalid(root, format!("{shown}: {fault}"), None))? {
+        folder::confined(folder, name)?;
+        files.insert(name.to_owned(), load(name)?);
+    }
+    if files.insert("model.onnx".to_owned(), bytes.to_vec()).is_some() {
+        return Err(invalid(root, format!("{shown} has weights in another file that is called model.onnx"), None));
+    }
+    let outputs = &model.graph.as_ref().expect("parsed: it has one").output;
+    let pooling = options.pooling.or(described.pooling);
+    let (output, width) = output(outputs, pooling, !described.dense.is_empty())
+        .map_err(|fault| invalid(root, format!("{shown}: {fault}"), None))?;
+    let places = described.config.number("max_position_embeddings");
+    Ok(Read { files, output, width, max_tokens: places, model })
+}
+
+/// Which output is read and how, and how wide it is.
+///
+/// Token states are preferred where the pooling is known, as they do not depend on how the graph pools.
+fn output(
+    outputs: &[ValueInfoProto],
+    pooling: Option<Pooling>,
+    layers_after: bool,
+) -> Result<(Output, Option<usize>), String> {
+    let rank = |output: &ValueInfoProto| output.shape().map(|shape| shape.len());
+    let only = (outputs.len() == 1).then(|| &outputs[0]);
+    let named = |name: &str| outputs.iter().find(|output| output.name == name);
+    let states = named(STATES).or_else(|| named("token_embeddings")).or(only.filter(|only| rank(only) == Some(3)));
+    let sentence = named(SENTENCE).or(only.filter(|only| rank(only) == Some(2)));
+    let (output, pooling, default) = match (states, sentence, pooling) {
+        (_, Some(sentence), Some(Pooling::None)) => (sentence, Pooling::None, SENTENCE),
+        (Some(states), _, Some(pooling)) if pooling != Pooling::None && !layers_after => (states, pooling, STATES),
+        (_, Some(sentence), _) => (sentence, Pooling::None, SENTENCE),
+        (Some(_), None, _) if layers_after => {
+            return Err("the model has layers after its pooling, which the graph has not; export it with its pooling \
+                        (`optimum-cli export onnx --library sentence_transformers`)"
+                .into());
+        }
+        (Some(_), None, None) => {
+            return Err("nothing says how the states of tokens become a vector; say so: mean, cls or last_token".into());
+        }
+        _ => {
+            let names: Vec<&str> = outputs.iter().map(|output| output.name.as_str()).collect();
+            return Err(format!(
+                "its outputs are {names:?}; one is to be {STATES:?} [batch, sequence, width] or {SENTENCE:?} [batch, width]"
+            ));
+        }
+    };
+    let width = output.shape().and_then(|shape| *shape.last()?);
+    let name = (output.name != default && outputs.len() > 1).then(|| output.name.clone());
+    Ok((Output { pooling, name }, width))
+}
+
+/// The graph of an encoder that comes as weights.
+fn build(described: &Described, options: &ImportOptions) -> Result<Read> {
+    let folder = &described.folder;
+    let fault = |reason: String| invalid(folder, reason, None);
+    let pooling = match options.pooling.or(described.pooling) {
+        Some(Pooling::None) => {
+            return Err(fault("what is built from weights gives the states of tokens: pooling is not none".into()));
+        }
+        Some(pooling) => pooling,
+        None => {
+            return Err(fault(
+                "nothing says how the states of tokens become a vector; say so: mean, cls or last_token".into(),
+            ));
+        }
+    };
+    if pooling == Pooling::Mean && described.dense.iter().any(|dense| dense.tanh) {
+        return Err(fault(
+            "a layer with tanh after a mean is not supported; export the model to ONNX with its pooling".into(),
+        ));
+    }
+    let weights = fs::read(folder.join("model.safetensors"))
+        .map_err(|error| invalid(folder, format!("model.safetensors: {error}"), Some(error.into())))?;
+    let encoder = encoder::build(&described.config, &weights, &described.dense).map_err(fault)?;
+    drop(weights);
+    let bytes = prost::Message::encode_to_vec(&encoder.model);
+    Ok(Read {
+        files: BTreeMap::from([("model.onnx".to_owned(), bytes)]),
+        model: encoder.model,
+        output: Output { pooling, name: None },
+        width: Some(encoder.width),
+        max_tokens: Some(encoder.max_tokens),
+    })
+}
+
+/// What the operators of a graph say of its activations.
+pub(super) fn quantization(model: &ModelProto) -> Quantization {
+    let (mut fixed, mut dynamic) = (false, false);
+    model.visit(&mut |item| {
+        if let Item::Node(node) = item {
+            let op = node.op_type.as_str();
+            // Integer products without scales of their own are what dynamic quantisation makes; where they are not, one text a
+            // run costs time, no exactness.
+            dynamic |= op.starts_with("DynamicQuantize") || op.starts_with("MatMulInteger") || op == "ConvInteger";
+            fixed |= op.starts_with("QLinear") || matches!(op, "QuantizeLinear" | "QGemm" | "QAttention");
+        }
+    });
+    match (dynamic, fixed) {
+        (true, _) => Quantization::Dynamic,
+        (false, true) => Quantization::Static,
+        (false, false) => Quantization::None,
+    }
+}

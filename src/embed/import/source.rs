@@ -1,0 +1,247 @@
+//! What a folder of other tools says of its model: in `config.json`, and in the files that sentence-transformers adds.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::{
+    embed::{
+        folder::{self, invalid},
+        manifest::Pooling,
+    },
+    error::{Error, Result},
+};
+
+/// Lengths in `tokenizer_config.json` beyond this stand for none: it says 1e30 where nobody knew.
+const LONGEST: usize = 1 << 20;
+
+/// Where sentence-transformers writes a transformer's limits; older releases named the file by the model's kind.
+const LIMITS: [&str; 6] = [
+    "sentence_bert_config.json",
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+];
+
+/// The names of prompts for what is to be found, as sentence-transformers looks for them.
+const DOCUMENT_PROMPTS: [&str; 3] = ["document", "passage", "corpus"];
+
+/// `config.json`, of which tools disagree on names.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Config(Value);
+
+impl Config {
+    pub(super) fn text(&self, key: &str) -> Option<&str> {
+        self.0[key].as_str()
+    }
+
+    pub(super) fn float(&self, key: &str) -> Option<f32> {
+        self.0[key].as_f64().map(|value| value as f32)
+    }
+
+    pub(super) fn number(&self, key: &str) -> Option<usize> {
+        usize::try_from(self.0[key].as_u64()?).ok()
+    }
+
+    pub(super) fn flag(&self, key: &str) -> Option<bool> {
+        self.0[key].as_bool()
+    }
+
+    /// Whether it says anything but no.
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        !matches!(self.0[key], Value::Null | Value::Bool(false))
+    }
+
+    /// The first of these that there is, from 1 to a million.
+    pub(super) fn size(&self, keys: &[&str]) -> Result<usize, String> {
+        let size = keys.iter().find_map(|key| self.number(key));
+        let size = size.ok_or_else(|| format!("config.json says no {}", keys[0]))?;
+        match size {
+            1..=1_000_000 => Ok(size),
+            _ => Err(format!("config.json: {} is {size}", keys[0])),
+        }
+    }
+}
+
+/// A layer after the pooling.
+pub(super) struct Dense {
+    /// Has `model.safetensors`: `linear.weight`, and `linear.bias` if it has one.
+    pub(super) folder: PathBuf,
+    pub(super) width: usize,
+    pub(super) bias: bool,
+    /// Whether its values go through tanh; else they stay.
+    pub(super) tanh: bool,
+}
+
+/// All that a folder says, but for the graph and the weights.
+pub(super) struct Described {
+    /// Where the transformer's own files are: the folder, or one in it.
+    pub(super) folder: PathBuf,
+    pub(super) config: Config,
+    /// None if the folder does not say.
+    pub(super) pooling: Option<Pooling>,
+    pub(super) dense: Vec<Dense>,
+    pub(super) query_prefix: String,
+    pub(super) document_prefix: String,
+    /// Components of a vector, if not all that the model gives are to be taken.
+    pub(super) dimension: Option<usize>,
+    pub(super) max_tokens: Option<usize>,
+    /// Whether text is made lower case before the tokenizer has it.
+    pub(super) lower_case: bool,
+    pub(super) license: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Module {
+    path: String,
+    r#type: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Prompts {
+    prompts: std::collections::BTreeMap<String, String>,
+    default_prompt_name: Option<String>,
+    truncate_dim: Option<usize>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Limits {
+    max_seq_length: Option<usize>,
+    do_lower_case: Option<bool>,
+}
+
+pub(super) fn describe(root: &Path) -> Result<Described> {
+    let fault = |reason: String| invalid(root, reason, None);
+    let modules: Vec<Module> = json(root, "modules.json")?.unwrap_or_default();
+    let mut described = Described {
+        folder: root.to_path_buf(),
+        config: Config::default(),
+        pooling: None,
+        dense: Vec::new(),
+        query_prefix: String::new(),
+        document_prefix: String::new(),
+        dimension: None,
+        max_tokens: None,
+        lower_case: false,
+        license: license(root),
+    };
+    for (index, module) in modules.iter().enumerate() {
+        if !module.path.is_empty() && !folder::is_plain(&module.path) {
+            return Err(fault(format!("modules.json names {:?}, which is no folder in it", module.path)));
+        }
+        let path = root.join(&module.path);
+        match (module.r#type.rsplit('.').next().unwrap_or_default(), index) {
+            ("Transformer", 0) => described.folder = path,
+            ("Pooling", 1) => described.pooling = Some(pooling(&path)?),
+            ("Dense", 2..) => described.dense.push(dense(&path)?),
+            // Done to every vector; nothing is done by dropout when a model runs.
+            ("Normalize" | "Dropout", 1..) => {}
+            (kind, _) => {
+                return Err(fault(format!(
+                    "modules.json: {kind} as module {index} is not supported; export the model as a whole, with its pooling, \
+                     to ONNX (`optimum-cli export onnx --library sentence_transformers`), and import that"
+                )));
+            }
+        }
+    }
+    described.config = json(&described.folder, "config.json")?.unwrap_or_default();
+    let limits = LIMITS.iter().find_map(|file| json::<Limits>(&described.folder, file).transpose());
+    let limits = limits.transpose()?.unwrap_or_default();
+    let tokenizer: Config = json(&described.folder, "tokenizer_config.json")?.unwrap_or_default();
+    let length = tokenizer.number("model_max_length").filter(|&length| length <= LONGEST);
+    described.max_tokens = limits.max_seq_length.or(length);
+    described.lower_case = limits.do_lower_case.unwrap_or(false);
+    let prompts: Prompts = json(root, "config_sentence_transformers.json")?.unwrap_or_default();
+    let prompt = |name: &str| prompts.prompts.get(name).cloned();
+    let by_default = prompts.default_prompt_name.as_deref().and_then(prompt);
+    described.document_prefix =
+        DOCUMENT_PROMPTS.into_iter().find_map(prompt).or(by_default.clone()).unwrap_or_default();
+    described.query_prefix = prompt("query").or(by_default).unwrap_or_default();
+    described.dimension = prompts.truncate_dim;
+    if described.pooling_leaves_prompts_out(root, &modules)? {
+        let reason = "1_Pooling leaves prompts out of the mean (include_prompt = false), which is not supported".into();
+        return Err(fault(reason));
+    }
+    Ok(described)
+}
+
+impl Described {
+    fn pooling_leaves_prompts_out(&self, root: &Path, modules: &[Module]) -> Result<bool> {
+        let prompted = !self.query_prefix.is_empty() || !self.document_prefix.is_empty();
+        let Some(module) = modules.get(1).filter(|_| prompted && self.pooling == Some(Pooling::Mean)) else {
+            return Ok(false);
+        };
+        let pooling: Config = json(&root.join(&module.path), "config.json")?.unwrap_or_default();
+        Ok(pooling.flag("include_prompt") == Some(false))
+    }
+}
+
+/// `1_Pooling/config.json`: a flag a way, of which one is to be set; or, in newer releases, the way's name.
+fn pooling(folder: &Path) -> Result<Pooling> {
+    let config: Config = required(folder, "config.json")?;
+    let flags = config.0.as_object().into_iter().flatten();
+    let set = flags.filter_map(|(key, value)| Some((key.strip_prefix("pooling_mode_")?, value)));
+    let mut ways: Vec<&str> = set.filter(|(_, value)| **value == Value::Bool(true)).map(|(way, _)| way).collect();
+    ways.extend(config.text("pooling_mode"));
+    match ways[..] {
+        // Divided by the root of the count instead of the count: the same direction.
+        ["mean_tokens" | "mean" | "mean_sqrt_len_tokens"] => Ok(Pooling::Mean),
+        ["cls_token" | "cls"] => Ok(Pooling::Cls),
+        ["lasttoken"] => Ok(Pooling::LastToken),
+        _ => Err(invalid(
+            folder,
+            format!(
+                "config.json: pooling by {} is not supported; mean, cls and last token are",
+                if ways.is_empty() { "nothing".to_owned() } else { ways.join(" and ") }
+            ),
+            None,
+        )),
+    }
+}
+
+fn dense(folder: &Path) -> Result<Dense> {
+    let config: Config = required(folder, "config.json")?;
+    let fault = |reason: String| invalid(folder, reason, None);
+    let activation = config.text("activation_function").unwrap_or_default();
+    let tanh = match activation.rsplit('.').next().unwrap_or_default() {
+        "Tanh" => true,
+        "Identity" => false,
+        _ => return Err(fault(format!("config.json: activation_function {activation:?} is not Identity or Tanh"))),
+    };
+    let width = config.size(&["out_features"]).map_err(fault)?;
+    Ok(Dense { folder: folder.to_path_buf(), width, bias: config.is_set("bias"), tanh })
+}
+
+/// The licence that the head of README.md names, as hubs have it.
+fn license(root: &Path) -> Option<String> {
+    let readme = fs::read_to_string(root.join("README.md")).ok()?;
+    let head = readme.strip_prefix("---\n")?.split("\n---").next()?;
+    let license = head.lines().find_map(|line| line.strip_prefix("license:"))?.trim().trim_matches(['"', '\'']);
+    (!license.is_empty() && license.len() <= 100).then(|| license.to_owned())
+}
+
+/// A JSON file of a folder; none if it is not there.
+pub(super) fn json<T: DeserializeOwned>(folder: &Path, file: &str) -> Result<Option<T>> {
+    let failed = |error: Box<dyn std::error::Error + Send + Sync>| -> Error {
+        invalid(folder, format!("{file}: {error}"), Some(error))
+    };
+    let text = match fs::read(folder.join(file)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error.into())),
+    };
+    serde_json::from_slice(&text).map(Some).map_err(|error| failed(error.into()))
+}
+
+fn required<T: DeserializeOwned>(folder: &Path, file: &str) -> Result<T> {
+    json(folder, file)?.ok_or_else(|| invalid(folder, format!("{file} is missing"), None))
+}

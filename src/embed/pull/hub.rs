@@ -1,0 +1,132 @@
+//! Models of a hub that speaks as huggingface.co does, out of fastembed's catalogue.
+
+use std::{env, path::Path};
+
+use fastembed::{EmbeddingModel, ModelInfo, Pooling as FastembedPooling, TextEmbedding};
+use serde::Deserialize;
+
+use super::{
+    CatalogueEntry, Fault, Progress,
+    http::{Checksum, Client, Wanted},
+};
+use crate::embed::{folder, import::ImportOptions, manifest::Pooling};
+
+const HUB: &str = "https://huggingface.co";
+
+/// Files beside the graph that an import reads, if the hub has them.
+const FILES: [&str; 8] = [
+    "tokenizer.json",
+    "vocab.txt",
+    "config.json",
+    "tokenizer_config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "README.md",
+];
+
+/// The hub's answer of a model.
+#[derive(Deserialize)]
+struct Repository {
+    /// Its commit: all files are fetched of this one.
+    sha: String,
+    siblings: Vec<Sibling>,
+}
+
+#[derive(Deserialize)]
+struct Sibling {
+    rfilename: String,
+    size: Option<u64>,
+    #[serde(rename = "blobId")]
+    blob_id: Option<String>,
+    lfs: Option<Large>,
+}
+
+/// A file that git itself does not hold.
+#[derive(Deserialize)]
+struct Large {
+    sha256: String,
+    size: u64,
+}
+
+/// fastembed's rows, by the names that they have here, sorted.
+pub(super) fn rows() -> Vec<(String, ModelInfo<EmbeddingModel>)> {
+    let mut rows: Vec<_> =
+        TextEmbedding::list_supported_models().into_iter().map(|model| (name(&model), model)).collect();
+    rows.sort_by(|(a, _), (b, _)| a.cmp(b));
+    rows
+}
+
+/// The repository's name, and what tells its graph from the plain one: `all-MiniLM-L6-v2-quantized`.
+fn name(model: &ModelInfo<EmbeddingModel>) -> String {
+    let repository = model.model_code.rsplit('/').next().unwrap_or_default();
+    let file = model.model_file.rsplit('/').next().unwrap_or_default();
+    match file.trim_end_matches(".onnx").strip_prefix("model_") {
+        Some(kind) => format!("{repository}-{kind}"),
+        None => repository.to_owned(),
+    }
+}
+
+pub(super) fn entries() -> impl Iterator<Item = CatalogueEntry> {
+    rows().into_iter().map(|(name, model)| CatalogueEntry {
+        name,
+        description: model.description,
+        source: format!("hub: {} {}", model.model_code, model.model_file),
+        dimension: model.dim,
+    })
+}
+
+/// Fetches what an import needs into the folder, and says how to import it.
+pub(super) fn fetch(
+    model: &ModelInfo<EmbeddingModel>,
+    into: &Path,
+    progress: Progress<'_>,
+) -> Result<ImportOptions, Fault> {
+    let variable = |name| env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    let hub = variable("HF_ENDPOINT").unwrap_or_else(|| HUB.to_owned());
+    let hub = hub.trim_end_matches('/');
+    let client = Client::new(variable("HF_TOKEN"))?;
+    let code = &model.model_code;
+    let found: Repository = client.json(&format!("{hub}/api/models/{code}?blobs=true"), "application/json")?;
+    let graph = &model.model_file;
+    for needed in std::iter::once(graph).chain(&model.additional_files) {
+        if !found.siblings.iter().any(|sibling| sibling.rfilename == *needed) {
+            return Err(Fault::new(format!("{hub} has no {needed} of {code} any more")));
+        }
+    }
+    for sibling in found.siblings.iter().filter(|sibling| wanted(model, &sibling.rfilename)) {
+        let file = &sibling.rfilename;
+        let unknown = || Fault::new(format!("{hub} does not say the size and the hash of {file} of {code}"));
+        let (bytes, checksum) = match (&sibling.lfs, sibling.size, &sibling.blob_id) {
+            (Some(large), ..) => (large.size, Checksum::Sha256(large.sha256.clone())),
+            (None, Some(size), Some(blob)) => (size, Checksum::Git(blob.clone())),
+            _ => return Err(unknown()),
+        };
+        let url = format!("{hub}/{code}/resolve/{}/{file}", found.sha);
+        client.file(&Wanted { url, bytes, checksum }, &into.join(file), &mut |done| progress(file, done, bytes))?;
+    }
+    Ok(ImportOptions {
+        description: Some(model.description.clone()),
+        source: Some(format!("{code} at {} of {}", found.sha, super::http::shown(hub))),
+        graph: Some(graph.into()),
+        pooling: TextEmbedding::get_default_pooling_method(&model.model).map(|pooling| match pooling {
+            FastembedPooling::Mean => Pooling::Mean,
+            FastembedPooling::Cls => Pooling::Cls,
+        }),
+        ..Default::default()
+    })
+}
+
+/// Whether an import reads this file of the repository: none is, unless it is named here.
+fn wanted(model: &ModelInfo<EmbeddingModel>, file: &str) -> bool {
+    let of_module = || match file.split_once('/') {
+        Some((module, "config.json")) => {
+            folder::is_plain(module) && module.starts_with(|first: char| first.is_ascii_digit())
+        }
+        _ => false,
+    };
+    file == model.model_file
+        || model.additional_files.iter().any(|more| more == file)
+        || FILES.contains(&file)
+        || of_module()
+}
