@@ -18,6 +18,7 @@ mod llm_server;
 mod memory;
 mod message;
 mod model;
+mod models;
 mod openai;
 mod readme;
 mod recall;

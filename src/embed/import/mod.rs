@@ -35,7 +35,7 @@ pub struct ImportOptions {
     pub name: Option<String>,
     /// One line about it. Default: what kind of encoder it is.
     pub description: Option<String>,
-    /// Where it comes from. Default: what its files say, or the name.
+    /// Where it comes from. Default: the name.
     pub source: Option<String>,
     /// Its licence. Default: the one that its README.md names, or `unknown`.
     pub license: Option<String>,
@@ -148,11 +148,9 @@ fn manifest(
     }
     let max_tokens = options.max_tokens.or(described.max_tokens).or(read.max_tokens).unwrap_or(MAX_TOKENS);
     let kind = config.text("model_type").unwrap_or("text");
-    let is_path = |name: &str| name.starts_with(['/', '.', '~']) || name.contains('\\');
-    let upstream = config.text("_name_or_path").filter(|name| !name.is_empty() && !is_path(name)).map(str::to_owned);
     Ok(Manifest {
         description: options.description.clone().unwrap_or(format!("{kind} encoder, {dimension} dimensions")),
-        source: options.source.clone().or(upstream).unwrap_or_else(|| name.clone()),
+        source: options.source.clone().unwrap_or_else(|| name.clone()),
         license: options.license.clone().or(described.license.clone()).unwrap_or_else(|| "unknown".into()),
         name,
         dimension,
