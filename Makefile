@@ -63,8 +63,9 @@ model-static: $(VENV)/ready ## distil models/static-en-256 again
 model-minilm: $(VENV)/ready ## build models/all-MiniLM-L6-v2 and its int8 twin
 	$(VENV)/bin/python models/make_minilm.py
 
-test-graphs: $(VENV)/ready ## make the graphs of the rerankers' tests again
+test-graphs: $(VENV)/ready ## make the graphs of the tests again
 	$(VENV)/bin/python -B tests/it/fixtures/make_rerankers.py
+	$(VENV)/bin/python -B tests/it/fixtures/make_external.py
 
 $(VENV)-compat/ready: tests/compat/requirements.txt
 	$(PYTHON) -m venv $(VENV)-compat

@@ -13,7 +13,7 @@ mod history;
 mod index;
 mod layers;
 mod lists;
-#[cfg(feature = "openai")]
+#[cfg(any(feature = "openai", feature = "pull"))]
 mod llm_server;
 mod memory;
 mod message;

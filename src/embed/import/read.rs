@@ -207,3 +207,66 @@ pub(super) fn quantization(model: &ModelProto) -> Quantization {
         (false, false) => Quantization::None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embed::onnx_proto::{Dimension, FLOAT, GraphProto, NodeProto};
+
+    #[test]
+    fn the_output_that_is_read() {
+        let value = |name: &str, rank: usize| {
+            let dimension = |i| if i + 1 == rank { Dimension::Size(8) } else { Dimension::Name("n".into()) };
+            ValueInfoProto::tensor(name, FLOAT, &(0..rank).map(dimension).collect::<Vec<_>>())
+        };
+        let [states, tokens, sentence] =
+            [value("last_hidden_state", 3), value("token_embeddings", 3), value("sentence_embedding", 2)];
+        let (other, flat) = (value("logits", 3), value("embedding", 2));
+        let check = |outputs: &[&ValueInfoProto], given: Option<Pooling>, after: bool, wanted: Result<_, &str>| {
+            let outputs: Vec<ValueInfoProto> = outputs.iter().map(|&output| output.clone()).collect();
+            let found = output(&outputs, given, after);
+            let found = found.map(|(output, width)| {
+                assert_eq!(width, Some(8));
+                (output.pooling, output.name)
+            });
+            match (found, wanted) {
+                (Ok(found), Ok((pooling, name))) => assert_eq!(found, (pooling, Option::map(name, str::to_owned))),
+                (Err(fault), Err(wanted)) => assert!(fault.contains(wanted), "{fault}"),
+                (found, wanted) => panic!("{found:?}, not {wanted:?}"),
+            }
+        };
+        let (mean, none) = (Some(Pooling::Mean), Some(Pooling::None));
+        check(&[&states], mean, false, Ok((Pooling::Mean, None)));
+        check(&[&states, &sentence], mean, false, Ok((Pooling::Mean, None)));
+        check(&[&tokens, &sentence], mean, false, Ok((Pooling::Mean, Some("token_embeddings"))));
+        check(&[&tokens, &sentence], mean, true, Ok((Pooling::None, None)));
+        check(&[&tokens, &sentence], None, false, Ok((Pooling::None, None)));
+        check(&[&tokens, &sentence], none, false, Ok((Pooling::None, None)));
+        check(&[&other], mean, false, Ok((Pooling::Mean, None)));
+        check(&[&flat], None, false, Ok((Pooling::None, None)));
+        check(&[&flat], mean, false, Ok((Pooling::None, None)));
+        check(&[&states], None, false, Err("say so: mean"));
+        check(&[&states], mean, true, Err("layers after its pooling"));
+        check(&[&states], none, false, Err("its outputs are"));
+        check(&[&other, &flat], mean, false, Err("its outputs are [\"logits\", \"embedding\"]"));
+        check(&[], mean, false, Err("its outputs are []"));
+    }
+
+    #[test]
+    fn what_is_in_8_bits() {
+        for (operators, wanted) in [
+            (&["MatMul", "Gather"][..], Quantization::None),
+            (&["DequantizeLinear", "MatMul"], Quantization::None),
+            (&["QuantizeLinear", "DequantizeLinear", "MatMul"], Quantization::Static),
+            (&["QLinearMatMul", "QuantizeLinear"], Quantization::Static),
+            (&["DynamicQuantizeLinear", "MatMulInteger"], Quantization::Dynamic),
+            (&["QuantizeLinear", "MatMulIntegerToFloat"], Quantization::Dynamic),
+            (&["DynamicQuantizeMatMul"], Quantization::Dynamic),
+        ] {
+            let node = |op: &&str| NodeProto { op_type: (*op).to_owned(), ..Default::default() };
+            let graph = GraphProto { node: operators.iter().map(node).collect(), ..Default::default() };
+            let model = ModelProto { graph: Some(graph), ..Default::default() };
+            assert_eq!(quantization(&model), wanted, "{operators:?}");
+        }
+    }
+}

