@@ -145,6 +145,19 @@ pub enum Error {
         given: String,
     },
 
+    /// The engine is moving to another generation already.
+    #[error("a reindex or rollback of this engine is running; wait until it ends, or stop it")]
+    ReindexRunning,
+
+    /// There is no generation of this model to go back to.
+    #[error("{}", no_previous(.kept.as_deref(), .given))]
+    NoPrevious {
+        /// The model of the previous generation, if one is kept.
+        kept: Option<String>,
+        /// The model given now.
+        given: String,
+    },
+
     /// ONNX Runtime could not be loaded.
     #[error("ONNX Runtime was not found; looked for it in:\n{}run `make runtime` in the mnemon sources, or `pip install onnxruntime==1.31.1` and set ORT_DYLIB_PATH to the libonnxruntime in its `capi` folder", lines(.looked))]
     RuntimeNotFound {
@@ -316,6 +329,13 @@ impl Error {
 
     pub(crate) fn corrupted(what: impl Into<String>) -> Self {
         Error::Corrupted { what: what.into() }
+    }
+}
+
+fn no_previous(kept: Option<&str>, given: &str) -> String {
+    match kept {
+        Some(kept) => format!("the previous generation was made with model {kept}, but {given} was given; give {kept}"),
+        None => format!("no previous generation is kept to go back to; reindex to {given} instead"),
     }
 }
 

@@ -117,7 +117,9 @@ pub use recall::{
     Hit, Hits, MAX_K, Parts, Query, Strategy, TimeExpression, TimeSpan, TimeUse, time_expressions,
     time_expressions_at_offset,
 };
-pub use reindex::{ReindexProgress, ReindexReport, reindex};
+pub use reindex::{
+    GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,
+};
 pub use store::{Checkpoint, SessionInfo, Sizes};
 #[cfg(feature = "tiktoken")]
 pub use tokens::Tiktoken;

@@ -1,9 +1,17 @@
 //! The engine's methods for threads that may wait.
 
-use std::sync::mpsc;
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, mpsc},
+};
 
-use super::{FlushReport, IndexStats, PutReport, core::Core};
+use super::{
+    FlushReport, IndexStats, PutReport,
+    core::Core,
+    reindex::{ReindexOptions, ReindexProgress, ReindexReport},
+};
 use crate::{
+    embed::Embedder,
     error::{Error, Result, impl_debug},
     ids::Namespace,
     lexical::Language,
@@ -69,6 +77,39 @@ impl Blocking<'_> {
     /// As there.
     pub fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {
         self.0.index_stats(namespace)
+    }
+
+    /// As [`Engine::reindex`](crate::Engine::reindex), on the calling thread.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reindex(
+        &self,
+        embedder: Arc<dyn Embedder>,
+        options: ReindexOptions,
+        mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
+    ) -> Result<ReindexReport> {
+        self.0.reindex_and_sweep(embedder, &options, &mut progress)
+    }
+
+    /// As [`Engine::rollback`](crate::Engine::rollback), on the calling thread.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn rollback(
+        &self,
+        embedder: Arc<dyn Embedder>,
+        mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
+    ) -> Result<ReindexReport> {
+        self.0.rollback(embedder, &mut progress)
+    }
+
+    /// As [`Engine::drop_previous`](crate::Engine::drop_previous), on the calling thread.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn drop_previous(&self) -> Result<bool> {
+        self.0.drop_previous()
     }
 
     /// As [`Engine::get`](crate::Engine::get).

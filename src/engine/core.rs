@@ -10,13 +10,16 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use parking_lot::Mutex;
+
 use super::{
     FlushReport, IndexStats, PutReport,
+    asked::Asked,
     background::Background,
-    drain::drain,
-    graph::{Committed, Planners, Workers},
-    lexical::Added,
+    graph::{Planners, Workers},
+    live::Live,
     sessions::{Session, Sessions},
+    shared::{Shared, Wake, run_drain, run_improve},
     spaces::{Change, Improve, Spaces},
     visits::{Visitor, Visits},
     writer::Writer,
@@ -33,7 +36,7 @@ use crate::{
 };
 
 pub(crate) struct Core {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// Blocks at work on their batches.
     background: Arc<Background<BlockKey>>,
     visits: Arc<Visits>,
@@ -45,36 +48,8 @@ pub(crate) struct Core {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Blocks of an old generation deleted in one commit, beside others' writes: 4 MiB.
-const SWEEP_BLOCKS: usize = 64;
-
-/// What the engine's threads hold.
-pub(super) struct Shared {
-    pub(super) store: Arc<Store>,
-    generation: Generation,
-    pub(super) embedder: Arc<dyn Embedder>,
-    pub(super) reranker: Option<Arc<dyn Reranker>>,
-    pub(super) spaces: Spaces,
-    sessions: Sessions,
-    config: Config,
-    /// Messages put since the last drain began, about: it only decides when the next begins.
-    unflushed: AtomicU64,
-    closing: AtomicBool,
-}
-
-type Reply = Box<dyn FnOnce(Result<FlushReport>) + Send>;
-
-/// Why the draining thread gets up.
-enum Wake {
-    Pending,
-    Flush(Reply),
-    /// Between batches, which are analysed by the language of their namespace.
-    Language(Namespace, Language, Box<dyn FnOnce(Result<()>) + Send>),
-    Close,
-}
-
 impl Core {
-    pub(super) fn open(
+    pub(crate) fn open(
         path: &Path,
         config: Config,
         create: bool,
@@ -88,21 +63,16 @@ impl Core {
 
         let (improve, improvable) = mpsc::channel();
         let writer = Arc::new(Writer::start(Arc::clone(&store)));
+        let weak = Arc::downgrade(&writer);
+        let serving = Spaces::new(Arc::clone(&store), weak, generation, embedder, config.clone(), improve.clone());
         let shared = Arc::new(Shared {
-            spaces: Spaces::new(
-                Arc::clone(&store),
-                Arc::downgrade(&writer),
-                generation.clone(),
-                Arc::clone(&embedder),
-                config.clone(),
-                improve.clone(),
-            ),
+            live: Live::new(serving),
             sessions: Sessions::default(),
-            generation,
-            embedder,
             reranker,
+            asked: Asked::default(),
             unflushed: AtomicU64::new(leftover),
             closing: AtomicBool::new(false),
+            moving: Mutex::default(),
             config,
             store,
         });
@@ -111,8 +81,9 @@ impl Core {
         let planners = Planners(Arc::new(self::pool("mnemon-plan", shared.config.threads)?));
         let threads = vec![
             spawn("mnemon-drain", {
-                let (shared, writer, planners) = (Arc::clone(&shared), Arc::clone(&writer), planners.clone());
-                move || run_drain(&shared, &writer, &planners, &wakes)
+                let shared = Arc::clone(&shared);
+                let workers = Workers { writer: Arc::clone(&writer), planners: planners.clone() };
+                move || run_drain(&shared, &workers, &wakes)
             }),
             spawn("mnemon-index", {
                 let shared = Arc::clone(&shared);
@@ -128,12 +99,22 @@ impl Core {
         Ok(core)
     }
 
-    pub(super) fn model(&self) -> &ModelIdentity {
-        self.shared.embedder.identity()
+    pub(super) fn model(&self) -> ModelIdentity {
+        self.shared.live.serving().embedder.identity().clone()
     }
 
     pub(super) fn precision(&self) -> Precision {
-        self.shared.generation.precision
+        self.shared.live.serving().generation.precision
+    }
+
+    pub(super) fn workers(&self) -> Workers {
+        Workers { writer: Arc::clone(&self.writer), planners: self.planners.clone() }
+    }
+
+    /// A generation with no namespace loaded.
+    pub(super) fn spaces(&self, generation: Generation, embedder: Arc<dyn Embedder>) -> Spaces {
+        let (store, writer) = (Arc::clone(&self.shared.store), Arc::downgrade(&self.writer));
+        Spaces::new(store, writer, generation, embedder, self.shared.config.clone(), self.improve.clone())
     }
 
     /// `reply` is called on the writer's thread.
@@ -162,7 +143,11 @@ impl Core {
         let wake = self.wake.clone();
         self.writer.submit(apply, move |result| {
             reply(result.map(|(value, effects)| {
-                effects.removed.into_iter().map(Change::Removed).for_each(|change| shared.spaces.publish(change));
+                for removed in effects.removed {
+                    if let Some(spaces) = shared.live.of(removed.generation) {
+                        spaces.publish(Change::Removed(removed));
+                    }
+                }
                 shared.sessions.publish(effects.buffers);
                 let waiting = shared.unflushed.fetch_add(effects.pending, Ordering::Relaxed) + effects.pending;
                 if waiting >= shared.config.flush_size as u64 {
@@ -220,10 +205,14 @@ impl Core {
         language: Language,
         reply: impl FnOnce(Result<()>) + Send + 'static,
     ) -> Result<()> {
-        self.wake(Wake::Language(namespace.clone(), language, Box::new(reply)))
+        let namespace = namespace.clone();
+        let work = move |shared: &Arc<Shared>, workers: &Workers| {
+            reply(shared.set_language(&namespace, language, workers));
+        };
+        self.wake(Wake::Between(Box::new(work)))
     }
 
-    fn wake(&self, wake: Wake) -> Result<()> {
+    pub(super) fn wake(&self, wake: Wake) -> Result<()> {
         self.wake.send(wake).map_err(|_| Error::Closed)
     }
 
@@ -237,20 +226,19 @@ impl Core {
     }
 
     pub(super) fn pending(&self) -> Result<u64> {
-        self.shared.store.read()?.pending_count(self.shared.generation.id)
+        self.shared.store.read()?.pending_count(self.shared.live.serving().generation.id)
     }
 
     pub(super) fn optimize(&self, namespace: &Namespace) -> Result<()> {
         // In the condition the snapshot would be held meanwhile, and with it all pages that are written again.
         let known = self.shared.store.read()?.namespace(namespace)?;
         let Some(namespace) = known else { return Ok(()) };
-        let workers = Workers { writer: Arc::clone(&self.writer), planners: self.planners.clone() };
-        self.shared.spaces.optimize(namespace, &workers)
+        self.shared.live.serving().optimize(namespace, &self.workers())
     }
 
     pub(super) fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {
         match self.shared.store.read()?.namespace(namespace)? {
-            Some(namespace) => self.shared.spaces.index_stats(namespace),
+            Some(namespace) => self.shared.live.serving().index_stats(namespace),
             None => Ok(IndexStats::default()),
         }
     }
@@ -276,108 +264,6 @@ impl Drop for Core {
             _ => join(),
         }
     }
-}
-
-impl Shared {
-    /// Deletes what a reindex that was killed after its switch has left.
-    fn sweep(&self, writer: &Writer) -> Result<()> {
-        let retired = |generation: &Generation| generation.state == GenerationState::Retired;
-        // Nearly always none: opening must not cost a commit.
-        if !self.store.read()?.generations()?.iter().any(retired) {
-            return Ok(());
-        }
-        while !self.closing.load(Ordering::Relaxed) {
-            let (reply, done) = mpsc::sync_channel(1);
-            writer.submit(|transaction| transaction.sweep(SWEEP_BLOCKS), move |result| drop(reply.send(result)));
-            if !done.recv().map_err(|_| Error::Closed)?? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn set_language(&self, namespace: &Namespace, language: Language, workers: &Workers) -> Result<()> {
-        let known = self.store.read()?.namespace(namespace)?;
-        let namespace =
-            known.map_or_else(|| self.store.write(|transaction| transaction.make_namespace(namespace)), Ok)?;
-        self.spaces.set_language(namespace, language, workers)
-    }
-
-    /// Embeds and commits all that is pending. The next batch is embedded while the last one is committed.
-    fn drain(self: &Arc<Self>, writer: &Writer, planners: &Planners) -> Result<FlushReport> {
-        self.unflushed.store(0, Ordering::Relaxed);
-        let generation = self.generation.id;
-        let mut committing: Option<mpsc::Receiver<Result<()>>> = None;
-        let wait = |committing: &mut Option<mpsc::Receiver<Result<()>>>| {
-            committing.take().map_or(Ok(()), |done| done.recv().map_err(|_| Error::Closed)?)
-        };
-        let cancelled = || self.closing.load(Ordering::Relaxed);
-        let embedded = drain(&self.store, generation, &*self.embedder, cancelled, |batch| {
-            wait(&mut committing)?;
-            let (reply, done) = mpsc::sync_channel(1);
-            let shared = Arc::clone(self);
-            writer.submit(
-                {
-                    let (shared, planners) = (Arc::clone(self), planners.clone());
-                    move |transaction| {
-                        let added = batch.store(transaction, generation)?;
-                        let linked = shared.spaces.link(transaction, &added, &planners)?;
-                        Ok((added, linked))
-                    }
-                },
-                move |result| {
-                    let published = result.map(|(added, linked): (Vec<Added>, Vec<Committed>)| {
-                        added.into_iter().map(Change::Added).for_each(|change| shared.spaces.publish(change));
-                        linked.into_iter().for_each(Committed::make);
-                    });
-                    // The drain may have failed meanwhile: then nobody waits.
-                    let _ = reply.send(published);
-                },
-            );
-            committing = Some(done);
-            Ok(())
-        });
-        wait(&mut committing)?;
-        Ok(FlushReport { embedded: embedded? })
-    }
-}
-
-fn run_drain(shared: &Arc<Shared>, writer: &Arc<Writer>, planners: &Planners, wakes: &mpsc::Receiver<Wake>) {
-    if let Err(error) = shared.sweep(writer) {
-        tracing::error!(%error, "an old generation was not deleted; the next opening tries again");
-    }
-    while let Ok(wake) = wakes.recv() {
-        match wake {
-            Wake::Close => return,
-            Wake::Flush(reply) => reply(shared.drain(writer, planners)),
-            Wake::Language(namespace, language, reply) => {
-                let workers = Workers { writer: Arc::clone(writer), planners: planners.clone() };
-                reply(shared.set_language(&namespace, language, &workers));
-            }
-            Wake::Pending if shared.unflushed.load(Ordering::Relaxed) == 0 => {}
-            Wake::Pending => {
-                if let Err(error) = shared.drain(writer, planners) {
-                    tracing::error!(%error, "a flush in the background failed; what is pending stays so");
-                }
-            }
-        }
-    }
-}
-
-fn run_improve(shared: &Shared, workers: &Workers, improvable: &mpsc::Receiver<Improve>) {
-    while let Ok(Some(namespace)) = improvable.recv() {
-        // Asked before each step: many entries may be waiting when the engine closes.
-        let go_on = || !shared.closing.load(Ordering::Relaxed);
-        let mut more = true;
-        while go_on() && more {
-            more = shared.spaces.improve(namespace, workers, false).unwrap_or_else(|error| {
-                tracing::error!(%error, "an index was not improved; search goes on without");
-                false
-            });
-            std::thread::yield_now();
-        }
-    }
-    shared.spaces.close(workers);
 }
 
 /// The serving generation and its embedder; a new database gets its first generation, of this precision.

@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::lexical::Batch;
+use super::{
+    lexical::{Batch, stored_windows},
+    spaces::Spaces,
+};
 use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
-    ids::GenerationId,
-    store::{Embedded, Pending, Snapshot, Store},
+    index::is_finite,
+    store::{Embedded, Generation, Pending, Snapshot, Store},
 };
 
 /// Messages of one transaction, at most: enough that its fsync costs little.
@@ -17,43 +20,88 @@ const MIN_BATCH: usize = 64;
 const SLOW: Duration = Duration::from_millis(1000);
 const FAST: Duration = Duration::from_millis(250);
 
-/// Embeds and analyses all messages that are pending in a generation, and hands each batch to `commit`, which stores it. Stops early,
-/// without an error, once `cancelled`.
+/// What a drain did.
+#[derive(Debug, Default)]
+pub(super) struct Drained {
+    /// Messages that the embedder made vectors of.
+    pub(super) embedded: u64,
+    /// Messages whose vectors another generation had.
+    pub(super) copied: u64,
+    /// The first of the messages that stay pending, as they cannot be embedded.
+    pub(super) failure: Option<Error>,
+}
+
+/// Embeds and analyses all messages that are pending in a generation, and hands each batch to `commit`, which stores it. Goes on, batch
+/// by batch, while it is told to.
 ///
-/// A message whose embedding fails stays pending, and does not keep others from being embedded. Returns how many were
-/// handed over.
+/// What `source` has, a generation of the same model in 32 bits, is copied. A message whose embedding fails stays pending, and does
+/// not keep others from being embedded.
 ///
 /// # Errors
-/// The store's, and `commit`'s; after all batches, the first of the embedder's.
-pub(crate) fn drain(
+/// The store's, and `commit`'s; the embedder's, if it fails on any text.
+pub(super) fn drain(
     store: &Store,
-    generation: GenerationId,
-    embedder: &dyn Embedder,
-    cancelled: impl Fn() -> bool,
+    to: &Spaces,
+    source: Option<&Generation>,
+    mut go_on: impl FnMut() -> bool,
     mut commit: impl FnMut(Batch) -> Result<()>,
-) -> Result<u64> {
+) -> Result<Drained> {
     let mut after = None;
     let mut size = MAX_BATCH / 4;
-    let mut embedded = 0;
-    let mut failure = None;
-    while !cancelled() {
+    let mut drained = Drained::default();
+    while go_on() {
+        let _one_language = to.batching.lock();
         let snapshot = store.read()?;
-        let waiting = snapshot.pending(generation, after, size)?;
+        let mut waiting = snapshot.pending(to.generation.id, after, size)?;
         let Some(last) = waiting.last() else { break };
         after = Some((last.namespace, last.meta.seq));
         let started = Instant::now();
-        let batch = embed_all(embedder, &snapshot, &waiting, &mut failure)?;
+        let mut batch = match source {
+            Some(source) => copy(&*to.embedder, &snapshot, source, &mut waiting)?,
+            None => Batch::new(),
+        };
+        let copied = batch.embedded.len();
+        if !waiting.is_empty() {
+            batch.append(embed_all(&*to.embedder, &snapshot, &waiting, &mut drained.failure)?);
+        }
         match started.elapsed() {
             slow if slow > SLOW => size = (size / 2).max(MIN_BATCH),
             fast if fast < FAST => size = (size * 2).min(MAX_BATCH),
             _ => {}
         }
         if !batch.embedded.is_empty() {
-            embedded += batch.embedded.len() as u64;
+            drained.copied += copied as u64;
+            drained.embedded += (batch.embedded.len() - copied) as u64;
             commit(batch)?;
         }
     }
-    failure.map_or(Ok(embedded), Err)
+    Ok(drained)
+}
+
+/// A batch of those that another generation of the same model has vectors of; the rest stays in `waiting`.
+fn copy(
+    embedder: &dyn Embedder,
+    snapshot: &Snapshot,
+    source: &Generation,
+    waiting: &mut Vec<Pending>,
+) -> Result<Batch> {
+    let stored = snapshot.stored_vectors(source, waiting)?;
+    let mut batch = Batch::new();
+    let mut rest = Vec::new();
+    for (pending, vectors) in std::mem::take(waiting).into_iter().zip(stored) {
+        match vectors {
+            // What is damaged is embedded again.
+            Some(vectors) if vectors.iter().all(|vector| is_finite(vector)) => {
+                let windows = stored_windows(embedder, &pending.text, vectors.len())?;
+                let (namespace, revision, meta) = (pending.namespace, pending.revision, pending.meta);
+                let embedded = Embedded { namespace, revision, meta, vectors };
+                batch.push(snapshot, embedded, &pending.text, &windows)?;
+            }
+            _ => rest.push(pending),
+        }
+    }
+    *waiting = rest;
+    Ok(batch)
 }
 
 /// Embeds a batch; what fails is halved until the messages at fault stand alone. The first fault goes to `failure`.

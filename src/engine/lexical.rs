@@ -234,7 +234,7 @@ pub(super) fn rebuild(
 }
 
 /// The windows of a text that has so many rows.
-fn stored_windows<'t>(embedder: &dyn Embedder, text: &'t str, count: usize) -> Result<Vec<&'t str>> {
+pub(super) fn stored_windows<'t>(embedder: &dyn Embedder, text: &'t str, count: usize) -> Result<Vec<&'t str>> {
     if count == 1 {
         return Ok(vec![text]);
     }

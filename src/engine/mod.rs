@@ -4,22 +4,28 @@
 //! pending (`drain`), one improves indexes, and a pool recalls. Invariants: what `put` has acknowledged is in the
 //! file; the index shows nothing that is not committed.
 
+mod asked;
 mod background;
 mod blocking;
 mod core;
-pub(crate) mod drain;
+mod drain;
 mod graph;
 pub(crate) mod lexical;
+mod live;
 pub(crate) mod load;
 mod recall;
+pub(crate) mod reindex;
 mod sampling;
 mod search;
+mod segments;
 mod sessions;
+mod shared;
 mod spaces;
 mod visits;
 mod writer;
 
 use std::{
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -27,7 +33,10 @@ use std::{
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use self::visits::LastHandle;
+use self::{
+    reindex::{ReindexOptions, ReindexProgress, ReindexReport},
+    visits::LastHandle,
+};
 pub(crate) use self::{
     background::Next,
     core::Core,
@@ -200,12 +209,12 @@ impl Engine {
         Blocking(&self.core)
     }
 
-    /// The model that answers.
-    pub fn model(&self) -> &ModelIdentity {
+    /// The model that answers: after a [`Engine::reindex`], the new one.
+    pub fn model(&self) -> ModelIdentity {
         self.core.model()
     }
 
-    /// How the database stores vectors. [`Config::precision`] says it of a new one, [`reindex`](crate::reindex()) changes it.
+    /// How the database stores vectors. [`Config::precision`] says it of a new one, [`Engine::reindex`] changes it.
     pub fn precision(&self) -> Precision {
         self.core.precision()
     }
@@ -271,6 +280,55 @@ impl Engine {
     pub async fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {
         let namespace = namespace.clone();
         self.on_pool(move |core| core.index_stats(&namespace)).await
+    }
+
+    /// Moves the database to another model or precision while it is in use; [`Engine::model`] says the new one after.
+    ///
+    /// A new generation of vectors is made beside the serving one, which goes on answering; what is put and deleted meanwhile goes to
+    /// both. When all is embedded, the namespaces that are in memory are loaded and linked in the new generation, both are tried with
+    /// questions ([`ReindexOptions::samples`]), and one commit switches: no recall fails or waits for it, and none misses what was found
+    /// before. `progress` is called a few times a second or after each step, and may stop it; so does closing the engine. Stopped or
+    /// killed, the old generation serves, and the next call with the same model and precision goes on; one with others drops what was
+    /// begun. Moving to the model that serves, in another precision, copies vectors where they are stored in 32 bits.
+    ///
+    /// A new generation that does not pass the gate is kept and does not serve: [`ReindexReport::gate`] says why, and what to do.
+    /// The old one is kept for [`Engine::rollback`], unless [`ReindexOptions::keep_previous`] says otherwise.
+    ///
+    /// Cost: the embedding; until the switch, the memory of the loaded namespaces once more, and the new model's. Works on a thread of
+    /// its own, and goes on if the future is dropped.
+    ///
+    /// # Errors
+    /// [`Error::ReindexRunning`]; [`Error::InvalidConfig`]; [`Error::Embedding`] if a message that is found now cannot be embedded;
+    /// [`Error::Closed`] if the engine is closed meanwhile. In all cases the old generation goes on serving.
+    pub async fn reindex(
+        &self,
+        embedder: Arc<dyn Embedder>,
+        options: ReindexOptions,
+        mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()> + Send + 'static,
+    ) -> Result<ReindexReport> {
+        self.off_thread(move |core| core.reindex_and_sweep(embedder, &options, &mut progress)).await
+    }
+
+    /// Goes back to the generation that served before the last switch; the one that serves now is the previous one then. What was put
+    /// since is embedded for it first: so nothing is missing. `embedder` is of its model. `progress` may stop it.
+    ///
+    /// # Errors
+    /// [`Error::NoPrevious`]: none is kept, or it is of another model. [`Error::ReindexRunning`]; [`Error::Embedding`] if the model fails
+    /// on all; a message that it never took stays pending. [`Error::Closed`].
+    pub async fn rollback(
+        &self,
+        embedder: Arc<dyn Embedder>,
+        mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()> + Send + 'static,
+    ) -> Result<ReindexReport> {
+        self.off_thread(move |core| core.rollback(embedder, &mut progress)).await
+    }
+
+    /// Deletes the generation that is kept for a rollback. Returns whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::ReindexRunning`], [`Error::Storage`].
+    pub async fn drop_previous(&self) -> Result<bool> {
+        self.off_thread(Core::drop_previous).await
     }
 
     /// The message with this id, pending or not.

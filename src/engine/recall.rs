@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    core::Shared,
     search::{Asked, Outcome},
+    shared::Shared,
 };
 use crate::{
     embed,
@@ -45,6 +45,7 @@ impl Shared {
         let deadline = query.budget.and_then(|budget| Instant::now().checked_add(budget));
         let snapshot = self.store.read()?;
         let Some(namespace) = snapshot.namespace(namespace)? else { return Ok(Hits::default()) };
+        self.asked.note(namespace, &query.text);
         let session = match &query.filter.session {
             None => None,
             Some(session) => match snapshot.session(namespace, session)? {
@@ -67,10 +68,9 @@ impl Shared {
         if query.time == TimeUse::Filter {
             filter.spans.clone_from(&spans);
         }
-        let vectors = embed::windows(&*self.embedder, &query.text)?
-            .into_iter()
-            .map(|window| embed::query(&*self.embedder, window))
-            .collect::<Result<Vec<_>>>()?;
+        // To the end, whatever serves by then.
+        let serving = self.live.serving();
+        let vectors = serving.query(&query.text)?;
         let asked = Asked {
             text: &query.text,
             vectors: &vectors,
@@ -81,6 +81,7 @@ impl Shared {
             spans: &spans,
             now,
             deadline,
+            exactly: false,
         };
 
         // What is chosen from: as many as are reranked, and some more for what is left out.
@@ -94,7 +95,7 @@ impl Shared {
         };
         loop {
             let diverse = query.diversity.map_or(0, |_| 2 * pool.min(DIVERSE));
-            let found = self.spaces.search(namespace, &asked, want, compared.max(diverse))?;
+            let found = serving.search(namespace, &asked, want, compared.max(diverse))?;
             if query.answerable.is_some_and(|least| found.answerability < least) {
                 return Ok(Hits { hits: Vec::new(), cut_short: found.cut_short, answerability: found.answerability });
             }

@@ -10,6 +10,7 @@ use parking_lot::RwLockReadGuard;
 
 use super::spaces::{Loaded, Searched, Space, Spaces};
 use crate::{
+    embed,
     error::Result,
     ids::NamespaceId,
     index::{Bitmap, Found, Neighbor, Search, dot},
@@ -42,6 +43,8 @@ pub(super) struct Asked<'a> {
     pub(super) spans: &'a [TimeSpan],
     pub(super) now: Timestamp,
     pub(super) deadline: Option<Instant>,
+    /// By scoring every row.
+    pub(super) exactly: bool,
 }
 
 /// What a search found.
@@ -58,6 +61,12 @@ pub(super) struct Outcome {
 }
 
 impl Spaces {
+    /// A question's vectors, one a window.
+    pub(super) fn query(&self, text: &str) -> Result<Vec<Vec<f32>>> {
+        let windows = embed::windows(&*self.embedder, text)?;
+        windows.into_iter().map(|window| embed::query(&*self.embedder, window)).collect()
+    }
+
     /// At least `want` messages that are allowed, if there are so many, ranked; with the vectors of the first `vectors`.
     pub(super) fn search(&self, namespace: NamespaceId, asked: &Asked, want: usize, vectors: usize) -> Result<Outcome> {
         let mut scores = self.scratch.lock().pop().unwrap_or_default();
@@ -92,7 +101,12 @@ impl Spaces {
             loop {
                 let search = || -> Vec<Found> {
                     let search = Search::new(rows).ef(ef).allowed(allowed.as_ref()).deadline(asked.deadline);
-                    asked.vectors.iter().map(|vector| index.index().search(vector, &search)).collect()
+                    let exactly = |vector: &[f32]| Found { neighbors: index.search_exactly(vector, rows), cut_short: false };
+                    let one = |vector: &Vec<f32>| match asked.exactly {
+                        true => exactly(vector),
+                        false => index.index().search(vector, &search),
+                    };
+                    asked.vectors.iter().map(one).collect()
                 };
                 let found = match tries < TRIES {
                     true => RwLockReadGuard::unlocked(&mut state, search),
@@ -105,7 +119,7 @@ impl Spaces {
                 }
                 // What a search missed because its time was up says nothing of the graph.
                 if let (Searched::Graph(graph), [vector], None) = (&index, asked.vectors, &allowed)
-                    && !found[0].cut_short
+                    && !(found[0].cut_short || asked.exactly)
                     && graph.sampling.offer(vector, &found[0].neighbors)
                 {
                     self.improve_later(namespace);

@@ -24,29 +24,31 @@ use crate::{
     config::Config,
     embed::Embedder,
     error::{Error, Result},
-    ids::NamespaceId,
-    index::{Bitmap, VectorIndex},
-    lexical::{Language, LexicalIndex, Scores, Segment},
+    ids::{GenerationId, NamespaceId},
+    index::{Bitmap, Neighbor, VectorIndex, dot},
+    lexical::{Language, LexicalIndex, Scores},
     recall::Filter,
     store::{Generation, Removed, RowMeta, Store, Transaction},
 };
 
-/// The loaded namespaces of one generation.
+/// A generation in memory: its embedder, and its loaded namespaces.
 pub(super) struct Spaces {
     pub(super) generation: Generation,
+    pub(super) embedder: Arc<dyn Embedder>,
     pub(super) config: Config,
     store: Arc<Store>,
     /// Weak: what is queued there may hold this.
     writer: Weak<Writer>,
-    embedder: Arc<dyn Embedder>,
     spaces: RwLock<HashMap<NamespaceId, Arc<Space>>>,
     improve: mpsc::Sender<Improve>,
+    /// Held while a batch is embedded and handed to the writer; and by who changes the language that batches are analysed by.
+    pub(super) batching: Mutex<()>,
     /// Room for the scores of a question's terms.
     pub(super) scratch: Mutex<Vec<Scores>>,
 }
 
-/// A namespace whose index may have work to do in the background; `None` ends the thread that does it.
-pub(super) type Improve = Option<NamespaceId>;
+/// A namespace of a generation whose index may have work to do in the background; `None` ends the thread that does it.
+pub(super) type Improve = Option<(GenerationId, NamespaceId)>;
 
 #[derive(Default)]
 pub(super) struct Space {
@@ -93,6 +95,21 @@ impl Searched {
             Searched::Graph(graph) => &*graph.index,
         }
     }
+
+    /// The nearest rows by scoring every row.
+    pub(super) fn search_exactly(&self, query: &[f32], k: usize) -> Vec<Neighbor> {
+        match self {
+            Searched::Graph(graph) => graph.index.search_exactly(query, k),
+            Searched::Plain(index) => {
+                let rows: Vec<u32> = (0..index.rows() as u32).collect();
+                let mut scored = Vec::with_capacity(rows.len());
+                index.vectors(&rows, &mut |at, row| scored.push(Neighbor { row: rows[at], score: dot(query, row) }));
+                scored.sort_unstable_by(Neighbor::order);
+                scored.truncate(k);
+                scored
+            }
+        }
+    }
 }
 
 /// What a commit did to the rows of one namespace.
@@ -115,7 +132,7 @@ impl Change {
 
 impl Space {
     /// Returns whether it is loaded.
-    fn publish(&self, change: Change) -> bool {
+    pub(super) fn publish(&self, change: Change) -> bool {
         match &mut *self.state.write() {
             State::Unloaded => false,
             State::Loading(queue) => {
@@ -240,8 +257,20 @@ impl Spaces {
         config: Config,
         improve: mpsc::Sender<Improve>,
     ) -> Self {
-        let (spaces, scratch) = (RwLock::default(), Mutex::default());
-        Spaces { generation, config, store, writer, embedder, spaces, improve, scratch }
+        let (spaces, batching, scratch) = (RwLock::default(), Mutex::default(), Mutex::default());
+        Spaces { generation, embedder, config, store, writer, spaces, improve, batching, scratch }
+    }
+
+    /// The namespaces that are loaded.
+    pub(super) fn namespaces(&self) -> Vec<NamespaceId> {
+        let spaces: Vec<_> = self.spaces.read().iter().map(|(&namespace, space)| (namespace, Arc::clone(space))).collect();
+        let is_loaded = |(namespace, space): (_, Arc<Space>)| space.state.read().loaded().map(|_| namespace);
+        spaces.into_iter().filter_map(is_loaded).collect()
+    }
+
+    /// The namespace's state in memory, if it is there or is being loaded.
+    pub(super) fn known(&self, namespace: NamespaceId) -> Option<Arc<Space>> {
+        self.spaces.read().get(&namespace).cloned()
     }
 
     /// The namespace's state, loaded.
@@ -259,7 +288,7 @@ impl Spaces {
     ) -> Result<Vec<Committed>> {
         let mut linked = Vec::new();
         for Added { rows: new, .. } in added {
-            let space = self.spaces.read().get(&new.namespace).cloned();
+            let space = self.known(new.namespace);
             let graph = space.and_then(|space| space.state.read().loaded()?.graph());
             if let Some(graph) = graph {
                 linked.extend(graph.link(transaction, new, planners)?);
@@ -271,7 +300,7 @@ impl Spaces {
     /// Makes what was committed findable, or unfindable, if its namespace is in memory.
     pub(super) fn publish(&self, change: Change) {
         let namespace = change.namespace();
-        let space = self.spaces.read().get(&namespace).cloned();
+        let space = self.known(namespace);
         if space.is_some_and(|space| space.publish(change)) {
             self.improve_later(namespace);
         }
@@ -280,7 +309,7 @@ impl Spaces {
     /// Does a step of the background work of a namespace's index; all kinds of it, if it is to be thorough. Returns
     /// whether there is more.
     pub(super) fn improve(&self, namespace: NamespaceId, workers: &Workers, is_thorough: bool) -> Result<bool> {
-        let Some(space) = self.spaces.read().get(&namespace).cloned() else { return Ok(false) };
+        let Some(space) = self.known(namespace) else { return Ok(false) };
         // A lock in the condition would be held while the writer, which publishes, is waited for.
         let sparse = space.state.read().loaded().and_then(|loaded| loaded.lexical.sparse());
         if let Some((number, segment)) = sparse {
@@ -292,63 +321,6 @@ impl Spaces {
             Some(Searched::Plain(index)) => Ok(index.improve()),
             Some(Searched::Graph(graph)) => graph.step(workers, is_thorough),
         }
-    }
-
-    /// Writes a segment again without its dead rows.
-    fn rewrite(
-        &self,
-        namespace: NamespaceId,
-        space: Arc<Space>,
-        number: u32,
-        old: Arc<Segment>,
-        workers: &Workers,
-    ) -> Result<bool> {
-        let living: Vec<u32> = {
-            let state = space.state.read();
-            let lexical = &state.loaded().expect("loaded once, loaded for ever").lexical;
-            old.rows().iter().copied().filter(|&row| lexical.is_home(number, row)).collect()
-        };
-        let new = old.retain(|row| living.binary_search(&row).is_ok()).map(Arc::new);
-        let generation = self.generation.id;
-        let apply = {
-            let old = Arc::clone(&old);
-            move |transaction: &mut Transaction| {
-                lexical::rewrite(transaction, generation, namespace, number, &old, new.as_ref())
-            }
-        };
-        let publish = {
-            let space = Arc::clone(&space);
-            move |change: Option<SegmentChange>| {
-                let change = change.map(|change| Change::Segments(namespace, None, vec![change]));
-                change.map(|change| space.publish(change));
-            }
-        };
-        workers.writer.commit(apply, publish)?;
-        let left = space.state.read().loaded().and_then(|loaded| loaded.lexical.sparse());
-        match left {
-            // The next try would do no more.
-            Some((_, left)) if Arc::ptr_eq(&left, &old) => {
-                Err(Error::corrupted(format!("segment {number} of a lexical index is not stored as it was loaded")))
-            }
-            _ => Ok(true),
-        }
-    }
-
-    /// Makes the lexical index of a namespace anew, if it is of another language.
-    pub(super) fn set_language(&self, namespace: NamespaceId, language: Language, workers: &Workers) -> Result<()> {
-        let (generation, embedder) = (self.generation.id, Arc::clone(&self.embedder));
-        let space = Arc::clone(self.spaces.write().entry(namespace).or_default());
-        let apply = move |transaction: &mut Transaction| {
-            let before = transaction.language(namespace)?;
-            if before.as_deref().unwrap_or(Language::default().as_str()) == language.as_str() {
-                return Ok(Vec::new());
-            }
-            transaction.set_language(namespace, language.as_str())?;
-            lexical::rebuild(transaction, generation, namespace, &*embedder)
-        };
-        workers.writer.commit(apply, move |changes| {
-            space.publish(Change::Segments(namespace, Some(language), changes));
-        })
     }
 
     /// Stores what background work has not stored yet.
@@ -366,6 +338,12 @@ impl Spaces {
         self.load(namespace)?;
         while self.improve(namespace, workers, true)? {}
         Ok(())
+    }
+
+    /// Rows in the graph of a namespace, if it is loaded and has one.
+    pub(super) fn linked(&self, namespace: NamespaceId) -> usize {
+        let graph = self.known(namespace).and_then(|space| space.state.read().loaded()?.graph());
+        graph.map_or(0, |graph| graph.index.counts().1)
     }
 
     /// What the index of a namespace is like.
@@ -389,9 +367,8 @@ impl Spaces {
         })
     }
 
-    fn load(&self, namespace: NamespaceId) -> Result<Arc<Space>> {
-        let known = self.spaces.read().get(&namespace).cloned();
-        let space = known.unwrap_or_else(|| Arc::clone(self.spaces.write().entry(namespace).or_default()));
+    pub(super) fn load(&self, namespace: NamespaceId) -> Result<Arc<Space>> {
+        let space = self.known(namespace).unwrap_or_else(|| Arc::clone(self.spaces.write().entry(namespace).or_default()));
         if space.state.read().loaded().is_some() {
             return Ok(space);
         }
@@ -433,7 +410,7 @@ impl Spaces {
 
     pub(super) fn improve_later(&self, namespace: NamespaceId) {
         // No receiver: the engine is closing, and the index with it.
-        let _ = self.improve.send(Some(namespace));
+        let _ = self.improve.send(Some((self.generation.id, namespace)));
     }
 }
 
@@ -451,9 +428,9 @@ mod tests {
     use crate::{
         config::Precision,
         embed::{Model, OnnxEmbedder},
-        ids::{GenerationId, ModelIdentity},
+        ids::ModelIdentity,
         index::{ExactIndex, Found, Search},
-        lexical::Document,
+        lexical::{Document, Segment},
         message::{Role, Timestamp},
         recall::Query,
         store::{GenerationState, NewRows, Options},
@@ -467,6 +444,7 @@ mod tests {
     }
 
     const SPACE: NamespaceId = NamespaceId(0);
+    const GENERATION: GenerationId = GenerationId(1);
 
     /// What a commit does.
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -498,7 +476,7 @@ mod tests {
             // The first, every other, every third ...
             let removed: Vec<u32> = living.step_by(1 + choice % 4).take(1 + choice).collect();
             removed.iter().for_each(|&row| rows[row as usize] = None);
-            return Change::Removed(Removed { namespace: SPACE, rows: removed });
+            return Change::Removed(Removed { generation: GENERATION, namespace: SPACE, rows: removed });
         }
         let mut new = NewRows { namespace: SPACE, rows: Vec::new(), metas: Vec::new(), vectors: Vec::new() };
         for window in 0..1 + choice as u16 {
@@ -629,7 +607,7 @@ mod tests {
             let given = self.given.fetch_add(1, Ordering::Relaxed) + 1;
             if given <= self.times {
                 let spaces = self.spaces.get().unwrap();
-                spaces.publish(Change::Removed(Removed { namespace: SPACE, rows: vec![0] }));
+                spaces.publish(Change::Removed(Removed { generation: GENERATION, namespace: SPACE, rows: vec![0] }));
                 spaces.publish(Change::Added(one(0, u64::from(given), [0.0, 1.0])));
             }
             found
@@ -661,7 +639,7 @@ mod tests {
         let embedder: Arc<dyn Embedder> = Arc::new(OnnxEmbedder::new(Model::find(Model::DEFAULT).unwrap()).unwrap());
         for times in 0..=TRIES {
             let generation = Generation {
-                id: GenerationId(1),
+                id: GENERATION,
                 identity: identity.clone(),
                 precision: Precision::F32,
                 state: GenerationState::Serving,
@@ -690,6 +668,7 @@ mod tests {
                 spans: &[],
                 now: Timestamp::now(),
                 deadline: None,
+                exactly: false,
             };
             let found = spaces.search(SPACE, &asked, 1, 0).unwrap();
             let found: Vec<(u64, f32)> = found.ranked.iter().map(|ranked| (ranked.seq, ranked.score)).collect();

@@ -1,10 +1,13 @@
 //! Work that uses an engine without keeping it open.
 //!
 //! Who drops the last handle on an engine expects its file to be closed then. What still uses the engine at that moment is
-//! waited for: so it must be short.
+//! waited for: so it must be short, or look whether the engine is being closed.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
@@ -17,6 +20,8 @@ use super::core::Core;
 pub(super) struct Visits {
     count: Mutex<usize>,
     ended: Condvar,
+    /// The last handle is being dropped.
+    is_over: AtomicBool,
 }
 
 /// A use of an engine, until it is dropped: after the handle that it uses.
@@ -26,6 +31,11 @@ impl Visits {
     pub(super) fn begin(self: &Arc<Self>) -> Visit {
         *self.count.lock() += 1;
         Visit(Arc::clone(self))
+    }
+
+    /// Whether the engine is being closed: a visit that is long must end.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
     }
 }
 
@@ -41,6 +51,7 @@ pub(super) struct LastHandle(pub(super) Arc<Visits>);
 
 impl Drop for LastHandle {
     fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
         // What a visitor itself drops cannot wait for the visitor.
         let visitor = thread::current().name().is_some_and(|name| name.starts_with("mnemon-"));
         if !visitor {

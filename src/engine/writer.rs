@@ -76,12 +76,12 @@ impl Writer {
         }
     }
 
-    /// Commits a change, waiting, and calls `made` on the writer's thread, before any later commit.
-    pub(super) fn commit<T: Send + 'static>(
+    /// Commits a change, waiting, and calls `made` on the writer's thread, before any later commit. Returns what that returns.
+    pub(super) fn commit<T: Send + 'static, U: Send + 'static>(
         &self,
         apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
-        made: impl FnOnce(T) + Send + 'static,
-    ) -> Result<()> {
+        made: impl FnOnce(T) -> U + Send + 'static,
+    ) -> Result<U> {
         let (reply, done) = mpsc::sync_channel(1);
         self.submit(apply, move |result| drop(reply.send(result.map(made))));
         done.recv().map_err(|_| Error::Closed)?

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The version of the database's layout that this release writes. A database with a higher one is refused, one with a lower
 /// one is brought up to it when it is opened.
-pub(super) const SCHEMA: u32 = 4;
+pub(super) const SCHEMA: u32 = 5;
 
 /// The version of a value's layout.
 const VALUE: u8 = 1;
@@ -103,6 +103,11 @@ mod tests {
         check(encode(&message.clone()), "4d6e0101026d31017301010341646102686900010300fb2c01");
         check(encode(&namespace), "4d6e010107020102");
         check(encode(&generation), "4d6e0101016dfb00010261620101");
+        let states = [GenerationState::Building, GenerationState::Retired, GenerationState::Previous];
+        for (state, golden) in states.into_iter().zip(["00", "02", "03"]) {
+            let generation = GenerationRecord { state, ..generation.clone() };
+            check(encode(&generation), &format!("4d6e0101016dfb0001026162{golden}01"));
+        }
         let old = [&header(Codec::Bincode)[..], b"\x01m\xfb\x00\x01\x02ab\x01"].concat();
         let old: OldGenerationRecord = decode(&old).unwrap();
         assert_eq!(GenerationRecord::from(old), GenerationRecord { precision: 0, ..generation });

@@ -21,7 +21,7 @@ type Bytes = &'static [u8];
 pub(crate) struct Effects {
     /// Messages that now wait to be embedded.
     pub(crate) pending: u64,
-    /// Rows of the serving generation that are dead now.
+    /// Rows that are dead now, of all generations that take writes.
     pub(crate) removed: Vec<Removed>,
     /// What changed in short-term buffers, in order.
     pub(crate) buffers: Vec<BufferChange>,
@@ -98,11 +98,8 @@ impl<'t> Edit<'t> {
             return Ok(effects);
         }
         let live = self.generations()?.live.clone();
-        for (id, record) in &live {
-            let removed = self.transaction.erase(*id, &self.outdated)?;
-            if record.state == GenerationState::Serving {
-                effects.removed = removed;
-            }
+        for (id, _) in &live {
+            effects.removed.extend(self.transaction.erase(*id, &self.outdated)?);
         }
         Ok(effects)
     }

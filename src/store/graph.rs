@@ -423,12 +423,12 @@ mod tests {
         let mut db = Db::new();
         let identity = ModelIdentity { name: "next".into(), dimension: 2, hash: "01".into() };
         db.put(&["a", "b"], "1");
-        let next = db.store.write(|t| t.create_building(&identity, Precision::F32)).unwrap();
+        let next = db.store.write(|t| t.begin_building(&identity, Precision::F32)).unwrap().0;
         db.delete(&["a"]);
         db.delta(b"delta", &[]);
         let pages: Vec<(u32, Vec<u8>)> = (0..10).map(|page| (page, vec![1; 100])).collect();
         db.store.write(|t| t.put_graph_pages(db.generation, NAMESPACE, &pages)).unwrap();
-        db.store.write(|t| t.switch(next)).unwrap();
+        db.store.write(|t| t.switch(next, false)).unwrap();
         let mut steps = 0;
         while db.store.write(|t| t.sweep(4)).unwrap() {
             steps += 1;

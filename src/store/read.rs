@@ -185,8 +185,81 @@ impl Snapshot {
         Ok(found)
     }
 
+    /// Of each of these messages its vectors in a generation that has them in 32 bits, one a window, as the model gave them; `None` if
+    /// it waits there too. What has a place is never older than the message.
+    pub(crate) fn stored_vectors(
+        &self,
+        generation: &Generation,
+        messages: &[Pending],
+    ) -> Result<Vec<Option<Vec<Vec<f32>>>>> {
+        let places = self.table(PLACES)?;
+        let mut found = vec![None; messages.len()];
+        let mut order: Vec<usize> = (0..messages.len()).collect();
+        order.sort_by_key(|&at| messages[at].namespace);
+        for some in order.chunk_by(|&a, &b| messages[a].namespace == messages[b].namespace) {
+            let namespace = messages[some[0]].namespace;
+            let (mut rows, mut owners) = (Vec::new(), Vec::new());
+            let end = self.row_count(generation.id, namespace)?;
+            for &at in some {
+                let place = places.get((generation.id.0, namespace.0, messages[at].meta.seq)).map_err(storage)?;
+                // A damaged count may be anything.
+                let place = place.map(|place| place.value()).filter(|&(first, count)| (first as usize) + count as usize <= end);
+                if let Some((first, count)) = place {
+                    found[at] = Some(vec![Vec::new(); count as usize]);
+                    rows.extend(first..first + count);
+                    owners.extend((0..count as usize).map(|window| (at, window)));
+                }
+            }
+            self.vectors(generation, namespace, &rows, |place, row| {
+                let (at, window) = owners[place];
+                row.append_to(&mut found[at].as_mut().expect("it has a place")[window]);
+            })?;
+        }
+        // A row that is not there is damage, which embedding again mends.
+        let is_whole = |vectors: &Vec<Vec<f32>>| vectors.iter().all(|vector| !vector.is_empty());
+        Ok(found.into_iter().map(|vectors| vectors.filter(is_whole)).collect())
+    }
+
+    /// About `count` messages that have vectors in a generation, spread evenly over these namespaces: namespace, sequence number and text.
+    /// Cost: a pass over the keys of what has vectors there.
+    pub(crate) fn spread(
+        &self,
+        generation: GenerationId,
+        namespaces: &[NamespaceId],
+        count: usize,
+    ) -> Result<Vec<(NamespaceId, u64, String)>> {
+        let places = self.table(PLACES)?;
+        let rows = namespaces.iter().map(|&namespace| self.alive_count(generation, namespace));
+        let step = rows.sum::<Result<usize>>()?.div_ceil(count.max(1)).max(1);
+        let (mut spread, mut at) = (Vec::new(), 0);
+        for &namespace in namespaces {
+            let all = (generation.0, namespace.0, 0)..=(generation.0, namespace.0, u64::MAX);
+            for entry in places.range(all).map_err(storage)? {
+                let seq = entry.map_err(storage)?.0.value().2;
+                at += 1;
+                if at % step == 0
+                    && let Some(message) = self.message(namespace, seq)?
+                {
+                    spread.push((namespace, seq, message.searchable()));
+                }
+            }
+        }
+        Ok(spread)
+    }
+
     pub(crate) fn pending_count(&self, generation: GenerationId) -> Result<u64> {
         count_range(&self.table(PENDING)?, (generation.0, 0, 0)..=(generation.0, u32::MAX, u64::MAX))
+    }
+
+    /// Messages that wait in a generation and not in another.
+    pub(crate) fn behind(&self, GenerationId(id): GenerationId, GenerationId(other): GenerationId) -> Result<u64> {
+        let pending = self.table(PENDING)?;
+        let mut behind = 0;
+        for entry in pending.range((id, 0, 0)..=(id, u32::MAX, u64::MAX)).map_err(storage)? {
+            let (_, namespace, seq) = entry.map_err(storage)?.0.value();
+            behind += u64::from(pending.get((other, namespace, seq)).map_err(storage)?.is_none());
+        }
+        Ok(behind)
     }
 
     /// Messages that have vectors in a generation or will have: those with text.

@@ -146,6 +146,8 @@ pub enum GenerationState {
     Serving,
     /// Replaced; its rows are being deleted.
     Retired,
+    /// Served before the last switch, and is kept for a rollback. Takes writes; what is put waits in it. One at most.
+    Previous,
 }
 
 impl GenerationRecord {

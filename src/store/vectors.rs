@@ -18,6 +18,7 @@ use crate::{
 /// Rows that must leave the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removed {
+    pub(crate) generation: GenerationId,
     pub(crate) namespace: NamespaceId,
     pub(crate) rows: Vec<u32>,
 }
@@ -87,7 +88,8 @@ impl Transaction {
             }
             removed.entry(namespace).or_default().extend(rows);
         }
-        Ok(removed.into_iter().map(|(namespace, rows)| Removed { namespace: NamespaceId(namespace), rows }).collect())
+        let removed = removed.into_iter();
+        Ok(removed.map(|(space, rows)| Removed { generation, namespace: NamespaceId(space), rows }).collect())
     }
 
     /// Stores the vectors of pending messages, which then are pending no more. A message that was replaced since its

@@ -64,6 +64,10 @@ pub(super) fn verify(snapshot: &Snapshot) -> Result<VerifyReport> {
     if serving > 1 || (serving == 0 && !messages.is_empty()) {
         report.problem(format!("{serving} generations serve, not one"));
     }
+    let previous = generations.iter().filter(|(_, record)| record.state == GenerationState::Previous).count();
+    if previous > 1 {
+        report.problem(format!("{previous} generations are kept as the previous one"));
+    }
     check_sessions(snapshot, &mut report)?;
     for (id, record) in generations {
         if record.state != GenerationState::Retired {

@@ -52,7 +52,9 @@ impl Transaction {
     /// Brings a database of an older schema up to this one.
     pub(super) fn upgrade(&mut self, from: u32) -> Result<()> {
         // Before the others, which read them.
-        self.upgrade_generations()?;
+        if from < 4 {
+            self.upgrade_generations()?;
+        }
         if from < 2 {
             self.upgrade_to_2()?;
         }
@@ -61,6 +63,7 @@ impl Transaction {
         }
         // Schema 3 had no lexical index: each namespace gets one when it is loaded.
         self.create_lexical_tables()?;
+        // Schema 4 knew no previous generation: a release that does not must not open what may have one.
         self.set_schema()
     }
 
@@ -157,9 +160,32 @@ impl Transaction {
         self.create_generation(GenerationRecord::new(identity, precision, GenerationState::Serving))
     }
 
-    /// Makes a generation beside the serving one: every message with text is pending in it, but for those in a buffer.
-    pub(crate) fn create_building(&mut self, identity: &ModelIdentity, precision: Precision) -> Result<GenerationId> {
-        self.create_generation(GenerationRecord::new(identity, precision, GenerationState::Building))
+    /// Makes a generation beside the serving one, with every message pending that has text and is in no buffer; or goes on with the one
+    /// there is of this model and precision, be it half built or the previous one. All others but the serving one are retired. Returns
+    /// whether it goes on with one.
+    pub(crate) fn begin_building(
+        &mut self,
+        identity: &ModelIdentity,
+        precision: Precision,
+    ) -> Result<(GenerationId, bool)> {
+        let new = GenerationRecord::new(identity, precision, GenerationState::Building);
+        let mut known = None;
+        self.change_generations(|id, record| {
+            let is_live = matches!(record.state, GenerationState::Building | GenerationState::Previous);
+            let is_wanted = (&record.hash, record.dimension, record.precision) == (&new.hash, new.dimension, new.precision);
+            record.state = match record.state {
+                GenerationState::Serving => GenerationState::Serving,
+                _ if is_live && is_wanted && known.is_none() => {
+                    known = Some(id);
+                    GenerationState::Building
+                }
+                _ => GenerationState::Retired,
+            };
+        })?;
+        match known {
+            Some(id) => Ok((id, true)),
+            None => Ok((self.create_generation(new)?, false)),
+        }
     }
 
     fn create_generation(&mut self, record: GenerationRecord) -> Result<GenerationId> {
@@ -185,23 +211,36 @@ impl Transaction {
         Ok(GenerationId(id))
     }
 
-    /// Makes a finished generation the serving one, and retires the others.
-    pub(crate) fn switch(&mut self, to: GenerationId) -> Result<()> {
-        let mut generations = self.table(GENERATIONS)?;
-        for (id, mut record) in read::all_generations(&generations)? {
-            record.state = if id == to { GenerationState::Serving } else { GenerationState::Retired };
-            generations.insert(id.0, codec::encode(&record).as_slice()).map_err(storage)?;
-        }
-        Ok(())
+    /// Makes a generation the serving one. The one that served is kept as the previous, or retired like all others.
+    pub(crate) fn switch(&mut self, to: GenerationId, keep_previous: bool) -> Result<()> {
+        self.change_generations(|id, record| {
+            record.state = match record.state {
+                _ if id == to => GenerationState::Serving,
+                GenerationState::Serving if keep_previous => GenerationState::Previous,
+                _ => GenerationState::Retired,
+            };
+        })
     }
 
-    /// Retires a generation that is not finished and not wanted.
-    pub(crate) fn retire(&mut self, id: GenerationId) -> Result<()> {
+    /// Retires the generations in a state, which is not the serving one's. Returns whether there were any.
+    pub(crate) fn retire(&mut self, state: GenerationState) -> Result<bool> {
+        let mut found = false;
+        self.change_generations(|_, record| {
+            if record.state == state {
+                (record.state, found) = (GenerationState::Retired, true);
+            }
+        })?;
+        Ok(found)
+    }
+
+    fn change_generations(&self, mut change: impl FnMut(GenerationId, &mut GenerationRecord)) -> Result<()> {
         let mut generations = self.table(GENERATIONS)?;
-        let found = read::all_generations(&generations)?.into_iter().find(|(other, _)| *other == id);
-        if let Some((_, mut record)) = found {
-            record.state = GenerationState::Retired;
-            generations.insert(id.0, codec::encode(&record).as_slice()).map_err(storage)?;
+        for (id, old) in read::all_generations(&generations)? {
+            let mut record = old.clone();
+            change(id, &mut record);
+            if record != old {
+                generations.insert(id.0, codec::encode(&record).as_slice()).map_err(storage)?;
+            }
         }
         Ok(())
     }

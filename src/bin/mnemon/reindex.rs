@@ -4,60 +4,143 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
 };
 
 use anyhow::Context;
-use mnemon::{GenerationState, Model, OnnxEmbedder, Precision, ReindexProgress};
+use indicatif::ProgressBar;
+use mnemon::{
+    Embedder, GateReport, GenerationState, Model, OnnxEmbedder, Precision, ReindexOptions, ReindexPhase,
+    ReindexProgress, ReindexReport,
+};
+use serde_json::json;
 
 use crate::output::{self, Format};
 
-/// Move a database to another model or precision: all messages are embedded beside the serving vectors, then one commit
-/// switches.
+/// The exit status if the new vectors did not pass.
+const NOT_PASSED: u8 = 4;
+
+/// Move a database to another model or precision: all messages are embedded beside the serving vectors, both are tried, then
+/// one commit switches.
 ///
-/// Stopped or killed on the way, the old vectors go on serving, and the same command goes on where it was.
+/// Stopped or killed on the way, the old vectors go on serving, and the same command goes on where it was. The old ones are kept
+/// afterwards, and --rollback has them serve again. Without --model and --precision, moves to the database's own model as its folder
+/// has it now. Exit status 4: the new vectors did not pass, and do not serve.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
     #[arg(long, value_name = "FILE")]
     db: PathBuf,
-    /// The new model: a folder or a name. Default: the database's own.
-    #[arg(long, value_name = "DIR|NAME", required_unless_present = "precision")]
+    /// The new model, or that to go back to: a folder or a name. Default: the database's own, or the previous one's.
+    #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
     /// How vectors are stored from now on: f32 or i8, a quarter of the room. Default: as they are.
     #[arg(long)]
     precision: Option<Precision>,
+    /// The least recall@10 of the new index against a scan, 0 to 1; 0 lets all pass.
+    #[arg(long, value_name = "SHARE", default_value_t = ReindexOptions::default().min_recall)]
+    min_recall: f64,
+    /// The least overlap@10 of what both models find, 0 to 1. Default: none.
+    #[arg(long, value_name = "SHARE")]
+    min_overlap: Option<f64>,
+    /// Messages that are asked for, as questions, to try the new vectors; 0 for none.
+    #[arg(long, value_name = "N", default_value_t = ReindexOptions::default().samples)]
+    samples: usize,
+    /// Do not keep the old vectors for a rollback. Alone, only deletes those that are kept.
+    #[arg(long, conflicts_with = "rollback")]
+    drop_previous: bool,
+    /// Have the vectors serve again that served before; what came since is embedded for them first.
+    #[arg(long, conflicts_with_all = ["precision", "min_overlap"])]
+    rollback: bool,
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    let model = args.model.map_or_else(|| serving_model(&args.db), Ok)?;
-    let embedder = OnnxEmbedder::new(Model::find(&model)?)?;
-    let bar = output::progress(0, "{pos} of {len} messages [{bar:30}] {per_sec}  {elapsed} (left: {eta})");
-    let report = mnemon::reindex(&args.db, &embedder, args.precision, |ReindexProgress { done, total, .. }| {
-        if bar.length() != Some(total) {
-            bar.set_length(total);
-            // What an earlier run did says nothing of this one's rate.
-            bar.set_position(done);
-            bar.reset_eta();
+    if args.drop_previous && args.model.is_none() && args.precision.is_none() {
+        let dropped = mnemon::drop_previous(&args.db)?;
+        match format {
+            Format::Json => output::json(&json!({ "dropped": dropped }))?,
+            Format::Text if dropped => output::line("the previous vectors are deleted")?,
+            Format::Text => output::line("nothing to do: no previous vectors are kept")?,
         }
-        bar.set_position(done);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let state = if args.rollback { GenerationState::Previous } else { GenerationState::Serving };
+    let model = args.model.map_or_else(|| model(&args.db, state), Ok)?;
+    let embedder: Arc<dyn Embedder> = Arc::new(OnnxEmbedder::new(Model::find(&model)?)?);
+    let bar = output::progress(0, "{prefix} {pos} of {len} [{bar:30}] {msg}");
+    let progress = |progress: ReindexProgress| {
+        show(&bar, &progress);
         ControlFlow::Continue(())
-    })?;
+    };
+    let report = if args.rollback {
+        mnemon::rollback(&args.db, embedder, progress)?
+    } else {
+        let mut options = ReindexOptions::default();
+        (options.precision, options.samples) = (args.precision, args.samples);
+        (options.min_recall, options.min_overlap) = (args.min_recall, args.min_overlap);
+        options.keep_previous = !args.drop_previous;
+        mnemon::reindex(&args.db, embedder, options, progress)?
+    };
     bar.finish_and_clear();
     match format {
         Format::Json => output::json(&report)?,
-        Format::Text if report.switched => output::line(&format!(
-            "{} messages embedded in {:.1} s ({} by an earlier run); {} in {} serves",
-            report.embedded, report.seconds, report.resumed, report.to, report.precision
-        ))?,
-        Format::Text => {
-            output::line(&format!("nothing to do: {} in {} serves already", report.to, report.precision))?;
-        }
+        Format::Text => print(&report)?,
     }
-    Ok(ExitCode::SUCCESS)
+    let failed = report.gate.is_some_and(|gate| gate.failed.is_some());
+    Ok(if failed { ExitCode::from(NOT_PASSED) } else { ExitCode::SUCCESS })
 }
 
-fn serving_model(db: &Path) -> anyhow::Result<String> {
+fn show(bar: &ProgressBar, progress: &ReindexProgress) {
+    bar.set_prefix(match progress.phase {
+        ReindexPhase::Embedding => "messages",
+        ReindexPhase::Loading => "vectors linked",
+        ReindexPhase::Trying => "questions",
+        _ => "messages",
+    });
+    bar.set_length(progress.total);
+    bar.set_position(progress.done);
+    let left = progress.left.map(|left| format!(" (left: {} s)", left.as_secs())).unwrap_or_default();
+    bar.set_message(format!("{:.0} a second{left}", progress.rate));
+}
+
+fn print(report: &ReindexReport) -> anyhow::Result<()> {
+    if let Some(gate) = &report.gate {
+        print_gate(gate)?;
+    }
+    if report.switched {
+        let ReindexReport { embedded, copied, resumed, seconds, to, precision, .. } = report;
+        return output::line(&format!(
+            "{embedded} messages embedded in {seconds:.1} s ({copied} copied, {resumed} had been before); {to} in {precision} serves"
+        ));
+    }
+    match report.gate.as_ref().and_then(|gate| gate.failed.as_ref()) {
+        Some(failed) => output::line(&format!("not switched, {failed}")),
+        None => output::line(&format!("nothing to do: {} in {} serves already", report.to, report.precision)),
+    }
+}
+
+fn print_gate(gate: &GateReport) -> anyhow::Result<()> {
+    let share = |share: Option<f64>| share.map_or("unknown".to_owned(), |share| format!("{share:.3}"));
+    let time = |us: Option<f64>| us.map_or("unknown".to_owned(), |us| format!("{us:.0} us"));
+    output::line(&format!(
+        "{} questions, {} of them asked before: recall@10 against a scan {}, overlap@10 with the old {}; p50 old {}, new {}, scan {}",
+        gate.sampled,
+        gate.live,
+        share(gate.recall),
+        share(gate.overlap),
+        time(gate.serving_p50_us),
+        time(gate.new_p50_us),
+        time(gate.exact_p50_us)
+    ))
+}
+
+/// The model of the generation in this state.
+fn model(db: &Path, state: GenerationState) -> anyhow::Result<String> {
     let generations = mnemon::stats(db)?.generations;
-    let serving = generations.into_iter().find(|generation| generation.state == GenerationState::Serving);
-    Ok(serving.context("the database has no model yet: give one with --model")?.model.name)
+    let found = generations.into_iter().find(|generation| generation.state == state);
+    let missing = match state {
+        GenerationState::Previous => "no previous vectors are kept to go back to",
+        _ => "the database has no model yet: give one with --model",
+    };
+    Ok(found.context(missing)?.model.name)
 }

@@ -35,6 +35,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
             GenerationState::Building => "building",
             GenerationState::Serving => "serving",
             GenerationState::Retired => "being deleted",
+            GenerationState::Previous => "kept for a rollback",
         };
         output::line(&format!(
             "{state}: {} in {}, {} messages pending",
