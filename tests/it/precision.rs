@@ -1,12 +1,12 @@
 //! Vectors stored with 8 bits a component: what is recalled, what is checked, and the way there and back.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
-use mnemon::{Config, Engine, Error, IndexKind, Precision, Query, ReindexProgress, Strategy, VectorsIn, reindex};
+use mnemon::{Config, Engine, Error, IndexKind, Precision, Query, Strategy, VectorsIn};
 
 use crate::{
     rows::back_to_schema_3,
-    support::{Db, Hashing, message, namespace},
+    support::{Db, Hashing, go_on, message, namespace, reindex, stop_after},
 };
 
 const DIMENSION: usize = 64;
@@ -53,14 +53,6 @@ fn fill(engine: &Engine) {
     engine.blocking().delete(&namespace("a"), (200..260).map(|i| format!("m{i}")).collect()).unwrap();
     put(500..530, "third");
     engine.blocking().optimize(&namespace("a")).unwrap();
-}
-
-fn go_on(_: ReindexProgress) -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
-
-fn stop_after(done: u64) -> impl FnMut(ReindexProgress) -> ControlFlow<()> {
-    move |progress| if progress.done >= done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// Of the generations, oldest first.
@@ -137,18 +129,18 @@ fn there_and_back() {
     let vectors = || mnemon::stats(&db.path).unwrap().sizes.vectors;
     let full = vectors();
 
-    let report = reindex(&db.path, &embedder(), Some(Precision::I8), go_on).unwrap();
-    assert!(report.switched && report.precision == Precision::I8 && report.embedded == 470, "{report:?}");
+    let report = reindex(&db, embedder(), Some(Precision::I8), go_on).unwrap();
+    assert!(report.switched && report.precision == Precision::I8 && (report.copied, report.embedded) == (470, 0), "{report:?}");
     assert_eq!(precisions(&db), [Precision::I8]);
     assert!(vectors() < full, "{} of {full} bytes", vectors());
     db.assert_sound();
     // As they are: nothing to do.
     for precision in [None, Some(Precision::I8)] {
-        let again = reindex(&db.path, &embedder(), precision, go_on).unwrap();
+        let again = reindex(&db, embedder(), precision, go_on).unwrap();
         assert!(!again.switched && again.precision == Precision::I8);
     }
 
-    let report = reindex(&db.path, &embedder(), Some(Precision::F32), go_on).unwrap();
+    let report = reindex(&db, embedder(), Some(Precision::F32), go_on).unwrap();
     assert!(report.switched && report.precision == Precision::F32);
     assert_eq!(recalled(&open(&db, config(Precision::I8))), before, "what it was, to the bit");
     db.assert_sound();
@@ -158,7 +150,7 @@ fn there_and_back() {
 fn a_reindex_goes_on_with_its_own_precision_alone() {
     let db = Db::new();
     fill(&open(&db, config(Precision::F32)));
-    assert!(!reindex(&db.path, &embedder(), Some(Precision::I8), stop_after(1)).unwrap().switched);
+    assert!(!reindex(&db, embedder(), Some(Precision::I8), stop_after(1)).unwrap().switched);
     assert_eq!(precisions(&db), [Precision::F32, Precision::I8]);
     db.assert_sound();
     // Both take writes meanwhile, each in its own form.
@@ -168,14 +160,13 @@ fn a_reindex_goes_on_with_its_own_precision_alone() {
     engine.blocking().flush().unwrap();
     drop(engine);
     db.assert_sound();
-    let report = reindex(&db.path, &embedder(), Some(Precision::I8), stop_after(400)).unwrap();
+    let report = reindex(&db, embedder(), Some(Precision::I8), stop_after(400)).unwrap();
     assert!(report.resumed > 0, "{report:?}");
 
     // Another model, in no precision that was named: that of the serving vectors.
-    let other = Hashing::new(32);
-    let report = reindex(&db.path, &other, None, stop_after(1)).unwrap();
+    let report = reindex(&db, Hashing::new(32), None, stop_after(1)).unwrap();
     assert_eq!((report.resumed, report.precision), (0, Precision::F32));
-    let report = reindex(&db.path, &other, Some(Precision::I8), go_on).unwrap();
+    let report = reindex(&db, Hashing::new(32), Some(Precision::I8), go_on).unwrap();
     assert_eq!((report.resumed, report.embedded, report.switched), (0, 469, true));
     assert_eq!(precisions(&db), [Precision::I8]);
     db.assert_sound();
@@ -189,14 +180,14 @@ fn a_database_of_schema_3_has_32_bits() {
     let before = recalled(&engine);
     drop(engine);
     // Two generations, each a record to be rewritten.
-    reindex(&db.path, &Hashing::new(32), None, stop_after(1)).unwrap();
+    reindex(&db, Hashing::new(32), None, stop_after(1)).unwrap();
     edit(&db, back_to_schema_3);
     assert_eq!(precisions(&db), [Precision::F32; 2]);
     db.assert_sound();
     let engine = open(&db, config(Precision::I8));
     assert_eq!((engine.precision(), recalled(&engine)), (Precision::F32, before));
     drop(engine);
-    reindex(&db.path, &embedder(), Some(Precision::I8), go_on).unwrap();
+    reindex(&db, embedder(), Some(Precision::I8), go_on).unwrap();
     assert_eq!(precisions(&db), [Precision::I8]);
     db.assert_sound();
 }

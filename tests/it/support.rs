@@ -1,6 +1,7 @@
 //! What the tests share: temporary databases, seeded messages, and an embedder that needs no model.
 
 use std::{
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -8,7 +9,10 @@ use std::{
     },
 };
 
-use mnemon::{Config, Embedder, Engine, Error, Message, ModelIdentity, Namespace, Result};
+use mnemon::{
+    Config, Embedder, Engine, Error, Message, ModelIdentity, Namespace, Precision, ReindexOptions, ReindexProgress,
+    ReindexReport, Result,
+};
 
 /// A temporary folder with the path of a database in it.
 pub(crate) struct Db {
@@ -43,6 +47,27 @@ impl Db {
         assert_eq!(report.problems, [""; 0]);
         report
     }
+}
+
+/// Moves a database that is not open, and keeps nothing of before.
+pub(crate) fn reindex(
+    db: &Db,
+    embedder: impl Into<Arc<Hashing>>,
+    precision: Option<Precision>,
+    progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
+) -> Result<ReindexReport> {
+    let mut options = ReindexOptions::default();
+    (options.precision, options.keep_previous) = (precision, false);
+    mnemon::reindex(&db.path, embedder.into(), options, progress)
+}
+
+pub(crate) fn go_on(_: ReindexProgress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// Stops once so many messages are embedded.
+pub(crate) fn stop_after(done: u64) -> impl FnMut(ReindexProgress) -> ControlFlow<()> {
+    move |progress| if progress.done >= done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 pub(crate) fn namespace(name: &str) -> Namespace {

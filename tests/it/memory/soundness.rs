@@ -50,9 +50,12 @@ fn verify_sees_what_is_wrong_beside_messages() {
 
 #[test]
 fn a_reindex_goes_with_buffers_deletes_and_restores() {
+    use crate::support::{go_on, stop_after};
     use std::ops::ControlFlow;
     let db = Db::new();
-    let other = Hashing::new(16);
+    let reindex = |progress: &mut dyn FnMut(mnemon::ReindexProgress) -> ControlFlow<()>| {
+        crate::support::reindex(&db, Hashing::new(16), None, progress).unwrap();
+    };
     {
         let engine = open(&db);
         let memory = memory(&engine, limits(8, 1.0, 3));
@@ -63,10 +66,7 @@ fn a_reindex_goes_with_buffers_deletes_and_restores() {
         memory.blocking().checkpoint("").unwrap();
     }
     db.assert_sound();
-    mnemon::reindex(&db.path, &other, None, |p| {
-        if p.done == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
-    .unwrap();
+    reindex(&mut stop_after(0));
     db.assert_sound();
     {
         let engine = open(&db);
@@ -80,10 +80,7 @@ fn a_reindex_goes_with_buffers_deletes_and_restores() {
         memory.blocking().fork(Some(0), "f").unwrap();
     }
     db.assert_sound();
-    mnemon::reindex(&db.path, &other, None, |p| {
-        if p.done > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
-    .unwrap();
+    reindex(&mut stop_after(1));
     db.assert_sound();
     {
         let engine = open(&db);
@@ -92,7 +89,7 @@ fn a_reindex_goes_with_buffers_deletes_and_restores() {
         engine.blocking().delete_session(&namespace("a"), "f").unwrap();
     }
     db.assert_sound();
-    mnemon::reindex(&db.path, &other, None, |_| ControlFlow::Continue(())).unwrap();
+    reindex(&mut go_on);
     let r = db.assert_sound();
     assert_eq!((r.messages, r.pending), (6, 0));
 }

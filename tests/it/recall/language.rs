@@ -114,8 +114,9 @@ fn a_language_outlives_a_reindex_and_what_is_pending() {
     assert_eq!(said(&engine, "haus").len(), 2);
     drop(engine);
     let embedder = super::hashing(48, usize::MAX);
-    mnemon::reindex(&db.path, &embedder, None, |_| std::ops::ControlFlow::Continue(())).unwrap();
+    let embedder = std::sync::Arc::new(embedder);
+    crate::support::reindex(&db, std::sync::Arc::clone(&embedder), None, crate::support::go_on).unwrap();
     db.assert_sound();
-    let engine = db.open_with(std::sync::Arc::new(embedder));
+    let engine = db.open_with(embedder);
     assert_eq!(said(&engine, "haus").len(), 2);
 }

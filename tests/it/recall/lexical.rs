@@ -1,14 +1,11 @@
 //! The lexical index is what the messages say now, however they came to be.
 
-use std::{
-    ops::{ControlFlow, Range},
-    sync::Arc,
-};
+use std::{ops::Range, sync::Arc};
 
-use mnemon::{BufferLimits, Engine, Message, MessageTokens, reindex};
+use mnemon::{BufferLimits, Engine, Message, MessageTokens};
 
 use super::{SPACE, delete, hashing, lexical, open, put, recall, said};
-use crate::support::{Db, Hashing, message, namespace, random};
+use crate::support::{Db, Hashing, go_on, message, namespace, random, reindex};
 
 const WINDOW: usize = 48;
 
@@ -96,7 +93,7 @@ fn churn_leaves_the_index_of_what_is_stored() {
             2 if round % 4 == 0 => {
                 drop(engine);
                 dimension += 1;
-                reindex(&db.path, &embedder(dimension), None, |_| ControlFlow::Continue(())).unwrap();
+                reindex(&db, embedder(dimension), None, go_on).unwrap();
                 engine = open_again(dimension);
             }
             _ => {}

@@ -3,6 +3,7 @@
 mod ann;
 mod memory;
 mod recall;
+mod reindex;
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
@@ -35,6 +36,8 @@ enum What {
     Memory(memory::Args),
     /// Recall, the question's embedding included; and the sizes of what was stored.
     Recall(recall::Args),
+    /// A reindex to another model and a rollback, while recalls and puts go on: rates, latencies, and what failed or was missing.
+    Reindex(reindex::Args),
 }
 
 #[derive(clap::Args)]
@@ -62,6 +65,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         What::Flush(common) => flush(&common)?,
         What::Memory(args) => memory::run(&args)?,
         What::Recall(args) => recall::run(&args)?,
+        What::Reindex(args) => reindex::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

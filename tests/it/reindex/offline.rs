@@ -1,32 +1,20 @@
-//! Moving to another model: beside, resumable, one switch.
+//! Databases that no engine has open: beside, resumable, one switch.
 
 use std::{ops::ControlFlow, sync::Arc, sync::atomic::Ordering};
 
-use mnemon::{Error, Query, reindex};
+use mnemon::{Error, Query, ReindexPhase};
 
-use crate::support::{Db, Hashing, message, namespace};
-
-fn filled(count: usize) -> Db {
-    let db = Db::new();
-    let engine = db.open();
-    for space in ["a", "b"] {
-        let messages = (0..count).map(|i| message(&format!("m{i}"), &format!("word{i} {space}"))).collect();
-        engine.blocking().put(&namespace(space), messages).unwrap();
-    }
-    engine.blocking().flush().unwrap();
-    db
-}
-
-fn go_on(_: mnemon::ReindexProgress) -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
+use super::filled;
+use crate::support::{Hashing, go_on, message, namespace, reindex, stop_after};
 
 #[test]
 fn all_messages_move_and_the_old_model_is_refused() {
     let db = filled(1500);
     let mut seen = Vec::new();
-    let report = reindex(&db.path, &Hashing::new(48), None, |progress| {
-        seen.push((progress.done, progress.total));
+    let report = reindex(&db, Hashing::new(48), None, |progress| {
+        if progress.phase == ReindexPhase::Embedding {
+            seen.push((progress.done, progress.total));
+        }
         ControlFlow::Continue(())
     })
     .unwrap();
@@ -41,16 +29,16 @@ fn all_messages_move_and_the_old_model_is_refused() {
     assert_eq!(hits[0].message.text(), "word77 b");
     drop(engine);
     // Again: nothing to do.
-    let again = reindex(&db.path, &Hashing::new(48), None, go_on).unwrap();
+    let again = reindex(&db, Hashing::new(48), None, go_on).unwrap();
     assert_eq!((again.embedded, again.switched), (0, false));
 }
 
 #[test]
 fn a_stopped_reindex_goes_on_where_it_was() {
     let db = filled(2000);
-    let stopping = Hashing::new(48);
+    let stopping = Arc::new(Hashing::new(48));
     let mut commits = 0;
-    let report = reindex(&db.path, &stopping, None, |_| {
+    let report = reindex(&db, Arc::clone(&stopping), None, |_| {
         commits += 1;
         if commits > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
@@ -72,8 +60,8 @@ fn a_stopped_reindex_goes_on_where_it_was() {
     drop(engine);
     db.assert_sound();
 
-    let going_on = Hashing::new(48);
-    let report = reindex(&db.path, &going_on, None, go_on).unwrap();
+    let going_on = Arc::new(Hashing::new(48));
+    let report = reindex(&db, Arc::clone(&going_on), None, go_on).unwrap();
     assert!(report.switched && report.resumed >= first - 2, "{report:?}");
     assert_eq!(report.embedded + report.resumed, 4001);
     assert_eq!(going_on.embedded.load(Ordering::Relaxed) as u64, report.embedded, "nothing is embedded twice");
@@ -89,11 +77,8 @@ fn a_stopped_reindex_goes_on_where_it_was() {
 #[test]
 fn a_third_model_drops_what_was_begun() {
     let db = filled(1500);
-    reindex(&db.path, &Hashing::new(48), None, |progress| {
-        if progress.done > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
-    .unwrap();
-    let report = reindex(&db.path, &Hashing::new(64), None, go_on).unwrap();
+    reindex(&db, Hashing::new(48), None, stop_after(1)).unwrap();
+    let report = reindex(&db, Hashing::new(64), None, go_on).unwrap();
     assert_eq!((report.embedded, report.resumed, report.switched), (3000, 0, true));
     assert_eq!(db.assert_sound().vectors, 3000);
     assert_eq!(mnemon::stats(&db.path).unwrap().generations.len(), 1);
@@ -104,26 +89,23 @@ fn a_model_that_fails_does_not_serve() {
     let db = filled(20);
     let mut poisoned = Hashing::new(48);
     poisoned.poison = Some("word7 a");
-    assert!(matches!(reindex(&db.path, &poisoned, None, go_on), Err(Error::Embedding { .. })));
+    assert!(matches!(reindex(&db, poisoned, None, go_on), Err(Error::Embedding { .. })));
     let engine = db.open();
     assert_eq!(engine.blocking().recall(&namespace("a"), Query::new("word7 a").k(1)).unwrap()[0].message.id, "m7");
     drop(engine);
     db.assert_sound();
-    let report = reindex(&db.path, &Hashing::new(48), None, go_on).unwrap();
+    let report = reindex(&db, Hashing::new(48), None, go_on).unwrap();
     assert_eq!((report.embedded, report.resumed, report.switched), (1, 39, true));
 }
 
 #[test]
 fn opening_deletes_what_a_dropped_reindex_has_left() {
     let db = filled(1500);
-    let stop_after = |done| {
-        move |progress: mnemon::ReindexProgress| {
-            if progress.done >= done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        }
-    };
-    reindex(&db.path, &Hashing::new(48), None, stop_after(1)).unwrap();
-    // Drops the first, and stops before it has begun.
-    reindex(&db.path, &Hashing::new(64), None, stop_after(0)).unwrap();
+    reindex(&db, Hashing::new(48), None, stop_after(1)).unwrap();
+    // Drops the first, and fails before it deletes it.
+    let mut poisoned = Hashing::new(64);
+    poisoned.poison = Some("word7 a");
+    assert!(reindex(&db, poisoned, None, go_on).is_err());
     assert_eq!(mnemon::stats(&db.path).unwrap().generations.len(), 3);
     db.assert_sound();
     let started = std::time::Instant::now();
@@ -133,6 +115,6 @@ fn opening_deletes_what_a_dropped_reindex_has_left() {
         engine.blocking().flush().unwrap();
     }
     db.assert_sound();
-    assert!(reindex(&db.path, &Hashing::new(64), None, go_on).unwrap().switched);
+    assert!(reindex(&db, Hashing::new(64), None, go_on).unwrap().switched);
     assert_eq!(mnemon::stats(&db.path).unwrap().generations.len(), 1);
 }
