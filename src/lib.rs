@@ -40,7 +40,8 @@
 //! - A message with text has either vectors or a pending entry, in every generation that takes writes; or it is in its
 //!   session's short-term buffer, and has neither.
 //! - A block takes each flushed batch once; a flush is one commit.
-//! - Exactly one generation serves; a switch is one commit.
+//! - Exactly one generation serves; a switch is one commit, and only to one that has all that is found then. A recall keeps to the
+//!   generation that served when it began.
 //! - Every vector of a namespace is in its graph or is scanned: what is committed is found, whatever is still to be linked.
 //! - A row is given to another message only when nothing leads to it any more.
 //! - A row's terms are those in its newest segment; a commit that gives a row stores its terms. A lexical index that is not

@@ -301,6 +301,6 @@ fn pool(name: &'static str, threads: usize) -> Result<rayon::ThreadPool> {
         .map_err(|error| Error::InvalidConfig { reason: format!("{threads} threads: {error}") })
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     thread::Builder::new().name(name.to_owned()).spawn(run).expect("the system can start a thread")
 }

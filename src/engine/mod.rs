@@ -33,15 +33,15 @@ use std::{
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use self::{
-    reindex::{ReindexOptions, ReindexProgress, ReindexReport},
-    visits::LastHandle,
-};
 pub(crate) use self::{
     background::Next,
     core::Core,
     sessions::{Buffered, Given, Origin, Session},
     visits::Visitor,
+};
+use self::{
+    reindex::{ReindexOptions, ReindexProgress, ReindexReport},
+    visits::LastHandle,
 };
 pub use blocking::Blocking;
 
@@ -371,7 +371,8 @@ impl Engine {
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let (visit, core) = (self.core.visits().begin(), Arc::clone(&self.core));
-        std::thread::spawn(move || {
+        // By its name it is known as a visitor: what it drops may be the last handle.
+        core::spawn("mnemon-visit", move || {
             let result = work(&core);
             drop(core);
             drop(visit);

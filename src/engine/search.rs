@@ -101,7 +101,8 @@ impl Spaces {
             loop {
                 let search = || -> Vec<Found> {
                     let search = Search::new(rows).ef(ef).allowed(allowed.as_ref()).deadline(asked.deadline);
-                    let exactly = |vector: &[f32]| Found { neighbors: index.search_exactly(vector, rows), cut_short: false };
+                    let exactly =
+                        |vector: &[f32]| Found { neighbors: index.search_exactly(vector, rows), cut_short: false };
                     let one = |vector: &Vec<f32>| match asked.exactly {
                         true => exactly(vector),
                         false => index.index().search(vector, &search),

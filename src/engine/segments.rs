@@ -75,8 +75,9 @@ impl Shared {
                     return Ok(vec![Vec::new(); all.len()]);
                 }
                 transaction.set_language(namespace, language.as_str())?;
-                let rebuild =
-                    |spaces: &Arc<Spaces>| lexical::rebuild(transaction, spaces.generation.id, namespace, &*spaces.embedder);
+                let rebuild = |spaces: &Arc<Spaces>| {
+                    lexical::rebuild(transaction, spaces.generation.id, namespace, &*spaces.embedder)
+                };
                 all.iter().map(rebuild).collect()
             }
         };

@@ -68,7 +68,9 @@ impl Shared {
         }
         while !stop() {
             let (reply, done) = mpsc::sync_channel(1);
-            workers.writer.submit(|transaction| transaction.sweep(SWEEP_BLOCKS), move |result| drop(reply.send(result)));
+            workers
+                .writer
+                .submit(|transaction| transaction.sweep(SWEEP_BLOCKS), move |result| drop(reply.send(result)));
             if !done.recv().map_err(|_| Error::Closed)?? {
                 break;
             }

@@ -263,7 +263,8 @@ impl Spaces {
 
     /// The namespaces that are loaded.
     pub(super) fn namespaces(&self) -> Vec<NamespaceId> {
-        let spaces: Vec<_> = self.spaces.read().iter().map(|(&namespace, space)| (namespace, Arc::clone(space))).collect();
+        let spaces: Vec<_> =
+            self.spaces.read().iter().map(|(&namespace, space)| (namespace, Arc::clone(space))).collect();
         let is_loaded = |(namespace, space): (_, Arc<Space>)| space.state.read().loaded().map(|_| namespace);
         spaces.into_iter().filter_map(is_loaded).collect()
     }
@@ -368,7 +369,8 @@ impl Spaces {
     }
 
     pub(super) fn load(&self, namespace: NamespaceId) -> Result<Arc<Space>> {
-        let space = self.known(namespace).unwrap_or_else(|| Arc::clone(self.spaces.write().entry(namespace).or_default()));
+        let space =
+            self.known(namespace).unwrap_or_else(|| Arc::clone(self.spaces.write().entry(namespace).or_default()));
         if space.state.read().loaded().is_some() {
             return Ok(space);
         }

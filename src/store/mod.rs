@@ -3,7 +3,7 @@
 //! Owns the schema, the transactions and the checks of what is stored. Does not embed, and does not know the index.
 //! Invariants: a transaction is in the file as a whole or not at all; a message with text has either vectors or a
 //! pending entry in every live generation, unless it is in its session's short-term buffer; exactly one generation
-//! serves; a row that is free is dead, and nothing leads to it.
+//! serves, one at most is the previous; a row that is free is dead, and nothing leads to it.
 
 mod blocks;
 mod checkpoints;

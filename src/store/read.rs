@@ -203,7 +203,8 @@ impl Snapshot {
             for &at in some {
                 let place = places.get((generation.id.0, namespace.0, messages[at].meta.seq)).map_err(storage)?;
                 // A damaged count may be anything.
-                let place = place.map(|place| place.value()).filter(|&(first, count)| (first as usize) + count as usize <= end);
+                let place =
+                    place.map(|place| place.value()).filter(|&(first, count)| (first as usize) + count as usize <= end);
                 if let Some((first, count)) = place {
                     found[at] = Some(vec![Vec::new(); count as usize]);
                     rows.extend(first..first + count);
@@ -220,7 +221,7 @@ impl Snapshot {
         Ok(found.into_iter().map(|vectors| vectors.filter(is_whole)).collect())
     }
 
-    /// About `count` messages that have vectors in a generation, spread evenly over these namespaces: namespace, sequence number and text.
+    /// Up to `count` messages that have vectors in a generation, spread evenly over these namespaces: namespace, sequence number and text.
     /// Cost: a pass over the keys of what has vectors there.
     pub(crate) fn spread(
         &self,
@@ -230,14 +231,14 @@ impl Snapshot {
     ) -> Result<Vec<(NamespaceId, u64, String)>> {
         let places = self.table(PLACES)?;
         let rows = namespaces.iter().map(|&namespace| self.alive_count(generation, namespace));
-        let step = rows.sum::<Result<usize>>()?.div_ceil(count.max(1)).max(1);
+        let rows = rows.sum::<Result<usize>>()?;
         let (mut spread, mut at) = (Vec::new(), 0);
         for &namespace in namespaces {
             let all = (generation.0, namespace.0, 0)..=(generation.0, namespace.0, u64::MAX);
             for entry in places.range(all).map_err(storage)? {
                 let seq = entry.map_err(storage)?.0.value().2;
                 at += 1;
-                if at % step == 0
+                if at * count > spread.len() * rows
                     && let Some(message) = self.message(namespace, seq)?
                 {
                     spread.push((namespace, seq, message.searchable()));

@@ -172,7 +172,8 @@ impl Transaction {
         let mut known = None;
         self.change_generations(|id, record| {
             let is_live = matches!(record.state, GenerationState::Building | GenerationState::Previous);
-            let is_wanted = (&record.hash, record.dimension, record.precision) == (&new.hash, new.dimension, new.precision);
+            let is_wanted =
+                (&record.hash, record.dimension, record.precision) == (&new.hash, new.dimension, new.precision);
             record.state = match record.state {
                 GenerationState::Serving => GenerationState::Serving,
                 _ if is_live && is_wanted && known.is_none() => {

@@ -324,7 +324,23 @@ fn a_database_is_made_in_a_precision_and_moved_to_another() {
     }
     let moved = reindex(&["--precision", "f32"]);
     assert!(moved.code == 0 && moved.stdout.contains("1 messages embedded"), "{}{}", moved.stdout, moved.stderr);
-    assert_eq!((ingest(&["--precision", "f32"]).code, precision()), (0, vec![json!("f32")]));
+    assert_eq!((ingest(&["--precision", "f32"]).code, precision()), (0, vec![json!("i8"), json!("f32")]));
+    // There and back, until it is not kept.
+    for serves in ["i8", "f32"] {
+        let back = reindex(&["--rollback"]);
+        assert!(
+            back.code == 0 && back.stdout.contains(&format!(" in {serves} serves")),
+            "{}{}",
+            back.stdout,
+            back.stderr
+        );
+    }
+    let stats = run(mnemon().args(["stats", "--db"]).arg(&db.path)).stdout;
+    assert!(stats.contains("kept for a rollback: static-en-256"), "{stats}");
+    assert!(reindex(&["--drop-previous"]).stdout.contains("are deleted"));
+    assert!(reindex(&["--drop-previous"]).stdout.contains("nothing to do"));
+    assert!(reindex(&["--rollback"]).stderr.contains("no previous vectors are kept"));
+    assert_eq!(precision(), [json!("f32")]);
     // Without a precision it stays as it is.
     let again = reindex(&["--model", "static-en-256"]);
     assert!(
@@ -411,7 +427,8 @@ fn errors_name_the_remedy_and_exit_with_1() {
         &["eval", "--set", "x=a,b", "--recall", "dense-time"],
         &["ingest", "--db", "x"],
         &["ingest", "--db", "x", "--precision", "f16", "y"],
-        &["reindex", "--db", "x"],
+        &["reindex", "--db", "x", "--rollback", "--drop-previous"],
+        &["reindex", "--db", "x", "--rollback", "--precision", "i8"],
         &["nonsense"],
     ] {
         assert_eq!(run(mnemon().args(arguments)).code, 2, "{arguments:?}");

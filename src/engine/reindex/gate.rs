@@ -113,12 +113,7 @@ pub(super) fn run(
 }
 
 /// Up to K messages, nearest first, and the time it took.
-fn ask(
-    spaces: &Spaces,
-    question: &Question,
-    vectors: &[Vec<f32>],
-    exactly: bool,
-) -> Result<(Vec<Ranked>, Duration)> {
+fn ask(spaces: &Spaces, question: &Question, vectors: &[Vec<f32>], exactly: bool) -> Result<(Vec<Ranked>, Duration)> {
     let query = Query::new(&question.text).strategy(Strategy::Dense);
     let asked = search::Asked {
         text: &query.text,

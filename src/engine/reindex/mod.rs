@@ -66,12 +66,15 @@ impl Core {
         }
         let (id, is_known) = {
             let identity = identity.clone();
-            self.workers().writer.commit(move |transaction| transaction.begin_building(&identity, precision), |begun| begun)?
+            self.workers()
+                .writer
+                .commit(move |transaction| transaction.begin_building(&identity, precision), |begun| begun)?
         };
         let generation = Generation { id, identity, precision, state: GenerationState::Building };
         // Only all bits are worth copying.
-        let source = (serving.generation.precision == Precision::F32 && is_of(&serving.generation, &generation.identity))
-            .then(|| serving.generation.clone());
+        let source = (serving.generation.precision == Precision::F32
+            && is_of(&serving.generation, &generation.identity))
+        .then(|| serving.generation.clone());
         let moving = Moving::begin(self, generation, embedder, source, options.duty, tell);
         report.resumed = if is_known { moving.counts()?.0 } else { 0 };
         moving.run(options, &mut report)?;
@@ -279,7 +282,8 @@ impl<'a> Moving<'a> {
     /// Loads namespaces, and does the background work of their indexes: what they are asked first is answered at once, by graphs.
     fn load(&self, namespaces: &[NamespaceId]) -> Result<bool> {
         let snapshot = self.shared.store.read()?;
-        let rows = |namespace: &NamespaceId| snapshot.alive_count(self.to.generation.id, *namespace).map(|rows| rows as u64);
+        let rows =
+            |namespace: &NamespaceId| snapshot.alive_count(self.to.generation.id, *namespace).map(|rows| rows as u64);
         let rows = namespaces.iter().map(rows).collect::<Result<Vec<u64>>>()?;
         // Held meanwhile, it would keep all pages that are written again.
         drop(snapshot);

@@ -67,7 +67,7 @@ impl ReindexOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReindexPhase {
-    /// Messages are embedded into the new generation.
+    /// Messages are embedded into the new generation; between and after the other phases again, what came meanwhile.
     Embedding,
     /// The namespaces that are in memory are loaded in the new generation too, and their graphs built: counted in vectors.
     Loading,

@@ -89,7 +89,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let space = asked.first().context("no message is found by its text")?.0.clone();
     let memory_before = peak_memory();
 
-    let loops = Loops { engine: &engine, phase: AtomicUsize::new(0), stop: AtomicBool::new(false), put: Mutex::default() };
+    let loops =
+        Loops { engine: &engine, phase: AtomicUsize::new(0), stop: AtomicBool::new(false), put: Mutex::default() };
     let (moved, recalls, puts) = thread::scope(|scope| {
         let recalls = scope.spawn(|| recall(&loops, &asked));
         let puts = scope.spawn(|| put(&loops, &space));
@@ -97,9 +98,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         loops.stop.store(true, Ordering::Relaxed);
         (moved, recalls.join().expect("it catches errors"), puts.join().expect("it catches errors"))
     });
-    let phases = PHASES.iter().zip(recalls).zip(puts).map(|((phase, recalls), puts)| {
-        json!({ "phase": phase, "recalls": summary(recalls), "puts": summary(puts) })
-    });
+    let phases =
+        PHASES.iter().zip(recalls).zip(puts).map(
+            |((phase, recalls), puts)| json!({ "phase": phase, "recalls": summary(recalls), "puts": summary(puts) }),
+        );
     let phases: Vec<Value> = phases.collect();
     let moved = moved?;
     drop(engine);
@@ -144,7 +146,8 @@ fn there_and_back(
         let begun = last.filter(|(phase, _)| *phase == progress.phase).map_or_else(Instant::now, |(_, begun)| begun);
         last = Some((progress.phase, begun));
         let seconds = begun.elapsed().as_secs_f64();
-        let rate = json!({ "phase": progress.phase, "done": progress.done, "seconds": seconds, "a_second": progress.rate });
+        let rate =
+            json!({ "phase": progress.phase, "done": progress.done, "seconds": seconds, "a_second": progress.rate });
         match rates.last_mut() {
             Some(known) if known["phase"] == rate["phase"] => *known = rate,
             _ => rates.push(rate),
