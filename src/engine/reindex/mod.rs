@@ -6,38 +6,26 @@
 //! generation then waits in the old one too. What is stopped or killed on the way goes on later: what has vectors does not wait.
 
 mod gate;
+mod meter;
+mod moving;
 mod options;
 
 use std::{
-    cell::RefCell,
-    ops::ControlFlow,
-    sync::{Arc, mpsc},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 pub use self::options::{GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport};
-use super::{
-    core::Core,
-    drain::Drained,
-    graph::Workers,
-    shared::{Shared, Wake},
-    spaces::Spaces,
-};
+use self::{meter::Tell, moving::Moving};
+use super::{core::Core, spaces::Spaces};
 use crate::{
     config::Precision,
     embed::{self, Embedder},
     error::{Error, Result},
-    ids::{ModelIdentity, NamespaceId},
+    ids::ModelIdentity,
     store::{Generation, GenerationState},
 };
-
-/// A pass that embedded no more leaves so little that those who put wait only shortly for the last.
-const LITTLE: u64 = 1024;
-/// The longest rest at a time, so that stopping does not take long.
-const NAP: Duration = Duration::from_millis(20);
-
-pub(super) type Tell<'a> = &'a mut dyn FnMut(ReindexProgress) -> ControlFlow<()>;
 
 impl Core {
     /// Builds a generation of this embedder's and has it serve.
@@ -75,13 +63,11 @@ impl Core {
         let source = (serving.generation.precision == Precision::F32
             && is_of(&serving.generation, &generation.identity))
         .then(|| serving.generation.clone());
+        drop(serving);
         let moving = Moving::begin(self, generation, embedder, source, options.duty, tell);
         report.resumed = if is_known { moving.counts()?.0 } else { 0 };
         moving.run(options, &mut report)?;
-        drop((moving, serving));
-        if report.switched && !options.keep_previous {
-            self.wait_until_left()?;
-        }
+        drop(moving);
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
     }
@@ -118,7 +104,7 @@ impl Core {
         Ok(found)
     }
 
-    /// [`Core::reindex`], and deletes what was retired: nobody uses it any more.
+    /// [`Core::reindex`], and deletes what was retired, once nobody uses it any more.
     pub(super) fn reindex_and_sweep(
         &self,
         embedder: Arc<dyn Embedder>,
@@ -126,7 +112,11 @@ impl Core {
         tell: Tell<'_>,
     ) -> Result<ReindexReport> {
         let report = self.reindex(embedder, options, tell)?;
-        self.shared.sweep(&self.workers(), || self.is_over())?;
+        let swept = self.wait_until_left().and_then(|()| self.shared.sweep(&self.workers(), || self.is_over()));
+        if let Err(error) = swept {
+            // It is done all the same.
+            tracing::error!(%error, "an old generation was not deleted; the next opening tries again");
+        }
         Ok(report)
     }
 
@@ -145,6 +135,7 @@ impl Core {
         Ok(())
     }
 
+    /// Whether the engine is being closed.
     fn is_over(&self) -> bool {
         self.visits().is_over() || self.shared.is_closing()
     }
@@ -165,254 +156,5 @@ fn report(serving: &Spaces, to: &ModelIdentity, precision: Precision) -> Reindex
         switched: false,
         gate: None,
         seconds: 0.0,
-    }
-}
-
-/// A generation on its way to serving, beside the one that serves.
-struct Moving<'a> {
-    core: &'a Core,
-    shared: &'a Arc<Shared>,
-    workers: Workers,
-    to: Arc<Spaces>,
-    /// Whose vectors are copied.
-    source: Option<Generation>,
-    duty: f64,
-    meter: RefCell<Meter<'a>>,
-}
-
-impl<'a> Moving<'a> {
-    fn begin(
-        core: &'a Core,
-        to: Generation,
-        embedder: Arc<dyn Embedder>,
-        source: Option<Generation>,
-        duty: f64,
-        tell: Tell<'a>,
-    ) -> Self {
-        let (shared, to) = (&core.shared, Arc::new(core.spaces(to, embedder)));
-        shared.live.put_beside(Arc::clone(&to));
-        Moving { core, shared, workers: core.workers(), to, source, duty, meter: RefCell::new(Meter::new(tell)) }
-    }
-
-    /// Stops on the way if it is told to.
-    fn run(&self, options: &ReindexOptions, report: &mut ReindexReport) -> Result<()> {
-        if !self.embed(report)? {
-            return Ok(());
-        }
-        let from = self.shared.live.serving();
-        let mut wanted = from.namespaces();
-        let questions = gate::questions(self.shared, &from, &self.to, options)?;
-        wanted.extend(questions.iter().map(|question| question.namespace));
-        wanted.sort_unstable();
-        wanted.dedup();
-        if !self.load(&wanted)? {
-            return Ok(());
-        }
-        if options.samples > 0 {
-            let total = questions.len() as u64;
-            let go_on = |done| self.go_on(ReindexPhase::Trying, done, total);
-            let Some(gate) = gate::run((&from, &self.to), &questions, options, go_on)? else { return Ok(()) };
-            let gate = report.gate.insert(gate);
-            if gate.failed.is_some() {
-                return Ok(());
-            }
-        }
-        drop(from);
-        // What came while it was loaded and tried.
-        if self.embed(report)? {
-            self.switch(options.keep_previous, true, report)?;
-        }
-        Ok(())
-    }
-
-    /// To the generation that served before: it passed once.
-    fn run_back(&self, report: &mut ReindexReport) -> Result<()> {
-        let loaded = self.shared.live.serving().namespaces();
-        if self.embed(report)? && self.load(&loaded)? {
-            self.switch(true, false, report)?;
-        }
-        Ok(())
-    }
-
-    /// Messages that have vectors, and all.
-    fn counts(&self) -> Result<(u64, u64)> {
-        let snapshot = self.shared.store.read()?;
-        let total = snapshot.texts(self.to.generation.id)?;
-        Ok((total - snapshot.pending_count(self.to.generation.id)?, total))
-    }
-
-    /// Embeds what waits, until little is put while it does. Returns whether it is to go on.
-    fn embed(&self, report: &mut ReindexReport) -> Result<bool> {
-        loop {
-            let (before, total) = self.counts()?;
-            let mut worked_since = Instant::now();
-            let (mut stopped, mut failed) = (false, None);
-            let drained = self.shared.drain(&self.to, self.source.as_ref(), &self.workers, |handed| {
-                if handed > 0 {
-                    self.rest(worked_since.elapsed());
-                    worked_since = Instant::now();
-                }
-                match self.go_on(ReindexPhase::Embedding, before + handed, total) {
-                    Ok(go_on) => stopped = !go_on,
-                    Err(error) => failed = Some(error),
-                }
-                !stopped && failed.is_none()
-            })?;
-            report.embedded += drained.embedded;
-            report.copied += drained.copied;
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            if stopped {
-                return Ok(false);
-            }
-            // A rollback must not depend on texts that the model never took.
-            if let Some(error) = drained.failure
-                && self.to.generation.state == GenerationState::Building
-                && behind(self.shared, &self.to)? > 0
-            {
-                return Err(error);
-            }
-            if drained.embedded + drained.copied <= LITTLE {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Loads namespaces, and does the background work of their indexes: what they are asked first is answered at once, by graphs.
-    fn load(&self, namespaces: &[NamespaceId]) -> Result<bool> {
-        let snapshot = self.shared.store.read()?;
-        let rows =
-            |namespace: &NamespaceId| snapshot.alive_count(self.to.generation.id, *namespace).map(|rows| rows as u64);
-        let rows = namespaces.iter().map(rows).collect::<Result<Vec<u64>>>()?;
-        // Held meanwhile, it would keep all pages that are written again.
-        drop(snapshot);
-        let (mut done, total) = (0, rows.iter().sum());
-        for (&namespace, rows) in namespaces.iter().zip(rows) {
-            if !self.go_on(ReindexPhase::Loading, done, total)? {
-                return Ok(false);
-            }
-            self.to.load(namespace)?;
-            while self.to.improve(namespace, &self.workers, false)? {
-                let linked = self.to.linked(namespace) as u64;
-                if !self.go_on(ReindexPhase::Loading, done + linked.min(rows), total)? {
-                    return Ok(false);
-                }
-            }
-            done += rows;
-        }
-        Ok(true)
-    }
-
-    /// Between two drains of the serving generation: there what waits can only have come, and waits in both.
-    fn switch(&self, keep_previous: bool, is_new: bool, report: &mut ReindexReport) -> Result<()> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        let (to, source, visits) = (Arc::clone(&self.to), self.source.clone(), Arc::clone(self.core.visits()));
-        self.core.wake(Wake::Between(Box::new(move |shared, workers| {
-            let is_over = || visits.is_over() || shared.is_closing();
-            let switched = switch(shared, workers, &to, source.as_ref(), (keep_previous, is_new), is_over);
-            // Before the answer: who gets it may wait until nobody uses a generation.
-            drop(to);
-            let _ = reply.send(switched);
-        })))?;
-        let drained = answer.recv().map_err(|_| Error::Closed)??;
-        report.embedded += drained.embedded;
-        report.copied += drained.copied;
-        report.switched = true;
-        let (done, total) = self.counts()?;
-        // It is done: nothing is left to be stopped.
-        self.meter.borrow_mut().tell(ReindexPhase::Switched, done, total);
-        Ok(())
-    }
-
-    fn go_on(&self, phase: ReindexPhase, done: u64, total: u64) -> Result<bool> {
-        if self.core.is_over() {
-            return Err(Error::Closed);
-        }
-        Ok(self.meter.borrow_mut().tell(phase, done, total))
-    }
-
-    /// After so much work.
-    fn rest(&self, worked: Duration) {
-        let until = Instant::now() + worked.mul_f64(1.0 / self.duty - 1.0);
-        while !self.core.is_over() && Instant::now() < until {
-            thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
-        }
-    }
-}
-
-impl Drop for Moving<'_> {
-    fn drop(&mut self) {
-        if self.shared.live.serving().generation.id != self.to.generation.id {
-            // It is left as it is, to go on with.
-            self.to.close(&self.workers);
-            self.shared.live.drop_beside();
-        }
-    }
-}
-
-/// Messages that would be missing if this generation served now.
-fn behind(shared: &Shared, to: &Spaces) -> Result<u64> {
-    shared.store.read()?.behind(to.generation.id, shared.live.serving().generation.id)
-}
-
-/// On the draining thread.
-fn switch(
-    shared: &Arc<Shared>,
-    workers: &Workers,
-    to: &Arc<Spaces>,
-    source: Option<&Generation>,
-    (keep_previous, is_new): (bool, bool),
-    is_over: impl Fn() -> bool,
-) -> Result<Drained> {
-    let drained = shared.drain(to, source, workers, |_| !is_over())?;
-    if is_over() {
-        return Err(Error::Closed);
-    }
-    if is_new && behind(shared, to)? > 0 {
-        let reason = "messages that are found now cannot be embedded by the new model".to_owned();
-        return Err(drained.failure.unwrap_or(Error::Embedding { reason, source: None }));
-    }
-    let from = shared.live.serving();
-    // Those that were first asked meanwhile.
-    from.namespaces().into_iter().try_for_each(|namespace| to.load(namespace).map(drop))?;
-    let (id, this) = (to.generation.id, Arc::clone(shared));
-    workers.writer.commit(move |transaction| transaction.switch(id, keep_previous), move |()| this.live.switch())?;
-    // Neither was improved in the background while it was beside, nor will the other be.
-    to.namespaces().into_iter().for_each(|namespace| to.improve_later(namespace));
-    from.close(workers);
-    if let Some(error) = &drained.failure {
-        tracing::warn!(%error, "a message stays pending in the generation that serves now");
-    }
-    Ok(drained)
-}
-
-/// Tells how far a phase is, and how fast.
-struct Meter<'a> {
-    tell: Tell<'a>,
-    phase: Option<ReindexPhase>,
-    started: Instant,
-    /// Done when the phase began.
-    first: u64,
-    is_stopped: bool,
-}
-
-impl<'a> Meter<'a> {
-    fn new(tell: Tell<'a>) -> Self {
-        Meter { tell, phase: None, started: Instant::now(), first: 0, is_stopped: false }
-    }
-
-    /// Returns whether to go on.
-    fn tell(&mut self, phase: ReindexPhase, done: u64, total: u64) -> bool {
-        if self.phase != Some(phase) {
-            (self.phase, self.started, self.first) = (Some(phase), Instant::now(), done);
-        }
-        // More may be done than there was to do when it was counted.
-        let total = total.max(done);
-        let rate = done.saturating_sub(self.first) as f64 / self.started.elapsed().as_secs_f64().max(1e-9);
-        let left = Duration::try_from_secs_f64((total - done) as f64 / rate).ok();
-        let left = left.filter(|_| rate > 0.0);
-        self.is_stopped |= (self.tell)(ReindexProgress { phase, done, total, rate, left }).is_break();
-        !self.is_stopped
     }
 }
