@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_is_read(numbers in prop::collection::vec((1..1 << 29_u64, any::<u64>(), ".{0,300}"), 0..20)) {
+        fn what_is_put_is_read(numbers in prop::collection::vec((1..1_u64 << 29, any::<u64>(), ".{0,300}"), 0..20)) {
             let mut message = Vec::new();
             for (number, value, text) in &numbers {
                 put_varint(&mut message, *number, *value);
