@@ -29,6 +29,7 @@ mod texts;
 mod tokenizer;
 mod weights;
 mod windows;
+mod wordpiece;
 
 use std::{ops::Range, time::Instant};
 

@@ -5,11 +5,14 @@
 
 use tokenizers::{Encoding, ModelWrapper, NormalizerWrapper, PostProcessor, Tokenizer};
 
+use super::wordpiece::WordPiece;
 use crate::error::{BoxError, Error, Result};
 
 pub(super) struct TextTokenizer {
     /// Does not truncate, does not pad.
     tokenizer: Tokenizer,
+    /// The same ids, many times faster, of BERT-like models.
+    word_piece: Option<WordPiece>,
     pad_id: u32,
     largest_id: u32,
 }
@@ -21,11 +24,18 @@ impl TextTokenizer {
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None)?;
         let largest_id = tokenizer.get_vocab(true).into_values().max().unwrap_or(0);
-        Ok(TextTokenizer { tokenizer, pad_id, largest_id })
+        Ok(TextTokenizer { word_piece: WordPiece::of(&tokenizer), tokenizer, pad_id, largest_id })
     }
 
     /// The tokens of a text, special ones included.
     pub(super) fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        if let Some(word_piece) = &self.word_piece {
+            // Rarely more than so many bytes a token.
+            let mut ids = Vec::with_capacity(8 + text.len() / 4);
+            if word_piece.encode(text, &mut ids) {
+                return Ok(ids);
+            }
+        }
         self.tokenizer.encode_fast(text, true).map(|encoding| encoding.get_ids().to_vec()).map_err(failed)
     }
 
