@@ -66,6 +66,7 @@ model-minilm: $(VENV)/ready ## build models/all-MiniLM-L6-v2 and its int8 twin
 test-graphs: $(VENV)/ready ## make the graphs of the tests again
 	$(VENV)/bin/python -B tests/it/fixtures/make_rerankers.py
 	$(VENV)/bin/python -B tests/it/fixtures/make_external.py
+	$(VENV)/bin/python -B tests/it/fixtures/make_embedders.py
 
 $(VENV)-compat/ready: tests/compat/requirements.txt
 	$(PYTHON) -m venv $(VENV)-compat

@@ -26,6 +26,7 @@ mod runtime;
 mod schedule;
 mod session;
 mod texts;
+mod together;
 mod tokenizer;
 mod weights;
 mod windows;

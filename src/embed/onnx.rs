@@ -24,6 +24,7 @@ use super::{
     schedule::{Execute, Kind, Limits, Read, Scheduler, Submitted, Turns},
     session,
     texts::Texts,
+    together,
     tokenizer::TextTokenizer,
     weights::Weights,
     windows::Window,
@@ -191,8 +192,10 @@ impl OnnxEmbedder {
         });
         let rows = if dynamic { 1 } else { usize::MAX };
         let limits = Limits { tokens: RUN_TOKENS, rows, padded: manifest.padding_exact && !dynamic };
+        let mut runners = runners.collect::<Result<Vec<_>>>()?;
+        let limits = together::tried(&mut runners[0], self.texts.tokenizer().largest_id(), limits);
         let reader: Arc<dyn Read> = Arc::clone(&self.texts) as _;
-        Scheduler::start(runners.collect::<Result<_>>()?, reader, limits, Arc::clone(&self.turns))
+        Scheduler::start(runners, reader, limits, Arc::clone(&self.turns))
     }
 }
 

@@ -101,7 +101,7 @@ mod tests {
                 put_bytes(&mut message, *number, text.as_bytes());
             }
             let read = fields(&message).unwrap();
-            prop_assert_eq!(read.iter().flat_map(|field| field.encoded).copied().collect::<Vec<u8>>(), message);
+            prop_assert_eq!(read.iter().flat_map(|field| field.encoded).collect::<Vec<_>>(), message.iter().collect::<Vec<_>>());
             for (pair, (number, value, text)) in read.chunks(2).zip(&numbers) {
                 prop_assert!(pair.iter().all(|field| field.number == *number));
                 prop_assert!(matches!(pair[0].value, Value::Varint(found) if found == *value));

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ort::environment::Environment;
+use ort::{LoadDynamicError, MINOR_VERSION, environment::Environment};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ pub(super) fn load(configured: Option<&Path>) -> Result<Environment> {
             looked.push(format!("{} ({origin}): no such file", place.display()));
         }
         for library in found {
-            match ort::init_from(&library).map_err(|error| error.to_string()).and_then(|builder| {
+            match ort::init_from(&library).map_err(refusal).and_then(|builder| {
                 builder.with_name("mnemon").with_telemetry(false).build().map_err(|error| error.to_string())
             }) {
                 Ok(loaded) => {
@@ -47,6 +47,16 @@ pub(super) fn load(configured: Option<&Path>) -> Result<Environment> {
         }
     }
     Err(Error::RuntimeNotFound { looked })
+}
+
+/// Why a library is not taken.
+fn refusal(error: LoadDynamicError) -> String {
+    match error {
+        LoadDynamicError::BadVersion { version_str, .. } => {
+            format!("it is version {version_str}, and 1.{MINOR_VERSION} or newer is needed")
+        }
+        error => error.to_string(),
+    }
 }
 
 fn places(configured: Option<&Path>) -> Vec<(&'static str, PathBuf)> {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ort::{
     environment::Environment,
+    logging::LogLevel,
     session::{Session, builder::SessionBuilder},
     value::{DynValue, Outlet, Tensor, TensorElementType},
 };
@@ -27,6 +28,8 @@ pub(super) fn open(
 ) -> Result<Session> {
     let configure = || -> ort::Result<SessionBuilder> {
         let builder = Session::builder(environment)?.with_intra_threads(threads)?.with_inter_threads(1)?;
+        // What fails is returned; it is not printed as well.
+        let builder = builder.with_log_level(LogLevel::Fatal)?;
         // Idle threads that spin take a core from the program that links us.
         Ok(builder.with_intra_op_spinning(false)?)
     };

@@ -6,6 +6,7 @@ mod chat;
 mod cli;
 mod compat;
 mod crash;
+mod embed;
 mod engine;
 mod fewshot;
 mod graph;

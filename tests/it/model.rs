@@ -5,7 +5,7 @@ use std::{path::Path, sync::OnceLock};
 use mnemon::{Embedder, Model, OnnxEmbedder};
 use proptest::prelude::*;
 
-use crate::support::sample;
+use crate::support::{sample, skipped};
 
 fn embedder() -> &'static OnnxEmbedder {
     static EMBEDDER: OnceLock<OnnxEmbedder> = OnceLock::new();
@@ -59,13 +59,6 @@ fn check_batching(embedder: &OnnxEmbedder, texts: &[String]) {
 #[test]
 fn the_same_text_gives_the_same_bytes() {
     check_batching(embedder(), &texts());
-}
-
-/// Said even though the test passes: the runner captures only what is printed by macros.
-fn skipped(what: &str) {
-    use std::io::Write;
-    let mut stderr = std::io::stderr();
-    writeln!(stderr, "SKIPPED {what}").unwrap();
 }
 
 #[test]

@@ -78,6 +78,13 @@ pub(crate) fn message(id: &str, text: &str) -> Message {
     Message::user(text).with_id(id)
 }
 
+/// Said even though the test passes: the runner captures only what is printed by macros.
+pub(crate) fn skipped(what: &str) {
+    use std::io::Write;
+    let mut stderr = std::io::stderr();
+    writeln!(stderr, "SKIPPED {what}").unwrap();
+}
+
 /// An error and all that is behind it.
 pub(crate) fn chain(error: &Error) -> String {
     let mut text = error.to_string();

@@ -8,6 +8,8 @@
 
 mod call;
 mod pool;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 use std::{

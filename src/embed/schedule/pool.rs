@@ -95,6 +95,12 @@ impl Pool {
         }
     }
 
+    /// Tokens that wait.
+    #[cfg(test)]
+    pub(super) fn tokens(&self) -> usize {
+        self.tokens
+    }
+
     /// Has somebody to do something?
     pub(super) fn has_work(&self) -> bool {
         self.readable().is_some() || self.runnable().is_some()

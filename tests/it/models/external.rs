@@ -23,7 +23,7 @@ fn imported() -> (TempDir, PathBuf) {
     fs::create_dir_all(source.join("onnx")).unwrap();
     Tiny::new(SHAPE).write(&source, "mean_tokens");
     fs::write(source.join("onnx/model.onnx"), fixture("external.onnx")).unwrap();
-    fs::write(source.join("onnx/table.bin"), fixture("table.bin")).unwrap();
+    fs::write(source.join("onnx/table.bin"), fixture("external.bin")).unwrap();
     let mut options = ImportOptions::default();
     options.pooling = Some(Pooling::Mean);
     Model::import(&source, &model, &options).unwrap();
@@ -63,7 +63,7 @@ fn weights_beside_the_graph_are_imported_and_run() {
     assert_eq!(faults(&model), ["", ""]);
     let embedder = OnnxEmbedder::new(Model::open(&model).unwrap()).unwrap();
     let table: Vec<f64> =
-        fixture("table.bin").as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect();
+        fixture("external.bin").as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect();
     let rows: Vec<Vec<f64>> = ids("red dog runs").iter().map(|id| table[id * 4..][..4].to_vec()).collect();
     assert!(cosine(&embedder.embed_query("red dog runs").unwrap(), &mean(&rows)) > 0.999_999);
 }
@@ -75,7 +75,7 @@ fn weights_elsewhere_are_refused() {
         let (folder, model) = imported();
         fs::create_dir(model.join("a")).unwrap();
         for place in ["ta.bin", "model/tab.bin", "model/a/tab.bin", "model/a\\tab.bin", "model/C:tab.bin"] {
-            fs::write(folder.path().join(place), fixture("table.bin")).unwrap();
+            fs::write(folder.path().join(place), fixture("external.bin")).unwrap();
         }
         put(&model, "model.onnx", &replaced(&fixture("external.onnx"), "table.bin", location));
         for fault in faults(&model) {
@@ -92,7 +92,7 @@ fn weights_are_checked() {
     type Damage<'d> = &'d dyn Fn(&Path, &Path);
     let rows: &[(Damage, &str)] = &[
         (&|_, m| fs::write(m.join("table.bin"), [0; 272]).unwrap(), "manifest.toml says"),
-        (&|_, m| put(m, "table.bin", &fixture("table.bin")[..200]), "ends at byte 272 of table.bin, which has 200"),
+        (&|_, m| put(m, "table.bin", &fixture("external.bin")[..200]), "ends at byte 272 of table.bin, which has 200"),
         (&|_, m| fs::remove_file(m.join("table.bin")).unwrap(), "table.bin is missing"),
         (
             &|_, m| {
@@ -133,8 +133,8 @@ fn weights_are_checked() {
 fn rerankers_are_one_file() {
     let folder = rerank::folder(&fixture("external.onnx"), "none");
     let manifest = folder.path().join("manifest.toml");
-    put(folder.path(), "table.bin", &fixture("table.bin"));
-    let hash: String = Sha256::digest(fixture("table.bin")).iter().map(|byte| format!("{byte:02x}")).collect();
+    put(folder.path(), "table.bin", &fixture("external.bin"));
+    let hash: String = Sha256::digest(fixture("external.bin")).iter().map(|byte| format!("{byte:02x}")).collect();
     let text = fs::read_to_string(&manifest).unwrap() + &format!("\"table.bin\" = \"{hash}\"\n");
     fs::write(manifest, text).unwrap();
     let fault = chain(&CrossEncoder::open(folder.path()).unwrap_err());

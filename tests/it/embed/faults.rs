@@ -1,0 +1,216 @@
+//! What does not fit or fails is named, and costs nobody else anything.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use mnemon::{Device, Embedder, Error, Model, OnnxEmbedder, OnnxOptions};
+
+use super::{embedder, fixture, folder, manifest, open};
+use crate::support::{Db, chain, message, namespace, skipped};
+
+#[test]
+fn folders_whose_files_do_not_fit() {
+    let renamed = |from: &str, to: &str| {
+        let mut bytes = fixture("encoder_typed");
+        while let Some(at) = bytes.windows(from.len()).position(|window| window == from.as_bytes()) {
+            bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
+        }
+        bytes
+    };
+    let mut truncated = fixture("table");
+    truncated.truncate(2000);
+    let none = manifest(&[]);
+    let rows: &[(Vec<u8>, String, &str)] = &[
+        (
+            renamed("attention_mask", "attention_task"),
+            none.clone(),
+            "its inputs are [\"input_ids\", \"attention_task\"",
+        ),
+        (
+            renamed("token_type_ids", "position_codes"),
+            none.clone(),
+            "they are to be [\"input_ids\", \"attention_mask\"",
+        ),
+        (fixture("encoder_two"), none.clone(), "\"last_hidden_state\" is to be among them"),
+        (fixture("encoder_two"), manifest(&[("output", "\"pooled\"")]), "of shape [1, 16] instead of [1, 4, 16]"),
+        (
+            fixture("encoder"),
+            manifest(&[("output", "\"tokens\"")]),
+            "its outputs are [\"last_hidden_state\"]; \"tokens\"",
+        ),
+        (fixture("encoder"), manifest(&[("pooling", "\"none\"")]), "of shape [1, 4, 16] instead of [1, 16]"),
+        (fixture("encoder"), manifest(&[("dimension", "18")]), "instead of [1, 4, 18], which manifest.toml says"),
+        (fixture("encoder"), manifest(&[("model_dimension", "19")]), "instead of [1, 4, 19]"),
+        (fixture("encoder"), manifest(&[("max_tokens", "40")]), "leave 40 tokens for a text"),
+        (
+            fixture("encoder_double"),
+            none.clone(),
+            "is Tensor<f64>(batch, sequence, 16); it is to be a tensor of f32 or f16",
+        ),
+        (fixture("encoder_small"), none.clone(), "does not fit model.onnx: it has tokens up to 30521"),
+        (b"no graph".to_vec(), none.clone(), "model.onnx: not an ONNX graph"),
+        (truncated, none.clone(), "model.onnx: not an ONNX graph"),
+        (fixture("table_outside"), none.clone(), "weight \"table\" is not in the file that it names"),
+    ];
+    for (graph, manifest, reason) in rows {
+        let error = open(graph, manifest).unwrap_err();
+        assert!(matches!(error, Error::InvalidModel { .. }), "{error:?}");
+        let text = chain(&error);
+        assert!(text.contains(reason), "{reason}: {text}");
+    }
+    let unread = folder(&fixture("encoder"), &none);
+    std::fs::write(unread.path().join("tokenizer.json"), "{}").unwrap();
+    let error = Model::open(unread.path()).and_then(OnnxEmbedder::new).unwrap_err();
+    assert!(matches!(error, Error::ModelHashMismatch { .. }), "{error:?}");
+}
+
+/// "river" gives what is not a number.
+#[test]
+fn only_the_text_at_fault_fails() {
+    let embedder = embedder("encoder_nan", &manifest(&[]));
+    let error = embedder.embed_documents(&["red dog", "blue river", "cat"]).unwrap_err();
+    assert_eq!(error.to_string(), "embedding failed: the model gave a vector of length NaN: a component is not finite");
+    assert!(embedder.embed_query("river").is_err());
+    // The same lengths, at the same time.
+    std::thread::scope(|scope| {
+        for caller in 0..6 {
+            let embedder = &embedder;
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let texts = if caller == 0 { ["red river", "blue cat"] } else { ["red dog", "blue cat"] };
+                    let found = embedder.embed_documents(&texts);
+                    assert_eq!(found.is_err(), caller == 0);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_message_that_does_not_embed_stays_pending() {
+    let db = Db::new();
+    let engine = db.open_with(Arc::new(embedder("encoder_nan", &manifest(&[]))));
+    let space = namespace("a");
+    let messages = vec![message("1", "red dog"), message("2", "blue river"), message("3", "cat")];
+    engine.blocking().put(&space, messages).unwrap();
+    let error = chain(&engine.blocking().flush().unwrap_err());
+    assert!(error.contains("message \"2\" stays pending") && error.contains("not finite"), "{error}");
+    assert_eq!(engine.blocking().pending().unwrap(), 1);
+    let found = engine.blocking().recall(&space, mnemon::Query::new("dog").k(5)).unwrap();
+    assert_eq!(found.len(), 2);
+}
+
+#[test]
+fn odd_texts() {
+    let megabyte = "x".repeat(1 << 20);
+    let commas = "a,".repeat(1 << 19);
+    let odd = ["", " ", "\n\t\u{a0}", "🙂", "\u{0}", "\u{202e}", "a\u{0301}", "\u{fdfa}", &megabyte, &commas[..20_001]];
+    for (graph, changes) in [
+        ("encoder", manifest(&[])),
+        ("table", manifest(&[("dimension", "16"), ("padding_exact", "true")])),
+        ("encoder_pooled", manifest(&[("pooling", "\"none\""), ("query_prefix", "\" \"")])),
+    ] {
+        let embedder = embedder(graph, &changes);
+        for (text, passages) in odd.iter().zip(embedder.embed_passages(&odd).unwrap()) {
+            assert_eq!((passages[0].range.start, passages.last().unwrap().range.end), (0, text.len()));
+            for passage in &passages {
+                let norm = passage.vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+                assert!((norm - 1.0).abs() < 1e-3, "{norm}");
+            }
+            assert_eq!(
+                passages.iter().map(|passage| passage.range.clone()).collect::<Vec<_>>(),
+                embedder.windows(text)
+            );
+        }
+        assert_eq!(embedder.embed_passages(&[]).unwrap(), Vec::<Vec<_>>::new());
+    }
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_an_error() {
+    let mut options = OnnxOptions::default();
+    options.device = Device::Cuda { id: 0, memory_limit: Some(1 << 30) };
+    let model = Model::bundled;
+    let on_gpu = match OnnxEmbedder::open(model(), options) {
+        Ok(on_gpu) => on_gpu,
+        Err(error) => {
+            assert!(matches!(error, Error::DeviceUnavailable { .. }), "{error:?}");
+            let text = error.to_string();
+            let remedy = if cfg!(feature = "cuda") { "onnxruntime-gpu" } else { "feature `cuda`" };
+            assert!(text.starts_with("GPU 0: ") && text.contains(remedy), "{text}");
+            return skipped(&format!("vectors of a GPU: {text}"));
+        }
+    };
+    let on_cpu = OnnxEmbedder::new(model()).unwrap();
+    for text in ["", "hello", "When did she go to the support group?", &"a long text ".repeat(40)] {
+        let (a, b) = (on_gpu.embed_query(text).unwrap(), on_cpu.embed_query(text).unwrap());
+        let cosine: f32 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
+        assert!(cosine > 1.0 - 1e-3 || b.iter().all(|x| *x == 0.0), "{text}: {cosine}");
+        assert_eq!(on_gpu.embed_documents(&[text]).unwrap()[0], a);
+    }
+}
+
+/// A library that says it is an ONNX Runtime of long ago.
+#[test]
+fn a_runtime_that_is_too_old() {
+    let db = Db::new();
+    let source = db.folder.path().join("old.rs");
+    let library =
+        db.folder.path().join(format!("{}onnxruntime{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
+    std::fs::write(
+        &source,
+        r#"
+        #[repr(C)] pub struct Base { api: extern "C" fn(u32) -> usize, version: extern "C" fn() -> *const u8 }
+        extern "C" fn api(_: u32) -> usize { 0 }
+        extern "C" fn version() -> *const u8 { b"1.16.3\0".as_ptr() }
+        static BASE: Base = Base { api, version };
+        #[unsafe(no_mangle)] pub extern "C" fn OrtGetApiBase() -> *const Base { &BASE }
+        "#,
+    )
+    .unwrap();
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let compile = |library: &Path| {
+        let mut command = std::process::Command::new(rustc);
+        command.args(["--edition=2024", "--crate-type=cdylib", "-o"]).arg(library).arg(&source).status()
+    };
+    if !compile(&library).is_ok_and(|status| status.success()) {
+        return skipped("a_runtime_that_is_too_old: no rustc");
+    }
+    let output = assert_cmd::Command::cargo_bin("mnemon")
+        .unwrap()
+        .env("ORT_DYLIB_PATH", &library)
+        .args(["ingest", "--namespace", "a", "--db"])
+        .args([&db.path, &source])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("it is version 1.16.3, and 1.24 or newer is needed"), "{text}");
+    assert!(text.contains("pip install onnxruntime"), "{text}");
+}
+
+/// A question's time is over while others are asked.
+#[test]
+fn a_question_that_does_not_get_its_turn() {
+    let embedder = embedder("encoder", &manifest(&[]));
+    let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+    let long = "red dog ".repeat(39);
+    let mut expired = 0;
+    // Nobody else: it is its turn, whatever the time.
+    assert!(embedder.embed_query_before("red", Some(past)).is_ok());
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| (0..3000).for_each(|_| drop(embedder.embed_query(&long).unwrap())));
+        while !asking.is_finished() {
+            match embedder.embed_query_before("red", Some(past)) {
+                Err(Error::DeadlineExceeded) => expired += 1,
+                other => drop(other.unwrap()),
+            }
+        }
+    });
+    assert!(expired > 0, "the questions never met");
+    let later = Instant::now() + Duration::from_secs(60);
+    assert_eq!(embedder.embed_query_before("red", Some(later)).unwrap(), embedder.embed_query("red").unwrap());
+}
