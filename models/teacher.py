@@ -105,15 +105,16 @@ class Graph:
         return out
 
 
-def model_from(graph, inputs, width, name):
-    """Wraps nodes into a checked model: int64 [batch, sequence] in, f32 token rows out."""
+def model_from(graph, inputs, width, name, pooled=False):
+    """Wraps nodes into a checked model: int64 [batch, sequence] in, f32 out: a row a token, or a text if pooled."""
     shape = ["batch", "sequence"]
+    output = ("sentence_embedding", shape[:1]) if pooled else ("last_hidden_state", shape)
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
             name,
             [helper.make_tensor_value_info(i, TensorProto.INT64, shape) for i in inputs],
-            [helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, shape + [width])],
+            [helper.make_tensor_value_info(output[0], TensorProto.FLOAT, output[1] + [width])],
             list(graph.initializers.values()),
         ),
         opset_imports=[helper.make_opsetid("", OPSET)],
@@ -253,7 +254,7 @@ def reference(weights, ids):
 
 
 def write_folder(folder, teacher, model, *, description, source, dimension, max_tokens,
-                 quantization="none", padding_exact=False, config=None):
+                 pooling="mean", quantization="none", padding_exact=False, config=None):
     """Writes the five files that a runner reads, and the manifest that vouches for them."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -275,7 +276,7 @@ def write_folder(folder, teacher, model, *, description, source, dimension, max_
         f'source = "{source}"',
         'license = "Apache-2.0"',
         f"dimension = {dimension}",
-        'pooling = "mean"',
+        f'pooling = "{pooling}"',
         "normalize = true",
         f"max_tokens = {max_tokens}",
         'query_prefix = ""',
