@@ -8,7 +8,7 @@ RUNTIME := .runtime
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-memory runtime model-static model-minilm test-graphs compat asan deny advisories clean
+.PHONY: help demo test bench bench-embed bench-memory runtime model-static model-minilm test-graphs compat asan deny advisories clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -29,6 +29,18 @@ bench: runtime ## criterion benches, then the harness's figures as JSON
 	$(CARGO) run --release -- bench flush
 	$(CARGO) run --release -- bench recall
 	$(CARGO) run --release -- bench memory
+
+MINILM := models/all-MiniLM-L6-v2
+
+$(MINILM)/manifest.toml: | $(VENV)/ready
+	$(VENV)/bin/python models/make_minilm.py
+
+bench-embed: runtime $(MINILM)/manifest.toml ## models beside fastembed's defaults and Python, on the same texts
+	$(CARGO) build --release
+	@mkdir -p target/bench
+	$(VENV)/bin/python -B benches/embed.py --out target/bench/embed-python.json $(MINILM)
+	target/release/mnemon bench embed --model static-en-256,$(MINILM),$(MINILM)-int8 --fastembed $(MINILM) \
+		--peers target/bench/embed-python.json
 
 # Three times the sample: once does not fill LlamaIndex's buffer.
 bench-memory: runtime $(VENV)-compat/ready ## a session's memory beside LlamaIndex's, on the same conversation

@@ -1,6 +1,7 @@
 //! `mnemon bench`
 
 mod ann;
+mod embed;
 mod memory;
 mod recall;
 mod reindex;
@@ -30,6 +31,11 @@ enum What {
     ///
     /// Each index is built and asked in a process of its own, so that its memory is its own.
     Ann(ann::Args),
+    /// Texts a second of models, and the time of a question; beside fastembed, and others' figures. Prints a table, or JSON with
+    /// --format json.
+    ///
+    /// Each is measured in a process of its own.
+    Embed(embed::Args),
     /// Durable ingest: put in batches, embed, commit, index.
     Flush(Common),
     /// A session's memory: durable puts one by one and from 8 tasks, and prompts with 4 blocks and 200 recent messages.
@@ -62,6 +68,7 @@ struct Common {
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Ann(args) => ann::run(&args, format)?,
+        What::Embed(args) => embed::run(&args, format)?,
         What::Flush(common) => flush(&common)?,
         What::Memory(args) => memory::run(&args)?,
         What::Recall(args) => recall::run(&args)?,
