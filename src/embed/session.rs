@@ -12,7 +12,7 @@ use ort::{
 use super::{device::Device, folder, weights::Weights};
 use crate::error::Result;
 
-/// The inputs that a graph has, the last one not always.
+/// The inputs that a graph may have. The first it has; the others not always: a token table needs no mask.
 const INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
 
 /// A session of the model in `folder`.
@@ -37,26 +37,30 @@ pub(super) fn open(
     weights.commit(device.apply(configure().map_err(refused)?)?).map_err(refused)
 }
 
-/// Which of [`INPUTS`] a graph has, and whether they are of 64 bits or of 32.
-pub(super) struct Inputs(Vec<(&'static str, TensorElementType)>);
+/// Of each of [`INPUTS`], whether a graph has it, of 64 bits or of 32.
+pub(super) struct Inputs([Option<TensorElementType>; INPUTS.len()]);
 
 impl Inputs {
     /// Those of a session; or what about them does not fit.
     pub(super) fn of(session: &Session) -> Result<Self, String> {
         let names: Vec<&str> = session.inputs().iter().map(Outlet::name).collect();
-        if !INPUTS[..2].iter().all(|name| names.contains(name)) || !names.iter().all(|name| INPUTS.contains(name)) {
-            return Err(format!("model.onnx: its inputs are {names:?}; they are to be {INPUTS:?}, or the first two"));
+        if !names.contains(&INPUTS[0]) || !names.iter().all(|name| INPUTS.contains(name)) {
+            return Err(format!(
+                "model.onnx: its inputs are {names:?}; they are to be {INPUTS:?}, or the first of them"
+            ));
         }
-        let find = |name| session.inputs().iter().find(|input| input.name() == name);
-        let inputs = INPUTS.into_iter().filter_map(|name| Some((name, find(name)?)));
-        let typed = inputs.map(|(name, input)| match input.dtype().tensor_type() {
-            Some(kind @ (TensorElementType::Int64 | TensorElementType::Int32)) => Ok((name, kind)),
-            _ => {
-                let given = input.dtype();
-                Err(format!("model.onnx: {name:?} is {given}; it is to be a tensor of {}", TensorElementType::Int64))
-            }
-        });
-        typed.collect::<Result<_, _>>().map(Inputs)
+        let mut kinds = [None; INPUTS.len()];
+        for (name, kind) in INPUTS.into_iter().zip(&mut kinds) {
+            let Some(input) = session.inputs().iter().find(|input| input.name() == name) else { continue };
+            *kind = match input.dtype().tensor_type() {
+                given @ Some(TensorElementType::Int64 | TensorElementType::Int32) => given,
+                _ => {
+                    let (given, wanted) = (input.dtype(), TensorElementType::Int64);
+                    return Err(format!("model.onnx: {name:?} is {given}; it is to be a tensor of {wanted}"));
+                }
+            };
+        }
+        Ok(Inputs(kinds))
     }
 
     /// The values of [`INPUTS`] as tensors of this shape; those that the graph does not have are left out.
@@ -66,15 +70,16 @@ impl Inputs {
         values: [Vec<i64>; 3],
     ) -> ort::Result<Vec<(&'static str, DynValue)>> {
         let mut tensors = Vec::with_capacity(INPUTS.len());
-        for ((name, kind), values) in self.0.iter().zip(values) {
+        for ((name, kind), values) in INPUTS.into_iter().zip(self.0).zip(values) {
             let tensor = match kind {
-                TensorElementType::Int32 => {
-                    Tensor::from_array((shape, values.iter().map(|&value| value as i32).collect::<Vec<_>>()))?
-                        .into_dyn()
+                None => continue,
+                Some(TensorElementType::Int32) => {
+                    let values: Vec<i32> = values.into_iter().map(|value| value as i32).collect();
+                    Tensor::from_array((shape, values))?.into_dyn()
                 }
-                _ => Tensor::from_array((shape, values))?.into_dyn(),
+                Some(_) => Tensor::from_array((shape, values))?.into_dyn(),
             };
-            tensors.push((*name, tensor));
+            tensors.push((name, tensor));
         }
         Ok(tensors)
     }

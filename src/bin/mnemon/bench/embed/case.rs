@@ -55,8 +55,8 @@ impl Case {
         match self {
             Case::Mnemon => {
                 let embedder = open(model, threads)?;
-                let documents = |texts: &[&str]| Ok(drop(embedder.embed_passages(texts)?));
-                let question = |text: &str| Ok(drop(embedder.embed_query(text)?));
+                let documents = |texts: &[&str]| Ok(embedder.embed_passages(texts).map(drop)?);
+                let question = |text: &str| Ok(embedder.embed_query(text).map(drop)?);
                 rates(embedder.identity().name.clone(), texts, documents, question)
             }
             Case::Memory => memory(&open(model, threads)?, texts),
