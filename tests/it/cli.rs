@@ -305,6 +305,46 @@ fn conversations_are_replayed() {
     assert!(text.contains(" [0."), "{text}");
 }
 
+/// A model folder that is changed under its name is another model; and what it must share with the old one, if it must.
+#[test]
+fn a_model_that_was_changed_on_disk_is_moved_to() {
+    let db = Db::new();
+    let folder = db.folder.path().join("models/own");
+    fs::create_dir_all(&folder).unwrap();
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/static-en-256");
+    for file in fs::read_dir(bundled).unwrap().map(|entry| entry.unwrap().path()) {
+        fs::copy(&file, folder.join(file.file_name().unwrap())).unwrap();
+    }
+    let manifest = folder.join("manifest.toml");
+    let text = fs::read_to_string(&manifest).unwrap().replace("static-en-256", "own");
+    fs::write(&manifest, &text).unwrap();
+    let mnemon = |arguments: &[&str]| {
+        let mut command = mnemon();
+        command.args(arguments).arg("--db").arg(&db.path).env("MNEMON_MODELS", folder.parent().unwrap());
+        command
+    };
+    let input = mnemon(&["ingest", "--model", "own"]).arg(sample("messages.jsonl")).output().unwrap();
+    assert!(input.status.success(), "{}", String::from_utf8_lossy(&input.stderr));
+    assert!(run(&mut mnemon(&["reindex"])).stdout.starts_with("nothing to do: own"));
+    fs::write(&manifest, text.replace("max_tokens = 512", "max_tokens = 64")).unwrap();
+    let refused = run(&mut mnemon(&["recall", "--namespace", "friends/ines-tom", "boat"]));
+    assert!(refused.code == 1 && refused.stderr.contains("mnemon reindex"), "{}", refused.stderr);
+    // The old one is nowhere any more.
+    let strict = run(&mut mnemon(&["--format", "json", "reindex", "--min-overlap", "0.5"]));
+    assert_eq!((strict.code, &json(&strict.stdout)["switched"]), (4, &json!(false)), "{}", strict.stderr);
+    assert!(json(&strict.stdout)["gate"]["failed"].as_str().unwrap().contains("not at hand"));
+    let moved = run(&mut mnemon(&["reindex"]));
+    assert!(
+        moved.code == 0 && moved.stdout.contains("serves") && moved.stdout.contains("recall@10"),
+        "{}",
+        moved.stderr
+    );
+    let found = run(&mut mnemon(&["recall", "--namespace", "friends/ines-tom", "boat"]));
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    let back = run(&mut mnemon(&["reindex", "--rollback"]));
+    assert!(back.code == 1 && back.stderr.contains("the previous generation was made with"), "{}", back.stderr);
+}
+
 #[test]
 fn a_database_is_made_in_a_precision_and_moved_to_another() {
     let db = Db::new();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mnemon::{Config, Engine, Error, IndexKind, Precision, Query, Strategy, VectorsIn};
+use mnemon::{Config, Engine, Error, IndexKind, Precision, Query, ReindexOptions, Strategy, VectorsIn};
 
 use crate::{
     rows::back_to_schema_3,
@@ -144,6 +144,28 @@ fn there_and_back() {
     assert!(report.switched && report.precision == Precision::F32);
     assert_eq!(recalled(&open(&db, config(Precision::I8))), before, "what it was, to the bit");
     db.assert_sound();
+}
+
+/// To the bit: what is recalled is as if it had been embedded into 8 bits from the first.
+#[test]
+fn copied_vectors_are_as_those_embedded() {
+    let [moved, fresh] = [Precision::F32, Precision::I8].map(|precision| {
+        let db = Db::new();
+        fill(&open(&db, config(precision)));
+        db
+    });
+    let engine = open(&moved, config(Precision::F32));
+    // Waits there too: it is embedded, once for each.
+    engine.blocking().put(&namespace("a"), vec![message("new", "topic1 new")]).unwrap();
+    let mut options = ReindexOptions::default();
+    options.precision = Some(Precision::I8);
+    let report = engine.blocking().reindex(Arc::new(embedder()), options, go_on).unwrap();
+    assert_eq!((report.switched, report.copied, report.embedded), (true, 470, 1), "{report:?}");
+    drop(engine);
+    moved.assert_sound();
+    let engine = open(&moved, config(Precision::I8));
+    engine.blocking().delete(&namespace("a"), vec!["new".into()]).unwrap();
+    assert_eq!(recalled(&engine), recalled(&open(&fresh, config(Precision::I8))));
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::output::Format;
 #[derive(Parser)]
 #[command(
     version,
-    after_help = "Exit status: 0 done, 1 failed, 2 wrong usage, 3 verify or models verify found problems.\n\
+    after_help = "Exit status: 0 done, 1 failed, 2 wrong usage, 3 verify or models verify found problems, 4 reindex did not pass.\n\
     ONNX Runtime is looked for in $ORT_DYLIB_PATH, where `make runtime` puts it, beside the executable and by the system.\n\
     A model is a folder with a manifest.toml, or its name in $MNEMON_MODELS or ./models; static-en-256 is built in."
 )]

@@ -141,6 +141,23 @@ fn a_database_of_schema_1_is_brought_up() {
 
 #[test]
 fn what_is_in_memory_is_what_is_stored() {
+    stress(|_| ());
+}
+
+/// Buffers, blocks and checkpoints have nothing to do with vectors; what leaves a buffer, or comes back, must be in both generations.
+#[test]
+fn nor_does_a_reindex_change_that() {
+    stress(|engine| {
+        for _ in 0..3 {
+            let there =
+                engine.blocking().reindex(Arc::new(Hashing::new(16)), Default::default(), crate::support::go_on);
+            assert!(there.unwrap().switched);
+            assert!(engine.blocking().rollback(Arc::new(Hashing::new(32)), crate::support::go_on).unwrap().switched);
+        }
+    });
+}
+
+fn stress(meanwhile: impl FnOnce(&Engine)) {
     let db = Db::new();
     let engine = open(&db);
     let begin = |e: &Engine, s: &str| {
@@ -194,6 +211,7 @@ fn what_is_in_memory_is_what_is_stored() {
                 }
             });
         }
+        meanwhile(&engine);
     });
     let seen: Vec<_> = memories
         .iter()

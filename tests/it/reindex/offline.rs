@@ -118,3 +118,25 @@ fn opening_deletes_what_a_dropped_reindex_has_left() {
     assert!(reindex(&db, Hashing::new(64), None, go_on).unwrap().switched);
     assert_eq!(mnemon::stats(&db.path).unwrap().generations.len(), 1);
 }
+
+/// Nothing of it changes but the number, which says that releases before know no previous generation.
+#[test]
+fn a_database_of_schema_4_is_brought_up() {
+    let db = filled(50);
+    let schema = redb::TableDefinition::<&str, &[u8]>::new("meta");
+    let read = || {
+        let file = redb::Database::open(&db.path).unwrap();
+        let table = redb::ReadableDatabase::begin_read(&file).unwrap().open_table(schema).unwrap();
+        redb::ReadableTable::get(&table, "schema").unwrap().unwrap().value().to_vec()
+    };
+    {
+        let file = redb::Database::open(&db.path).unwrap();
+        let write = file.begin_write().unwrap();
+        write.open_table(schema).unwrap().insert("schema", 4u32.to_le_bytes().as_slice()).unwrap();
+        write.commit().unwrap();
+    }
+    assert_eq!(db.assert_sound().vectors, 100);
+    assert_eq!(read(), 5u32.to_le_bytes());
+    mnemon::reindex(&db.path, Arc::new(Hashing::new(48)), Default::default(), go_on).unwrap();
+    assert_eq!(db.assert_sound().vectors, 200);
+}
