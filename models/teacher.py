@@ -4,6 +4,7 @@ Shared by make_minilm.py and make_static.py.
 """
 
 import hashlib
+import itertools
 import json
 import math
 import subprocess
@@ -105,7 +106,7 @@ class Graph:
         return out
 
 
-def model_from(graph, inputs, width, name, pooled=False):
+def model_from(graph, inputs, width, name, pooled=False, opset=OPSET):
     """Wraps nodes into a checked model: int64 [batch, sequence] in, f32 out: a row a token, or a text if pooled."""
     shape = ["batch", "sequence"]
     output = ("sentence_embedding", shape[:1]) if pooled else ("last_hidden_state", shape)
@@ -117,12 +118,37 @@ def model_from(graph, inputs, width, name, pooled=False):
             [helper.make_tensor_value_info(output[0], TensorProto.FLOAT, output[1] + [width])],
             list(graph.initializers.values()),
         ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=8,
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=helper.find_min_ir_version_for([helper.make_opsetid("", opset)]),
         producer_name="mnemon",
     )
     onnx.checker.check_model(model, full_check=True)
     return model
+
+
+def axes(g):
+    return [g.const(f"axis_{i}", np.array([i], np.int64)) for i in (0, 1, 2)]
+
+
+def layer_norm(g, weights, x, name, out=None):
+    gain, bias = (g.const(f"{name}.{part}", weights[f"{name}.{part}"]) for part in ("weight", "bias"))
+    return g("LayerNormalization", x, gain, bias, out=out, axis=-1, epsilon=EPSILON)
+
+
+def embeddings(g, weights):
+    """The first layer's input. Rows of words are widened to f32 if their table is narrower."""
+
+    def rows(name, ids):
+        table = weights[f"embeddings.{name}_embeddings.weight"]
+        found = g("Gather", g.const(f"embeddings.{name}_embeddings.weight", table), ids)
+        return found if table.dtype == np.float32 else g("Cast", found, to=TensorProto.FLOAT)
+
+    axis = axes(g)
+    length = g("Gather", g("Shape", "input_ids"), g.const("one", np.int64(1)), axis=0)
+    positions = g("Slice", g.const("position_ids", np.arange(512, dtype=np.int64)[None]),
+                  axis[0], g("Unsqueeze", length, axis[0]), axis[1])
+    words, types, places = rows("word", "input_ids"), rows("token_type", "token_type_ids"), rows("position", positions)
+    return layer_norm(g, weights, g("Add", g("Add", words, types), places), "embeddings.LayerNorm")
 
 
 def bert_onnx(weights):
@@ -134,27 +160,12 @@ def bert_onnx(weights):
     """
     g = Graph()
 
-    def weight(name):
-        return g.const(name, weights[name])
-
     def linear(x, name):
         # Stored as [out, in]; a Transpose node would hide the constant from the fusions.
         w = g.const(f"{name}.weight_t", weights[f"{name}.weight"].T.copy())
-        return g("Add", g("MatMul", x, w), weight(f"{name}.bias"))
+        return g("Add", g("MatMul", x, w), g.const(f"{name}.bias", weights[f"{name}.bias"]))
 
-    def layer_norm(x, name, out=None):
-        return g("LayerNormalization", x, weight(f"{name}.weight"), weight(f"{name}.bias"),
-                 out=out, axis=-1, epsilon=EPSILON)
-
-    axis = {i: g.const(f"axis_{i}", np.array([i], np.int64)) for i in (0, 1, 2)}
-
-    length = g("Gather", g("Shape", "input_ids"), g.const("one", np.int64(1)), axis=0)
-    positions = g("Slice", g.const("position_ids", np.arange(512, dtype=np.int64)[None]),
-                  axis[0], g("Unsqueeze", length, axis[0]), axis[1])
-    words = g("Gather", weight("embeddings.word_embeddings.weight"), "input_ids")
-    types = g("Gather", weight("embeddings.token_type_embeddings.weight"), "token_type_ids")
-    places = g("Gather", weight("embeddings.position_embeddings.weight"), positions)
-    x = layer_norm(g("Add", g("Add", words, types), places), "embeddings.LayerNorm")
+    x, axis = embeddings(g, weights), axes(g)
 
     # 0 where there is a token, -10000 where there is padding: exp() of that is exactly 0 in f32.
     mask = g("Unsqueeze", g("Unsqueeze", "attention_mask", axis[1]), axis[2])
@@ -175,13 +186,13 @@ def bert_onnx(weights):
         attention = g("MatMul", g("Softmax", g("Add", scores, mask), axis=3), v)
         attention = g("Reshape", g("Transpose", attention, perm=[0, 2, 1, 3]), join)
         attention = linear(attention, f"{p}.attention.output.dense")
-        x = layer_norm(g("Add", attention, x), f"{p}.attention.output.LayerNorm")
+        x = layer_norm(g, weights, g("Add", attention, x), f"{p}.attention.output.LayerNorm")
 
         h = linear(x, f"{p}.intermediate.dense")
         erf = g("Erf", g("Div", h, g.const("root_2", np.float32(math.sqrt(2)))))
         h = g("Mul", h, g("Add", erf, g.const("f_one", np.float32(1))))
         h = linear(g("Mul", h, g.const("half", np.float32(0.5))), f"{p}.output.dense")
-        x = layer_norm(g("Add", h, x), f"{p}.output.LayerNorm",
+        x = layer_norm(g, weights, g("Add", h, x), f"{p}.output.LayerNorm",
                        out="last_hidden_state" if i == LAYERS - 1 else None)
     return model_from(g, ["input_ids", "attention_mask", "token_type_ids"], HIDDEN, "minilm")
 
@@ -196,17 +207,32 @@ def session(model, threads=2):
     return ort.InferenceSession(blob, options, providers=["CPUExecutionProvider"])
 
 
-def run(sess, rows):
-    """Token states [batch, longest, width] and the mask, for lists of token ids."""
+def feed(sess, rows):
+    """What a session takes of lists of token ids, padded to the longest."""
     longest = max(map(len, rows))
     ids = np.zeros((len(rows), longest), np.int64)
     mask = np.zeros_like(ids)
     for i, row in enumerate(rows):
         ids[i, : len(row)] = row
         mask[i, : len(row)] = 1
-    feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
     names = {i.name for i in sess.get_inputs()}
-    return sess.run(None, {k: v for k, v in feed.items() if k in names})[0], mask
+    return {k: v for k, v in inputs.items() if k in names}
+
+
+def run(sess, rows):
+    """Token states [batch, longest, width] and the mask, for lists of token ids."""
+    inputs = feed(sess, rows)
+    return sess.run(None, inputs)[0], inputs["attention_mask"]
+
+
+def batches(rows, tokens=1024):
+    """Rows of one length together, so that none is padded."""
+    rows = sorted(rows, key=len)
+    for length, group in itertools.groupby(rows, key=len):
+        group = list(group)
+        size = max(1, tokens // length)
+        yield from (group[i : i + size] for i in range(0, len(group), size))
 
 
 def pool(states, mask):
