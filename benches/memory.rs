@@ -6,8 +6,8 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mnemon::{
-    BufferLimits, Engine, InsertMethod, Memory, MemoryBuilder, Message, MessageLine, Namespace, StaticBlock, Tiktoken,
-    VectorBlock,
+    BufferLimits, Config, Engine, InsertMethod, Memory, MemoryBuilder, Message, MessageLine, Namespace, StaticBlock,
+    Tiktoken, VectorBlock,
 };
 
 fn talk() -> impl Iterator<Item = Message> {
@@ -20,6 +20,13 @@ fn talk() -> impl Iterator<Item = Message> {
     })
 }
 
+fn open(folder: &tempfile::TempDir) -> Engine {
+    let mut config = Config::default();
+    // The talk begins again and again.
+    config.embedding_cache = 0;
+    Engine::builder(folder.path().join("memory.redb")).config(config).open().unwrap()
+}
+
 fn builder(engine: &Engine, session: &str) -> MemoryBuilder {
     let user: Namespace = "bench/user".parse().unwrap();
     engine.memory(&user, session).token_counter(Tiktoken::cl100k_base())
@@ -27,7 +34,7 @@ fn builder(engine: &Engine, session: &str) -> MemoryBuilder {
 
 fn put(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::open(folder.path().join("memory.redb")).unwrap();
+    let engine = open(&folder);
     let mut group = criterion.benchmark_group("memory/put");
     for tasks in [1, 8] {
         let memories: Vec<Memory> =
@@ -52,7 +59,7 @@ fn put(criterion: &mut Criterion) {
 
 fn assemble(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::open(folder.path().join("memory.redb")).unwrap();
+    let engine = open(&folder);
     let mut talk = talk();
     let old = builder(&engine, "old").open().unwrap();
     old.blocking().put(talk.by_ref().take(1000).collect()).unwrap();

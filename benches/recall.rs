@@ -2,11 +2,14 @@
 //! strategy. The indexes alone are in `ann`; large namespaces in `mnemon bench recall`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use mnemon::{Engine, MessageLine, Query, Strategy};
+use mnemon::{Config, Engine, MessageLine, Query, Strategy};
 
 fn recall(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::open(folder.path().join("memory.redb")).unwrap();
+    let mut config = Config::default();
+    // The question is the same each time.
+    config.embedding_cache = 0;
+    let engine = Engine::builder(folder.path().join("memory.redb")).config(config).open().unwrap();
     let lines = std::fs::read_to_string("datasets/sample/messages.jsonl").unwrap();
     let messages = lines.lines().map(|line| MessageLine::parse(line).unwrap());
     engine.blocking().put_all(messages.map(|line| (line.namespace.unwrap(), line.message)).collect()).unwrap();

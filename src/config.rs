@@ -1,6 +1,6 @@
 //! Settings of an engine, with their defaults and ranges.
 
-use std::{fmt, ops::RangeInclusive, time::Duration};
+use std::{fmt, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use serde::Serialize;
 
@@ -131,6 +131,14 @@ pub struct Config {
     pub block_threads: usize,
     /// When a memory block that failed is tried again first; doubled each time, up to 5 minutes. Default: 1 second.
     pub block_retry: Duration,
+    /// Memory for vectors of texts that were embedded, so that unchanged text is not embedded twice, in bytes; 0 for none. Default: 16 MiB,
+    /// about 10,000 messages.
+    pub embedding_cache: usize,
+    /// A file that keeps vectors for later runs too; made if it is missing. See [`CachedEmbedderBuilder::file`](crate::CachedEmbedderBuilder::file).
+    /// Worth it for models that take a millisecond a text. Default: none.
+    pub embedding_cache_file: Option<PathBuf>,
+    /// The most that file may be long, in bytes; 1 MiB or more. Default: 1 GiB.
+    pub embedding_cache_file_bytes: u64,
     /// Memory that the store may use for its page cache, in bytes. Default: 64 MiB.
     pub cache_bytes: usize,
     /// Two-phase commit: slower by one fsync a commit, and safe against a writer that can choose the bytes
@@ -154,6 +162,9 @@ impl Default for Config {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             block_threads: 4,
             block_retry: Duration::from_secs(1),
+            embedding_cache: 16 << 20,
+            embedding_cache_file: None,
+            embedding_cache_file_bytes: 1 << 30,
             cache_bytes: 64 << 20,
             two_phase_commit: false,
         }
@@ -165,9 +176,12 @@ pub(crate) const M: RangeInclusive<usize> = 4..=64;
 /// Of [`Config::ef_construction`].
 pub(crate) const EF_CONSTRUCTION: RangeInclusive<usize> = 8..=4096;
 
+/// Of [`Config::embedding_cache_file_bytes`].
+pub(crate) const CACHE_FILE_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 50;
+
 /// # Errors
 /// [`Error::InvalidConfig`] if the value is not in its range.
-pub(crate) fn in_range(name: &str, value: usize, range: RangeInclusive<usize>) -> Result<()> {
+pub(crate) fn in_range<T: PartialOrd + fmt::Display>(name: &str, value: T, range: RangeInclusive<T>) -> Result<()> {
     if range.contains(&value) {
         return Ok(());
     }
@@ -187,6 +201,7 @@ impl Config {
                 reason: format!("target_recall is {target}, not within 0.5 to 0.9999"),
             });
         }
+        in_range("embedding_cache_file_bytes", self.embedding_cache_file_bytes, CACHE_FILE_BYTES)?;
         in_range("flush_size", self.flush_size, 1..=100_000)?;
         in_range("threads", self.threads, 1..=1024)?;
         in_range("block_threads", self.block_threads, 1..=1024)

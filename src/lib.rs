@@ -30,6 +30,7 @@
 //! | 2 | `store`, the only place that knows redb | 0, `message` |
 //! | 3 | `recall`: the question, the times it says, the scores of candidates, the choice of hits; `buffer`: what is flushed when | 0 to 2 |
 //! | 3 | `block`: what prompts are told beside messages; `compose`: prompts under a budget, of both | 0 to 2, `recall`; `compose` also `block` |
+//! | 2 | `cache`: unchanged text is not embedded twice | 0, `embed` |
 //! | 3 | `history`: sessions kept whole; `fewshot`: the choice of examples | 0 and 1 |
 //! | 4 | `engine` joins store, embedder and both indexes; `memory` joins sessions, blocks and prompts on it; `reindex`, `maintenance` | 0 to 3; `memory` and `reindex` also `engine` |
 //! | 5 | the `mnemon` command, benches, tests, examples | the public API |
@@ -57,6 +58,7 @@ struct Readme;
 
 mod block;
 mod buffer;
+mod cache;
 mod chat;
 mod compose;
 mod config;
@@ -83,6 +85,7 @@ pub use block::{
     MemoryBlock, Recall, RetrievalUnit, StaticBlock, SummaryBlock, VectorBlock,
 };
 pub use buffer::BufferLimits;
+pub use cache::{CacheFileStats, CacheStats, CachedEmbedder, CachedEmbedderBuilder, cache_file_stats};
 #[cfg(feature = "openai")]
 pub use chat::OpenAiChat;
 pub use chat::{ChatModel, ChatRequest};

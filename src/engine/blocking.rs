@@ -11,6 +11,7 @@ use super::{
     reindex::{ReindexOptions, ReindexProgress, ReindexReport},
 };
 use crate::{
+    cache::CacheStats,
     embed::Embedder,
     error::{Error, Result, impl_debug},
     ids::Namespace,
@@ -110,6 +111,11 @@ impl Blocking<'_> {
     /// As there.
     pub fn drop_previous(&self) -> Result<bool> {
         self.0.drop_previous()
+    }
+
+    /// As [`Engine::cache_stats`](crate::Engine::cache_stats).
+    pub fn cache_stats(&self) -> Option<CacheStats> {
+        self.0.cache_stats()
     }
 
     /// As [`Engine::get`](crate::Engine::get).

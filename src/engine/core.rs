@@ -25,6 +25,7 @@ use super::{
     writer::Writer,
 };
 use crate::{
+    cache::{CacheStats, CachedEmbedder},
     config::{Config, Precision},
     embed::{self, Embedder, Reranker},
     error::{Error, Result},
@@ -59,6 +60,8 @@ impl Core {
         let options = Options { create, cache_bytes: config.cache_bytes, two_phase_commit: config.two_phase_commit };
         let store = Arc::new(Store::open(path, options)?);
         let (generation, embedder) = serving(&store, config.precision, resolve)?;
+        let cache = CachedEmbedder::configured(&embedder, &config)?.map(Arc::new);
+        let embedder = cache.clone().map_or(embedder, |cache| cache);
         let leftover = store.read()?.pending_count(generation.id)?;
 
         let (improve, improvable) = mpsc::channel();
@@ -68,6 +71,7 @@ impl Core {
         let shared = Arc::new(Shared {
             live: Live::new(serving),
             sessions: Sessions::default(),
+            cache,
             reranker,
             asked: Asked::default(),
             unflushed: AtomicU64::new(leftover),
@@ -103,6 +107,10 @@ impl Core {
         self.shared.live.serving().embedder.identity().clone()
     }
 
+    pub(super) fn cache_stats(&self) -> Option<CacheStats> {
+        self.shared.cache.as_ref().map(|cache| cache.stats())
+    }
+
     pub(super) fn precision(&self) -> Precision {
         self.shared.live.serving().generation.precision
     }
@@ -111,8 +119,11 @@ impl Core {
         Workers { writer: Arc::clone(&self.writer), planners: self.planners.clone() }
     }
 
-    /// A generation with no namespace loaded.
-    pub(super) fn spaces(&self, generation: Generation, embedder: Arc<dyn Embedder>) -> Spaces {
+    /// A generation with no namespace loaded. Its embedder shares the cache.
+    pub(super) fn spaces(&self, generation: Generation, mut embedder: Arc<dyn Embedder>) -> Spaces {
+        if let Some(cache) = &self.shared.cache {
+            embedder = Arc::new(cache.with_embedder(embedder));
+        }
         let (store, writer) = (Arc::clone(&self.shared.store), Arc::downgrade(&self.writer));
         Spaces::new(store, writer, generation, embedder, self.shared.config.clone(), self.improve.clone())
     }

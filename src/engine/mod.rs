@@ -46,6 +46,7 @@ use self::{
 pub use blocking::Blocking;
 
 use crate::{
+    cache::CacheStats,
     config::{Config, Precision},
     embed::{Embedder, Model, OnnxEmbedder, Reranker},
     error::{Error, Result, impl_debug},
@@ -164,8 +165,8 @@ impl Builder {
     ///
     /// # Errors
     /// The database's: [`Error::DatabaseNotFound`], [`Error::DatabaseLocked`], [`Error::NotADatabase`],
-    /// [`Error::NewerSchema`]. The model's: [`Error::ModelMismatch`], and those of [`OnnxEmbedder::new`].
-    /// [`Error::InvalidConfig`].
+    /// [`Error::NewerSchema`]. The model's: [`Error::ModelMismatch`], and those of [`OnnxEmbedder::new`]. Those of
+    /// [`CachedEmbedderBuilder::open`](crate::CachedEmbedderBuilder::open). [`Error::InvalidConfig`].
     pub fn open(self) -> Result<Engine> {
         self.config.check()?;
         let threads = self.config.threads;
@@ -329,6 +330,15 @@ impl Engine {
     /// [`Error::ReindexRunning`], [`Error::Storage`].
     pub async fn drop_previous(&self) -> Result<bool> {
         self.off_thread(Core::drop_previous).await
+    }
+
+    /// How the cache of what was embedded was used since the engine was opened, and what is in it; `None` if it is off
+    /// ([`Config::embedding_cache`]).
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub async fn cache_stats(&self) -> Result<Option<CacheStats>> {
+        self.on_pool(|core| Ok(core.cache_stats())).await
     }
 
     /// The message with this id, pending or not.

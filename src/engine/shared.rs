@@ -19,6 +19,7 @@ use super::{
     spaces::{Change, Improve, Spaces},
 };
 use crate::{
+    cache::CachedEmbedder,
     config::Config,
     embed::Reranker,
     error::{Error, Result},
@@ -32,6 +33,8 @@ const SWEEP_BLOCKS: usize = 64;
 pub(super) struct Shared {
     pub(super) store: Arc<Store>,
     pub(super) live: Live,
+    /// The cache before the embedders, if there is one.
+    pub(super) cache: Option<Arc<CachedEmbedder>>,
     pub(super) reranker: Option<Arc<dyn Reranker>>,
     pub(super) asked: Asked,
     pub(super) sessions: Sessions,

@@ -396,6 +396,39 @@ fn a_database_is_made_in_a_precision_and_moved_to_another() {
 }
 
 #[test]
+fn an_embedding_cache_outlives_the_database() {
+    let db = Db::new();
+    let cache = db.folder.path().join("cache");
+    let path = cache.to_str().unwrap();
+    let lines = r#"{"id":"1","role":"user","content":"my bike"}
+{"id":"2","role":"user","content":"is in the cellar"}
+{"id":"3","role":"user","content":"my bike"}"#;
+    let run_on = |db: &Db| {
+        let report = json(&ingest(db, &["--namespace", "a", "--embedding-cache", path], lines).stdout);
+        (report["cache_hits"].clone(), report["cache_misses"].clone())
+    };
+    assert_eq!(run_on(&db), (json!(1), json!(2)));
+    assert_eq!(run_on(&Db::new()), (json!(3), json!(0)));
+    let reindexed =
+        run(mnemon().args(["reindex", "--precision", "i8", "--embedding-cache", path, "--db"]).arg(&db.path));
+    assert!(reindexed.stdout.contains("3 texts found in the cache"), "{}", reindexed.stdout);
+
+    let stats = json(&run(mnemon().args(["--format", "json", "stats", "--embedding-cache", path])).stdout);
+    assert_eq!((&stats["embedding_cache"]["entries"], &stats["embedding_cache"]["misses"]), (&json!(2), &json!(2)));
+    assert!(stats["namespaces"].is_null());
+    let both = run(mnemon().args(["stats", "--embedding-cache", path, "--db"]).arg(&db.path));
+    assert!(
+        both.stdout.contains("serving: static-en-256") && both.stdout.contains("vectors of 2 texts"),
+        "{}",
+        both.stdout
+    );
+    let text = run(mnemon().args(["ingest", "--namespace", "a", "--db"]).arg(&db.path).arg("-").write_stdin(lines));
+    assert!(text.stdout.contains("texts: 0 embedded, 0 found"), "{}", text.stdout);
+    let wrong = ingest(&db, &["--namespace", "a", "--embedding-cache", db.path.to_str().unwrap()], lines);
+    assert!(wrong.code == 1 && wrong.stderr.contains("embedding cache"), "{}", wrong.stderr);
+}
+
+#[test]
 fn ingesting_again_doubles_nothing_with_or_without_ids() {
     let db = Db::new();
     let lines = r#"{"role":"user","content":"one"}

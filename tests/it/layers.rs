@@ -19,13 +19,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("index", &["error", "ids", "config"]),
     ("lexical", &["error", "ids", "config"]),
     ("store", &["error", "ids", "config", "message"]),
+    ("cache", &["error", "ids", "config", "embed"]),
     ("recall", &["error", "ids", "config", "message", "embed", "index", "lexical", "store"]),
     ("buffer", &["error", "ids", "config", "tokens", "message"]),
     ("block", &["error", "ids", "config", "tokens", "message", "chat", "recall"]),
     ("compose", &["error", "ids", "config", "tokens", "message", "block"]),
     ("history", &["error", "ids", "config", "message"]),
     ("fewshot", &["error", "ids", "config", "tokens", "message", "embed", "index"]),
-    ("engine", &["error", "ids", "config", "message", "embed", "index", "lexical", "store", "recall"]),
+    ("engine", &["error", "ids", "config", "message", "embed", "index", "lexical", "store", "cache", "recall"]),
     (
         "memory",
         &[
@@ -49,6 +50,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("foldhash", &["embed"]),
     ("tiktoken_rs", &["tokens"]),
     ("hnsw_rs", &["index"]),
+    ("quick_cache", &["cache"]),
     ("rust_stemmers", &["lexical"]),
     ("unicode_segmentation", &["lexical"]),
     // Two clients: of servers that are asked, and of what models are fetched from.

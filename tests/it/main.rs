@@ -1,6 +1,7 @@
 //! The integration tests: one binary, all through the public API or the command.
 
 mod bad_input;
+mod cache;
 #[cfg(feature = "openai")]
 mod chat;
 mod cli;

@@ -169,6 +169,8 @@ pub(crate) fn temporary(
     let path = folder.path().join("memory.redb");
     let mut config = config(index);
     config.precision = precision;
+    // What is measured is the model.
+    config.embedding_cache = 0;
     Ok((engine(&path, model, config, true)?, path, folder))
 }
 

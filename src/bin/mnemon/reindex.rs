@@ -10,8 +10,8 @@ use std::{
 use anyhow::Context;
 use indicatif::ProgressBar;
 use mnemon::{
-    Embedder, GateReport, GenerationState, Model, OnnxEmbedder, Precision, ReindexOptions, ReindexPhase,
-    ReindexProgress, ReindexReport,
+    CachedEmbedder, Config, Embedder, GateReport, GenerationState, Model, OnnxEmbedder, Precision, ReindexOptions,
+    ReindexPhase, ReindexProgress, ReindexReport,
 };
 use serde_json::json;
 
@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// Have the vectors serve again that served before; what came since is embedded for them first.
     #[arg(long, conflicts_with_all = ["precision", "min_overlap"])]
     rollback: bool,
+    /// Take vectors of texts that were embedded before from this file, and keep new ones in it, as in `ingest`.
+    #[arg(long, value_name = "FILE")]
+    embedding_cache: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
@@ -66,7 +69,11 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     }
     let state = if args.rollback { GenerationState::Previous } else { GenerationState::Serving };
     let model = args.model.map_or_else(|| model(&args.db, state), Ok)?;
-    let embedder: Arc<dyn Embedder> = Arc::new(OnnxEmbedder::new(Model::find(&model)?)?);
+    let mut embedder: Arc<dyn Embedder> = Arc::new(OnnxEmbedder::new(Model::find(&model)?)?);
+    if let Some(file) = &args.embedding_cache {
+        let bytes = Config::default().embedding_cache_file_bytes;
+        embedder = Arc::new(CachedEmbedder::builder(embedder).memory_bytes(0).file(file, bytes).open()?);
+    }
     let bar = output::progress(0, "{prefix} {pos} of {len} [{bar:30}] {msg}");
     let progress = |progress: ReindexProgress| {
         show(&bar, &progress);

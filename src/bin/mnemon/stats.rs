@@ -1,27 +1,65 @@
 //! `mnemon stats`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use mnemon::GenerationState;
+use mnemon::{CacheFileStats, GenerationState, Stats};
+use serde::Serialize;
 
 use crate::output::{self, Format};
 
-/// Show what is in a database.
+/// Show what is in a database, or in the file of an embedding cache.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
+    #[arg(long, value_name = "FILE", required_unless_present = "embedding_cache")]
+    db: Option<PathBuf>,
+    /// The file that `ingest` and `reindex` were given.
     #[arg(long, value_name = "FILE")]
-    db: PathBuf,
+    embedding_cache: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    database: Option<Stats>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    embedding_cache: Option<CacheFileStats>,
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    let stats = mnemon::stats(&args.db)?;
-    if format == Format::Json {
-        output::json(&stats)?;
-        return Ok(ExitCode::SUCCESS);
+    let database = args.db.as_deref().map(mnemon::stats).transpose()?;
+    let embedding_cache = args.embedding_cache.as_deref().map(mnemon::cache_file_stats).transpose()?;
+    match format {
+        Format::Json => output::json(&Report { database, embedding_cache })?,
+        Format::Text => {
+            if let (Some(path), Some(stats)) = (&args.db, &database) {
+                show(path, stats)?;
+            }
+            if let (Some(path), Some(cache)) = (&args.embedding_cache, &embedding_cache) {
+                show_cache(path, cache)?;
+            }
+        }
     }
-    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    output::line(&format!("{}: {:.1} MiB", args.db.display(), mebibytes(stats.file_bytes)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn show_cache(path: &Path, cache: &CacheFileStats) -> anyhow::Result<()> {
+    output::line(&format!("{}: {:.1} MiB", path.display(), mebibytes(cache.bytes)))?;
+    output::line(&format!(
+        "vectors of {} texts; {} texts found by all runs, {} embedded, {} dropped",
+        cache.entries, cache.hits, cache.misses, cache.evictions
+    ))
+}
+
+fn show(path: &Path, stats: &Stats) -> anyhow::Result<()> {
+    output::line(&format!("{}: {:.1} MiB", path.display(), mebibytes(stats.file_bytes)))?;
     let sizes = stats.sizes;
     output::line(&format!(
         "messages {:.1} MiB, vectors {:.1} MiB, graphs {:.1} MiB, lexical indexes {:.1} MiB",
@@ -52,5 +90,5 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
             space.messages, space.sessions, space.vectors, space.pending, space.buffered, space.namespace
         ))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -1,0 +1,79 @@
+//! The bytes of a text's passages: how many there are, the ranges of each, then their vectors; little endian.
+
+use std::{ops::Range, sync::Arc};
+
+use crate::embed::Passage;
+
+const COUNT_BYTES: usize = 4;
+/// Begin and end.
+const RANGE_BYTES: usize = 16;
+
+pub(super) fn encode(passages: &[Passage]) -> Arc<[u8]> {
+    let components: usize = passages.iter().map(|passage| passage.vector.len()).sum();
+    let mut bytes = Vec::with_capacity(COUNT_BYTES + passages.len() * RANGE_BYTES + components * 4);
+    bytes.extend((passages.len() as u32).to_le_bytes());
+    for Range { start, end } in passages.iter().map(|passage| &passage.range) {
+        bytes.extend((*start as u64).to_le_bytes());
+        bytes.extend((*end as u64).to_le_bytes());
+    }
+    for passage in passages {
+        bytes.extend(passage.vector.iter().flat_map(|x| x.to_le_bytes()));
+    }
+    bytes.into()
+}
+
+/// The passages of a text of this many bytes, each with a vector of this dimension; `None` if the bytes say something else. There is
+/// one at least.
+pub(super) fn decode(bytes: &[u8], dimension: usize, text_bytes: usize) -> Option<Vec<Passage>> {
+    let (count, rest) = bytes.split_first_chunk::<COUNT_BYTES>()?;
+    let count = u32::from_le_bytes(*count) as usize;
+    let (ranges, vectors) = rest.split_at_checked(count.checked_mul(RANGE_BYTES)?)?;
+    if count == 0 || vectors.len() != count.checked_mul(dimension)?.checked_mul(4)? {
+        return None;
+    }
+    let place = |bytes: &[u8; 8]| usize::try_from(u64::from_le_bytes(*bytes)).ok().filter(|&place| place <= text_bytes);
+    ranges
+        .as_chunks::<8>()
+        .0
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .zip(vectors.chunks_exact(dimension * 4))
+        .map(|([start, end], vector)| {
+            let (start, end) = (place(start)?, place(end)?);
+            let vector = vector.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect();
+            (start <= end).then_some(Passage { range: start..end, vector })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_was_encoded_comes_back(count in 1usize..4, dimension in 1usize..9, bits in prop::collection::vec(any::<u32>(), 32)) {
+            let passages: Vec<Passage> = (0..count)
+                .map(|i| {
+                    let vector = (0..dimension).map(|j| f32::from_bits(bits[i * dimension + j])).collect();
+                    Passage { range: i * 3..i * 5, vector }
+                })
+                .collect();
+            let bytes = encode(&passages);
+            let decoded = decode(&bytes, dimension, 15).unwrap();
+            // Bits, as not every number is equal to itself.
+            prop_assert_eq!(encode(&decoded), bytes.clone());
+            prop_assert_eq!(decoded.len(), count);
+            let other_dimension = decode(&bytes, dimension + 1, 15);
+            prop_assert!(other_dimension.is_none());
+            let outside = decode(&bytes, dimension, (count - 1) * 5);
+            prop_assert_eq!(outside.is_some(), count == 1);
+            for cut in 0..bytes.len() {
+                prop_assert!(decode(&bytes[..cut], dimension, 15).is_none());
+            }
+        }
+    }
+}
