@@ -70,9 +70,11 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let state = if args.rollback { GenerationState::Previous } else { GenerationState::Serving };
     let model = args.model.map_or_else(|| model(&args.db, state), Ok)?;
     let mut embedder: Arc<dyn Embedder> = Arc::new(OnnxEmbedder::new(Model::find(&model)?)?);
+    let mut cache = None;
     if let Some(file) = &args.embedding_cache {
         let bytes = Config::default().embedding_cache_file_bytes;
-        embedder = Arc::new(CachedEmbedder::builder(embedder).memory_bytes(0).file(file, bytes).open()?);
+        let cached = Arc::new(CachedEmbedder::builder(embedder).memory_bytes(0).file(file, bytes).open()?);
+        embedder = cache.insert(cached).clone();
     }
     let bar = output::progress(0, "{prefix} {pos} of {len} [{bar:30}] {msg}");
     let progress = |progress: ReindexProgress| {
@@ -91,7 +93,12 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     match format {
         Format::Json => output::json(&report)?,
-        Format::Text => print(&report)?,
+        Format::Text => {
+            print(&report)?;
+            if let Some(stats) = cache.map(|cache| cache.stats()) {
+                output::line(&format!("texts: {} embedded, {} found in the cache", stats.misses, stats.hits))?;
+            }
+        }
     }
     let failed = report.gate.is_some_and(|gate| gate.failed.is_some());
     Ok(if failed { ExitCode::from(NOT_PASSED) } else { ExitCode::SUCCESS })
