@@ -18,6 +18,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    time::Instant,
 };
 
 use serde::Serialize;
@@ -238,7 +239,11 @@ impl Embedder for CachedEmbedder {
     }
 
     fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
-        let embed = |_: &[&str]| Ok(vec![whole(text, embed::query(&*self.inner, text)?)]);
+        self.embed_query_before(text, None)
+    }
+
+    fn embed_query_before(&self, text: &str, deadline: Option<Instant>) -> Result<Vec<f32>> {
+        let embed = |_: &[&str]| Ok(vec![whole(text, embed::query_before(&*self.inner, text, deadline)?)]);
         let rows = self.look_up(Kind::Query, &[text], embed)?;
         Ok(vector(rows.into_iter().next().expect("a text has a row")))
     }

@@ -170,7 +170,12 @@ pub(crate) fn passages(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<Ve
 
 /// [`Embedder::embed_query`], checked.
 pub(crate) fn query(embedder: &dyn Embedder, text: &str) -> Result<Vec<f32>> {
-    let row = guarded(|| embedder.embed_query(text))?;
+    query_before(embedder, text, None)
+}
+
+/// [`Embedder::embed_query_before`], checked.
+pub(crate) fn query_before(embedder: &dyn Embedder, text: &str, deadline: Option<Instant>) -> Result<Vec<f32>> {
+    let row = guarded(|| embedder.embed_query_before(text, deadline))?;
     check(embedder.identity(), &row)?;
     Ok(row)
 }

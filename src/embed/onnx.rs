@@ -34,8 +34,13 @@ use crate::{
     ids::ModelIdentity,
 };
 
-/// Tokens of one run, padding included.
-const RUN_TOKENS: usize = 1024;
+/// Tokens of one run. Measured with MiniLM f32 on two cores: as fast as runs of 1,024 or 4,096, a fifth faster than of 64, and
+/// 25 MB less at the peak than 1,024; and a question waits for less.
+const RUN_TOKENS: usize = 256;
+
+/// The same, padding included, where texts of any length share runs. Measured with the default model: a third faster than runs of
+/// 8,192, as a run stays in the cache.
+const PADDED_RUN_TOKENS: usize = 1024;
 
 /// Document sessions at most: what each has of its own is some megabytes.
 const MAX_SESSIONS: usize = 8;
@@ -48,7 +53,7 @@ const MAX_SESSIONS: usize = 8;
 /// All sessions share one copy of the weights.
 ///
 /// A text of more tokens than the model takes is cut by [`embed_documents`](Embedder::embed_documents) and
-/// [`embed_query`](Embedder::embed_query); [`embed_passages`](Embedder::embed_passages) embeds all of it.
+/// [`embed_query`](Embedder::embed_query), and to its first 64 KiB; [`embed_passages`](Embedder::embed_passages) embeds all of it.
 pub struct OnnxEmbedder {
     model: Model,
     options: OnnxOptions,
@@ -190,8 +195,12 @@ impl OnnxEmbedder {
             Runner::new(session, manifest, self.texts.tokenizer().pad_id())
                 .map_err(|reason| folder::invalid(&path, reason, None))
         });
-        let rows = if dynamic { 1 } else { usize::MAX };
-        let limits = Limits { tokens: RUN_TOKENS, rows, padded: manifest.padding_exact && !dynamic };
+        let padded = manifest.padding_exact && !dynamic;
+        let limits = Limits {
+            tokens: if padded { PADDED_RUN_TOKENS } else { RUN_TOKENS },
+            rows: if dynamic { 1 } else { usize::MAX },
+            padded,
+        };
         let mut runners = runners.collect::<Result<Vec<_>>>()?;
         let limits = together::tried(&mut runners[0], self.texts.tokenizer().largest_id(), limits);
         let reader: Arc<dyn Read> = Arc::clone(&self.texts) as _;

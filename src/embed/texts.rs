@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{
     manifest::Manifest,
     tokenizer::TextTokenizer,
-    windows::{self, Window, prefixed},
+    windows::{self, MAX_BYTES, Window, prefixed},
 };
 use crate::error::Result;
 
@@ -63,7 +63,7 @@ impl Texts {
     }
 
     fn whole(&self, prefix: &str, text: &str) -> Result<Vec<u32>> {
-        let text = prefixed(prefix, text);
+        let text = prefixed(prefix, &text[..text.floor_char_boundary(MAX_BYTES)]);
         let tokens = self.tokenizer.encode(&text)?;
         if tokens.len() <= self.max_tokens { Ok(tokens) } else { self.tokenizer.encode_cut(&text, self.max_tokens) }
     }

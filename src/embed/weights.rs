@@ -145,7 +145,7 @@ impl Split<'_> {
             None if entries.is_empty() => return Some(Ok(message.to_vec())),
             None => match self.outside(&entries) {
                 Some(bytes) => bytes,
-                None => return Some(Err(format!("weight {name:?} is not in the file that it names"))),
+                None => return Some(Err(format!("model.onnx: weight {name:?} is not in the file that it names"))),
             },
         };
         if raw.is_some() && bytes.len() < MIN_BYTES {
@@ -155,7 +155,11 @@ impl Split<'_> {
             Some(tensor) => tensor,
             // ONNX Runtime knows it, or says what is wrong.
             None if raw.is_some() => return Some(Ok(message.to_vec())),
-            None => return Some(Err(format!("weight {name:?} is of kind {kind} or of a shape that is not taken"))),
+            None => {
+                return Some(Err(format!(
+                    "model.onnx: weight {name:?} is of kind {kind} or of a shape that is not taken"
+                )));
+            }
         };
         self.tensors.push((name, Arc::new(tensor)));
         // It names a file that is never looked for.
@@ -213,5 +217,83 @@ fn tensor(kind: u64, dims: &[u64], bytes: &[u8]) -> Option<DynValue> {
         10 => of(dims, bytes, f16::from_le_bytes),
         11 => of(dims, bytes, f64::from_le_bytes),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use ort::value::Outlet;
+
+    use super::*;
+    use crate::embed::runtime;
+
+    fn fixture(name: &str) -> Vec<u8> {
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures").join(name)).unwrap()
+    }
+
+    fn graph(name: &str, external: &[(&str, Vec<u8>)]) -> Graph {
+        let external = external.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.clone())).collect();
+        Graph { bytes: fixture(name).into(), external }
+    }
+
+    fn rows(weights: &Weights) -> Vec<f32> {
+        let environment = runtime::load(None).unwrap();
+        let mut session = weights.commit(Session::builder(&environment).unwrap()).unwrap();
+        let tensor = |values: Vec<i64>| Tensor::from_array(([2, 3], values)).unwrap();
+        assert_eq!(session.outputs().iter().map(Outlet::name).collect::<Vec<_>>(), ["last_hidden_state"]);
+        let inputs =
+            vec![("input_ids", tensor(vec![0, 1, 63, 64, 300, 30521])), ("attention_mask", tensor(vec![1; 6]))];
+        let outputs = session.run(inputs).unwrap();
+        outputs["last_hidden_state"].try_extract_tensor::<f32>().unwrap().1.to_vec()
+    }
+
+    #[test]
+    fn weights_inside_and_outside_are_the_same() {
+        runtime::load(None).unwrap();
+        let file = || [("other.bin", vec![1, 2]), ("table.bin", fixture("table.bin"))];
+        let inside = Weights::shared(graph("table.onnx", &[])).unwrap();
+        let outside = Weights::shared(graph("table_outside.onnx", &file())).unwrap();
+        let expected: Vec<f32> = [0, 1, 63, 0, 300 % 64, 30521 % 64]
+            .iter()
+            .flat_map(|row| (0..16).map(move |at| (f64::from(row * 16 + at) * 0.37).sin() as f32))
+            .collect();
+        let whole = [graph("table.onnx", &[]), graph("table_outside.onnx", &file())].map(Weights::whole);
+        for weights in [&inside, &outside, &whole[0], &whole[1]] {
+            // Each session of several.
+            assert_eq!([rows(weights), rows(weights)], [expected.clone(), expected.clone()]);
+        }
+        for shared in [inside, outside] {
+            assert_eq!(shared.tensors.len(), 1);
+            assert!(shared.graph.len() < 400, "{} bytes are left", shared.graph.len());
+        }
+    }
+
+    #[test]
+    fn weights_that_are_not_where_they_should_be() {
+        runtime::load(None).unwrap();
+        let refused = |graph| Weights::shared(graph).err().unwrap();
+        for external in [vec![], vec![("table.bin", vec![0; 4159])], vec![("table.bi", vec![0; 4160])]] {
+            let reason = refused(graph("table_outside.onnx", &external));
+            assert_eq!(reason, "model.onnx: weight \"table\" is not in the file that it names");
+        }
+        // 64 x 16 values of 4 bytes do not take 4,095.
+        let mut graph = graph("table_outside.onnx", &[("table.bin", fixture("table.bin"))]);
+        let at = graph.bytes.windows(4).position(|bytes| bytes == b"4096").unwrap();
+        graph.bytes.to_mut()[at..at + 4].copy_from_slice(b"4095");
+        assert_eq!(refused(graph), "model.onnx: weight \"table\" is of kind 1 or of a shape that is not taken");
+    }
+
+    #[test]
+    fn damaged_graphs_are_refused_or_split() {
+        runtime::load(None).unwrap();
+        let sound = fixture("table.onnx");
+        for at in 0..sound.len() {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 0x85;
+            let _ = Weights::shared(Graph { bytes: bytes.into(), external: Vec::new() });
+            let _ = Weights::shared(Graph { bytes: sound[..at].to_vec().into(), external: Vec::new() });
+        }
     }
 }

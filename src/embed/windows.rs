@@ -8,6 +8,10 @@ use crate::error::Result;
 /// Neighbouring windows share this part of their tokens, so that a sentence at a cut is whole in one of them.
 const OVERLAP: f64 = 0.125;
 
+/// Bytes that are tokenised at once, and that a window has at most. A tokenizer keeps some 150 bytes a byte of text until it is
+/// done: a text of a megabyte would cost more than most models.
+pub(super) const MAX_BYTES: usize = 1 << 16;
+
 /// A part of a text that the model takes in one piece.
 pub(super) struct Window {
     /// Bytes of the text, on character boundaries.
@@ -24,34 +28,20 @@ pub(super) struct Window {
 ///
 /// Cost: one tokenisation of a text that fits; of one that does not two, and one of each window.
 pub(super) fn split(tokenizer: &TextTokenizer, prefix: &str, text: &str, max_tokens: usize) -> Result<Vec<Window>> {
-    let tokens = tokenizer.encode(&prefixed(prefix, text))?;
-    if tokens.len() <= max_tokens {
-        return Ok(vec![Window { range: 0..text.len(), tokens }]);
+    if text.len() <= MAX_BYTES {
+        let tokens = tokenizer.encode(&prefixed(prefix, text))?;
+        if tokens.len() <= max_tokens {
+            return Ok(vec![Window { range: 0..text.len(), tokens }]);
+        }
     }
-    // A long text has many.
-    drop(tokens);
-    let starts = tokenizer.starts(text)?;
     let room = max_tokens - tokenizer.encode(prefix)?.len();
-    let step = ((room as f64 * (1.0 - OVERLAP)) as usize).max(1);
-
-    let mut splitting = Splitting { tokenizer, prefix, text, max_tokens, windows: Vec::new() };
-    let mut first = 0;
-    loop {
-        let place = |index: usize| starts.get(index).map_or(text.len(), |&place| text.floor_char_boundary(place));
-        let begin = if first == 0 { 0 } else { place(first) };
-        let mut next = first + step;
-        let mut end = place(first + room);
-        if end <= begin {
-            // One word is longer than a window: it is cut by itself, inside.
-            next = (first..=starts.len()).find(|&index| place(index) > begin).unwrap_or(starts.len());
-            end = place(next);
-        }
-        splitting.fit(begin..end)?;
-        if end == text.len() {
-            return Ok(splitting.windows);
-        }
-        first = next;
+    let mut splitting = Splitting { tokenizer, prefix, text, max_tokens, room, windows: Vec::new() };
+    let mut begin = 0;
+    while begin < text.len() {
+        let end = text.floor_char_boundary(begin + MAX_BYTES);
+        begin = splitting.piece(begin..end)?;
     }
+    Ok(splitting.windows)
 }
 
 struct Splitting<'a> {
@@ -59,16 +49,54 @@ struct Splitting<'a> {
     prefix: &'a str,
     text: &'a str,
     max_tokens: usize,
+    /// Without special tokens and the prefix's.
+    room: usize,
     windows: Vec<Window>,
 }
 
 impl Splitting<'_> {
+    /// Covers a piece of the text, but for what is of a window that may go on after it. Returns where that begins.
+    fn piece(&mut self, piece: Range<usize>) -> Result<usize> {
+        let starts = self.tokenizer.starts(&self.text[piece.clone()])?;
+        let step = ((self.room as f64 * (1.0 - OVERLAP)) as usize).max(1);
+        let is_last = piece.end == self.text.len();
+        let text = self.text;
+        let place =
+            |index: usize| starts.get(index).map_or(piece.end, |&start| text.floor_char_boundary(piece.start + start));
+        let mut first = 0;
+        loop {
+            let begin = if first == 0 { piece.start } else { place(first) };
+            let mut next = first + step;
+            let mut end = place(first + self.room);
+            if end == piece.end && !is_last {
+                if begin > piece.start {
+                    return Ok(begin);
+                }
+                // A window of many bytes. The last word may go on.
+                end = starts.last().map_or(piece.end, |_| place(starts.len() - 1));
+                end = if end > begin { end } else { piece.end };
+                self.fit(begin..end)?;
+                return Ok(end);
+            }
+            if end <= begin {
+                // One word is longer than a window: it is cut by itself, inside.
+                next = (first..=starts.len()).find(|&index| place(index) > begin).unwrap_or(starts.len());
+                end = place(next);
+            }
+            self.fit(begin..end)?;
+            if end == piece.end {
+                return Ok(end);
+            }
+            first = next;
+        }
+    }
+
     /// Pushes the range, in halves if it has too many tokens by itself.
     fn fit(&mut self, range: Range<usize>) -> Result<()> {
-        let piece = &self.text[range.clone()];
-        let first_character = piece.chars().next().map_or(0, char::len_utf8);
+        let part = &self.text[range.clone()];
+        let first_character = part.chars().next().map_or(0, char::len_utf8);
         let middle = self.text.floor_char_boundary(range.start + range.len() / 2).max(range.start + first_character);
-        let tokens = self.tokenizer.encode(&prefixed(self.prefix, piece))?;
+        let tokens = self.tokenizer.encode(&prefixed(self.prefix, part))?;
         if middle == range.end || tokens.len() <= self.max_tokens {
             self.windows.push(Window { range, tokens });
             return Ok(());

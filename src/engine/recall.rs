@@ -70,14 +70,22 @@ impl Shared {
         }
         // To the end, whatever serves by then.
         let serving = self.live.serving();
-        let vectors = serving.query(&query.text)?;
+        let mut ranking = query.ranking;
+        let vectors = match serving.query(&query.text, deadline) {
+            // Words are an answer too.
+            Err(Error::DeadlineExceeded) if ranking.strategy != Strategy::Dense && query.answerable.is_none() => {
+                ranking.strategy = Strategy::Lexical;
+                Vec::new()
+            }
+            vectors => vectors?,
+        };
         let asked = Asked {
             text: &query.text,
             vectors: &vectors,
             filter: &filter,
             session,
             except: &except,
-            ranking: &query.ranking,
+            ranking: &ranking,
             spans: &spans,
             now,
             deadline,
@@ -95,7 +103,8 @@ impl Shared {
         };
         loop {
             let diverse = query.diversity.map_or(0, |_| 2 * pool.min(DIVERSE));
-            let found = serving.search(namespace, &asked, want, compared.max(diverse))?;
+            let mut found = serving.search(namespace, &asked, want, compared.max(diverse))?;
+            found.cut_short |= vectors.is_empty();
             if query.answerable.is_some_and(|least| found.answerability < least) {
                 return Ok(Hits { hits: Vec::new(), cut_short: found.cut_short, answerability: found.answerability });
             }

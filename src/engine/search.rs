@@ -62,9 +62,9 @@ pub(super) struct Outcome {
 
 impl Spaces {
     /// A question's vectors, one a window.
-    pub(super) fn query(&self, text: &str) -> Result<Vec<Vec<f32>>> {
+    pub(super) fn query(&self, text: &str, deadline: Option<Instant>) -> Result<Vec<Vec<f32>>> {
         let windows = embed::windows(&*self.embedder, text)?;
-        windows.into_iter().map(|window| embed::query(&*self.embedder, window)).collect()
+        windows.into_iter().map(|window| embed::query_before(&*self.embedder, window, deadline)).collect()
     }
 
     /// At least `want` messages that are allowed, if there are so many, ranked; with the vectors of the first `vectors`.

@@ -277,8 +277,9 @@ impl Query {
     }
 
     /// At most about this long, from when the recall begins: then the best found so far are the answer, which says so
-    /// ([`Hits::cut_short`](crate::Hits::cut_short)). Embedding the text is not cut short, nor is the loading of a namespace
-    /// that was not asked before, nor a reranker. Default: as long as it takes.
+    /// ([`Hits::cut_short`](crate::Hits::cut_short)). The answer is by words alone if the embedder is busy for so long; an error
+    /// where words do not count ([`Strategy::Dense`], [`Query::answerable`]). Embedding the text is not cut short once it has
+    /// begun, nor is the loading of a namespace that was not asked before, nor a reranker. Default: as long as it takes.
     pub fn within(mut self, budget: Duration) -> Self {
         self.budget = Some(budget);
         self

@@ -376,11 +376,16 @@ impl Embedder for OpenAiEmbedder {
     }
 
     fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
+        self.embed_query_before(text, None)
+    }
+
+    fn embed_query_before(&self, text: &str, deadline: Option<Instant>) -> Result<Vec<f32>> {
         if text.trim().is_empty() {
             return Ok(vec![0.0; self.identity.dimension]);
         }
         let now = Instant::now();
         let until = now.checked_add(self.query_timeout).unwrap_or_else(|| now + Duration::from_secs(86_400));
+        let until = deadline.map_or(until, |deadline| deadline.min(until));
         let mut rows = self.ask(&[self.input(&self.query_prefix, text)?], Priority::Query { until })?;
         Ok(rows.pop().expect("counted"))
     }

@@ -77,7 +77,7 @@ pub(super) fn run(
             return Ok(None);
         }
         let started = Instant::now();
-        let vectors = to.query(&question.text)?;
+        let vectors = to.query(&question.text, None)?;
         let embedding = started.elapsed();
         let (new, took) = ask(to, question, &vectors, false)?;
         let (truth, took_exactly) = ask(to, question, &vectors, true)?;
@@ -91,7 +91,7 @@ pub(super) fn run(
         // The model that serves may not be at hand, where no engine was running.
         if is_from_there {
             let started = Instant::now();
-            let old = from.query(&question.text).and_then(|vectors| ask(from, question, &vectors, false));
+            let old = from.query(&question.text, None).and_then(|vectors| ask(from, question, &vectors, false));
             match old {
                 Ok((old, _)) => {
                     times[0].push(started.elapsed());

@@ -1,6 +1,6 @@
 //! A text has the same vector, to the bit, whatever it is embedded with, and however.
 
-use std::sync::OnceLock;
+use std::{ops::Range, sync::OnceLock};
 
 use mnemon::{Embedder, Model, OnnxEmbedder};
 use proptest::prelude::*;
@@ -121,4 +121,28 @@ fn a_long_text_is_cut_if_it_must_be_one_vector() {
     let vector = embedder.embed_documents(&[&fitting]).unwrap();
     assert_eq!(embedder.embed_documents(&[&long]).unwrap(), vector);
     assert_eq!(embedder.embed_query(&long).unwrap(), vector[0]);
+}
+
+/// Text that is tokenised in pieces is covered as one that is not: by windows that share something with their neighbours.
+#[test]
+fn windows_of_a_very_long_text() {
+    let lines = std::fs::read_to_string(sample("messages.jsonl")).unwrap();
+    let mut text = String::new();
+    for line in lines.lines().cycle() {
+        text += &mnemon::MessageLine::parse(line).unwrap().message.text();
+        text += " ";
+        if text.len() > 300_000 {
+            break;
+        }
+    }
+    let (_, embedder) = &models()[0];
+    let windows = embedder.windows(&text);
+    assert_eq!((windows[0].start, windows.last().unwrap().end), (0, text.len()));
+    // Halves of a window that was too long by itself touch.
+    let overlap = |pair: &&[Range<usize>]| pair[0].end - pair[1].start >= 100;
+    assert!(windows.windows(2).filter(overlap).count() >= windows.len() * 9 / 10, "{windows:?}");
+    for window in &windows {
+        assert_eq!(embedder.windows(&text[window.clone()]), vec![0..window.len()]);
+        assert!((500..4000).contains(&window.len()) || window.end == text.len(), "{window:?}");
+    }
 }

@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mnemon::{Device, Embedder, Error, Model, OnnxEmbedder, OnnxOptions};
+use mnemon::{Device, Embedder, Error, Model, ModelIdentity, OnnxEmbedder, OnnxOptions, Query, Result, Strategy};
 
 use super::{embedder, fixture, folder, manifest, open};
-use crate::support::{Db, chain, message, namespace, skipped};
+use crate::support::{Db, Hashing, chain, message, namespace, skipped};
 
 #[test]
 fn folders_whose_files_do_not_fit() {
@@ -99,7 +99,7 @@ fn a_message_that_does_not_embed_stays_pending() {
     let error = chain(&engine.blocking().flush().unwrap_err());
     assert!(error.contains("message \"2\" stays pending") && error.contains("not finite"), "{error}");
     assert_eq!(engine.blocking().pending().unwrap(), 1);
-    let found = engine.blocking().recall(&space, mnemon::Query::new("dog").k(5)).unwrap();
+    let found = engine.blocking().recall(&space, Query::new("dog").k(5)).unwrap();
     assert_eq!(found.len(), 2);
 }
 
@@ -213,4 +213,45 @@ fn a_question_that_does_not_get_its_turn() {
     assert!(expired > 0, "the questions never met");
     let later = Instant::now() + Duration::from_secs(60);
     assert_eq!(embedder.embed_query_before("red", Some(later)).unwrap(), embedder.embed_query("red").unwrap());
+}
+
+/// Never gives a question its turn before a deadline.
+struct Busy(Hashing);
+
+impl Embedder for Busy {
+    fn identity(&self) -> &ModelIdentity {
+        self.0.identity()
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        self.0.embed_documents(texts)
+    }
+
+    fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
+        self.0.embed_query(text)
+    }
+
+    fn embed_query_before(&self, text: &str, deadline: Option<Instant>) -> Result<Vec<f32>> {
+        deadline.map_or_else(|| self.embed_query(text), |_| Err(Error::DeadlineExceeded))
+    }
+}
+
+#[test]
+fn a_recall_whose_embedder_is_busy_answers_by_words() {
+    let db = Db::new();
+    let engine = db.open_with(Arc::new(Busy(Hashing::new(32))));
+    let space = namespace("a");
+    let messages = vec![message("1", "a red dog"), message("2", "the blue cat"), message("3", "a green tree")];
+    engine.blocking().put(&space, messages).unwrap();
+    engine.blocking().flush().unwrap();
+    let recall = |query: Query| engine.blocking().recall(&space, query);
+    let hits = recall(Query::new("cats").k(2)).unwrap();
+    assert!(!hits.cut_short());
+    let hits = recall(Query::new("cats").k(2).within(Duration::from_millis(50))).unwrap();
+    assert!(hits.cut_short());
+    assert_eq!(hits[0].message.id, "2");
+    for query in [Query::new("cats").strategy(Strategy::Dense), Query::new("cats").answerable(0.1)] {
+        let error = recall(query.within(Duration::from_millis(50))).unwrap_err();
+        assert!(matches!(error, Error::DeadlineExceeded), "{error:?}");
+    }
 }
