@@ -149,6 +149,17 @@ pub(super) fn build(config: &Config, weights: &[u8], dense: &[Dense]) -> Result<
     builder.build(layers, dense).map_err(|fault| format!("model.safetensors: {fault}"))
 }
 
+/// Tokens that a model of this configuration takes, if it says: of some kinds the first places are not for tokens.
+pub(super) fn max_tokens(config: &Config) -> Option<usize> {
+    let model_type = config.text("model_type").unwrap_or_default();
+    let family = FAMILIES.iter().find(|family| family.model_types.contains(&model_type));
+    let places = config.number("max_position_embeddings")?;
+    match family.is_some_and(|family| family.places_after_padding) {
+        true => places.checked_sub(config.number("pad_token_id").unwrap_or(ROBERTA_PADDING).saturating_add(1)),
+        false => Some(places),
+    }
+}
+
 fn family(config: &Config) -> Result<&'static Family, Fault> {
     let unsupported = |what: String| {
         Err(format!(

@@ -64,7 +64,7 @@ impl Model {
     ///
     /// The destination appears once the model has run, or not at all. If it is there already with the same model, it is opened.
     ///
-    /// Cost: the weights are in memory up to three times; about a second for 90 MB.
+    /// Cost: the weights are in memory up to three times; the model is loaded and run once.
     ///
     /// # Errors
     /// [`Error::InvalidModel`]: what the folder lacks, or has and cannot be; the destination is there and is another model.

@@ -114,8 +114,7 @@ fn read_graph(root: &Path, file: &Path, described: &Described, options: &ImportO
     let pooling = options.pooling.or(described.pooling);
     let (output, width) = output(outputs, pooling, !described.dense.is_empty())
         .map_err(|fault| invalid(root, format!("{shown}: {fault}"), None))?;
-    let places = described.config.number("max_position_embeddings");
-    Ok(Read { files, output, width, max_tokens: places, model })
+    Ok(Read { files, output, width, max_tokens: encoder::max_tokens(&described.config), model })
 }
 
 /// Which output is read and how, and how wide it is.

@@ -59,6 +59,12 @@ impl Config {
         !matches!(self.0[key], Value::Null | Value::Bool(false))
     }
 
+    /// Whether the model tells classes apart, which a reranker's are too.
+    fn classifies(&self) -> bool {
+        let names = self.0["architectures"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        names.into_iter().any(|name| name.ends_with("ForSequenceClassification"))
+    }
+
     /// The first of these that there is, from 1 to a million.
     pub(super) fn size(&self, keys: &[&str]) -> Result<usize, String> {
         let size = keys.iter().find_map(|key| self.number(key));
@@ -154,6 +160,9 @@ pub(super) fn describe(root: &Path) -> Result<Described> {
         }
     }
     described.config = json(&described.folder, "config.json")?.unwrap_or_default();
+    if described.config.classifies() {
+        return Err(fault("config.json: it is a classifier or a reranker, whose output is no vector of a text".into()));
+    }
     let limits = LIMITS.iter().find_map(|file| json::<Limits>(&described.folder, file).transpose());
     let limits = limits.transpose()?.unwrap_or_default();
     let tokenizer: Config = json(&described.folder, "tokenizer_config.json")?.unwrap_or_default();

@@ -255,6 +255,7 @@ fn what_cannot_be_imported_is_said() {
         (&|s| modules(s, &[("../elsewhere", "m.Transformer")]), "is no folder in it"),
         (&|s| config(s, "model_type", "gpt2".into()), "model_type is \"gpt2\""),
         (&|s| config(s, "auto_map", json!({"AutoModel": "own.py"})), "code of the model's own"),
+        (&|s| config(s, "architectures", json!(["BertForSequenceClassification"])), "a classifier or a reranker"),
         (&|s| config(s, "is_decoder", true.into()), "decoder"),
         (&|s| config(s, "position_embedding_type", "alibi".into()), "position_embedding_type is \"alibi\""),
         (&|s| config(s, "hidden_act", "swish".into()), "hidden_act \"swish\""),
