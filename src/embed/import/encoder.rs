@@ -1,10 +1,11 @@
 //! A BERT-like encoder from its weights: the graph that a PyTorch export would give, in standard operators.
 //!
 //! The reference are the models of Hugging Face's `transformers`: BERT (J. Devlin et al., arXiv 1810.04805), RoBERTa
-//! (arXiv 1907.11692) with its multilingual and French kin, DistilBERT (arXiv 1910.01108), MPNet (arXiv 2004.09297). They differ in
-//! names, in how places are numbered, and in what is added to attention; a [`Family`] says how.
+//! (arXiv 1907.11692) with its multilingual and French kin, DistilBERT (arXiv 1910.01108), MPNet (arXiv 2004.09297). A [`Family`] says
+//! what they differ in.
 
 use super::{
+    family::{self, Family, Types},
     graph::Graph,
     source::{Config, Dense},
     weights::{Fault, Weights},
@@ -14,9 +15,6 @@ use crate::embed::onnx_proto::{AttributeProto, FLOAT, INT64, ModelProto};
 /// A protocol buffer ends at 2 GB; the graph beside the weights takes some of it.
 const MAX_BYTES: usize = i32::MAX as usize - (1 << 20);
 
-/// The padding's id in RoBERTa and its kin, if config.json does not say.
-const ROBERTA_PADDING: usize = 1;
-
 /// MPNet's terms for distances; those from this distance on have one.
 const DISTANCE_BUCKETS: usize = 32;
 const MAX_DISTANCE: f32 = 128.0;
@@ -25,87 +23,6 @@ const WORDS: &str = "embeddings.word_embeddings.weight";
 const PLACES: &str = "embeddings.position_embeddings.weight";
 const TYPES: &str = "embeddings.token_type_embeddings.weight";
 const DISTANCES: &str = "encoder.relative_attention_bias.weight";
-
-/// How a kind of encoder is spelled, and where it departs from BERT.
-struct Family {
-    /// `model_type` in config.json.
-    model_types: &'static [&'static str],
-    layers: &'static str,
-    query: &'static str,
-    key: &'static str,
-    value: &'static str,
-    attention_output: &'static str,
-    attention_norm: &'static str,
-    up: &'static str,
-    down: &'static str,
-    norm: &'static str,
-    types: Types,
-    /// Places are numbered after the padding's id, and padding is not counted.
-    places_after_padding: bool,
-    /// Scores of attention get a term for the distance.
-    distances: bool,
-}
-
-#[derive(PartialEq)]
-enum Types {
-    /// An input of the graph.
-    Input,
-    /// All the first.
-    First,
-    None,
-}
-
-const BERT: Family = Family {
-    model_types: &["bert"],
-    layers: "encoder.layer",
-    query: "attention.self.query",
-    key: "attention.self.key",
-    value: "attention.self.value",
-    attention_output: "attention.output.dense",
-    attention_norm: "attention.output.LayerNorm",
-    up: "intermediate.dense",
-    down: "output.dense",
-    norm: "output.LayerNorm",
-    types: Types::Input,
-    places_after_padding: false,
-    distances: false,
-};
-
-const FAMILIES: [Family; 4] = [
-    BERT,
-    Family {
-        model_types: &["roberta", "xlm-roberta", "camembert"],
-        types: Types::First,
-        places_after_padding: true,
-        ..BERT
-    },
-    Family {
-        model_types: &["distilbert"],
-        layers: "transformer.layer",
-        query: "attention.q_lin",
-        key: "attention.k_lin",
-        value: "attention.v_lin",
-        attention_output: "attention.out_lin",
-        attention_norm: "sa_layer_norm",
-        up: "ffn.lin1",
-        down: "ffn.lin2",
-        norm: "output_layer_norm",
-        types: Types::None,
-        ..BERT
-    },
-    Family {
-        model_types: &["mpnet"],
-        query: "attention.attn.q",
-        key: "attention.attn.k",
-        value: "attention.attn.v",
-        attention_output: "attention.attn.o",
-        attention_norm: "attention.LayerNorm",
-        types: Types::None,
-        places_after_padding: true,
-        distances: true,
-        ..BERT
-    },
-];
 
 /// An encoder as a graph.
 pub(super) struct Encoder {
@@ -121,7 +38,7 @@ pub(super) struct Encoder {
 /// A layer after the pooling may come before it where the two can change places: after a mean if it is linear, after the choice
 /// of one token always. The caller sees to that.
 pub(super) fn build(config: &Config, weights: &[u8], dense: &[Dense]) -> Result<Encoder, Fault> {
-    let family = family(config)?;
+    let family = family::of(config)?;
     let weights = Weights::new(weights, WORDS).map_err(|fault| format!("model.safetensors: {fault}"))?;
     let bytes = weights.count().saturating_mul(size_of::<f32>());
     if bytes > MAX_BYTES {
@@ -141,46 +58,12 @@ pub(super) fn build(config: &Config, weights: &[u8], dense: &[Dense]) -> Result<
         graph: Graph::default(),
         hidden,
         heads,
-        padding: config.number("pad_token_id").unwrap_or(ROBERTA_PADDING),
+        padding: family::padding(config),
         epsilon: config.float("layer_norm_eps").unwrap_or(1e-12),
         activation: Activation::named(config.text("hidden_act").or_else(|| config.text("activation")))?,
     };
     let layers = config.size(&["num_hidden_layers", "n_layers"])?;
     builder.build(layers, dense).map_err(|fault| format!("model.safetensors: {fault}"))
-}
-
-/// Tokens that a model of this configuration takes, if it says: of some kinds the first places are not for tokens.
-pub(super) fn max_tokens(config: &Config) -> Option<usize> {
-    let model_type = config.text("model_type").unwrap_or_default();
-    let family = FAMILIES.iter().find(|family| family.model_types.contains(&model_type));
-    let places = config.number("max_position_embeddings")?;
-    match family.is_some_and(|family| family.places_after_padding) {
-        true => places.checked_sub(config.number("pad_token_id").unwrap_or(ROBERTA_PADDING).saturating_add(1)),
-        false => Some(places),
-    }
-}
-
-fn family(config: &Config) -> Result<&'static Family, Fault> {
-    let unsupported = |what: String| {
-        Err(format!(
-            "config.json: {what}; encoders that are built from weights are BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT and \
-             MPNet. Others are exported first: `optimum-cli export onnx --model FOLDER OUT`, then import OUT"
-        ))
-    };
-    let model_type = config.text("model_type").unwrap_or_default();
-    let Some(family) = FAMILIES.iter().find(|family| family.model_types.contains(&model_type)) else {
-        return unsupported(format!("model_type is {model_type:?}"));
-    };
-    if config.is_set("auto_map") {
-        return unsupported("auto_map asks for code of the model's own".into());
-    }
-    if config.is_set("is_decoder") || config.is_set("add_cross_attention") {
-        return unsupported("it is a decoder".into());
-    }
-    match config.text("position_embedding_type") {
-        None | Some("absolute") => Ok(family),
-        Some(other) => unsupported(format!("position_embedding_type is {other:?}")),
-    }
 }
 
 #[derive(Clone, Copy)]

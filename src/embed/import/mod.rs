@@ -1,6 +1,7 @@
 //! Model folders made of what other tools export.
 
 mod encoder;
+mod family;
 mod graph;
 mod read;
 mod source;

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{ImportOptions, encoder, source::Described};
+use super::{ImportOptions, encoder, family, source::Described};
 use crate::{
     embed::{
         external,
@@ -114,7 +114,7 @@ fn read_graph(root: &Path, file: &Path, described: &Described, options: &ImportO
     let pooling = options.pooling.or(described.pooling);
     let (output, width) = output(outputs, pooling, !described.dense.is_empty())
         .map_err(|fault| invalid(root, format!("{shown}: {fault}"), None))?;
-    Ok(Read { files, output, width, max_tokens: encoder::max_tokens(&described.config), model })
+    Ok(Read { files, output, width, max_tokens: family::max_tokens(&described.config), model })
 }
 
 /// Which output is read and how, and how wide it is.
