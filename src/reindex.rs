@@ -52,7 +52,7 @@ pub fn rollback(
 /// # Errors
 /// Those of opening, but for the model's.
 pub fn drop_previous(path: impl AsRef<Path>) -> Result<bool> {
-    let found = open_store(path.as_ref())?.write(|transaction| transaction.retire(crate::GenerationState::Previous))?;
+    let found = open_store(path.as_ref())?.write(|transaction| transaction.retire_previous())?;
     sweep(path.as_ref())?;
     Ok(found)
 }

@@ -47,13 +47,14 @@ pub(super) struct Shared {
 }
 
 type Reply = Box<dyn FnOnce(Result<FlushReport>) + Send>;
+type Work = Box<dyn FnOnce(&Arc<Shared>, &Workers) + Send>;
 
 /// Why the draining thread gets up.
 pub(super) enum Wake {
     Pending,
     Flush(Reply),
     /// Work between drains.
-    Between(Box<dyn FnOnce(&Arc<Shared>, &Workers) + Send>),
+    Between(Work),
     Close,
 }
 

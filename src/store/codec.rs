@@ -103,8 +103,9 @@ mod tests {
         check(encode(&message.clone()), "4d6e0101026d31017301010341646102686900010300fb2c01");
         check(encode(&namespace), "4d6e010107020102");
         check(encode(&generation), "4d6e0101016dfb00010261620101");
-        let states = [GenerationState::Building, GenerationState::Retired, GenerationState::Previous];
-        for (state, golden) in states.into_iter().zip(["00", "02", "03"]) {
+        let states =
+            [GenerationState::Building, GenerationState::Retired, GenerationState::Previous, GenerationState::Begun];
+        for (state, golden) in states.into_iter().zip(["00", "02", "03", "04"]) {
             let generation = GenerationRecord { state, ..generation.clone() };
             check(encode(&generation), &format!("4d6e0101016dfb0001026162{golden}01"));
         }

@@ -424,6 +424,7 @@ mod tests {
         let identity = ModelIdentity { name: "next".into(), dimension: 2, hash: "01".into() };
         db.put(&["a", "b"], "1");
         let next = db.store.write(|t| t.begin_building(&identity, Precision::F32)).unwrap().0;
+        db.store.write(|t| t.seed(next, crate::store::FIRST, 100)).unwrap();
         db.delete(&["a"]);
         db.delta(b"delta", &[]);
         let pages: Vec<(u32, Vec<u8>)> = (0..10).map(|page| (page, vec![1; 100])).collect();

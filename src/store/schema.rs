@@ -148,6 +148,8 @@ pub enum GenerationState {
     Retired,
     /// Served before the last switch, and is kept for a rollback. Takes writes; what is put waits in it. One at most.
     Previous,
+    /// To be built, but what waits in it is not all written down yet; takes writes.
+    Begun,
 }
 
 impl GenerationRecord {

@@ -22,6 +22,7 @@ mod message;
 mod model;
 mod models;
 mod openai;
+mod precision;
 mod readme;
 mod recall;
 mod reindex;

@@ -130,7 +130,10 @@ fn there_and_back() {
     let full = vectors();
 
     let report = reindex(&db, embedder(), Some(Precision::I8), go_on).unwrap();
-    assert!(report.switched && report.precision == Precision::I8 && (report.copied, report.embedded) == (470, 0), "{report:?}");
+    assert!(
+        report.switched && report.precision == Precision::I8 && (report.copied, report.embedded) == (470, 0),
+        "{report:?}"
+    );
     assert_eq!(precisions(&db), [Precision::I8]);
     assert!(vectors() < full, "{} of {full} bytes", vectors());
     db.assert_sound();

@@ -70,7 +70,7 @@ fn show(path: &Path, stats: &Stats) -> anyhow::Result<()> {
     ))?;
     for generation in &stats.generations {
         let state = match generation.state {
-            GenerationState::Building => "building",
+            GenerationState::Begun | GenerationState::Building => "building",
             GenerationState::Serving => "serving",
             GenerationState::Retired => "being deleted",
             GenerationState::Previous => "kept for a rollback",

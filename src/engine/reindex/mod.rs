@@ -24,8 +24,11 @@ use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
     ids::ModelIdentity,
-    store::{Generation, GenerationState},
+    store::{FIRST, Generation, GenerationState, Transaction},
 };
+
+/// Messages made pending in one commit: some tens of milliseconds.
+const SEEDED: usize = 8192;
 
 impl Core {
     /// Builds a generation of this embedder's and has it serve.
@@ -45,19 +48,26 @@ impl Core {
         let identity = embedder.identity().clone();
         let mut report = report(&serving, &identity, precision);
         if is_of(&serving.generation, &identity) && serving.generation.precision == precision {
-            self.retire(GenerationState::Building)?;
-            if !options.keep_previous {
-                self.retire(GenerationState::Previous)?;
-            }
+            let keep_previous = options.keep_previous;
+            self.commit(move |transaction| {
+                transaction.retire_building()?;
+                if keep_previous { Ok(false) } else { transaction.retire_previous() }
+            })?;
             report.seconds = started.elapsed().as_secs_f64();
             return Ok(report);
         }
-        let (id, is_known) = {
+        let (id, state) = {
             let identity = identity.clone();
-            self.workers()
-                .writer
-                .commit(move |transaction| transaction.begin_building(&identity, precision), |begun| begun)?
+            self.commit(move |transaction| transaction.begin_building(&identity, precision))?
         };
+        let mut next = (state == GenerationState::Begun).then_some(FIRST);
+        while let Some(from) = next {
+            // Puts wait for none of these for long.
+            next = self.commit(move |transaction| transaction.seed(id, from, SEEDED))?;
+            if self.is_over() {
+                return Err(Error::Closed);
+            }
+        }
         let generation = Generation { id, identity, precision, state: GenerationState::Building };
         // Only all bits are worth copying.
         let source = (serving.generation.precision == Precision::F32
@@ -65,7 +75,7 @@ impl Core {
         .then(|| serving.generation.clone());
         drop(serving);
         let moving = Moving::begin(self, generation, embedder, source, options.duty, tell);
-        report.resumed = if is_known { moving.counts()?.0 } else { 0 };
+        report.resumed = moving.counts()?.0;
         moving.run(options, &mut report)?;
         drop(moving);
         report.seconds = started.elapsed().as_secs_f64();
@@ -99,7 +109,7 @@ impl Core {
     pub(crate) fn drop_previous(&self) -> Result<bool> {
         let _alone = self.shared.moving.try_lock().ok_or(Error::ReindexRunning)?;
         self.wait_until_left()?;
-        let found = self.retire(GenerationState::Previous)?;
+        let found = self.commit(|transaction| transaction.retire_previous())?;
         self.shared.sweep(&self.workers(), || self.is_over())?;
         Ok(found)
     }
@@ -120,8 +130,11 @@ impl Core {
         Ok(report)
     }
 
-    fn retire(&self, state: GenerationState) -> Result<bool> {
-        self.workers().writer.commit(move |transaction| transaction.retire(state), |found| found)
+    fn commit<T: Send + 'static>(
+        &self,
+        apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.workers().writer.commit(apply, |value| value)
     }
 
     /// Waits until no recall uses a generation any more that was taken out of memory: only then may it be changed or deleted.

@@ -45,6 +45,7 @@ fn open(path: &Path, dimension: usize) -> Engine {
     let mut config = mnemon::Config::default();
     // Small, so that kills meet graphs and the background flush too.
     (config.flush_size, config.exact_threshold) = (50, 100);
+    (config.m, config.ef_construction) = (4, 16);
     Engine::builder(path).config(config).embedder(hashing(dimension)).open().unwrap()
 }
 
@@ -101,7 +102,7 @@ fn a_killed_move_serves_what_it_did_and_goes_on() {
     let mut due: BTreeMap<String, String> = BTreeMap::new();
     let (mut moves, mut resumed, mut halves) = (0, 0, 0);
     for run in 0..runs {
-        let delay = Duration::from_micros(((f64::from(random(&mut state)) + 1.0) * 150_000.0) as u64);
+        let delay = Duration::from_micros(((f64::from(random(&mut state)) + 1.0) * 400_000.0) as u64);
         let said = kill_after("reindex::crash::child", &db.path, run, delay);
         moves += said.iter().filter(|line| line.contains(" to ")).count();
         db.assert_sound();

@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let spread = messages.into_iter().step_by(count.div_ceil(ASKED)).map(|(space, message)| (space, message.text()));
     let mut asked: Vec<(Namespace, String)> = spread.filter(|(_, text)| !text.trim().is_empty()).collect();
     asked.iter().try_for_each(|(namespace, _)| blocking.optimize(namespace))?;
-    asked.retain(|(namespace, text)| is_found(&engine, namespace, text).unwrap_or(false));
+    asked.retain(|(namespace, text)| is_clear(&engine, namespace, text).unwrap_or(false));
     let space = asked.first().context("no message is found by its text")?.0.clone();
     let memory_before = peak_memory();
 
@@ -173,6 +173,12 @@ fn there_and_back(
         "rollback": rollback,
         "missing_after_rollback": missing_back,
     }))
+}
+
+/// Whether a text finds itself first, by words and meaning: of one such as "ok" there are hundreds, which come in any order.
+fn is_clear(engine: &Engine, namespace: &Namespace, text: &str) -> mnemon::Result<bool> {
+    let hits = engine.blocking().recall(namespace, Query::new(text).k(1))?;
+    Ok(hits.iter().any(|hit| hit.message.text() == text && hit.parts.bm25 > 0.0 && hit.similarity > 0.99))
 }
 
 /// Whether a message is recalled by its own text: it or one that says the same.
