@@ -194,9 +194,12 @@ impl CachedEmbedder {
                 missing.len() - 1
             });
         }
+        let embedded = match missing.is_empty() {
+            true => Vec::new(),
+            false => embed(&missing.iter().map(|(_, text)| *text).collect::<Vec<_>>())?,
+        };
         self.cache.count(texts.len() - missing.len(), missing.len());
         if !missing.is_empty() {
-            let embedded = embed(&missing.iter().map(|(_, text)| *text).collect::<Vec<_>>())?;
             self.cache.keep(missing.iter().zip(&embedded).map(|((key, _), passages)| (*key, entry::encode(passages))));
             for (key, row) in keys.iter().zip(&mut rows) {
                 row.get_or_insert_with(|| embedded[places[key]].clone());
@@ -314,6 +317,7 @@ impl Cache {
     fn count(&self, hits: usize, misses: usize) {
         self.hits.fetch_add(hits as u64, Relaxed);
         self.misses.fetch_add(misses as u64, Relaxed);
+        self.on_file(|file| Ok(file.count(hits as u64, misses as u64)));
     }
 
     fn stats(&self) -> CacheStats {
