@@ -52,8 +52,8 @@ const MAX_SESSIONS: usize = 8;
 /// where activations are quantised dynamically. Questions have a session of their own, on the thread that asks, and go first.
 /// All sessions share one copy of the weights.
 ///
-/// A text of more tokens than the model takes is cut by [`embed_documents`](Embedder::embed_documents) and
-/// [`embed_query`](Embedder::embed_query), and to its first 64 KiB; [`embed_passages`](Embedder::embed_passages) embeds all of it.
+/// A text of more tokens than the model takes is an error of [`embed_documents`](Embedder::embed_documents) and
+/// [`embed_query`](Embedder::embed_query); [`embed_passages`](Embedder::embed_passages) embeds all of it, in windows.
 pub struct OnnxEmbedder {
     model: Model,
     options: OnnxOptions,

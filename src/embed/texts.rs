@@ -7,7 +7,7 @@ use super::{
     tokenizer::TextTokenizer,
     windows::{self, MAX_BYTES, Window, prefixed},
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A model that takes less of a text at once is of no use, and long messages would have more windows than can be numbered.
 const MIN_TOKENS: usize = 64;
@@ -52,20 +52,36 @@ impl Texts {
         windows::split(&self.tokenizer, &self.document_prefix, text, self.window_tokens)
     }
 
-    /// The tokens of a document, cut if they are too many.
+    /// The tokens of a document.
+    ///
+    /// # Errors
+    /// [`Error::Embedding`]: they are too many.
     pub(super) fn document(&self, text: &str) -> Result<Vec<u32>> {
         self.whole(&self.document_prefix, text)
     }
 
-    /// The tokens of a question, cut if they are too many.
+    /// The tokens of a question. Errors as of a document.
     pub(super) fn query(&self, text: &str) -> Result<Vec<u32>> {
         self.whole(&self.query_prefix, text)
     }
 
     fn whole(&self, prefix: &str, text: &str) -> Result<Vec<u32>> {
-        let text = prefixed(prefix, &text[..text.floor_char_boundary(MAX_BYTES)]);
-        let tokens = self.tokenizer.encode(&text)?;
-        if tokens.len() <= self.max_tokens { Ok(tokens) } else { self.tokenizer.encode_cut(&text, self.max_tokens) }
+        let too_long = |length: String| Error::Embedding {
+            reason: format!(
+                "a text of {length} is too long for one vector, the model takes {} tokens; embed its windows \
+                 (`Embedder::windows`, `embed_passages`)",
+                self.max_tokens
+            ),
+            source: None,
+        };
+        if text.len() > MAX_BYTES {
+            return Err(too_long(format!("{} bytes", text.len())));
+        }
+        let tokens = self.tokenizer.encode(&prefixed(prefix, text))?;
+        match tokens.len() {
+            count if count > self.max_tokens => Err(too_long(format!("{count} tokens"))),
+            _ => Ok(tokens),
+        }
     }
 
     pub(super) fn tokenizer(&self) -> &TextTokenizer {

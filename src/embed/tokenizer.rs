@@ -39,13 +39,6 @@ impl TextTokenizer {
         self.tokenizer.encode_fast(text, true).map(|encoding| encoding.get_ids().to_vec()).map_err(failed)
     }
 
-    /// The same, of a text that has more than `max_tokens`, cut to so many: special ones stay.
-    pub(super) fn encode_cut(&self, text: &str, max_tokens: usize) -> Result<Vec<u32>> {
-        let mut encoding = self.tokenizer.encode_fast(text, false).map_err(failed)?;
-        encoding.truncate(max_tokens.saturating_sub(self.special(false)), 0, tokenizers::TruncationDirection::Right);
-        self.tokenizer.post_process(encoding, None, true).map(|encoding| encoding.get_ids().to_vec()).map_err(failed)
-    }
-
     pub(super) fn encode_pair(&self, first: &str, second: &str) -> Result<Encoding> {
         self.tokenizer.encode_fast((first, second), true).map_err(failed)
     }

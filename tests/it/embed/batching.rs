@@ -110,17 +110,21 @@ fn a_question_has_the_bits_of_a_document() {
     }
 }
 
-/// Texts that are too long are cut, where they are not asked for in windows.
+/// A text that is too long for one vector is refused: nothing is cut.
 #[test]
-fn a_long_text_is_cut_if_it_must_be_one_vector() {
+fn a_text_that_is_too_long_for_one_vector() {
     let embedder = embedder("encoder", &manifest(&[]));
     let fitting = "red dog ".repeat(39);
     let long = format!("{fitting}river river");
-    assert_eq!(embedder.windows(&fitting).len(), 1);
-    assert_eq!(embedder.windows(&long).len(), 2);
-    let vector = embedder.embed_documents(&[&fitting]).unwrap();
-    assert_eq!(embedder.embed_documents(&[&long]).unwrap(), vector);
-    assert_eq!(embedder.embed_query(&long).unwrap(), vector[0]);
+    assert_eq!((embedder.windows(&fitting).len(), embedder.windows(&long).len()), (1, 2));
+    assert_eq!(embedder.embed_documents(&[&fitting]).unwrap(), [embedder.embed_query(&fitting).unwrap()]);
+    for text in [long.clone(), "red ".repeat(100_000)] {
+        for error in [embedder.embed_documents(&["red", &text]).unwrap_err(), embedder.embed_query(&text).unwrap_err()]
+        {
+            assert!(error.to_string().contains("embed its windows"), "{error}");
+        }
+    }
+    assert_eq!(embedder.embed_passages(&[&long]).unwrap()[0].len(), 2);
 }
 
 /// Text that is tokenised in pieces is covered as one that is not: by windows that share something with their neighbours.
