@@ -41,10 +41,10 @@ fn serving(path: &Path) -> usize {
     serving.map_or(MODELS[0], |serving| serving.model.dimension)
 }
 
-fn open(path: &Path, dimension: usize) -> Engine {
+/// Small, so that kills meet the background flush too; every other run has graphs.
+fn open(path: &Path, dimension: usize, run: u64) -> Engine {
     let mut config = mnemon::Config::default();
-    // Small, so that kills meet graphs and the background flush too.
-    (config.flush_size, config.exact_threshold) = (50, 100);
+    (config.flush_size, config.exact_threshold) = (50, if run.is_multiple_of(2) { 100 } else { 10_000 });
     (config.m, config.ef_construction) = (4, 16);
     Engine::builder(path).config(config).embedder(hashing(dimension)).open().unwrap()
 }
@@ -55,7 +55,7 @@ fn child() {
     let Some((path, run)) = asked() else { return };
     let path = Path::new(&path);
     let dimension = serving(path);
-    let (engine, is_begun) = (open(path, dimension), AtomicBool::new(false));
+    let (engine, is_begun) = (open(path, dimension, run), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0.. {
@@ -64,6 +64,7 @@ fn child() {
                     engine.blocking().delete(&namespace("a"), vec![id]).unwrap();
                 }
                 println!("ack {number}");
+                thread::sleep(Duration::from_millis(5));
                 is_begun.store(true, Ordering::Relaxed);
                 if number % 5 == 4 {
                     engine.blocking().flush().unwrap();
@@ -100,9 +101,9 @@ fn a_killed_move_serves_what_it_did_and_goes_on() {
     let db = Db::new();
     let mut state = 99;
     let mut due: BTreeMap<String, String> = BTreeMap::new();
-    let (mut moves, mut resumed, mut halves) = (0, 0, 0);
+    let (mut put, mut moves, mut resumed, mut halves) = (0, 0, 0, 0);
     for run in 0..runs {
-        let delay = Duration::from_micros(((f64::from(random(&mut state)) + 1.0) * 400_000.0) as u64);
+        let delay = Duration::from_micros(((f64::from(random(&mut state)) + 1.0) * 300_000.0) as u64);
         let said = kill_after("reindex::crash::child", &db.path, run, delay);
         moves += said.iter().filter(|line| line.contains(" to ")).count();
         db.assert_sound();
@@ -119,7 +120,7 @@ fn a_killed_move_serves_what_it_did_and_goes_on() {
             assert_eq!(generations(&db), [(serving(&db.path), GenerationState::Serving)]);
         }
 
-        let engine = open(&db.path, serving(&db.path));
+        let engine = open(&db.path, serving(&db.path), run);
         engine.blocking().flush().unwrap();
         // The batch in flight may be there, or not, or without its delete.
         let acknowledged = acknowledged(&said, "");
@@ -139,17 +140,22 @@ fn a_killed_move_serves_what_it_did_and_goes_on() {
                 }
             }
         }
-        for (id, text) in &due {
+        // Every other, or what follows takes most of the time.
+        for (id, text) in due.iter().skip(run as usize % 2).step_by(2) {
             assert_eq!(found(&engine, "a", text).as_ref(), Some(id), "run {run}");
         }
         assert_eq!(engine.blocking().pending().unwrap(), 0);
+        put += acknowledged * BATCH;
+        if due.len() > 500 {
+            engine.blocking().delete_namespace(&namespace("a")).unwrap();
+            due.clear();
+        }
         drop(engine);
         assert_eq!(db.assert_sound().messages as usize, due.len());
     }
-    assert!(due.len() > 100, "the kills came too early to test anything");
+    assert!(put > 100, "the kills came too early to test anything");
     eprintln!(
-        "{runs} kills, {} messages, none lost; {moves} moves done, {halves} killed half built, {resumed} messages of \
-         them not embedded again",
-        due.len()
+        "{runs} kills, {put} messages, none lost; {moves} moves done, {halves} killed half built, {resumed} messages of \
+         them not embedded again"
     );
 }
