@@ -426,7 +426,7 @@ fn an_embedding_cache_outlives_the_database() {
     );
     let text = run(mnemon().args(["ingest", "--namespace", "a", "--db"]).arg(&db.path).arg("-").write_stdin(lines));
     assert!(text.stdout.contains("texts: 0 embedded, 0 found"), "{}", text.stdout);
-    let wrong = ingest(&db, &["--namespace", "a", "--embedding-cache", db.path.to_str().unwrap()], lines);
+    let wrong = ingest(&Db::new(), &["--namespace", "a", "--embedding-cache", db.path.to_str().unwrap()], lines);
     assert!(wrong.code == 1 && wrong.stderr.contains("embedding cache"), "{}", wrong.stderr);
 }
 
