@@ -158,7 +158,7 @@ impl CacheFile {
 impl Drop for CacheFile {
     fn drop(&mut self) {
         // Only counts: all else is written.
-        if let Err(error) = self.state.get_mut().write_counts() {
+        if let Err(error) = self.state.get_mut().write_header() {
             tracing::warn!(%error, path = %self.path.display(), "hits of an embedding cache were not counted");
         }
     }
@@ -193,7 +193,7 @@ impl State {
             self.places.insert(short(key), place);
         }
         self.append(&mut records)?;
-        self.write_counts()
+        self.write_header()
     }
 
     fn append(&mut self, records: &mut Vec<u8>) -> io::Result<()> {
@@ -204,9 +204,9 @@ impl State {
         Ok(())
     }
 
-    fn write_counts(&mut self) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(COUNTS_AT as u64))?;
-        self.file.write_all(&self.counts.bytes())
+    fn write_header(&mut self) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(&[&MAGIC[..], &VERSION.to_le_bytes(), &self.counts.bytes()].concat())
     }
 
     /// Drops the oldest, until half of the bound is left. What is left is copied, and takes the file's name once it is whole.
@@ -246,12 +246,11 @@ impl State {
 }
 
 /// An empty cache, in this file.
-fn begin(mut file: File, counts: Counts) -> io::Result<State> {
-    let header = [&MAGIC[..], &VERSION.to_le_bytes(), &counts.bytes()].concat();
+fn begin(file: File, counts: Counts) -> io::Result<State> {
     file.set_len(0)?;
-    file.seek(SeekFrom::Start(0))?;
-    file.write_all(&header)?;
-    Ok(State { file, end: HEADER_BYTES as u64, places: HashMap::new(), counts })
+    let mut state = State { file, end: HEADER_BYTES as u64, places: HashMap::new(), counts };
+    state.write_header()?;
+    Ok(state)
 }
 
 /// What is in a file, up to where it is damaged; `None` if it is empty, or of another version.
@@ -271,14 +270,10 @@ fn read(file: &File, path: &Path) -> Result<Option<State>> {
         tracing::warn!(path = %path.display(), "an embedding cache of another version");
         return Ok(None);
     }
-    let counts = Counts::read(&header[COUNTS_AT..]);
     let length = file.metadata().map_err(failed)?.len();
-    let mut state = State {
-        file: file.try_clone().map_err(failed)?,
-        end: HEADER_BYTES as u64,
-        places: HashMap::new(),
-        counts: counts.unwrap_or_default(),
-    };
+    let counts = Counts::read(&header[COUNTS_AT..]).unwrap_or_default();
+    let file = file.try_clone().map_err(failed)?;
+    let mut state = State { file, end: HEADER_BYTES as u64, places: HashMap::new(), counts };
     let mut head = [0; HEAD_BYTES];
     while reader.read_exact(&mut head).is_ok() {
         let Some((key, bytes)) = read_head(&head) else { break };

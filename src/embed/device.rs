@@ -12,7 +12,8 @@ pub enum Device {
     #[default]
     Cpu,
     /// An NVIDIA GPU. Needs the feature `cuda`, and an ONNX Runtime that was built for CUDA: the PyPI package
-    /// `onnxruntime-gpu` carries one. A GPU that is not there is an error; nothing falls back to the processor.
+    /// `onnxruntime-gpu` carries one. A GPU that is not there is an error; nothing falls back to the processor. Vectors are those of
+    /// the processor but for the last digits, which may differ with a text's company: its kernels are chosen by the size of a run.
     Cuda {
         /// The GPU's number, from 0.
         id: u16,

@@ -7,6 +7,9 @@ use super::{WORDS, embedder, manifest};
 const CLS: u32 = 101;
 const SEP: u32 = 102;
 
+/// Lines of a manifest.
+type Changes = [(&'static str, &'static str)];
+
 /// The rows of `encoder.onnx`: sixteen numbers of each token, and the text's mean of them.
 fn rows(tokens: &[u32]) -> Vec<Vec<f64>> {
     let own = |id: u32, at: usize| (f64::from(id) * (0.193 + 0.17 * at as f64)).sin();
@@ -45,8 +48,8 @@ fn every_form_of_graph_and_of_pooling() {
     let rows = rows(&tokens);
     // The sine of a large f32 is not that of the f64.
     let mean = mean(&rows);
-    let none: &[(&str, &str)] = &[];
-    let cases: &[(&str, &[(&str, &str)], &[f64], f64)] = &[
+    let none: &Changes = &[];
+    let cases: &[(&str, &Changes, &[f64], f64)] = &[
         ("encoder", none, &mean, 5e-3),
         ("encoder_i32", none, &mean, 5e-3),
         ("encoder_f16", none, &mean, 1e-2),
