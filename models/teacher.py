@@ -1,6 +1,6 @@
 """all-MiniLM-L6-v2: weights, ONNX graph, numpy reference; and the writing of a model folder.
 
-Shared by make_minilm.py and make_static.py.
+Shared by make_minilm.py, quantize.py and make_static.py.
 """
 
 import hashlib

@@ -131,11 +131,11 @@ pub struct Config {
     pub block_threads: usize,
     /// When a memory block that failed is tried again first; doubled each time, up to 5 minutes. Default: 1 second.
     pub block_retry: Duration,
-    /// Memory for vectors of texts that were embedded, so that unchanged text is not embedded twice, in bytes; 0 for none. Default: 16 MiB,
-    /// about 10,000 messages.
+    /// Memory for vectors of texts that were embedded, so that unchanged text is not embedded twice, in bytes; 0 for none.
+    /// Default: 16 MiB, some 10,000 messages.
     pub embedding_cache: usize,
-    /// A file that keeps vectors for later runs too; made if it is missing. See [`CachedEmbedderBuilder::file`](crate::CachedEmbedderBuilder::file).
-    /// Worth it for models that take a millisecond a text. Default: none.
+    /// A file that keeps vectors for later runs too, made if it is missing; worth it for models that take a millisecond a text. See
+    /// [`CachedEmbedderBuilder::file`](crate::CachedEmbedderBuilder::file). Default: none.
     pub embedding_cache_file: Option<PathBuf>,
     /// The most that file may be long, in bytes; 1 MiB or more. Default: 1 GiB.
     pub embedding_cache_file_bytes: u64,

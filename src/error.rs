@@ -233,7 +233,7 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
-    /// The database, or the folder of a history, is open already, in another process or in this one.
+    /// The database, the folder of a history or the file of an embedding cache is open already, in another process or in this one.
     #[error("{}: already open in another process or in this one; close that one first, or share it (an engine by clones, a history by an `Arc`)", .path.display())]
     DatabaseLocked {
         /// The database file, or the folder.

@@ -28,9 +28,9 @@
 //! | 0 | `error`, `ids`, `config` | crates only |
 //! | 1 | `tokens`, `message`, `http`, `embed`, `index`, `lexical`, `chat` | 0; `message` also `tokens`; `chat` also both; `chat` and `embed` also `http` |
 //! | 2 | `store`, the only place that knows redb | 0, `message` |
+//! | 2 | `cache`: unchanged text is not embedded twice | 0, `embed` |
 //! | 3 | `recall`: the question, the times it says, the scores of candidates, the choice of hits; `buffer`: what is flushed when | 0 to 2 |
 //! | 3 | `block`: what prompts are told beside messages; `compose`: prompts under a budget, of both | 0 to 2, `recall`; `compose` also `block` |
-//! | 2 | `cache`: unchanged text is not embedded twice | 0, `embed` |
 //! | 3 | `history`: sessions kept whole; `fewshot`: the choice of examples | 0 and 1 |
 //! | 4 | `engine` joins store, embedder and both indexes; `memory` joins sessions, blocks and prompts on it; `reindex`, `maintenance` | 0 to 3; `memory` and `reindex` also `engine` |
 //! | 5 | the `mnemon` command, benches, tests, examples | the public API |

@@ -21,7 +21,7 @@ pub struct Stats {
     pub file_bytes: u64,
     /// What of them holds what; the rest is free, or the database's own.
     pub sizes: Sizes,
-    /// The serving generation; beside it one that a reindex is making, or an old one that is being deleted.
+    /// The serving generation; beside it one that a reindex is making, the previous one, or old ones that are being deleted.
     pub generations: Vec<GenerationStats>,
     /// All namespaces, by name.
     pub namespaces: Vec<NamespaceStats>,

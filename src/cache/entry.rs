@@ -16,8 +16,12 @@ pub(super) fn encode(passages: &[Passage]) -> Arc<[u8]> {
         bytes.extend((*start as u64).to_le_bytes());
         bytes.extend((*end as u64).to_le_bytes());
     }
-    for passage in passages {
-        bytes.extend(passage.vector.iter().flat_map(|x| x.to_le_bytes()));
+    for Passage { vector, .. } in passages {
+        let begin = bytes.len();
+        bytes.resize(begin + vector.len() * 4, 0);
+        for (bytes, x) in bytes[begin..].as_chunks_mut::<4>().0.iter_mut().zip(vector) {
+            *bytes = x.to_le_bytes();
+        }
     }
     bytes.into()
 }

@@ -85,7 +85,8 @@ struct Counts {
 }
 
 impl CacheFile {
-    /// Opens the file, or makes it. One of another version is begun anew, and one that is damaged ends before the damage, with a warning.
+    /// Opens the file, or makes it. One of another version is begun anew, and one that is damaged ends before the damage, with a
+    /// warning.
     ///
     /// Cost: a pass over the file.
     ///
@@ -101,7 +102,8 @@ impl CacheFile {
         };
         let length = file.metadata().map_err(failed)?.len();
         if state.end < length {
-            tracing::warn!(path = %path.display(), bytes = length - state.end, "the end of an embedding cache is damaged, and dropped");
+            let bytes = length - state.end;
+            tracing::warn!(path = %path.display(), bytes, "the end of an embedding cache is damaged, and dropped");
             file.set_len(state.end).map_err(failed)?;
         }
         if state.end > max_bytes {
@@ -113,7 +115,7 @@ impl CacheFile {
     /// What is in a file that is there, and stays as it is.
     ///
     /// # Errors
-    /// As [`CacheFile::open`]; [`Error::InvalidConfig`] also if it is missing, or of another version.
+    /// As [`CacheFile::open`]; [`Error::InvalidConfig`] also if it is missing, empty, or of another version.
     pub(super) fn inspect(path: &Path) -> Result<CacheFileStats> {
         let unusable = |reason| Error::InvalidConfig { reason: format!("{}: {reason}", path.display()) };
         let file = File::open(path).map_err(|error| match error.kind() {
@@ -121,8 +123,7 @@ impl CacheFile {
             _ => failed(path, error),
         })?;
         lock(&file, path)?;
-        let state =
-            read(&file, path)?.ok_or_else(|| unusable("another release's embedding cache, or an empty file"))?;
+        let state = read(&file, path)?.ok_or_else(|| unusable("it is empty, or of another version of mnemon"))?;
         Ok(state.stats())
     }
 
@@ -267,7 +268,7 @@ fn read(file: &File, path: &Path) -> Result<Option<State>> {
     }
     let Ok(header) = <[u8; HEADER_BYTES]>::try_from(header) else { return Ok(None) };
     if header[VERSION_AT..COUNTS_AT] != VERSION.to_le_bytes() {
-        tracing::warn!(path = %path.display(), "an embedding cache of another version");
+        tracing::warn!(path = %path.display(), "the embedding cache is of another version of mnemon");
         return Ok(None);
     }
     let length = file.metadata().map_err(failed)?.len();

@@ -295,8 +295,9 @@ impl Engine {
     /// A new generation that does not pass the gate is kept and does not serve: [`ReindexReport::gate`] says why, and what to do.
     /// The old one is kept for [`Engine::rollback`], unless [`ReindexOptions::keep_previous`] says otherwise.
     ///
-    /// Cost: the embedding; until the switch, the memory of the loaded namespaces once more, and the new model's. Works on a thread of
-    /// its own, and goes on if the future is dropped.
+    /// Cost: the embedding and the linking; until the switch, the memory of the loaded namespaces once more, and the new model's; room in
+    /// the file for a generation more. Flushes wait, for half a second or a batch, while the last messages are embedded. Works on a
+    /// thread of its own, and goes on if the future is dropped.
     ///
     /// # Errors
     /// [`Error::ReindexRunning`]; [`Error::InvalidConfig`]; [`Error::Embedding`] if a message that is found now cannot be embedded;

@@ -26,8 +26,9 @@ use crate::{
     store::{Generation, GenerationState},
 };
 
-/// A pass that embedded no more leaves so little that those who put wait only shortly for the last.
-const LITTLE: u64 = 1024;
+/// A pass that embedded no more, or was this quick, leaves so little that a flush waits only shortly for the last.
+const LITTLE: u64 = 64;
+const QUICK: Duration = Duration::from_millis(500);
 /// The longest rest at a time, so that stopping does not take long.
 const NAP: Duration = Duration::from_millis(20);
 
@@ -104,11 +105,12 @@ impl<'a> Moving<'a> {
         Ok((total - snapshot.pending_count(self.to.generation.id)?, total))
     }
 
-    /// Embeds what waits, until little is put while it does. Returns whether it is to go on.
+    /// Embeds what waits, again and again until little is put while it does. Returns whether it is to go on.
     fn embed(&self, report: &mut ReindexReport) -> Result<bool> {
         loop {
             let (before, total) = self.counts()?;
-            let mut worked_since = Instant::now();
+            let begun = Instant::now();
+            let mut worked_since = begun;
             let (mut stopped, mut failed) = (false, None);
             let drained = self.shared.drain(&self.to, self.source.as_ref(), &self.workers, |handed| {
                 if handed > 0 {
@@ -136,7 +138,7 @@ impl<'a> Moving<'a> {
             {
                 return Err(error);
             }
-            if drained.embedded + drained.copied <= LITTLE {
+            if drained.embedded + drained.copied <= LITTLE || begun.elapsed() < QUICK {
                 return Ok(true);
             }
         }
