@@ -219,7 +219,7 @@ fn foreign_and_newer_files() {
     db.open().blocking().put(&namespace("a"), vec![message("1", "text")]).unwrap();
     change(&db.path, redb::TableDefinition::new("meta"), "schema", &99u32.to_le_bytes());
     let error = db_at(&db.path).unwrap_err();
-    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 4, .. }), "{error}");
+    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 5, .. }), "{error}");
 }
 
 #[test]
@@ -365,9 +365,9 @@ fn damaged_model_folders() {
         (&|f| fs::remove_file(f.join("manifest.toml")).unwrap(), "manifest.toml"),
         (&|f| fs::remove_file(f.join("tokenizer.json")).unwrap(), "tokenizer.json is missing"),
         (&|f| fs::write(f.join("manifest.toml"), "name = ").unwrap(), "manifest"),
-        (&|f| manifest(f, "pooling = \"mean\"", "pooling = \"best\""), "pooling"),
+        (&|f| manifest(f, "pooling = \"none\"", "pooling = \"best\""), "pooling"),
         (&|f| manifest(f, "normalize = true", "normalize = false"), "normalize = false is not supported"),
-        (&|f| manifest(f, "dimension = 256", "dimension = 128"), "instead of [1, 4, 128], which manifest.toml says"),
+        (&|f| manifest(f, "dimension = 256", "dimension = 128"), "instead of [1, 128], which manifest.toml says"),
         (&|f| manifest(f, "max_tokens = 512", "max_tokens = 20"), "leave 20 tokens for a text"),
         (&|f| manifest(f, "\"tokenizer.json\" =", "\"config.json\" ="), "manifest.toml"),
         (&|f| manifest(f, "\"tokenizer.json\" =", "\"other.json\" ="), "does not name tokenizer.json"),

@@ -51,9 +51,9 @@ fn folders_whose_files_do_not_fit() {
             "is Tensor<f64>(batch, sequence, 16); it is to be a tensor of f32 or f16",
         ),
         (fixture("encoder_small"), none.clone(), "does not fit model.onnx: it has tokens up to 30521"),
-        (b"no graph".to_vec(), none.clone(), "model.onnx: not an ONNX graph"),
-        (truncated, none.clone(), "model.onnx: not an ONNX graph"),
-        (fixture("table_outside"), none.clone(), "weight \"table\" is not in the file that it names"),
+        (b"no graph".to_vec(), none.clone(), "model.onnx is no ONNX file"),
+        (truncated, none.clone(), "model.onnx is no ONNX file"),
+        (fixture("table_outside"), none.clone(), "[files] does not name table.bin"),
     ];
     for (graph, manifest, reason) in rows {
         let error = open(graph, manifest).unwrap_err();
@@ -245,7 +245,8 @@ fn a_recall_whose_embedder_is_busy_answers_by_words() {
     engine.blocking().put(&space, messages).unwrap();
     engine.blocking().flush().unwrap();
     let recall = |query: Query| engine.blocking().recall(&space, query);
-    let hits = recall(Query::new("cats").k(2)).unwrap();
+    // Another question: one that was asked is in the cache.
+    let hits = recall(Query::new("dogs").k(2)).unwrap();
     assert!(!hits.cut_short());
     let hits = recall(Query::new("cats").k(2).within(Duration::from_millis(50))).unwrap();
     assert!(hits.cut_short());
