@@ -206,14 +206,30 @@ fn the_graph_of_a_folder_is_taken_as_it_is() {
             assert!(which.contains("onnx/model_a.onnx, onnx/model_b.onnx; say which"), "{which}");
         }
         options.graph = graph.map(Into::into);
-        let unsaid = chain(&import(&options).unwrap_err());
-        assert!(unsaid.contains("say so: mean, cls or last_token"), "{unsaid}");
-        options.pooling = Some(Pooling::Mean);
         let model = import(&options).unwrap();
-        assert_eq!(model.info().unwrap().max_tokens, 512);
+        let info = model.info().unwrap();
+        assert_eq!((info.max_tokens, info.pooling), (512, Pooling::None), "its output has a row a text");
         assert_eq!(model.verify().unwrap(), [""; 0]);
         assert_eq!(OnnxEmbedder::new(model).unwrap().embed_documents(&texts).unwrap(), expected, "{layout}");
     }
+}
+
+#[test]
+fn a_graph_of_tokens_does_not_say_how_they_are_pooled() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("source");
+    fs::create_dir(&source).unwrap();
+    fs::copy(root.join("tests/it/fixtures/encoder.onnx"), source.join("model.onnx")).unwrap();
+    for file in ["tokenizer.json", "config.json", "tokenizer_config.json"] {
+        fs::copy(root.join("models/static-en-256").join(file), source.join(file)).unwrap();
+    }
+    let mut options = ImportOptions::default();
+    let unsaid = chain(&Model::import(&source, folder.path().join("there"), &options).unwrap_err());
+    assert!(unsaid.contains("say so: mean, cls or last_token"), "{unsaid}");
+    options.pooling = Some(Pooling::Mean);
+    let model = Model::import(&source, folder.path().join("there"), &options).unwrap();
+    assert_eq!(model.info().unwrap().dimension, 16);
 }
 
 #[test]
@@ -226,7 +242,7 @@ fn eight_bits_are_seen_in_the_graph() {
     let mut options = ImportOptions::default();
     options.pooling = Some(Pooling::Mean);
     let model = Model::import(&folder, to.path().join("int8"), &options).unwrap();
-    assert_eq!(model.info().unwrap().quantization, Quantization::Dynamic);
+    assert_eq!(model.info().unwrap().quantization, Quantization::Static);
 }
 
 #[test]
