@@ -231,7 +231,7 @@ fn damaged_reranker_folders() {
         (graph("three_classes"), "logits of shape [3, 3] for 3 pairs"),
         (graph("double"), "\"logits\" is Tensor<f64>(batch, 1); it is to be a tensor of f32"),
         (b"no graph".to_vec(), "model.onnx is no ONNX file"),
-        (b"".to_vec(), "ONNX Runtime refuses model.onnx"),
+        (b"".to_vec(), "model.onnx is no ONNX file: it has no graph"),
     ];
     for (graph, reason) in graphs {
         check(&graph, &|_| {}, reason);
