@@ -61,8 +61,6 @@ impl Case {
             }
             Case::Memory => memory(&open(model, threads)?, texts),
             Case::FastembedDefaults | Case::Fastembed32 => {
-                // It loads the runtime, which fastembed then finds.
-                open(Model::DEFAULT, 1)?;
                 let batch = (self == Case::Fastembed32).then_some(32);
                 let peer = std::cell::RefCell::new(peer::Fastembed::open(model, threads)?);
                 let name = std::path::Path::new(model).file_name().unwrap_or_default().to_string_lossy().into_owned();

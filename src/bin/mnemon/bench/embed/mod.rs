@@ -54,6 +54,9 @@ pub(super) struct Args {
     case: Option<Case>,
 }
 
+/// Names ONNX Runtime's library file.
+const RUNTIME_ENV: &str = "ORT_DYLIB_PATH";
+
 /// One way to run one model.
 #[derive(Deserialize, Serialize)]
 struct Row {
@@ -164,9 +167,25 @@ fn child(args: &Args, case: Case, model: &str) -> anyhow::Result<Measured> {
     command.args(["bench", "embed", "--case", &case.name(), "--model", model]);
     command.args(["--limit", &args.limit.to_string(), "--threads", &args.threads().to_string()]);
     command.arg("--messages").arg(&args.messages).arg("--queries").arg(&args.queries);
+    if matches!(case, Case::FastembedDefaults | Case::Fastembed32) && std::env::var_os(RUNTIME_ENV).is_none() {
+        // It knows no other place.
+        command.env(RUNTIME_ENV, runtime()?);
+    }
     let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("starting to measure {model}"))?;
     ensure!(output.status.success(), "{model} was not measured ({}); what came before says why", output.status);
     serde_json::from_slice(&output.stdout).with_context(|| format!("what {model} measured"))
+}
+
+/// The library that `make runtime` fetched.
+fn runtime() -> anyhow::Result<PathBuf> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(".runtime");
+    let entries = std::fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
+    let libraries = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let found =
+        libraries.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains("onnxruntime.")));
+    found
+        .max()
+        .with_context(|| format!("no ONNX Runtime in {}; set {RUNTIME_ENV}, or run `make runtime`", folder.display()))
 }
 
 fn row(case: Case, rounds: Vec<Measured>, peak_memory_mb: Option<f64>) -> Row {
