@@ -4,7 +4,10 @@ use std::{fmt, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::{
+    embed::Device,
+    error::{Error, Result},
+};
 
 /// How vectors are searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +129,8 @@ pub struct Config {
     pub drain_on_open: bool,
     /// Threads for embedding, as many for recall, and as many for linking. 1 to 1,024. Default: the machine's cores.
     pub threads: usize,
+    /// What runs the model, where the engine loads it itself. Default: the processor.
+    pub device: Device,
     /// Threads on which memory blocks work through flushed batches, mostly waiting for a language model; started when a
     /// block first has a batch. 1 to 1,024. Default: 4.
     pub block_threads: usize,
@@ -160,6 +165,7 @@ impl Default for Config {
             flush_size: 256,
             drain_on_open: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            device: Device::Cpu,
             block_threads: 4,
             block_retry: Duration::from_secs(1),
             embedding_cache: 16 << 20,

@@ -1,10 +1,12 @@
 //! Where models run.
 
+use std::str::FromStr;
+
 use ort::session::builder::SessionBuilder;
 
 use crate::error::{Error, Result};
 
-/// What runs a model.
+/// What runs a model. Written `cpu`, `cuda` for the first GPU, `cuda:1` for the second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Device {
@@ -68,5 +70,21 @@ impl Device {
                 source: None,
             }),
         }
+    }
+}
+
+impl FromStr for Device {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let id = match text {
+            "cpu" => return Ok(Device::Cpu),
+            "cuda" => Some(0),
+            _ => text.strip_prefix("cuda:").and_then(|id| id.parse().ok()),
+        };
+        let id = id.ok_or_else(|| Error::InvalidConfig {
+            reason: format!("device {text:?} is not cpu, cuda, or the number of a GPU, as in cuda:1"),
+        })?;
+        Ok(Device::Cuda { id, memory_limit: None })
     }
 }

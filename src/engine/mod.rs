@@ -48,7 +48,7 @@ pub use blocking::Blocking;
 use crate::{
     cache::CacheStats,
     config::{Config, Precision},
-    embed::{Embedder, Model, OnnxEmbedder, Reranker},
+    embed::{Embedder, Model, OnnxEmbedder, OnnxOptions, Reranker},
     error::{Error, Result, impl_debug},
     ids::{ModelIdentity, Namespace},
     lexical::Language,
@@ -169,14 +169,15 @@ impl Builder {
     /// [`CachedEmbedderBuilder::open`](crate::CachedEmbedderBuilder::open). [`Error::InvalidConfig`].
     pub fn open(self) -> Result<Engine> {
         self.config.check()?;
-        let threads = self.config.threads;
+        let mut options = OnnxOptions::default();
+        (options.threads, options.device) = (self.config.threads, self.config.device.clone());
         let embedder = self.embedder;
         let resolve = move |stored: Option<&ModelIdentity>| -> Result<Arc<dyn Embedder>> {
             match embedder {
                 Some(embedder) => Ok(embedder),
                 None => {
                     let model = Model::find(stored.map_or(Model::DEFAULT, |identity| &identity.name))?;
-                    Ok(Arc::new(OnnxEmbedder::with_options(model, threads, None)?))
+                    Ok(Arc::new(OnnxEmbedder::open(model, options)?))
                 }
             }
         };

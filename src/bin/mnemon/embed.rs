@@ -3,7 +3,7 @@
 use std::{collections::HashSet, path::PathBuf, process::ExitCode, time::Instant};
 
 use anyhow::{Context, ensure};
-use mnemon::{Embedder, Model, OnnxEmbedder};
+use mnemon::{Device, Embedder, Model, OnnxEmbedder};
 use serde::Serialize;
 
 use crate::{
@@ -26,6 +26,9 @@ pub(crate) struct Args {
     /// A model folder or name.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
+    /// What runs the model: cpu, cuda, or cuda:1 for the second GPU; for a GPU the program is built with the feature cuda.
+    #[arg(long, default_value = "cpu")]
+    device: Device,
     /// The questions, as for `eval`.
     #[arg(long, value_name = "Q.jsonl", conflicts_with = "hold_out")]
     queries: Option<PathBuf>,
@@ -81,7 +84,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     ensure!(!base.is_empty(), "{}: no message has text", args.messages.display());
     ensure!(!queries.is_empty(), "no queries; give a file that has some, or leave --queries out");
 
-    let embedder = OnnxEmbedder::new(Model::find(args.model.as_deref().unwrap_or(Model::DEFAULT))?)?;
+    let embedder = input::embedder(args.model.as_deref().unwrap_or(Model::DEFAULT), &args.device, None)?;
     let documents = embed(&embedder, "messages", &base, |texts| embedder.embed_documents(texts))?;
     let asked = |texts: &[&str]| texts.iter().map(|text| embedder.embed_query(text)).collect();
     let queries = embed(&embedder, "queries", &queries, asked)?;

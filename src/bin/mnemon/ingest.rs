@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use mnemon::{Engine, IndexKind, Language, Message, Namespace, Precision, PutReport};
+use mnemon::{Device, Engine, IndexKind, Language, Message, Namespace, Precision, PutReport};
 use serde::Serialize;
 
 use crate::{
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// A model folder or name. Default: the database's own, for a new one static-en-256.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
+    /// What runs the model: cpu, cuda, or cuda:1 for the second GPU; for a GPU the program is built with the feature cuda.
+    #[arg(long, default_value = "cpu")]
+    device: Device,
     /// How a new database stores vectors: f32, or i8, a quarter of the room. Default: f32; one that is there keeps to its own.
     #[arg(long)]
     precision: Option<Precision>,
@@ -72,6 +75,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let mut config = input::config(IndexKind::Auto);
     config.precision = args.precision.unwrap_or_default();
     config.embedding_cache_file = args.embedding_cache.clone();
+    config.device = args.device.clone();
     let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
     if let Some(given) = args.precision {
         let stored = engine.precision();

@@ -9,7 +9,10 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use mnemon::{Builder, Config, Engine, IndexKind, Message, MessageLine, Model, Namespace, OnnxEmbedder, Precision};
+use mnemon::{
+    Builder, Config, Device, Engine, IndexKind, Message, MessageLine, Model, Namespace, OnnxEmbedder, OnnxOptions,
+    Precision,
+};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -138,11 +141,19 @@ pub(crate) fn at(path: &Path, line: u64) -> String {
     format!("{}:{line}", path.display())
 }
 
+/// A model by its folder or name. Threads: those of the machine, unless given.
+pub(crate) fn embedder(model: &str, device: &Device, threads: Option<usize>) -> anyhow::Result<OnnxEmbedder> {
+    let mut options = OnnxOptions::default();
+    options.device = device.clone();
+    options.threads = threads.unwrap_or(options.threads);
+    Ok(OnnxEmbedder::open(Model::find(model)?, options)?)
+}
+
 /// To open an engine with a given or the database's own model.
 pub(crate) fn builder(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<Builder> {
     let mut builder = Engine::builder(db).create(create);
     if let Some(name) = model {
-        builder = builder.embedder(Arc::new(OnnxEmbedder::with_options(Model::find(name)?, config.threads, None)?));
+        builder = builder.embedder(Arc::new(embedder(name, &config.device, Some(config.threads))?));
     }
     Ok(builder.config(config))
 }

@@ -10,12 +10,15 @@ use std::{
 use anyhow::Context;
 use indicatif::ProgressBar;
 use mnemon::{
-    CachedEmbedder, Config, Embedder, GateReport, GenerationState, Model, OnnxEmbedder, Precision, ReindexOptions,
-    ReindexPhase, ReindexProgress, ReindexReport,
+    CachedEmbedder, Config, Device, Embedder, GateReport, GenerationState, Precision, ReindexOptions, ReindexPhase,
+    ReindexProgress, ReindexReport,
 };
 use serde_json::json;
 
-use crate::output::{self, Format};
+use crate::{
+    input,
+    output::{self, Format},
+};
 
 /// The exit status if the new vectors did not pass.
 const NOT_PASSED: u8 = 4;
@@ -34,6 +37,9 @@ pub(crate) struct Args {
     /// The new model, or that to go back to: a folder or a name. Default: the database's own, or the previous one's.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
+    /// What runs the model: cpu, cuda, or cuda:1 for the second GPU; for a GPU the program is built with the feature cuda.
+    #[arg(long, default_value = "cpu")]
+    device: Device,
     /// How vectors are stored from now on: f32 or i8, a quarter of the room. Default: as they are.
     #[arg(long)]
     precision: Option<Precision>,
@@ -69,7 +75,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     }
     let state = if args.rollback { GenerationState::Previous } else { GenerationState::Serving };
     let model = args.model.map_or_else(|| model(&args.db, state), Ok)?;
-    let mut embedder: Arc<dyn Embedder> = Arc::new(OnnxEmbedder::new(Model::find(&model)?)?);
+    let mut embedder: Arc<dyn Embedder> = Arc::new(input::embedder(&model, &args.device, None)?);
     let mut cache = None;
     if let Some(file) = &args.embedding_cache {
         let bytes = Config::default().embedding_cache_file_bytes;

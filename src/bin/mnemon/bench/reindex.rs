@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, ensure};
-use mnemon::{Engine, Message, Model, Namespace, OnnxEmbedder, Precision, Query, ReindexOptions, ReindexPhase};
+use anyhow::ensure;
+use mnemon::{Device, Engine, Message, Model, Namespace, OnnxEmbedder, Precision, Query, ReindexOptions, ReindexPhase};
 use serde_json::{Value, json};
 
 use super::{Common, peak_memory};
@@ -38,10 +38,12 @@ pub(super) struct Args {
     seconds: u64,
 }
 
-/// Messages that are asked for by their texts.
+/// Messages that are asked for by their texts, and as many of those that are put, afterwards.
 const ASKED: usize = 500;
 /// The loop flushes after so many puts, and asks for the last.
 const FLUSHED: u64 = 20;
+/// Between two puts.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// What is going on while the loops run.
 const PHASES: [&str; 6] = ["before", "embedding", "loading", "trying", "after", "rollback"];
@@ -61,7 +63,7 @@ struct Loops<'a> {
     phase: AtomicUsize,
     stop: AtomicBool,
     /// Texts that were put, and flushed.
-    put: Mutex<Vec<String>>,
+    put: Mutex<Vec<(Namespace, String)>>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -72,7 +74,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let count = messages.len();
     let model = args.common.model.as_deref().unwrap_or(Model::DEFAULT);
-    let load = |name: &str| anyhow::Ok(Arc::new(OnnxEmbedder::new(Model::find(name)?)?));
+    let load = |name: &str| anyhow::Ok(Arc::new(input::embedder(name, &Device::Cpu, None)?));
     let (from, to) = (load(model)?, load(&args.to)?);
     let (engine, path, _folder) = input::temporary(Some(model), args.common.index, args.common.precision)?;
     let blocking = engine.blocking();
@@ -86,15 +88,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let mut asked: Vec<(Namespace, String)> = spread.filter(|(_, text)| !text.trim().is_empty()).collect();
     asked.iter().try_for_each(|(namespace, _)| blocking.optimize(namespace))?;
     asked.retain(|(namespace, text)| is_clear(&engine, namespace, text).unwrap_or(false));
-    let space = asked.first().context("no message is found by its text")?.0.clone();
+    ensure!(!asked.is_empty(), "no message is found by its text");
     let memory_before = peak_memory();
 
     let loops =
         Loops { engine: &engine, phase: AtomicUsize::new(0), stop: AtomicBool::new(false), put: Mutex::default() };
     let (moved, recalls, puts) = thread::scope(|scope| {
         let recalls = scope.spawn(|| recall(&loops, &asked));
-        let puts = scope.spawn(|| put(&loops, &space));
-        let moved = there_and_back(&loops, args, (from, to), &space, &asked);
+        let puts = scope.spawn(|| put(&loops, &asked));
+        let moved = there_and_back(&loops, args, (from, to), &asked);
         loops.stop.store(true, Ordering::Relaxed);
         (moved, recalls.join().expect("it catches errors"), puts.join().expect("it catches errors"))
     });
@@ -123,19 +125,19 @@ fn there_and_back(
     loops: &Loops,
     args: &Args,
     (from, to): (Arc<OnnxEmbedder>, Arc<OnnxEmbedder>),
-    space: &Namespace,
     asked: &[(Namespace, String)],
 ) -> anyhow::Result<Value> {
     let enter = |phase: usize| loops.phase.store(phase, Ordering::Relaxed);
     let pause = || thread::sleep(Duration::from_secs(args.seconds));
-    let missing = || -> anyhow::Result<usize> {
-        let put: Vec<String> = loops.put.lock().expect("no holder panics").clone();
-        let put = put.into_iter().map(|text| (space.clone(), text));
-        let mut missing = 0;
-        for (namespace, text) in asked.iter().cloned().chain(put) {
-            missing += usize::from(!is_found(loops.engine, &namespace, &text)?);
+    let missing = || -> anyhow::Result<Value> {
+        let put = loops.put.lock().expect("no holder panics").clone();
+        let spread = put.iter().rev().step_by(put.len().div_ceil(ASKED).max(1));
+        let (mut searched, mut missing) = (0, 0);
+        for (namespace, text) in asked.iter().chain(spread) {
+            searched += 1;
+            missing += usize::from(!is_found(loops.engine, namespace, text)?);
         }
-        Ok(missing)
+        Ok(json!({ "searched": searched, "missing": missing }))
     };
     let mut options = ReindexOptions::default();
     (options.precision, options.duty) = (args.to_precision, args.duty);
@@ -162,16 +164,16 @@ fn there_and_back(
     })?;
     enter(4);
     pause();
-    let missing_after = missing()?;
+    let after_reindex = missing()?;
     enter(5);
     let rollback = loops.engine.blocking().rollback(from, |_| ControlFlow::Continue(()))?;
-    let missing_back = missing()?;
+    let after_rollback = missing()?;
     Ok(json!({
         "reindex": report,
         "rates": rates,
-        "missing_after_reindex": missing_after,
+        "after_reindex": after_reindex,
         "rollback": rollback,
-        "missing_after_rollback": missing_back,
+        "after_rollback": after_rollback,
     }))
 }
 
@@ -203,18 +205,19 @@ fn recall(loops: &Loops, asked: &[(Namespace, String)]) -> [Done; PHASES.len()] 
     done
 }
 
-/// Puts message after message, flushes now and then, and asks for the last, until it is stopped.
-fn put(loops: &Loops, space: &Namespace) -> [Done; PHASES.len()] {
+/// Puts message after message, flushes now and then, and asks for the last, until it is stopped. What is put says what was asked
+/// for, and a number.
+fn put(loops: &Loops, asked: &[(Namespace, String)]) -> [Done; PHASES.len()] {
     let mut done = <[Done; PHASES.len()]>::default();
     let (blocking, mut unflushed) = (loops.engine.blocking(), Vec::new());
     let numbers = (0_u64..).take_while(|_| !loops.stop.load(Ordering::Relaxed));
-    for number in numbers {
+    for (number, (space, text)) in numbers.zip(asked.iter().cycle()) {
         let phase = &mut done[loops.phase.load(Ordering::Relaxed)];
-        let text = format!("note{number} was put while the database moved, as number {number}");
+        let text = format!("note{number} {text}");
         let message = Message::user(&text).with_id(format!("bench-{number}"));
         let started = Instant::now();
         match blocking.put(space, vec![message]) {
-            Ok(_) => unflushed.push(text.clone()),
+            Ok(_) => unflushed.push((space.clone(), text.clone())),
             Err(_) => phase.failed += 1,
         }
         phase.latencies.push(started.elapsed().as_secs_f64() * 1e6);
@@ -225,6 +228,7 @@ fn put(loops: &Loops, space: &Namespace) -> [Done; PHASES.len()] {
             }
             loops.put.lock().expect("no holder panics").append(&mut unflushed);
         }
+        thread::sleep(PAUSE);
     }
     done
 }

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use anyhow::ensure;
-use mnemon::{Embedder, Model, OnnxEmbedder};
+use mnemon::{Device, Embedder};
 use serde_json::json;
 
 use crate::{
@@ -42,6 +42,9 @@ pub(super) struct Args {
     /// A model folder or name.
     #[arg(value_name = "DIR|NAME")]
     model: String,
+    /// What runs the model: cpu, cuda, or cuda:1 for the second GPU; for a GPU the program is built with the feature cuda.
+    #[arg(long, default_value = "cpu")]
+    device: Device,
     /// Messages, as for `ingest`. Default: some that are built in.
     #[arg(long, value_name = "M.jsonl")]
     messages: Option<PathBuf>,
@@ -62,12 +65,8 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
         None => SAMPLE.iter().cycle().take(SAMPLE.len() * REPEATS).map(|text| (*text).to_owned()).collect(),
     };
     ensure!(!texts.is_empty(), "no texts");
-    let model = Model::find(&args.model)?;
     let started = Instant::now();
-    let embedder = match args.threads {
-        Some(threads) => OnnxEmbedder::with_options(model, threads, None)?,
-        None => OnnxEmbedder::new(model)?,
-    };
+    let embedder = input::embedder(&args.model, &args.device, args.threads)?;
     let load_seconds = started.elapsed().as_secs_f64();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     // What is made when the first document comes is not what is measured.

@@ -2,7 +2,7 @@
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use clap::ValueEnum;
@@ -33,6 +33,10 @@ pub(super) struct Measured {
 
 /// Texts of one call: as many as the engine embeds at once.
 const CALL: usize = 1024;
+/// Turns, and words, of the mix whose memory is measured; the bytes of its longest text; and the rest between two questions.
+const MIXED: usize = 256;
+const LONGEST: usize = 1 << 16;
+const PAUSE: Duration = Duration::from_millis(5);
 /// Questions of a round.
 const QUESTIONS: usize = 300;
 /// A pass over the texts is repeated until so many seconds are over, so that a fast model is measured long enough.
@@ -110,15 +114,16 @@ fn rates(
     })
 }
 
-/// Texts of all lengths at once, from two threads, and questions meanwhile.
+/// Texts of all lengths at once, from two threads, and questions meanwhile: words, turns, and texts that make up to some hundred
+/// windows.
 fn memory(embedder: &OnnxEmbedder, texts: &Texts) -> anyhow::Result<Measured> {
-    let usual: Vec<&str> = texts.documents.iter().map(String::as_str).take(CALL).collect();
-    let words: Vec<&str> = usual.iter().flat_map(|text| text.split_whitespace()).take(CALL).collect();
-    let one: String = usual.join(" ");
-    let long: Vec<String> = (1..=8).map(|eighths| prefix(&one, one.len() * eighths / 8).repeat(2)).collect();
-    let unbroken = "x".repeat(1 << 16);
-    let mixed: Vec<&str> =
-        long.iter().map(|text| prefix(text, 1 << 16)).chain([unbroken.as_str()]).chain(words).chain(usual).collect();
+    let usual: Vec<&str> = texts.documents.iter().map(String::as_str).take(MIXED).collect();
+    let words: Vec<&str> = usual.iter().flat_map(|text| text.split_whitespace()).take(MIXED).collect();
+    let one = usual.join(" ");
+    let one = one.repeat(LONGEST.div_ceil(one.len()));
+    let long = [LONGEST, LONGEST / 8, LONGEST / 64].map(|bytes| prefix(&one, bytes));
+    let unbroken = "x".repeat(LONGEST);
+    let mixed: Vec<&str> = long.into_iter().chain([unbroken.as_str()]).chain(words).chain(usual).collect();
     let done = AtomicBool::new(false);
     let embed = || {
         let mut order = mixed.clone();
@@ -131,6 +136,7 @@ fn memory(embedder: &OnnxEmbedder, texts: &Texts) -> anyhow::Result<Measured> {
             let mut questions = texts.questions.iter().cycle();
             while !done.load(Ordering::Relaxed) {
                 embedder.embed_query(questions.next().expect("there are questions"))?;
+                std::thread::sleep(PAUSE);
             }
             Ok(())
         });
