@@ -40,6 +40,10 @@ pub(super) struct Args {
 
 /// Messages that are asked for by their texts, and as many of those that are put, afterwards.
 const ASKED: usize = 500;
+/// Messages that these, and what is put, are chosen from; and words that they have more than, so that they say something.
+const SPREAD: usize = 20_000;
+const WORDS: usize = 5;
+const K: usize = 10;
 /// The loop flushes after so many puts, and asks for the last.
 const FLUSHED: u64 = 20;
 /// Between two puts.
@@ -84,18 +88,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     blocking.flush()?;
     let ingest_rate = count as f64 / started.elapsed().as_secs_f64();
-    let spread = messages.into_iter().step_by(count.div_ceil(ASKED)).map(|(space, message)| (space, message.text()));
-    let mut asked: Vec<(Namespace, String)> = spread.filter(|(_, text)| !text.trim().is_empty()).collect();
+    // Every other one is asked for, and the rest are put again, changed: none of those is nearer to a question than its answer.
+    let spread = messages.into_iter().step_by(count.div_ceil(SPREAD)).map(|(space, message)| (space, message.text()));
+    let spread = spread.filter(|(_, text)| text.split_whitespace().count() > WORDS).enumerate();
+    let (asked, again): (Vec<_>, Vec<_>) = spread.partition(|(at, _)| at % 2 == 0);
+    let [mut asked, again] = [asked, again].map(|part| part.into_iter().map(|(_, text)| text).collect::<Vec<_>>());
     asked.iter().try_for_each(|(namespace, _)| blocking.optimize(namespace))?;
-    asked.retain(|(namespace, text)| is_clear(&engine, namespace, text).unwrap_or(false));
-    ensure!(!asked.is_empty(), "no message is found by its text");
+    asked.retain(|(namespace, text)| is_found(&engine, namespace, text, 1).unwrap_or(false));
+    let asked: Vec<(Namespace, String)> = asked.iter().step_by(asked.len().div_ceil(ASKED).max(1)).cloned().collect();
+    ensure!(!asked.is_empty() && !again.is_empty(), "too few messages of more than {WORDS} words are found by them");
     let memory_before = peak_memory();
 
     let loops =
         Loops { engine: &engine, phase: AtomicUsize::new(0), stop: AtomicBool::new(false), put: Mutex::default() };
     let (moved, recalls, puts) = thread::scope(|scope| {
         let recalls = scope.spawn(|| recall(&loops, &asked));
-        let puts = scope.spawn(|| put(&loops, &asked));
+        let puts = scope.spawn(|| put(&loops, &again));
         let moved = there_and_back(&loops, args, (from, to), &asked);
         loops.stop.store(true, Ordering::Relaxed);
         (moved, recalls.join().expect("it catches errors"), puts.join().expect("it catches errors"))
@@ -135,7 +143,7 @@ fn there_and_back(
         let (mut searched, mut missing) = (0, 0);
         for (namespace, text) in asked.iter().chain(spread) {
             searched += 1;
-            missing += usize::from(!is_found(loops.engine, namespace, text)?);
+            missing += usize::from(!is_found(loops.engine, namespace, text, K)?);
         }
         Ok(json!({ "searched": searched, "missing": missing }))
     };
@@ -177,15 +185,9 @@ fn there_and_back(
     }))
 }
 
-/// Whether a text finds itself first, by words and meaning: of one such as "ok" there are hundreds, which come in any order.
-fn is_clear(engine: &Engine, namespace: &Namespace, text: &str) -> mnemon::Result<bool> {
-    let hits = engine.blocking().recall(namespace, Query::new(text).k(1))?;
-    Ok(hits.iter().any(|hit| hit.message.text() == text && hit.parts.bm25 > 0.0 && hit.similarity > 0.99))
-}
-
-/// Whether a message is recalled by its own text: it or one that says the same.
-fn is_found(engine: &Engine, namespace: &Namespace, text: &str) -> mnemon::Result<bool> {
-    let hits = engine.blocking().recall(namespace, Query::new(text).k(10))?;
+/// Whether a message, or one that says the same, is among the first `k` that its own text recalls.
+fn is_found(engine: &Engine, namespace: &Namespace, text: &str, k: usize) -> mnemon::Result<bool> {
+    let hits = engine.blocking().recall(namespace, Query::new(text).k(k))?;
     Ok(hits.iter().any(|hit| hit.message.text() == text))
 }
 
@@ -195,7 +197,7 @@ fn recall(loops: &Loops, asked: &[(Namespace, String)]) -> [Done; PHASES.len()] 
     for (namespace, text) in asked.iter().cycle().take_while(|_| !loops.stop.load(Ordering::Relaxed)) {
         let phase = &mut done[loops.phase.load(Ordering::Relaxed)];
         let started = Instant::now();
-        let found = is_found(loops.engine, namespace, text);
+        let found = is_found(loops.engine, namespace, text, K);
         phase.latencies.push(started.elapsed().as_secs_f64() * 1e6);
         match found {
             Ok(found) => phase.missing += u64::from(!found),
@@ -205,13 +207,13 @@ fn recall(loops: &Loops, asked: &[(Namespace, String)]) -> [Done; PHASES.len()] 
     done
 }
 
-/// Puts message after message, flushes now and then, and asks for the last, until it is stopped. What is put says what was asked
-/// for, and a number.
-fn put(loops: &Loops, asked: &[(Namespace, String)]) -> [Done; PHASES.len()] {
+/// Puts message after message, flushes now and then, and asks for the last, until it is stopped. Each says what was said before, and a
+/// number.
+fn put(loops: &Loops, again: &[(Namespace, String)]) -> [Done; PHASES.len()] {
     let mut done = <[Done; PHASES.len()]>::default();
     let (blocking, mut unflushed) = (loops.engine.blocking(), Vec::new());
     let numbers = (0_u64..).take_while(|_| !loops.stop.load(Ordering::Relaxed));
-    for (number, (space, text)) in numbers.zip(asked.iter().cycle()) {
+    for (number, (space, text)) in numbers.zip(again.iter().cycle()) {
         let phase = &mut done[loops.phase.load(Ordering::Relaxed)];
         let text = format!("note{number} {text}");
         let message = Message::user(&text).with_id(format!("bench-{number}"));
@@ -222,7 +224,7 @@ fn put(loops: &Loops, asked: &[(Namespace, String)]) -> [Done; PHASES.len()] {
         }
         phase.latencies.push(started.elapsed().as_secs_f64() * 1e6);
         if number % FLUSHED == FLUSHED - 1 {
-            match blocking.flush().and_then(|_| is_found(loops.engine, space, &text)) {
+            match blocking.flush().and_then(|_| is_found(loops.engine, space, &text, K)) {
                 Ok(found) => phase.missing += u64::from(!found),
                 Err(_) => phase.failed += 1,
             }
