@@ -18,7 +18,8 @@ const SWEEP_BLOCKS: usize = 1024;
 /// [`Engine::reindex`](crate::Engine::reindex) for a database that is not open: no engine may have it.
 ///
 /// The model that serves need not be at hand; where it is, found by its name as by [`Model::find`], the generations are compared. Only
-/// the namespaces that they are tried in are loaded and linked. What is not kept is deleted, and the file made shorter.
+/// the namespaces that they are tried in are loaded and linked, with default settings: for others, open an engine with them and reindex
+/// in that. What is not kept is deleted, and the file made shorter.
 ///
 /// # Errors
 /// Those of opening, but for [`Error::ModelMismatch`]; those of [`Engine::reindex`](crate::Engine::reindex).
@@ -102,7 +103,8 @@ impl Embedder for Absent {
     }
 
     fn embed_documents(&self, _: &[&str]) -> Result<Vec<Vec<f32>>> {
-        Err(Error::Embedding { reason: format!("model {} is not at hand", self.0), source: None })
+        let reason = format!("model {} is not at hand", self.0);
+        Err(Error::EmbedderUnavailable { reason, transient: false, retry_after: None, source: None })
     }
 
     fn embed_query(&self, _: &str) -> Result<Vec<f32>> {

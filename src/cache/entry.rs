@@ -32,7 +32,7 @@ pub(super) fn decode(bytes: &[u8], dimension: usize, text_bytes: usize) -> Optio
     let (count, rest) = bytes.split_first_chunk::<COUNT_BYTES>()?;
     let count = u32::from_le_bytes(*count) as usize;
     let (ranges, vectors) = rest.split_at_checked(count.checked_mul(RANGE_BYTES)?)?;
-    if count == 0 || vectors.len() != count.checked_mul(dimension)?.checked_mul(4)? {
+    if count == 0 || dimension == 0 || vectors.len() != count.checked_mul(dimension)?.checked_mul(4)? {
         return None;
     }
     let place = |bytes: &[u8; 8]| usize::try_from(u64::from_le_bytes(*bytes)).ok().filter(|&place| place <= text_bytes);

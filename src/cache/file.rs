@@ -14,10 +14,15 @@ use std::{
     fs::{self, File, TryLockError},
     io::{self, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use same_file::Handle;
 use serde::Serialize;
 
 use super::Key;
@@ -58,6 +63,9 @@ pub(super) struct CacheFile {
     path: PathBuf,
     max_bytes: u64,
     state: Mutex<State>,
+    /// Counted, and not yet in the counts: counting waits for nobody.
+    hits: AtomicU64,
+    misses: AtomicU64,
 }
 
 struct State {
@@ -94,8 +102,18 @@ impl CacheFile {
     /// [`Error::DatabaseLocked`]: it is open already; [`Error::InvalidConfig`]: it is no embedding cache; [`Error::Storage`].
     pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Self> {
         let failed = |error| failed(path, error);
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
-        lock(&file, path)?;
+        let file = loop {
+            let file =
+                File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+            locked(file.try_lock(), path)?;
+            // Another may have shortened it between the two: then its name is another file's.
+            let own = file.try_clone().and_then(Handle::from_file).map_err(failed)?;
+            if Handle::from_path(path).is_ok_and(|named| named == own) {
+                break file;
+            }
+        };
+        // A link stays one when the file is shortened.
+        let path = &path.canonicalize().map_err(failed)?;
         let mut state = match read(&file, path)? {
             Some(state) => state,
             None => begin(file.try_clone().map_err(failed)?, Counts::default()).map_err(failed)?,
@@ -109,7 +127,7 @@ impl CacheFile {
         if state.end > max_bytes {
             state.shorten(path, max_bytes).map_err(failed)?;
         }
-        Ok(CacheFile { path: path.to_path_buf(), max_bytes, state: Mutex::new(state) })
+        Ok(CacheFile { path: path.clone(), max_bytes, state: Mutex::new(state), hits: 0.into(), misses: 0.into() })
     }
 
     /// What is in a file that is there, and stays as it is.
@@ -122,44 +140,64 @@ impl CacheFile {
             io::ErrorKind::NotFound => unusable("no such file; `mnemon ingest --embedding-cache ...` makes one"),
             _ => failed(path, error),
         })?;
-        lock(&file, path)?;
+        locked(file.try_lock_shared(), path)?;
         let state = read(&file, path)?.ok_or_else(|| unusable("it is empty, or of another version of mnemon"))?;
         Ok(state.stats())
     }
 
-    /// The bytes of each key that has some.
+    /// The bytes of each key that has some; of none, if others are at the file until the deadline.
     ///
     /// # Errors
     /// [`Error::Storage`].
-    pub(super) fn get(&self, keys: &[Key]) -> Result<Vec<Option<Arc<[u8]>>>> {
-        let mut state = self.state.lock();
+    pub(super) fn get(&self, keys: &[Key], deadline: Option<Instant>) -> Result<Vec<Option<Arc<[u8]>>>> {
+        let Some(mut state) = self.lock(deadline) else { return Ok(vec![None; keys.len()]) };
         keys.iter().map(|key| state.get(key)).collect::<io::Result<_>>().map_err(|error| failed(&self.path, error))
     }
 
-    /// Keeps the bytes of keys that were not found.
+    /// Keeps the bytes of keys that were not found; of none, with a deadline, if others are at the file until then, or if it is full.
     ///
     /// # Errors
     /// [`Error::Storage`]; then some are not kept.
-    pub(super) fn put(&self, entries: &[(Key, Arc<[u8]>)]) -> Result<()> {
-        self.state.lock().put(entries, &self.path, self.max_bytes).map_err(|error| failed(&self.path, error))
+    pub(super) fn put(&self, entries: &[(Key, Arc<[u8]>)], deadline: Option<Instant>) -> Result<()> {
+        let Some(mut state) = self.lock(deadline) else { return Ok(()) };
+        self.write_down(&mut state.counts);
+        if deadline.is_some() && !state.has_room(entries, self.max_bytes) {
+            return Ok(());
+        }
+        state.put(entries, &self.path, self.max_bytes).map_err(|error| failed(&self.path, error))
+    }
+
+    fn lock(&self, deadline: Option<Instant>) -> Option<MutexGuard<'_, State>> {
+        match deadline {
+            Some(deadline) => self.state.try_lock_until(deadline),
+            None => Some(self.state.lock()),
+        }
     }
 
     /// Adds to what all runs did; it is written with what is put next, or when the file is closed.
     pub(super) fn count(&self, hits: u64, misses: u64) {
-        let mut state = self.state.lock();
-        state.counts.hits += hits;
-        state.counts.misses += misses;
+        self.hits.fetch_add(hits, Relaxed);
+        self.misses.fetch_add(misses, Relaxed);
     }
 
     pub(super) fn stats(&self) -> CacheFileStats {
-        self.state.lock().stats()
+        let mut state = self.state.lock();
+        self.write_down(&mut state.counts);
+        state.stats()
+    }
+
+    fn write_down(&self, counts: &mut Counts) {
+        counts.hits += self.hits.swap(0, Relaxed);
+        counts.misses += self.misses.swap(0, Relaxed);
     }
 }
 
 impl Drop for CacheFile {
     fn drop(&mut self) {
         // Only counts: all else is written.
-        if let Err(error) = self.state.get_mut().write_header() {
+        let mut state = self.state.lock();
+        self.write_down(&mut state.counts);
+        if let Err(error) = state.write_header() {
             tracing::warn!(%error, path = %self.path.display(), "hits of an embedding cache were not counted");
         }
     }
@@ -174,6 +212,11 @@ impl State {
         let (head, bytes) = record.split_first_chunk::<HEAD_BYTES>().expect("it has room for a head");
         // Another's, that begins alike, or bent since it was written.
         Ok((*head == self::head(key, bytes)).then(|| bytes.into()))
+    }
+
+    fn has_room(&self, entries: &[(Key, Arc<[u8]>)], max_bytes: u64) -> bool {
+        let bytes = entries.iter().map(|(_, bytes)| (HEAD_BYTES + bytes.len()) as u64).sum::<u64>();
+        self.end + bytes <= max_bytes
     }
 
     fn put(&mut self, entries: &[(Key, Arc<[u8]>)], path: &Path, max_bytes: u64) -> io::Result<()> {
@@ -231,6 +274,7 @@ impl State {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(new)?;
         // Before it has the name: who opens that finds one of both, and locked.
         file.lock()?;
+        file.set_permissions(self.file.metadata()?.permissions())?;
         let mut counts = self.counts;
         counts.evictions += self.places.values().filter(|place| place.begin < from).count() as u64;
         let mut state = begin(file, counts)?;
@@ -260,9 +304,13 @@ fn read(file: &File, path: &Path) -> Result<Option<State>> {
     let mut reader = BufReader::with_capacity(SCAN_BYTES, file);
     let mut header = Vec::new();
     reader.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(failed)?;
-    // By most of its magic number, as that may be damaged too; other files have none of it, and must not be written over.
-    let known = header.iter().zip(MAGIC).filter(|(byte, magic)| *byte == magic).count();
-    if known < header.len().min(MAGIC.len()).div_ceil(2) {
+    // What a crash of the machine left of one that was made.
+    if header.iter().all(|&byte| byte == 0) {
+        return Ok(None);
+    }
+    // A byte of the magic number may be damaged too. Other files have none of it, and must not be written over.
+    let other = header.iter().zip(MAGIC).filter(|(byte, magic)| *byte != magic).count();
+    if other > usize::from(header.len() >= MAGIC.len()) {
         let reason = format!("{}: it is no embedding cache; give another path", path.display());
         return Err(Error::InvalidConfig { reason });
     }
@@ -276,7 +324,12 @@ fn read(file: &File, path: &Path) -> Result<Option<State>> {
     let file = file.try_clone().map_err(failed)?;
     let mut state = State { file, end: HEADER_BYTES as u64, places: HashMap::new(), counts };
     let mut head = [0; HEAD_BYTES];
-    while reader.read_exact(&mut head).is_ok() {
+    loop {
+        match reader.read_exact(&mut head) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) => return Err(failed(error)),
+        }
         let Some((key, bytes)) = read_head(&head) else { break };
         let next = state.end + HEAD_BYTES as u64 + u64::from(bytes);
         if next > length {
@@ -341,8 +394,8 @@ fn short(key: &Key) -> u64 {
     u64::from_le_bytes(*key.first_chunk().expect("a key has 32 bytes"))
 }
 
-fn lock(file: &File, path: &Path) -> Result<()> {
-    match file.try_lock() {
+fn locked(lock: std::result::Result<(), TryLockError>, path: &Path) -> Result<()> {
+    match lock {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(Error::DatabaseLocked { path: path.to_path_buf() }),
         Err(TryLockError::Error(error)) => Err(failed(path, error)),

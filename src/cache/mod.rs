@@ -116,15 +116,7 @@ impl CachedEmbedderBuilder {
     /// [`Error::InvalidConfig`](crate::Error::InvalidConfig): it is no embedding cache, or its bound too low;
     /// [`Error::Storage`](crate::Error::Storage).
     pub fn open(self) -> Result<CachedEmbedder> {
-        let file = match self.file {
-            Some((path, max_bytes)) => {
-                in_range("the bound of an embedding cache's file", max_bytes, CACHE_FILE_BYTES)?;
-                Some(CacheFile::open(&path, max_bytes)?)
-            }
-            None => None,
-        };
-        let memory = (self.memory_bytes > 0).then(|| Memory::new(self.memory_bytes));
-        let cache = Cache { memory, file, is_broken: AtomicBool::new(false), hits: 0.into(), misses: 0.into() };
+        let cache = Cache::open(self.memory_bytes, self.file.as_ref().map(|(path, bytes)| (path.as_path(), *bytes)))?;
         Ok(CachedEmbedder::new(self.inner, Arc::new(cache)))
     }
 }
@@ -140,20 +132,7 @@ impl CachedEmbedder {
         CachedEmbedder::new(inner, Arc::clone(&self.cache))
     }
 
-    /// What a configuration says, if it says any.
-    pub(crate) fn configured(inner: &Arc<dyn Embedder>, config: &Config) -> Result<Option<CachedEmbedder>> {
-        if config.embedding_cache == 0 && config.embedding_cache_file.is_none() {
-            return Ok(None);
-        }
-        let builder = CachedEmbedder::builder(Arc::clone(inner)).memory_bytes(config.embedding_cache);
-        let builder = match &config.embedding_cache_file {
-            Some(path) => builder.file(path, config.embedding_cache_file_bytes),
-            None => builder,
-        };
-        builder.open().map(Some)
-    }
-
-    fn new(inner: Arc<dyn Embedder>, cache: Arc<Cache>) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Embedder>, cache: Arc<Cache>) -> Self {
         let ModelIdentity { dimension, hash, .. } = inner.identity();
         let identity = Sha256::digest(format!("{dimension} {hash}")).into();
         CachedEmbedder { inner, cache, identity }
@@ -169,6 +148,7 @@ impl CachedEmbedder {
         &self,
         kind: Kind,
         texts: &[&str],
+        deadline: Option<Instant>,
         embed: impl FnOnce(&[&str]) -> Result<Vec<Vec<Passage>>>,
     ) -> Result<Vec<Vec<Passage>>> {
         let mut head = [0; 64];
@@ -180,7 +160,7 @@ impl CachedEmbedder {
         let dimension = self.inner.identity().dimension;
         let mut rows: Vec<Option<Vec<Passage>>> = self
             .cache
-            .find(&keys)
+            .find(&keys, deadline)
             .into_iter()
             .zip(texts)
             .map(|(bytes, text)| entry::decode(&bytes?, dimension, text.len()))
@@ -202,7 +182,7 @@ impl CachedEmbedder {
         self.cache.count(texts.len() - missing.len(), missing.len());
         if !missing.is_empty() {
             let keep = |(&i, passages): (&usize, &Vec<Passage>)| (keys[i], entry::encode(passages));
-            self.cache.keep(&missing.iter().zip(&embedded).map(keep).collect::<Vec<_>>());
+            self.cache.keep(&missing.iter().zip(&embedded).map(keep).collect::<Vec<_>>(), deadline);
             // From the end: the first of those that are alike takes what the others have copied.
             for (i, row) in rows.iter_mut().enumerate().rev().filter(|(_, row)| row.is_none()) {
                 let place = places[&keys[i]];
@@ -239,11 +219,11 @@ impl Embedder for CachedEmbedder {
             let rows = embed::documents(&*self.inner, texts)?;
             Ok(texts.iter().zip(rows).map(|(text, row)| whole(text, row)).collect())
         };
-        Ok(self.look_up(Kind::Document, texts, embed)?.into_iter().map(vector).collect())
+        Ok(self.look_up(Kind::Document, texts, None, embed)?.into_iter().map(vector).collect())
     }
 
     fn embed_passages(&self, texts: &[&str]) -> Result<Vec<Vec<Passage>>> {
-        self.look_up(Kind::Passages, texts, |texts| embed::passages(&*self.inner, texts))
+        self.look_up(Kind::Passages, texts, None, |texts| embed::passages(&*self.inner, texts))
     }
 
     fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
@@ -252,7 +232,7 @@ impl Embedder for CachedEmbedder {
 
     fn embed_query_before(&self, text: &str, deadline: Option<Instant>) -> Result<Vec<f32>> {
         let embed = |_: &[&str]| Ok(vec![whole(text, embed::query_before(&*self.inner, text, deadline)?)]);
-        let rows = self.look_up(Kind::Query, &[text], embed)?;
+        let rows = self.look_up(Kind::Query, &[text], deadline, embed)?;
         Ok(vector(rows.into_iter().next().expect("a text has a row")))
     }
 }
@@ -267,7 +247,7 @@ fn vector(passages: Vec<Passage>) -> Vec<f32> {
 }
 
 /// What embedders of several models may share.
-struct Cache {
+pub(crate) struct Cache {
     memory: Option<Memory>,
     file: Option<CacheFile>,
     /// The file failed, and is not asked again.
@@ -277,15 +257,34 @@ struct Cache {
 }
 
 impl Cache {
+    fn open(memory_bytes: usize, file: Option<(&Path, u64)>) -> Result<Self> {
+        let file = match file {
+            Some((path, max_bytes)) => {
+                in_range("the bound of an embedding cache's file", max_bytes, CACHE_FILE_BYTES)?;
+                Some(CacheFile::open(path, max_bytes)?)
+            }
+            None => None,
+        };
+        let memory = (memory_bytes > 0).then(|| Memory::new(memory_bytes));
+        Ok(Cache { memory, file, is_broken: AtomicBool::new(false), hits: 0.into(), misses: 0.into() })
+    }
+
+    /// What a configuration says, if it says any.
+    pub(crate) fn configured(config: &Config) -> Result<Option<Self>> {
+        let file = config.embedding_cache_file.as_deref().map(|path| (path, config.embedding_cache_file_bytes));
+        let is_wanted = config.embedding_cache > 0 || file.is_some();
+        is_wanted.then(|| Cache::open(config.embedding_cache, file)).transpose()
+    }
+
     /// The bytes of each key that has some. What only the file has is in memory then.
-    fn find(&self, keys: &[Key]) -> Vec<Option<Arc<[u8]>>> {
+    fn find(&self, keys: &[Key], deadline: Option<Instant>) -> Vec<Option<Arc<[u8]>>> {
         let Some(memory) = &self.memory else {
-            return self.find_in_file(keys);
+            return self.find_in_file(keys, deadline);
         };
         let mut found: Vec<_> = keys.iter().map(|key| memory.get(key)).collect();
         let wanted: Vec<Key> =
             keys.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(key, _)| *key).collect();
-        let mut read = self.find_in_file(&wanted).into_iter();
+        let mut read = self.find_in_file(&wanted, deadline).into_iter();
         for (key, found) in keys.iter().zip(&mut found).filter(|(_, found)| found.is_none()) {
             *found = read.next().flatten();
             if let Some(bytes) = found {
@@ -295,16 +294,16 @@ impl Cache {
         found
     }
 
-    fn find_in_file(&self, keys: &[Key]) -> Vec<Option<Arc<[u8]>>> {
-        let found = (!keys.is_empty()).then(|| self.on_file(|file| file.get(keys))).flatten();
+    fn find_in_file(&self, keys: &[Key], deadline: Option<Instant>) -> Vec<Option<Arc<[u8]>>> {
+        let found = (!keys.is_empty()).then(|| self.on_file(|file| file.get(keys, deadline))).flatten();
         found.unwrap_or_else(|| vec![None; keys.len()])
     }
 
-    fn keep(&self, entries: &[(Key, Arc<[u8]>)]) {
+    fn keep(&self, entries: &[(Key, Arc<[u8]>)], deadline: Option<Instant>) {
         if let Some(memory) = &self.memory {
             entries.iter().for_each(|(key, bytes)| memory.insert(*key, Arc::clone(bytes)));
         }
-        self.on_file(|file| file.put(entries));
+        self.on_file(|file| file.put(entries, deadline));
     }
 
     /// `None` if there is no file, or it fails: then it was the last time.
@@ -326,7 +325,7 @@ impl Cache {
         }
     }
 
-    fn stats(&self) -> CacheStats {
+    pub(crate) fn stats(&self) -> CacheStats {
         let memory = self.memory.as_ref();
         CacheStats {
             hits: self.hits.load(Relaxed),

@@ -25,7 +25,7 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    cache::{CacheStats, CachedEmbedder},
+    cache::{Cache, CacheStats, CachedEmbedder},
     config::{Config, Precision},
     embed::{self, Embedder, Reranker},
     error::{Error, Result},
@@ -40,7 +40,6 @@ pub(crate) struct Core {
     pub(super) shared: Arc<Shared>,
     /// Blocks at work on their batches.
     background: Arc<Background<BlockKey>>,
-    visits: Arc<Visits>,
     writer: Arc<Writer>,
     pool: rayon::ThreadPool,
     planners: Planners,
@@ -60,8 +59,8 @@ impl Core {
         let options = Options { create, cache_bytes: config.cache_bytes, two_phase_commit: config.two_phase_commit };
         let store = Arc::new(Store::open(path, options)?);
         let (generation, embedder) = serving(&store, config.precision, resolve)?;
-        let cache = CachedEmbedder::configured(&embedder, &config)?.map(Arc::new);
-        let embedder = cache.clone().map_or(embedder, |cache| cache);
+        let cache = Cache::configured(&config)?.map(Arc::new);
+        let embedder = cached(embedder, cache.as_ref());
         let leftover = store.read()?.pending_count(generation.id)?;
 
         let (improve, improvable) = mpsc::channel();
@@ -76,6 +75,7 @@ impl Core {
             asked: Asked::default(),
             unflushed: AtomicU64::new(leftover),
             closing: AtomicBool::new(false),
+            visits: Arc::default(),
             moving: Mutex::default(),
             config,
             store,
@@ -96,7 +96,7 @@ impl Core {
             }),
         ];
         let background = Background::new(shared.config.block_threads);
-        let core = Core { shared, background, visits: Arc::default(), writer, pool, planners, wake, improve, threads };
+        let core = Core { shared, background, writer, pool, planners, wake, improve, threads };
         if leftover > 0 && core.shared.config.drain_on_open {
             core.wake(Wake::Pending)?;
         }
@@ -120,10 +120,8 @@ impl Core {
     }
 
     /// A generation with no namespace loaded. Its embedder shares the cache.
-    pub(super) fn spaces(&self, generation: Generation, mut embedder: Arc<dyn Embedder>) -> Spaces {
-        if let Some(cache) = &self.shared.cache {
-            embedder = Arc::new(cache.with_embedder(embedder));
-        }
+    pub(super) fn spaces(&self, generation: Generation, embedder: Arc<dyn Embedder>) -> Spaces {
+        let embedder = cached(embedder, self.shared.cache.as_ref());
         let (store, writer) = (Arc::clone(&self.shared.store), Arc::downgrade(&self.writer));
         Spaces::new(store, writer, generation, embedder, self.shared.config.clone(), self.improve.clone())
     }
@@ -193,11 +191,11 @@ impl Core {
     }
 
     pub(crate) fn visitor(self: &Arc<Self>) -> Visitor {
-        Visitor::new(self, &self.visits)
+        Visitor::new(self, self.visits())
     }
 
     pub(super) fn visits(&self) -> &Arc<Visits> {
-        &self.visits
+        &self.shared.visits
     }
 
     pub(crate) fn background(&self) -> &Arc<Background<BlockKey>> {
@@ -300,6 +298,14 @@ fn serving(
         }
     };
     Ok((generation, embedder))
+}
+
+/// With the engine's cache before it, if there is one.
+fn cached(embedder: Arc<dyn Embedder>, cache: Option<&Arc<Cache>>) -> Arc<dyn Embedder> {
+    match cache {
+        Some(cache) => Arc::new(CachedEmbedder::new(embedder, Arc::clone(cache))),
+        None => embedder,
+    }
 }
 
 fn pool(name: &'static str, threads: usize) -> Result<rayon::ThreadPool> {

@@ -9,8 +9,9 @@ use super::{
 use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
+    ids::NamespaceId,
     index::is_finite,
-    store::{Embedded, Generation, Pending, Snapshot, Store},
+    store::{Embedded, Generation, Pass, Pending, Snapshot, Store},
 };
 
 /// Messages of one transaction, at most: enough that its fsync costs little.
@@ -27,12 +28,20 @@ pub(super) struct Drained {
     pub(super) embedded: u64,
     /// Messages whose vectors another generation had.
     pub(super) copied: u64,
-    /// The first of the messages that stay pending, as they cannot be embedded.
-    pub(super) failure: Option<Error>,
+    /// Messages that stay pending, as they cannot be embedded.
+    pub(super) refused: Vec<Refused>,
+}
+
+/// A message that the embedder does not take.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) namespace: NamespaceId,
+    pub(super) seq: u64,
+    pub(super) error: Error,
 }
 
 /// Embeds and analyses all messages that are pending in a generation, and hands each batch to `commit`, which stores it. Goes on, batch
-/// by batch, while it is told to.
+/// by batch, while it is told to; what is put meanwhile does not keep it from ending.
 ///
 /// What `source` has, a generation of the same model in 32 bits, is copied. A message whose embedding fails stays pending, and does
 /// not keep others from being embedded.
@@ -46,15 +55,16 @@ pub(super) fn drain(
     mut go_on: impl FnMut() -> bool,
     mut commit: impl FnMut(Batch) -> Result<()>,
 ) -> Result<Drained> {
-    let mut after = None;
+    let mut pass = Pass::default();
     let mut size = MAX_BATCH / 4;
     let mut drained = Drained::default();
     while go_on() {
         let _one_language = to.batching.lock();
         let snapshot = store.read()?;
-        let mut waiting = snapshot.pending(to.generation.id, after, size)?;
-        let Some(last) = waiting.last() else { break };
-        after = Some((last.namespace, last.meta.seq));
+        let mut waiting = snapshot.pending(to.generation.id, &mut pass, size)?;
+        if waiting.is_empty() {
+            break;
+        }
         let started = Instant::now();
         let mut batch = match source {
             Some(source) => copy(&*to.embedder, &snapshot, source, &mut waiting)?,
@@ -62,7 +72,7 @@ pub(super) fn drain(
         };
         let copied = batch.embedded.len();
         if !waiting.is_empty() {
-            batch.append(embed_all(&*to.embedder, &snapshot, &waiting, &mut drained.failure)?);
+            batch.append(embed_all(&*to.embedder, &snapshot, &waiting, &mut drained.refused)?);
         }
         match started.elapsed() {
             slow if slow > SLOW => size = (size / 2).max(MIN_BATCH),
@@ -104,7 +114,7 @@ fn copy(
     Ok(batch)
 }
 
-/// Embeds a batch; what fails is halved until the messages at fault stand alone. The first fault goes to `failure`.
+/// Embeds a batch; what fails is halved until the messages at fault stand alone.
 ///
 /// # Errors
 /// If it is not a text that is at fault: the model fails on any.
@@ -112,7 +122,7 @@ fn embed_all(
     embedder: &dyn Embedder,
     snapshot: &Snapshot,
     waiting: &[Pending],
-    failure: &mut Option<Error>,
+    refused: &mut Vec<Refused>,
 ) -> Result<Batch> {
     let error = match embed(embedder, snapshot, waiting) {
         Ok(batch) => return Ok(batch),
@@ -120,23 +130,38 @@ fn embed_all(
         Err(error @ Error::EmbedderUnavailable { .. }) => return Err(error),
         Err(error) => error,
     };
-    if let [pending] = waiting {
-        tracing::warn!(%error, id = pending.id, "a message stays pending");
-        failure.get_or_insert_with(|| Error::Embedding {
-            reason: format!("message {:?} stays pending", pending.id),
-            source: Some(error.into()),
-        });
-        return Ok(Batch::new());
-    }
-    // A text that no cache has: else a model that fails on any seems to do well.
-    let unseen = uuid::Uuid::now_v7().to_string();
-    if embed::documents(embedder, &[&unseen]).is_err() {
+    if embed::documents(embedder, &[&unseen()]).is_err() {
         return Err(error);
     }
+    if let [pending] = waiting {
+        tracing::warn!(%error, id = pending.id, "a message stays pending");
+        let space = snapshot.namespace_name(pending.namespace)?;
+        let reason = format!(
+            "message {:?} stays pending, in namespace {space:?}: replace or delete it, or move to a model that takes it",
+            pending.id
+        );
+        let error = Error::Embedding { reason, source: Some(error.into()) };
+        refused.push(Refused { namespace: pending.namespace, seq: pending.meta.seq, error });
+        return Ok(Batch::new());
+    }
     let (first, second) = waiting.split_at(waiting.len() / 2);
-    let mut batch = embed_all(embedder, snapshot, first, failure)?;
-    batch.append(embed_all(embedder, snapshot, second, failure)?);
+    let mut batch = embed_all(embedder, snapshot, first, refused)?;
+    batch.append(embed_all(embedder, snapshot, second, refused)?);
     Ok(batch)
+}
+
+/// Whether an embedder embeds anything, a text and a question.
+///
+/// # Errors
+/// Its own, if it does not.
+pub(super) fn try_out(embedder: &dyn Embedder) -> Result<()> {
+    embed::documents(embedder, &[&unseen()])?;
+    embed::query(embedder, &unseen()).map(drop)
+}
+
+/// A text that no cache has: with one that it had, a model that fails on any would seem to do well.
+fn unseen() -> String {
+    uuid::Uuid::now_v7().to_string()
 }
 
 fn embed(embedder: &dyn Embedder, snapshot: &Snapshot, waiting: &[Pending]) -> Result<Batch> {

@@ -34,8 +34,10 @@ impl Live {
         [&generations.serving].into_iter().chain(&generations.beside).cloned().collect()
     }
 
+    /// Also one that was taken out and is still used: it may be storing its graphs.
     pub(super) fn of(&self, generation: GenerationId) -> Option<Arc<Spaces>> {
-        self.all().into_iter().find(|spaces| spaces.generation.id == generation)
+        let left = self.0.read().left.upgrade();
+        self.all().into_iter().chain(left).find(|spaces| spaces.generation.id == generation)
     }
 
     pub(super) fn put_beside(&self, spaces: Arc<Spaces>) {

@@ -301,8 +301,10 @@ impl Engine {
     /// thread of its own, and goes on if the future is dropped.
     ///
     /// # Errors
-    /// [`Error::ReindexRunning`]; [`Error::InvalidConfig`]; [`Error::Embedding`] if a message that is found now cannot be embedded;
-    /// [`Error::Closed`] if the engine is closed meanwhile. In all cases the old generation goes on serving.
+    /// [`Error::ReindexRunning`]; [`Error::InvalidConfig`]; [`Error::Embedding`] if the model fails, or a message that is found now cannot
+    /// be embedded: replace or delete it, or move to another model; [`Error::EmbedderUnavailable`]; [`Error::InvalidVector`];
+    /// [`Error::Storage`], [`Error::Corrupted`]; [`Error::Closed`] if the engine is closed meanwhile. In all cases the old generation goes
+    /// on serving, and what is built is kept. To give it up, reindex to the model that serves.
     pub async fn reindex(
         &self,
         embedder: Arc<dyn Embedder>,
@@ -316,8 +318,9 @@ impl Engine {
     /// since is embedded for it first: so nothing is missing. `embedder` is of its model. `progress` may stop it.
     ///
     /// # Errors
-    /// [`Error::NoPrevious`]: none is kept, or it is of another model. [`Error::ReindexRunning`]; [`Error::Embedding`] if the model fails
-    /// on all; a message that it never took stays pending. [`Error::Closed`].
+    /// [`Error::NoPrevious`]: none is kept, or it is of another model. [`Error::ReindexRunning`]; [`Error::Embedding`] or
+    /// [`Error::EmbedderUnavailable`] if the model fails on all; a message that it never took stays pending. [`Error::Storage`],
+    /// [`Error::Corrupted`], [`Error::Closed`].
     pub async fn rollback(
         &self,
         embedder: Arc<dyn Embedder>,

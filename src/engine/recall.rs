@@ -45,7 +45,6 @@ impl Shared {
         let deadline = query.budget.and_then(|budget| Instant::now().checked_add(budget));
         let snapshot = self.store.read()?;
         let Some(namespace) = snapshot.namespace(namespace)? else { return Ok(Hits::default()) };
-        self.asked.note(namespace, &query.text);
         let session = match &query.filter.session {
             None => None,
             Some(session) => match snapshot.session(namespace, session)? {
@@ -79,6 +78,7 @@ impl Shared {
             }
             vectors => vectors?,
         };
+        self.asked.note(namespace, &query.text);
         let asked = Asked {
             text: &query.text,
             vectors: &vectors,

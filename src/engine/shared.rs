@@ -17,9 +17,10 @@ use super::{
     live::Live,
     sessions::Sessions,
     spaces::{Change, Improve, Spaces},
+    visits::Visits,
 };
 use crate::{
-    cache::CachedEmbedder,
+    cache::Cache,
     config::Config,
     embed::Reranker,
     error::{Error, Result},
@@ -33,8 +34,8 @@ const SWEEP_BLOCKS: usize = 64;
 pub(super) struct Shared {
     pub(super) store: Arc<Store>,
     pub(super) live: Live,
-    /// The cache before the embedders, if there is one.
-    pub(super) cache: Option<Arc<CachedEmbedder>>,
+    /// Before the embedders, if there is one. Not with an embedder: one that serves no more is dropped.
+    pub(super) cache: Option<Arc<Cache>>,
     pub(super) reranker: Option<Arc<dyn Reranker>>,
     pub(super) asked: Asked,
     pub(super) sessions: Sessions,
@@ -42,6 +43,7 @@ pub(super) struct Shared {
     /// Messages put since the last drain began, about: it only decides when the next begins.
     pub(super) unflushed: AtomicU64,
     pub(super) closing: AtomicBool,
+    pub(super) visits: Arc<Visits>,
     /// Held by who moves the engine to another generation.
     pub(super) moving: Mutex<()>,
 }
@@ -59,18 +61,19 @@ pub(super) enum Wake {
 }
 
 impl Shared {
-    pub(super) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Relaxed)
+    /// Whether the engine is being closed: what is long must end.
+    pub(super) fn is_over(&self) -> bool {
+        self.visits.is_over() || self.closing.load(Ordering::Relaxed)
     }
 
-    /// Deletes retired generations, in steps, until `stop`: what a reindex leaves, or has left that was killed.
-    pub(super) fn sweep(&self, workers: &Workers, stop: impl Fn() -> bool) -> Result<()> {
+    /// Deletes retired generations, in steps, until the engine is closed: what a reindex leaves, or has left that was killed.
+    pub(super) fn sweep(&self, workers: &Workers) -> Result<()> {
         let retired = |generation: &Generation| generation.state == GenerationState::Retired;
         // Nearly always none: opening must not cost a commit.
         if !self.store.read()?.generations()?.iter().any(retired) {
             return Ok(());
         }
-        while !stop() {
+        while !self.is_over() {
             let (reply, done) = mpsc::sync_channel(1);
             workers
                 .writer
@@ -84,8 +87,11 @@ impl Shared {
 
     fn flush(self: &Arc<Self>, workers: &Workers) -> Result<FlushReport> {
         self.unflushed.store(0, Ordering::Relaxed);
-        let drained = self.drain(&self.live.serving(), None, workers, |_| !self.is_closing())?;
-        drained.failure.map_or(Ok(FlushReport { embedded: drained.embedded }), Err)
+        let drained = self.drain(&self.live.serving(), None, workers, |_| !self.is_over())?;
+        match drained.refused.into_iter().next() {
+            Some(refused) => Err(refused.error),
+            None => Ok(FlushReport { embedded: drained.embedded }),
+        }
     }
 
     /// Embeds and commits all that is pending in a generation. The next batch is embedded while the last one is committed. `go_on` is
@@ -139,7 +145,7 @@ impl Shared {
 }
 
 pub(super) fn run_drain(shared: &Arc<Shared>, workers: &Workers, wakes: &mpsc::Receiver<Wake>) {
-    if let Err(error) = shared.sweep(workers, || shared.is_closing()) {
+    if let Err(error) = shared.sweep(workers) {
         tracing::error!(%error, "an old generation was not deleted; the next opening tries again");
     }
     while let Ok(wake) = wakes.recv() {
@@ -162,7 +168,7 @@ pub(super) fn run_improve(shared: &Shared, workers: &Workers, improvable: &mpsc:
         // Asked before each step: many entries may be waiting when the engine closes, and another generation may serve by then. One that
         // is beside has its indexes improved by who builds it.
         let serving = || Some(shared.live.serving()).filter(|serving| serving.generation.id == generation);
-        while let Some(serving) = serving().filter(|_| !shared.is_closing()) {
+        while let Some(serving) = serving().filter(|_| !shared.is_over()) {
             let more = serving.improve(namespace, workers, false).unwrap_or_else(|error| {
                 tracing::error!(%error, "an index was not improved; search goes on without");
                 false

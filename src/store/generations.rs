@@ -1,5 +1,7 @@
 //! The generations, from the first to their end: begun, built, serving, previous, retired, deleted.
 
+use std::{borrow::Borrow, ops::RangeInclusive};
+
 use redb::ReadableTable;
 
 use super::{Transaction, codec, read, schema::*, storage};
@@ -8,6 +10,9 @@ use crate::{
     error::{Error, Result},
     ids::{GenerationId, ModelIdentity},
 };
+
+/// Entries that are deleted in place of a block: they take about as long.
+const SMALL: usize = 256;
 
 /// A key of the histories: namespace, session, sequence number.
 pub(crate) type HistoryPlace = (u32, u32, u64);
@@ -151,7 +156,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Deletes up to `blocks` blocks of retired generations, parts of graphs and segments among them. Returns whether there is more to delete.
+    /// Deletes up to `blocks` blocks of retired generations, parts of graphs and segments among them, and small entries
+    /// for what is left of the number. Returns whether there is more to delete.
     pub(crate) fn sweep(&mut self, blocks: usize) -> Result<bool> {
         let mut generations = self.table(GENERATIONS)?;
         let retired = read::all_generations(&generations)?
@@ -161,29 +167,31 @@ impl Transaction {
         let rows = (id, 0, 0)..=(id, u32::MAX, u32::MAX);
         let mut left = blocks - self.sweep_segments(GenerationId(id), blocks)?;
         for table in [GRAPH_DELTAS, GRAPH_PAGES, VECTORS] {
-            let mut table = self.table(table)?;
-            let some: Vec<(u32, u32, u32)> = table
-                .range(rows.clone())
-                .map_err(storage)?
-                .take(left)
-                .map(|entry| Ok(entry.map_err(storage)?.0.value()))
-                .collect::<Result<_>>()?;
-            for key in &some {
-                table.remove(key).map_err(storage)?;
-            }
-            left -= some.len();
+            left -= remove(&mut self.table(table)?, rows.clone(), left)?;
         }
-        if left > 0 {
-            self.table(GRAPHS)?.retain_in((id, 0)..=(id, u32::MAX), |_, _| false).map_err(storage)?;
-            self.table(FREE_ROWS)?.retain_in(rows, |_, _| false).map_err(storage)?;
-            let all = (id, 0, 0)..=(id, u32::MAX, u64::MAX);
-            self.table(PENDING)?.retain_in(all.clone(), |_, _| false).map_err(storage)?;
-            self.table(PLACES)?.retain_in(all, |_, _| false).map_err(storage)?;
-            self.table(COUNTS)?.retain_in((id, 0)..=(id, u32::MAX), |_, _| false).map_err(storage)?;
+        let mut small = left * SMALL;
+        small -= remove(&mut self.table(FREE_ROWS)?, rows, small)?;
+        let all = (id, 0, 0)..=(id, u32::MAX, u64::MAX);
+        small -= remove(&mut self.table(PENDING)?, all.clone(), small)?;
+        small -= remove(&mut self.table(PLACES)?, all, small)?;
+        let namespaces = (id, 0)..=(id, u32::MAX);
+        small -= remove(&mut self.table(GRAPHS)?, namespaces.clone(), small)?;
+        small -= remove(&mut self.table(COUNTS)?, namespaces, small)?;
+        if small > 0 {
             generations.remove(id).map_err(storage)?;
         }
         Ok(true)
     }
+}
+
+/// Removes up to `limit` entries of this range. Returns how many.
+pub(super) fn remove<'a, K: redb::Key + 'static, V: redb::Value + 'static, KR: Borrow<K::SelfType<'a>> + 'a>(
+    table: &mut redb::Table<K, V>,
+    range: RangeInclusive<KR>,
+    limit: usize,
+) -> Result<usize> {
+    let removed = table.extract_from_if(range, |_, _| true).map_err(storage)?.take(limit);
+    removed.map(|entry| entry.map(|_| 1).map_err(storage)).sum()
 }
 
 #[cfg(test)]
@@ -192,7 +200,7 @@ mod tests {
     use crate::{
         ids::Namespace,
         message::Message,
-        store::{Options, Store},
+        store::{Options, Pass, Store},
     };
 
     /// What is put, replaced and deleted while it is seeded, on either side of the place where that is.
@@ -209,7 +217,7 @@ mod tests {
             store.write(|t| t.put(&[(space.clone(), message)])).unwrap();
         };
         let pending = |generation: GenerationId| {
-            let pending = store.read().unwrap().pending(generation, None, 100).unwrap();
+            let pending = store.read().unwrap().pending(generation, &mut Pass::default(), 100).unwrap();
             let mut texts: Vec<(String, String)> = pending.into_iter().map(|found| (found.id, found.text)).collect();
             texts.sort();
             texts

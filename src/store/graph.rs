@@ -238,7 +238,7 @@ mod tests {
         config::Precision,
         ids::{ModelIdentity, Namespace},
         message::Message,
-        store::{Embedded, Options, Store},
+        store::{Embedded, Options, Pass, Store},
     };
 
     const NAMESPACE: NamespaceId = NamespaceId(0);
@@ -270,7 +270,7 @@ mod tests {
             let space: Namespace = "a".parse().unwrap();
             let messages: Vec<_> = ids.iter().map(|&id| (space.clone(), Message::user(version).with_id(id))).collect();
             self.store.write(|t| t.put(&messages)).unwrap();
-            let pending = self.store.read().unwrap().pending(self.generation, None, 100).unwrap();
+            let pending = self.store.read().unwrap().pending(self.generation, &mut Pass::default(), 100).unwrap();
             let embedded = |pending: &crate::store::Pending| Embedded {
                 namespace: pending.namespace,
                 revision: pending.revision,

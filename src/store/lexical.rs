@@ -4,7 +4,7 @@
 //! A segment is stored in parts just under a power of two, as redb gives out room. Segments are replaced as wholes, and are
 //! behind checksums of their own.
 
-use redb::{ReadableTable, Table};
+use redb::ReadableTable;
 
 use super::{Snapshot, Transaction, codec, schema::*, storage};
 use crate::{
@@ -157,22 +157,13 @@ impl Transaction {
 
     /// Deletes up to `limit` parts of a generation's segments, and then what knows of them. Returns how many were deleted.
     pub(super) fn sweep_segments(&self, GenerationId(id): GenerationId, limit: usize) -> Result<usize> {
-        let mut parts: Table<'_, (u32, u32, u32, u32), &[u8]> = self.table(SEGMENT_PARTS)?;
         let all = (id, 0, 0, 0)..=(id, u32::MAX, u32::MAX, u32::MAX);
-        let some: Vec<_> = parts
-            .range(all)
-            .map_err(storage)?
-            .take(limit)
-            .map(|entry| Ok(entry.map_err(storage)?.0.value()))
-            .collect::<Result<_>>()?;
-        for key in &some {
-            parts.remove(key).map_err(storage)?;
-        }
-        if some.len() < limit {
+        let swept = super::generations::remove(&mut self.table(SEGMENT_PARTS)?, all, limit)?;
+        if swept < limit {
             let all = (id, 0, 0)..=(id, u32::MAX, u32::MAX);
             self.table(SEGMENTS)?.retain_in(all, |_, _| false).map_err(storage)?;
         }
-        Ok(some.len())
+        Ok(swept)
     }
 }
 

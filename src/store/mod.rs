@@ -38,7 +38,7 @@ pub(crate) use generations::FIRST;
 pub(crate) use lexical::SegmentInfo;
 pub(crate) use messages::{PutResult, SessionChange, give_back_id};
 pub use read::Sizes;
-pub(crate) use read::{Generation, Pending, Snapshot};
+pub(crate) use read::{Generation, Pass, Pending, Snapshot};
 pub(crate) use rows::RowMeta;
 pub use schema::GenerationState;
 pub(crate) use schema::Place;

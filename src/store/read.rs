@@ -61,6 +61,16 @@ pub(crate) struct Pending {
     pub(crate) text: String,
 }
 
+/// How far a pass over what waits in a generation has come. It ends with what waits when it comes to a namespace, so that it ends
+/// however much is put meanwhile: what is put gets higher numbers.
+#[derive(Default)]
+pub(crate) struct Pass {
+    /// The namespace that is passed over, the sequence number to go on from, and the last.
+    within: Option<(u32, u64, u64)>,
+    /// The last namespace.
+    last: Option<u32>,
+}
+
 /// Counts of one namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct NamespaceFacts {
@@ -120,6 +130,17 @@ impl Snapshot {
         Ok(Some(NamespaceId(codec::decode::<NamespaceRecord>(value.value())?.id)))
     }
 
+    /// The name of a namespace. Cost: a pass over all.
+    pub(crate) fn namespace_name(&self, namespace: NamespaceId) -> Result<String> {
+        for entry in self.table(NAMESPACES)?.iter().map_err(storage)? {
+            let (name, value) = entry.map_err(storage)?;
+            if codec::decode::<NamespaceRecord>(value.value())?.id == namespace.0 {
+                return Ok(name.value().to_owned());
+            }
+        }
+        Err(Error::corrupted(format!("namespace {} has no name", namespace.0)))
+    }
+
     /// The number of a session in its namespace.
     pub(crate) fn session(&self, namespace: NamespaceId, session: &str) -> Result<Option<u32>> {
         let table = self.table(SESSIONS)?;
@@ -148,18 +169,26 @@ impl Snapshot {
         codec::decode(value.value()).map(Some)
     }
 
-    /// Up to `limit` pending messages of a generation, in key order, after the key `after`.
-    pub(crate) fn pending(
-        &self,
-        generation: GenerationId,
-        after: Option<(NamespaceId, u64)>,
-        limit: usize,
-    ) -> Result<Vec<Pending>> {
+    /// The next of a pass over the messages that are pending in a generation, up to `limit`, in key order; none: it is over.
+    pub(crate) fn pending(&self, generation: GenerationId, pass: &mut Pass, limit: usize) -> Result<Vec<Pending>> {
         let (pending, messages, sessions) = (self.table(PENDING)?, self.table(MESSAGES)?, self.table(SESSIONS)?);
-        let first = after.map_or((generation.0, 0, 0), |(namespace, seq)| (generation.0, namespace.0, seq + 1));
+        let last_of = |first: u32, last: u32| {
+            let mut range =
+                pending.range((generation.0, first, 0)..=(generation.0, last, u64::MAX)).map_err(storage)?;
+            range.next_back().map(|entry| Ok(entry.map_err(storage)?.0.value())).transpose()
+        };
+        if pass.last.is_none() {
+            pass.last = last_of(0, u32::MAX)?.map(|(_, namespace, _)| namespace);
+        }
+        let Some(last) = pass.last else { return Ok(Vec::new()) };
+        let within = pass.within.map(|(namespace, next, end)| {
+            pending.range((generation.0, namespace, next)..(generation.0, namespace, end.saturating_add(1)))
+        });
+        let others = pass.within.map_or(0, |(namespace, ..)| namespace.saturating_add(1));
+        let others = pending.range((generation.0, others, 0)..=(generation.0, last, u64::MAX)).map_err(storage)?;
         let mut found = Vec::new();
         let mut bytes = 0;
-        for entry in pending.range(first..=(generation.0, u32::MAX, u64::MAX)).map_err(storage)? {
+        for entry in within.transpose().map_err(storage)?.into_iter().flatten().chain(others) {
             let (key, revision) = entry.map_err(storage)?;
             let (_, namespace, seq) = key.value();
             let value = messages
@@ -181,6 +210,13 @@ impl Snapshot {
             if found.len() == limit || bytes >= PENDING_BYTES {
                 break;
             }
+        }
+        if let Some(Pending { namespace: NamespaceId(at), meta: RowMeta { seq, .. }, .. }) = found.last() {
+            let end = match pass.within {
+                Some((namespace, _, end)) if namespace == *at => end,
+                _ => last_of(*at, *at)?.map_or(*seq, |(.., last)| last),
+            };
+            pass.within = Some((*at, seq + 1, end));
         }
         Ok(found)
     }
@@ -252,15 +288,9 @@ impl Snapshot {
         count_range(&self.table(PENDING)?, (generation.0, 0, 0)..=(generation.0, u32::MAX, u64::MAX))
     }
 
-    /// Messages that wait in a generation and not in another.
-    pub(crate) fn behind(&self, GenerationId(id): GenerationId, GenerationId(other): GenerationId) -> Result<u64> {
-        let pending = self.table(PENDING)?;
-        let mut behind = 0;
-        for entry in pending.range((id, 0, 0)..=(id, u32::MAX, u64::MAX)).map_err(storage)? {
-            let (_, namespace, seq) = entry.map_err(storage)?.0.value();
-            behind += u64::from(pending.get((other, namespace, seq)).map_err(storage)?.is_none());
-        }
-        Ok(behind)
+    /// Whether a message waits in a generation.
+    pub(crate) fn is_pending(&self, generation: GenerationId, namespace: NamespaceId, seq: u64) -> Result<bool> {
+        Ok(self.table(PENDING)?.get((generation.0, namespace.0, seq)).map_err(storage)?.is_some())
     }
 
     /// Messages that have vectors in a generation or will have: those with text.

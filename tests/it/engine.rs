@@ -2,10 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use mnemon::{Config, Engine, Error, IndexKind, Message, Namespace, Query, Role, Timestamp};
+use mnemon::{Config, Embedder, Engine, Error, IndexKind, Message, ModelIdentity, Namespace, Query, Role, Timestamp};
 use proptest::prelude::*;
 
 use crate::{
@@ -580,4 +583,47 @@ fn the_last_handle_may_be_dropped_by_the_engine_itself() {
         }
     }
     assert_eq!(db.assert_sound().messages, 20);
+}
+
+/// Takes longer for a batch than a put takes.
+struct Slow(Hashing);
+
+impl Embedder for Slow {
+    fn identity(&self) -> &ModelIdentity {
+        self.0.identity()
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> mnemon::Result<Vec<Vec<f32>>> {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        self.0.embed_documents(texts)
+    }
+
+    fn embed_query(&self, text: &str) -> mnemon::Result<Vec<f32>> {
+        self.0.embed_query(text)
+    }
+}
+
+/// A flush ends with what was there when it came to it.
+#[test]
+fn a_flush_ends_while_others_put() {
+    const MOST: usize = 4000;
+    let db = Db::new();
+    let engine = db.open_with(Arc::new(Slow(Hashing::new(32))));
+    let (blocking, space) = (engine.blocking(), namespace("a"));
+    let put = |i: usize| {
+        blocking.put(&space, vec![message(&format!("m{i}"), &format!("word{i}"))]).unwrap();
+    };
+    (0..100).for_each(put);
+    let stop = AtomicBool::new(false);
+    let count = std::thread::scope(|scope| {
+        let putting =
+            scope.spawn(|| (100..MOST).take_while(|_| !stop.load(Ordering::Relaxed)).inspect(|&i| put(i)).count());
+        blocking.flush().unwrap();
+        stop.store(true, Ordering::Relaxed);
+        putting.join().unwrap()
+    });
+    assert!(count < MOST / 2, "{count}");
+    assert_eq!(ids(&engine, &space, Query::new("word7").k(1)), ["m7"]);
+    blocking.flush().unwrap();
+    assert_eq!(blocking.pending().unwrap(), 0);
 }

@@ -109,7 +109,7 @@ pub(crate) struct Hashing {
     pub(crate) window_bytes: usize,
     /// Fails while set.
     pub(crate) broken: AtomicBool,
-    /// A text with this word never embeds.
+    /// A text or a question with this word never embeds.
     pub(crate) poison: Option<&'static str>,
     /// Texts embedded so far.
     pub(crate) embedded: AtomicUsize,
@@ -169,7 +169,10 @@ impl Embedder for Hashing {
     }
 
     fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
-        Ok(self.embed(text))
+        match self.poison.is_some_and(|poison| text.contains(poison)) {
+            true => Err(Error::Embedding { reason: "broken on purpose".into(), source: None }),
+            false => Ok(self.embed(text)),
+        }
     }
 }
 

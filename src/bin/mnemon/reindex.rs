@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "rollback")]
     drop_previous: bool,
     /// Have the vectors serve again that served before; what came since is embedded for them first.
-    #[arg(long, conflicts_with_all = ["precision", "min_overlap"])]
+    #[arg(long, conflicts_with_all = ["precision", "min_recall", "min_overlap", "samples"])]
     rollback: bool,
     /// Take vectors of texts that were embedded before from this file, and keep new ones in it, as in `ingest`.
     #[arg(long, value_name = "FILE")]

@@ -10,7 +10,7 @@ use std::{
 use super::options::{GateReport, ReindexOptions};
 use crate::{
     engine::{search, shared::Shared, spaces::Spaces},
-    error::Result,
+    error::{Error, Result},
     ids::NamespaceId,
     message::Timestamp,
     recall::{Query, Ranked, Strategy},
@@ -43,25 +43,36 @@ pub(super) fn questions(
     }
     // The newest first.
     asked.extend(shared.asked.all().into_iter().rev().map(|(namespace, text)| (namespace, text, None)));
+    // In a small namespace all is found, whatever the vectors say.
+    let has_choice = |namespace| Ok::<_, Error>(snapshot.alive_count(generation, namespace)? > K);
+    let with_choice = |all: Vec<NamespaceId>| {
+        let all = all.into_iter().map(|namespace| Ok(has_choice(namespace)?.then_some(namespace)));
+        all.filter_map(Result::transpose).collect::<Result<Vec<_>>>()
+    };
     // Those that are loaded, if any are: no other is loaded for this.
-    let loaded = from.namespaces();
-    let among = if loaded.is_empty() { snapshot.counted_namespaces(generation)? } else { loaded };
-    let spread = snapshot.spread(generation, &among, options.samples)?;
-    asked.extend(spread.into_iter().map(|(namespace, seq, text)| (namespace, text, Some(seq))));
+    let mut among = with_choice(from.namespaces())?;
+    if among.is_empty() {
+        among = with_choice(snapshot.counted_namespaces(generation)?)?;
+    }
+    if options.samples > 0 {
+        let spread = snapshot.spread(generation, &among, options.samples)?;
+        asked.extend(spread.into_iter().map(|(namespace, seq, text)| (namespace, text, Some(seq))));
+    }
 
     let mut questions = Vec::new();
     let mut seen = HashSet::new();
     for (namespace, text, of) in asked {
-        // In a small namespace all is found, whatever the vectors say.
-        let has_choice = snapshot.alive_count(generation, namespace)? > K;
-        if questions.len() < options.samples && has_choice && seen.insert((namespace, text.clone())) {
+        if questions.len() < options.samples && has_choice(namespace)? && seen.insert((namespace, text.clone())) {
             questions.push(Question { namespace, text, of: of.into_iter().collect() });
         }
     }
     Ok(questions)
 }
 
-/// Asks the questions while it is told to go on; `None` if it is not.
+/// Asks the questions while it is told to go on; `None` if it is not. A question that a model refuses does not count.
+///
+/// # Errors
+/// The new model's, if it refuses all.
 pub(super) fn run(
     (from, to): (&Spaces, &Spaces),
     questions: &[Question],
@@ -71,13 +82,22 @@ pub(super) fn run(
     let (mut recalls, mut overlaps) = (Vec::new(), Vec::new());
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     let mut report = GateReport::default();
-    let mut is_from_there = true;
+    let mut refused = None;
+    // The model that serves may not be at hand, where no engine was running.
+    let mut is_from_asked = true;
     for (at, question) in (0..).zip(questions) {
         if !go_on(at)? {
             return Ok(None);
         }
         let started = Instant::now();
-        let vectors = to.query(&question.text, None)?;
+        let vectors = match to.query(&question.text, None) {
+            Ok(vectors) => vectors,
+            Err(error @ Error::EmbedderUnavailable { .. }) => return Err(error),
+            Err(error) => {
+                refused = Some(error);
+                continue;
+            }
+        };
         let embedding = started.elapsed();
         let (new, took) = ask(to, question, &vectors, false)?;
         let (truth, took_exactly) = ask(to, question, &vectors, true)?;
@@ -88,25 +108,31 @@ pub(super) fn run(
         recalls.push(right as f64 / K as f64);
         times[1].push(embedding + took);
         times[2].push(embedding + took_exactly);
-        // The model that serves may not be at hand, where no engine was running.
-        if is_from_there {
-            let started = Instant::now();
-            let old = from.query(&question.text, None).and_then(|vectors| ask(from, question, &vectors, false));
-            match old {
-                Ok((old, _)) => {
-                    times[0].push(started.elapsed());
-                    let same = new.iter().filter(|new| old.iter().any(|old| old.seq == new.seq)).count();
-                    overlaps.push(same as f64 / K as f64);
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the new generation is not compared with the serving one");
-                    is_from_there = false;
-                }
+        if !is_from_asked {
+            continue;
+        }
+        let started = Instant::now();
+        match from.query(&question.text, None) {
+            Ok(vectors) => {
+                let (old, _) = ask(from, question, &vectors, false)?;
+                times[0].push(started.elapsed());
+                let same = new.iter().filter(|new| old.iter().any(|old| old.seq == new.seq)).count();
+                overlaps.push(same as f64 / K as f64);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a question is not compared with what the serving generation finds");
+                is_from_asked = !matches!(error, Error::EmbedderUnavailable { .. });
             }
         }
     }
+    if let Some(error) = refused {
+        if report.sampled == 0 {
+            return Err(error);
+        }
+        tracing::warn!(%error, "some questions are not asked: the new model does not take them");
+    }
     report.recall = mean(&recalls);
-    report.overlap = mean(&overlaps).filter(|_| is_from_there);
+    report.overlap = mean(&overlaps);
     [report.serving_p50_us, report.new_p50_us, report.exact_p50_us] = times.map(median_us);
     report.failed = failed(&report, options);
     Ok(Some(report))

@@ -16,9 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::MutexGuard;
+
 pub use self::options::{GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport};
 use self::{meter::Tell, moving::Moving};
-use super::{core::Core, spaces::Spaces};
+use super::{core::Core, drain, spaces::Spaces};
 use crate::{
     config::Precision,
     embed::{self, Embedder},
@@ -38,11 +40,19 @@ impl Core {
         options: &ReindexOptions,
         tell: Tell<'_>,
     ) -> Result<ReindexReport> {
+        let _alone = self.alone()?;
+        self.reindex_alone(embedder, options, tell)
+    }
+
+    fn reindex_alone(
+        &self,
+        embedder: Arc<dyn Embedder>,
+        options: &ReindexOptions,
+        tell: Tell<'_>,
+    ) -> Result<ReindexReport> {
         options.check()?;
         embed::check_identity(embedder.identity())?;
         let started = Instant::now();
-        let _alone = self.shared.moving.try_lock().ok_or(Error::ReindexRunning)?;
-        self.wait_until_left()?;
         let serving = self.shared.live.serving();
         let precision = options.precision.unwrap_or(serving.generation.precision);
         let identity = embedder.identity().clone();
@@ -64,7 +74,7 @@ impl Core {
         while let Some(from) = next {
             // Puts wait for none of these for long.
             next = self.commit(move |transaction| transaction.seed(id, from, SEEDED))?;
-            if self.is_over() {
+            if self.shared.is_over() {
                 return Err(Error::Closed);
             }
         }
@@ -85,8 +95,7 @@ impl Core {
     /// Has the previous generation serve again.
     pub(crate) fn rollback(&self, embedder: Arc<dyn Embedder>, tell: Tell<'_>) -> Result<ReindexReport> {
         let started = Instant::now();
-        let _alone = self.shared.moving.try_lock().ok_or(Error::ReindexRunning)?;
-        self.wait_until_left()?;
+        let _alone = self.alone()?;
         let generations = self.shared.store.read()?.generations()?;
         let previous = generations.into_iter().find(|generation| generation.state == GenerationState::Previous);
         let given = embedder.identity();
@@ -94,6 +103,8 @@ impl Core {
         let Some(previous) = previous.filter(|previous| is_of(previous, given)) else {
             return Err(Error::NoPrevious { kept, given: given.to_string() });
         };
+        // Nothing may wait, and nothing is tried.
+        drain::try_out(&*embedder)?;
         let serving = self.shared.live.serving();
         let mut report = report(&serving, given, previous.precision);
         drop(serving);
@@ -107,10 +118,9 @@ impl Core {
 
     /// Retires the previous generation, if there is one.
     pub(crate) fn drop_previous(&self) -> Result<bool> {
-        let _alone = self.shared.moving.try_lock().ok_or(Error::ReindexRunning)?;
-        self.wait_until_left()?;
+        let _alone = self.alone()?;
         let found = self.commit(|transaction| transaction.retire_previous())?;
-        self.shared.sweep(&self.workers(), || self.is_over())?;
+        self.shared.sweep(&self.workers())?;
         Ok(found)
     }
 
@@ -121,13 +131,22 @@ impl Core {
         options: &ReindexOptions,
         tell: Tell<'_>,
     ) -> Result<ReindexReport> {
-        let report = self.reindex(embedder, options, tell)?;
-        let swept = self.wait_until_left().and_then(|()| self.shared.sweep(&self.workers(), || self.is_over()));
+        // To the end: another would retire what is used.
+        let _alone = self.alone()?;
+        let report = self.reindex_alone(embedder, options, tell)?;
+        let swept = self.wait_until_left().and_then(|()| self.shared.sweep(&self.workers()));
         if let Err(error) = swept {
             // It is done all the same.
             tracing::error!(%error, "an old generation was not deleted; the next opening tries again");
         }
         Ok(report)
+    }
+
+    /// The right to change generations, once nobody uses one any more that was taken out of memory.
+    fn alone(&self) -> Result<MutexGuard<'_, ()>> {
+        let alone = self.shared.moving.try_lock().ok_or(Error::ReindexRunning)?;
+        self.wait_until_left()?;
+        Ok(alone)
     }
 
     fn commit<T: Send + 'static>(
@@ -140,17 +159,12 @@ impl Core {
     /// Waits until no recall uses a generation any more that was taken out of memory: only then may it be changed or deleted.
     fn wait_until_left(&self) -> Result<()> {
         while self.shared.live.is_left_in_use() {
-            if self.is_over() {
+            if self.shared.is_over() {
                 return Err(Error::Closed);
             }
             thread::sleep(Duration::from_millis(1));
         }
         Ok(())
-    }
-
-    /// Whether the engine is being closed.
-    fn is_over(&self) -> bool {
-        self.visits().is_over() || self.shared.is_closing()
     }
 }
 
@@ -169,5 +183,36 @@ fn report(serving: &Spaces, to: &ModelIdentity, precision: Precision) -> Reindex
         switched: false,
         gate: None,
         seconds: 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Engine, Message, Model, Namespace, OnnxEmbedder};
+
+    /// An index that is being improved when another generation takes over is told what is deleted: what it stores stays sound.
+    #[test]
+    fn what_is_taken_out_and_still_used_learns_of_deletions() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.redb");
+        let config = Config { exact_threshold: 300, ..Config::default() };
+        let embedder: Arc<dyn Embedder> = Arc::new(OnnxEmbedder::new(Model::find(Model::DEFAULT).unwrap()).unwrap());
+        let engine = Engine::builder(&path).config(config).embedder(Arc::clone(&embedder)).open().unwrap();
+        let (blocking, space) = (engine.blocking(), "a".parse::<Namespace>().unwrap());
+        let message = |i: usize| Message::user(format!("the year {i}")).with_id(format!("m{i}"));
+        blocking.put(&space, (0..400).map(message).collect()).unwrap();
+        blocking.flush().unwrap();
+        let core = &engine.core;
+        let number = core.shared.store.read().unwrap().namespace(&space).unwrap().unwrap();
+        let old = core.shared.live.serving();
+        let options = ReindexOptions { precision: Some(Precision::I8), samples: 0, ..ReindexOptions::default() };
+        assert!(core.reindex(embedder, &options, &mut |_| std::ops::ControlFlow::Continue(())).unwrap().switched);
+        old.load(number).unwrap();
+        blocking.delete(&space, vec!["m7".into()]).unwrap();
+        old.optimize(number, &core.workers()).unwrap();
+        drop(old);
+        drop(engine);
+        assert_eq!(crate::verify(&path).unwrap().problems, [""; 0]);
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     embed::Embedder,
     engine::{
         core::Core,
-        drain::Drained,
+        drain::Refused,
         graph::Workers,
         shared::{Shared, Wake},
         spaces::Spaces,
@@ -84,7 +84,7 @@ impl<'a> Moving<'a> {
         drop(from);
         // What came while it was loaded and tried.
         if self.embed(report)? {
-            self.switch(options.keep_previous, true, report)?;
+            self.switch(options.keep_previous, report)?;
         }
         Ok(())
     }
@@ -93,7 +93,7 @@ impl<'a> Moving<'a> {
     pub(super) fn run_back(&self, report: &mut ReindexReport) -> Result<()> {
         let loaded = self.shared.live.serving().namespaces();
         if self.embed(report)? && self.load(&loaded)? {
-            self.switch(true, false, report)?;
+            self.switch(true, report)?;
         }
         Ok(())
     }
@@ -131,13 +131,7 @@ impl<'a> Moving<'a> {
             if stopped {
                 return Ok(false);
             }
-            // A rollback must not depend on texts that the model never took.
-            if let Some(error) = drained.failure
-                && self.to.generation.state == GenerationState::Building
-                && behind(self.shared, &self.to)? > 0
-            {
-                return Err(error);
-            }
+            nothing_left_behind(self.shared, &self.to, drained.refused)?;
             if drained.embedded + drained.copied <= LITTLE || begun.elapsed() < QUICK {
                 return Ok(true);
             }
@@ -170,19 +164,18 @@ impl<'a> Moving<'a> {
     }
 
     /// Between two drains of the serving generation: there what waits can only have come, and waits in both.
-    fn switch(&self, keep_previous: bool, is_new: bool, report: &mut ReindexReport) -> Result<()> {
+    fn switch(&self, keep_previous: bool, report: &mut ReindexReport) -> Result<()> {
         let (reply, answer) = mpsc::sync_channel(1);
-        let (to, source, visits) = (Arc::clone(&self.to), self.source.clone(), Arc::clone(self.core.visits()));
+        let (to, source) = (Arc::clone(&self.to), self.source.clone());
         self.core.wake(Wake::Between(Box::new(move |shared, workers| {
-            let is_over = || visits.is_over() || shared.is_closing();
-            let switched = switch(shared, workers, &to, source.as_ref(), (keep_previous, is_new), is_over);
+            let switched = switch(shared, workers, &to, source.as_ref(), keep_previous);
             // Before the answer: who gets it may wait until nobody uses a generation.
             drop(to);
             let _ = reply.send(switched);
         })))?;
-        let drained = answer.recv().map_err(|_| Error::Closed)??;
-        report.embedded += drained.embedded;
-        report.copied += drained.copied;
+        let (embedded, copied) = answer.recv().map_err(|_| Error::Closed)??;
+        report.embedded += embedded;
+        report.copied += copied;
         report.switched = true;
         let (done, total) = self.counts()?;
         // It is done: nothing is left to be stopped.
@@ -191,7 +184,7 @@ impl<'a> Moving<'a> {
     }
 
     fn go_on(&self, phase: ReindexPhase, done: u64, total: u64) -> Result<bool> {
-        if self.core.is_over() {
+        if self.shared.is_over() {
             return Err(Error::Closed);
         }
         Ok(self.meter.borrow_mut().tell(phase, done, total))
@@ -200,7 +193,7 @@ impl<'a> Moving<'a> {
     /// After so much work.
     fn rest(&self, worked: Duration) {
         let until = Instant::now() + worked.mul_f64(1.0 / self.duty - 1.0);
-        while !self.core.is_over() && Instant::now() < until {
+        while !self.shared.is_over() && Instant::now() < until {
             thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
         }
     }
@@ -216,28 +209,39 @@ impl Drop for Moving<'_> {
     }
 }
 
-/// Messages that would be missing if this generation served now.
-fn behind(shared: &Shared, to: &Spaces) -> Result<u64> {
-    shared.store.read()?.behind(to.generation.id, shared.live.serving().generation.id)
+/// # Errors
+/// That of a message which is found now, and which a new generation refuses: it would be missing if that served. A rollback must not
+/// depend on texts that the model never took.
+fn nothing_left_behind(shared: &Shared, to: &Spaces, refused: Vec<Refused>) -> Result<()> {
+    if to.generation.state != GenerationState::Building || refused.is_empty() {
+        return Ok(());
+    }
+    let (snapshot, serving) = (shared.store.read()?, shared.live.serving().generation.id);
+    for Refused { namespace, seq, error } in refused {
+        let waits = |generation| snapshot.is_pending(generation, namespace, seq);
+        if waits(to.generation.id)? && !waits(serving)? {
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
-/// On the draining thread.
+/// On the draining thread. Returns how many messages were embedded and copied.
 fn switch(
     shared: &Arc<Shared>,
     workers: &Workers,
     to: &Arc<Spaces>,
     source: Option<&Generation>,
-    (keep_previous, is_new): (bool, bool),
-    is_over: impl Fn() -> bool,
-) -> Result<Drained> {
-    let drained = shared.drain(to, source, workers, |_| !is_over())?;
-    if is_over() {
+    keep_previous: bool,
+) -> Result<(u64, u64)> {
+    let drained = shared.drain(to, source, workers, |_| !shared.is_over())?;
+    if shared.is_over() {
         return Err(Error::Closed);
     }
-    if is_new && behind(shared, to)? > 0 {
-        let reason = "messages that are found now cannot be embedded by the new model".to_owned();
-        return Err(drained.failure.unwrap_or(Error::Embedding { reason, source: None }));
+    if !drained.refused.is_empty() {
+        tracing::warn!(messages = drained.refused.len(), "what the model does not take stays pending");
     }
+    nothing_left_behind(shared, to, drained.refused)?;
     let from = shared.live.serving();
     // Those that were first asked meanwhile.
     from.namespaces().into_iter().try_for_each(|namespace| to.load(namespace).map(drop))?;
@@ -246,8 +250,5 @@ fn switch(
     // Neither was improved in the background while it was beside, nor will the other be.
     to.namespaces().into_iter().for_each(|namespace| to.improve_later(namespace));
     from.close(workers);
-    if let Some(error) = &drained.failure {
-        tracing::warn!(%error, "a message stays pending in the generation that serves now");
-    }
-    Ok(drained)
+    Ok((drained.embedded, drained.copied))
 }

@@ -115,3 +115,20 @@ fn a_text_that_the_previous_model_does_not_take_stays_pending() {
     drop(engine);
     db.assert_sound();
 }
+
+/// A model that embeds nothing does not serve, however little waits for it.
+#[test]
+fn a_previous_model_that_fails_does_not_serve() {
+    let db = filled(50);
+    let engine = db.open();
+    engine.blocking().reindex(hashing(48), untried(), go_on).unwrap();
+    let broken = hashing(32);
+    broken.broken.store(true, std::sync::atomic::Ordering::Relaxed);
+    for _ in 0..2 {
+        let error = engine.blocking().rollback(broken.clone(), go_on).unwrap_err();
+        assert!(matches!(error, Error::Embedding { .. }), "{error}");
+        assert_eq!(engine.model().dimension, 48);
+        engine.blocking().put(&namespace("a"), vec![message("new", "new")]).unwrap();
+        engine.blocking().flush().unwrap();
+    }
+}

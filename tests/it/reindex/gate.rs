@@ -107,3 +107,42 @@ fn without_the_serving_model_only_the_new_one_is_tried() {
     assert_eq!((gate.recall, gate.overlap, gate.serving_p50_us), (Some(1.0), None, None));
     assert_eq!(generations(&db).len(), 2);
 }
+
+/// A question that a model refuses does not count; nor is it a reason not to move.
+#[test]
+fn a_question_that_a_model_refuses_does_not_count() {
+    let poisoned = |dimension| {
+        let mut poisoned = crate::support::Hashing::new(dimension);
+        poisoned.poison = Some("poison");
+        std::sync::Arc::new(poisoned)
+    };
+    for (from, to) in [(poisoned(32), hashing(48)), (hashing(32), poisoned(48))] {
+        let db = Db::new();
+        let engine = db.open_with(from);
+        super::fill(&engine, 100);
+        let recall = |text: &str| engine.blocking().recall(&namespace("a"), Query::new(text));
+        let _ = recall("poison");
+        recall("word1").unwrap();
+        let all = options(|options| {
+            (options.samples, options.min_overlap) = (2, Some(0.0));
+            options.queries = vec![(namespace("a"), "more poison".into())];
+        });
+        let report = engine.blocking().reindex(to, all, go_on).unwrap();
+        let gate = report.gate.unwrap();
+        assert!(report.switched && gate.sampled >= 1 && gate.overlap.is_some(), "{gate:?}");
+    }
+}
+
+/// What is loaded may be too small to be tried: then others are.
+#[test]
+fn a_large_namespace_is_tried_where_only_small_ones_are_loaded() {
+    let db = filled(300);
+    let engine = db.open();
+    engine.blocking().put(&namespace("c"), vec![message("m", "word")]).unwrap();
+    engine.blocking().flush().unwrap();
+    drop(engine);
+    let engine = db.open();
+    found(&engine, "c", "word");
+    let gate = engine.blocking().reindex(hashing(48), ReindexOptions::default(), go_on).unwrap().gate.unwrap();
+    assert_eq!((gate.sampled, gate.live), (128, 0));
+}

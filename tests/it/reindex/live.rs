@@ -314,3 +314,45 @@ fn a_text_that_only_the_old_model_takes_keeps_it() {
     drop(engine);
     db.assert_sound();
 }
+
+/// A text that neither model takes is no reason to stop, whatever else is put and flushed on the way.
+#[test]
+fn a_text_that_no_model_takes_keeps_nothing_from_moving() {
+    let db = Db::new();
+    let poisoned = |dimension| {
+        let mut poisoned = Hashing::new(dimension);
+        poisoned.poison = Some("poison");
+        Arc::new(poisoned)
+    };
+    let engine = db.open_with(poisoned(32));
+    fill(&engine, COUNT);
+    let (blocking, space) = (engine.blocking(), namespace("a"));
+    blocking.put(&space, vec![message("bad", "poison")]).unwrap();
+    let mut put = 0;
+    let report = blocking.reindex(poisoned(48), ReindexOptions::default(), |progress| {
+        // In the namespace that the pass has behind it.
+        if progress.phase == ReindexPhase::Embedding && progress.done >= 768 {
+            blocking.put(&space, vec![message(&format!("on the way{put}"), &format!("way{put}"))]).unwrap();
+            let error = blocking.flush().unwrap_err();
+            assert!(error.to_string().contains("message \"bad\" stays pending, in namespace \"a\""), "{error}");
+            put += 1;
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(report.unwrap().switched && put > 0);
+    assert_eq!((found(&engine, "a", "way0").as_deref(), blocking.pending().unwrap()), (Some("on the way0"), 1));
+    drop(engine);
+    db.assert_sound();
+}
+
+/// The model that served is not kept in memory.
+#[test]
+fn what_serves_no_more_is_dropped() {
+    let db = Db::new();
+    let first = hashing(32);
+    let weak = Arc::downgrade(&first);
+    let engine = db.open_with(first);
+    fill(&engine, 100);
+    engine.blocking().reindex(hashing(48), ReindexOptions::default(), go_on).unwrap();
+    assert!(weak.upgrade().is_none() && engine.blocking().cache_stats().is_some());
+}
