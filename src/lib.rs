@@ -67,7 +67,7 @@ mod engine;
 mod error;
 mod fewshot;
 mod history;
-#[cfg(feature = "openai")]
+#[cfg(any(feature = "openai", feature = "pull"))]
 mod http;
 mod ids;
 mod index;
