@@ -36,9 +36,13 @@ pub(in crate::embed) fn there(destination: &Path) -> Result<Option<Manifest>> {
     if !destination.join(MANIFEST).is_file() {
         return Err(taken(destination, "and is no model folder"));
     }
-    match folder::manifest(destination, Kind::Embedder) {
-        Ok(manifest) => Ok(Some(manifest)),
-        Err(Error::InvalidModel { reason, .. }) => Err(taken(destination, &format!("and is no model: {reason}"))),
+    let no_model = |reason: &str| taken(destination, &format!("and is no model: {reason}"));
+    match folder::manifest::<Manifest>(destination, Kind::Embedder) {
+        Ok(manifest) => match manifest.fault() {
+            Some(fault) => Err(no_model(&fault)),
+            None => Ok(Some(manifest)),
+        },
+        Err(Error::InvalidModel { reason, .. }) => Err(no_model(&reason)),
         Err(error) => Err(error),
     }
 }
