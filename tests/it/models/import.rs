@@ -271,6 +271,31 @@ fn a_graph_of_tokens_does_not_say_how_they_are_pooled() {
 }
 
 #[test]
+fn an_output_that_is_named() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("source");
+    fs::create_dir(&source).unwrap();
+    fs::copy(root.join("tests/it/fixtures/encoder_two.onnx"), source.join("model.onnx")).unwrap();
+    fs::copy(root.join("models/static-en-256/tokenizer.json"), source.join("tokenizer.json")).unwrap();
+    let mut options = ImportOptions::default();
+    options.pooling = Some(Pooling::Mean);
+    let unsaid = chain(&Model::import(&source, folder.path().join("there"), &options).unwrap_err());
+    assert!(unsaid.contains("its outputs are [\"pooled\", \"tokens\"]") && unsaid.contains("`--output`"), "{unsaid}");
+    // One has a row a text, whatever is said of tokens; of the other the mean is taken, which is the same here.
+    let rows = [("pooled", Pooling::None), ("tokens", Pooling::Mean)].map(|(output, pooling)| {
+        options.output = Some(output.into());
+        let model = Model::import(&source, folder.path().join(output), &options).unwrap();
+        let info = model.info().unwrap();
+        assert_eq!((info.output.as_deref(), info.pooling, info.dimension), (Some(output), pooling, 16));
+        assert_eq!(model.verify().unwrap(), [""; 0]);
+        OnnxEmbedder::new(model).unwrap().embed_query("the canal boat").unwrap()
+    });
+    let same: f32 = rows[0].iter().zip(&rows[1]).map(|(a, b)| a * b).sum();
+    assert!(same > 0.999_999, "{same}");
+}
+
+#[test]
 fn eight_bits_are_seen_in_the_graph() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/all-MiniLM-L6-v2-int8");
     if !folder.join("model.onnx").is_file() {
