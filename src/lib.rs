@@ -67,7 +67,7 @@ mod engine;
 mod error;
 mod fewshot;
 mod history;
-#[cfg(feature = "openai")]
+#[cfg(any(feature = "openai", feature = "pull"))]
 mod http;
 mod ids;
 mod index;
@@ -99,7 +99,7 @@ pub use embed::CatalogueEntry;
 pub use embed::OpenAiEmbedder;
 pub use embed::{
     CrossEncoder, Device, Embedder, Embedding, ImportOptions, Model, ModelFile, ModelInfo, OnnxEmbedder, OnnxOptions,
-    Passage, Pooling, Quantization, Reranker,
+    Passage, Pooling, Quantization, Reranker, RerankerInfo,
 };
 pub use engine::{Blocking, Builder, Engine, FlushReport, IndexStats, PutReport};
 pub use error::{BoxError, Error, Result};

@@ -21,6 +21,7 @@ mod protobuf;
 #[cfg(feature = "pull")]
 mod pull;
 mod rerank;
+mod reranker_info;
 mod runner;
 mod runtime;
 mod schedule;
@@ -47,6 +48,7 @@ pub use openai::OpenAiEmbedder;
 pub use pull::CatalogueEntry;
 pub use rerank::Reranker;
 pub(crate) use rerank::rerank;
+pub use reranker_info::RerankerInfo;
 
 use crate::{
     error::{Error, Result},

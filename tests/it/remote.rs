@@ -278,6 +278,11 @@ fn failures_say_what_failed() {
     let twice = json!({"index": 0, "embedding": vector("hi")});
     let rows = [
         (Reply::error(500, "broken"), None, 3, "answered 500 Internal Server Error: broken (3 attempts)"),
+        (Reply::error(502, "broken"), None, 3, "answered 502 Bad Gateway: broken (3 attempts)"),
+        (Reply::error(500, "down").header("Retry-After", "0"), Some(true), 3, "down (3 attempts); try again in 0 s"),
+        (Reply::error(503, "overloaded"), Some(true), 3, "overloaded (3 attempts); try again later"),
+        (Reply::error(503, "loading").header("Retry-After", "90"), Some(true), 1, "loading; try again in 90 s"),
+        (Reply::error(504, "slow"), Some(true), 3, "slow (3 attempts); try again later"),
         (Reply::error(500, &format!("key {KEY} is fine")), None, 3, "key *** is fine"),
         (Reply::error(400, "maximum context length is 8192"), None, 1, "400 Bad Request: maximum context length"),
         (Reply::error(403, "moderated"), None, 1, "403 Forbidden: moderated"),
@@ -332,6 +337,8 @@ fn what_cannot_be_asked() {
             format!("no answer of http://{nobody} (3 attempts)"),
         ),
         ("nowhere".to_owned(), KEY.to_owned(), false, "no".to_owned()),
+        (format!("ada:{KEY}@{nobody}"), KEY.to_owned(), false, format!("{nobody} cannot be asked")),
+        (format!("http:/ada:{KEY}@{nobody}"), KEY.to_owned(), false, format!("{nobody} cannot be asked")),
         (server.base_url(), format!("{KEY}\n{KEY}"), false, "cannot be asked".to_owned()),
     ];
     for (url, key, may_pass, wanted) in rows {
@@ -403,7 +410,9 @@ fn tokens_are_what_the_answer_says() {
             asked.fetch_add(1, Ordering::SeqCst);
             let mut reply = answer(request);
             let mut body: Value = serde_json::from_slice(&reply.body).unwrap();
-            body["usage"]["prompt_tokens"] = 1000.into();
+            // Of a question, no more than it has bytes is believed.
+            let tokens = if inputs(request)[0].len() == 1000 { u64::MAX } else { 1000 };
+            body["usage"]["prompt_tokens"] = tokens.into();
             reply.body = body.to_string().into();
             reply
         }
@@ -411,14 +420,15 @@ fn tokens_are_what_the_answer_says() {
     // A thousand a second, and three at once.
     let limited = embedder(&server).tokens_per_minute(60_000);
     let begin = Instant::now();
+    let question = "x".repeat(1000);
     for _ in 0..5 {
-        limited.embed_query("hi").unwrap();
+        limited.embed_query(&question).unwrap();
     }
     let took = begin.elapsed();
     assert!(took >= MS(900) && took < Duration::from_secs(60), "{took:?}");
     // Documents are asked for in parts that leave room: 2,250 tokens.
     asked.store(0, Ordering::SeqCst);
-    limited.embed_documents(&[&"x".repeat(8000), &"y".repeat(8000)]).unwrap();
+    limited.embed_documents(&[&"x".repeat(5000), &"y".repeat(5000)]).unwrap();
     assert_eq!(asked.load(Ordering::SeqCst), 2);
 }
 
@@ -479,7 +489,8 @@ fn a_question_has_its_time() {
         error
     };
     let slow = LlmServer::new(|request| answer(request).after(Duration::from_secs(20)));
-    check(&embedder(&slow).query_timeout(MS(300)), "did not answer within");
+    let late = check(&embedder(&slow).query_timeout(MS(300)), "did not answer within");
+    assert!(matches!(late, Error::EmbedderUnavailable { transient: true, .. }), "{late}");
     let busy = LlmServer::replies([Reply::error(429, "slow down").header("Retry-After", "30")]);
     let refused = embedder(&busy);
     check(&refused, "slow down; try again in 30 s");
@@ -493,6 +504,47 @@ fn a_question_has_its_time() {
     check(&embedder(&broken).backoff(Duration::from_secs(60)), "500 Internal Server Error: broken");
     let quick = LlmServer::new(answer);
     assert!(embedder(&quick).query_timeout(Duration::MAX).timeout(Duration::MAX).embed_query("hi").is_ok());
+}
+
+/// Whatever keeps the server from answering before the deadline: then words are asked alone.
+#[test]
+fn a_question_has_a_deadline() {
+    let documents = |request: &RecordedRequest| inputs(request)[0].starts_with("Ada");
+    let slow = LlmServer::new(move |request| match documents(request) {
+        true => answer(request),
+        false => answer(request).after(Duration::from_secs(20)),
+    });
+    let busy = LlmServer::new(move |request| match documents(request) {
+        true => answer(request),
+        false => Reply::error(503, "busy").header("Retry-After", "30"),
+    });
+    for (server, patience) in [(&slow, Duration::from_secs(10)), (&slow, Duration::MAX), (&busy, Duration::MAX)] {
+        let remote = embedder(server).query_timeout(patience);
+        let db = Db::new();
+        let space = namespace("a");
+        let engine = db.open_with(Arc::new(remote.clone()));
+        engine.blocking().put(&space, vec![message("1", "Ada lives in Lyon")]).unwrap();
+        assert_eq!(engine.blocking().flush().unwrap().embedded, 1);
+        // The second time the server is known to be busy: the question's turn does not come in time.
+        for _ in 0..2 {
+            let begin = Instant::now();
+            let hits = engine.blocking().recall(&space, Query::new("Where does Ada live?").within(MS(400))).unwrap();
+            assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+            assert!(hits.cut_short() && hits[0].message.id == "1");
+            let deadline = Some(Instant::now() + MS(300));
+            let error = remote.embed_query_before("Where?", deadline).unwrap_err();
+            assert!(matches!(error, Error::DeadlineExceeded), "{error}");
+        }
+        let passed = remote.embed_query_before("Where?", Some(Instant::now())).unwrap_err();
+        assert!(matches!(passed, Error::DeadlineExceeded), "{passed}");
+    }
+    // The embedder's own limit, if it is nearer; and what time does not mend.
+    let later = Some(Instant::now() + Duration::from_secs(30));
+    let error = embedder(&slow).query_timeout(MS(200)).embed_query_before("Where?", later).unwrap_err();
+    assert!(matches!(error, Error::EmbedderUnavailable { transient: true, .. }), "{error}");
+    let closed = LlmServer::replies([Reply::error(401, "no such key")]);
+    let error = embedder(&closed).embed_query_before("Where?", later).unwrap_err();
+    assert!(matches!(error, Error::EmbedderUnavailable { transient: false, .. }), "{error}");
 }
 
 #[test]

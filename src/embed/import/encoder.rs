@@ -17,6 +17,8 @@ const MAX_BYTES: usize = i32::MAX as usize - (1 << 20);
 
 /// MPNet's terms for distances; those from this distance on have one.
 const DISTANCE_BUCKETS: usize = 32;
+/// Tokens between which distances are written down, in a table of their square: MPNet has 512, and this many take 134 MB.
+const MAX_DISTANT: usize = 4096;
 const MAX_DISTANCE: f32 = 128.0;
 
 const WORDS: &str = "embeddings.word_embeddings.weight";
@@ -189,6 +191,9 @@ impl Builder<'_> {
 
     /// MPNet's terms for the distance of two tokens: `[1, heads, sequence, sequence]`.
     fn distances(&mut self, max_tokens: usize) -> Result<String, Fault> {
+        if max_tokens > MAX_DISTANT {
+            return Err(format!("{PLACES:?} has rows for {max_tokens} tokens; of an MPNet {MAX_DISTANT} can be read"));
+        }
         let shape = [DISTANCE_BUCKETS, self.heads];
         let values = self.weights.get(DISTANCES, &shape)?;
         let table = self.graph.floats(DISTANCES, &shape, &values);

@@ -3,6 +3,7 @@
 mod encoder;
 mod family;
 mod graph;
+mod place;
 mod read;
 mod source;
 mod tokenizer;
@@ -10,16 +11,17 @@ mod weights;
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::{self, Write},
     path::{Path, PathBuf},
 };
 
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use self::{read::Read, source::Described};
+#[cfg(feature = "pull")]
+pub(super) use self::place::{beside, damaged, place, taken, there};
+use self::{place::Made, read::Read, source::Described};
 use super::{
-    Model, OnnxEmbedder, fit,
+    Model, fit,
     folder::{self, MANIFEST, invalid},
     manifest::{Manifest, Pooling, hex},
 };
@@ -40,9 +42,12 @@ pub struct ImportOptions {
     pub source: Option<String>,
     /// Its licence. Default: the one that its README.md names, or `unknown`.
     pub license: Option<String>,
-    /// The graph, as a path in the folder, such as `onnx/model_quantized.onnx`. Default: `model.onnx`, `onnx/model.onnx` or the only
-    /// one; without any, one is built from `model.safetensors`.
+    /// The graph, as a path in the folder, such as `onnx/model_quantized.onnx`; or `model.safetensors`, to have one built from the
+    /// weights. Default: `model.onnx`, `onnx/model.onnx` or the only one; without any, one is built.
     pub graph: Option<PathBuf>,
+    /// The graph's output that is read, such as `text_embeds`. Default: `last_hidden_state` where the pooling is known, or
+    /// `sentence_embedding`, or the only one.
+    pub output: Option<String>,
     /// How the states of tokens become a vector. Has to be given where the folder does not say.
     pub pooling: Option<Pooling>,
     /// Components of a vector, the first of those that the model gives: for models that were trained for it.
@@ -63,56 +68,48 @@ impl Model {
     /// `model.safetensors` of a BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or MPNet, of which a graph is built in f32).
     /// A BERT's `vocab.txt` will do for a tokenizer. What is in 8 bits is told by the graph's operators.
     ///
-    /// The destination appears once the model has run, or not at all. If it is there already with the same model, it is opened.
+    /// The destination appears once the model has run, or not at all. If it is there already with the same model, it is opened, and
+    /// what is damaged or missing of it is put back.
     ///
-    /// Cost: the weights are in memory up to three times; the model is loaded and run once.
+    /// Cost: twice the weights in memory while the folder is made; the model is then loaded and run once, which takes about as much. Of
+    /// MiniLM, 90 MB of weights, 240 MB at most.
     ///
     /// # Errors
-    /// [`Error::InvalidModel`]: what the folder lacks, or has and cannot be; the destination is there and is another model.
-    /// [`Error::InvalidConfig`]: an option is outside its range. [`Error::RuntimeNotFound`].
+    /// [`Error::InvalidModel`]: what the folder lacks, or has and cannot be; the destination cannot be written, or is there and is
+    /// another model. [`Error::InvalidConfig`]: an option is outside its range. [`Error::RuntimeNotFound`].
     pub fn import(source: impl AsRef<Path>, destination: impl AsRef<Path>, options: &ImportOptions) -> Result<Self> {
         let (source, destination) = (source.as_ref(), destination.as_ref());
         let name = name(destination, options)?;
-        let taken = |reason: &str| {
-            let remedy = "give another destination, or delete it first";
-            invalid(destination, format!("it is there already, {reason}; {remedy}"), None)
-        };
-        let there = destination.symlink_metadata().is_ok();
-        if there && !destination.join(MANIFEST).is_file() {
-            return Err(taken("and is no model folder"));
-        }
-        if !source.is_dir() {
-            return Err(invalid(source, "no such folder", None));
-        }
-        let described = source::describe(source)?;
-        let read = read::read(source, &described, options)?;
-        let tokenizer = tokenizer::read(&described)?;
-        fit::check(&read.model, &tokenizer).map_err(|fault| invalid(source, fault, None))?;
-        let mut manifest = manifest(source, name, &described, &read, options)?;
-        let Read { mut files, .. } = read;
-        let clash = files.insert("tokenizer.json".into(), tokenizer).is_some() || files.contains_key(MANIFEST);
-        if clash {
-            return Err(invalid(source, "the graph has weights in a file named as another of the model's", None));
-        }
-        manifest.files = files.iter().map(|(name, bytes)| (name.clone(), hex(&Sha256::digest(bytes)))).collect();
-        if let Some(fault) = manifest.fault() {
-            return Err(invalid(source, fault, None));
-        }
-        if there {
-            let model = Model::open(destination)?;
-            return if model.manifest == manifest { Ok(model) } else { Err(taken("with another model")) };
-        }
-        place(destination, &files, &manifest).map_err(|error| match error {
-            // What was tried was a folder that is gone again.
-            Error::InvalidModel { reason, source: cause, .. } => {
-                Error::InvalidModel { path: source.to_path_buf(), reason, source: cause }
-            }
-            error => error,
-        })
+        // Before the work.
+        place::there(destination)?;
+        place::place(make(source, name, options)?, source, destination)
     }
 }
 
-fn name(destination: &Path, options: &ImportOptions) -> Result<String> {
+/// The model of a folder that another tool wrote, not yet in its place.
+pub(super) fn make(source: &Path, name: String, options: &ImportOptions) -> Result<Made> {
+    if !source.is_dir() {
+        return Err(invalid(source, "no such folder", None));
+    }
+    let described = source::describe(source)?;
+    let read = read::read(source, &described, options)?;
+    let tokenizer = tokenizer::read(&described)?;
+    fit::check(&read.model, &tokenizer).map_err(|fault| invalid(source, fault, None))?;
+    let mut manifest = manifest(source, name, &described, &read, options)?;
+    let mut files = read.files;
+    let clash = files.insert("tokenizer.json".into(), Bytes::from(tokenizer)).is_some() || files.contains_key(MANIFEST);
+    if clash {
+        return Err(invalid(source, "the graph has weights in a file named as another of the model's", None));
+    }
+    manifest.files = files.iter().map(|(name, bytes)| (name.clone(), hex(&Sha256::digest(bytes)))).collect();
+    match manifest.fault() {
+        Some(fault) => Err(invalid(source, fault, None)),
+        None => Ok(Made { files, manifest }),
+    }
+}
+
+/// The name that the model is to have.
+pub(super) fn name(destination: &Path, options: &ImportOptions) -> Result<String> {
     let of_folder = || destination.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let name = options.name.clone().unwrap_or_else(of_folder);
     match folder::is_plain(&name) {
@@ -166,34 +163,4 @@ fn manifest(
         padding_exact: false,
         files: BTreeMap::new(),
     })
-}
-
-/// Writes the folder beside its place, runs the model, and moves it there.
-fn place(destination: &Path, files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> Result<Model> {
-    let beside = destination.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let failed = |error: io::Error| invalid(destination, format!("not written: {error}"), Some(error.into()));
-    fs::create_dir_all(beside).map_err(failed)?;
-    let staging = beside.join(format!(".{}.import-{}", manifest.name, std::process::id()));
-    let placed = write(&staging, files, manifest).map_err(failed).and_then(|()| {
-        OnnxEmbedder::new(Model::open(&staging)?)?;
-        fs::rename(&staging, destination).map_err(failed)?;
-        Model::open(destination)
-    });
-    if placed.is_err() {
-        // Whatever is wrong, this is said first; a folder that cannot be removed is left, under a name that is not looked for.
-        let _ = fs::remove_dir_all(&staging);
-    }
-    placed
-}
-
-fn write(folder: &Path, files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> io::Result<()> {
-    fs::create_dir(folder)?;
-    let text = toml::to_string(manifest).map_err(io::Error::other)?;
-    let files = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
-    for (name, bytes) in files.chain([(MANIFEST, text.as_bytes())]) {
-        let mut file = File::create_new(folder.join(name))?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-    }
-    Ok(())
 }

@@ -22,14 +22,17 @@ use crate::{
 /// Where tools put the graph, first choice first.
 const GRAPHS: [&str; 2] = ["model.onnx", "onnx/model.onnx"];
 
+/// What a graph is built from where there is none; given as the graph, it is preferred to those there are.
+const WEIGHTS: &str = "model.safetensors";
+
 /// What is read where a manifest does not say.
 const STATES: &str = "last_hidden_state";
 const SENTENCE: &str = "sentence_embedding";
 
 /// A graph, and what is to be said of it.
 pub(super) struct Read {
-    /// `model.onnx`, and the files that it has weights in.
-    pub(super) files: BTreeMap<String, Vec<u8>>,
+    /// `model.onnx`, and the files that it has weights in. The graph's tensors are parts of these bytes where it was read.
+    pub(super) files: BTreeMap<String, Bytes>,
     pub(super) model: ModelProto,
     pub(super) output: Output,
     /// Components of what it gives, if that is known.
@@ -52,18 +55,18 @@ pub(super) fn read(root: &Path, described: &Described, options: &ImportOptions) 
     }
 }
 
-/// The graph's path in the folder; none if there are only weights.
+/// The graph's path in the folder; none if it is to be built from the weights.
 fn graph_file(root: &Path, described: &Described, options: &ImportOptions) -> Result<Option<PathBuf>> {
     if let Some(graph) = &options.graph {
         return match root.join(graph).is_file() {
-            true => Ok(Some(graph.clone())),
+            true => Ok(Some(graph.clone()).filter(|graph| *graph != Path::new(WEIGHTS))),
             false => Err(invalid(root, format!("{} is missing", graph.display()), None)),
         };
     }
     if let Some(graph) = GRAPHS.into_iter().find(|graph| root.join(graph).is_file()) {
         return Ok(Some(graph.into()));
     }
-    let weights = described.folder.join("model.safetensors").is_file();
+    let weights = described.folder.join(WEIGHTS).is_file();
     let mut others: Vec<String> = ["", "onnx"].into_iter().flat_map(|folder| graphs(root, folder)).collect();
     match (&others[..], weights) {
         ([], true) => Ok(None),
@@ -80,7 +83,9 @@ fn graph_file(root: &Path, described: &Described, options: &ImportOptions) -> Re
         }
         _ => {
             others.sort();
-            let reason = format!("it has several graphs, {}; say which one to import", others.join(", "));
+            others.extend(weights.then(|| WEIGHTS.to_owned()));
+            let reason =
+                format!("it may be imported from {}; say from which (`graph`, or `--graph`)", others.join(" or from "));
             Err(invalid(root, reason, None))
         }
     }
@@ -97,7 +102,8 @@ fn read_graph(root: &Path, file: &Path, described: &Described, options: &ImportO
     let path = root.join(file);
     let (shown, folder) = (file.display().to_string(), path.parent().unwrap_or(root));
     let load = |name: &str| {
-        fs::read(folder.join(name)).map_err(|error| invalid(folder, format!("{name}: {error}"), Some(error.into())))
+        let bytes = fs::read(folder.join(name));
+        bytes.map(Bytes::from).map_err(|error| invalid(folder, format!("{name}: {error}"), Some(error.into())))
     };
     let bytes = fs::read(&path).map_err(|error| invalid(root, format!("{shown}: {error}"), Some(error.into())))?;
     let bytes = Bytes::from(bytes);
@@ -107,12 +113,12 @@ fn read_graph(root: &Path, file: &Path, described: &Described, options: &ImportO
         folder::confined(folder, name)?;
         files.insert(name.to_owned(), load(name)?);
     }
-    if files.insert("model.onnx".to_owned(), bytes.to_vec()).is_some() {
+    if files.insert("model.onnx".to_owned(), bytes).is_some() {
         return Err(invalid(root, format!("{shown} has weights in another file that is called model.onnx"), None));
     }
     let outputs = &model.graph.as_ref().expect("parsed: it has one").output;
     let pooling = options.pooling.or(described.pooling);
-    let (output, width) = output(outputs, pooling, !described.dense.is_empty())
+    let (output, width) = output(outputs, options.output.as_deref(), pooling, !described.dense.is_empty())
         .map_err(|fault| invalid(root, format!("{shown}: {fault}"), None))?;
     Ok(Read { files, output, width, max_tokens: family::max_tokens(&described.config), model })
 }
@@ -122,14 +128,26 @@ fn read_graph(root: &Path, file: &Path, described: &Described, options: &ImportO
 /// Token states are preferred where the pooling is known, as they do not depend on how the graph pools.
 fn output(
     outputs: &[ValueInfoProto],
+    given: Option<&str>,
     pooling: Option<Pooling>,
     layers_after: bool,
 ) -> Result<(Output, Option<usize>), String> {
+    let names = || outputs.iter().map(|output| output.name.as_str()).collect::<Vec<_>>();
     let rank = |output: &ValueInfoProto| output.shape().map(|shape| shape.len());
     let only = (outputs.len() == 1).then(|| &outputs[0]);
     let named = |name: &str| outputs.iter().find(|output| output.name == name);
-    let states = named(STATES).or_else(|| named("token_embeddings")).or(only.filter(|only| rank(only) == Some(3)));
-    let sentence = named(SENTENCE).or(only.filter(|only| rank(only) == Some(2)));
+    let (states, sentence) = match given {
+        Some(name) => {
+            let output =
+                named(name).ok_or_else(|| format!("it has no output {name:?}; its outputs are {:?}", names()))?;
+            let pools = rank(output) == Some(2) || pooling == Some(Pooling::None);
+            if pools { (None, Some(output)) } else { (Some(output), None) }
+        }
+        None => (
+            named(STATES).or_else(|| named("token_embeddings")).or(only.filter(|only| rank(only) == Some(3))),
+            named(SENTENCE).or(only.filter(|only| rank(only) == Some(2))),
+        ),
+    };
     let (output, pooling, default) = match (states, sentence, pooling) {
         (_, Some(sentence), Some(Pooling::None)) => (sentence, Pooling::None, SENTENCE),
         (Some(states), _, Some(pooling)) if pooling != Pooling::None && !layers_after => (states, pooling, STATES),
@@ -143,9 +161,10 @@ fn output(
             return Err("nothing says how the states of tokens become a vector; say so: mean, cls or last_token".into());
         }
         _ => {
-            let names: Vec<&str> = outputs.iter().map(|output| output.name.as_str()).collect();
             return Err(format!(
-                "its outputs are {names:?}; one is to be {STATES:?} [batch, sequence, width] or {SENTENCE:?} [batch, width]"
+                "its outputs are {:?}; one is to be {STATES:?} [batch, sequence, width] or {SENTENCE:?} [batch, width], or to be \
+                 named (`output`, or `--output`)",
+                names()
             ));
         }
     };
@@ -174,13 +193,16 @@ fn build(described: &Described, options: &ImportOptions) -> Result<Read> {
             "a layer with tanh after a mean is not supported; export the model to ONNX with its pooling".into(),
         ));
     }
-    let weights = fs::read(folder.join("model.safetensors"))
-        .map_err(|error| invalid(folder, format!("model.safetensors: {error}"), Some(error.into())))?;
+    if let Some(output) = options.output.as_deref().filter(|output| *output != STATES) {
+        return Err(fault(format!("what is built from weights gives {STATES}, and no output {output:?}")));
+    }
+    let weights = fs::read(folder.join(WEIGHTS))
+        .map_err(|error| invalid(folder, format!("{WEIGHTS}: {error}"), Some(error.into())))?;
     let encoder = encoder::build(&described.config, &weights, &described.dense).map_err(fault)?;
     drop(weights);
     let bytes = prost::Message::encode_to_vec(&encoder.model);
     Ok(Read {
-        files: BTreeMap::from([("model.onnx".to_owned(), bytes)]),
+        files: BTreeMap::from([("model.onnx".to_owned(), bytes.into())]),
         model: encoder.model,
         output: Output { pooling, name: None },
         width: Some(encoder.width),
@@ -221,19 +243,22 @@ mod tests {
         let [states, tokens, sentence] =
             [value("last_hidden_state", 3), value("token_embeddings", 3), value("sentence_embedding", 2)];
         let (other, flat) = (value("logits", 3), value("embedding", 2));
-        let check = |outputs: &[&ValueInfoProto], given: Option<Pooling>, after: bool, wanted: Result<_, &str>| {
-            let outputs: Vec<ValueInfoProto> = outputs.iter().map(|&output| output.clone()).collect();
-            let found = output(&outputs, given, after);
-            let found = found.map(|(output, width)| {
-                assert_eq!(width, Some(8));
-                (output.pooling, output.name)
-            });
-            match (found, wanted) {
-                (Ok(found), Ok((pooling, name))) => assert_eq!(found, (pooling, Option::map(name, str::to_owned))),
-                (Err(fault), Err(wanted)) => assert!(fault.contains(wanted), "{fault}"),
-                (found, wanted) => panic!("{found:?}, not {wanted:?}"),
-            }
-        };
+        let check_named =
+            |outputs: &[&ValueInfoProto], name, given: Option<Pooling>, after, wanted: Result<_, &str>| {
+                let outputs: Vec<ValueInfoProto> = outputs.iter().map(|&output| output.clone()).collect();
+                let found = output(&outputs, name, given, after);
+                let found = found.map(|(output, width)| {
+                    assert_eq!(width, Some(8));
+                    (output.pooling, output.name)
+                });
+                match (found, wanted) {
+                    (Ok(found), Ok((pooling, name))) => assert_eq!(found, (pooling, Option::map(name, str::to_owned))),
+                    (Err(fault), Err(wanted)) => assert!(fault.contains(wanted), "{fault}"),
+                    (found, wanted) => panic!("{found:?}, not {wanted:?}"),
+                }
+            };
+        let check =
+            |outputs: &[&ValueInfoProto], given, after, wanted| check_named(outputs, None, given, after, wanted);
         let (mean, none) = (Some(Pooling::Mean), Some(Pooling::None));
         check(&[&states], mean, false, Ok((Pooling::Mean, None)));
         check(&[&states, &sentence], mean, false, Ok((Pooling::Mean, None)));
@@ -249,6 +274,17 @@ mod tests {
         check(&[&states], none, false, Err("its outputs are"));
         check(&[&other, &flat], mean, false, Err("its outputs are [\"logits\", \"embedding\"]"));
         check(&[], mean, false, Err("its outputs are []"));
+        // What is named is read, whatever else there is.
+        let by =
+            |outputs: &[&ValueInfoProto], name, given, wanted| check_named(outputs, Some(name), given, false, wanted);
+        by(&[&states, &sentence], "sentence_embedding", mean, Ok((Pooling::None, None)));
+        by(&[&states, &sentence], "sentence_embedding", none, Ok((Pooling::None, None)));
+        by(&[&states, &flat], "embedding", mean, Ok((Pooling::None, Some("embedding"))));
+        by(&[&states, &other], "logits", mean, Ok((Pooling::Mean, Some("logits"))));
+        by(&[&flat], "embedding", None, Ok((Pooling::None, None)));
+        by(&[&states, &other], "logits", None, Err("say so: mean"));
+        by(&[&states], "logits", mean, Err("it has no output \"logits\"; its outputs are [\"last_hidden_state\"]"));
+        check_named(&[&states, &flat], Some("last_hidden_state"), mean, true, Err("layers after its pooling"));
     }
 
     #[test]

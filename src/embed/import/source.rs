@@ -227,7 +227,8 @@ fn dense(folder: &Path) -> Result<Dense> {
         _ => return Err(fault(format!("config.json: activation_function {activation:?} is not Identity or Tanh"))),
     };
     let width = config.size(&["out_features"]).map_err(fault)?;
-    Ok(Dense { folder: folder.to_path_buf(), width, bias: config.is_set("bias"), tanh })
+    // sentence-transformers makes a bias unless it is told not to.
+    Ok(Dense { folder: folder.to_path_buf(), width, bias: config.flag("bias") != Some(false), tanh })
 }
 
 /// The licence that the head of README.md names, as hubs have it.

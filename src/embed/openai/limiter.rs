@@ -116,10 +116,12 @@ impl Limiter {
 }
 
 impl Turn<'_> {
-    /// How many tokens the request had in truth.
+    /// How many tokens the request had, as the server says: no more than it had bytes, or one wrong answer would block all that
+    /// follow.
     pub(super) fn used(&self, tokens: u64) {
+        let most = self.tokens * BYTES_PER_TOKEN as f64;
         if let Some(bucket) = &mut self.limiter.state.lock().tokens {
-            bucket.level = (bucket.level + self.tokens - tokens as f64).min(bucket.capacity);
+            bucket.level = (bucket.level + self.tokens - most.min(tokens as f64)).min(bucket.capacity);
         }
     }
 }
@@ -315,6 +317,18 @@ mod tests {
         let TooLate(wait) = limiter.turn(soon, 1.0).err().unwrap();
         assert!(begin.elapsed() < S(1) && (S(50)..=S(60)).contains(&wait), "{wait:?}");
         assert_eq!(limiter.state.lock().questions, 0);
+    }
+
+    #[test]
+    fn an_answer_that_says_too_many_tokens() {
+        for tokens in [1_000_000_000_000_000, u64::MAX] {
+            let limiter = Limiter::new(limits(None, Some(60_000)));
+            limiter.turn(query(), 1000.0).unwrap().used(tokens);
+            // 4,000 bytes, of which 3,000 tokens may go at once: the next request waits for two seconds.
+            let TooLate(wait) =
+                limiter.turn(Priority::Query { until: Instant::now() }, 1000.0).err().expect("it is to wait");
+            assert!(wait > S(1) && wait <= S(2), "{wait:?}");
+        }
     }
 
     #[test]

@@ -63,8 +63,10 @@ const SOME_COMPONENTS: usize = 8192;
 /// A text of white space alone is not sent: its vector is all zero.
 ///
 /// # Errors
-/// [`Error::EmbedderUnavailable`]: the server is not reached, takes nothing for now, does not know the key, the model or the address, or
-/// gives vectors of another dimension. [`Error::Embedding`]: any other failure, which a text may be the cause of.
+/// [`Error::EmbedderUnavailable`]: the server is not reached, does not answer in time, takes nothing for now, does not know the key,
+/// the model or the address, or gives vectors of another dimension. [`Error::Embedding`]: any other failure, which a text may be the
+/// cause of. [`Error::DeadlineExceeded`], if a question has a deadline ([`Query::within`](crate::Query::within)) and there is no time
+/// for an answer before it.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -142,8 +144,8 @@ impl OpenAiEmbedder {
         OpenAiEmbedder { client: self.client.api_key(key), ..self }
     }
 
-    /// The same with this limit on each attempt, from connecting to the last byte of the answer, up to a day. Default:
-    /// 60 s.
+    /// The same with this limit on each attempt, from connecting to the last byte of the answer, up to a day. A slow server that
+    /// is always late needs more, or fewer texts a request ([`max_inputs`](OpenAiEmbedder::max_inputs)). Default: 60 s.
     pub fn timeout(self, timeout: Duration) -> Self {
         OpenAiEmbedder { client: self.client.timeout(timeout), ..self }
     }
@@ -278,7 +280,7 @@ impl OpenAiEmbedder {
     }
 
     /// The vectors of one request's inputs, with as many attempts as it takes, or as there are.
-    fn ask(&self, inputs: &[String], priority: Priority) -> Result<Vec<Vec<f32>>> {
+    fn ask(&self, inputs: &[String], priority: Priority) -> Result<Vec<Vec<f32>>, Unanswered> {
         let mut body = json!({"model": self.identity.name, "input": inputs});
         if self.send_dimension {
             body["dimensions"] = self.identity.dimension.into();
@@ -290,11 +292,13 @@ impl OpenAiEmbedder {
         let tokens = limiter::tokens(inputs.iter().map(String::len).sum());
         let mut attempt = 1;
         loop {
-            let turn = self.limiter.turn(priority, tokens).map_err(|TooLate(wait)| Error::EmbedderUnavailable {
-                reason: format!("a question's turn does not come within {:?}", self.query_timeout),
-                transient: true,
-                retry_after: Some(wait),
-                source: None,
+            let turn = self.limiter.turn(priority, tokens).map_err(|TooLate(wait)| {
+                Unanswered::TooLate(Error::EmbedderUnavailable {
+                    reason: format!("a question's turn does not come within {:?}", self.query_timeout),
+                    transient: true,
+                    retry_after: Some(wait),
+                    source: None,
+                })
             })?;
             let failure = match self.attempt(&body, inputs.len(), priority.left()) {
                 Ok(answer) => {
@@ -309,8 +313,11 @@ impl OpenAiEmbedder {
                 self.limiter.pause(priority, asked.min(MAX_PAUSE));
             }
             let wait = asked.unwrap_or_else(|| self.client.wait(attempt, None));
-            if !self.client.tries_again(attempt, &failure) || wait > MAX_PAUSE || wait >= priority.left() {
-                return Err(error(failure.after(attempt)));
+            if failure.transient && wait >= priority.left() {
+                return Err(Unanswered::TooLate(error(failure.after(attempt))));
+            }
+            if !self.client.tries_again(attempt, &failure) || wait > MAX_PAUSE {
+                return Err(Unanswered::Failed(error(failure.after(attempt))));
             }
             thread::sleep(wait);
             attempt += 1;
@@ -358,7 +365,7 @@ impl Embedder for OpenAiEmbedder {
                 let Some(request) = requests.get(number) else { return Ok(()) };
                 // Nothing more is asked for a call that fails.
                 let stop = |_: &Error| next.store(requests.len(), Ordering::Relaxed);
-                let rows = self.ask(request, Priority::Documents).inspect_err(stop)?;
+                let rows = self.ask(request, Priority::Documents).map_err(Error::from).inspect_err(stop)?;
                 answers[number].set(rows).expect("each request is made once");
             }
         };
@@ -384,10 +391,34 @@ impl Embedder for OpenAiEmbedder {
             return Ok(vec![0.0; self.identity.dimension]);
         }
         let now = Instant::now();
-        let until = now.checked_add(self.query_timeout).unwrap_or_else(|| now + Duration::from_secs(86_400));
-        let until = deadline.map_or(until, |deadline| deadline.min(until));
-        let mut rows = self.ask(&[self.input(&self.query_prefix, text)?], Priority::Query { until })?;
-        Ok(rows.pop().expect("counted"))
+        let limit = now.checked_add(self.query_timeout).unwrap_or_else(|| now + Duration::from_secs(86_400));
+        let deadline = deadline.filter(|&deadline| deadline <= limit);
+        let until = deadline.unwrap_or(limit);
+        let input = self.input(&self.query_prefix, text)?;
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return Err(Error::DeadlineExceeded);
+        }
+        match self.ask(&[input], Priority::Query { until }) {
+            Ok(mut rows) => Ok(rows.pop().expect("counted")),
+            // The caller's own time is over, not this embedder's.
+            Err(Unanswered::TooLate(_)) if deadline.is_some() => Err(Error::DeadlineExceeded),
+            Err(unanswered) => Err(unanswered.into()),
+        }
+    }
+}
+
+/// Why there are no vectors.
+enum Unanswered {
+    /// A question's time does not suffice for its turn, for the answer or for another attempt.
+    TooLate(Error),
+    Failed(Error),
+}
+
+impl From<Unanswered> for Error {
+    fn from(unanswered: Unanswered) -> Error {
+        match unanswered {
+            Unanswered::TooLate(error) | Unanswered::Failed(error) => error,
+        }
     }
 }
 

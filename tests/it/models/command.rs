@@ -6,6 +6,7 @@ use assert_cmd::Command;
 use serde_json::Value;
 
 use super::tiny::{SHAPE, Tiny};
+use crate::rerank;
 
 pub(super) struct Output {
     pub(super) code: i32,
@@ -93,12 +94,96 @@ fn import_list_info_verify_bench() {
     assert!(wrong.code == 2 && wrong.stderr.contains("is not mean, cls, last_token or none"), "{}", wrong.stderr);
 }
 
-#[cfg(not(feature = "pull"))]
 #[test]
-fn what_is_left_out_says_so() {
+fn rerankers_are_models_too() {
     let home = tempfile::tempdir().unwrap();
-    for arguments in [&["pull", "all-MiniLM-L6-v2"][..], &["list", "--catalogue"]] {
-        let failed = models(home.path(), &[], arguments);
-        assert!(failed.code == 1 && failed.stderr.contains("built without the feature `pull`"), "{}", failed.stderr);
+    let run = |arguments: &[&str]| models(home.path(), &[], arguments);
+    let made = rerank::folder(&rerank::graph("overlap"), "none");
+    let folder = home.path().join("judge");
+    fs::create_dir(&folder).unwrap();
+    for file in ["model.onnx", "tokenizer.json", "manifest.toml"] {
+        fs::copy(made.path().join(file), folder.join(file)).unwrap();
     }
+    let text = run(&["list"]).stdout;
+    let line = text.lines().find(|line| line.contains("judge")).unwrap();
+    assert!(line.ends_with("judge (reranker)") && !line.contains("NOT USABLE"), "{text}");
+    let listed = run(&["--format", "json", "list"]).stdout;
+    let listed = listed.lines().map(json).find(|line| line["kind"] == "reranker").expect("it is listed");
+    assert_eq!(listed["path"], folder.to_str().unwrap());
+    assert_eq!(json(&run(&["--format", "json", "info", "judge"]).stdout), listed);
+    assert!(run(&["info", "judge"]).stdout.contains("kind             reranker\n"));
+
+    let verified = run(&["verify", "judge"]);
+    assert_eq!((verified.code, verified.stdout.as_str()), (0, "sound\n"), "{}", verified.stderr);
+    fs::write(folder.join("tokenizer.json"), "{}").unwrap();
+    let verified = run(&["verify", "judge"]);
+    assert!(verified.code == 3 && verified.stdout.contains("tokenizer.json: sha256 is"), "{}", verified.stdout);
+    fs::remove_file(folder.join("model.onnx")).unwrap();
+    let verified = run(&["verify", folder.to_str().unwrap()]);
+    assert!(verified.code == 3 && verified.stdout.contains("model.onnx is missing"), "{}", verified.stdout);
+    assert!(run(&["list"]).stdout.contains("judge (reranker)"));
+}
+
+/// As `verify` advises: the same import again puts back what is damaged.
+#[test]
+fn a_damaged_model_is_imported_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, home) = (folder.path().join("source"), folder.path().join("home"));
+    fs::create_dir(&source).unwrap();
+    Tiny::new(SHAPE).write(&source, "mean_tokens");
+    let run = |arguments: &[&str]| models(&home, &[], arguments);
+    let import = ["import", source.to_str().unwrap(), "--name", "tiny"];
+    assert_eq!(run(&import).code, 0);
+    let file = |name: &str| home.join("tiny").join(name);
+    let whole = ["model.onnx", "tokenizer.json"].map(|name| fs::read(file(name)).unwrap());
+    let kept = fs::metadata(file("manifest.toml")).unwrap().modified().unwrap();
+
+    fs::write(file("model.onnx"), &whole[0][..100]).unwrap();
+    assert_eq!(run(&["verify", "tiny"]).code, 3);
+    fs::remove_file(file("tokenizer.json")).unwrap();
+    let again = run(&import);
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert_eq!(["model.onnx", "tokenizer.json"].map(|name| fs::read(file(name)).unwrap()), whole);
+    assert_eq!((run(&["verify", "tiny"]).code, home.read_dir().unwrap().count()), (0, 1));
+    assert_eq!(fs::metadata(file("manifest.toml")).unwrap().modified().unwrap(), kept);
+
+    fs::write(file("manifest.toml"), "name = 1").unwrap();
+    let failed = run(&import);
+    assert!(failed.code == 1 && failed.stderr.contains("and is no model: manifest.toml"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("or delete it first"), "{}", failed.stderr);
+}
+
+/// Whatever an earlier import left that was killed, and whoever imports the same at the same time.
+#[test]
+fn imports_at_the_same_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, home) = (folder.path().join("source"), folder.path().join("home"));
+    fs::create_dir(&source).unwrap();
+    Tiny::new(SHAPE).write(&source, "mean_tokens");
+    let import = ["import", source.to_str().unwrap(), "--name", "tiny"];
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| models(&home, &[], &import))).collect();
+        for run in runs {
+            let output = run.join().unwrap();
+            assert_eq!(output.code, 0, "{}", output.stderr);
+        }
+    });
+    assert_eq!((models(&home, &[], &["verify", "tiny"]).code, home.read_dir().unwrap().count()), (0, 1));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_place_that_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("source");
+    fs::create_dir(&source).unwrap();
+    Tiny::new(SHAPE).write(&source, "mean_tokens");
+    // A file where the folder of models should be: that stops a superuser too.
+    let home = folder.path().join("home");
+    fs::write(&home, "").unwrap();
+    let failed = models(&home, &[], &["import", source.to_str().unwrap(), "--name", "tiny"]);
+    let said = failed.stderr.trim();
+    assert_eq!(failed.code, 1);
+    assert!(said.contains(&format!("{}: it cannot be written: ", home.join("tiny").display())), "{said}");
+    assert!(!said.contains("source") && said.matches("os error").count() == 1, "{said}");
 }

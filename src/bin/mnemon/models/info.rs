@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use mnemon::{Model, ModelInfo};
+use mnemon::{Model, ModelFile, ModelInfo, RerankerInfo};
 
+use super::list;
 use crate::output::{self, Format};
 
-/// Show what a model's manifest says, and its files.
+/// Show what the manifest of a model or a reranker says, and its files.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// A model folder or name.
@@ -15,8 +16,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
-    let info = Model::find(&args.model)?.info()?;
-    print(&info, format)?;
+    match (Model::find(&args.model), RerankerInfo::find(&args.model)) {
+        (Err(_), Ok(info)) => print_reranker(&info, format)?,
+        (model, _) => print(&model?.info()?, format)?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -43,8 +46,29 @@ pub(super) fn print(info: &ModelInfo, format: Format) -> anyhow::Result<()> {
         ("padding", padding.to_owned()),
         ("identity", info.hash.clone()),
     ];
+    print_facts(&facts, &info.files)
+}
+
+fn print_reranker(info: &RerankerInfo, format: Format) -> anyhow::Result<()> {
+    if format == Format::Json {
+        return output::json(&list::reranker(info)?);
+    }
+    let facts = [
+        ("name", info.name.clone()),
+        ("kind", "reranker".to_owned()),
+        ("folder", info.path.display().to_string()),
+        ("description", info.description.clone()),
+        ("source", info.source.clone()),
+        ("licence", info.license.clone()),
+        ("max tokens", info.max_tokens.to_string()),
+        ("quantization", info.quantization.to_string()),
+    ];
+    print_facts(&facts, &info.files)
+}
+
+fn print_facts(facts: &[(&str, String)], files: &[ModelFile]) -> anyhow::Result<()> {
     for (name, value) in facts {
         output::line(&format!("{name:<16} {value}"))?;
     }
-    info.files.iter().try_for_each(|file| output::line(&format!("{:>12}  {}  {}", file.bytes, file.sha256, file.name)))
+    files.iter().try_for_each(|file| output::line(&format!("{:>12}  {}  {}", file.bytes, file.sha256, file.name)))
 }

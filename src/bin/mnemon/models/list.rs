@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
-use mnemon::Model;
-use serde_json::json;
+use mnemon::{Model, ModelFile, RerankerInfo};
+use serde_json::{Value, json};
 
 use crate::output::{self, Format};
 
-/// Show the models there are: the built-in one, and those in $MNEMON_MODELS and ./models.
+/// Show the models there are, embedders and rerankers: the built-in one, and those in $MNEMON_MODELS and ./models.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Show what `pull` can fetch instead.
+    /// Show what `pull` can fetch instead; no network is needed for that.
     #[arg(long)]
     catalogue: bool,
 }
@@ -20,23 +20,37 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
         return catalogue(format);
     }
     for (path, model) in Model::installed() {
-        match (model.and_then(|model| model.info()), format) {
-            (Ok(info), Format::Json) => output::json(&info)?,
-            (Ok(info), Format::Text) => output::line(&format!(
-                "{:<28} {:>5} {:>9}  {}",
-                info.name,
-                info.dimension,
-                format!("{:.1} MB", info.files.iter().map(|file| file.bytes).sum::<u64>() as f64 / 1e6),
-                info.path.display()
-            ))?,
-            (Err(error), Format::Json) => output::json(&json!({"path": path, "error": error.to_string()}))?,
-            (Err(error), Format::Text) => output::line(&format!("NOT USABLE: {error}"))?,
+        let shown = match (model.and_then(|model| model.info()), RerankerInfo::read(&path)) {
+            (Ok(info), _) => {
+                let line = line(&info.name, &info.dimension.to_string(), &info.files, &info.path.display());
+                (serde_json::to_value(info)?, line)
+            }
+            (Err(_), Ok(info)) => {
+                let line = line(&info.name, "-", &info.files, &format!("{} (reranker)", info.path.display()));
+                (reranker(&info)?, line)
+            }
+            (Err(error), Err(_)) => (json!({"path": path, "error": error.to_string()}), format!("NOT USABLE: {error}")),
+        };
+        match format {
+            Format::Json => output::json(&shown.0)?,
+            Format::Text => output::line(&shown.1)?,
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-#[cfg(feature = "pull")]
+fn line(name: &str, dimension: &str, files: &[ModelFile], place: &dyn std::fmt::Display) -> String {
+    let megabytes = format!("{:.1} MB", files.iter().map(|file| file.bytes).sum::<u64>() as f64 / 1e6);
+    format!("{name:<28} {dimension:>5} {megabytes:>9}  {place}")
+}
+
+/// With the kind, which embedders do not have.
+pub(super) fn reranker(info: &RerankerInfo) -> anyhow::Result<Value> {
+    let mut value = serde_json::to_value(info)?;
+    value["kind"] = "reranker".into();
+    Ok(value)
+}
+
 fn catalogue(format: Format) -> anyhow::Result<ExitCode> {
     for entry in Model::catalogue() {
         match format {
@@ -45,9 +59,4 @@ fn catalogue(format: Format) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(not(feature = "pull"))]
-fn catalogue(_: Format) -> anyhow::Result<ExitCode> {
-    super::pull::left_out()
 }

@@ -4,6 +4,7 @@ mod bench;
 mod import;
 mod info;
 mod list;
+mod options;
 mod pull;
 mod verify;
 
@@ -35,7 +36,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         What::List(args) => list::run(&args, format),
         What::Info(args) => info::run(&args, format),
         What::Verify(args) => verify::run(&args, format),
-        What::Pull(args) => pull::run(&args, format),
+        What::Pull(args) => pull::run(args, format),
         What::Import(args) => import::run(args, format),
         What::Bench(args) => bench::run(&args, format),
     }

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use mnemon::{Error, Model};
+use mnemon::{CrossEncoder, Error, Model, RerankerInfo};
 use serde_json::json;
 
 use crate::output::{self, Format};
 
-/// Check a model: its files against their hashes, its tokenizer against its graph, and that it runs and gives what its
-/// manifest says.
+/// Check a model or a reranker: its files against their hashes, its tokenizer against its graph, and that it runs and gives what
+/// its manifest says.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// A model folder or name.
@@ -17,10 +17,15 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
-    let problems = match Model::find(&args.model) {
-        Ok(model) => model.verify()?,
-        Err(error @ Error::InvalidModel { .. }) => vec![error.to_string()],
-        Err(error) => return Err(error.into()),
+    let problems = match (Model::find(&args.model), RerankerInfo::find(&args.model)) {
+        (Ok(model), _) => model.verify()?,
+        (Err(_), Ok(info)) => match CrossEncoder::open(&info.path) {
+            Ok(_) => Vec::new(),
+            Err(error @ Error::RuntimeNotFound { .. }) => return Err(error.into()),
+            Err(error) => vec![format!("{:#}", anyhow::Error::from(error))],
+        },
+        (Err(error @ Error::InvalidModel { .. }), Err(_)) => vec![error.to_string()],
+        (Err(error), Err(_)) => return Err(error.into()),
     };
     let sound = problems.is_empty();
     match format {

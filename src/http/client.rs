@@ -1,25 +1,17 @@
-//! What clients of servers that speak OpenAI's protocol have in common: the address, the key, one request, when it is worth another,
-//! and when.
+//! A server that speaks OpenAI's protocol: the address, the key, one request, when it is worth another, and when.
 //!
 //! Knows not what is asked. No type of the HTTP client leaves this module, and no error shows the key, or a password in the
 //! address.
 
-use std::{
-    env, fmt,
-    hash::{BuildHasher, RandomState},
-    io,
-    time::Duration,
-};
+use std::{env, fmt, io, time::Duration};
 
 use serde_json::Value;
 use ureq::http::{HeaderMap, StatusCode};
 
+use super::{header, is_unsendable, retry_after, shown, wait};
 use crate::error::{BoxError, Error, Result};
 
 const BASE_URL: &str = "https://api.openai.com/v1";
-
-/// The longest wait between attempts, also where the server asks for more.
-const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Clocks cannot add up much more than some centuries.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -149,13 +141,7 @@ impl Client {
 
     /// What is waited after this attempt, the first being 1.
     pub(crate) fn wait(&self, attempt: usize, retry_after: Option<Duration>) -> Duration {
-        if let Some(wait) = retry_after {
-            return wait.min(MAX_WAIT);
-        }
-        let doubled = self.backoff.saturating_mul(1 << (attempt - 1).min(30)).min(MAX_WAIT);
-        // Each `RandomState` has keys of its own: chance enough to keep clients from asking all at once.
-        let chance = (RandomState::new().hash_one(attempt) >> 32) as f64 / f64::from(u32::MAX);
-        doubled.mul_f64(0.5 + chance / 2.0)
+        wait(self.backoff, attempt, retry_after)
     }
 
     /// What is wrong with an answer, to follow "answered".
@@ -165,14 +151,7 @@ impl Client {
 
     /// The server's URL, without a password in it.
     pub(crate) fn shown_url(&self) -> String {
-        match self.base_url.split_once("://") {
-            Some((scheme, rest)) => {
-                let host = rest.find('/').unwrap_or(rest.len());
-                let begin = rest[..host].rfind('@').map_or(0, |at| at + 1);
-                format!("{scheme}://{}", &rest[begin..])
-            }
-            None => self.base_url.clone(),
-        }
+        shown(&self.base_url)
     }
 
     fn refused(&self, status: StatusCode, headers: &HeaderMap, answer: &[u8]) -> Failure {
@@ -184,11 +163,17 @@ impl Client {
             reason = format!("{reason}, a redirect; give the URL that it leads to");
         }
         let is_limit = status == StatusCode::TOO_MANY_REQUESTS;
+        let transient = is_limit || matches!(status.as_u16(), 408 | 425) || status.is_server_error();
+        let retry_after = retry_after(headers);
         Failure {
-            transient: is_limit || matches!(status.as_u16(), 408 | 425) || status.is_server_error(),
-            // 403 and errors of the server are left out: what was asked may be their cause.
-            whatever_asked: is_limit || matches!(status.as_u16(), 401 | 404 | 405) || status.is_redirection(),
-            retry_after: retry_after(headers),
+            transient,
+            // 403 and most errors of the server are left out: what was asked may be their cause. It is not where the server says
+            // when to come back.
+            whatever_asked: is_limit
+                || matches!(status.as_u16(), 401 | 404 | 405 | 408 | 425 | 503 | 504)
+                || status.is_redirection()
+                || (transient && retry_after.is_some()),
+            retry_after,
             resets_after: if is_limit { resets_after(headers) } else { None },
             ..Failure::lasting(reason)
         }
@@ -198,12 +183,13 @@ impl Client {
     fn unanswered(&self, error: ureq::Error, timeout: Duration, max_bytes: u64) -> Failure {
         let url = self.shown_url();
         match error {
-            ureq::Error::Timeout(_) => {
-                Failure::passing(format!("{url} did not answer within {timeout:?}"), Some(error.into()))
-            }
+            ureq::Error::Timeout(_) => Failure {
+                whatever_asked: true,
+                ..Failure::passing(format!("{url} did not answer within {timeout:?}"), Some(error.into()))
+            },
             ureq::Error::BodyExceedsLimit(_) => Failure::lasting(format!("{url} answered more than {max_bytes} bytes")),
-            // What is wrong is on this side. The error is left out, as it may show what was given.
-            ureq::Error::BadUri(_) | ureq::Error::Http(_) | ureq::Error::InvalidProxyUrl => Failure {
+            // The error is left out, as it may show what was given.
+            error if is_unsendable(&error) => Failure {
                 whatever_asked: true,
                 ..Failure::lasting(format!(
                     "{url} cannot be asked: the URL, a proxy's URL or the key has characters that HTTP does not take"
@@ -251,16 +237,6 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Seconds, or a date that is still to come (RFC 9110, 10.2.3).
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = header(headers, "retry-after")?;
-    if let Ok(seconds) = value.parse() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok()?;
-    Duration::try_from(date.duration_since(jiff::Timestamp::now())).ok()
-}
-
 /// The longest wait for a limit that has nothing remaining; if none is known to, the shortest: the next refusal says more.
 fn resets_after(headers: &HeaderMap) -> Option<Duration> {
     let limits = ["requests", "tokens"].map(|limit| {
@@ -276,10 +252,6 @@ fn resets_after(headers: &HeaderMap) -> Option<Duration> {
 fn span(text: &str) -> Option<Duration> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.or_else(|| text.parse::<jiff::SignedDuration>().ok()?.try_into().ok())
-}
-
-fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok().map(str::trim)
 }
 
 /// What an answer that is an error says of it: the protocol's message, or else its text.
@@ -300,19 +272,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits() {
-        let client = Client::new("http://a");
-        let s = Duration::from_secs;
-        for (attempt, low, high) in [(1, 250, 500), (2, 500, 1000), (3, 1000, 2000), (20, 15_000, 30_000)] {
-            let wait = client.wait(attempt, None).as_millis();
-            assert!((low..=high).contains(&wait), "attempt {attempt}: {wait} ms");
-        }
-        assert_eq!(client.wait(1, Some(s(7))), s(7));
-        assert_eq!(client.wait(1, Some(s(3600))), s(30), "capped");
-        assert_eq!(client.wait(9, Some(s(0))), s(0));
-    }
-
-    #[test]
     fn variables() {
         let of = |base_url: Option<&str>, key: Option<&str>| {
             let variable = |name: &str| if name == "OPENAI_BASE_URL" { base_url } else { key }.map(str::to_owned);
@@ -326,24 +285,10 @@ mod tests {
     }
 
     #[test]
-    fn when_to_come_back() {
+    fn limits_that_reset() {
         let headers = |pairs: &[(&'static str, &str)]| {
             pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect::<HeaderMap>()
         };
-        let check = |value: &str, millis: Option<u64>| {
-            assert_eq!(retry_after(&headers(&[("retry-after", value)])), millis.map(Duration::from_millis), "{value}");
-        };
-        check("7", Some(7000));
-        check(" 0.5 ", Some(500));
-        check("soon", None);
-        check("-1", None);
-        check("1e300", None);
-        check("Fri, 31 Dec 1999 23:59:59 GMT", None);
-        let later = jiff::Timestamp::now() + Duration::from_secs(90);
-        let later = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&later).unwrap();
-        let wait = retry_after(&headers(&[("retry-after", &later)])).unwrap();
-        assert!((80..=90).contains(&wait.as_secs()), "{later}: {wait:?}");
-
         let check = |pairs: &[(&'static str, &str)], millis: Option<u64>| {
             assert_eq!(resets_after(&headers(pairs)), millis.map(Duration::from_millis), "{pairs:?}");
         };
