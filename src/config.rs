@@ -4,10 +4,7 @@ use std::{fmt, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use serde::Serialize;
 
-use crate::{
-    embed::Device,
-    error::{Error, Result},
-};
+use crate::error::{Error, Result};
 
 /// How vectors are searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +95,40 @@ impl fmt::Display for Precision {
             Precision::F32 => "f32",
             Precision::I8 => "i8",
         })
+    }
+}
+
+/// What runs a model. Written `cpu`, `cuda` for the first GPU, `cuda:1` for the second.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Device {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// An NVIDIA GPU. Needs the feature `cuda`, and an ONNX Runtime that was built for CUDA: the PyPI package
+    /// `onnxruntime-gpu` carries one. A GPU that is not there is an error; nothing falls back to the processor. Vectors are those of
+    /// the processor but for the last digits, which may differ with a text's company: its kernels are chosen by the size of a run.
+    Cuda {
+        /// The GPU's number, from 0.
+        id: u16,
+        /// Bytes of its memory that are used for what is computed, if they are to be limited.
+        memory_limit: Option<usize>,
+    },
+}
+
+impl std::str::FromStr for Device {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let id = match text {
+            "cpu" => return Ok(Device::Cpu),
+            "cuda" => Some(0),
+            _ => text.strip_prefix("cuda:").and_then(|id| id.parse().ok()),
+        };
+        let id = id.ok_or_else(|| Error::InvalidConfig {
+            reason: format!("device {text:?} is not cpu, cuda, or the number of a GPU, as in cuda:1"),
+        })?;
+        Ok(Device::Cuda { id, memory_limit: None })
     }
 }
 

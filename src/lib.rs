@@ -92,14 +92,14 @@ pub use chat::{ChatModel, ChatRequest};
 pub use compose::{
     BlockFailure, BlockOutput, Composer, InsertMethod, Markdown, Overflow, Prompt, Renderer, Seal, Section, Xml,
 };
-pub use config::{Config, IndexKind, Precision, VectorsIn};
+pub use config::{Config, Device, IndexKind, Precision, VectorsIn};
 #[cfg(feature = "pull")]
 pub use embed::CatalogueEntry;
 #[cfg(feature = "openai")]
 pub use embed::OpenAiEmbedder;
 pub use embed::{
-    CrossEncoder, Device, Embedder, Embedding, ImportOptions, Model, ModelFile, ModelInfo, OnnxEmbedder, OnnxOptions,
-    Passage, Pooling, Quantization, Reranker, RerankerInfo,
+    CrossEncoder, Embedder, Embedding, ImportOptions, Model, ModelFile, ModelInfo, OnnxEmbedder, OnnxOptions, Passage,
+    Pooling, Quantization, Reranker, RerankerInfo,
 };
 pub use engine::{Blocking, Builder, Engine, FlushReport, IndexStats, PutReport};
 pub use error::{BoxError, Error, Result};

@@ -1,28 +1,9 @@
 //! Where models run.
 
-use std::str::FromStr;
-
 use ort::session::builder::SessionBuilder;
 
+pub(super) use crate::config::Device;
 use crate::error::{Error, Result};
-
-/// What runs a model. Written `cpu`, `cuda` for the first GPU, `cuda:1` for the second.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Device {
-    /// The processor.
-    #[default]
-    Cpu,
-    /// An NVIDIA GPU. Needs the feature `cuda`, and an ONNX Runtime that was built for CUDA: the PyPI package
-    /// `onnxruntime-gpu` carries one. A GPU that is not there is an error; nothing falls back to the processor. Vectors are those of
-    /// the processor but for the last digits, which may differ with a text's company: its kernels are chosen by the size of a run.
-    Cuda {
-        /// The GPU's number, from 0.
-        id: u16,
-        /// Bytes of its memory that are used for what is computed, if they are to be limited.
-        memory_limit: Option<usize>,
-    },
-}
 
 impl Device {
     pub(super) fn is_cpu(&self) -> bool {
@@ -70,21 +51,5 @@ impl Device {
                 source: None,
             }),
         }
-    }
-}
-
-impl FromStr for Device {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let id = match text {
-            "cpu" => return Ok(Device::Cpu),
-            "cuda" => Some(0),
-            _ => text.strip_prefix("cuda:").and_then(|id| id.parse().ok()),
-        };
-        let id = id.ok_or_else(|| Error::InvalidConfig {
-            reason: format!("device {text:?} is not cpu, cuda, or the number of a GPU, as in cuda:1"),
-        })?;
-        Ok(Device::Cuda { id, memory_limit: None })
     }
 }

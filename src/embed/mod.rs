@@ -36,7 +36,6 @@ mod wordpiece;
 use std::{ops::Range, time::Instant};
 
 pub use cross_encoder::CrossEncoder;
-pub use device::Device;
 pub use import::ImportOptions;
 pub use info::{ModelFile, ModelInfo};
 pub use manifest::{Pooling, Quantization};

@@ -175,7 +175,7 @@ impl Snapshot {
         let last_of = |first: u32, last: u32| {
             let mut range =
                 pending.range((generation.0, first, 0)..=(generation.0, last, u64::MAX)).map_err(storage)?;
-            range.next_back().map(|entry| Ok(entry.map_err(storage)?.0.value())).transpose()
+            range.next_back().map(|entry| Ok::<_, Error>(entry.map_err(storage)?.0.value())).transpose()
         };
         if pass.last.is_none() {
             pass.last = last_of(0, u32::MAX)?.map(|(_, namespace, _)| namespace);

@@ -115,7 +115,7 @@ fn wrong_vectors_are_not_stored() {
         let space = namespace("a");
         engine.blocking().put(&space, vec![message("1", "text")]).unwrap();
         let error = chain(&engine.blocking().flush().unwrap_err());
-        assert!(error.contains("\"1\" stays pending") && error.contains(reason), "{error}");
+        assert!(error.contains(reason), "{error}");
         drop(engine);
         assert_eq!(db.assert_sound().pending, 1);
         // With a model that works, all is well.
