@@ -189,7 +189,14 @@ fn report(serving: &Spaces, to: &ModelIdentity, precision: Precision) -> Reindex
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Engine, Message, Model, Namespace, OnnxEmbedder};
+    use crate::{
+        config::Config,
+        embed::{Model, OnnxEmbedder},
+        engine::Engine,
+        ids::Namespace,
+        message::Message,
+        store::{Options, Store},
+    };
 
     /// An index that is being improved when another generation takes over is told what is deleted: what it stores stays sound.
     #[test]
@@ -213,6 +220,7 @@ mod tests {
         old.optimize(number, &core.workers()).unwrap();
         drop(old);
         drop(engine);
-        assert_eq!(crate::verify(&path).unwrap().problems, [""; 0]);
+        let options = Options { create: false, cache_bytes: 1 << 20, two_phase_commit: false };
+        assert_eq!(Store::open(&path, options).unwrap().verify().unwrap().problems, [""; 0]);
     }
 }
