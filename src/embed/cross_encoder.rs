@@ -9,7 +9,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bytes::Bytes;
 use ort::{session::Session, value::TensorElementType};
 use parking_lot::Mutex;
 
@@ -97,7 +96,7 @@ impl CrossEncoder {
         let manifest: RerankerManifest = folder::manifest(path, Kind::Reranker)?;
         folder::check(path, &FILES, &manifest.files)?;
         let [graph, tokenizer] = FILES.map(|file| folder::read(path, file, &manifest.files));
-        let graph = Bytes::from(graph?);
+        let graph = graph?;
         if !external::read(path, &graph, &manifest.files)?.is_empty() {
             return Err(invalid("model.onnx has weights in other files; save it as one file", None));
         }
@@ -116,7 +115,7 @@ impl CrossEncoder {
 
         let environment = runtime::load(runtime.as_deref())?;
         let unfit = |reason: String| invalid(&reason, None);
-        let weights = Weights::shared(Graph { bytes: Vec::from(graph).into(), external: Vec::new() }).map_err(unfit)?;
+        let weights = Weights::shared(Graph { bytes: graph.into(), external: Vec::new() }).map_err(unfit)?;
         let session = session::open(&weights, &environment, &Device::Cpu, threads.max(1), path)?;
         let inputs = check_graph(&session).map_err(unfit)?;
         let encoder = CrossEncoder { manifest, tokenizer, inputs, session: Mutex::new(session) };

@@ -25,6 +25,7 @@ mod runner;
 mod runtime;
 mod schedule;
 mod session;
+mod tensors;
 mod texts;
 mod together;
 mod tokenizer;

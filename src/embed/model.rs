@@ -5,8 +5,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bytes::Bytes;
-
 use super::{
     external,
     folder::{self, MANIFEST},
@@ -178,9 +176,9 @@ impl Model {
     pub(super) fn graph(&self) -> Result<Graph> {
         match &self.source {
             Source::Folder(path) => {
-                let bytes = Bytes::from(folder::read(path, "model.onnx", &self.manifest.files)?);
+                let bytes = folder::read(path, "model.onnx", &self.manifest.files)?;
                 let external = external::read(path, &bytes, &self.manifest.files)?;
-                Ok(Graph { bytes: Vec::from(bytes).into(), external })
+                Ok(Graph { bytes: bytes.into(), external })
             }
             #[cfg(feature = "bundled-model")]
             Source::Bundled => Ok(Graph { bytes: self.read("model.onnx")?, external: Vec::new() }),

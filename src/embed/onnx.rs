@@ -130,7 +130,7 @@ impl OnnxEmbedder {
         let texts = Arc::new(Texts::new(tokenizer, &model.manifest).map_err(unfit)?);
         let graph = model.graph()?;
         let weights =
-            if options.device.is_cpu() { Weights::shared(graph).map_err(unfit)? } else { Weights::whole(graph) };
+            if options.device.is_cpu() { Weights::shared(graph) } else { Weights::whole(graph) }.map_err(unfit)?;
         let session = session::open(&weights, &environment, &options.device, options.threads, &model.path())?;
         let questions = Runner::new(session, &model.manifest, texts.tokenizer().pad_id()).map_err(unfit)?;
         let embedder = OnnxEmbedder {

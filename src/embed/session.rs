@@ -28,6 +28,8 @@ pub(super) fn open(
 ) -> Result<Session> {
     let configure = || -> ort::Result<SessionBuilder> {
         let builder = Session::builder(environment)?.with_intra_threads(threads)?.with_inter_threads(1)?;
+        // In its own format, which it would tell by the first bytes, nothing was looked for that lies in other files.
+        let builder = builder.with_config_entry("session.load_model_format", "ONNX")?;
         // What fails is returned; it is not printed as well.
         let builder = builder.with_log_level(LogLevel::Fatal)?;
         // Idle threads that spin take a core from the program that links us.

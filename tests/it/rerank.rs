@@ -230,8 +230,8 @@ fn damaged_reranker_folders() {
         (replaced(&sound, "logits", "scores"), "its outputs are [\"scores\"]; \"logits\" is to be among them"),
         (graph("three_classes"), "logits of shape [3, 3] for 3 pairs"),
         (graph("double"), "\"logits\" is Tensor<f64>(batch, 1); it is to be a tensor of f32"),
-        (b"no graph".to_vec(), "model.onnx is no ONNX file"),
-        (b"".to_vec(), "model.onnx is no ONNX file: it has no graph"),
+        (b"no graph".to_vec(), "model.onnx: it is no ONNX file"),
+        (b"".to_vec(), "it is no ONNX file: it has no graph"),
     ];
     for (graph, reason) in graphs {
         check(&graph, &|_| {}, reason);

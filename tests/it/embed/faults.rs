@@ -51,8 +51,8 @@ fn folders_whose_files_do_not_fit() {
             "is Tensor<f64>(batch, sequence, 16); it is to be a tensor of f32 or f16",
         ),
         (fixture("encoder_small"), none.clone(), "does not fit model.onnx: it has tokens up to 30521"),
-        (b"no graph".to_vec(), none.clone(), "model.onnx is no ONNX file"),
-        (truncated, none.clone(), "model.onnx is no ONNX file"),
+        (b"no graph".to_vec(), none.clone(), "model.onnx: it is no ONNX file"),
+        (truncated, none.clone(), "model.onnx: it is no ONNX file"),
         (fixture("table_outside"), none.clone(), "[files] does not name table.bin"),
     ];
     for (graph, manifest, reason) in rows {
