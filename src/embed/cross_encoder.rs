@@ -101,8 +101,8 @@ impl CrossEncoder {
             return Err(invalid("model.onnx has weights in other files; save it as one file", None));
         }
 
-        let tokenizer = TextTokenizer::from_json(&tokenizer?)
-            .map_err(|source| invalid("tokenizer.json: not a tokenizer", Some(source)))?;
+        let tokenizer = TextTokenizer::open(path, &tokenizer?)?;
+        tokenizer.try_pair(path)?;
         let pair_special = tokenizer.special(true);
         if pair_special == 0 {
             return Err(invalid("tokenizer.json: it puts nothing between a question and a passage", None));

@@ -122,11 +122,9 @@ impl OnnxEmbedder {
     /// As [`OnnxEmbedder::new`]; [`Error::DeviceUnavailable`].
     pub fn open(model: Model, mut options: OnnxOptions) -> Result<Self> {
         options.threads = options.threads.max(1);
-        let invalid = |reason, source| Error::InvalidModel { path: model.path(), reason, source };
-        let unfit = |reason| invalid(reason, None);
+        let unfit = |reason: String| folder::invalid(&model.path(), reason, None);
         let environment = runtime::load(options.runtime.as_deref())?;
-        let tokenizer = TextTokenizer::from_json(&model.read("tokenizer.json")?)
-            .map_err(|source| invalid("tokenizer.json: not a tokenizer".into(), Some(source)))?;
+        let tokenizer = TextTokenizer::open(&model.path(), &model.read("tokenizer.json")?)?;
         let texts = Arc::new(Texts::new(tokenizer, &model.manifest).map_err(unfit)?);
         let graph = model.graph()?;
         let weights =

@@ -22,10 +22,14 @@ const WORDS: [&str; 12] =
 
 /// A reranker's folder, with this graph and the default model's tokenizer.
 pub(crate) fn folder(graph: &[u8], quantization: &str) -> TempDir {
-    folder_with(graph, &fs::read(root("models/static-en-256/tokenizer.json")).unwrap(), quantization)
+    folder_with(graph, &tokenizer(), quantization)
 }
 
-fn folder_with(graph: &[u8], tokenizer: &[u8], quantization: &str) -> TempDir {
+pub(crate) fn tokenizer() -> Vec<u8> {
+    fs::read(root("models/static-en-256/tokenizer.json")).unwrap()
+}
+
+pub(crate) fn folder_with(graph: &[u8], tokenizer: &[u8], quantization: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let hash = |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let manifest = format!(
@@ -240,8 +244,7 @@ fn damaged_reranker_folders() {
 
 #[test]
 fn a_tokenizer_has_to_tell_question_and_passage_apart() {
-    let tokenizer = fs::read(root("models/static-en-256/tokenizer.json")).unwrap();
-    let mut joining: serde_json::Value = serde_json::from_slice(&tokenizer).unwrap();
+    let mut joining: serde_json::Value = serde_json::from_slice(&tokenizer()).unwrap();
     joining["post_processor"].take();
     let rows = [(joining.to_string(), "it puts nothing between"), ("{}".into(), "not a tokenizer")];
     for (tokenizer, reason) in rows {

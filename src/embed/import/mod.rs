@@ -87,7 +87,7 @@ impl Model {
         let described = source::describe(source)?;
         let read = read::read(source, &described, options)?;
         let tokenizer = tokenizer::read(&described)?;
-        fit::check(&read.model, &tokenizer).map_err(|fault| invalid(source, fault, None))?;
+        fit::check(source, &read.model, &tokenizer)?;
         let mut manifest = manifest(source, name, &described, &read, options)?;
         let Read { mut files, .. } = read;
         let clash = files.insert("tokenizer.json".into(), tokenizer).is_some() || files.contains_key(MANIFEST);

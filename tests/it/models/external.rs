@@ -16,7 +16,7 @@ use crate::{rerank, support::chain};
 /// With the table as an initializer; and in a node, in a branch, and as a number of 32 bits.
 const GRAPHS: [&str; 2] = ["external.onnx", "external_inner.onnx"];
 
-fn fixture(name: &str) -> Vec<u8> {
+pub(super) fn fixture(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures").join(name)).unwrap()
 }
 
@@ -25,7 +25,7 @@ fn imported() -> (TempDir, PathBuf) {
     imported_from("external.onnx")
 }
 
-fn imported_from(graph: &str) -> (TempDir, PathBuf) {
+pub(super) fn imported_from(graph: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let (source, model) = (folder.path().join("source"), folder.path().join("model"));
     fs::create_dir_all(source.join("onnx")).unwrap();
@@ -39,14 +39,14 @@ fn imported_from(graph: &str) -> (TempDir, PathBuf) {
 }
 
 /// What opening, and checking, a folder says.
-fn faults(folder: &Path) -> [String; 2] {
+pub(super) fn faults(folder: &Path) -> [String; 2] {
     let opened = Model::open(folder).and_then(OnnxEmbedder::new).map(|_| ());
     let problems = Model::open(folder).map_or_else(|error| chain(&error), |model| model.verify().unwrap().join("\n"));
     [opened.map_or_else(|error| chain(&error), |()| String::new()), problems]
 }
 
 /// Puts the file into the folder, with its hash in the manifest.
-fn put(folder: &Path, file: &str, bytes: &[u8]) {
+pub(super) fn put(folder: &Path, file: &str, bytes: &[u8]) {
     fs::write(folder.join(file), bytes).unwrap();
     let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     let manifest = fs::read_to_string(folder.join("manifest.toml")).unwrap();
