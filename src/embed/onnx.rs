@@ -157,7 +157,10 @@ impl OnnxEmbedder {
         let largest = self.texts.tokenizer().largest_id();
         let unfit = |error| {
             invalid(
-                format!("tokenizer.json does not fit model.onnx: it has tokens up to {largest}, which fails"),
+                format!(
+                    "tokenizer.json does not fit model.onnx: it has tokens up to {largest}, which fails; take both files of one model, \
+                     and import it again"
+                ),
                 error,
             )
         };
@@ -188,9 +191,9 @@ impl OnnxEmbedder {
         let manifest = &self.model.manifest;
         let is_cpu = self.options.device.is_cpu();
         let sessions = if is_cpu { self.options.threads.min(MAX_SESSIONS) } else { 1 };
-        let threads = self.options.threads / sessions;
-        let runners = (0..sessions).map(|_| {
+        let runners = (0..sessions).map(|number| {
             let (device, path) = (&self.options.device, self.model.path());
+            let threads = share(self.options.threads, sessions, number);
             let session = session::open(&self.weights, &self.environment, device, threads, &path)?;
             Runner::new(session, manifest, self.texts.tokenizer().pad_id())
                 .map_err(|reason| folder::invalid(&path, reason, None))
@@ -210,6 +213,11 @@ impl OnnxEmbedder {
         let reader: Arc<dyn Read> = Arc::clone(&self.texts) as _;
         Scheduler::start(runners, reader, limits, Arc::clone(&self.turns))
     }
+}
+
+/// The threads of one of several sessions: all have the same, or one more.
+fn share(threads: usize, sessions: usize, number: usize) -> usize {
+    threads / sessions + usize::from(number < threads % sessions)
 }
 
 /// Documents on their way ([`OnnxEmbedder::submit`]).
@@ -282,5 +290,20 @@ impl Read for Texts {
 impl Execute for Runner {
     fn execute(&mut self, rows: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         self.run(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_have_all_threads() {
+        for threads in 1..100 {
+            let sessions = threads.min(MAX_SESSIONS);
+            let shares: Vec<usize> = (0..sessions).map(|number| share(threads, sessions, number)).collect();
+            assert_eq!(shares.iter().sum::<usize>(), threads);
+            assert!(shares[0] - shares[sessions - 1] <= 1 && shares[sessions - 1] > 0, "{shares:?}");
+        }
     }
 }

@@ -48,7 +48,8 @@ impl Inputs {
         let names: Vec<&str> = session.inputs().iter().map(Outlet::name).collect();
         if !names.contains(&INPUTS[0]) || !names.iter().all(|name| INPUTS.contains(name)) {
             return Err(format!(
-                "model.onnx: its inputs are {names:?}; they are to be {INPUTS:?}, or the first of them"
+                "model.onnx: its inputs are {names:?}; they are to be {INPUTS:?}, or the first of them: \
+                 export the model as an encoder of text, with these names"
             ));
         }
         let mut kinds = [None; INPUTS.len()];
@@ -58,7 +59,9 @@ impl Inputs {
                 given @ Some(TensorElementType::Int64 | TensorElementType::Int32) => given,
                 _ => {
                     let (given, wanted) = (input.dtype(), TensorElementType::Int64);
-                    return Err(format!("model.onnx: {name:?} is {given}; it is to be a tensor of {wanted}"));
+                    return Err(format!(
+                        "model.onnx: {name:?} is {given}; it is to be a tensor of {wanted}: export the model again"
+                    ));
                 }
             };
         }

@@ -72,7 +72,8 @@ fn folders_whose_files_do_not_fit() {
 fn only_the_text_at_fault_fails() {
     let embedder = embedder("encoder_nan", &manifest(&[]));
     let error = embedder.embed_documents(&["red dog", "blue river", "cat"]).unwrap_err();
-    assert_eq!(error.to_string(), "embedding failed: the model gave a vector of length NaN: a component is not finite");
+    let text = error.to_string();
+    assert!(text.contains("a vector of length NaN: a component is not finite; leave this text out"), "{text}");
     assert!(embedder.embed_query("river").is_err());
     // The same lengths, at the same time.
     std::thread::scope(|scope| {
