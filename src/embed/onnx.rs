@@ -168,11 +168,12 @@ impl OnnxEmbedder {
     }
 
     /// Begins to embed documents, as [`embed_documents`](Embedder::embed_documents) does: it goes on while the caller does
-    /// something else. What is dropped instead of waited for is given up.
+    /// something else. What is dropped instead of waited for is given up; what has not had its turn when the embedder is dropped is an
+    /// error. Never blocks: texts are copied, and wait without bound.
     ///
     /// # Errors
     /// [`Error::Embedding`], when no session can be made.
-    pub fn submit(&self, texts: &[&str]) -> Result<Embedding<'_>> {
+    pub fn submit(&self, texts: &[&str]) -> Result<Embedding> {
         Ok(Embedding(self.documents()?.submit(texts, Kind::Documents)))
     }
 
@@ -222,13 +223,13 @@ fn share(threads: usize, sessions: usize, number: usize) -> usize {
 
 /// Documents on their way ([`OnnxEmbedder::submit`]).
 #[derive(Debug)]
-pub struct Embedding<'a>(Submitted<'a>);
+pub struct Embedding(Submitted);
 
-impl Embedding<'_> {
+impl Embedding {
     /// One row a text, in order, as of [`Embedder::embed_documents`]. Blocks until they are there.
     ///
     /// # Errors
-    /// [`Error::Embedding`].
+    /// [`Error::Embedding`], also if the embedder was dropped before.
     pub fn wait(self) -> Result<Vec<Vec<f32>>> {
         let texts = self.0.wait()?;
         Ok(texts.into_iter().flat_map(|passages| passages.into_iter().map(|passage| passage.vector)).collect())
