@@ -24,7 +24,7 @@ use super::{
     together,
     tokenizer::TextTokenizer,
     weights::Weights,
-    windows,
+    windows::{self, Bounds},
 };
 use crate::error::{BoxError, Error, Result, impl_debug};
 
@@ -230,7 +230,8 @@ impl Reranker for CrossEncoder {
         let room = self.room(query)?;
         let mut pairs = Vec::new();
         for (passage, text) in passages.iter().enumerate() {
-            for window in windows::split(&self.tokenizer, "", text, room).map_err(|error| self.unread(error))? {
+            let bounds = Bounds { prefix: "", max_tokens: room, other: None };
+            for window in windows::split(&self.tokenizer, text, bounds).map_err(|error| self.unread(error))? {
                 pairs.push(self.pair(passage, query, &text[window.range])?);
             }
         }
