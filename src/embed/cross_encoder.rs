@@ -265,7 +265,7 @@ impl Execute for Rows<'_> {
     fn execute(&mut self, rows: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         let pair = |row: &&[u32]| {
             let half = row.len() / 2;
-            let token = |at: usize| if at > half && row[at] % 2 == 0 { row[at - half] } else { row[at] };
+            let token = |at: usize| if at > half && row[at].is_multiple_of(2) { row[at - half] } else { row[at] };
             let ids = (0..row.len()).map(|at| token(at).into()).collect();
             Pair { passage: 0, ids, types: (0..row.len()).map(|at| (at > half).into()).collect() }
         };
