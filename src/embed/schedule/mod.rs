@@ -106,10 +106,7 @@ impl Drop for Scheduler {
     fn drop(&mut self) {
         let given_up = self.shared.pool.lock().close();
         self.shared.work.notify_all();
-        for call in given_up {
-            let reason = "the embedder was dropped before the texts had their turn; keep it until they are there";
-            call.fail(Error::Embedding { reason: reason.into(), source: None });
-        }
+        given_up.into_iter().for_each(|call| call.fail(dropped()));
         for worker in self.workers.drain(..) {
             worker.join().expect("panics of a task are caught");
         }
@@ -198,7 +195,10 @@ impl Shared {
         let rows: Vec<&[u32]> = run.iter().map(|(_, part)| part.tokens.as_slice()).collect();
         let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0);
         // What is no longer takes little; what may be padded has no attention.
-        let _inside = (longest > self.limits.tokens && !self.limits.padded).then(|| self.room.enter(longest));
+        let inside = (longest > self.limits.tokens && !self.limits.padded).then(|| self.room.enter(longest));
+        if inside.is_some() && self.pool.lock().is_closed() {
+            return run.iter().for_each(|(call, _)| call.fail(dropped()));
+        }
         match execute(executor, &rows) {
             Ok(vectors) => {
                 for ((call, part), vector) in run.iter().zip(vectors) {
@@ -229,6 +229,11 @@ fn execute(executor: &mut impl Execute, rows: &[&[u32]]) -> Result<Vec<Vec<f32>>
     }
     let reason = format!("{} vectors for {} texts", vectors.len(), rows.len());
     Err(Error::Embedding { reason, source: None })
+}
+
+fn dropped() -> Error {
+    let reason = "the embedder was dropped before the texts had their turn; keep it until they are there";
+    Error::Embedding { reason: reason.into(), source: None }
 }
 
 /// A panic costs the call, not the worker.
