@@ -48,9 +48,9 @@ const MODELS_ENV: &str = "MNEMON_MODELS";
 /// "tokenizer.json" = "..."
 /// ```
 ///
-/// Of what a long text costs in memory most grows with the square of its tokens, where a model has attention: of a BERT-base 3 GB for
-/// a text of 8,192 tokens, which run one at a time, and 50 MB for each of 1,024. A lower `max_tokens` is a bound: more is split into
-/// windows.
+/// Where a model has attention, the memory of a run grows with the square of its longest text: the scores of 12 heads take 50 MB
+/// for 1,024 tokens, and 3 GB for 8,192. Texts that are so long run few at a time; a lower `max_tokens` is a bound, as more is split
+/// into windows.
 ///
 /// Every file is checked against its hash when it is read, before anything parses it. A graph may have weights in other files
 /// (ONNX external data) if they are in the folder itself and named in `[files]`. Other files, such as `config.json`, may be
