@@ -9,7 +9,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bytes::Bytes;
 use ort::{session::Session, value::TensorElementType};
 use parking_lot::Mutex;
 
@@ -20,10 +19,12 @@ use super::{
     model::Graph,
     rerank::{self, Reranker},
     runtime,
+    schedule::{Execute, Limits},
     session::{self, Inputs},
+    together,
     tokenizer::TextTokenizer,
     weights::Weights,
-    windows,
+    windows::{self, Bounds},
 };
 use crate::error::{BoxError, Error, Result, impl_debug};
 
@@ -63,7 +64,7 @@ const MIN_TOKENS: usize = 64;
 ///
 /// A passage that does not fit beside the question is split into overlapping windows, and the best one's score counts. A pair
 /// has the same score whatever it is scored with: pairs share a run only if they have one token count, and none does where
-/// activations are quantised dynamically. There is one session: calls wait for each other.
+/// activations are quantised dynamically, or company is found to change a score. There is one session: calls wait for each other.
 ///
 /// Cost: one run of the model over each pair; for a six-layer MiniLM on two cores, about 5 ms a short message.
 pub struct CrossEncoder {
@@ -71,13 +72,14 @@ pub struct CrossEncoder {
     tokenizer: TextTokenizer,
     inputs: Inputs,
     session: Mutex<Session>,
+    limits: Limits,
 }
 
 impl_debug!(CrossEncoder, self { name: self.manifest.name, max_tokens: self.manifest.max_tokens });
 
 impl CrossEncoder {
     /// Loads ONNX Runtime if it is not loaded yet (as [`OnnxEmbedder::new`](crate::OnnxEmbedder::new) does), reads and checks the
-    /// folder's files and runs the model once.
+    /// folder's files and runs the model, also to see whether pairs may share its runs.
     ///
     /// # Errors
     /// [`Error::RuntimeNotFound`], [`Error::InvalidModel`], [`Error::ModelHashMismatch`].
@@ -95,34 +97,42 @@ impl CrossEncoder {
         let path = folder.as_ref();
         let invalid = |reason: &str, source: Option<BoxError>| folder::invalid(path, reason, source);
         let manifest: RerankerManifest = folder::manifest(path, Kind::Reranker)?;
+        let unfit = |reason: String| invalid(&reason, None);
+        if let Some(fault) = manifest.fault() {
+            return Err(unfit(fault));
+        }
         folder::check(path, &FILES, &manifest.files)?;
         let [graph, tokenizer] = FILES.map(|file| folder::read(path, file, &manifest.files));
-        let graph = Bytes::from(graph?);
+        let graph = graph?;
         if !external::read(path, &graph, &manifest.files)?.is_empty() {
             return Err(invalid("model.onnx has weights in other files; save it as one file", None));
         }
 
-        let tokenizer = TextTokenizer::from_json(&tokenizer?)
-            .map_err(|source| invalid("tokenizer.json: not a tokenizer", Some(source)))?;
+        let tokenizer = TextTokenizer::open(path, &tokenizer?)?;
+        tokenizer.try_pair(path)?;
         let pair_special = tokenizer.special(true);
         if pair_special == 0 {
-            return Err(invalid("tokenizer.json: it puts nothing between a question and a passage", None));
+            let remedy = "take that of a model that was trained on pairs";
+            return Err(unfit(format!("tokenizer.json: it puts nothing between a question and a passage; {remedy}")));
         }
         let least = MIN_TOKENS + pair_special;
         if manifest.max_tokens < least {
             let reason = format!("manifest.toml: max_tokens is {}, and has to be {least} or more", manifest.max_tokens);
-            return Err(invalid(&reason, None));
+            return Err(unfit(reason));
         }
 
         let environment = runtime::load(runtime.as_deref())?;
-        let unfit = |reason: String| invalid(&reason, None);
-        let weights = Weights::shared(Graph { bytes: Vec::from(graph).into(), external: Vec::new() }).map_err(unfit)?;
+        let weights = Weights::shared(Graph { bytes: graph.into(), external: Vec::new() }).map_err(unfit)?;
         let session = session::open(&weights, &environment, &Device::Cpu, threads.max(1), path)?;
         let inputs = check_graph(&session).map_err(unfit)?;
-        let encoder = CrossEncoder { manifest, tokenizer, inputs, session: Mutex::new(session) };
+        let rows = if manifest.quantization == Quantization::Dynamic { 1 } else { usize::MAX };
+        let mut limits = Limits { tokens: RUN_TOKENS, rows, padded: false };
+        let mut encoder = CrossEncoder { manifest, tokenizer, inputs, session: Mutex::new(session), limits };
         // Three, as that many rows cannot be mistaken for columns.
         rerank::rerank(&encoder, "mnemon", &["mnemon"; 3])
             .map_err(|error| invalid("the model does not run", Some(error.into())))?;
+        limits = together::tried(&mut Rows(&encoder), encoder.tokenizer.largest_id(), limits);
+        encoder.limits = limits;
         Ok(encoder)
     }
 
@@ -138,15 +148,21 @@ impl CrossEncoder {
     fn room(&self, query: &str) -> Result<usize> {
         let text_special = self.tokenizer.special(false);
         let room = self.manifest.max_tokens - self.tokenizer.special(true);
+        let too_long = |length: String| {
+            Error::query(format!(
+                "reranker {:?} takes a question of at most {} tokens, this one has {length}; shorten it, or ask without the \
+                 reranker",
+                self.name(),
+                room / 2
+            ))
+        };
+        if query.len() > windows::MAX_BYTES {
+            return Err(too_long(format!("{} bytes", query.len())));
+        }
         let tokens =
             self.tokenizer.encode(query).map_err(|error| self.unread(error))?.len().saturating_sub(text_special);
         if tokens > room / 2 {
-            return Err(Error::query(format!(
-                "reranker {:?} takes a question of at most {} tokens, this one has {tokens}; shorten it, or ask without \
-                 the reranker",
-                self.name(),
-                room / 2
-            )));
+            return Err(too_long(tokens.to_string()));
         }
         Ok(room - tokens + text_special)
     }
@@ -171,7 +187,9 @@ impl CrossEncoder {
             [rows] | [rows, 1] if rows == n => logits.values,
             [rows, 2] if rows == n => logits.values.chunks_exact(2).map(|classes| classes[1] - classes[0]).collect(),
             ref shape => {
-                let reason = format!("{OUTPUT} of shape {shape:?} for {n} pairs; it is to be [n], [n, 1] or [n, 2]");
+                let reason = format!(
+                    "{OUTPUT} of shape {shape:?} for {n} pairs; it is to be [n], [n, 1] or [n, 2]: export a model that scores pairs"
+                );
                 return Err(self.failed(reason, None));
             }
         };
@@ -212,17 +230,15 @@ impl Reranker for CrossEncoder {
         let room = self.room(query)?;
         let mut pairs = Vec::new();
         for (passage, text) in passages.iter().enumerate() {
-            for window in windows::split(&self.tokenizer, "", text, room).map_err(|error| self.unread(error))? {
+            let bounds = Bounds { prefix: "", max_tokens: room, other: None };
+            for window in windows::split(&self.tokenizer, text, bounds).map_err(|error| self.unread(error))? {
                 pairs.push(self.pair(passage, query, &text[window.range])?);
             }
         }
         pairs.sort_by_key(|pair| pair.ids.len());
         let mut best = vec![f32::NEG_INFINITY; passages.len()];
         for alike in pairs.chunk_by(|a, b| a.ids.len() == b.ids.len()) {
-            let together = match self.manifest.quantization {
-                Quantization::Dynamic => 1,
-                _ => (RUN_TOKENS / alike[0].ids.len().max(1)).max(1),
-            };
+            let together = self.limits.rows.min((self.limits.tokens / alike[0].ids.len().max(1)).max(1));
             for run in alike.chunks(together) {
                 for (pair, score) in run.iter().zip(self.run(run)?) {
                     best[pair.passage] = best[pair.passage].max(score);
@@ -241,6 +257,23 @@ struct Pair {
     types: Vec<i64>,
 }
 
+/// Rows of one length as pairs of two halves. Every other token of a passage is one of its question's, as where there is
+/// nothing in common all pairs may have one score.
+struct Rows<'e>(&'e CrossEncoder);
+
+impl Execute for Rows<'_> {
+    fn execute(&mut self, rows: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        let pair = |row: &&[u32]| {
+            let half = row.len() / 2;
+            let token = |at: usize| if at > half && row[at].is_multiple_of(2) { row[at - half] } else { row[at] };
+            let ids = (0..row.len()).map(|at| token(at).into()).collect();
+            Pair { passage: 0, ids, types: (0..row.len()).map(|at| (at > half).into()).collect() }
+        };
+        let scores = self.0.run(&rows.iter().map(pair).collect::<Vec<_>>())?;
+        Ok(scores.into_iter().map(|score| vec![score]).collect())
+    }
+}
+
 struct Logits {
     shape: Vec<usize>,
     values: Vec<f32>,
@@ -249,12 +282,13 @@ struct Logits {
 /// The graph's inputs; or what about them and its output does not fit.
 fn check_graph(session: &Session) -> Result<Inputs, String> {
     let inputs = Inputs::of(session)?;
-    let logits = session::output(session, OUTPUT)?.dtype();
+    let remedy = "export the model again, as one that classifies sequences";
+    let logits = session::output(session, OUTPUT).map_err(|fault| format!("{fault}: {remedy}"))?.dtype();
     match logits.tensor_type() {
         Some(TensorElementType::Float32) => Ok(inputs),
         _ => {
             let expected = TensorElementType::Float32;
-            Err(format!("model.onnx: {OUTPUT:?} is {logits}; it is to be a tensor of {expected}"))
+            Err(format!("model.onnx: {OUTPUT:?} is {logits}; it is to be a tensor of {expected}: {remedy}"))
         }
     }
 }

@@ -11,7 +11,8 @@ use prost::Message;
 
 use super::{
     folder,
-    onnx_proto::{Item, ModelProto, TensorProto},
+    onnx_proto::ModelProto,
+    tensors::{self, Data},
 };
 use crate::error::Result;
 
@@ -25,68 +26,31 @@ pub(super) fn parse(folder: &Path, file: &str, bytes: &Bytes) -> Result<ModelPro
     }
 }
 
-/// The tensors whose data is in other files, wherever in the model they are.
-fn tensors(model: &ModelProto) -> Vec<&TensorProto> {
-    let mut tensors = Vec::new();
-    model.visit(&mut |item| match item {
-        Item::Tensor(tensor) if tensor.is_external() => tensors.push(tensor),
-        _ => {}
-    });
-    tensors
-}
-
 /// The files that the model has weights in, each a name in the model's own folder.
 ///
 /// # Errors
-/// What is wrong with one: it leads out of the folder, or a tensor names none.
-pub(super) fn files(model: &ModelProto) -> Result<BTreeSet<&str>, String> {
+/// What is wrong with the file or a tensor of it: it leads out of the folder, or names no file.
+pub(super) fn files(graph: &[u8]) -> Result<BTreeSet<String>, String> {
     let mut files = BTreeSet::new();
-    for tensor in tensors(model) {
-        let mut locations = tensor.locations().peekable();
-        if locations.peek().is_none() {
-            return Err(format!("tensor {:?} has its data in a file that it does not name", tensor.name));
+    tensors::rewritten(graph, |tensor, _| {
+        if let Data::External(place) = tensor.data {
+            files.insert(place.file.to_owned());
         }
-        for location in locations {
-            if !folder::is_plain(location) {
-                return Err(format!(
-                    "tensor {:?} has its data in {location:?}; it may only be in a file of the model's own folder",
-                    tensor.name
-                ));
-            }
-            files.insert(location);
-        }
-    }
+        Ok(())
+    })?;
     Ok(files)
 }
 
-/// The files of [`files`], read from the folder with their hashes checked; and that each tensor's data is in its file.
-pub(super) fn read(folder: &Path, graph: &Bytes, hashes: &BTreeMap<String, String>) -> Result<Vec<(String, Vec<u8>)>> {
-    let model = parse(folder, "model.onnx", graph)?;
-    let fault = |reason| folder::invalid(folder, format!("model.onnx: {reason}"), None);
+/// The files of [`files`], read from the folder with their hashes checked.
+pub(super) fn read(folder: &Path, graph: &[u8], hashes: &BTreeMap<String, String>) -> Result<Vec<(String, Vec<u8>)>> {
     let mut read = Vec::new();
-    for file in files(&model).map_err(fault)? {
-        folder::check(folder, &[file], hashes)?;
-        folder::confined(folder, file)?;
-        read.push((file.to_owned(), folder::read(folder, file, hashes)?));
+    for file in files(graph).map_err(|fault| folder::invalid(folder, format!("model.onnx: {fault}"), None))? {
+        folder::check(folder, &[&file], hashes)?;
+        folder::confined(folder, &file)?;
+        let bytes = folder::read(folder, &file, hashes)?;
+        read.push((file, bytes));
     }
-    let sizes = read.iter().map(|(file, bytes)| (file.as_str(), bytes.len() as u64)).collect();
-    tensors(&model).into_iter().try_for_each(|tensor| within(tensor, &sizes)).map_err(fault)?;
     Ok(read)
-}
-
-/// Checks that a tensor's part of its files ends before they do.
-fn within(tensor: &TensorProto, sizes: &BTreeMap<&str, u64>) -> Result<(), String> {
-    let number = |key| match tensor.place(key) {
-        Some(text) => text.parse::<u64>().map_err(|_| format!("tensor {:?}: {key} is {text:?}", tensor.name)),
-        None => Ok(0),
-    };
-    let end = number("offset")?.saturating_add(number("length")?);
-    match tensor.locations().find(|location| end > sizes[location]) {
-        Some(location) => {
-            Err(format!("tensor {:?} ends at byte {end} of {location}, which has {}", tensor.name, sizes[location]))
-        }
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -95,7 +59,7 @@ mod tests {
 
     use super::*;
     use crate::embed::onnx_proto::{
-        AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, StringStringEntryProto,
+        AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, StringStringEntryProto, TensorProto,
         TrainingInfoProto,
     };
 
@@ -109,8 +73,8 @@ mod tests {
         }
     }
 
-    /// Each place of a model that a tensor can be in.
-    fn everywhere(tensor: &TensorProto) -> Vec<ModelProto> {
+    /// A file for each place of a model that a tensor can be in.
+    fn everywhere(tensor: &TensorProto) -> Vec<Vec<u8>> {
         let one = || Some(tensor.clone());
         let sparse = || SparseTensorProto { values: one(), indices: None };
         let of_graph = |graph| ModelProto { graph: Some(graph), ..Default::default() };
@@ -146,14 +110,24 @@ mod tests {
             let nested = AttributeProto { g: Some(of_attribute(attribute.clone())), ..Default::default() };
             models.extend([of_attribute(attribute), of_attribute(nested)].map(of_graph));
         }
-        models
+        for model in &mut models {
+            model.graph.get_or_insert_default();
+        }
+        models.iter().map(Message::encode_to_vec).collect()
     }
 
     #[test]
     fn external_data_is_found_wherever_it_is() {
         for (place, model) in everywhere(&external("weights.bin")).into_iter().enumerate() {
-            let read = ModelProto::decode(Bytes::from(model.encode_to_vec())).unwrap();
-            assert_eq!(files(&read).unwrap().into_iter().collect::<Vec<_>>(), ["weights.bin"], "{place}");
+            assert_eq!(files(&model).unwrap().into_iter().collect::<Vec<_>>(), ["weights.bin"], "{place}");
+            let inside = tensors::rewritten(&model, |tensor, out| {
+                tensor.put_with(b"data", out);
+                Ok(())
+            });
+            let inside = inside.unwrap();
+            assert!(files(&inside).unwrap().is_empty(), "{place}");
+            assert!(inside.windows(4).any(|bytes| bytes == b"data"), "{place}");
+            ModelProto::decode(&*inside).unwrap();
         }
         let inside = TensorProto { data_location: 0, ..external("../weights.bin") };
         for model in everywhere(&inside) {
@@ -194,19 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn data_ends_with_its_file() {
-        let sizes = BTreeMap::from([("w", 100)]);
-        let check = |offset: &str, length: &str| {
-            let mut tensor = external("w");
-            tensor.external_data[1].value = offset.into();
-            tensor.external_data[2].value = length.into();
-            within(&tensor, &sizes)
-        };
-        for (offset, length) in [("0", "100"), ("96", "4"), ("100", "0")] {
-            check(offset, length).unwrap();
-        }
-        for (offset, length) in [("0", "101"), ("97", "4"), ("18446744073709551615", "1"), ("-1", "4"), ("x", "4")] {
-            check(offset, length).unwrap_err();
+    fn data_is_inside_or_outside() {
+        let both = TensorProto { raw_data: Bytes::from_static(b"1234"), ..external("w") };
+        for model in everywhere(&both) {
+            let fault = files(&model).unwrap_err();
+            assert!(fault.contains("in the graph and in another file"), "{fault}");
         }
     }
 
@@ -214,14 +180,13 @@ mod tests {
         /// Bytes that are no model, or a damaged one: an answer or an error, never a panic.
         #[test]
         fn any_bytes_can_be_read(noise in proptest::collection::vec(any::<u8>(), 0..400), at in any::<prop::sample::Index>(), byte: u8) {
-            let _ = ModelProto::decode(Bytes::from(noise)).map(|model| files(&model).is_ok());
-            for model in everywhere(&external("w")) {
-                let mut bytes = model.encode_to_vec();
-                let at = at.index(bytes.len());
-                bytes[at] = byte;
-                let _ = ModelProto::decode(Bytes::from(bytes.clone())).map(|model| files(&model).is_ok());
-                bytes.truncate(at);
-                let _ = ModelProto::decode(Bytes::from(bytes)).map(|model| files(&model).is_ok());
+            let read = |bytes: &[u8]| (files(bytes).is_ok(), parse(Path::new(""), "", &Bytes::copy_from_slice(bytes)).is_ok());
+            read(&noise);
+            for mut model in everywhere(&external("w")) {
+                let at = at.index(model.len());
+                model[at] = byte;
+                read(&model);
+                read(&model[..at]);
             }
         }
     }
@@ -230,18 +195,21 @@ mod tests {
     fn claimed_sizes_and_depths_are_not_believed() {
         // A graph (field 7) of 2^63 bytes, then of 4 GB; a thousand graphs in attributes of each other.
         let huge = [0x3a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
-        assert!(ModelProto::decode(&huge[..]).is_err());
-        assert!(ModelProto::decode(&[0x3a, 0xff, 0xff, 0xff, 0xff, 0x0f, 1][..]).is_err());
-        let mut graph = Vec::new();
-        for _ in 0..1000 {
-            // GraphProto.node (1) > NodeProto.attribute (5) > AttributeProto.g (6).
-            for tag in [0x32, 0x2a, 0x0a] {
-                let mut outer = vec![tag];
-                prost::encode_length_delimiter(graph.len(), &mut outer).unwrap();
-                outer.append(&mut graph);
-                graph = outer;
-            }
+        for size in [&huge[..], &[0x3a, 0xff, 0xff, 0xff, 0xff, 0x0f, 1]] {
+            assert!(ModelProto::decode(size).is_err() && files(size).is_err());
         }
-        assert!(GraphProto::decode(&graph[..]).is_err());
+        let within = |depth: usize| {
+            let mut graph = GraphProto::default();
+            for _ in 0..depth {
+                let attribute = AttributeProto { g: Some(graph), ..Default::default() };
+                let node = NodeProto { attribute: vec![attribute], ..Default::default() };
+                graph = GraphProto { node: vec![node], ..Default::default() };
+            }
+            ModelProto { graph: Some(graph), ..Default::default() }.encode_to_vec()
+        };
+        for (depth, is_read) in [(30, true), (1000, false)] {
+            let model = within(depth);
+            assert_eq!((ModelProto::decode(&*model).is_ok(), files(&model).is_ok()), (is_read, is_read));
+        }
     }
 }

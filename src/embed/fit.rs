@@ -1,10 +1,13 @@
 //! Whether a tokenizer fits a graph: it must know no token that the graph's table has no row for.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::Path};
 
-use tokenizers::Tokenizer;
-
-use super::onnx_proto::{GraphProto, ModelProto, NodeProto};
+use super::{
+    folder,
+    onnx_proto::{GraphProto, ModelProto, NodeProto},
+    tokenizer::TextTokenizer,
+};
+use crate::error::Result;
 
 /// Operators that hand on what they are given, or its rows in another type.
 const TRANSPARENT: [&str; 7] = ["Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "DequantizeLinear"];
@@ -12,15 +15,18 @@ const TRANSPARENT: [&str; 7] = ["Cast", "Identity", "Reshape", "Squeeze", "Unsqu
 /// Of such operators one after the other; a damaged graph may have them in a circle.
 const MOST_STEPS: usize = 8;
 
-/// What is wrong, if anything. A graph whose table of tokens is not found is not judged.
-pub(super) fn check(model: &ModelProto, tokenizer: &[u8]) -> Result<(), String> {
-    let tokenizer =
-        Tokenizer::from_bytes(tokenizer).map_err(|error| format!("tokenizer.json: not a tokenizer: {error}"))?;
-    let most = tokenizer.get_vocab(true).into_values().max().ok_or("tokenizer.json knows no token")?;
+/// A graph whose table of tokens is not found is not judged.
+///
+/// # Errors
+/// [`Error::InvalidModel`](crate::Error::InvalidModel).
+pub(super) fn check(folder: &Path, model: &ModelProto, tokenizer: &[u8]) -> Result<()> {
+    let most = TextTokenizer::open(folder, tokenizer)?.largest_id();
     match model.graph.as_ref().and_then(rows) {
-        Some(rows) if i64::from(most) >= rows => Err(format!(
-            "tokenizer.json has tokens up to number {most}, model.onnx has rows for {rows}: they are of different models"
-        )),
+        Some(rows) if i64::from(most) >= rows => {
+            let fault = format!("tokenizer.json has tokens up to number {most}, model.onnx has rows for {rows}");
+            let remedy = "they are of different models: take both files of one, and import it again";
+            Err(folder::invalid(folder, format!("{fault}; {remedy}"), None))
+        }
         _ => Ok(()),
     }
 }

@@ -139,7 +139,7 @@ impl Model {
     fn check_fit(&self) -> Result<()> {
         let graph = self.graph()?;
         let model = external::parse(&self.path(), "model.onnx", &graph.bytes.into_owned().into())?;
-        fit::check(&model, &self.read("tokenizer.json")?).map_err(|fault| invalid(&self.path(), fault, None))
+        fit::check(&self.path(), &model, &self.read("tokenizer.json")?)
     }
 
     fn size(&self, file: &str) -> Result<u64> {

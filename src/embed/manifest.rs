@@ -148,9 +148,6 @@ pub(super) fn parse<M: DeserializeOwned>(text: &str, kind: Kind) -> Result<M, St
 impl Manifest {
     /// What is wrong with it beyond its form, if anything.
     pub(super) fn fault(&self) -> Option<String> {
-        let in_range = |key: &str, value: usize, most: usize| {
-            (!(1..=most).contains(&value)).then(|| format!("{key} {value} is not within 1 to {most}"))
-        };
         let fault = if self.name.trim().is_empty() {
             Some("name is empty".to_owned())
         } else if !self.normalize {
@@ -172,7 +169,7 @@ impl Manifest {
                 }
                 _ => None,
             })
-            .or_else(|| self.files.iter().find_map(|(file, hash)| file_fault(file, hash)))
+            .or_else(|| files_fault(&self.files))
             .map(|fault| format!("manifest.toml: {fault}"))
     }
 
@@ -196,6 +193,23 @@ impl Manifest {
         }
         hex(&hasher.finalize())
     }
+}
+
+impl RerankerManifest {
+    /// What is wrong with it beyond its form, if anything.
+    pub(super) fn fault(&self) -> Option<String> {
+        in_range("max_tokens", self.max_tokens, MAX_TOKENS)
+            .or_else(|| files_fault(&self.files))
+            .map(|fault| format!("manifest.toml: {fault}"))
+    }
+}
+
+fn in_range(key: &str, value: usize, most: usize) -> Option<String> {
+    (!(1..=most).contains(&value)).then(|| format!("{key} {value} is not within 1 to {most}"))
+}
+
+fn files_fault(files: &BTreeMap<String, String>) -> Option<String> {
+    files.iter().find_map(|(file, hash)| file_fault(file, hash))
 }
 
 fn file_fault(file: &str, hash: &str) -> Option<String> {

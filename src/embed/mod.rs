@@ -26,6 +26,7 @@ mod runner;
 mod runtime;
 mod schedule;
 mod session;
+mod tensors;
 mod texts;
 mod together;
 mod tokenizer;

@@ -122,15 +122,13 @@ impl OnnxEmbedder {
     /// As [`OnnxEmbedder::new`]; [`Error::DeviceUnavailable`].
     pub fn open(model: Model, mut options: OnnxOptions) -> Result<Self> {
         options.threads = options.threads.max(1);
-        let invalid = |reason, source| Error::InvalidModel { path: model.path(), reason, source };
-        let unfit = |reason| invalid(reason, None);
+        let unfit = |reason: String| folder::invalid(&model.path(), reason, None);
         let environment = runtime::load(options.runtime.as_deref())?;
-        let tokenizer = TextTokenizer::from_json(&model.read("tokenizer.json")?)
-            .map_err(|source| invalid("tokenizer.json: not a tokenizer".into(), Some(source)))?;
+        let tokenizer = TextTokenizer::open(&model.path(), &model.read("tokenizer.json")?)?;
         let texts = Arc::new(Texts::new(tokenizer, &model.manifest).map_err(unfit)?);
         let graph = model.graph()?;
         let weights =
-            if options.device.is_cpu() { Weights::shared(graph).map_err(unfit)? } else { Weights::whole(graph) };
+            if options.device.is_cpu() { Weights::shared(graph) } else { Weights::whole(graph) }.map_err(unfit)?;
         let session = session::open(&weights, &environment, &options.device, options.threads, &model.path())?;
         let questions = Runner::new(session, &model.manifest, texts.tokenizer().pad_id()).map_err(unfit)?;
         let embedder = OnnxEmbedder {
@@ -159,7 +157,10 @@ impl OnnxEmbedder {
         let largest = self.texts.tokenizer().largest_id();
         let unfit = |error| {
             invalid(
-                format!("tokenizer.json does not fit model.onnx: it has tokens up to {largest}, which fails"),
+                format!(
+                    "tokenizer.json does not fit model.onnx: it has tokens up to {largest}, which fails; take both files of one model, \
+                     and import it again"
+                ),
                 error,
             )
         };
@@ -167,11 +168,13 @@ impl OnnxEmbedder {
     }
 
     /// Begins to embed documents, as [`embed_documents`](Embedder::embed_documents) does: it goes on while the caller does
-    /// something else. What is dropped instead of waited for is given up.
+    /// something else. What is dropped instead of waited for is given up; what has not had its turn when the embedder is dropped is an
+    /// error. Does not wait for others: texts are copied, and
+    /// as many may be on their way as there is memory for.
     ///
     /// # Errors
     /// [`Error::Embedding`], when no session can be made.
-    pub fn submit(&self, texts: &[&str]) -> Result<Embedding<'_>> {
+    pub fn submit(&self, texts: &[&str]) -> Result<Embedding> {
         Ok(Embedding(self.documents()?.submit(texts, Kind::Documents)))
     }
 
@@ -190,9 +193,9 @@ impl OnnxEmbedder {
         let manifest = &self.model.manifest;
         let is_cpu = self.options.device.is_cpu();
         let sessions = if is_cpu { self.options.threads.min(MAX_SESSIONS) } else { 1 };
-        let threads = self.options.threads / sessions;
-        let runners = (0..sessions).map(|_| {
+        let runners = (0..sessions).map(|number| {
             let (device, path) = (&self.options.device, self.model.path());
+            let threads = share(self.options.threads, sessions, number);
             let session = session::open(&self.weights, &self.environment, device, threads, &path)?;
             Runner::new(session, manifest, self.texts.tokenizer().pad_id())
                 .map_err(|reason| folder::invalid(&path, reason, None))
@@ -214,15 +217,20 @@ impl OnnxEmbedder {
     }
 }
 
+/// The threads of one of several sessions: all have the same, or one more.
+fn share(threads: usize, sessions: usize, number: usize) -> usize {
+    threads / sessions + usize::from(number < threads % sessions)
+}
+
 /// Documents on their way ([`OnnxEmbedder::submit`]).
 #[derive(Debug)]
-pub struct Embedding<'a>(Submitted<'a>);
+pub struct Embedding(Submitted);
 
-impl Embedding<'_> {
+impl Embedding {
     /// One row a text, in order, as of [`Embedder::embed_documents`]. Blocks until they are there.
     ///
     /// # Errors
-    /// [`Error::Embedding`].
+    /// [`Error::Embedding`], also if the embedder was dropped before.
     pub fn wait(self) -> Result<Vec<Vec<f32>>> {
         let texts = self.0.wait()?;
         Ok(texts.into_iter().flat_map(|passages| passages.into_iter().map(|passage| passage.vector)).collect())
@@ -284,5 +292,20 @@ impl Read for Texts {
 impl Execute for Runner {
     fn execute(&mut self, rows: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         self.run(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_have_all_threads() {
+        for threads in 1..100 {
+            let sessions = threads.min(MAX_SESSIONS);
+            let shares: Vec<usize> = (0..sessions).map(|number| share(threads, sessions, number)).collect();
+            assert_eq!(shares.iter().sum::<usize>(), threads);
+            assert!(shares[0] - shares[sessions - 1] <= 1 && shares[sessions - 1] > 0, "{shares:?}");
+        }
     }
 }

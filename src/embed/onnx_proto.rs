@@ -1,4 +1,5 @@
-//! The messages of an ONNX file (`onnx.proto3`) that are read, to see what a graph holds, and written, by the import.
+//! The messages of an ONNX file (`onnx.proto3`) that are read, to see what a graph holds, and written, by the import. What ONNX
+//! Runtime is given is none of their business: [`tensors`](super::tensors) reads that.
 //!
 //! prost decodes them: what it does not know it skips, what is cut short is an error, no length in a file is believed before the
 //! bytes are there, and messages nest no deeper than 100. Considered: `candle-onnx` and the crates that generate all of the
@@ -15,9 +16,6 @@ pub(super) const INT64: i32 = 7;
 const ATTRIBUTE_FLOAT: i32 = 1;
 const ATTRIBUTE_INT: i32 = 2;
 const ATTRIBUTE_INTS: i32 = 7;
-
-/// The key of the entry of `external_data` that names the file.
-const LOCATION: &str = "location";
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ModelProto {
@@ -191,37 +189,25 @@ pub(super) enum Dimension {
     Name(String),
 }
 
-/// What is anywhere in a model: in its graph, in graphs and tensors of attributes, in functions, in what trains it.
-pub(super) enum Item<'m> {
-    Node(&'m NodeProto),
-    Tensor(&'m TensorProto),
-}
-
 impl ModelProto {
-    pub(super) fn visit<'m>(&'m self, see: &mut dyn FnMut(Item<'m>)) {
+    /// All nodes, wherever in the model they are: in its graph, in graphs of attributes, in functions.
+    pub(super) fn visit<'m>(&'m self, see: &mut dyn FnMut(&'m NodeProto)) {
         self.graph.iter().for_each(|graph| graph.visit(see));
-        for training in &self.training_info {
-            training.initialization.iter().chain(&training.algorithm).for_each(|graph| graph.visit(see));
-        }
-        for function in &self.functions {
-            function.node.iter().for_each(|node| node.visit(see));
-            function.attribute_proto.iter().for_each(|attribute| attribute.visit(see));
-        }
+        self.functions.iter().flat_map(|function| &function.node).for_each(|node| node.visit(see));
     }
 }
 
 impl GraphProto {
-    fn visit<'m>(&'m self, see: &mut dyn FnMut(Item<'m>)) {
-        self.initializer.iter().for_each(|tensor| see(Item::Tensor(tensor)));
-        self.sparse_initializer.iter().for_each(|tensor| tensor.visit(see));
+    fn visit<'m>(&'m self, see: &mut dyn FnMut(&'m NodeProto)) {
         self.node.iter().for_each(|node| node.visit(see));
     }
 }
 
 impl NodeProto {
-    fn visit<'m>(&'m self, see: &mut dyn FnMut(Item<'m>)) {
-        see(Item::Node(self));
-        self.attribute.iter().for_each(|attribute| attribute.visit(see));
+    fn visit<'m>(&'m self, see: &mut dyn FnMut(&'m NodeProto)) {
+        see(self);
+        let graphs = self.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs));
+        graphs.for_each(|graph| graph.visit(see));
     }
 }
 
@@ -236,36 +222,6 @@ impl AttributeProto {
 
     pub(super) fn ints(name: &str, values: &[i64]) -> Self {
         AttributeProto { name: name.into(), r#type: ATTRIBUTE_INTS, ints: values.to_vec(), ..Default::default() }
-    }
-
-    fn visit<'m>(&'m self, see: &mut dyn FnMut(Item<'m>)) {
-        self.t.iter().chain(&self.tensors).for_each(|tensor| see(Item::Tensor(tensor)));
-        self.sparse_tensor.iter().chain(&self.sparse_tensors).for_each(|tensor| tensor.visit(see));
-        self.g.iter().chain(&self.graphs).for_each(|graph| graph.visit(see));
-    }
-}
-
-impl SparseTensorProto {
-    fn visit<'m>(&'m self, see: &mut dyn FnMut(Item<'m>)) {
-        self.values.iter().chain(&self.indices).for_each(|tensor| see(Item::Tensor(tensor)));
-    }
-}
-
-impl TensorProto {
-    /// Whether its data is in another file. Any place but the default counts: a reader with the older syntax skips values that it
-    /// does not know, and would see the one before.
-    pub(super) fn is_external(&self) -> bool {
-        self.data_location != 0
-    }
-
-    /// The files that it names; more than one only in a file that was made by hand.
-    pub(super) fn locations(&self) -> impl Iterator<Item = &str> {
-        self.external_data.iter().filter(|entry| entry.key == LOCATION).map(|entry| entry.value.as_str())
-    }
-
-    /// `offset` or `length`, if it says.
-    pub(super) fn place(&self, key: &str) -> Option<&str> {
-        self.external_data.iter().rev().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
     }
 }
 

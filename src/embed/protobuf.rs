@@ -2,6 +2,9 @@
 //!
 //! Source: <https://protobuf.dev/programming-guides/encoding/>.
 
+/// Bytes of a length that is written when it is known: 2 GiB take so many, and less may.
+const LENGTH: usize = 5;
+
 pub(super) struct Field<'a> {
     pub(super) number: u64,
     pub(super) value: Value<'a>,
@@ -24,6 +27,9 @@ pub(super) fn fields(message: &[u8]) -> Option<Vec<Field<'_>>> {
     while !rest.is_empty() {
         let start = rest;
         let key = varint(&mut rest)?;
+        if key >> 3 == 0 {
+            return None;
+        }
         let value = match key & 7 {
             0 => Value::Varint(varint(&mut rest)?),
             1 => take(&mut rest, 8).map(|_| Value::Fixed)?,
@@ -52,6 +58,22 @@ pub(super) fn put_bytes(message: &mut Vec<u8>, number: u64, bytes: &[u8]) {
     put(message, number << 3 | 2);
     put(message, bytes.len() as u64);
     message.extend_from_slice(bytes);
+}
+
+/// Begins a field of bytes, whose number [`end_bytes`] writes once they are there.
+pub(super) fn begin_bytes(message: &mut Vec<u8>, number: u64) -> usize {
+    put(message, number << 3 | 2);
+    message.extend_from_slice(&[0; LENGTH]);
+    message.len()
+}
+
+/// Ends what [`begin_bytes`] returned this of. Bytes of a length that no file may have are an error of its reader.
+pub(super) fn end_bytes(message: &mut [u8], begin: usize) {
+    let length = message.len() - begin;
+    for (at, byte) in message[begin - LENGTH..begin].iter_mut().enumerate() {
+        let more = if at + 1 < LENGTH { 0x80 } else { 0 };
+        *byte = (length >> (7 * at)) as u8 & 0x7f | more;
+    }
 }
 
 pub(super) fn put_varint(message: &mut Vec<u8>, number: u64, value: u64) {
@@ -99,13 +121,18 @@ mod tests {
             for (number, value, text) in &numbers {
                 put_varint(&mut message, *number, *value);
                 put_bytes(&mut message, *number, text.as_bytes());
+                let begin = begin_bytes(&mut message, *number);
+                message.extend_from_slice(text.as_bytes());
+                end_bytes(&mut message, begin);
             }
             let read = fields(&message).unwrap();
             prop_assert_eq!(read.iter().flat_map(|field| field.encoded).collect::<Vec<_>>(), message.iter().collect::<Vec<_>>());
-            for (pair, (number, value, text)) in read.chunks(2).zip(&numbers) {
-                prop_assert!(pair.iter().all(|field| field.number == *number));
-                prop_assert!(matches!(pair[0].value, Value::Varint(found) if found == *value));
-                prop_assert!(matches!(pair[1].value, Value::Bytes(found) if found == text.as_bytes()));
+            for (three, (number, value, text)) in read.chunks(3).zip(&numbers) {
+                prop_assert!(three.iter().all(|field| field.number == *number));
+                prop_assert!(matches!(three[0].value, Value::Varint(found) if found == *value));
+                for field in &three[1..] {
+                    prop_assert!(matches!(field.value, Value::Bytes(found) if found == text.as_bytes()));
+                }
             }
         }
 

@@ -41,7 +41,10 @@ impl Runner {
             Some(TensorElementType::Float32 | TensorElementType::Float16) => {}
             _ => {
                 let (name, given) = (output.name(), output.dtype());
-                return Err(format!("model.onnx: {name:?} is {given}; it is to be a tensor of f32 or f16"));
+                return Err(format!(
+                    "model.onnx: {name:?} is {given}; it is to be a tensor of f32 or f16: name another output in manifest.toml, or export \
+                     the model again"
+                ));
             }
         }
         // Others are not computed.
@@ -92,8 +95,10 @@ impl Output {
         };
         if shape != expected {
             let name = &self.name;
-            let reason =
-                format!("the model gave {name:?} of shape {shape:?} instead of {expected:?}, which manifest.toml says");
+            let reason = format!(
+                "the model gave {name:?} of shape {shape:?} instead of {expected:?}, which manifest.toml says; set its pooling, \
+                     model_dimension or output to what the graph gives, or import the model again"
+            );
             return Err(Error::Embedding { reason, source: None });
         }
         let pooled = rows.iter().zip(values.chunks(values.len() / rows.len()));
@@ -122,11 +127,12 @@ fn chosen_output<'s>(session: &'s Session, manifest: &Manifest) -> Result<&'s Ou
         Pooling::None => "sentence_embedding",
         _ => "last_hidden_state",
     };
-    match (&manifest.output, session.outputs()) {
+    let chosen = match (&manifest.output, session.outputs()) {
         (Some(name), _) => session::output(session, name),
         (None, [only]) => Ok(only),
         (None, _) => session::output(session, usual),
-    }
+    };
+    chosen.map_err(|fault| format!("{fault}: set output in manifest.toml to the one that has the vectors"))
 }
 
 fn extract(value: &DynValue) -> ort::Result<(Vec<usize>, Cow<'_, [f32]>)> {
@@ -142,7 +148,8 @@ fn extract(value: &DynValue) -> ort::Result<(Vec<usize>, Cow<'_, [f32]>)> {
 fn normalized(mut row: Vec<f32>) -> Result<Vec<f32>> {
     let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
     if !norm.is_finite() {
-        let reason = format!("the model gave a vector of length {norm}: a component is not finite");
+        let remedy = "leave this text out, or export the model again, in f32 if it is in f16";
+        let reason = format!("the model gave a vector of length {norm}: a component is not finite; {remedy}");
         return Err(Error::Embedding { reason, source: None });
     }
     if norm > 0.0 {

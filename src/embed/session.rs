@@ -28,6 +28,8 @@ pub(super) fn open(
 ) -> Result<Session> {
     let configure = || -> ort::Result<SessionBuilder> {
         let builder = Session::builder(environment)?.with_intra_threads(threads)?.with_inter_threads(1)?;
+        // In its own format, which it would tell by the first bytes, nothing was looked for that lies in other files.
+        let builder = builder.with_config_entry("session.load_model_format", "ONNX")?;
         // What fails is returned; it is not printed as well.
         let builder = builder.with_log_level(LogLevel::Fatal)?;
         // Idle threads that spin take a core from the program that links us.
@@ -46,7 +48,8 @@ impl Inputs {
         let names: Vec<&str> = session.inputs().iter().map(Outlet::name).collect();
         if !names.contains(&INPUTS[0]) || !names.iter().all(|name| INPUTS.contains(name)) {
             return Err(format!(
-                "model.onnx: its inputs are {names:?}; they are to be {INPUTS:?}, or the first of them"
+                "model.onnx: its inputs are {names:?}; they are to be {INPUTS:?}, or the first of them: \
+                 export the model as an encoder of text, with these names"
             ));
         }
         let mut kinds = [None; INPUTS.len()];
@@ -56,7 +59,9 @@ impl Inputs {
                 given @ Some(TensorElementType::Int64 | TensorElementType::Int32) => given,
                 _ => {
                     let (given, wanted) = (input.dtype(), TensorElementType::Int64);
-                    return Err(format!("model.onnx: {name:?} is {given}; it is to be a tensor of {wanted}"));
+                    return Err(format!(
+                        "model.onnx: {name:?} is {given}; it is to be a tensor of {wanted}: export the model again"
+                    ));
                 }
             };
         }

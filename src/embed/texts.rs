@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{
     manifest::Manifest,
     tokenizer::TextTokenizer,
-    windows::{self, MAX_BYTES, Window, prefixed},
+    windows::{self, Bounds, MAX_BYTES, Window, prefixed},
 };
 use crate::error::{Error, Result};
 
@@ -40,7 +40,7 @@ impl Texts {
 
     /// Parts of a text that are documents and questions each.
     pub(super) fn windows(&self, text: &str) -> Result<Vec<Range<usize>>> {
-        let bytes = self.document_prefix.len() + text.len();
+        let bytes = self.document_prefix.len().max(self.query_prefix.len()) + text.len();
         if self.tokenizer.most_tokens(bytes).is_some_and(|most| most <= self.window_tokens) {
             return Ok(std::iter::once(0..text.len()).collect());
         }
@@ -49,7 +49,9 @@ impl Texts {
 
     /// The same, with their tokens as documents.
     pub(super) fn passages(&self, text: &str) -> Result<Vec<Window>> {
-        windows::split(&self.tokenizer, &self.document_prefix, text, self.window_tokens)
+        let other = (self.query_prefix != self.document_prefix).then_some((&*self.query_prefix, self.max_tokens));
+        let bounds = Bounds { prefix: &self.document_prefix, max_tokens: self.window_tokens, other };
+        windows::split(&self.tokenizer, text, bounds)
     }
 
     /// The tokens of a document.

@@ -3,10 +3,17 @@
 //! Reads `tokenizer.json` alone; what it says of truncation and padding is left out: texts that are too long are split into
 //! windows instead.
 
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
+
 use tokenizers::{Encoding, ModelWrapper, NormalizerWrapper, PostProcessor, Tokenizer};
 
-use super::wordpiece::WordPiece;
+use super::{folder, wordpiece::WordPiece};
 use crate::error::{BoxError, Error, Result};
+
+const TRIED: &str = "mnemon";
 
 pub(super) struct TextTokenizer {
     /// Does not truncate, does not pad.
@@ -18,13 +25,32 @@ pub(super) struct TextTokenizer {
 }
 
 impl TextTokenizer {
-    pub(super) fn from_json(json: &[u8]) -> Result<Self, BoxError> {
-        let mut tokenizer = Tokenizer::from_bytes(json)?;
-        let pad_id = tokenizer.get_padding().map_or(0, |padding| padding.pad_id);
-        tokenizer.with_padding(None);
-        tokenizer.with_truncation(None)?;
-        let largest_id = tokenizer.get_vocab(true).into_values().max().unwrap_or(0);
-        Ok(TextTokenizer { word_piece: WordPiece::of(&tokenizer), tokenizer, pad_id, largest_id })
+    /// A model's, of the bytes of its `tokenizer.json`. A short text is tried.
+    ///
+    /// # Errors
+    /// [`Error::InvalidModel`].
+    pub(super) fn open(folder: &Path, json: &[u8]) -> Result<Self> {
+        TextTokenizer::from_json(json).map_err(|error| unusable(folder, error))
+    }
+
+    fn from_json(json: &[u8]) -> Result<Self, BoxError> {
+        guarded(|| {
+            let mut tokenizer = Tokenizer::from_bytes(json)?;
+            let pad_id = tokenizer.get_padding().map_or(0, |padding| padding.pad_id);
+            tokenizer.with_padding(None);
+            tokenizer.with_truncation(None)?;
+            tokenizer.encode_fast(TRIED, true)?;
+            let largest_id = tokenizer.get_vocab(true).into_values().max().ok_or("it knows no token")?;
+            Ok(TextTokenizer { word_piece: WordPiece::of(&tokenizer), tokenizer, pad_id, largest_id })
+        })
+    }
+
+    /// Whether a pair of texts can be encoded, which only rerankers do.
+    ///
+    /// # Errors
+    /// [`Error::InvalidModel`].
+    pub(super) fn try_pair(&self, folder: &Path) -> Result<()> {
+        guarded(|| self.tokenizer.encode_fast((TRIED, TRIED), true)).map(drop).map_err(|error| unusable(folder, error))
     }
 
     /// The tokens of a text, special ones included.
@@ -86,6 +112,17 @@ impl TextTokenizer {
     pub(super) fn pad_id(&self) -> u32 {
         self.pad_id
     }
+}
+
+/// `tokenizers` panics where the parts of a file do not fit each other.
+fn guarded<T>(call: impl FnOnce() -> Result<T, BoxError>) -> Result<T, BoxError> {
+    let panicked = |_| Err("its parts do not fit each other: it panicked".into());
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(panicked)
+}
+
+fn unusable(folder: &Path, error: BoxError) -> Error {
+    let remedy = "save it again with `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)`";
+    folder::invalid(folder, format!("tokenizer.json: not a tokenizer; {remedy}"), Some(error))
 }
 
 fn failed(source: BoxError) -> Error {

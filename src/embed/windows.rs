@@ -20,22 +20,33 @@ pub(super) struct Window {
     pub(super) tokens: Vec<u32>,
 }
 
-/// Covers `text` with windows of at most `max_tokens` tokens, special ones and those of `prefix` included, cut where
-/// words begin.
+/// What windows are to be, beside parts of their text.
+pub(super) struct Bounds<'a> {
+    /// Put before each.
+    pub(super) prefix: &'a str,
+    /// Tokens of one, special ones and those of the prefix included.
+    pub(super) max_tokens: usize,
+    /// What else may be put before one, and the tokens that it may have then.
+    pub(super) other: Option<(&'a str, usize)>,
+}
+
+/// Covers `text` with windows within these bounds, cut where words begin.
 ///
 /// A window may have more tokens by itself than it had in the whole text (a cut inside a word, if one word is longer than
-/// a window). Each is checked, and halved until it fits, so that nothing is ever truncated.
+/// a window; a first word that makes one with the prefix). Each is checked, and halved until it fits, so that nothing is ever
+/// truncated.
 ///
-/// Cost: one tokenisation of a text that fits; of one that does not two, and one of each window.
-pub(super) fn split(tokenizer: &TextTokenizer, prefix: &str, text: &str, max_tokens: usize) -> Result<Vec<Window>> {
+/// Cost: one tokenisation of a text that fits; of one that does not two, and one of each window. Where there is another prefix, one
+/// more of what fills half a window or more.
+pub(super) fn split(tokenizer: &TextTokenizer, text: &str, bounds: Bounds<'_>) -> Result<Vec<Window>> {
     if text.len() <= MAX_BYTES {
-        let tokens = tokenizer.encode(&prefixed(prefix, text))?;
-        if tokens.len() <= max_tokens {
+        let (tokens, fits) = bounds.tokens(tokenizer, text)?;
+        if fits {
             return Ok(vec![Window { range: 0..text.len(), tokens }]);
         }
     }
-    let room = max_tokens - tokenizer.encode(prefix)?.len();
-    let mut splitting = Splitting { tokenizer, prefix, text, max_tokens, room, windows: Vec::new() };
+    let room = bounds.max_tokens - tokenizer.encode(bounds.prefix)?.len();
+    let mut splitting = Splitting { tokenizer, text, bounds, room, windows: Vec::new() };
     let mut begin = 0;
     while begin < text.len() {
         let end = text.floor_char_boundary(begin + MAX_BYTES);
@@ -44,11 +55,26 @@ pub(super) fn split(tokenizer: &TextTokenizer, prefix: &str, text: &str, max_tok
     Ok(splitting.windows)
 }
 
+impl Bounds<'_> {
+    /// The tokens of a part, and whether that is within the bounds.
+    fn tokens(&self, tokenizer: &TextTokenizer, part: &str) -> Result<(Vec<u32>, bool)> {
+        let tokens = tokenizer.encode(&prefixed(self.prefix, part))?;
+        let fits = tokens.len() <= self.max_tokens
+            && match self.other {
+                // Only at the prefix's end it has other tokens.
+                Some((prefix, most)) if 2 * tokens.len() > self.max_tokens => {
+                    tokenizer.encode(&prefixed(prefix, part))?.len() <= most
+                }
+                _ => true,
+            };
+        Ok((tokens, fits))
+    }
+}
+
 struct Splitting<'a> {
     tokenizer: &'a TextTokenizer,
-    prefix: &'a str,
     text: &'a str,
-    max_tokens: usize,
+    bounds: Bounds<'a>,
     /// Without special tokens and the prefix's.
     room: usize,
     windows: Vec<Window>,
@@ -96,8 +122,8 @@ impl Splitting<'_> {
         let part = &self.text[range.clone()];
         let first_character = part.chars().next().map_or(0, char::len_utf8);
         let middle = self.text.floor_char_boundary(range.start + range.len() / 2).max(range.start + first_character);
-        let tokens = self.tokenizer.encode(&prefixed(self.prefix, part))?;
-        if middle == range.end || tokens.len() <= self.max_tokens {
+        let (tokens, fits) = self.bounds.tokens(self.tokenizer, part)?;
+        if fits || middle == range.end {
             self.windows.push(Window { range, tokens });
             return Ok(());
         }

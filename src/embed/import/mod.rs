@@ -94,7 +94,7 @@ pub(super) fn make(source: &Path, name: String, options: &ImportOptions) -> Resu
     let described = source::describe(source)?;
     let read = read::read(source, &described, options)?;
     let tokenizer = tokenizer::read(&described)?;
-    fit::check(&read.model, &tokenizer).map_err(|fault| invalid(source, fault, None))?;
+    fit::check(source, &read.model, &tokenizer)?;
     let mut manifest = manifest(source, name, &described, &read, options)?;
     let mut files = read.files;
     let clash = files.insert("tokenizer.json".into(), Bytes::from(tokenizer)).is_some() || files.contains_key(MANIFEST);

@@ -14,7 +14,7 @@ use crate::{
         external,
         folder::{self, invalid},
         manifest::{Pooling, Quantization},
-        onnx_proto::{Item, ModelProto, ValueInfoProto},
+        onnx_proto::{ModelProto, ValueInfoProto},
     },
     error::Result,
 };
@@ -109,9 +109,10 @@ fn read_graph(root: &Path, file: &Path, described: &Described, options: &ImportO
     let bytes = Bytes::from(bytes);
     let model = external::parse(root, &shown, &bytes)?;
     let mut files = BTreeMap::new();
-    for name in external::files(&model).map_err(|fault| invalid(root, format!("{shown}: {fault}"), None))? {
-        folder::confined(folder, name)?;
-        files.insert(name.to_owned(), load(name)?);
+    for name in external::files(&bytes).map_err(|fault| invalid(root, format!("{shown}: {fault}"), None))? {
+        folder::confined(folder, &name)?;
+        let weights = load(&name)?;
+        files.insert(name, weights);
     }
     if files.insert("model.onnx".to_owned(), bytes).is_some() {
         return Err(invalid(root, format!("{shown} has weights in another file that is called model.onnx"), None));
@@ -213,14 +214,12 @@ fn build(described: &Described, options: &ImportOptions) -> Result<Read> {
 /// What the operators of a graph say of its activations.
 pub(super) fn quantization(model: &ModelProto) -> Quantization {
     let (mut fixed, mut dynamic) = (false, false);
-    model.visit(&mut |item| {
-        if let Item::Node(node) = item {
-            let op = node.op_type.as_str();
-            // Integer products without scales of their own are what dynamic quantisation makes; where they are not, one text a
-            // run costs time, no exactness.
-            dynamic |= op.starts_with("DynamicQuantize") || op.starts_with("MatMulInteger") || op == "ConvInteger";
-            fixed |= op.starts_with("QLinear") || matches!(op, "QuantizeLinear" | "QGemm" | "QAttention");
-        }
+    model.visit(&mut |node| {
+        let op = node.op_type.as_str();
+        // Integer products without scales of their own are what dynamic quantisation makes; where they are not, one text a
+        // run costs time, no exactness.
+        dynamic |= op.starts_with("DynamicQuantize") || op.starts_with("MatMulInteger") || op == "ConvInteger";
+        fixed |= op.starts_with("QLinear") || matches!(op, "QuantizeLinear" | "QGemm" | "QAttention");
     });
     match (dynamic, fixed) {
         (true, _) => Quantization::Dynamic,

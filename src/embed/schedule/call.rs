@@ -1,6 +1,6 @@
 //! One call: its texts, and what has come of them.
 
-use std::ops::Range;
+use std::{ops::Range, sync::atomic::AtomicU64};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -19,6 +19,8 @@ pub(in super::super) enum Kind {
 pub(super) struct Call {
     texts: Vec<String>,
     pub(super) kind: Kind,
+    /// Its place in the pool, which alone reads and changes it.
+    pub(super) turn: AtomicU64,
     outcome: Mutex<Outcome>,
     /// All vectors are there, or an error is.
     over: Condvar,
@@ -44,7 +46,7 @@ impl Call {
         let passages = texts.iter().map(|_| Vec::new()).collect();
         let outcome = Outcome { passages, missing: texts.len(), error: None };
         let texts = texts.iter().map(|&text| text.to_owned()).collect();
-        Call { texts, kind, outcome: Mutex::new(outcome), over: Condvar::new() }
+        Call { texts, kind, turn: AtomicU64::new(0), outcome: Mutex::new(outcome), over: Condvar::new() }
     }
 
     pub(super) fn texts(&self) -> &[String] {

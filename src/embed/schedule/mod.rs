@@ -2,12 +2,13 @@
 //!
 //! A call's texts are tokenised, a few at a time, by whoever is free, and wait in a [`Pool`]; workers, one a session, take
 //! runs of texts of one length from it, whosesoever they are. Calls take turns. Questions do not come here: they have a
-//! session of their own, and while one is asked no run of documents is begun ([`Turns`]).
+//! session of their own, and while one is asked no run of documents is begun ([`Turns`]). Rows that are long wait for [`Room`].
 //!
 //! Nothing waits for company: a text that finds a worker idle is run at once, and others gather meanwhile.
 
 mod call;
 mod pool;
+mod room;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -25,6 +26,7 @@ pub(super) use self::{call::Kind, pool::Limits, turns::Turns};
 use self::{
     call::{Call, Part},
     pool::{Pool, Reading, Run, Task},
+    room::Room,
 };
 use super::{Passage, windows::Window};
 use crate::error::{Error, Result, impl_debug};
@@ -53,6 +55,8 @@ pub(super) struct Scheduler {
 struct Shared {
     reader: Arc<dyn Read>,
     turns: Arc<Turns>,
+    limits: Limits,
+    room: Room,
     pool: Mutex<Pool>,
     /// There is something in the pool to do, or it is closed.
     work: Condvar,
@@ -69,7 +73,8 @@ impl Scheduler {
         limits: Limits,
         turns: Arc<Turns>,
     ) -> Result<Self> {
-        let shared = Arc::new(Shared { reader, turns, pool: Mutex::new(Pool::new(limits)), work: Condvar::new() });
+        let (pool, work) = (Mutex::new(Pool::new(limits)), Condvar::new());
+        let shared = Arc::new(Shared { reader, turns, limits, room: Room::default(), pool, work });
         let mut scheduler = Scheduler { shared, workers: Vec::new() };
         for (number, executor) in executors.into_iter().enumerate() {
             let shared = Arc::clone(&scheduler.shared);
@@ -84,10 +89,11 @@ impl Scheduler {
     }
 
     /// Begins to embed texts.
-    pub(super) fn submit(&self, texts: &[&str], kind: Kind) -> Submitted<'_> {
-        let shared = &*self.shared;
+    pub(super) fn submit(&self, texts: &[&str], kind: Kind) -> Submitted {
+        let shared = Arc::clone(&self.shared);
         let call = Arc::new(Call::new(texts, kind));
-        let parts = if texts.len() <= FEW { shared.tokenise(&call, 0..texts.len()) } else { Some(Vec::new()) };
+        let at_once = texts.len() <= FEW && !shared.pool.lock().is_full();
+        let parts = if at_once { shared.tokenise(&call, 0..texts.len()) } else { Some(Vec::new()) };
         if let Some(parts) = parts {
             shared.pool.lock().enter(&call, parts);
             shared.work.notify_all();
@@ -98,8 +104,9 @@ impl Scheduler {
 
 impl Drop for Scheduler {
     fn drop(&mut self) {
-        self.shared.pool.lock().close();
+        let given_up = self.shared.pool.lock().close();
         self.shared.work.notify_all();
+        given_up.into_iter().for_each(|call| call.fail(dropped()));
         for worker in self.workers.drain(..) {
             worker.join().expect("panics of a task are caught");
         }
@@ -107,14 +114,14 @@ impl Drop for Scheduler {
 }
 
 /// A call that is under way. Dropped, it is given up: what waits of it is taken out.
-pub(super) struct Submitted<'a> {
-    shared: &'a Shared,
+pub(super) struct Submitted {
+    shared: Arc<Shared>,
     call: Arc<Call>,
 }
 
-impl_debug!(Submitted<'_>, self { texts: self.call.texts().len() });
+impl_debug!(Submitted, self { texts: self.call.texts().len() });
 
-impl Submitted<'_> {
+impl Submitted {
     /// The passages of each text, in order. Blocks until they are there.
     ///
     /// # Errors
@@ -132,7 +139,7 @@ impl Submitted<'_> {
     }
 }
 
-impl Drop for Submitted<'_> {
+impl Drop for Submitted {
     fn drop(&mut self) {
         self.shared.pool.lock().leave(&self.call);
     }
@@ -146,7 +153,9 @@ impl Shared {
                 self.work.wait(&mut pool);
                 continue;
             }
-            MutexGuard::unlocked(&mut pool, || self.turns.step_back());
+            if pool.has_run() {
+                MutexGuard::unlocked(&mut pool, || self.turns.step_back());
+            }
             let Some(task) = pool.take() else { continue };
             if pool.has_work() {
                 self.work.notify_one();
@@ -184,6 +193,12 @@ impl Shared {
     /// Runs parts together; if that fails, one by one, so that only the text at fault fails its call.
     fn run(&self, executor: &mut impl Execute, run: &Run) {
         let rows: Vec<&[u32]> = run.iter().map(|(_, part)| part.tokens.as_slice()).collect();
+        let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+        // What is no longer takes little; what may be padded has no attention.
+        let inside = (longest > self.limits.tokens && !self.limits.padded).then(|| self.room.enter(longest));
+        if inside.is_some() && self.pool.lock().is_closed() {
+            return run.iter().for_each(|(call, _)| call.fail(dropped()));
+        }
         match execute(executor, &rows) {
             Ok(vectors) => {
                 for ((call, part), vector) in run.iter().zip(vectors) {
@@ -214,6 +229,11 @@ fn execute(executor: &mut impl Execute, rows: &[&[u32]]) -> Result<Vec<Vec<f32>>
     }
     let reason = format!("{} vectors for {} texts", vectors.len(), rows.len());
     Err(Error::Embedding { reason, source: None })
+}
+
+fn dropped() -> Error {
+    let reason = "the embedder was dropped before the texts had their turn; keep it until they are there";
+    Error::Embedding { reason: reason.into(), source: None }
 }
 
 /// A panic costs the call, not the worker.

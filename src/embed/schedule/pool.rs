@@ -1,9 +1,9 @@
 //! The texts that wait: whose turn it is, and which go together.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     ops::Range,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use super::call::{Call, Part, chunk};
@@ -22,10 +22,18 @@ pub(in super::super) struct Limits {
     pub(in super::super) padded: bool,
 }
 
+/// Of each call another; the lowest is next.
+pub(super) type Turn = u64;
+
+/// Nothing here looks at all calls: there may be very many of one text each.
 pub(super) struct Pool {
     limits: Limits,
-    /// Whose turn it is comes first.
-    entries: VecDeque<Entry>,
+    entries: BTreeMap<Turn, Entry>,
+    /// Entries with texts that nobody has begun to tokenise.
+    unread: BTreeSet<Turn>,
+    /// Entries with parts that wait.
+    waiting: BTreeSet<Turn>,
+    last: Turn,
     /// That wait, of all calls.
     tokens: usize,
     is_closed: bool,
@@ -42,6 +50,12 @@ struct Entry {
     waiting: BTreeMap<usize, Vec<Part>>,
     /// That wait.
     tokens: usize,
+}
+
+/// What is next, and whose turn it is.
+enum Next {
+    Read(Turn),
+    Run(Turn),
 }
 
 pub(super) enum Task {
@@ -66,16 +80,25 @@ fn weight(part: &Part) -> usize {
 
 impl Pool {
     pub(super) fn new(limits: Limits) -> Self {
-        Pool { limits, entries: VecDeque::new(), tokens: 0, is_closed: false }
+        let (unread, waiting) = (BTreeSet::new(), BTreeSet::new());
+        Pool { limits, entries: BTreeMap::new(), unread, waiting, last: 0, tokens: 0, is_closed: false }
     }
 
-    pub(super) fn close(&mut self) {
+    /// Nothing more is to be done. Returns the calls that nothing will come of.
+    pub(super) fn close(&mut self) -> Vec<Arc<Call>> {
         self.is_closed = true;
-        self.entries.clear();
+        self.unread.clear();
+        self.waiting.clear();
+        std::mem::take(&mut self.entries).into_values().map(|entry| entry.call).collect()
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
+    }
+
+    /// Whether as much waits as may.
+    pub(super) fn is_full(&self) -> bool {
+        self.tokens >= POOL_TOKENS
     }
 
     /// A new call, all of it tokenised, or nothing.
@@ -83,14 +106,12 @@ impl Pool {
         let unread = if parts.is_empty() { 0..call.texts().len() } else { 0..0 };
         let mut entry = Entry { call: Arc::clone(call), unread, reading: 0, waiting: BTreeMap::new(), tokens: 0 };
         self.tokens += entry.put(parts);
-        self.entries.push_back(entry);
-        self.entries.retain(|entry| !entry.is_over());
+        self.push(entry);
     }
 
     /// Takes out all that waits of a call that is over.
-    pub(super) fn leave(&mut self, call: &Arc<Call>) {
-        if let Some(at) = self.place(call) {
-            let entry = self.entries.remove(at).expect("found");
+    pub(super) fn leave(&mut self, call: &Call) {
+        if let Some(entry) = self.remove(call.turn.load(Ordering::Relaxed)) {
             self.tokens -= entry.tokens;
         }
     }
@@ -103,46 +124,84 @@ impl Pool {
 
     /// Has somebody to do something?
     pub(super) fn has_work(&self) -> bool {
-        self.readable().is_some() || self.runnable().is_some()
+        self.next().is_some()
+    }
+
+    /// Is that a run?
+    pub(super) fn has_run(&self) -> bool {
+        matches!(self.next(), Some(Next::Run(_)))
     }
 
     /// What a worker does next. Its call's next turn comes after all others'.
     pub(super) fn take(&mut self) -> Option<Task> {
-        let (at, task) = match (self.runnable(), self.readable()) {
-            (Some(at), readable) if readable.is_none() || self.is_ripe(at) => (at, Task::Run(self.run_of(at))),
-            (_, Some(at)) => (at, Task::Read(self.entries[at].begin_reading())),
-            (Some(_), None) | (None, None) => return None,
+        let (turn, task) = match self.next()? {
+            Next::Run(turn) => (turn, Task::Run(self.run_of(turn))),
+            Next::Read(turn) => (turn, Task::Read(self.entries.get_mut(&turn)?.begin_reading())),
         };
-        let entry = self.entries.remove(at).expect("found");
-        self.entries.push_back(entry);
-        self.entries.retain(|entry| !entry.is_over());
+        if let Some(entry) = self.remove(turn) {
+            self.push(entry);
+        }
         Some(task)
     }
 
     /// Texts that a call may tokenise itself.
-    pub(super) fn take_reading(&mut self, call: &Arc<Call>) -> Option<Reading> {
-        let at = self.place(call).filter(|&at| self.has_room(&self.entries[at]))?;
-        Some(self.entries[at].begin_reading())
+    pub(super) fn take_reading(&mut self, call: &Call) -> Option<Reading> {
+        let turn = call.turn.load(Ordering::Relaxed);
+        if !self.has_room(self.entries.get(&turn)?) {
+            return None;
+        }
+        let reading = self.entries.get_mut(&turn)?.begin_reading();
+        self.settle(turn);
+        Some(reading)
     }
 
     /// Texts that were tokenised, unless the call is over.
     pub(super) fn put(&mut self, reading: &Reading, parts: Vec<Part>) {
-        let Some(at) = self.place(&reading.call) else { return };
-        let entry = &mut self.entries[at];
+        let turn = reading.call.turn.load(Ordering::Relaxed);
+        let Some(entry) = self.entries.get_mut(&turn) else { return };
         entry.reading -= reading.texts.len();
         self.tokens += entry.put(parts);
+        self.settle(turn);
     }
 
-    fn place(&self, call: &Arc<Call>) -> Option<usize> {
-        self.entries.iter().position(|entry| Arc::ptr_eq(&entry.call, call))
+    /// Gives an entry the last turn.
+    fn push(&mut self, entry: Entry) {
+        self.last += 1;
+        entry.call.turn.store(self.last, Ordering::Relaxed);
+        self.entries.insert(self.last, entry);
+        self.settle(self.last);
     }
 
-    fn readable(&self) -> Option<usize> {
-        self.entries.iter().position(|entry| self.has_room(entry))
+    fn remove(&mut self, turn: Turn) -> Option<Entry> {
+        self.unread.remove(&turn);
+        self.waiting.remove(&turn);
+        self.entries.remove(&turn)
     }
 
-    fn runnable(&self) -> Option<usize> {
-        self.entries.iter().position(|entry| !entry.waiting.is_empty())
+    /// Sees to it that an entry that has changed is found by what it has, or is no more.
+    fn settle(&mut self, turn: Turn) {
+        let Some(entry) = self.entries.get(&turn) else { return };
+        for (set, is_empty) in
+            [(&mut self.unread, entry.unread.is_empty()), (&mut self.waiting, entry.waiting.is_empty())]
+        {
+            if is_empty {
+                set.remove(&turn)
+            } else {
+                set.insert(turn)
+            };
+        }
+        if entry.is_over() {
+            self.entries.remove(&turn);
+        }
+    }
+
+    fn next(&self) -> Option<Next> {
+        let readable = || self.unread.iter().copied().find(|turn| self.has_room(&self.entries[turn]));
+        let Some(&runnable) = self.waiting.first() else { return readable().map(Next::Read) };
+        if self.is_ripe(runnable) {
+            return Some(Next::Run(runnable));
+        }
+        Some(readable().map_or(Next::Run(runnable), Next::Read))
     }
 
     /// Whether more of its texts may be tokenised. Each call has an equal share of the pool, and one with nothing in it may always.
@@ -152,24 +211,25 @@ impl Pool {
     }
 
     /// Whether it is not worth while to tokenise more first.
-    fn is_ripe(&self, at: usize) -> bool {
-        let entry = &self.entries[at];
+    fn is_ripe(&self, turn: Turn) -> bool {
+        let entry = &self.entries[&turn];
         self.tokens >= POOL_TOKENS / 2 || entry.unread.is_empty() && entry.reading == 0
     }
 
     /// Takes out a run: the most of one length that this call has, or its longest if lengths may be mixed, and what else fits of all.
-    fn run_of(&mut self, at: usize) -> Run {
+    fn run_of(&mut self, turn: Turn) -> Run {
         let Limits { tokens, rows, padded } = self.limits;
-        let waiting = self.entries[at].waiting.iter();
+        let waiting = self.entries[&turn].waiting.iter();
         let most =
             |(length, parts): &(&usize, &Vec<Part>)| if padded { **length } else { (*length).max(&1) * parts.len() };
         let length = *waiting.max_by_key(most).expect("it is runnable").0;
         let lengths = if padded { 0..=length } else { length..=length };
         let mut room = rows.min(tokens / length.max(1)).max(1);
-        let mut run = Vec::new();
-        let others = (0..self.entries.len()).filter(|&other| other != at);
-        for at in std::iter::once(at).chain(others) {
-            let entry = &mut self.entries[at];
+        let (mut run, mut changed) = (Vec::new(), Vec::new());
+        let others = self.waiting.iter().copied().filter(|&other| other != turn);
+        for turn in std::iter::once(turn).chain(others) {
+            let entry = self.entries.get_mut(&turn).expect("it waits");
+            let before = run.len();
             for (_, parts) in entry.waiting.range_mut(lengths.clone()).rev() {
                 let taken = parts.split_off(parts.len().saturating_sub(room));
                 room -= taken.len();
@@ -181,11 +241,15 @@ impl Pool {
                     break;
                 }
             }
-            entry.waiting.retain(|_, parts| !parts.is_empty());
+            if run.len() > before {
+                entry.waiting.retain(|_, parts| !parts.is_empty());
+                changed.push(turn);
+            }
             if room == 0 {
                 break;
             }
         }
+        changed.into_iter().for_each(|turn| self.settle(turn));
         run
     }
 }

@@ -36,15 +36,23 @@ struct Record {
     pause: Mutex<Duration>,
     /// Runs wait while this is set.
     is_held: AtomicBool,
+    /// Runs of rows of more than 100 tokens, now and at most.
+    long: AtomicUsize,
+    most_long: AtomicUsize,
 }
 
 impl Execute for Sum {
     fn execute(&mut self, rows: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         self.0.runs.lock().push(rows.iter().map(|row| row.len()).collect());
-        thread::sleep(*self.0.pause.lock());
+        let is_long = usize::from(rows.iter().any(|row| row.len() > 100));
+        let long = self.0.long.fetch_add(is_long, Ordering::Relaxed) + is_long;
+        self.0.most_long.fetch_max(long, Ordering::Relaxed);
+        let pause = *self.0.pause.lock();
+        thread::sleep(pause);
         while self.0.is_held.load(Ordering::Relaxed) {
             thread::yield_now();
         }
+        self.0.long.fetch_sub(is_long, Ordering::Relaxed);
         let has = |byte: u8| rows.iter().any(|row| row.contains(&byte.into()));
         assert!(!has(b'P'), "on purpose");
         if has(b'E') {
@@ -164,10 +172,78 @@ fn what_waits_is_bounded() {
         }
     }
     let waiting = scheduler.shared.pool.lock().tokens();
-    assert!((30_000..40_000).contains(&waiting), "{waiting}");
     record.is_held.store(false, Ordering::Relaxed);
+    assert!((30_000..40_000).contains(&waiting), "{waiting}");
     calls.into_iter().for_each(|call| check(&texts, &call.wait().unwrap()));
     assert_eq!(scheduler.shared.pool.lock().tokens(), 0);
+}
+
+/// However many calls there are of few texts.
+#[test]
+fn what_waits_of_small_calls_is_bounded() {
+    let (scheduler, record) = start(1, LIMITS);
+    record.is_held.store(true, Ordering::Relaxed);
+    let started = Instant::now();
+    let calls: Vec<Submitted> = (0..40_000).map(|_| scheduler.submit(&["abcdefghij"], Kind::Documents)).collect();
+    let waiting = scheduler.shared.pool.lock().tokens();
+    record.is_held.store(false, Ordering::Relaxed);
+    assert!((30_000..40_000).contains(&waiting), "{waiting}");
+    calls.into_iter().for_each(|call| check(&["abcdefghij"], &call.wait().unwrap()));
+    assert_eq!(scheduler.shared.pool.lock().tokens(), 0);
+    // It takes a second; looking at all calls for each of them, minutes.
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+}
+
+#[test]
+fn long_rows_run_few_at_a_time() {
+    // Their squares are 2^23 in all at most; other rows go on meanwhile.
+    for (length, most) in [(4000, 1), (2000, 2), (1500, 3)] {
+        let (scheduler, record) = start(6, LIMITS);
+        *record.pause.lock() = Duration::from_millis(10);
+        let (long, short) = ("a".repeat(length), vec!["ab"; 200]);
+        let long = vec![long.as_str(); 12];
+        thread::scope(|scope| {
+            scope.spawn(|| check(&long, &scheduler.submit(&long, Kind::Documents).wait().unwrap()));
+            scope.spawn(|| check(&short, &scheduler.submit(&short, Kind::Documents).wait().unwrap()));
+        });
+        assert_eq!(record.most_long.load(Ordering::Relaxed), most, "of {length}");
+    }
+    let (scheduler, record) = start(4, Limits { padded: true, ..LIMITS });
+    *record.pause.lock() = Duration::from_millis(50);
+    let long = "a".repeat(4000);
+    scheduler.submit(&[long.as_str(); 12], Kind::Documents).wait().unwrap();
+    assert!(record.most_long.load(Ordering::Relaxed) > 1, "what may be padded has no attention");
+}
+
+#[test]
+fn what_has_no_turn_before_the_end_is_an_error() {
+    let (scheduler, record) = start(1, LIMITS);
+    *record.pause.lock() = Duration::from_millis(20);
+    let texts = vec!["abcdefghij"; 10_000];
+    let calls: Vec<Submitted> = [&texts[..], &["ab"], &["abc"], &[]]
+        .into_iter()
+        .map(|texts| scheduler.submit(texts, Kind::Documents))
+        .collect();
+    drop(scheduler);
+    let mut found = calls.into_iter().map(Submitted::wait);
+    let error = found.next().unwrap().unwrap_err().to_string();
+    assert!(error.contains("dropped before the texts had their turn"), "{error}");
+    assert!(found.nth(2).unwrap().unwrap().is_empty());
+}
+
+#[test]
+fn long_rows_that_wait_are_given_up_at_the_end() {
+    let (scheduler, record) = start(6, LIMITS);
+    *record.pause.lock() = Duration::from_millis(100);
+    let long = "a".repeat(4000);
+    let calls: Vec<Submitted> = (0..6).map(|_| scheduler.submit(&[&long], Kind::Documents)).collect();
+    while record.runs.lock().is_empty() {
+        thread::yield_now();
+    }
+    drop(scheduler);
+    let embedded = calls.into_iter().map(Submitted::wait).filter(|found| found.is_ok()).count();
+    assert_eq!(embedded, record.runs.lock().len());
+    assert!(embedded < 3, "{embedded}");
 }
 
 #[test]
@@ -237,4 +313,20 @@ fn questions_go_first_but_not_for_ever() {
     let started = Instant::now();
     embed();
     assert!((40..5000).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
+}
+
+#[test]
+fn questions_do_not_keep_texts_from_being_read() {
+    let sum = Sum::default();
+    let turns = Arc::new(Turns::default());
+    let scheduler = Scheduler::start(vec![sum.clone()], Arc::new(Bytes), LIMITS, Arc::clone(&turns)).unwrap();
+    let _asking = turns.ask();
+    let started = Instant::now();
+    // Forty pieces to tokenise; before each run, not each piece, 50 ms are waited.
+    let texts = vec!["abcdefghij"; 1280];
+    let _documents = scheduler.submit(&texts, Kind::Documents);
+    while sum.0.runs.lock().is_empty() {
+        assert!(started.elapsed().as_millis() < 1500, "no run has begun");
+        thread::yield_now();
+    }
 }

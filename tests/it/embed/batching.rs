@@ -150,3 +150,20 @@ fn windows_of_a_very_long_text() {
         assert!((500..4000).contains(&window.len()) || window.end == text.len(), "{window:?}");
     }
 }
+
+/// A question's prefix without a space is one word with the text's first, which may have more tokens then.
+#[test]
+fn windows_are_questions_too() {
+    let embedder = embedder("encoder", &manifest(&[("query_prefix", "\"zq\""), ("document_prefix", "\"blue \"")]));
+    for first in ["red", "river", "elephants", "sleeping", "xylophone", "neighbourhood"] {
+        for words in [10, 65, 70, 72, 73, 74, 75, 76, 77, 78, 150] {
+            let text = format!("{first}{}", " dog".repeat(words));
+            let windows = embedder.windows(&text);
+            assert_eq!((windows[0].start, windows[windows.len() - 1].end), (0, text.len()));
+            assert!(words > 70 || windows.len() == 1, "{text}: {windows:?}");
+            for window in windows {
+                embedder.embed_query(&text[window]).unwrap();
+            }
+        }
+    }
+}

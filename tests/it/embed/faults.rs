@@ -51,8 +51,8 @@ fn folders_whose_files_do_not_fit() {
             "is Tensor<f64>(batch, sequence, 16); it is to be a tensor of f32 or f16",
         ),
         (fixture("encoder_small"), none.clone(), "does not fit model.onnx: it has tokens up to 30521"),
-        (b"no graph".to_vec(), none.clone(), "model.onnx is no ONNX file"),
-        (truncated, none.clone(), "model.onnx is no ONNX file"),
+        (b"no graph".to_vec(), none.clone(), "model.onnx: it is no ONNX file"),
+        (truncated, none.clone(), "model.onnx: it is no ONNX file"),
         (fixture("table_outside"), none.clone(), "[files] does not name table.bin"),
     ];
     for (graph, manifest, reason) in rows {
@@ -72,7 +72,8 @@ fn folders_whose_files_do_not_fit() {
 fn only_the_text_at_fault_fails() {
     let embedder = embedder("encoder_nan", &manifest(&[]));
     let error = embedder.embed_documents(&["red dog", "blue river", "cat"]).unwrap_err();
-    assert_eq!(error.to_string(), "embedding failed: the model gave a vector of length NaN: a component is not finite");
+    let text = error.to_string();
+    assert!(text.contains("a vector of length NaN: a component is not finite; leave this text out"), "{text}");
     assert!(embedder.embed_query("river").is_err());
     // The same lengths, at the same time.
     std::thread::scope(|scope| {

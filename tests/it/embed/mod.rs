@@ -3,6 +3,7 @@
 mod batching;
 mod faults;
 mod forms;
+mod submit;
 
 use std::{
     fs,

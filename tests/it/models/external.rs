@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use assert_cmd::Command;
 use mnemon::{CrossEncoder, Embedder, ImportOptions, Model, OnnxEmbedder, Pooling};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -12,17 +13,24 @@ use tempfile::TempDir;
 use super::tiny::{SHAPE, Tiny, cosine, ids, mean};
 use crate::{rerank, support::chain};
 
-fn fixture(name: &str) -> Vec<u8> {
+/// With the table as an initializer; and in a node, in a branch, and as a number of 32 bits.
+const GRAPHS: [&str; 2] = ["external.onnx", "external_inner.onnx"];
+
+pub(super) fn fixture(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures").join(name)).unwrap()
 }
 
 /// A token table with its rows in `table.bin`, imported.
 fn imported() -> (TempDir, PathBuf) {
+    imported_from("external.onnx")
+}
+
+pub(super) fn imported_from(graph: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let (source, model) = (folder.path().join("source"), folder.path().join("model"));
     fs::create_dir_all(source.join("onnx")).unwrap();
     Tiny::new(SHAPE).write(&source, "mean_tokens");
-    fs::write(source.join("onnx/model.onnx"), fixture("external.onnx")).unwrap();
+    fs::write(source.join("onnx/model.onnx"), fixture(graph)).unwrap();
     fs::write(source.join("onnx/table.bin"), fixture("external.bin")).unwrap();
     let mut options = ImportOptions::default();
     options.pooling = Some(Pooling::Mean);
@@ -31,14 +39,14 @@ fn imported() -> (TempDir, PathBuf) {
 }
 
 /// What opening, and checking, a folder says.
-fn faults(folder: &Path) -> [String; 2] {
+pub(super) fn faults(folder: &Path) -> [String; 2] {
     let opened = Model::open(folder).and_then(OnnxEmbedder::new).map(|_| ());
     let problems = Model::open(folder).map_or_else(|error| chain(&error), |model| model.verify().unwrap().join("\n"));
     [opened.map_or_else(|error| chain(&error), |()| String::new()), problems]
 }
 
 /// Puts the file into the folder, with its hash in the manifest.
-fn put(folder: &Path, file: &str, bytes: &[u8]) {
+pub(super) fn put(folder: &Path, file: &str, bytes: &[u8]) {
     fs::write(folder.join(file), bytes).unwrap();
     let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     let manifest = fs::read_to_string(folder.join("manifest.toml")).unwrap();
@@ -59,13 +67,28 @@ fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
 
 #[test]
 fn weights_beside_the_graph_are_imported_and_run() {
-    let (_folder, model) = imported();
-    assert_eq!(faults(&model), ["", ""]);
-    let embedder = OnnxEmbedder::new(Model::open(&model).unwrap()).unwrap();
     let table: Vec<f64> =
         fixture("external.bin").as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect();
     let rows: Vec<Vec<f64>> = ids("red dog runs").iter().map(|id| table[id * 4..][..4].to_vec()).collect();
-    assert!(cosine(&embedder.embed_query("red dog runs").unwrap(), &mean(&rows)) > 0.999_999);
+    for graph in GRAPHS {
+        let (_folder, model) = imported_from(graph);
+        assert_eq!(faults(&model), ["", ""], "{graph}");
+        let embedder = OnnxEmbedder::new(Model::open(&model).unwrap()).unwrap();
+        assert!(cosine(&embedder.embed_query("red dog runs").unwrap(), &mean(&rows)) > 0.999_999, "{graph}");
+    }
+}
+
+/// Files of the same name where the program runs are not the model's.
+#[test]
+fn weights_in_the_working_directory_are_not_read() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("table.bin"), f32::NAN.to_le_bytes().repeat(68)).unwrap();
+    for graph in GRAPHS {
+        let (_folder, model) = imported_from(graph);
+        let mut command = Command::cargo_bin("mnemon").unwrap();
+        let output = command.current_dir(&elsewhere).args(["models", "verify"]).arg(&model).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "sound\n", "{graph}");
+    }
 }
 
 #[test]
@@ -110,7 +133,7 @@ fn weights_are_checked() {
             },
             "is a link that leads out of the folder",
         ),
-        (&|_, m| put(m, "model.onnx", b"\x3a\xff\xff\xff\xff\x0f"), "model.onnx is no ONNX file"),
+        (&|_, m| put(m, "model.onnx", b"\x3a\xff\xff\xff\xff\x0f"), "model.onnx: it is no ONNX file"),
     ];
     for (damage, reason) in rows {
         let (folder, model) = imported();

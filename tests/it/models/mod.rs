@@ -6,6 +6,7 @@ mod import;
 #[cfg(feature = "pull")]
 mod pull;
 mod tiny;
+mod tokenizer;
 
 /// Said even though the test passes: the runner captures only what is printed by macros.
 fn skipped(what: &str) {
