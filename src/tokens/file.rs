@@ -25,7 +25,10 @@ impl TokenizerFile {
             reason: "not a tokenizer.json".into(),
             source: Some(source),
         };
-        let mut tokenizer = Tokenizer::from_file(path).map_err(invalid)?;
+        // Some that are no tokenizer panic, as they are read or asked.
+        let tried = || Tokenizer::from_file(path).and_then(|read| read.encode_fast("mnemon", false).map(|_| read));
+        let mut tokenizer =
+            std::panic::catch_unwind(tried).unwrap_or_else(|_| Err("its parts do not fit".into())).map_err(invalid)?;
         // Both would falsify a count.
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(invalid)?;

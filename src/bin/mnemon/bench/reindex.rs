@@ -185,9 +185,10 @@ fn there_and_back(
     }))
 }
 
-/// Whether a message, or one that says the same, is among the first `k` that its own text recalls.
+/// Whether a message, or one that says the same, is among the first `k` that its own text recalls. By itself: what the turns next to it
+/// lend to others may put ten of those before it.
 fn is_found(engine: &Engine, namespace: &Namespace, text: &str, k: usize) -> mnemon::Result<bool> {
-    let hits = engine.blocking().recall(namespace, Query::new(text).k(k))?;
+    let hits = engine.blocking().recall(namespace, Query::new(text).k(k).neighbors(false))?;
     Ok(hits.iter().any(|hit| hit.message.text() == text))
 }
 
