@@ -304,9 +304,12 @@ fn read(file: &File, path: &Path) -> Result<Option<State>> {
     let mut reader = BufReader::with_capacity(SCAN_BYTES, file);
     let mut header = Vec::new();
     reader.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(failed)?;
-    // What a crash of the machine left of one that was made.
     if header.iter().all(|&byte| byte == 0) {
-        return Ok(None);
+        // What a crash of the machine left of one that was made; another file has something in it.
+        let rest = reader.by_ref().bytes().find(|byte| !matches!(byte, Ok(0)));
+        if rest.transpose().map_err(failed)?.is_none() {
+            return Ok(None);
+        }
     }
     // A byte of the magic number may be damaged too. Other files have none of it, and must not be written over.
     let other = header.iter().zip(MAGIC).filter(|(byte, magic)| *byte != magic).count();

@@ -169,8 +169,7 @@ impl OnnxEmbedder {
 
     /// Begins to embed documents, as [`embed_documents`](Embedder::embed_documents) does: it goes on while the caller does
     /// something else. What is dropped instead of waited for is given up; what has not had its turn when the embedder is dropped is an
-    /// error. Does not wait for others: texts are copied, and
-    /// as many may be on their way as there is memory for.
+    /// error. Does not wait for others: texts are copied, and as many may be on their way as there is memory for.
     ///
     /// # Errors
     /// [`Error::Embedding`], when no session can be made.

@@ -36,8 +36,9 @@ impl Live {
 
     /// Also one that was taken out and is still used: it may be storing its graphs.
     pub(super) fn of(&self, generation: GenerationId) -> Option<Arc<Spaces>> {
-        let left = self.0.read().left.upgrade();
-        self.all().into_iter().chain(left).find(|spaces| spaces.generation.id == generation)
+        let Generations { serving, beside, left } = &*self.0.read();
+        let all = [Some(serving), beside.as_ref()].into_iter().flatten().cloned().chain(left.upgrade());
+        all.into_iter().find(|spaces| spaces.generation.id == generation)
     }
 
     pub(super) fn put_beside(&self, spaces: Arc<Spaces>) {

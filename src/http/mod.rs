@@ -23,14 +23,10 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Also of what is no URL, such as one whose scheme is mistyped: nothing before an `@` is shown.
 pub(crate) fn shown(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let place = rest.split(['?', '#']).next().unwrap_or_default();
-    let place = place.rsplit('@').next().unwrap_or_default();
+    // First: a password may have any character in it.
+    let place = rest.rsplit('@').next().unwrap_or_default();
+    let place = place.split(['?', '#']).next().unwrap_or_default();
     let (host, path) = place.split_at(place.find('/').unwrap_or(place.len()));
-    // Where a password has a character that ends the place of a host, what is before it looks like a port.
-    let host = match host.rsplit_once(':') {
-        Some((name, port)) if !host.ends_with(']') && !port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
     match scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) && !scheme.is_empty() {
         true => format!("{scheme}://{host}{path}"),
         false => format!("{host}{path}"),
@@ -83,8 +79,8 @@ mod tests {
             ("https://user:secret@host", "https://host"),
             ("https://user:sec@ret@host/path", "https://host/path"),
             ("https://user:sec/ret@host/path", "https://host/path"),
-            ("https://user:s?ecret@host/path", "https://user"),
-            ("https://user:s#ecret@host/path", "https://user"),
+            ("https://user:s?ecret@host/path", "https://host/path"),
+            ("https://user:12#34@host/path", "https://host/path"),
             ("user:secret@host/path", "host/path"),
             ("user:secret@host", "host"),
             ("https:/user:secret@host/path", "host/path"),

@@ -62,7 +62,7 @@ pub(crate) struct Pending {
 }
 
 /// How far a pass over what waits in a generation has come. It ends with what waits when it comes to a namespace, so that it ends
-/// however much is put meanwhile: what is put gets higher numbers.
+/// however much is put meanwhile: what is new gets higher numbers, and what is replaced is passed once.
 #[derive(Default)]
 pub(crate) struct Pass {
     /// The namespace that is passed over, the sequence number to go on from, and the last.

@@ -237,7 +237,9 @@ fn other_files_are_refused_and_left_as_they_are() {
     db.open().blocking().put(&namespace("a"), vec![message("m", "text")]).unwrap();
     let text = db.folder.path().join("text");
     fs::write(&text, "mnemonics, of which there are many\n".repeat(1000)).unwrap();
-    for path in [&db.path, &text] {
+    let disk = db.folder.path().join("disk");
+    fs::write(&disk, [vec![0; 32_768], b"CD001".to_vec()].concat()).unwrap();
+    for path in [&db.path, &text, &disk] {
         let before = fs::read(path).unwrap();
         let refused = CachedEmbedder::builder(hashing(32)).file(path, MAX_FILE).open();
         assert!(
@@ -295,6 +297,7 @@ fn a_cut_or_bent_file_gives_no_wrong_vector() {
     assert_eq!(check(&whole, "whole"), FILLED as u64);
     let header = 48;
     let record = (whole.len() - header) / FILLED;
+    assert_eq!(check(&[0; 4096], "nothing but zeros"), 0);
     for cut in [0, 1, 15, 16, 20, header - 1, header, header + 1, header + 43, header + record, whole.len() - 1] {
         let found = check(&whole[..cut], &format!("cut at {cut}"));
         assert_eq!(found, (cut.saturating_sub(header) / record) as u64);

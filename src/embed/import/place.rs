@@ -65,9 +65,13 @@ pub(in crate::embed) fn damaged<'m>(destination: &Path, manifest: &'m Manifest) 
 
 /// Runs the model, and moves it to its place; if it is there already, only what is damaged of it.
 pub(in crate::embed) fn place(made: Made, source: &Path, destination: &Path) -> Result<Model> {
-    let Made { mut files, manifest } = made;
+    let Made { mut files, mut manifest } = made;
     let found = there(destination)?;
     if let Some(found) = &found {
+        // The same files may come from another mirror, or from a repository whose description was changed.
+        manifest.source.clone_from(&found.source);
+        manifest.description.clone_from(&found.description);
+        manifest.license.clone_from(&found.license);
         if *found != manifest {
             return Err(taken(destination, "with another model"));
         }

@@ -188,25 +188,25 @@ impl Row {
         if !source || !fits(&manifest, options) {
             return Err(import::taken(destination, "with another model, or other options"));
         }
-        match import::damaged(destination, &manifest).is_empty() {
-            true => Model::open(destination).map(Some),
-            false => Ok(None),
-        }
+        let is_sound = import::damaged(destination, &manifest).is_empty();
+        // Where the manifest leaves it open which output is read, the graph must be looked at.
+        let is_clear = options.output == manifest.output || options.output.is_none();
+        if is_sound && is_clear { Model::open(destination).map(Some) } else { Ok(None) }
     }
 }
 
-/// Whether an import with these options may have this manifest.
+/// Whether an import with these options may have this manifest. What it only says of the model does not count: a row may say it otherwise
+/// by now.
 fn fits(manifest: &Manifest, options: &ImportOptions) -> bool {
     fn agrees<T: PartialEq>(given: &Option<T>, found: &T) -> bool {
         given.as_ref().is_none_or(|given| given == found)
     }
     agrees(&options.name, &manifest.name)
-        && agrees(&options.description, &manifest.description)
-        && agrees(&options.license, &manifest.license)
         && agrees(&options.dimension, &manifest.dimension)
         && agrees(&options.max_tokens, &manifest.max_tokens)
         && agrees(&options.query_prefix, &manifest.query_prefix)
         && agrees(&options.document_prefix, &manifest.document_prefix)
+        && (manifest.output.is_none() || options.output.is_none() || options.output == manifest.output)
         // Where the graph pools, that counts.
         && (manifest.pooling == Pooling::None || agrees(&options.pooling, &manifest.pooling))
 }

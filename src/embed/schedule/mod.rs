@@ -2,13 +2,12 @@
 //!
 //! A call's texts are tokenised, a few at a time, by whoever is free, and wait in a [`Pool`]; workers, one a session, take
 //! runs of texts of one length from it, whosesoever they are. Calls take turns. Questions do not come here: they have a
-//! session of their own, and while one is asked no run of documents is begun ([`Turns`]). Rows that are long wait for [`Room`].
+//! session of their own, and while one is asked no run of documents is begun ([`Turns`]). Of rows that are long few run at once.
 //!
 //! Nothing waits for company: a text that finds a worker idle is run at once, and others gather meanwhile.
 
 mod call;
 mod pool;
-mod room;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -26,7 +25,6 @@ pub(super) use self::{call::Kind, pool::Limits, turns::Turns};
 use self::{
     call::{Call, Part},
     pool::{Pool, Reading, Run, Task},
-    room::Room,
 };
 use super::{Passage, windows::Window};
 use crate::error::{Error, Result, impl_debug};
@@ -55,8 +53,6 @@ pub(super) struct Scheduler {
 struct Shared {
     reader: Arc<dyn Read>,
     turns: Arc<Turns>,
-    limits: Limits,
-    room: Room,
     pool: Mutex<Pool>,
     /// There is something in the pool to do, or it is closed.
     work: Condvar,
@@ -74,7 +70,7 @@ impl Scheduler {
         turns: Arc<Turns>,
     ) -> Result<Self> {
         let (pool, work) = (Mutex::new(Pool::new(limits)), Condvar::new());
-        let shared = Arc::new(Shared { reader, turns, limits, room: Room::default(), pool, work });
+        let shared = Arc::new(Shared { reader, turns, pool, work });
         let mut scheduler = Scheduler { shared, workers: Vec::new() };
         for (number, executor) in executors.into_iter().enumerate() {
             let shared = Arc::clone(&scheduler.shared);
@@ -160,10 +156,16 @@ impl Shared {
             if pool.has_work() {
                 self.work.notify_one();
             }
-            MutexGuard::unlocked(&mut pool, || match task {
-                Task::Read(reading) => self.read(&reading),
-                Task::Run(run) => self.run(&mut executor, &run),
-            });
+            match task {
+                Task::Read(reading) => MutexGuard::unlocked(&mut pool, || self.read(&reading)),
+                Task::Run(run) => {
+                    MutexGuard::unlocked(&mut pool, || self.run(&mut executor, &run));
+                    if run.pairs > 0 {
+                        pool.give_back(run.pairs);
+                        self.work.notify_all();
+                    }
+                }
+            }
         }
     }
 
@@ -192,13 +194,8 @@ impl Shared {
 
     /// Runs parts together; if that fails, one by one, so that only the text at fault fails its call.
     fn run(&self, executor: &mut impl Execute, run: &Run) {
+        let run = &run.parts;
         let rows: Vec<&[u32]> = run.iter().map(|(_, part)| part.tokens.as_slice()).collect();
-        let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0);
-        // What is no longer takes little; what may be padded has no attention.
-        let inside = (longest > self.limits.tokens && !self.limits.padded).then(|| self.room.enter(longest));
-        if inside.is_some() && self.pool.lock().is_closed() {
-            return run.iter().for_each(|(call, _)| call.fail(dropped()));
-        }
         match execute(executor, &rows) {
             Ok(vectors) => {
                 for ((call, part), vector) in run.iter().zip(vectors) {

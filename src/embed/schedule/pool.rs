@@ -12,6 +12,10 @@ use super::call::{Call, Part, chunk};
 /// that runs of equal lengths are found: of LoCoMo's messages, 37 tokens each, some 900.
 const POOL_TOKENS: usize = 1 << 15;
 
+/// Pairs of tokens that rows longer than a run may attend to at once. Attention holds a number for each pair and head: with a BERT's 12
+/// heads, 400 MB, and some of them more than once. Eight rows of 1,024 tokens, or two of 2,048, run at once; one of more runs alone.
+const PAIRS: usize = 1 << 23;
+
 /// How texts go together.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Limits {
@@ -25,7 +29,7 @@ pub(in super::super) struct Limits {
 /// Of each call another; the lowest is next.
 pub(super) type Turn = u64;
 
-/// Nothing here looks at all calls: there may be very many of one text each.
+/// Nothing here looks at all calls for each of them: there may be very many of one text each.
 pub(super) struct Pool {
     limits: Limits,
     entries: BTreeMap<Turn, Entry>,
@@ -36,6 +40,8 @@ pub(super) struct Pool {
     last: Turn,
     /// That wait, of all calls.
     tokens: usize,
+    /// Of the long rows that run.
+    pairs: usize,
     is_closed: bool,
 }
 
@@ -55,7 +61,8 @@ struct Entry {
 /// What is next, and whose turn it is.
 enum Next {
     Read(Turn),
-    Run(Turn),
+    /// Of rows of so many tokens at most.
+    Run(Turn, usize),
 }
 
 pub(super) enum Task {
@@ -71,7 +78,11 @@ pub(super) struct Reading {
     pub(super) texts: Range<usize>,
 }
 
-pub(super) type Run = Vec<(Arc<Call>, Part)>;
+pub(super) struct Run {
+    pub(super) parts: Vec<(Arc<Call>, Part)>,
+    /// To be given back when it is over.
+    pub(super) pairs: usize,
+}
 
 /// What a part counts for; one without tokens is one too.
 fn weight(part: &Part) -> usize {
@@ -81,7 +92,7 @@ fn weight(part: &Part) -> usize {
 impl Pool {
     pub(super) fn new(limits: Limits) -> Self {
         let (unread, waiting) = (BTreeSet::new(), BTreeSet::new());
-        Pool { limits, entries: BTreeMap::new(), unread, waiting, last: 0, tokens: 0, is_closed: false }
+        Pool { limits, entries: BTreeMap::new(), unread, waiting, last: 0, tokens: 0, pairs: 0, is_closed: false }
     }
 
     /// Nothing more is to be done. Returns the calls that nothing will come of.
@@ -129,19 +140,30 @@ impl Pool {
 
     /// Is that a run?
     pub(super) fn has_run(&self) -> bool {
-        matches!(self.next(), Some(Next::Run(_)))
+        matches!(self.next(), Some(Next::Run(..)))
     }
 
-    /// What a worker does next. Its call's next turn comes after all others'.
+    /// What a worker does next. The next turn of the call whose row is run comes after all others'.
     pub(super) fn take(&mut self) -> Option<Task> {
-        let (turn, task) = match self.next()? {
-            Next::Run(turn) => (turn, Task::Run(self.run_of(turn))),
-            Next::Read(turn) => (turn, Task::Read(self.entries.get_mut(&turn)?.begin_reading())),
-        };
-        if let Some(entry) = self.remove(turn) {
-            self.push(entry);
+        match self.next()? {
+            Next::Read(turn) => {
+                let reading = self.entries.get_mut(&turn)?.begin_reading();
+                self.settle(turn);
+                Some(Task::Read(reading))
+            }
+            Next::Run(turn, longest) => {
+                let run = self.run_of(turn, longest);
+                if let Some(entry) = self.remove(turn) {
+                    self.push(entry);
+                }
+                Some(Task::Run(run))
+            }
         }
-        Some(task)
+    }
+
+    /// A run is over.
+    pub(super) fn give_back(&mut self, pairs: usize) {
+        self.pairs -= pairs;
     }
 
     /// Texts that a call may tokenise itself.
@@ -196,18 +218,42 @@ impl Pool {
     }
 
     fn next(&self) -> Option<Next> {
-        let readable = || self.unread.iter().copied().find(|turn| self.has_room(&self.entries[turn]));
-        let Some(&runnable) = self.waiting.first() else { return readable().map(Next::Read) };
-        if self.is_ripe(runnable) {
-            return Some(Next::Run(runnable));
+        let readable = || self.unread.iter().copied().find(|turn| self.has_room(&self.entries[turn])).map(Next::Read);
+        let Some((turn, longest)) = self.runnable() else { return readable() };
+        let run = Some(Next::Run(turn, longest));
+        // It waits for its turn with nothing to run, however much others have.
+        let starving = || self.unread.range(..turn).copied().find(|turn| self.entries[turn].is_idle()).map(Next::Read);
+        if self.is_ripe(turn) { starving().or(run) } else { readable().or(run) }
+    }
+
+    /// The first that has a row which may be run now, and the most tokens of such a row. While a long row waits for others to end, no
+    /// other long one is begun.
+    fn runnable(&self) -> Option<(Turn, usize)> {
+        let mut longest = self.longest();
+        for &turn in &self.waiting {
+            let shortest = *self.entries[&turn].waiting.first_key_value().expect("it waits").0;
+            if shortest <= longest {
+                return Some((turn, longest));
+            }
+            longest = longest.min(self.limits.tokens);
         }
-        Some(readable().map_or(Next::Run(runnable), Next::Read))
+        None
+    }
+
+    /// The most tokens of a row that may be run now.
+    fn longest(&self) -> usize {
+        match self.pairs {
+            // What may be padded has no attention.
+            _ if self.limits.padded => usize::MAX,
+            0 => usize::MAX,
+            pairs => (PAIRS - pairs).isqrt().max(self.limits.tokens),
+        }
     }
 
     /// Whether more of its texts may be tokenised. Each call has an equal share of the pool, and one with nothing in it may always.
     fn has_room(&self, entry: &Entry) -> bool {
         let has_share = || self.tokens < POOL_TOKENS && entry.tokens < POOL_TOKENS / self.entries.len();
-        !entry.unread.is_empty() && (entry.tokens == 0 && entry.reading == 0 || has_share())
+        !entry.unread.is_empty() && (entry.is_idle() || has_share())
     }
 
     /// Whether it is not worth while to tokenise more first.
@@ -217,31 +263,34 @@ impl Pool {
     }
 
     /// Takes out a run: the most of one length that this call has, or its longest if lengths may be mixed, and what else fits of all.
-    fn run_of(&mut self, turn: Turn) -> Run {
+    fn run_of(&mut self, turn: Turn, longest: usize) -> Run {
         let Limits { tokens, rows, padded } = self.limits;
-        let waiting = self.entries[&turn].waiting.iter();
+        let waiting = self.entries[&turn].waiting.range(..=longest);
         let most =
             |(length, parts): &(&usize, &Vec<Part>)| if padded { **length } else { (*length).max(&1) * parts.len() };
         let length = *waiting.max_by_key(most).expect("it is runnable").0;
         let lengths = if padded { 0..=length } else { length..=length };
         let mut room = rows.min(tokens / length.max(1)).max(1);
-        let (mut run, mut changed) = (Vec::new(), Vec::new());
+        let is_long = length > tokens && !padded;
+        let pairs = if is_long { length.saturating_mul(length).min(PAIRS) } else { 0 };
+        self.pairs += pairs;
+        let (mut parts, mut changed) = (Vec::new(), Vec::new());
         let others = self.waiting.iter().copied().filter(|&other| other != turn);
         for turn in std::iter::once(turn).chain(others) {
             let entry = self.entries.get_mut(&turn).expect("it waits");
-            let before = run.len();
-            for (_, parts) in entry.waiting.range_mut(lengths.clone()).rev() {
-                let taken = parts.split_off(parts.len().saturating_sub(room));
+            let before = parts.len();
+            for (_, waiting) in entry.waiting.range_mut(lengths.clone()).rev() {
+                let taken = waiting.split_off(waiting.len().saturating_sub(room));
                 room -= taken.len();
                 let weight: usize = taken.iter().map(weight).sum();
                 entry.tokens -= weight;
                 self.tokens -= weight;
-                run.extend(taken.into_iter().map(|part| (Arc::clone(&entry.call), part)));
+                parts.extend(taken.into_iter().map(|part| (Arc::clone(&entry.call), part)));
                 if room == 0 {
                     break;
                 }
             }
-            if run.len() > before {
+            if parts.len() > before {
                 entry.waiting.retain(|_, parts| !parts.is_empty());
                 changed.push(turn);
             }
@@ -250,7 +299,7 @@ impl Pool {
             }
         }
         changed.into_iter().for_each(|turn| self.settle(turn));
-        run
+        Run { parts, pairs }
     }
 }
 
@@ -270,6 +319,11 @@ impl Entry {
         self.unread.start = texts.end;
         self.reading += texts.len();
         Reading { call: Arc::clone(&self.call), texts }
+    }
+
+    /// Whether nothing of it waits to be run, and nobody is at it.
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.reading == 0
     }
 
     /// Whether nothing more comes of it.

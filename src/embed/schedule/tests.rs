@@ -178,6 +178,36 @@ fn what_waits_is_bounded() {
     assert_eq!(scheduler.shared.pool.lock().tokens(), 0);
 }
 
+/// Calls that keep the pool full do not keep another from being read.
+#[test]
+fn small_calls_without_end_do_not_starve_a_large_one() {
+    let (scheduler, record) = start(2, LIMITS);
+    *record.pause.lock() = Duration::from_micros(100);
+    let (small, large) = ("a".repeat(600), vec!["abcdefghij"; 5000]);
+    let small = vec![small.as_str(); 8];
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let others: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let rounds = (0..1000).take_while(|_| !is_over.load(Ordering::Relaxed));
+                    rounds
+                        .inspect(|_| check(&small, &scheduler.submit(&small, Kind::Documents).wait().unwrap()))
+                        .count()
+                })
+            })
+            .collect();
+        while record.runs.lock().len() < 100 {
+            thread::yield_now();
+        }
+        check(&large, &scheduler.submit(&large, Kind::Documents).wait().unwrap());
+        is_over.store(true, Ordering::Relaxed);
+        for other in others {
+            assert!(other.join().unwrap() < 1000, "the large one was left for the last");
+        }
+    });
+}
+
 /// However many calls there are of few texts.
 #[test]
 fn what_waits_of_small_calls_is_bounded() {
@@ -203,8 +233,13 @@ fn long_rows_run_few_at_a_time() {
         let (long, short) = ("a".repeat(length), vec!["ab"; 200]);
         let long = vec![long.as_str(); 12];
         thread::scope(|scope| {
-            scope.spawn(|| check(&long, &scheduler.submit(&long, Kind::Documents).wait().unwrap()));
-            scope.spawn(|| check(&short, &scheduler.submit(&short, Kind::Documents).wait().unwrap()));
+            let waits = scope.spawn(|| check(&long, &scheduler.submit(&long, Kind::Documents).wait().unwrap()));
+            while record.runs.lock().len() < most {
+                thread::yield_now();
+            }
+            check(&short, &scheduler.submit(&short, Kind::Documents).wait().unwrap());
+            // Twelve take 40 ms at least; two hundred short ones a run or two.
+            assert!(!waits.is_finished(), "short rows waited for long ones");
         });
         assert_eq!(record.most_long.load(Ordering::Relaxed), most, "of {length}");
     }
