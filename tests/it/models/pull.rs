@@ -34,6 +34,7 @@ fn hex(bytes: &[u8]) -> String {
 #[derive(Clone)]
 struct Repository {
     name: &'static str,
+    commit: &'static str,
     files: Vec<(&'static str, Vec<u8>)>,
 }
 
@@ -47,7 +48,7 @@ impl Repository {
     fn at(self, name: &'static str, graph: &'static str) -> Self {
         let files = self.files.into_iter().filter(|(file, _)| *file != graph);
         let files = files.map(|(file, bytes)| (if file == "model.onnx" { graph } else { file }, bytes)).collect();
-        Repository { name, files }
+        Repository { name, files, ..self }
     }
 
     fn of(shape: Shape) -> Self {
@@ -59,6 +60,7 @@ impl Repository {
         let read = |path: PathBuf| fs::read(path).unwrap();
         Repository {
             name: REPOSITORY,
+            commit: COMMIT,
             files: vec![
                 ("model.onnx", read(model.join("model.onnx"))),
                 ("tokenizer.json", read(model.join("tokenizer.json"))),
@@ -92,7 +94,7 @@ impl Repository {
                 sibling
             })
             .collect();
-        json!({"id": self.name, "sha": COMMIT, "siblings": siblings, "cardData": {"license": "mit"}})
+        json!({"id": self.name, "sha": self.commit, "siblings": siblings, "cardData": {"license": "mit"}})
     }
 
     /// As a hub answers.
@@ -100,7 +102,7 @@ impl Repository {
         if request.path == format!("/v1/api/models/{}?blobs=true", self.name) {
             return Reply::json(200, self.index());
         }
-        let file = request.path.strip_prefix(&format!("/v1/{}/resolve/{COMMIT}/", self.name));
+        let file = request.path.strip_prefix(&format!("/v1/{}/resolve/{}/", self.name, self.commit));
         match file.and_then(|file| self.files.iter().find(|(name, _)| *name == file)) {
             Some((_, bytes)) => part(request, bytes),
             None => Reply::new(404, "Entry not found"),
@@ -204,6 +206,16 @@ fn a_model_that_is_there_is_mended_or_left_alone() {
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert_eq!(Model::open(home.model()).unwrap().verify().unwrap(), [""; 0]);
     assert_eq!((home.left(), server.requests().len()), (1, 12));
+
+    // By a hub where something else was changed meanwhile, too.
+    let changed = Repository { commit: "89a0795f1b8cd78bc4fb444dd171e59b18f3a3af", ..repository };
+    let other = LlmServer::new(move |request| changed.answer(request));
+    fs::write(home.model().join("model.onnx"), "damaged").unwrap();
+    let output = home.pull(&other, NAME);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let model = Model::open(home.model()).unwrap();
+    assert!(model.verify().unwrap().is_empty() && model.info().unwrap().source.contains(COMMIT));
+    assert_eq!(home.left(), 1);
 
     // Before anything is fetched.
     let check = |arguments: &[&str], wanted: &str| {
