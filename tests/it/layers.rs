@@ -51,7 +51,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("tiktoken_rs", &["tokens"]),
     ("hnsw_rs", &["index"]),
     ("quick_cache", &["cache"]),
-    ("same_file", &["cache"]),
+    ("same_file", &["cache", "embed"]),
     ("rust_stemmers", &["lexical"]),
     ("unicode_segmentation", &["lexical"]),
     // Two clients: of servers that are asked, and of what models are fetched from.
