@@ -229,8 +229,8 @@ fn long_rows_run_few_at_a_time() {
     // Their squares are 2^23 in all at most; other rows go on meanwhile.
     for (length, most) in [(4000, 1), (2000, 2), (1500, 3)] {
         let (scheduler, record) = start(6, LIMITS);
-        *record.pause.lock() = Duration::from_millis(10);
-        let (long, short) = ("a".repeat(length), vec!["ab"; 200]);
+        *record.pause.lock() = Duration::from_millis(60);
+        let (long, short) = ("a".repeat(length), vec!["ab"; 60]);
         let long = vec![long.as_str(); 12];
         thread::scope(|scope| {
             let waits = scope.spawn(|| check(&long, &scheduler.submit(&long, Kind::Documents).wait().unwrap()));
@@ -238,7 +238,7 @@ fn long_rows_run_few_at_a_time() {
                 thread::yield_now();
             }
             check(&short, &scheduler.submit(&short, Kind::Documents).wait().unwrap());
-            // Twelve take 40 ms at least; two hundred short ones a run or two.
+            // Twelve take four rounds at least; the short ones two runs at once.
             assert!(!waits.is_finished(), "short rows waited for long ones");
         });
         assert_eq!(record.most_long.load(Ordering::Relaxed), most, "of {length}");
