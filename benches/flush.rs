@@ -1,13 +1,14 @@
-//! What does it cost to make messages durable and findable: put, embed, commit, index?
+//! What does it cost to store messages until recall finds them: put, embed, commit, index?
 //!
-//! Corpus: the committed sample, 462 messages, into a new database each time, with the default model. And the same with
-//! an embedder that costs nothing, 256 dimensions: what is left is the store. The disk's fsync is in both.
+//! Corpus: the committed sample, 462 messages, into a new database each time; with the default model, and with an
+//! embedder that costs nothing (256 dimensions), which leaves the cost of the store. Both include the disk's fsync.
 
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use mnemon::{Embedder, Engine, Message, MessageLine, Model, ModelIdentity, Namespace, OnnxEmbedder, Result};
 
+/// An embedder that costs nothing.
 struct Constant(ModelIdentity);
 
 impl Embedder for Constant {
@@ -53,7 +54,7 @@ fn flush(criterion: &mut Criterion) {
                 |(engine, messages, folder)| {
                     engine.blocking().put_all(messages).unwrap();
                     engine.blocking().flush().unwrap();
-                    // Dropped after the timing.
+                    // Returned, so that they are dropped after the timing.
                     (engine, folder)
                 },
                 BatchSize::PerIteration,

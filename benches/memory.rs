@@ -1,8 +1,8 @@
-//! What does a turn cost? A durable put of one message to a session, from one task and from eight at once, and a prompt.
+//! What does a turn cost: a durable put of one message to a session, from one thread and from eight, and a prompt?
 //!
-//! `memory/put/*`: one message a task, into sessions of their own. `memory/assemble`: 200 recent messages, 4 blocks, and 3
-//! memories recalled for the prompt. Default model, tokens as `cl100k_base` counts them, the committed sample as the talk.
-//! `mnemon bench memory` gives percentiles and the file system's own fsync in the same run.
+//! `memory/put/*`: each thread puts one message into a session of its own. `memory/assemble`: 200 recent messages, 4
+//! blocks, and 3 memories recalled for the prompt. Default model, tokens counted with `cl100k_base`, the committed sample
+//! as the conversation. `mnemon bench memory` reports percentiles, and the file system's fsync in the same run.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mnemon::{
@@ -22,7 +22,7 @@ fn talk() -> impl Iterator<Item = Message> {
 
 fn open(folder: &tempfile::TempDir) -> Engine {
     let mut config = Config::default();
-    // The talk begins again and again.
+    // The conversation repeats: a cache would hide the cost of embedding.
     config.embedding_cache = 0;
     Engine::builder(folder.path().join("memory.redb")).config(config).open().unwrap()
 }
@@ -47,7 +47,7 @@ fn put(criterion: &mut Criterion) {
                     for memory in &memories {
                         let message = talk.next().unwrap();
                         let put = move || memory.blocking().put(vec![message]).unwrap();
-                        // A thread costs as much as a put: one alone needs none.
+                        // Starting a thread costs as much as a put, so a single put runs on this one.
                         if memories.len() == 1 { drop(put()) } else { drop(scope.spawn(put)) }
                     }
                 });

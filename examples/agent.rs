@@ -1,18 +1,20 @@
-//! An agent with a memory: 150 scripted turns through a budget of 1,200 tokens, with what was flushed, recalled and assembled.
+//! An agent with a memory: 150 scripted turns with a budget of 1,200 tokens. Prints what is flushed, recalled and
+//! assembled.
 //!
-//! `cargo run --example agent` (run `make runtime` once before). The turns are those of an assistant at work, in
-//! `datasets/sample`; the model that answers is the script. For a real one, see `OpenAiChat` (feature `openai`).
+//! Run `make runtime` once, then `cargo run --example agent` in the sources. The turns are a work assistant's, from
+//! `datasets/sample`, and the script's answers replace a language model. For a real one see `OpenAiChat` (feature
+//! `openai`).
 
 use std::collections::HashSet;
 
 use mnemon::{
-    ApproximateTokens, Assembly, Batch, BlockContent, BlockQuery, BufferLimits, ChatRequest, Engine, FactBlock,
-    MemoryBlock, Message, MessageLine, MessageSelector, MessageTokens, Namespace, Part, Prompt, Result, Role,
-    StaticBlock, TokenWindow, from_openai, to_openai,
+    ApproximateTokenCounter, AssembleRequest, BlockContent, BlockQuery, BufferLimits, ChatRequest, ContentPart, Engine,
+    FactBlock, FlushedBatch, MemoryBlock, Message, MessageLine, MessageSelector, Namespace, PerPartTokenCounter,
+    Prompt, Result, Role, StaticBlock, TokenWindow, from_openai, to_openai,
 };
 use serde_json::{Value, json};
 
-/// A block of one's own: who has said how much, over all that was flushed. Its state is JSON, stored with each batch.
+/// A custom block: counts the flushed messages of each speaker. Its state is JSON and is stored with each batch.
 struct TalkCounter;
 
 impl MemoryBlock for TalkCounter {
@@ -24,7 +26,7 @@ impl MemoryBlock for TalkCounter {
         2
     }
 
-    fn put(&self, state: &Value, batch: &Batch<'_>) -> Result<Value> {
+    fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
         let mut counts = state.as_object().cloned().unwrap_or_default();
         for message in batch.messages {
             let count = counts.entry(message.name.as_deref().unwrap_or(message.role.as_str())).or_insert(json!(0));
@@ -40,7 +42,7 @@ impl MemoryBlock for TalkCounter {
     }
 }
 
-/// A selector of one's own: the newest messages within a budget, and every question of the user's before them.
+/// A custom selector: the newest messages within a budget, and all earlier questions of the user.
 struct WithQuestions(TokenWindow);
 
 impl MessageSelector for WithQuestions {
@@ -51,7 +53,8 @@ impl MessageSelector for WithQuestions {
     }
 }
 
-/// Stands for a language model that extracts facts: takes what follows "I ", as it is. `FactBlock` says what it is asked.
+/// Replaces the language model that extracts facts: returns the sentences that begin with "I ". `FactBlock` documents the
+/// real request.
 fn facts(request: &ChatRequest) -> Result<Message> {
     let said = request.messages.last().map(Message::text).unwrap_or_default();
     let about = said.split(['\n', '.', '>']).map(str::trim).filter(|text| text.starts_with("I ") && text.len() > 40);
@@ -59,12 +62,12 @@ fn facts(request: &ChatRequest) -> Result<Message> {
     Ok(Message::assistant(json!({ "facts": facts }).to_string()))
 }
 
-fn tokens() -> MessageTokens {
-    MessageTokens::new(ApproximateTokens)
+fn tokens() -> PerPartTokenCounter {
+    PerPartTokenCounter::new(ApproximateTokenCounter)
 }
 
 fn main() -> Result<()> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = tempfile::tempdir().expect("creating a temporary folder");
     let engine = Engine::open(folder.path().join("agent.redb"))?;
     let user = Namespace::from_context([("app", "desk"), ("user", "priya")]);
     let memory = engine
@@ -89,7 +92,7 @@ fn main() -> Result<()> {
             let prompt = blocking.assemble(turn.clone())?;
             over += usize::from(prompt.over.is_some());
             if number % 50 == 10 {
-                println!("\nturn {number}, what the model is given:");
+                println!("\nturn {number}, the prompt for the model:");
                 show(&prompt);
             }
         }
@@ -113,10 +116,10 @@ fn main() -> Result<()> {
         kept.len()
     );
 
-    // An agent's loop: the prompt, a step, and the prompt again with the step. Only then are prompt and answer stored.
+    // An agent's loop: a prompt, a step, and the same prompt with that step. Prompt and answer are stored after it.
     let question = Message::user("Remind me: which vaccine incident did we trace to our own software?").by("Priya");
     let selector = WithQuestions(TokenWindow::new(200, tokens()));
-    let assembly = Assembly::new(question.clone()).recall(3).selector(selector);
+    let assembly = AssembleRequest::new(question.clone()).recall(3).selector(selector);
     blocking.assemble(assembly.clone())?;
     let call = json!({"type": "tool_call", "id": "call-1", "name": "calendar", "arguments": {"month": "May"}});
     let result = json!({"type": "tool_result", "id": "call-1", "content": "12 May: vaccine crate, warm van"});
@@ -126,7 +129,8 @@ fn main() -> Result<()> {
     println!("\nthe last question, after a tool call:");
     show(&prompt);
 
-    // The whole prompt comes back as chat formats have it, without ids, and an answer: nothing but what is new is stored.
+    // The whole prompt is put back without ids, as chat formats have none, with an answer: only the new messages are
+    // stored.
     let mut back = from_openai(&to_openai(&prompt.messages[..prompt.messages.len() - 2]))?;
     back.push(Message::assistant("The crate that left in a warm van in May.").by("Atlas"));
     let before = blocking.history()?.len();
@@ -151,11 +155,11 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn part(json: Value) -> Part {
-    serde_json::from_value(json).expect("a part")
+fn part(json: Value) -> ContentPart {
+    serde_json::from_value(json).expect("the JSON is a valid part")
 }
 
-/// A line a message, the memory in full.
+/// Prints a line per message, and the memory in full.
 fn show(prompt: &Prompt) {
     for message in &prompt.messages {
         let text = message.text();

@@ -1,6 +1,6 @@
-//! An agent's loop in miniature, on tokio: every turn is put as it happens, and each answer begins with a recall.
+//! A small agent loop on tokio: each turn is stored as it happens, and each answer begins with a recall.
 //!
-//! `cargo run --example chat` (run `make runtime` once before).
+//! Run `make runtime` once, then `cargo run --example chat`.
 
 use mnemon::{Engine, Message, Namespace, Query};
 
@@ -16,7 +16,7 @@ async fn main() -> mnemon::Result<()> {
         ("tuesday", "Book a table for two at the harbour, please.", "A table for two, at eight."),
     ];
     for (i, (session, said, answered)) in turns.into_iter().enumerate() {
-        // Given ids make a put repeatable: running this example again doubles nothing.
+        // Explicit ids make a put repeatable: running this example again adds nothing.
         let user_turn = Message::user(said).with_id(format!("{i}-user")).in_session(session).by("Ada");
         let agent_turn = Message::assistant(answered).with_id(format!("{i}-agent")).in_session(session);
         engine.put(&user, vec![user_turn, agent_turn]).await?;

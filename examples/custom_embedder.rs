@@ -1,6 +1,6 @@
-//! A model of one's own: anything that gives unit vectors. Here, letter pairs counted; in earnest, a remote service.
+//! A custom embedding model: any code that returns unit vectors. This one counts letter pairs; a real one might call a service.
 //!
-//! `cargo run --example custom_embedder`. Needs no ONNX Runtime.
+//! `cargo run --example custom_embedder`. It needs no ONNX Runtime.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ struct LetterPairs(ModelIdentity);
 
 impl LetterPairs {
     fn new() -> Self {
-        // Change the hash whenever vectors change: the database refuses to mix them.
+        // Change the hash whenever the vectors change: a database rejects a model with another hash.
         LetterPairs(ModelIdentity { name: "letter-pairs".into(), dimension: 26 * 26, hash: "letter-pairs-1".into() })
     }
 }
@@ -43,12 +43,12 @@ impl Embedder for LetterPairs {
 fn main() -> Result<()> {
     let path = std::env::temp_dir().join("mnemon-example-embedder.redb");
     let engine = Engine::builder(&path).embedder(Arc::new(LetterPairs::new())).open()?;
-    let space: Namespace = "example/spelling".parse()?;
+    let namespace: Namespace = "example/spelling".parse()?;
     let words = ["restaurant", "accommodation", "rhythm", "necessary"];
-    engine.blocking().put(&space, words.map(|word| Message::user(word).with_id(word)).to_vec())?;
+    engine.blocking().put(&namespace, words.map(|word| Message::user(word).with_id(word)).to_vec())?;
     engine.blocking().flush()?;
     for misspelt in ["restarant", "acommodation", "neccessary"] {
-        let hits = engine.blocking().recall(&space, Query::new(misspelt).k(1))?;
+        let hits = engine.blocking().recall(&namespace, Query::new(misspelt).k(1))?;
         println!("{misspelt} -> {}", hits[0].message.text());
     }
     Ok(())

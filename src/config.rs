@@ -1,4 +1,4 @@
-//! Settings of an engine, with their defaults and ranges.
+//! The settings of an engine, with their defaults and ranges.
 
 use std::{fmt, ops::RangeInclusive, path::PathBuf, time::Duration};
 
@@ -6,20 +6,21 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
-/// How vectors are searched.
+/// The index that vectors are searched with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexKind {
-    /// [`Exact`](IndexKind::Exact) up to [`Config::exact_threshold`] vectors in a namespace, [`Hnsw`](IndexKind::Hnsw)
-    /// above.
+    /// [`Exact`](IndexKind::Exact) up to [`Config::exact_threshold`] vectors in a namespace, [`Hnsw`](IndexKind::Hnsw) above.
     #[default]
     Auto,
-    /// A graph over 4 and 8 bit codes, rescored with the vectors. Approximate. Kept in the database: never built again.
+    /// A graph over 4-bit and 8-bit codes, whose best candidates are rescored with the vectors. Approximate. It is stored in the database
+    /// and never rebuilt.
     Hnsw,
-    /// Compares the query with every vector (SIMD). Always right; cost grows with the namespace.
+    /// Compares the query with every vector, with SIMD. Exact; the cost is linear in the size of the namespace.
     Exact,
-    /// The graph of the crate `hnsw_rs` over what it has inserted so far, exact search over the rest.
-    /// Approximate. Built again from the store, in the background, whenever a namespace is loaded.
+    /// The graph of the crate `hnsw_rs` over the rows inserted so far, and exact search over the others. Approximate. Rebuilt from the
+    /// store, in the background, whenever a namespace is loaded. Feature `hnsw_rs`.
+    #[cfg(feature = "hnsw_rs")]
     HnswRs,
 }
 
@@ -31,7 +32,14 @@ impl std::str::FromStr for IndexKind {
             "auto" => Ok(IndexKind::Auto),
             "exact" => Ok(IndexKind::Exact),
             "hnsw" => Ok(IndexKind::Hnsw),
+            #[cfg(feature = "hnsw_rs")]
             "hnsw_rs" => Ok(IndexKind::HnswRs),
+            #[cfg(not(feature = "hnsw_rs"))]
+            "hnsw_rs" => Err(Error::InvalidConfig {
+                reason:
+                    "index \"hnsw_rs\" needs mnemon built with the feature `hnsw_rs`; use hnsw, or enable the feature"
+                        .into(),
+            }),
             _ => {
                 Err(Error::InvalidConfig { reason: format!("index {name:?} is not one of auto, exact, hnsw, hnsw_rs") })
             }
@@ -39,39 +47,39 @@ impl std::str::FromStr for IndexKind {
     }
 }
 
-/// Where the vectors are that a graph's best candidates are scored with. Its codes and links are always in memory.
+/// The storage of the vectors that rescore a graph's best candidates. The graph's codes and links are always in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum VectorsIn {
-    /// In memory: 4 bytes a component.
+pub enum VectorStorage {
+    /// Memory: 4 bytes for each component.
     #[default]
     Memory,
-    /// In the store: they are read, a few tens of them, at the end of each search.
+    /// The store: each search ends with reading a few tens of vectors.
     Store,
 }
 
-impl std::str::FromStr for VectorsIn {
+impl std::str::FromStr for VectorStorage {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
         match name {
-            "memory" => Ok(VectorsIn::Memory),
-            "store" => Ok(VectorsIn::Store),
-            _ => Err(Error::InvalidConfig { reason: format!("vectors in {name:?}, not in memory or store") }),
+            "memory" => Ok(VectorStorage::Memory),
+            "store" => Ok(VectorStorage::Store),
+            _ => Err(Error::InvalidConfig { reason: format!("vector storage {name:?} is not memory or store") }),
         }
     }
 }
 
-/// How many bits a component of a vector has in the file. Chosen when a database is made, or by a
-/// [`reindex`](crate::reindex()), and kept; what is in memory has 32 bits either way.
+/// The number of bits of a vector's component in the file. Chosen when a database is created, or by a [`reindex`](crate::reindex()).
+/// Vectors in memory have 32 bits in either case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Precision {
-    /// 32 bits: the vector as the model gave it.
+    /// 32 bits: the vector as the model computed it.
     #[default]
     F32,
-    /// 8 bits, and a scale for the vector: a quarter of the room. Measured on LoCoMo with the default model (256 dimensions,
+    /// 8 bits, and one scale for each vector: a quarter of the space. Measured on LoCoMo with the default model (256 dimensions,
     /// 818 KB of text): vectors and terms take 2.7 times the text instead of 8.3; similarities move by 0.0023 at most, 99.4 % of
     /// the ten nearest stay the same, recall of the evidence moves by 0.002 at most at every rank.
     I8,
@@ -98,7 +106,7 @@ impl fmt::Display for Precision {
     }
 }
 
-/// What runs a model. Written `cpu`, `cuda` for the first GPU, `cuda:1` for the second.
+/// The device that runs a model. As text: `cpu`, `cuda` for the first GPU, `cuda:1` for the second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Device {
@@ -106,12 +114,12 @@ pub enum Device {
     #[default]
     Cpu,
     /// An NVIDIA GPU. Needs the feature `cuda`, and an ONNX Runtime that was built for CUDA: the PyPI package
-    /// `onnxruntime-gpu` carries one. A GPU that is not there is an error; nothing falls back to the processor. Vectors are those of
-    /// the processor but for the last digits, which may differ with a text's company: its kernels are chosen by the size of a run.
+    /// `onnxruntime-gpu` carries one. A missing GPU is an error; nothing falls back to the processor. Vectors equal those of the processor
+    /// except for the last digits, which may depend on the other texts in the batch: the GPU's kernels are chosen by the batch size.
     Cuda {
         /// The GPU's number, from 0.
         id: u16,
-        /// Bytes of its memory that are used for what is computed, if they are to be limited.
+        /// Maximum bytes of the GPU's memory for intermediate results. `None`: no limit.
         memory_limit: Option<usize>,
     },
 }
@@ -132,53 +140,54 @@ impl std::str::FromStr for Device {
     }
 }
 
-/// Settings of an [`Engine`](crate::Engine). All have defaults: `Config::default()` is a good start.
+/// Settings of an [`Engine`](crate::Engine). All have defaults: start with `Config::default()`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// How vectors are searched. Default: [`IndexKind::Auto`].
+    /// The index that vectors are searched with. Default: [`IndexKind::Auto`].
     pub index: IndexKind,
-    /// Vectors in a namespace up to which `Auto` searches exactly. Default: 10,000.
+    /// Largest number of vectors in a namespace that [`IndexKind::Auto`] searches exactly. Default: 10,000.
     pub exact_threshold: usize,
-    /// Candidates that the graph keeps while searching (`ef_search`); at least k is used. 1 to 100,000. Default: 128.
+    /// Candidates that a search of the graph keeps (`ef_search`); at least k. 1 to 100,000. Default: 128.
     pub ef_search: usize,
-    /// The recall that `ef_search` is tuned to: now and then a search is answered exactly too, in the background, and the
-    /// number of candidates raised or lowered by what it missed. 0.5 to 0.9999. Default: none, it stays as it is.
+    /// The recall that `ef_search` is tuned to: some searches are repeated exactly, in the background, and the number of candidates is
+    /// raised or lowered by the hits that the graph missed. 0.5 to 0.9999. Default: none, which keeps `ef_search` fixed.
     pub target_recall: Option<f64>,
-    /// Links a row of a graph on its upper layers, twice that on layer 0; a graph keeps the number that it was begun with.
+    /// Links of a row on the upper layers of a graph; twice as many on layer 0. A graph keeps the number that it was created with.
     /// 4 to 64. Default: 16.
     pub m: usize,
-    /// Candidates that a row looks at when it comes into a graph. 8 to 4,096. Default: 200.
+    /// Candidates that are considered as neighbors of a row inserted into a graph. 8 to 4,096. Default: 200.
     pub ef_construction: usize,
-    /// Where the vectors of namespaces with a graph are. Default: [`VectorsIn::Memory`].
-    pub vectors: VectorsIn,
-    /// How vectors are stored in a database that is made; one that is there keeps to its own. Default: [`Precision::F32`].
+    /// Storage of the vectors of namespaces with a graph. Default: [`VectorStorage::Memory`].
+    pub vectors: VectorStorage,
+    /// The precision of vectors in the file of a new database; an existing one keeps its own. Default: [`Precision::F32`].
     pub precision: Precision,
-    /// Pending messages at which a flush begins by itself, in the background. 1 to 100,000. Default: 256.
+    /// Number of pending messages that starts a flush in the background. 1 to 100,000. Default: 256.
     pub flush_size: usize,
-    /// Whether opening begins to embed, in the background, what was left pending. Default: true.
+    /// Whether opening a database starts to embed its pending messages in the background. Default: true.
     pub drain_on_open: bool,
-    /// Threads for embedding, as many for recall, and as many for linking. 1 to 1,024. Default: the machine's cores.
+    /// Threads for embedding; as many again for recall, and as many for building graphs. 1 to 1,024. Default: the number of cores.
     pub threads: usize,
-    /// What runs the model, where the engine loads it itself. Default: the processor.
+    /// The device that runs the model, if the engine loads the model itself. Default: the processor.
     pub device: Device,
-    /// Threads on which memory blocks work through flushed batches, mostly waiting for a language model; started when a
-    /// block first has a batch. 1 to 1,024. Default: 4.
+    /// Threads on which memory blocks process flushed batches, mostly waiting for a language model. They start with a block's first
+    /// batch. 1 to 1,024. Default: 4.
     pub block_threads: usize,
-    /// When a memory block that failed is tried again first; doubled each time, up to 5 minutes. Default: 1 second.
+    /// Wait before a failed memory block is first retried; doubled with each failure, up to 5 minutes. Default: 1 second.
     pub block_retry: Duration,
-    /// Memory for vectors of texts that were embedded, so that unchanged text is not embedded twice, in bytes; 0 for none.
-    /// Default: 16 MiB, some 10,000 messages.
+    /// Memory of the embedding cache, which spares embedding unchanged text again, in bytes; 0 for none. Default: 16 MiB, about 10,000
+    /// messages.
     pub embedding_cache: usize,
-    /// A file that keeps vectors for later runs too, made if it is missing; worth it for models that take a millisecond a text. See
+    /// A file that keeps cached vectors for later runs, created if it is missing. Useful for models that need a millisecond or more for
+    /// each text. See
     /// [`CachedEmbedderBuilder::file`](crate::CachedEmbedderBuilder::file). Default: none.
     pub embedding_cache_file: Option<PathBuf>,
-    /// The most that file may be long, in bytes; 1 MiB or more. Default: 1 GiB.
+    /// Maximum length of that file, in bytes; 1 MiB or more. Default: 1 GiB.
     pub embedding_cache_file_bytes: u64,
-    /// Memory that the store may use for its page cache, in bytes. Default: 64 MiB.
+    /// Memory of the store's page cache, in bytes. Default: 64 MiB.
     pub cache_bytes: usize,
-    /// Two-phase commit: slower by one fsync a commit, and safe against a writer that can choose the bytes
-    /// written around a crash. Default: false (redb's checksummed one-phase commit).
+    /// Whether to use two-phase commit, which costs one more fsync for each commit and is safe against a writer that can choose the
+    /// bytes written around a crash. Default: false (redb's checksummed one-phase commit).
     pub two_phase_commit: bool,
 }
 
@@ -191,7 +200,7 @@ impl Default for Config {
             target_recall: None,
             m: 16,
             ef_construction: 200,
-            vectors: VectorsIn::Memory,
+            vectors: VectorStorage::Memory,
             precision: Precision::F32,
             flush_size: 256,
             drain_on_open: true,
@@ -208,16 +217,18 @@ impl Default for Config {
     }
 }
 
-/// Of [`Config::m`]. On layer 0 of a graph there must be room for a parent and its children; a list's length is a byte.
+/// Range of [`Config::m`]. Layer 0 of a graph must have room for a parent and its children; the length of a list is one byte.
 pub(crate) const M: RangeInclusive<usize> = 4..=64;
-/// Of [`Config::ef_construction`].
+/// Range of [`Config::ef_construction`].
 pub(crate) const EF_CONSTRUCTION: RangeInclusive<usize> = 8..=4096;
 
-/// Of [`Config::embedding_cache_file_bytes`].
+/// Range of [`Config::embedding_cache_file_bytes`].
 pub(crate) const CACHE_FILE_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 50;
 
+/// Checks that a setting is in its range.
+///
 /// # Errors
-/// [`Error::InvalidConfig`] if the value is not in its range.
+/// [`Error::InvalidConfig`].
 pub(crate) fn in_range<T: PartialOrd + fmt::Display>(name: &str, value: T, range: RangeInclusive<T>) -> Result<()> {
     if range.contains(&value) {
         return Ok(());

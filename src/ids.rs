@@ -1,6 +1,6 @@
-//! Names of things: the namespace wall, sessions, messages and models.
+//! Names of namespaces, sessions, messages and models.
 //!
-//! The user's own strings are checked once, here. They are keys of the store, never file names.
+//! Names that users choose are checked once, here. They are keys in the store, never file names.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
@@ -14,10 +14,10 @@ pub const MAX_ID_BYTES: usize = 512;
 const MAX_SEGMENTS: usize = 8;
 const MAX_SEGMENT_BYTES: usize = 128;
 
-/// The wall between tenants: 1 to 8 path segments of 1 to 128 bytes, such as `acme/user-42`.
+/// The name of a namespace, which separates tenants: 1 to 8 path segments of 1 to 128 bytes, such as `acme/user-42`.
 ///
-/// Every call names one; nothing of one namespace is ever returned for another. A prefix is not a
-/// parent: `acme` and `acme/user-42` are as separate as any two.
+/// Every call names a namespace, and no data of one namespace is ever returned for another. A prefix is not a parent: `acme` and
+/// `acme/user-42` are as separate as any two namespaces.
 ///
 /// ```
 /// let namespace: mnemon::Namespace = "acme/user-42".parse()?;
@@ -29,10 +29,10 @@ const MAX_SEGMENT_BYTES: usize = 128;
 pub struct Namespace(String);
 
 impl Namespace {
-    /// Checks and takes a namespace.
+    /// Checks a path and makes a namespace of it.
     ///
     /// # Errors
-    /// [`Error::InvalidNamespace`]: no segment or more than 8, an empty or too long segment, or a control character.
+    /// [`Error::InvalidNamespace`]: no segment or more than 8, a segment that is empty or too long, or a control character.
     pub fn new(path: impl Into<String>) -> Result<Self> {
         let path = path.into();
         let reason = if path.is_empty() {
@@ -51,9 +51,9 @@ impl Namespace {
         Err(Error::InvalidNamespace { given: path, reason })
     }
 
-    /// The namespace for a dictionary of context keys, such as `{"app": "chat", "user": "42"}`: a segment a key, `key=value`,
-    /// sorted, so that the same keys in any order give the same namespace, and others another. A dictionary that is
-    /// empty, or too large for segments, is told apart by a hash.
+    /// Makes the namespace of a dictionary of context keys, such as `{"app": "chat", "user": "42"}`: one segment `key=value` for each
+    /// key, sorted, so that equal dictionaries give the same namespace in any order, and different ones give different namespaces. A
+    /// dictionary that is empty or too large for segments is hashed.
     ///
     /// ```
     /// use mnemon::Namespace;
@@ -62,7 +62,7 @@ impl Namespace {
     /// ```
     pub fn from_context<'a>(context: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let context: BTreeMap<&str, &str> = context.into_iter().collect();
-        // '%' first of all, so that what is escaped cannot be written plainly.
+        // '%' is escaped too, so that an escape sequence in a key cannot be mistaken for an escaped character.
         let escape = |text: &str| -> String {
             let special = |c: char| matches!(c, '%' | '/' | '=') || c.is_control();
             text.chars().map(|c| if special(c) { format!("%{:02X}", u32::from(c)) } else { c.into() }).collect()
@@ -71,12 +71,12 @@ impl Namespace {
             context.into_iter().map(|(key, value)| format!("{}={}", escape(key), escape(value))).collect();
         let path = pairs.join("/");
         Namespace::new(path.clone()).unwrap_or_else(|_| {
-            let hash = Sha256::digest(path).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-            Namespace::new(format!("context/{hash}")).expect("two short segments")
+            let hash = hex(&Sha256::digest(path));
+            Namespace::new(format!("context/{hash}")).expect("two short segments are a valid namespace")
         })
     }
 
-    /// The namespace as text, segments joined by `/`.
+    /// Returns the namespace as text, its segments joined by `/`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -116,7 +116,12 @@ impl fmt::Debug for Namespace {
     }
 }
 
-/// Checks a message or session id: 1 to [`MAX_ID_BYTES`] bytes, any characters.
+/// Formats bytes as lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Checks a message or session id: 1 to [`MAX_ID_BYTES`] bytes of any characters.
 pub(crate) fn check_id(what: &str, id: &str) -> Result<()> {
     if id.is_empty() {
         return Err(Error::message(format!("the {what} is empty")));
@@ -127,14 +132,14 @@ pub(crate) fn check_id(what: &str, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Which model made a vector: vectors of different identities are never compared.
+/// Identifies the model that made a vector. Vectors of different identities are never compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct ModelIdentity {
-    /// A name for people.
+    /// The model's name, for people to read.
     pub name: String,
     /// Components of a vector.
     pub dimension: usize,
-    /// Hash of all that changes a vector: model and tokenizer files, pooling, prefixes, limits. Hexadecimal.
+    /// Hash of everything that changes a vector: model and tokenizer files, pooling, prefixes, limits. Hexadecimal.
     pub hash: String,
 }
 
@@ -145,10 +150,10 @@ impl fmt::Display for ModelIdentity {
     }
 }
 
-/// The database's number for a namespace; every key of the store begins with it.
+/// The number of a namespace in the database; every key of the store begins with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NamespaceId(pub(crate) u32);
 
-/// The database's number for a generation: one complete set of vectors made by one model.
+/// The number of a generation in the database: one complete set of vectors, made by one model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GenerationId(pub(crate) u32);

@@ -1,58 +1,96 @@
-//! mnemon: a long-term memory engine for LLM agents, linked into the program that uses it.
+//! mnemon: long-term memory for LLM agents, linked into the program that uses it.
 //!
-//! Chat messages go in, are embedded on this machine by an ONNX model, indexed by meaning and by words, and kept in one file;
-//! the messages that answer a question come out. No server, no network, no LLM on the write path.
+//! Chat messages are stored in one file, embedded on this machine by an ONNX model, and indexed by meaning and by words. A recall
+//! returns the messages that answer a query. There is no server, no network and no LLM on the write path.
 //!
-//! Start with [`Engine`], [`Message`] and [`Query`]; for an agent's sessions, with [`Memory`]. The README has first programs, the
-//! command and the figures.
+//! Start with [`Engine`], [`Message`] and [`Query`], and with [`Memory`] for an agent's sessions. The README has complete programs,
+//! the command and measurements. In the sources, `docs/design.md` gives the reasons for the design and the alternatives that were
+//! rejected.
 //!
-//! # The map
+//! # How it works
 //!
 //! ```text
-//! write   put ─> one commit: text is durable, pending ─> flush ─> embed, analyse ─> one commit: vectors, terms ─> publish to the indexes
-//! read    query ─> embed, analyse ─> the nearest, those with its terms, their neighbours ─> fuse ─> choose ─> messages
+//! write   put ─> commit: the text is durable and pending ─> flush ─> embed, analyse words ─> commit: vectors, terms, links ─> publish to the indexes
+//! recall  query ─> embed, analyse words ─> candidates: nearest vectors, matching words, their neighbors ─> rank ─> choose ─> hits
 //!
-//! memory  put ─> one commit: text is durable, buffered ─(over budget)─> one commit: whole turns pending, a batch
-//!         batch ─> each block, in the background ─> one commit: its state and its place in the batches
-//!         get, assemble ─> buffer + what blocks say + recalled ─> one token budget ─> messages for the model
+//! memory  put ─> commit: the text is durable and buffered ─(over budget)─> commit: whole turns become pending, as one batch
+//!         batch ─> each block, in the background ─> commit: the block's new state and its position in the batches
+//!         get, assemble ─> buffer + blocks + recalled messages ─> within one token budget ─> messages for the model
 //! ```
 //!
-//! The store is the truth, the index is derived: it is published to after the commit, and read from the store when a
-//! namespace is first asked. A graph's links are in the store too: a change of them is planned, committed, with the vectors
-//! where those are few, and then made. Terms are in numbered segments, each stored as a whole. Text is durable the moment
-//! `put` returns; if embedding fails or the process dies, the message stays pending, and the next flush or opening goes on
-//! with it.
+//! The store is the truth, and indexes are derived from it. A commit is published to the indexes of a loaded namespace; an unloaded
+//! namespace is read from the store by its first query. The links of a vector graph are stored too: a change of the graph is planned,
+//! committed, for small changes together with the vectors, and then applied. Terms are stored in numbered segments, each as a whole.
 //!
-//! | layer | modules | imports |
+//! A text is durable when `put` returns. If embedding fails or the process dies, the message stays pending, and the next flush or the
+//! next opening of the file embeds it.
+//!
+//! # Modules
+//!
+//! A module imports only from its own layer and the layers below, and no files import each other in a circle. The test in
+//! `tests/it/layers` lists every import between modules.
+//!
+//! | layer | module | contents |
 //! | --- | --- | --- |
-//! | 0 | `error`, `ids`, `config` | crates only |
-//! | 1 | `tokens`, `message`, `http`, `embed`, `index`, `lexical`, `chat` | 0; `message` also `tokens`; `chat` also both; `chat` and `embed` also `http` |
-//! | 2 | `store`, the only place that knows redb | 0, `message` |
-//! | 2 | `cache`: unchanged text is not embedded twice | 0, `embed` |
-//! | 3 | `recall`: the question, the times it says, the scores of candidates, the choice of hits; `buffer`: what is flushed when | 0 to 2 |
-//! | 3 | `block`: what prompts are told beside messages; `compose`: prompts under a budget, of both | 0 to 2, `recall`; `compose` also `block` |
-//! | 3 | `history`: sessions kept whole; `fewshot`: the choice of examples | 0 and 1 |
-//! | 4 | `engine` joins store, embedder and both indexes; `memory` joins sessions, blocks and prompts on it; `reindex`, `maintenance` | 0 to 3; `memory` and `reindex` also `engine` |
-//! | 5 | the `mnemon` command, benches, tests, examples | the public API |
+//! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
+//! | 1 | `tokens`, `message` | token counting; messages, lists of messages, OpenAI's format |
+//! | 1 | `chat` | the [`ChatModel`] trait |
+//! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
+//! | 1 | `index`, `lexical` | nearest vectors: exact and HNSW; words: analysis, segments, BM25 |
+//! | 1 | `models` | model folders: manifest, hashes, search by name, the model that is compiled in |
+//! | 1 | `onnx` | ONNX Runtime: sessions, tensors, tokenizers; embedding models and cross-encoders |
+//! | 1 | `client` | clients of servers, for chat and for embeddings, with one policy for time limits and retries |
+//! | 1 | `import` | new model folders: import of other layouts, catalogue, download |
+//! | 2 | `default_embedder` | the embedder of an engine that was opened without one |
+//! | 2 | `store` | the database file: tables, records, transactions; the only module that uses redb |
+//! | 2 | `cache` | embeddings of texts that were embedded before, in memory and in a file |
+//! | 3 | `recall` | a loaded namespace; a query's candidates, their ranking and the choice of hits |
+//! | 3 | `buffer`, `block`, `compose` | what a session flushes when; memory blocks; prompts under a token budget |
+//! | 3 | `history`, `fewshot` | histories of whole sessions; selection of examples for prompts |
+//! | 4 | `engine` | joins store, embedder and indexes; owns the threads |
+//! | 4 | `memory` | sessions, blocks and prompts on top of the engine |
+//! | 4 | `reindex`, `maintenance` | conversion to another model; statistics and verification of a file |
+//! | 5 | the `mnemon` command, benches, tests, examples | use the public API only |
 //!
-//! Invariants:
-//! - A namespace is a wall: every key of the store begins with its number, every index holds one.
-//! - A transaction is in the file as a whole or not at all.
-//! - A message with text has either vectors or a pending entry, in every generation that takes writes; or it is in its
-//!   session's short-term buffer, and has neither.
-//! - A block takes each flushed batch once; a flush is one commit.
-//! - Exactly one generation serves; a switch is one commit, and only to one that has all that is found then. A recall keeps to the
-//!   generation that served when it began.
-//! - Every vector of a namespace is in its graph or is scanned: what is committed is found, whatever is still to be linked.
-//! - A row is given to another message only when nothing leads to it any more.
-//! - A row's terms are those in its newest segment; a commit that gives a row stores its terms. A lexical index that is not
-//!   whole in the store is made anew from the texts before it is loaded.
-//! - The same text gives the same vector, whatever it was embedded with.
-//! - What is published of a vector is what a load would read.
-//! - What is deleted or replaced is never returned again, once the call has returned.
+//! # Where to read
+//!
+//! Each path goes down through these files of `src`:
+//!
+//! - **put**: `engine/messages`, `engine/core` queues the change, `engine/writer` commits it together with others,
+//!   `store/edit_messages` and `store/edit` change the tables; `engine/core` publishes the effects of the commit.
+//! - **flush**: `engine/shared` runs the thread that embeds, `engine/drain` embeds the pending messages in batches, `engine/vector_batch`
+//!   stores their vectors and terms, `engine/stored_graph` plans the links, `recall/changes` applies the commit to a loaded namespace.
+//! - **recall**: `engine/recall`, `recall/prepare` embeds the query, `recall/choose` chooses the hits, `recall/search` searches wider until
+//!   they are enough, `recall/namespace` is what is searched, `recall/candidates` gathers the evidence, `recall/rank` scores it.
+//! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session` commits the put and the
+//!   flush, `memory/batch_jobs` hands the batch to the blocks on the threads of `memory/job_queue`, `engine/weak` commits their states.
+//!
+//! # Invariants
+//!
+//! - A query never reaches another namespace: each key of the store begins with a namespace's number, and each index holds one
+//!   namespace.
+//! - A transaction is stored completely or not at all.
+//! - A message with text is in one of two states. It has vectors or a pending entry in each generation that accepts writes; or it is in
+//!   its session's short-term buffer and has neither.
+//! - A block receives each flushed batch once, and a flush is one commit.
+//! - Exactly one generation serves. A switch is one commit, to a generation that contains everything that can be found at that time. A
+//!   recall uses the generation that served when it began.
+//! - Each vector of a namespace is in its graph or is scanned, so committed messages are found while links are still being built.
+//! - A row is reused for another message only when no link leads to it any more.
+//! - The terms of a row are those in its newest segment, and the commit that assigns a row stores its terms. A lexical index that is
+//!   incomplete in the store is rebuilt from the texts before it is loaded.
+//! - The same text has the same vector, whichever texts were embedded with it.
+//! - An index holds exactly what a load from the store would give.
+//! - A deleted or replaced message is never returned after the call that deleted or replaced it has returned.
 
-/// Compiles the README's examples.
-#[cfg(all(doctest, feature = "openai"))]
+// Links are checked in the documentation with all features. With fewer, some lead to types that are left out.
+#![cfg_attr(
+    not(all(feature = "onnx", feature = "hnsw_rs", feature = "openai", feature = "pull", feature = "tiktoken")),
+    allow(rustdoc::broken_intra_doc_links)
+)]
+
+/// Compiles the examples of the README.
+#[cfg(all(doctest, feature = "openai", feature = "bundled-model", feature = "tiktoken"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
@@ -60,71 +98,86 @@ mod block;
 mod buffer;
 mod cache;
 mod chat;
+#[cfg(any(feature = "openai", feature = "pull"))]
+mod client;
 mod compose;
 mod config;
+mod default_embedder;
 mod embed;
 mod engine;
 mod error;
 mod fewshot;
 mod history;
-#[cfg(any(feature = "openai", feature = "pull"))]
-mod http;
 mod ids;
+#[cfg(feature = "onnx")]
+mod import;
 mod index;
 mod lexical;
+mod lock;
 mod maintenance;
 mod memory;
 mod message;
+#[cfg(feature = "onnx")]
+mod models;
+#[cfg(feature = "onnx")]
+mod onnx;
 mod recall;
 mod reindex;
 mod store;
 mod tokens;
 
 pub use block::{
-    Batch, BlockContent, BlockQuery, BlockScope, Excess, FactBlock, HitProcessor, InstructionBlock, InstructionVersion,
-    MemoryBlock, Recall, RetrievalUnit, StaticBlock, SummaryBlock, VectorBlock,
+    BlockContent, BlockQuery, BlockScope, FactBlock, FlushedBatch, HitProcessor, InstructionBlock, InstructionVersion,
+    MemoryBlock, RetrievalUnit, Retriever, StaticBlock, SummaryBlock, TokenExcess, VectorBlock,
 };
 pub use buffer::BufferLimits;
 pub use cache::{CacheFileStats, CacheStats, CachedEmbedder, CachedEmbedderBuilder, cache_file_stats};
-#[cfg(feature = "openai")]
-pub use chat::OpenAiChat;
 pub use chat::{ChatModel, ChatRequest};
-pub use compose::{
-    BlockFailure, BlockOutput, Composer, InsertMethod, Markdown, Overflow, Prompt, Renderer, Seal, Section, Xml,
-};
-pub use config::{Config, Device, IndexKind, Precision, VectorsIn};
-#[cfg(feature = "pull")]
-pub use embed::CatalogueEntry;
 #[cfg(feature = "openai")]
-pub use embed::OpenAiEmbedder;
-pub use embed::{
-    CrossEncoder, Embedder, Embedding, ImportOptions, Model, ModelFile, ModelInfo, OnnxEmbedder, OnnxOptions, Passage,
-    Pooling, Quantization, Reranker, RerankerInfo,
+pub use client::{OpenAiChat, OpenAiEmbedder};
+pub use compose::{
+    BlockFailure, BlockOutput, Composer, InsertMethod, MarkdownRenderer, Prompt, PromptOverflow, PromptSeal,
+    PromptSection, Renderer, XmlRenderer,
 };
-pub use engine::{Blocking, Builder, Engine, FlushReport, IndexStats, PutReport};
+pub use config::{Config, Device, IndexKind, Precision, VectorStorage};
+pub use embed::{Embedder, Passage, Reranker};
+pub use engine::{BlockingEngine, Engine, EngineBuilder, FlushReport, IndexStats, PutReport};
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{
-    ByLength, ByMarginalRelevance, ByNgramOverlap, BySimilarity, Example, ExampleFormat, ExampleSelector,
+    ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector, MaxMarginalRelevanceExampleSelector,
+    NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
 };
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
-pub use index::{Bitmap, ExactIndex, Found, HnswIndex, HnswOptions, HnswRsIndex, Neighbor, Search, VectorIndex};
+#[cfg(feature = "pull")]
+pub use import::CatalogueEntry;
+#[cfg(feature = "onnx")]
+pub use import::ImportOptions;
+#[cfg(feature = "hnsw_rs")]
+pub use index::HnswRsIndex;
+pub use index::{Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex};
 pub use lexical::Language;
 pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
-pub use memory::{Assembly, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
+pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
-    DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message, MessageCounter, MessageLine, MessageSelector, MessageTokens,
-    MessageUpdate, MessageWindow, Part, Reference, Role, Splitter, Timestamp, TokenWindow, Trim, TrimStrategy,
-    add_messages, escape_xml, from_openai, to_openai, to_openai_lossless, trim_messages,
+    ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine, MessageSelector,
+    MessageTokenCounter, MessageUpdate, MessageWindow, PerPartTokenCounter, Role, TextSplitter, Timestamp, TokenWindow,
+    TrimOptions, TrimStrategy, add_messages, escape_xml, from_openai, to_openai, to_openai_lossless, trim_messages,
 };
+#[cfg(feature = "onnx")]
+pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInfo};
+#[cfg(feature = "onnx")]
+pub use onnx::{CrossEncoder, EmbeddingJob, OnnxEmbedder, OnnxOptions};
 pub use recall::{
-    Hit, Hits, MAX_K, Parts, Query, Strategy, TimeExpression, TimeSpan, TimeUse, time_expressions,
+    Hit, Hits, MAX_K, Query, RankingStrategy, ScoreBreakdown, TimeExpression, TimeSpan, TimeUse, time_expressions,
     time_expressions_at_offset,
 };
 pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,
 };
-pub use store::{Checkpoint, SessionInfo, Sizes};
+pub use store::{Checkpoint, SessionInfo, StorageSizes};
+#[cfg(feature = "onnx")]
+pub use tokens::HuggingFaceTokenizer;
 #[cfg(feature = "tiktoken")]
 pub use tokens::Tiktoken;
-pub use tokens::{ApproximateTokens, TokenCounter, TokenizerFile};
+pub use tokens::{ApproximateTokenCounter, TokenCounter};

@@ -1,4 +1,4 @@
-//! Looking at a database that no engine has open: what is in it, and whether it is sound.
+//! Statistics and verification of a database that no engine has open.
 
 use std::path::Path;
 
@@ -7,21 +7,22 @@ use serde::Serialize;
 pub use crate::store::{GenerationState, VerifyReport};
 use crate::{
     config::{Config, Precision},
-    engine::{lexical::check_lexical, load::check_graphs},
     error::Result,
     ids::{ModelIdentity, Namespace},
-    store::{Options, Sizes, Store},
+    recall::{check_graphs, check_lexical},
+    store::{self, StorageSizes, Store},
 };
 
-/// What is in a database.
+/// The contents of a database in numbers.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub file_bytes: u64,
-    /// What of them holds what; the rest is free, or the database's own.
-    pub sizes: Sizes,
-    /// The serving generation; beside it one that a reindex is making, the previous one, or old ones that are being deleted.
+    /// Bytes of the file by kind of data. The rest is free space, or used by redb itself.
+    pub sizes: StorageSizes,
+    /// The generations: the serving one, and possibly one that a reindex is building, the previous one, and old ones
+    /// being deleted.
     pub generations: Vec<GenerationStats>,
     /// All namespaces, by name.
     pub namespaces: Vec<NamespaceStats>,
@@ -31,55 +32,56 @@ pub struct Stats {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct GenerationStats {
-    /// The model.
+    /// The model that made the vectors.
     pub model: ModelIdentity,
-    /// How its vectors are stored.
+    /// The precision in which the vectors are stored.
     pub precision: Precision,
-    /// Whether it answers recalls.
+    /// The state of the generation.
     pub state: GenerationState,
-    /// Messages that wait to be embedded for it.
+    /// Number of messages that are pending in it.
     pub pending: u64,
 }
 
-/// One namespace, as the serving generation has it.
+/// One namespace, with its vectors and pending messages in the serving generation.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct NamespaceStats {
-    /// Its name.
+    /// The name of the namespace.
     pub namespace: Namespace,
-    /// Messages stored.
+    /// Number of messages.
     pub messages: u64,
-    /// Sessions they belong to.
+    /// Number of sessions.
     pub sessions: u64,
-    /// Vectors; a long message has several.
+    /// Number of vectors. A long message has several.
     pub vectors: u64,
-    /// Messages that wait to be embedded.
+    /// Number of messages that wait to be embedded.
     pub pending: u64,
-    /// Messages in the short-term buffers of its sessions: not recalled yet, and not pending.
+    /// Number of messages in the short-term buffers of its sessions. They are not pending and cannot be recalled yet.
     pub buffered: u64,
 }
 
-/// Counts what is in a database. Cost: a pass over the keys of its messages.
+/// Counts the contents of a database. Cost: a pass over the keys of its messages.
 ///
 /// # Errors
-/// Those of opening, but for the model's; [`Error::Corrupted`](crate::Error::Corrupted).
+/// The errors of opening an engine, except those of its model; [`Error::Corrupted`](crate::Error::Corrupted).
 pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
     let store = open(path.as_ref())?;
     let snapshot = store.read()?;
-    let namespaces = match snapshot.serving()? {
-        Some(generation) => snapshot.facts(generation.id)?,
+    let namespaces = match snapshot.generations().serving()? {
+        Some(generation) => store::namespace_counts(&snapshot, generation.id)?,
         None => Vec::new(),
     };
     let file_bytes = std::fs::metadata(store.path()).map_err(|error| crate::Error::Storage(error.into()))?.len();
     Ok(Stats {
         file_bytes,
-        sizes: snapshot.sizes()?,
+        sizes: store::sizes(&snapshot)?,
         generations: snapshot
-            .generations()?
+            .generations()
+            .all()?
             .into_iter()
             .map(|generation| {
                 Ok(GenerationStats {
-                    pending: snapshot.pending_count(generation.id)?,
+                    pending: snapshot.pending().count(generation.id)?,
                     model: generation.identity,
                     precision: generation.precision,
                     state: generation.state,
@@ -88,27 +90,27 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
             .collect::<Result<_>>()?,
         namespaces: namespaces
             .into_iter()
-            .map(|facts| NamespaceStats {
-                namespace: facts.namespace,
-                messages: facts.messages,
-                sessions: facts.sessions,
-                vectors: facts.vectors,
-                pending: facts.pending,
-                buffered: facts.buffered,
+            .map(|counts| NamespaceStats {
+                namespace: counts.namespace,
+                messages: counts.messages,
+                sessions: counts.sessions,
+                vectors: counts.vectors,
+                pending: counts.pending,
+                buffered: counts.buffered,
             })
             .collect(),
     })
 }
 
-/// Checks the file's pages, and every record against every other. Cost: a pass over the whole file, and memory for an
-/// entry a message.
+/// Checks the pages of a database, every record against the records that it refers to, and then its graphs and lexical
+/// indexes. Cost: a pass over the whole file, and memory for one entry per message.
 ///
 /// # Errors
-/// Those of opening, but for the model's; what is wrong inside is in the report.
+/// The errors of opening an engine, except those of its model. Problems inside the database are in the report.
 pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
     let mut store = open(path.as_ref())?;
     let mut report = store.verify()?;
-    // Where pages or rows are broken, what is left need not make sense.
+    // If pages or rows are damaged, problems of the indexes would only follow from that.
     if report.problems.is_empty() {
         report.problems = check_graphs(&store)?;
         report.problems.extend(check_lexical(&store)?);
@@ -117,7 +119,5 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
 }
 
 fn open(path: &Path) -> Result<Store> {
-    let config = Config::default();
-    let options = Options { create: false, cache_bytes: config.cache_bytes, two_phase_commit: config.two_phase_commit };
-    Store::open(path, options)
+    Store::open(path, &Config::default(), false)
 }

@@ -1,100 +1,99 @@
-//! Moving a database that no engine has open: an engine is opened for it, which asks nothing of the model that serves.
+//! Reindexing a database that no engine has open. An engine is opened for it, which does not need the serving model.
 
 use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 pub use crate::engine::reindex::{GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport};
 use crate::{
     config::Config,
-    embed::{Embedder, Model, OnnxEmbedder},
-    engine::Core,
+    default_embedder,
+    embed::Embedder,
+    engine::Engine,
     error::{Error, Result},
     ids::ModelIdentity,
-    store::{Options, Store},
+    store::{self, Store},
 };
 
-/// Blocks of old vectors deleted in one commit, with nobody waiting: 64 MiB.
+/// Blocks of old vectors deleted in one commit: 64 MiB, since no other writer waits.
 const SWEEP_BLOCKS: usize = 1024;
 
-/// [`Engine::reindex`](crate::Engine::reindex) for a database that is not open: no engine may have it.
+/// Moves a database that no engine has open to another model or precision. Same as
+/// [`Engine::reindex`](crate::Engine::reindex), for a closed database.
 ///
-/// The model that serves need not be at hand; where it is, found by its name as by [`Model::find`], the generations are compared. Only
-/// the namespaces that they are tried in are loaded and linked, with default settings: for others, open an engine with them and reindex
-/// in that. What is not kept is deleted, and the file made shorter.
+/// The serving model need not be available. If [`Model::find`](crate::Model::find) finds it by its name, the
+/// generations are compared. Only the namespaces queried for the comparison are loaded and linked, with the default
+/// configuration; to use another configuration, open an engine with it and reindex there. Generations that are not kept
+/// are deleted, and the file is compacted.
 ///
 /// # Errors
-/// Those of opening, but for [`Error::ModelMismatch`]; those of [`Engine::reindex`](crate::Engine::reindex).
+/// Those of opening an engine except [`Error::ModelMismatch`], and those of
+/// [`Engine::reindex`](crate::Engine::reindex).
 pub fn reindex(
     path: impl AsRef<Path>,
     embedder: Arc<dyn Embedder>,
     options: ReindexOptions,
     mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
 ) -> Result<ReindexReport> {
-    let core = open(path.as_ref(), &embedder)?;
-    let report = core.reindex(embedder, &options, &mut progress)?;
-    drop(core);
+    let engine = open(path.as_ref(), &embedder)?;
+    let report = engine.core().reindex(embedder, &options, &mut progress)?;
+    drop(engine);
     sweep(path.as_ref())?;
     Ok(report)
 }
 
-/// [`Engine::rollback`](crate::Engine::rollback) for a database that is not open: no engine may have it.
+/// Switches back to the previous generation of a database that no engine has open. Same as
+/// [`Engine::rollback`](crate::Engine::rollback), for a closed database.
 ///
 /// # Errors
-/// Those of opening, but for [`Error::ModelMismatch`]; those of [`Engine::rollback`](crate::Engine::rollback).
+/// Those of opening an engine except [`Error::ModelMismatch`], and those of
+/// [`Engine::rollback`](crate::Engine::rollback).
 pub fn rollback(
     path: impl AsRef<Path>,
     embedder: Arc<dyn Embedder>,
     mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
 ) -> Result<ReindexReport> {
-    open(path.as_ref(), &embedder)?.rollback(embedder, &mut progress)
+    open(path.as_ref(), &embedder)?.core().rollback(embedder, &mut progress)
 }
 
-/// Deletes the previous generation of a database that no engine has open, and makes the file shorter. Returns whether there was one.
+/// Deletes the previous generation of a database that no engine has open, and compacts the file. Returns true if there
+/// was one.
 ///
 /// # Errors
-/// Those of opening, but for the model's.
+/// Those of opening an engine, except those of its model.
 pub fn drop_previous(path: impl AsRef<Path>) -> Result<bool> {
-    let found = open_store(path.as_ref())?.write(|transaction| transaction.retire_previous())?;
+    let found = open_store(path.as_ref())?.write(|transaction| transaction.generations().retire_previous())?;
     sweep(path.as_ref())?;
     Ok(found)
 }
 
-fn config() -> Config {
-    // What waits in the serving generation goes on waiting: its model may not be there.
-    Config { drain_on_open: false, ..Config::default() }
-}
-
-fn open(path: &Path, new: &Arc<dyn Embedder>) -> Result<Core> {
+fn open(path: &Path, new: &Arc<dyn Embedder>) -> Result<Engine> {
     let resolve = |stored: Option<&ModelIdentity>| -> Result<Arc<dyn Embedder>> {
         let Some(stored) = stored.filter(|stored| *stored != new.identity()) else { return Ok(Arc::clone(new)) };
-        let found = Model::find(&stored.name).and_then(OnnxEmbedder::new);
-        Ok(match found.ok().filter(|found| found.identity() == stored) {
-            Some(found) => Arc::new(found),
-            None => Arc::new(Absent(stored.clone())),
-        })
+        Ok(default_embedder::find(stored).unwrap_or_else(|| Arc::new(Absent(stored.clone()))))
     };
-    Core::open(path, config(), false, None, resolve)
+    // Pending messages of the serving generation stay pending: its model may not be available.
+    let config = Config { drain_on_open: false, ..Config::default() };
+    Engine::open_core(path, config, false, None, resolve)
 }
 
 fn open_store(path: &Path) -> Result<Store> {
-    let Config { cache_bytes, two_phase_commit, .. } = config();
-    Store::open(path, Options { create: false, cache_bytes, two_phase_commit })
+    Store::open(path, &Config::default(), false)
 }
 
-/// Deletes retired generations. A kill on the way leaves the rest for the next opening.
+/// Deletes retired generations. If the process dies meanwhile, the next opening deletes the rest.
 fn sweep(path: &Path) -> Result<()> {
     let mut store = open_store(path)?;
     let mut swept = false;
-    while store.write(|transaction| transaction.sweep(SWEEP_BLOCKS))? {
+    while store.write(|transaction| store::sweep(transaction, SWEEP_BLOCKS))? {
         swept = true;
     }
     if swept && let Err(error) = store.compact() {
-        // All is done; the file is only longer than it need be.
-        tracing::warn!(%error, "the file was not made shorter");
+        // The reindex is complete all the same; the file is only larger than necessary.
+        tracing::warn!(%error, "the file was not compacted");
     }
     Ok(())
 }
 
-/// Stands for the model that serves, where that is not at hand.
+/// A substitute for a serving model that is not available. It only knows the identity, and every embedding fails.
 struct Absent(ModelIdentity);
 
 impl Embedder for Absent {
@@ -103,7 +102,7 @@ impl Embedder for Absent {
     }
 
     fn embed_documents(&self, _: &[&str]) -> Result<Vec<Vec<f32>>> {
-        let reason = format!("model {} is not at hand", self.0);
+        let reason = format!("model {} is not available: it was not found by its name", self.0);
         Err(Error::EmbedderUnavailable { reason, transient: false, retry_after: None, source: None })
     }
 

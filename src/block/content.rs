@@ -1,30 +1,30 @@
-//! What a block says.
+//! The content of a block.
 
-use crate::message::{Message, Part};
+use crate::message::{ContentPart, Message};
 
-/// What a block puts into a prompt.
+/// The content that a block contributes to a prompt.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum BlockContent {
     /// A text.
     Text(String),
-    /// Texts and media, a line each.
-    Parts(Vec<Part>),
-    /// Messages of earlier, told inside the memory.
+    /// Texts and media, one per line.
+    Parts(Vec<ContentPart>),
+    /// Earlier messages, quoted inside the memory.
     Quoted(Vec<Message>),
-    /// Messages that go before all others as messages of their own.
+    /// Messages that precede all others in the prompt, as messages of their own.
     Messages(Vec<Message>),
 }
 
 impl Default for BlockContent {
-    /// Nothing.
+    /// Empty content.
     fn default() -> Self {
         BlockContent::Text(String::new())
     }
 }
 
 impl BlockContent {
-    /// Whether there is nothing to say. White space is something.
+    /// Returns true if there is no content. White space is content.
     pub fn is_empty(&self) -> bool {
         match self {
             BlockContent::Text(text) => text.is_empty(),

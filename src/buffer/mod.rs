@@ -1,24 +1,26 @@
-//! The short-term buffer: which messages stay in the prompt, and which are flushed.
+//! Limits of the short-term buffer: which messages stay in the prompt and which are flushed.
 //!
-//! Owns the decision alone, over a list of messages: what is flushed where is the engine's. Invariants: a flush takes
-//! whole turns from the old end; the system prompt and the last turn always stay; no tool result loses its call.
+//! This module only decides, given a list of messages; the engine does the flushing. Invariants: a flush takes whole
+//! turns, the oldest first; the system prompt and the last turn always stay; a tool result is never separated from its
+//! call.
 
 use std::{borrow::Borrow, ops::Range};
 
 use crate::{
     error::{Error, Result},
-    message::{Message, MessageCounter, Role, answers},
+    message::{Message, MessageTokenCounter, Role, match_tool_results},
 };
 
-/// The budget of a short-term buffer, as LlamaIndex's `Memory` has it.
+/// The token limits of a short-term buffer, with the semantics of LlamaIndex's `Memory`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BufferLimits {
-    /// Tokens of the whole prompt. Default: 30,000.
+    /// The maximum number of tokens of the whole prompt. Default: 30,000.
     pub token_limit: usize,
-    /// The share of it that recent messages may take, over 0 to 1. Default: 0.7.
+    /// The share of `token_limit` that recent messages may take, greater than 0 and at most 1. Default: 0.7.
     pub chat_history_token_ratio: f64,
-    /// Tokens that one flush takes at least, 1 to `token_limit`, as far as there are whole turns. Default: 3,000.
+    /// The minimum number of tokens of a flushed batch, 1 to `token_limit`. A batch is smaller only if there are not
+    /// enough whole turns. Default: 3,000.
     pub token_flush_size: usize,
 }
 
@@ -29,17 +31,19 @@ impl Default for BufferLimits {
 }
 
 impl BufferLimits {
-    /// Checked limits.
+    /// Creates limits and checks them.
     ///
     /// # Errors
-    /// [`Error::InvalidConfig`]: a value outside its range.
+    /// [`Error::InvalidConfig`] for a value outside its range.
     pub fn new(token_limit: usize, chat_history_token_ratio: f64, token_flush_size: usize) -> Result<Self> {
         let fault = if token_limit == 0 {
-            Some("token_limit is 0".to_owned())
+            Some("token_limit is 0; it must be at least 1".to_owned())
         } else if !(chat_history_token_ratio > 0.0 && chat_history_token_ratio <= 1.0) {
-            Some(format!("chat_history_token_ratio is {chat_history_token_ratio}, not over 0 to 1"))
+            Some(format!(
+                "chat_history_token_ratio is {chat_history_token_ratio}; it must be greater than 0 and at most 1"
+            ))
         } else if !(1..=token_limit).contains(&token_flush_size) {
-            Some(format!("token_flush_size is {token_flush_size}, not within 1 to token_limit, {token_limit}"))
+            Some(format!("token_flush_size is {token_flush_size}; it must be between 1 and token_limit, {token_limit}"))
         } else {
             None
         };
@@ -49,26 +53,27 @@ impl BufferLimits {
         }
     }
 
-    /// Tokens that recent messages may take; a flush is due above.
+    /// Returns the number of tokens that recent messages may take. Above it, messages are flushed.
     pub fn budget(&self) -> usize {
         (self.token_limit as f64 * self.chat_history_token_ratio) as usize
     }
 
-    /// What to flush of `messages`, oldest first: ranges of messages, a batch each, that follow one another; empty if the
-    /// messages are within the [budget](BufferLimits::budget).
+    /// Plans which of `messages`, oldest first, to flush. Returns consecutive ranges of messages, one per batch. Empty
+    /// if the messages are within the [budget](BufferLimits::budget).
     ///
     /// Leading system messages stay. A batch ends where a turn begins: at a user message before which every tool call
-    /// has its results. It takes [`token_flush_size`](BufferLimits::token_flush_size) or more, or else all but the last
-    /// turn; batches are taken until the rest is within the budget. The last turn stays whatever it costs, and without
-    /// a user message nothing is flushed: the rest may then exceed the budget.
+    /// has its results. A batch has at least [`token_flush_size`](BufferLimits::token_flush_size) tokens, or consists
+    /// of all messages before the last turn. Batches are planned until the rest is within the budget. The rest may
+    /// still exceed the budget, because the last turn always stays, and because nothing is flushed if there is no user
+    /// message.
     ///
     /// Cost: each message is counted once.
-    pub fn plan_flush(&self, messages: &[Message], tokens: &dyn MessageCounter) -> Vec<Range<usize>> {
+    pub fn plan_flush(&self, messages: &[Message], tokens: &dyn MessageTokenCounter) -> Vec<Range<usize>> {
         let costs: Vec<usize> = messages.iter().map(|message| tokens.count(message)).collect();
         self.plan_counted(messages, &costs)
     }
 
-    /// [`BufferLimits::plan_flush`] with the tokens of each message.
+    /// Same as [`BufferLimits::plan_flush`], with the token count of each message.
     pub(crate) fn plan_counted(&self, messages: &[impl Borrow<Message>], costs: &[usize]) -> Vec<Range<usize>> {
         if costs.iter().sum::<usize>() <= self.budget() {
             return Vec::new();
@@ -85,7 +90,7 @@ impl BufferLimits {
             });
             let mut later = cuts.iter().copied().filter(|&cut| cut > begin);
             let next = full.and_then(|full| later.clone().find(|&cut| cut > full));
-            // Not so many tokens before the last turn: what there is.
+            // With fewer tokens before the last turn, the batch takes all of them.
             let Some(end) = next.or_else(|| later.next_back()) else { break };
             left -= costs[begin..end].iter().sum::<usize>();
             batches.push(begin..end);
@@ -95,13 +100,14 @@ impl BufferLimits {
     }
 }
 
-/// Where a history may be cut: user messages before which no tool call waits for a result that comes after.
+/// Returns the indexes of the user messages at which `messages` may be split: no tool call before such a message has a
+/// result after it.
 pub(crate) fn turn_starts(messages: &[impl Borrow<Message>]) -> Vec<usize> {
-    // By message: the last result of its calls.
-    let mut last_answer = vec![0; messages.len()];
-    for answer in answers(messages) {
-        if let Some(call) = answer.call {
-            last_answer[call] = answer.result.max(last_answer[call]);
+    // For each message, the index of the last result of its calls.
+    let mut last_result = vec![0; messages.len()];
+    for matched in match_tool_results(messages) {
+        if let Some(call) = matched.call {
+            last_result[call] = matched.result.max(last_result[call]);
         }
     }
     let mut cuts = Vec::new();
@@ -110,7 +116,7 @@ pub(crate) fn turn_starts(messages: &[impl Borrow<Message>]) -> Vec<usize> {
         if message.borrow().role == Role::User && index > open_until {
             cuts.push(index);
         }
-        open_until = open_until.max(last_answer[index]);
+        open_until = open_until.max(last_result[index]);
     }
     cuts
 }

@@ -1,11 +1,11 @@
-//! The bytes of a text's passages: how many there are, the ranges of each, then their vectors; little endian.
+//! The encoding of a text's passages: their number, the range of each, then their vectors. All numbers are little endian.
 
 use std::{ops::Range, sync::Arc};
 
 use crate::embed::Passage;
 
 const COUNT_BYTES: usize = 4;
-/// Begin and end.
+/// Start and end, 8 bytes each.
 const RANGE_BYTES: usize = 16;
 
 pub(super) fn encode(passages: &[Passage]) -> Arc<[u8]> {
@@ -26,8 +26,8 @@ pub(super) fn encode(passages: &[Passage]) -> Arc<[u8]> {
     bytes.into()
 }
 
-/// The passages of a text of this many bytes, each with a vector of this dimension; `None` if the bytes say something else. There is
-/// one at least.
+/// Decodes the passages of a text of `text_bytes` bytes, at least one, each with a vector of this dimension. `None`: the bytes encode
+/// anything else.
 pub(super) fn decode(bytes: &[u8], dimension: usize, text_bytes: usize) -> Option<Vec<Passage>> {
     let (count, rest) = bytes.split_first_chunk::<COUNT_BYTES>()?;
     let count = u32::from_le_bytes(*count) as usize;
@@ -35,7 +35,8 @@ pub(super) fn decode(bytes: &[u8], dimension: usize, text_bytes: usize) -> Optio
     if count == 0 || dimension == 0 || vectors.len() != count.checked_mul(dimension)?.checked_mul(4)? {
         return None;
     }
-    let place = |bytes: &[u8; 8]| usize::try_from(u64::from_le_bytes(*bytes)).ok().filter(|&place| place <= text_bytes);
+    let position =
+        |bytes: &[u8; 8]| usize::try_from(u64::from_le_bytes(*bytes)).ok().filter(|&position| position <= text_bytes);
     ranges
         .as_chunks::<8>()
         .0
@@ -44,7 +45,7 @@ pub(super) fn decode(bytes: &[u8], dimension: usize, text_bytes: usize) -> Optio
         .iter()
         .zip(vectors.chunks_exact(dimension * 4))
         .map(|([start, end], vector)| {
-            let (start, end) = (place(start)?, place(end)?);
+            let (start, end) = (position(start)?, position(end)?);
             let vector = vector.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect();
             (start <= end).then_some(Passage { range: start..end, vector })
         })
@@ -59,7 +60,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_encoded_comes_back(count in 1usize..4, dimension in 1usize..9, bits in prop::collection::vec(any::<u32>(), 32)) {
+        fn encoded_passages_are_decoded(count in 1usize..4, dimension in 1usize..9, bits in prop::collection::vec(any::<u32>(), 32)) {
             let passages: Vec<Passage> = (0..count)
                 .map(|i| {
                     let vector = (0..dimension).map(|j| f32::from_bits(bits[i * dimension + j])).collect();
@@ -68,12 +69,12 @@ mod tests {
                 .collect();
             let bytes = encode(&passages);
             let decoded = decode(&bytes, dimension, 15).unwrap();
-            // Bits, as not every number is equal to itself.
+            // Compared as bits, because NaN is not equal to itself.
             prop_assert_eq!(encode(&decoded), bytes.clone());
             prop_assert_eq!(decoded.len(), count);
             let other_dimension = decode(&bytes, dimension + 1, 15);
             prop_assert!(other_dimension.is_none());
-            // A byte short of the last's end, where it has one.
+            // The text is one byte shorter than the end of the last passage, if that is not empty.
             let outside = decode(&bytes, dimension, ((count - 1) * 5).saturating_sub(1));
             prop_assert_eq!(outside.is_some(), count == 1);
             for cut in 0..bytes.len() {

@@ -1,145 +1,109 @@
-//! The engine's methods for threads that may wait.
+//! The engine's methods for threads that may wait, made from the async ones.
 
-use std::{
-    ops::ControlFlow,
-    sync::{Arc, mpsc},
-};
+use std::{ops::ControlFlow, sync::Arc};
 
 use super::{
-    FlushReport, IndexStats, PutReport,
-    core::Core,
+    executor::block_on,
+    handle::Engine,
+    index_stats::IndexStats,
     reindex::{ReindexOptions, ReindexProgress, ReindexReport},
+    reports::{FlushReport, PutReport},
 };
 use crate::{
     cache::CacheStats,
     embed::Embedder,
-    error::{Error, Result, impl_debug},
+    error::{Result, impl_debug},
     ids::Namespace,
     lexical::Language,
     message::Message,
     recall::{Hits, Query},
+    store::SessionInfo,
 };
 
-/// [`Engine`](crate::Engine)'s methods, waiting on the calling thread. From [`Engine::blocking`](crate::Engine::blocking).
-pub struct Blocking<'a>(pub(crate) &'a Core);
+/// Declares the blocking twins of async methods: each runs the async one on the calling thread. Needs `block_on` in scope.
+macro_rules! blocking_methods {
+    ($handle:ident: $(fn $name:ident($($argument:ident: $type:ty),*) -> $output:ty;)+) => {
+        $(
+            #[doc = concat!("Same as [`", stringify!($handle), "::", stringify!($name), "`](crate::", stringify!($handle), "::", stringify!($name), "), on the calling thread.")]
+            ///
+            /// # Errors
+            #[doc = concat!("Those of [`", stringify!($handle), "::", stringify!($name), "`](crate::", stringify!($handle), "::", stringify!($name), ").")]
+            pub fn $name(&self, $($argument: $type),*) -> $output {
+                block_on(self.0.$name($($argument),*))
+            }
+        )+
+    };
+}
+pub(crate) use blocking_methods;
 
-impl_debug!(Blocking<'_>, self { model: self.0.model().name });
+impl Engine {
+    /// Returns the same methods for threads without an executor. Do not call them from an async task: they block it.
+    pub fn blocking(&self) -> BlockingEngine<'_> {
+        BlockingEngine(self)
+    }
+}
 
-impl Blocking<'_> {
-    /// As [`Engine::put`](crate::Engine::put).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn put(&self, namespace: &Namespace, messages: Vec<Message>) -> Result<PutReport> {
-        self.put_all(messages.into_iter().map(|message| (namespace.clone(), message)).collect())
+/// The methods of [`Engine`], waiting on the calling thread. Made by [`Engine::blocking`].
+pub struct BlockingEngine<'a>(&'a Engine);
+
+impl_debug!(BlockingEngine<'_>, self { model: self.0.model().name });
+
+impl BlockingEngine<'_> {
+    blocking_methods! {
+        Engine:
+        fn put(namespace: &Namespace, messages: Vec<Message>) -> Result<PutReport>;
+        fn put_all(messages: Vec<(Namespace, Message)>) -> Result<PutReport>;
+        fn flush() -> Result<FlushReport>;
+        fn recall(namespace: &Namespace, query: Query) -> Result<Hits>;
+        fn get(namespace: &Namespace, id: &str) -> Result<Option<Message>>;
+        fn pending() -> Result<u64>;
+        fn delete(namespace: &Namespace, ids: Vec<String>) -> Result<u64>;
+        fn sessions(namespace: &Namespace) -> Result<Vec<SessionInfo>>;
+        fn history(namespace: &Namespace, session: &str) -> Result<Vec<Message>>;
+        fn copy_session(namespace: &Namespace, from: &str, to: &str) -> Result<u64>;
+        fn delete_session(namespace: &Namespace, session: &str) -> Result<()>;
+        fn delete_namespace(namespace: &Namespace) -> Result<u64>;
+        fn set_language(namespace: &Namespace, language: Language) -> Result<()>;
+        fn index_stats(namespace: &Namespace) -> Result<IndexStats>;
+        fn drop_previous() -> Result<bool>;
     }
 
-    /// As [`Engine::put_all`](crate::Engine::put_all).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn put_all(&self, messages: Vec<(Namespace, Message)>) -> Result<PutReport> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        self.0.put(messages, move |result| drop(reply.send(result)))?;
-        answer.recv().map_err(|_| Error::Closed)?
+    /// Same as [`Engine::cache_stats`], on the calling thread.
+    pub fn cache_stats(&self) -> Option<CacheStats> {
+        self.0.core().shared.cache_stats()
     }
 
-    /// As [`Engine::flush`](crate::Engine::flush).
+    /// Same as [`Engine::reindex`], on the calling thread, so that `progress` may borrow.
     ///
     /// # Errors
-    /// As there.
-    pub fn flush(&self) -> Result<FlushReport> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        self.0.flush(move |result| drop(reply.send(result)))?;
-        answer.recv().map_err(|_| Error::Closed)?
-    }
-
-    /// As [`Engine::recall`](crate::Engine::recall), on the calling thread.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
-        self.0.recall(namespace, &query)
-    }
-
-    /// As [`Engine::set_language`](crate::Engine::set_language).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn set_language(&self, namespace: &Namespace, language: Language) -> Result<()> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        self.0.set_language(namespace, language, move |result| drop(reply.send(result)))?;
-        answer.recv().map_err(|_| Error::Closed)?
-    }
-
-    /// As [`Engine::index_stats`](crate::Engine::index_stats).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {
-        self.0.index_stats(namespace)
-    }
-
-    /// As [`Engine::reindex`](crate::Engine::reindex), on the calling thread.
-    ///
-    /// # Errors
-    /// As there.
+    /// Those of [`Engine::reindex`].
     pub fn reindex(
         &self,
         embedder: Arc<dyn Embedder>,
         options: ReindexOptions,
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
     ) -> Result<ReindexReport> {
-        self.0.reindex_and_sweep(embedder, &options, &mut progress)
+        self.0.core().reindex_and_sweep(embedder, &options, &mut progress)
     }
 
-    /// As [`Engine::rollback`](crate::Engine::rollback), on the calling thread.
+    /// Same as [`Engine::rollback`], on the calling thread, so that `progress` may borrow.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Engine::rollback`].
     pub fn rollback(
         &self,
         embedder: Arc<dyn Embedder>,
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
     ) -> Result<ReindexReport> {
-        self.0.rollback(embedder, &mut progress)
+        self.0.core().rollback(embedder, &mut progress)
     }
 
-    /// As [`Engine::drop_previous`](crate::Engine::drop_previous), on the calling thread.
+    /// Loads a namespace and does all background work of its index now, on the calling thread. Recalls are correct without
+    /// this call; after it, they are as fast as they get. For benchmarks and evaluation.
     ///
     /// # Errors
-    /// As there.
-    pub fn drop_previous(&self) -> Result<bool> {
-        self.0.drop_previous()
-    }
-
-    /// As [`Engine::cache_stats`](crate::Engine::cache_stats).
-    pub fn cache_stats(&self) -> Option<CacheStats> {
-        self.0.cache_stats()
-    }
-
-    /// As [`Engine::get`](crate::Engine::get).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn get(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
-        self.0.get(namespace, id)
-    }
-
-    /// As [`Engine::pending`](crate::Engine::pending).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn pending(&self) -> Result<u64> {
-        self.0.pending()
-    }
-
-    /// Loads a namespace and does all background work of its index now, on the calling thread. Recall is right without
-    /// it; after it, it is as fast as it gets. For benchmarks and evaluation.
-    ///
-    /// # Errors
-    /// [`Error::Corrupted`], [`Error::Storage`].
+    /// [`Error::Corrupted`](crate::Error::Corrupted), [`Error::Storage`](crate::Error::Storage).
     pub fn optimize(&self, namespace: &Namespace) -> Result<()> {
-        self.0.optimize(namespace)
+        self.0.core().optimize(namespace)
     }
 }

@@ -1,149 +1,176 @@
-//! What the async and the blocking surface share.
+//! The open engine: its state, its threads, and the operations that its surfaces share.
 
 use std::{
+    any::Any,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc,
-    },
-    thread::{self, JoinHandle},
+    sync::{Arc, atomic::AtomicU64, atomic::Ordering, mpsc},
 };
 
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use super::{
-    FlushReport, IndexStats, PutReport,
-    asked::Asked,
-    background::Background,
-    graph::{Planners, Workers},
-    live::Live,
-    sessions::{Session, Sessions},
+    executor::{Executor, Lane},
+    extension::Extension,
+    generations::Generations,
+    index_stats::IndexStats,
+    loaded_generation::{Improve, LoadedGeneration},
+    recent_queries::RecentQueries,
     shared::{Shared, Wake, run_drain, run_improve},
-    spaces::{Change, Improve, Spaces},
-    visits::{Visitor, Visits},
+    store_reads::StoreReads,
+    stored_graph::{Planners, Workers},
     writer::Writer,
 };
 use crate::{
-    cache::{Cache, CacheStats, CachedEmbedder},
+    cache::{Cache, CachedEmbedder},
     config::{Config, Precision},
     embed::{self, Embedder, Reranker},
     error::{Error, Result},
     ids::{ModelIdentity, Namespace},
-    lexical::Language,
-    message::Message,
-    recall::{Hits, Query},
-    store::{BlockKey, Effects, Generation, GenerationState, Options, Store, Transaction},
+    recall::NamespaceChange,
+    store::{Effects, Generation, GenerationState, Store, Transaction},
 };
 
+/// An open engine, without its handles.
 pub(crate) struct Core {
     pub(super) shared: Arc<Shared>,
-    /// Blocks at work on their batches.
-    background: Arc<Background<BlockKey>>,
     writer: Arc<Writer>,
-    pool: rayon::ThreadPool,
     planners: Planners,
     wake: mpsc::Sender<Wake>,
     improve: mpsc::Sender<Improve>,
-    threads: Vec<JoinHandle<()>>,
 }
 
 impl Core {
-    pub(crate) fn open(
+    pub(super) fn open(
         path: &Path,
         config: Config,
         create: bool,
         reranker: Option<Arc<dyn Reranker>>,
         resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
     ) -> Result<Self> {
-        let options = Options { create, cache_bytes: config.cache_bytes, two_phase_commit: config.two_phase_commit };
-        let store = Arc::new(Store::open(path, options)?);
+        let store = Arc::new(Store::open(path, &config, create)?);
         let (generation, embedder) = serving(&store, config.precision, resolve)?;
         let cache = Cache::configured(&config)?.map(Arc::new);
         let embedder = cached(embedder, cache.as_ref());
-        let leftover = store.read()?.pending_count(generation.id)?;
+        let leftover = store.read()?.pending().count(generation.id)?;
 
+        let executor = Arc::new(Executor::new(config.threads, config.block_threads)?);
+        let planners = Planners(executor.planners());
         let (improve, improvable) = mpsc::channel();
-        let writer = Arc::new(Writer::start(Arc::clone(&store)));
+        let (wake, wakes) = mpsc::channel();
+        let writer = Arc::new(Writer::start(Arc::clone(&store), &executor)?);
         let weak = Arc::downgrade(&writer);
-        let serving = Spaces::new(Arc::clone(&store), weak, generation, embedder, config.clone(), improve.clone());
+        let serving =
+            LoadedGeneration::new(Arc::clone(&store), weak, generation, embedder, config.clone(), improve.clone());
         let shared = Arc::new(Shared {
-            live: Live::new(serving),
-            sessions: Sessions::default(),
+            generations: Generations::new(serving),
             cache,
             reranker,
-            asked: Asked::default(),
+            recent_queries: RecentQueries::default(),
             unflushed: AtomicU64::new(leftover),
-            closing: AtomicBool::new(false),
-            visits: Arc::default(),
             moving: Mutex::default(),
+            executor,
+            extension: Default::default(),
             config,
             store,
         });
-        let (wake, wakes) = mpsc::channel();
-        let pool = pool("mnemon-recall", shared.config.threads)?;
-        let planners = Planners(Arc::new(self::pool("mnemon-plan", shared.config.threads)?));
-        let threads = vec![
-            spawn("mnemon-drain", {
-                let shared = Arc::clone(&shared);
-                let workers = Workers { writer: Arc::clone(&writer), planners: planners.clone() };
-                move || run_drain(&shared, &workers, &wakes)
-            }),
-            spawn("mnemon-index", {
-                let shared = Arc::clone(&shared);
-                let workers = Workers { writer: Arc::clone(&writer), planners: planners.clone() };
-                move || run_improve(&shared, &workers, &improvable)
-            }),
-        ];
-        let background = Background::new(shared.config.block_threads);
-        let core = Core { shared, background, writer, pool, planners, wake, improve, threads };
+        let core = Core { shared, writer, planners, wake, improve };
+        // The threads that did start hold the file open.
+        core.start_services(wakes, improvable).inspect_err(|_| core.close())?;
         if leftover > 0 && core.shared.config.drain_on_open {
             core.wake(Wake::Pending)?;
         }
         Ok(core)
     }
 
-    pub(super) fn model(&self) -> ModelIdentity {
-        self.shared.live.serving().embedder.identity().clone()
+    /// Starts the threads that embed pending messages and improve indexes. They are stopped before the writer.
+    fn start_services(&self, wakes: mpsc::Receiver<Wake>, improvable: mpsc::Receiver<Improve>) -> Result<()> {
+        let (shared, workers, improve) = (Arc::clone(&self.shared), self.workers(), self.improve.clone());
+        // Sending fails only if the thread has ended.
+        self.executor().serve(
+            "mnemon-index",
+            move || improve.send(None).unwrap_or_default(),
+            move || run_improve(&shared, &workers, &improvable),
+        )?;
+        let (shared, workers, wake) = (Arc::clone(&self.shared), self.workers(), self.wake.clone());
+        self.executor().serve(
+            "mnemon-drain",
+            move || wake.send(Wake::Close).unwrap_or_default(),
+            move || run_drain(&shared, &workers, &wakes),
+        )
     }
 
-    pub(super) fn cache_stats(&self) -> Option<CacheStats> {
-        self.shared.cache.as_ref().map(|cache| cache.stats())
+    pub(crate) fn executor(&self) -> &Arc<Executor> {
+        &self.shared.executor
     }
 
-    pub(super) fn precision(&self) -> Precision {
-        self.shared.live.serving().generation.precision
+    /// Runs `work` on a lane; see [`Executor::run`].
+    pub(crate) async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        lane: Lane,
+        work: impl FnOnce(&Core) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let core = Arc::clone(self);
+        self.executor().run(lane, move || work(&core)).await
+    }
+
+    /// Returns the state that the layer above keeps for this engine. `make` creates it at the first call.
+    pub(crate) fn extension<E: Extension>(&self, make: impl FnOnce() -> E) -> Arc<E> {
+        let extension: Arc<dyn Any + Send + Sync> =
+            Arc::clone(self.shared.extension.get_or_init(|| Arc::new(make()))) as _;
+        extension.downcast().expect("an engine has one extension")
+    }
+
+    /// Refuses new operations. [`Core::close`] must follow.
+    pub(super) fn begin_closing(&self) {
+        self.executor().begin_closing();
+        if let Some(extension) = self.shared.extension.get() {
+            extension.close();
+        }
+    }
+
+    /// Waits for the operations in flight and ends the threads. Dropping the core then closes the file.
+    pub(super) fn close(&self) {
+        self.executor().close();
+    }
+
+    pub(super) fn reads(&self) -> StoreReads<'_> {
+        StoreReads(&self.shared.store)
     }
 
     pub(super) fn workers(&self) -> Workers {
         Workers { writer: Arc::clone(&self.writer), planners: self.planners.clone() }
     }
 
-    /// A generation with no namespace loaded. Its embedder shares the cache.
-    pub(super) fn spaces(&self, generation: Generation, embedder: Arc<dyn Embedder>) -> Spaces {
+    /// Makes a generation with no namespace loaded. Its embedder shares the engine's cache.
+    pub(super) fn load_generation(&self, generation: Generation, embedder: Arc<dyn Embedder>) -> LoadedGeneration {
         let embedder = cached(embedder, self.shared.cache.as_ref());
         let (store, writer) = (Arc::clone(&self.shared.store), Arc::downgrade(&self.writer));
-        Spaces::new(store, writer, generation, embedder, self.shared.config.clone(), self.improve.clone())
+        LoadedGeneration::new(store, writer, generation, embedder, self.shared.config.clone(), self.improve.clone())
     }
 
-    /// `reply` is called on the writer's thread.
-    pub(super) fn put(
+    /// Queues a change and waits for its commit. The change is committed even if the future is dropped.
+    pub(super) async fn write<T: Send + 'static>(
         &self,
-        messages: Vec<(Namespace, Message)>,
-        reply: impl FnOnce(Result<PutReport>) + Send + 'static,
-    ) -> Result<()> {
-        messages.iter().try_for_each(|(_, message)| message.check())?;
-        let apply = move |transaction: &mut Transaction| {
-            let mut put = transaction.put(&messages)?;
-            let effects = std::mem::take(&mut put.effects);
-            Ok((PutReport { new: put.new, replaced: put.replaced, unchanged: put.unchanged }, effects))
-        };
-        self.write(apply, reply);
-        Ok(())
+        apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.submit(apply, move |result| drop(reply.send(result)));
+        answer.await.map_err(|_| Error::Closed)?
     }
 
-    /// Queues a change, and publishes its effects once it is committed. `reply` is called on the writer's thread.
-    pub(crate) fn write<T: Send + 'static>(
+    /// Same as [`Core::write`], for a thread that may wait.
+    pub(super) fn write_now<T: Send + 'static>(
+        &self,
+        apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.submit(apply, move |result| drop(reply.send(result)));
+        answer.recv().map_err(|_| Error::Closed)?
+    }
+
+    /// Queues a change and publishes its effects once it is committed. `reply` is called on the writer's thread.
+    fn submit<T: Send + 'static>(
         &self,
         apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
         reply: impl FnOnce(Result<T>) + Send + 'static,
@@ -153,11 +180,13 @@ impl Core {
         self.writer.submit(apply, move |result| {
             reply(result.map(|(value, effects)| {
                 for removed in effects.removed {
-                    if let Some(spaces) = shared.live.of(removed.generation) {
-                        spaces.publish(Change::Removed(removed));
+                    if let Some(generation) = shared.generations.get(removed.generation) {
+                        generation.publish(NamespaceChange::Removed(removed));
                     }
                 }
-                shared.sessions.publish(effects.buffers);
+                if let Some(extension) = shared.extension.get() {
+                    extension.publish(effects.buffers);
+                }
                 let waiting = shared.unflushed.fetch_add(effects.pending, Ordering::Relaxed) + effects.pending;
                 if waiting >= shared.config.flush_size as u64 {
                     // Fails only when the engine is closing.
@@ -168,120 +197,32 @@ impl Core {
         });
     }
 
-    /// [`Core::write`], waiting.
-    pub(crate) fn write_now<T: Send + 'static>(
-        &self,
-        apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
-    ) -> Result<T> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        self.write(apply, move |result| drop(reply.send(result)));
-        answer.recv().map_err(|_| Error::Closed)?
-    }
-
-    pub(crate) fn store(&self) -> &Store {
-        &self.shared.store
-    }
-
-    pub(crate) fn config(&self) -> &Config {
-        &self.shared.config
-    }
-
-    pub(crate) fn session(&self, namespace: &Namespace, session: &str) -> Arc<Session> {
-        self.shared.sessions.get(namespace, session)
-    }
-
-    pub(crate) fn visitor(self: &Arc<Self>) -> Visitor {
-        Visitor::new(self, self.visits())
-    }
-
-    pub(super) fn visits(&self) -> &Arc<Visits> {
-        &self.shared.visits
-    }
-
-    pub(crate) fn background(&self) -> &Arc<Background<BlockKey>> {
-        &self.background
-    }
-
-    /// `reply` is called on the draining thread.
-    pub(super) fn flush(&self, reply: impl FnOnce(Result<FlushReport>) + Send + 'static) -> Result<()> {
-        self.wake(Wake::Flush(Box::new(reply)))
-    }
-
-    /// `reply` is called on the draining thread.
-    pub(super) fn set_language(
-        &self,
-        namespace: &Namespace,
-        language: Language,
-        reply: impl FnOnce(Result<()>) + Send + 'static,
-    ) -> Result<()> {
-        let namespace = namespace.clone();
-        let work = move |shared: &Arc<Shared>, workers: &Workers| {
-            reply(shared.set_language(&namespace, language, workers));
-        };
-        self.wake(Wake::Between(Box::new(work)))
-    }
-
     pub(super) fn wake(&self, wake: Wake) -> Result<()> {
         self.wake.send(wake).map_err(|_| Error::Closed)
     }
 
-    pub(crate) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
-        self.shared.recall(namespace, query)
-    }
-
-    pub(super) fn get(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
-        let snapshot = self.shared.store.read()?;
-        snapshot.namespace(namespace)?.map_or(Ok(None), |namespace| snapshot.message_by_id(namespace, id))
-    }
-
-    pub(super) fn pending(&self) -> Result<u64> {
-        self.shared.store.read()?.pending_count(self.shared.live.serving().generation.id)
-    }
-
     pub(super) fn optimize(&self, namespace: &Namespace) -> Result<()> {
-        // In the condition the snapshot would be held meanwhile, and with it all pages that are written again.
-        let known = self.shared.store.read()?.namespace(namespace)?;
+        // A statement of its own: in the condition below, the snapshot would live on and keep all pages that are rewritten meanwhile.
+        let known = self.shared.store.read()?.namespaces().id(namespace)?;
         let Some(namespace) = known else { return Ok(()) };
-        self.shared.live.serving().optimize(namespace, &self.workers())
+        self.shared.generations.serving().optimize(namespace, &self.workers())
     }
 
     pub(super) fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {
-        match self.shared.store.read()?.namespace(namespace)? {
-            Some(namespace) => self.shared.live.serving().index_stats(namespace),
+        match self.shared.store.read()?.namespaces().id(namespace)? {
+            Some(namespace) => self.shared.generations.serving().index_stats(namespace),
             None => Ok(IndexStats::default()),
         }
     }
-
-    /// Runs work on the recall pool.
-    pub(crate) fn spawn(&self, work: impl FnOnce() + Send + 'static) {
-        self.pool.spawn(work);
-    }
 }
 
-impl Drop for Core {
-    fn drop(&mut self) {
-        self.shared.closing.store(true, Ordering::Relaxed);
-        self.background.close();
-        // These fail if the thread is gone, as is wanted.
-        let _ = self.wake.send(Wake::Close);
-        let _ = self.improve.send(None);
-        let threads = std::mem::take(&mut self.threads);
-        let join = move || threads.into_iter().for_each(|thread| drop(thread.join()));
-        // A callback may drop the last handle on one of these, which cannot wait for itself, nor for what waits for it.
-        match thread::current().name() {
-            Some("mnemon-writer" | "mnemon-drain" | "mnemon-index") => drop(spawn("mnemon-closer", join)),
-            _ => join(),
-        }
-    }
-}
-
-/// The serving generation and its embedder; a new database gets its first generation, of this precision.
+/// Returns the serving generation and its embedder. A new database gets its first generation, of this precision.
 fn serving(
     store: &Store,
     precision: Precision,
     resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
 ) -> Result<(Generation, Arc<dyn Embedder>)> {
-    let found = store.read()?.serving()?;
+    let found = store.read()?.generations().serving()?;
     let embedder = resolve(found.as_ref().map(|generation| &generation.identity))?;
     let given = embedder.identity();
     embed::check_identity(given)?;
@@ -293,31 +234,17 @@ fn serving(
         }
         Some(generation) => generation,
         None => {
-            let id = store.write(|transaction| transaction.create_serving(given, precision))?;
+            let id = store.write(|transaction| transaction.generations().create_serving(given, precision))?;
             Generation { id, identity: given.clone(), precision, state: GenerationState::Serving }
         }
     };
     Ok((generation, embedder))
 }
 
-/// With the engine's cache before it, if there is one.
+/// Puts the engine's cache before an embedder, if there is one.
 fn cached(embedder: Arc<dyn Embedder>, cache: Option<&Arc<Cache>>) -> Arc<dyn Embedder> {
     match cache {
         Some(cache) => Arc::new(CachedEmbedder::new(embedder, Arc::clone(cache))),
         None => embedder,
     }
-}
-
-fn pool(name: &'static str, threads: usize) -> Result<rayon::ThreadPool> {
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        // Without it rayon aborts the process; the caller is told that the engine is closed.
-        .panic_handler(|_| tracing::error!("a recall panicked"))
-        .thread_name(move |i| format!("{name}-{i}"))
-        .build()
-        .map_err(|error| Error::InvalidConfig { reason: format!("{threads} threads: {error}") })
-}
-
-pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    thread::Builder::new().name(name.to_owned()).spawn(run).expect("the system can start a thread")
 }

@@ -1,38 +1,38 @@
-//! Embedding what is pending, in batches.
+//! Embeds pending messages in batches.
 
 use std::time::{Duration, Instant};
 
-use super::{
-    lexical::{Batch, stored_windows},
-    spaces::Spaces,
-};
+use super::{loaded_generation::LoadedGeneration, text_windows::stored_windows, vector_batch::VectorBatch};
 use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
     ids::NamespaceId,
     index::is_finite,
-    store::{Embedded, Generation, Pass, Pending, Snapshot, Store},
+    store::{Embedded, Generation, PendingCursor, PendingMessage, Snapshot, Store},
 };
 
-/// Messages of one transaction, at most: enough that its fsync costs little.
+/// The most messages in one transaction: enough that its fsync costs little.
 const MAX_BATCH: usize = 1024;
-/// At least: a slow model's batch is smaller, so that messages are findable soon and closing does not take long.
+/// The fewest messages in one transaction. Batches shrink with a slow model, so that messages can be found soon and closing does
+/// not take long.
 const MIN_BATCH: usize = 64;
+/// A batch that takes longer is followed by a smaller one.
 const SLOW: Duration = Duration::from_millis(1000);
+/// A batch that takes less is followed by a larger one.
 const FAST: Duration = Duration::from_millis(250);
 
-/// What a drain did.
+/// Result of a drain.
 #[derive(Debug, Default)]
 pub(super) struct Drained {
-    /// Messages that the embedder made vectors of.
+    /// Messages that were embedded.
     pub(super) embedded: u64,
-    /// Messages whose vectors another generation had.
+    /// Messages whose vectors were copied from another generation.
     pub(super) copied: u64,
-    /// Messages that stay pending, as they cannot be embedded.
+    /// Messages that cannot be embedded and stay pending.
     pub(super) refused: Vec<Refused>,
 }
 
-/// A message that the embedder does not take.
+/// A message that the embedder refused.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) namespace: NamespaceId,
@@ -40,35 +40,35 @@ pub(super) struct Refused {
     pub(super) error: Error,
 }
 
-/// Embeds and analyses all messages that are pending in a generation, and hands each batch to `commit`, which stores it. Goes on, batch
-/// by batch, while it is told to; what is put meanwhile does not keep it from ending.
+/// Embeds and analyses all messages that are pending in a generation, and hands each batch to `commit`, which stores it. Continues
+/// while `go_on` returns true. Messages put meanwhile do not keep it from ending.
 ///
-/// What `source` has, a generation of the same model in 32 bits, is copied. A message whose embedding fails stays pending, and does
-/// not keep others from being embedded.
+/// Vectors that `source` has, a generation of the same model in 32 bits, are copied. A message that cannot be embedded stays pending
+/// and does not keep others from being embedded.
 ///
 /// # Errors
-/// The store's, and `commit`'s; the embedder's, if it fails on any text.
+/// Those of the store and of `commit`; those of the embedder if it fails on every text.
 pub(super) fn drain(
     store: &Store,
-    to: &Spaces,
+    to: &LoadedGeneration,
     source: Option<&Generation>,
     mut go_on: impl FnMut() -> bool,
-    mut commit: impl FnMut(Batch) -> Result<()>,
+    mut commit: impl FnMut(VectorBatch) -> Result<()>,
 ) -> Result<Drained> {
-    let mut pass = Pass::default();
+    let mut pass = PendingCursor::default();
     let mut size = MAX_BATCH / 4;
     let mut drained = Drained::default();
     while go_on() {
         let _one_language = to.batching.lock();
         let snapshot = store.read()?;
-        let mut waiting = snapshot.pending(to.generation.id, &mut pass, size)?;
+        let mut waiting = snapshot.pending().next(to.generation.id, &mut pass, size)?;
         if waiting.is_empty() {
             break;
         }
         let started = Instant::now();
         let mut batch = match source {
             Some(source) => copy(&*to.embedder, &snapshot, source, &mut waiting)?,
-            None => Batch::new(),
+            None => VectorBatch::new(),
         };
         let copied = batch.embedded.len();
         if !waiting.is_empty() {
@@ -88,19 +88,19 @@ pub(super) fn drain(
     Ok(drained)
 }
 
-/// A batch of those that another generation of the same model has vectors of; the rest stays in `waiting`.
+/// Makes a batch of the messages whose vectors another generation of the same model has. The others stay in `waiting`.
 fn copy(
     embedder: &dyn Embedder,
     snapshot: &Snapshot,
     source: &Generation,
-    waiting: &mut Vec<Pending>,
-) -> Result<Batch> {
-    let stored = snapshot.stored_vectors(source, waiting)?;
-    let mut batch = Batch::new();
+    waiting: &mut Vec<PendingMessage>,
+) -> Result<VectorBatch> {
+    let stored = snapshot.vectors().of_messages(source, waiting)?;
+    let mut batch = VectorBatch::new();
     let mut rest = Vec::new();
     for (pending, vectors) in std::mem::take(waiting).into_iter().zip(stored) {
         match vectors {
-            // What is damaged is embedded again.
+            // A message with damaged vectors is embedded again.
             Some(vectors) if vectors.iter().all(|vector| is_finite(vector)) => {
                 let windows = stored_windows(embedder, &pending.text, vectors.len())?;
                 let (namespace, revision, meta) = (pending.namespace, pending.revision, pending.meta);
@@ -114,19 +114,19 @@ fn copy(
     Ok(batch)
 }
 
-/// Embeds a batch; what fails is halved until the messages at fault stand alone.
+/// Embeds a batch. A batch that fails is halved until the messages at fault are found.
 ///
 /// # Errors
-/// If it is not a text that is at fault: the model fails on any.
+/// Those of the embedder if no text is at fault, because it fails on every text.
 fn embed_all(
     embedder: &dyn Embedder,
     snapshot: &Snapshot,
-    waiting: &[Pending],
+    waiting: &[PendingMessage],
     refused: &mut Vec<Refused>,
-) -> Result<Batch> {
+) -> Result<VectorBatch> {
     let error = match embed(embedder, snapshot, waiting) {
         Ok(batch) => return Ok(batch),
-        // No text is at fault: none is asked for alone, nor any other.
+        // No text is at fault, so halving the batch is of no use.
         Err(error @ Error::EmbedderUnavailable { .. }) => return Err(error),
         Err(error) => error,
     };
@@ -134,15 +134,15 @@ fn embed_all(
         return Err(error);
     }
     if let [pending] = waiting {
-        tracing::warn!(%error, id = pending.id, "a message stays pending");
-        let space = snapshot.namespace_name(pending.namespace)?;
+        tracing::warn!(%error, id = pending.id, "a message cannot be embedded and stays pending");
+        let space = snapshot.namespaces().name(pending.namespace)?;
         let reason = format!(
-            "message {:?} stays pending, in namespace {space:?}: replace or delete it, or move to a model that takes it",
+            "message {:?} stays pending, in namespace {space:?}; replace or delete it, or reindex to a model that accepts it",
             pending.id
         );
         let error = Error::Embedding { reason, source: Some(error.into()) };
         refused.push(Refused { namespace: pending.namespace, seq: pending.meta.seq, error });
-        return Ok(Batch::new());
+        return Ok(VectorBatch::new());
     }
     let (first, second) = waiting.split_at(waiting.len() / 2);
     let mut batch = embed_all(embedder, snapshot, first, refused)?;
@@ -150,25 +150,25 @@ fn embed_all(
     Ok(batch)
 }
 
-/// Whether an embedder embeds anything, a text and a question.
+/// Embeds a document and a query, to check that an embedder works.
 ///
 /// # Errors
-/// Its own, if it does not.
+/// Those of the embedder.
 pub(super) fn try_out(embedder: &dyn Embedder) -> Result<()> {
     embed::documents(embedder, &[&unseen()])?;
     embed::query(embedder, &unseen()).map(drop)
 }
 
-/// A text that no cache has: with one that it had, a model that fails on any would seem to do well.
+/// Makes a text that no cache has: with a cached text, a model that always fails would seem to work.
 fn unseen() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
-fn embed(embedder: &dyn Embedder, snapshot: &Snapshot, waiting: &[Pending]) -> Result<Batch> {
+fn embed(embedder: &dyn Embedder, snapshot: &Snapshot, waiting: &[PendingMessage]) -> Result<VectorBatch> {
     let texts: Vec<&str> = waiting.iter().map(|pending| pending.text.as_str()).collect();
-    let mut batch = Batch::new();
+    let mut batch = VectorBatch::new();
     for (pending, passages) in waiting.iter().zip(embed::passages(embedder, &texts)?) {
-        let windows: Vec<&str> = passages.iter().map(|passage| &pending.text[passage.range.clone()]).collect();
+        let windows: Vec<_> = passages.iter().map(|passage| passage.range.clone()).collect();
         let embedded = Embedded {
             namespace: pending.namespace,
             revision: pending.revision,

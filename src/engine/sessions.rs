@@ -1,171 +1,66 @@
-//! The sessions that are in use: their short-term buffers in memory, one a session, shared by all that use it.
-//!
-//! A buffer is read from the store when it is first asked; what is committed later is published to it, in order. A change
-//! that was read already does nothing again.
+//! Methods of [`Engine`] on whole sessions.
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU8, Ordering},
-    },
-};
-
-use parking_lot::{Mutex, RwLock};
-
+use super::{core::Core, executor::Lane, handle::Engine};
 use crate::{
-    error::Result,
-    ids::Namespace,
-    message::{Message, Part},
-    store::{BufferChange, Place, Store},
+    error::{Error, Result},
+    ids::{Namespace, check_id},
+    message::Message,
+    store::{SessionInfo, Transaction},
 };
 
-/// Messages by sequence number.
-pub(crate) type Buffered = BTreeMap<u64, Arc<Message>>;
+impl Engine {
+    /// Returns the sessions of a namespace that have messages, ordered by id.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn sessions(&self, namespace: &Namespace) -> Result<Vec<SessionInfo>> {
+        let namespace = namespace.clone();
+        self.core().run(Lane::Store, move |core| core.reads().sessions(&namespace)).await
+    }
 
-/// A session in use.
-#[derive(Default)]
-pub(crate) struct Session {
-    /// `None`: not read yet.
-    buffer: RwLock<Option<Buffered>>,
-    flushing: Flushing,
-    /// The turn that is being worked on.
-    pub(crate) turn: Mutex<Turn>,
-}
+    /// Returns all messages of a session in order, buffered ones too. An unknown session has none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn history(&self, namespace: &Namespace, session: &str) -> Result<Vec<Message>> {
+        let (namespace, session) = (namespace.clone(), session.to_owned());
+        self.core().run(Lane::Store, move |core| core.reads().history(&namespace, &session)).await
+    }
 
-/// What a session's prompts are made of besides what is stored.
-#[derive(Default)]
-pub(crate) struct Turn {
-    /// The id of the prompt that is being answered.
-    pub(crate) prompt: Option<String>,
-    /// The completed steps of answering it.
-    pub(crate) steps: Vec<Message>,
-    /// The messages of the last prompts, to know them again.
-    pub(crate) given: VecDeque<Vec<Given>>,
-    /// The media that memory put into them.
-    pub(crate) media: Vec<Part>,
-}
+    /// Copies a session to a new one of the namespace, in one commit: its messages under new ids, its buffer, its batches, and the
+    /// states of its own blocks. Checkpoints are not copied. The copies are embedded and recalled like any message. Returns the
+    /// number of messages copied.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`]; [`Error::SessionExists`]: `to`.
+    pub async fn copy_session(&self, namespace: &Namespace, from: &str, to: &str) -> Result<u64> {
+        copy_session(self.core(), namespace, from, None, to).await
+    }
 
-/// A message of a prompt.
-pub(crate) struct Given {
-    pub(crate) id: String,
-    /// A hash of what it says.
-    pub(crate) says: u64,
-    pub(crate) of: Origin,
-    /// It is memory's, or memory was inserted into it.
-    pub(crate) has_memory: bool,
-}
-
-/// Where a message of a prompt is from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Buffer,
-    /// The prompt, or a step.
-    Turn,
-    /// Made or told by memory.
-    Memory,
-}
-
-/// Who flushes a session: one at a time, who looks again if another came meanwhile.
-#[derive(Default)]
-struct Flushing(AtomicU8);
-
-const FREE: u8 = 0;
-const BUSY: u8 = 1;
-const AGAIN: u8 = 2;
-
-/// The right to flush a session.
-pub(crate) struct FlushTurn<'a>(&'a Flushing);
-
-impl FlushTurn<'_> {
-    /// Gives the right back; or not yet, if another came meanwhile and left the work to this one.
-    pub(crate) fn end(self) -> Option<Self> {
-        let state = &self.0.0;
-        if state.compare_exchange(BUSY, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            // It may be another's already.
-            std::mem::forget(self);
-            return None;
-        }
-        state.store(BUSY, Ordering::Release);
-        Some(self)
+    /// Deletes a session with its messages, vectors, checkpoints and the states of its own blocks, in one commit. The states of
+    /// blocks that all sessions of the namespace share stay.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
+    pub async fn delete_session(&self, namespace: &Namespace, session: &str) -> Result<()> {
+        let (namespace, session) = (namespace.clone(), session.to_owned());
+        let delete = move |transaction: &mut Transaction| {
+            let (known, effects) = transaction.edit_sessions().delete(&namespace, &session)?;
+            if known.is_some() { Ok(((), effects)) } else { Err(Error::no_session(&namespace, &session)) }
+        };
+        self.core().write(delete).await
     }
 }
 
-impl Drop for FlushTurn<'_> {
-    fn drop(&mut self) {
-        self.0.0.store(FREE, Ordering::Release);
-    }
-}
-
-#[derive(Default)]
-pub(super) struct Sessions {
-    live: RwLock<HashMap<(Namespace, String), Weak<Session>>>,
-}
-
-impl Sessions {
-    pub(super) fn get(&self, namespace: &Namespace, session: &str) -> Arc<Session> {
-        let key = (namespace.clone(), session.to_owned());
-        if let Some(live) = self.live.read().get(&key).and_then(Weak::upgrade) {
-            return live;
-        }
-        let mut all = self.live.write();
-        if let Some(live) = all.get(&key).and_then(Weak::upgrade) {
-            return live;
-        }
-        // As many dead as living, at most.
-        if all.len() == all.capacity() {
-            all.retain(|_, session| session.strong_count() > 0);
-        }
-        let session = Arc::new(Session::default());
-        all.insert(key, Arc::downgrade(&session));
-        session
-    }
-
-    /// Applies what a commit did.
-    pub(super) fn publish(&self, changes: Vec<BufferChange>) {
-        for BufferChange { namespace, session, seq, message } in changes {
-            let Some(live) = self.live.read().get(&(namespace, session)).and_then(Weak::upgrade) else { continue };
-            if let Some(buffer) = &mut *live.buffer.write() {
-                match message {
-                    Some(message) => buffer.insert(seq, Arc::new(message)),
-                    None => buffer.remove(&seq),
-                };
-            }
-        }
-    }
-}
-
-impl Session {
-    /// The right to flush, or else the one who has it looks again.
-    pub(crate) fn begin_flush(&self) -> Option<FlushTurn<'_>> {
-        let next = |now| Some(if now == FREE { BUSY } else { AGAIN });
-        let was = self.flushing.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).expect("always another");
-        (was == FREE).then(|| FlushTurn(&self.flushing))
-    }
-
-    /// The messages in the buffer, by sequence number.
-    pub(crate) fn buffer<T>(
-        &self,
-        store: &Store,
-        namespace: &Namespace,
-        session: &str,
-        look: impl FnOnce(&Buffered) -> T,
-    ) -> Result<T> {
-        if let Some(buffer) = &*self.buffer.read() {
-            return Ok(look(buffer));
-        }
-        // What is committed from here on waits to be published until it is read.
-        let mut buffer = self.buffer.write();
-        if buffer.is_none() {
-            let snapshot = store.read()?;
-            let mut messages = Vec::new();
-            if let Some(namespace) = snapshot.namespace(namespace)?
-                && let Some(session) = snapshot.session(namespace, session)?
-            {
-                messages = snapshot.history(namespace, session, Some(Place::Buffer))?;
-            }
-            *buffer = Some(messages.into_iter().map(|(seq, message)| (seq, Arc::new(message))).collect());
-        }
-        Ok(look(buffer.as_ref().expect("just read")))
-    }
+/// Copies a session to a new one, as it was at a checkpoint or as it is now.
+pub(super) async fn copy_session(
+    core: &Core,
+    namespace: &Namespace,
+    from: &str,
+    at: Option<u32>,
+    to: &str,
+) -> Result<u64> {
+    check_id("session", to)?;
+    let (namespace, from, to) = (namespace.clone(), from.to_owned(), to.to_owned());
+    core.write(move |transaction: &mut Transaction| transaction.edit_sessions().copy(&namespace, &from, at, &to)).await
 }

@@ -1,104 +1,107 @@
-//! What the engine's threads share, and what two of them do: one embeds what is pending, one improves indexes.
+//! State that the engine's threads share, and the loops of two of them: one embeds pending messages, one improves indexes.
 
 use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
     mpsc,
 };
 
 use parking_lot::Mutex;
 
 use super::{
-    FlushReport,
-    asked::Asked,
     drain::{Drained, drain},
-    graph::{Committed, Workers},
-    lexical::Added,
-    live::Live,
-    sessions::Sessions,
-    spaces::{Change, Improve, Spaces},
-    visits::Visits,
+    executor::Executor,
+    extension::Extension,
+    generations::Generations,
+    loaded_generation::{Improve, LoadedGeneration},
+    recent_queries::RecentQueries,
+    reports::FlushReport,
+    stored_graph::{Committed, Workers},
 };
 use crate::{
-    cache::Cache,
+    cache::{Cache, CacheStats},
     config::Config,
     embed::Reranker,
     error::{Error, Result},
-    store::{Generation, GenerationState, Store},
+    recall::{AddedRows, NamespaceChange},
+    store::{self, Generation, GenerationState, Store},
 };
 
-/// Blocks of an old generation deleted in one commit, beside others' writes: 4 MiB.
+/// Number of blocks of an old generation that one commit deletes, so that other writes do not wait for long: 4 MiB.
 const SWEEP_BLOCKS: usize = 64;
 
-/// What the engine's threads hold.
+/// State that the engine's threads share.
 pub(super) struct Shared {
     pub(super) store: Arc<Store>,
-    pub(super) live: Live,
-    /// Before the embedders, if there is one. Not with an embedder: one that serves no more is dropped.
+    pub(super) generations: Generations,
+    /// The embedding cache, if it is on. It outlives the embedders, which are dropped when their generation stops serving.
     pub(super) cache: Option<Arc<Cache>>,
     pub(super) reranker: Option<Arc<dyn Reranker>>,
-    pub(super) asked: Asked,
-    pub(super) sessions: Sessions,
+    pub(super) recent_queries: RecentQueries,
     pub(super) config: Config,
-    /// Messages put since the last drain began, about: it only decides when the next begins.
+    /// Approximate number of messages put since the last flush began. It only decides when the next one begins.
     pub(super) unflushed: AtomicU64,
-    pub(super) closing: AtomicBool,
-    pub(super) visits: Arc<Visits>,
-    /// Held by who moves the engine to another generation.
+    pub(super) executor: Arc<Executor>,
+    /// Set when memory is first used.
+    pub(super) extension: OnceLock<Arc<dyn Extension>>,
+    /// Held while the engine is moved to another generation.
     pub(super) moving: Mutex<()>,
 }
 
 type Reply = Box<dyn FnOnce(Result<FlushReport>) + Send>;
 type Work = Box<dyn FnOnce(&Arc<Shared>, &Workers) + Send>;
 
-/// Why the draining thread gets up.
+/// A request to the thread that embeds.
 pub(super) enum Wake {
+    /// Enough messages are pending for a flush in the background.
     Pending,
     Flush(Reply),
-    /// Work between drains.
+    /// Runs between two flushes.
     Between(Work),
     Close,
 }
 
 impl Shared {
-    /// Whether the engine is being closed: what is long must end.
-    pub(super) fn is_over(&self) -> bool {
-        self.visits.is_over() || self.closing.load(Ordering::Relaxed)
+    pub(super) fn cache_stats(&self) -> Option<CacheStats> {
+        self.cache.as_ref().map(|cache| cache.stats())
     }
 
-    /// Deletes retired generations, in steps, until the engine is closed: what a reindex leaves, or has left that was killed.
+    /// Returns true if the engine is being closed: long work must end.
+    pub(super) fn is_over(&self) -> bool {
+        self.executor.is_closing()
+    }
+
+    /// Deletes retired generations, left by a reindex, also by one that was killed. Works in steps until the engine is closed.
     pub(super) fn sweep(&self, workers: &Workers) -> Result<()> {
         let retired = |generation: &Generation| generation.state == GenerationState::Retired;
-        // Nearly always none: opening must not cost a commit.
-        if !self.store.read()?.generations()?.iter().any(retired) {
+        // There is rarely one, and opening must not cost a commit.
+        if !self.store.read()?.generations().all()?.iter().any(retired) {
             return Ok(());
         }
         while !self.is_over() {
-            let (reply, done) = mpsc::sync_channel(1);
-            workers
-                .writer
-                .submit(|transaction| transaction.sweep(SWEEP_BLOCKS), move |result| drop(reply.send(result)));
-            if !done.recv().map_err(|_| Error::Closed)?? {
+            let has_more = workers.writer.commit(|transaction| store::sweep(transaction, SWEEP_BLOCKS), |more| more)?;
+            if !has_more {
                 break;
             }
         }
         Ok(())
     }
 
+    /// Embeds the pending messages of the serving generation.
     fn flush(self: &Arc<Self>, workers: &Workers) -> Result<FlushReport> {
         self.unflushed.store(0, Ordering::Relaxed);
-        let drained = self.drain(&self.live.serving(), None, workers, |_| !self.is_over())?;
+        let drained = self.drain(&self.generations.serving(), None, workers, |_| !self.is_over())?;
         match drained.refused.into_iter().next() {
             Some(refused) => Err(refused.error),
             None => Ok(FlushReport { embedded: drained.embedded }),
         }
     }
 
-    /// Embeds and commits all that is pending in a generation. The next batch is embedded while the last one is committed. `go_on` is
-    /// told how many messages are committed or about to be.
+    /// Embeds and commits all pending messages of a generation, and publishes them. The next batch is embedded while the last one is
+    /// committed. `go_on` gets the number of messages that are committed or handed to the writer; returning false ends the drain.
     pub(super) fn drain(
         self: &Arc<Self>,
-        to: &Arc<Spaces>,
+        to: &Arc<LoadedGeneration>,
         source: Option<&Generation>,
         workers: &Workers,
         mut go_on: impl FnMut(u64) -> bool,
@@ -128,11 +131,11 @@ impl Shared {
                 };
                 let to = Arc::clone(to);
                 workers.writer.submit(apply, move |result| {
-                    let published = result.map(|(added, linked): (Vec<Added>, Vec<Committed>)| {
-                        added.into_iter().map(Change::Added).for_each(|change| to.publish(change));
-                        linked.into_iter().for_each(Committed::make);
+                    let published = result.map(|(added, linked): (Vec<AddedRows>, Vec<Committed>)| {
+                        added.into_iter().map(NamespaceChange::Added).for_each(|change| to.publish(change));
+                        linked.into_iter().for_each(Committed::apply);
                     });
-                    // The drain may have failed meanwhile: then nobody waits.
+                    // Nobody receives the result if the drain failed meanwhile.
                     let _ = reply.send(published);
                 });
                 committing = Some(done);
@@ -144,6 +147,7 @@ impl Shared {
     }
 }
 
+/// Runs the thread that embeds, until [`Wake::Close`].
 pub(super) fn run_drain(shared: &Arc<Shared>, workers: &Workers, wakes: &mpsc::Receiver<Wake>) {
     if let Err(error) = shared.sweep(workers) {
         tracing::error!(%error, "an old generation was not deleted; the next opening tries again");
@@ -156,21 +160,22 @@ pub(super) fn run_drain(shared: &Arc<Shared>, workers: &Workers, wakes: &mpsc::R
             Wake::Pending if shared.unflushed.load(Ordering::Relaxed) == 0 => {}
             Wake::Pending => {
                 if let Err(error) = shared.flush(workers) {
-                    tracing::error!(%error, "a flush in the background failed; what is pending stays so");
+                    tracing::error!(%error, "a flush in the background failed; its messages stay pending until the next one");
                 }
             }
         }
     }
 }
 
+/// Runs the thread that improves indexes, until it receives `None`.
 pub(super) fn run_improve(shared: &Shared, workers: &Workers, improvable: &mpsc::Receiver<Improve>) {
     while let Ok(Some((generation, namespace))) = improvable.recv() {
-        // Asked before each step: many entries may be waiting when the engine closes, and another generation may serve by then. One that
-        // is beside has its indexes improved by who builds it.
-        let serving = || Some(shared.live.serving()).filter(|serving| serving.generation.id == generation);
+        // Looked up before each step: many entries may be waiting when the engine closes, and another generation may serve by then. A
+        // generation that is being built is improved by the reindex.
+        let serving = || Some(shared.generations.serving()).filter(|serving| serving.generation.id == generation);
         while let Some(serving) = serving().filter(|_| !shared.is_over()) {
             let more = serving.improve(namespace, workers, false).unwrap_or_else(|error| {
-                tracing::error!(%error, "an index was not improved; search goes on without");
+                tracing::error!(%error, "an index was not improved; searches use it as it is");
                 false
             });
             if !more {
@@ -179,5 +184,5 @@ pub(super) fn run_improve(shared: &Shared, workers: &Workers, improvable: &mpsc:
             std::thread::yield_now();
         }
     }
-    shared.live.serving().close(workers);
+    shared.generations.serving().close(workers);
 }

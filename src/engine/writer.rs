@@ -1,31 +1,36 @@
-//! The one thread that writes: what is waiting goes into one transaction, and costs one fsync.
+//! The one thread that writes. Changes that wait at the same time share a transaction and its fsync.
 
 use std::{
     sync::{Arc, mpsc},
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
+use super::executor::Executor;
 use crate::{
     error::{Error, Result},
     store::{Store, Transaction},
 };
 
-/// The most jobs of one transaction: bounds the time that the first of them waits.
+/// The most changes in one transaction. Bounds the time that the first of them waits.
 const GROUP: usize = 256;
 
-/// The longest that a group waits for more.
+/// The longest time that a group waits for more changes.
 const MAX_WAIT: Duration = Duration::from_millis(1);
 
 pub(super) struct Writer {
-    jobs: Option<mpsc::Sender<Box<dyn Job>>>,
-    thread: Option<JoinHandle<()>>,
+    jobs: mpsc::Sender<Message>,
+}
+
+enum Message {
+    Change(Box<dyn Job>),
+    /// Ends the thread. Changes submitted later are not committed.
+    Stop,
 }
 
 /// A change that waits for its transaction.
 trait Job: Send {
     fn apply(&mut self, transaction: &mut Transaction) -> Result<()>;
-    /// Told once, after the commit or instead of it.
+    /// Called once: after the commit, or with the error that prevented it.
     fn finish(self: Box<Self>, committed: Result<()>);
 }
 
@@ -48,18 +53,23 @@ where
 
     fn finish(self: Box<Self>, committed: Result<()>) {
         let Change { value, finish, .. } = *self;
-        finish(committed.map(|()| value.expect("committed after it was applied")));
+        finish(committed.map(|()| value.expect("a change is applied before its commit")));
     }
 }
 
 impl Writer {
-    pub(super) fn start(store: Arc<Store>) -> Self {
-        let (sender, receiver) = mpsc::channel();
-        let thread = thread::Builder::new()
-            .name("mnemon-writer".into())
-            .spawn(move || run(&store, &receiver))
-            .expect("the system can start a thread");
-        Writer { jobs: Some(sender), thread: Some(thread) }
+    /// Starts the thread as a service of the executor. Changes submitted before it is stopped are committed.
+    ///
+    /// # Errors
+    /// [`Error::ThreadNotStarted`].
+    pub(super) fn start(store: Arc<Store>, executor: &Executor) -> Result<Self> {
+        let (jobs, receiver) = mpsc::channel();
+        let stop = {
+            let jobs = jobs.clone();
+            move || drop(jobs.send(Message::Stop))
+        };
+        executor.serve("mnemon-writer", stop, move || run(&store, &receiver))?;
+        Ok(Writer { jobs })
     }
 
     /// Queues a change. `apply` may run twice: alone, if the group it was in failed. `finish` runs on the writer's
@@ -70,13 +80,12 @@ impl Writer {
         finish: impl FnOnce(Result<T>) + Send + 'static,
     ) {
         let job = Box::new(Change { apply, value: None, finish });
-        let jobs = self.jobs.as_ref().expect("open until dropped");
-        if let Err(mpsc::SendError(job)) = jobs.send(job) {
+        if let Err(mpsc::SendError(Message::Change(job))) = self.jobs.send(Message::Change(job)) {
             job.finish(Err(Error::Closed));
         }
     }
 
-    /// Commits a change, waiting, and calls `made` on the writer's thread, before any later commit. Returns what that returns.
+    /// Commits a change and waits for it. Calls `made` on the writer's thread, before any later commit, and returns its result.
     pub(super) fn commit<T: Send + 'static, U: Send + 'static>(
         &self,
         apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
@@ -88,32 +97,30 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // Ends the loop, after all that was submitted.
-        self.jobs.take();
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != thread::current().id()
-        {
-            // A panic of the thread was reported by its own message.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn run(store: &Store, receiver: &mpsc::Receiver<Box<dyn Job>>) {
+fn run(store: &Store, receiver: &mpsc::Receiver<Message>) {
     // The sizes of the last two groups, and how long the last commit took.
     let (mut sizes, mut took) = ([1, 1], Duration::ZERO);
-    while let Ok(first) = receiver.recv() {
+    let mut is_stopped = false;
+    while !is_stopped && let Ok(Message::Change(first)) = receiver.recv() {
         let mut group = vec![first];
-        group.extend(receiver.try_iter().take(GROUP - 1));
-        // Those whom the last commit has answered are coming back: without a short wait the first of them has a commit alone,
-        // and all others wait for it.
+        // First takes the queued changes. Then waits a short time for the callers that the last commit answered: they are likely to
+        // submit again. Otherwise the first of them would get a commit of its own, and all others would wait for it.
         let (expected, until) = (sizes[0].max(sizes[1]), Instant::now() + (took / 2).min(MAX_WAIT));
-        while group.len() < expected
-            && let Ok(job) = receiver.recv_timeout(until.saturating_duration_since(Instant::now()))
-        {
-            group.push(job);
+        while group.len() < GROUP {
+            let next = match receiver.try_recv() {
+                Err(_) if group.len() < expected => {
+                    receiver.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
+                }
+                queued => queued.ok(),
+            };
+            match next {
+                Some(Message::Change(job)) => group.push(job),
+                Some(Message::Stop) => is_stopped = true,
+                None => break,
+            }
+            if is_stopped {
+                break;
+            }
         }
         sizes = [sizes[1], group.len()];
         let started = Instant::now();
@@ -122,7 +129,7 @@ fn run(store: &Store, receiver: &mpsc::Receiver<Box<dyn Job>>) {
         if committed.is_ok() {
             group.into_iter().for_each(|job| job.finish(Ok(())));
         } else {
-            // One of them is at fault, or the disk is: each gets its own answer.
+            // One change is at fault, or the disk is: each is committed alone and gets its own result.
             for job in group {
                 let mut alone = [job];
                 let committed = commit(store, &mut alone);

@@ -4,21 +4,21 @@ use std::collections::HashMap;
 
 use crate::message::Message;
 
-/// Messages in order, no two with one id.
+/// Messages in order, no two with the same id.
 #[derive(Default)]
 pub(super) struct Transcript {
     messages: Vec<Message>,
-    /// Id → place.
-    places: HashMap<String, usize>,
+    /// The index of each message by its id.
+    positions: HashMap<String, usize>,
 }
 
 impl Transcript {
-    /// Replaces the message of this id in its place, or appends.
+    /// Replaces the message with the same id, which keeps its position, or appends the message.
     pub(super) fn put(&mut self, message: Message) {
-        match self.places.get(&message.id) {
-            Some(&place) => self.messages[place] = message,
+        match self.positions.get(&message.id) {
+            Some(&position) => self.messages[position] = message,
             None => {
-                self.places.insert(message.id.clone(), self.messages.len());
+                self.positions.insert(message.id.clone(), self.messages.len());
                 self.messages.push(message);
             }
         }

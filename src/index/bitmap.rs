@@ -1,6 +1,9 @@
-//! A set of row numbers.
+//! A set of rows.
 
-/// A set of rows, one bit each.
+/// A set of row numbers, stored as one bit for each row up to the highest. Used to restrict a search to some rows:
+/// [`SearchOptions::allowed`](crate::SearchOptions::allowed).
+///
+/// Memory: an eighth of a byte for each row number up to the highest one in the set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bitmap {
     words: Vec<u64>,
@@ -8,7 +11,7 @@ pub struct Bitmap {
 }
 
 impl Bitmap {
-    /// The rows below `rows` for which `allowed` holds.
+    /// Creates the set of the rows from 0 to `rows - 1` for which `allowed` returns true.
     pub fn from_fn(rows: usize, mut allowed: impl FnMut(u32) -> bool) -> Self {
         let mut bitmap = Bitmap::default();
         for row in 0..rows as u32 {
@@ -19,7 +22,7 @@ impl Bitmap {
         bitmap
     }
 
-    /// Adds a row; returns whether it is new.
+    /// Adds a row. Returns true if the set did not contain the row before.
     pub fn insert(&mut self, row: u32) -> bool {
         let word = row as usize / 64;
         if word >= self.words.len() {
@@ -32,7 +35,7 @@ impl Bitmap {
         new
     }
 
-    /// Takes a row out; returns whether it was in.
+    /// Removes a row. Returns true if the set contained the row.
     pub fn remove(&mut self, row: u32) -> bool {
         let was_in = self.contains(row);
         if was_in {
@@ -42,17 +45,18 @@ impl Bitmap {
         was_in
     }
 
-    /// Whether the row is in.
+    /// Returns true if the set contains the row.
     pub fn contains(&self, row: u32) -> bool {
         self.words.get(row as usize / 64).is_some_and(|word| word & (1 << (row % 64)) != 0)
     }
 
-    /// How many rows are in.
+    /// Returns the number of rows in the set, in constant time.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The rows, ascending.
+    /// Iterates over the rows in ascending order. Time: linear in the highest row divided by 64, plus the number of
+    /// rows.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let words = self.words.iter().enumerate().filter(|(_, bits)| **bits != 0);
         words.flat_map(|(word, &bits)| {

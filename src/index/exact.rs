@@ -1,4 +1,4 @@
-//! Compares the query with every row.
+//! Exact search: scans every row.
 
 use std::{
     collections::BinaryHeap,
@@ -7,17 +7,17 @@ use std::{
 
 use parking_lot::RwLock;
 
-use super::{Bitmap, Found, Neighbor, Search, VectorIndex, distance::Kernels, is_finite};
+use super::{Bitmap, Neighbor, SearchOptions, SearchResult, VectorIndex, distance::Kernels, vector::is_finite};
 use crate::error::impl_debug;
 
-/// Rows of one allocation: growing never copies what is there.
+/// Rows in one allocation. The index grows by such chunks, so that growing never copies vectors.
 const CHUNK_ROWS: usize = 1024;
-/// Rows between two looks at the clock.
-const ROWS_A_LOOK: usize = 256;
+/// Rows scanned between two reads of the clock.
+const ROWS_PER_CLOCK_READ: usize = 256;
 
-/// Exact search: one SIMD inner product a row. The reference that other indexes are measured by.
+/// An exact index, which computes one SIMD inner product for each row. Other indexes are compared with it.
 ///
-/// Memory: 4 bytes a component. Search reads all of it, so it runs at the speed of memory.
+/// Memory: 4 bytes for each component. A search reads all vectors, so its speed is that of the memory.
 pub struct ExactIndex {
     dimension: usize,
     kernels: Kernels,
@@ -34,22 +34,25 @@ struct State {
 }
 
 impl ExactIndex {
-    /// An empty index of this dimension, at least 1.
+    /// Creates an empty index of the given dimension.
+    ///
+    /// # Panics
+    /// If `dimension` is 0.
     pub fn new(dimension: usize) -> Self {
-        assert!(dimension > 0, "vectors have components");
+        assert!(dimension > 0, "vectors have at least one component");
         ExactIndex { dimension, kernels: Kernels::detect(), state: RwLock::default() }
     }
 
-    /// The best rows of `range`.
-    pub(super) fn scan(&self, range: Range<usize>, query: &[f32], search: &Search) -> Found {
-        assert_eq!(query.len(), self.dimension, "the query's dimension is the index's");
+    /// Returns the nearest rows of `range`.
+    pub(super) fn scan(&self, range: Range<usize>, query: &[f32], search: &SearchOptions) -> SearchResult {
+        assert_eq!(query.len(), self.dimension, "the query has the dimension of the index");
         let state = self.state.read();
         let mut best = Best::new(search.k);
         let range = range.start..range.end.min(state.rows);
         let mut seen = 0;
         let mut visit = |row: u32| {
             seen += 1;
-            if seen % ROWS_A_LOOK == 0 && search.is_late() {
+            if seen % ROWS_PER_CLOCK_READ == 0 && search.is_late() {
                 return ControlFlow::Break(());
             }
             let score = self.kernels.dot(query, state.row(row as usize, self.dimension));
@@ -59,14 +62,15 @@ impl ExactIndex {
             ControlFlow::Continue(())
         };
         let end = match search.allowed {
-            // Few rows: visit those alone.
+            // Only the allowed rows are visited, which are often few.
             Some(allowed) => allowed.iter().filter(|&row| range.contains(&(row as usize))).try_for_each(&mut visit),
             None => range.clone().try_for_each(|row| visit(row as u32)),
         };
-        Found { neighbors: best.into_sorted(), cut_short: end.is_break() }
+        SearchResult { neighbors: best.into_sorted(), cut_short: end.is_break() }
     }
 
-    /// Copies of the rows of `range` that are not removed, with their numbers.
+    /// Copies the vectors of `range` that are not removed, each with its row.
+    #[cfg(feature = "hnsw_rs")]
     pub(super) fn live_rows(&self, range: Range<usize>) -> Vec<(Vec<f32>, usize)> {
         let state = self.state.read();
         range
@@ -75,6 +79,7 @@ impl ExactIndex {
             .collect()
     }
 
+    #[cfg(feature = "hnsw_rs")]
     pub(super) fn is_removed(&self, row: u32) -> bool {
         self.state.read().removed.contains(row)
     }
@@ -94,8 +99,8 @@ impl State {
 
 impl VectorIndex for ExactIndex {
     fn insert(&self, rows: &[u32], vectors: &[f32]) {
-        assert_eq!(vectors.len(), rows.len() * self.dimension, "a vector a row");
-        assert!(is_finite(vectors), "vectors are checked when they are made");
+        assert_eq!(vectors.len(), rows.len() * self.dimension, "each row has a vector");
+        assert!(is_finite(vectors), "vectors are checked before they are inserted");
         let mut state = self.state.write();
         for (&row, vector) in rows.iter().zip(vectors.chunks_exact(self.dimension)) {
             if (row as usize) < state.rows {
@@ -103,9 +108,9 @@ impl VectorIndex for ExactIndex {
                 state.row_mut(row as usize, self.dimension).copy_from_slice(vector);
                 continue;
             }
-            assert_eq!(row as usize, state.rows, "rows are numbered one after the other");
+            assert_eq!(row as usize, state.rows, "new rows are numbered consecutively");
             if state.rows.is_multiple_of(CHUNK_ROWS) {
-                // The first chunks grow as needed: most namespaces are small.
+                // The first chunk grows as needed, because most namespaces are small.
                 let capacity = if state.rows == 0 { 0 } else { CHUNK_ROWS * self.dimension };
                 state.chunks.push(Vec::with_capacity(capacity));
             }
@@ -123,15 +128,15 @@ impl VectorIndex for ExactIndex {
         }
     }
 
-    fn search(&self, query: &[f32], search: &Search) -> Found {
+    fn search(&self, query: &[f32], search: &SearchOptions) -> SearchResult {
         self.scan(0..usize::MAX, query, search)
     }
 
     fn vectors(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32])) {
         let state = self.state.read();
-        for (at, &row) in rows.iter().enumerate() {
+        for (position, &row) in rows.iter().enumerate() {
             if (row as usize) < state.rows && !state.removed.contains(row) {
-                visit(at, state.row(row as usize, self.dimension));
+                visit(position, state.row(row as usize, self.dimension));
             }
         }
     }
@@ -141,15 +146,15 @@ impl VectorIndex for ExactIndex {
     }
 }
 
-/// The best `k` seen so far.
+/// The `k` nearest rows seen so far.
 struct Best {
     k: usize,
     heap: BinaryHeap<Worst>,
-    /// Scores below this cannot enter.
+    /// A lower score cannot be among the best `k`.
     floor: f32,
 }
 
-/// Ordered so that the heap's top is the worst.
+/// A neighbor, ordered so that the top of the heap is the farthest.
 struct Worst(Neighbor);
 
 impl Best {

@@ -1,6 +1,7 @@
-//! Maximal marginal relevance: near to the question, and unlike one another (Carbonell and Goldstein, SIGIR 1998).
+//! Maximal marginal relevance: chooses candidates that are relevant to a query and unlike each other (Carbonell and
+//! Goldstein, "The use of MMR, diversity-based reranking", SIGIR 1998).
 
-/// The cosine of two vectors; 0 if one has no length.
+/// Returns the cosine similarity of two vectors; 0 if one of them is zero.
 pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     cosine_with(a, length(a), b, length(b))
 }
@@ -18,26 +19,30 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum()
 }
 
-/// Chooses `k` of the candidates, as LangChain's `maximal_marginal_relevance` does: the most relevant, then each time the
-/// one of the highest `lambda * relevance - (1 - lambda) * similarity to the most similar one chosen`; among equals the
-/// first. Gives their numbers in the order of choice, all if there are no more than `k`.
+/// Chooses `k` of the candidates like LangChain's `maximal_marginal_relevance`, and returns their positions in the
+/// order of choice. If there are no more than `k` candidates, all are returned.
 ///
-/// `relevance` has a number for each candidate, commonly its [`cosine`] with the question. With `lambda` 1 only it counts,
-/// with 0 only diversity, but for the first. Cost: up to k inner products a candidate.
+/// The first choice is the most relevant candidate. Each further choice has the highest `lambda * relevance - (1 -
+/// lambda) * similarity`, the similarity being that to the most similar candidate chosen before. Among equal candidates
+/// the first wins.
+///
+/// `relevance` has a number for each candidate, commonly its [`cosine`] with the query. `lambda` is from 0 (after the
+/// first choice, only diversity counts) to 1 (only relevance counts). Cost: up to `k` inner products for each
+/// candidate.
 pub(crate) fn mmr(relevance: &[f64], candidates: &[&[f32]], k: usize, lambda: f64) -> Vec<usize> {
     let lengths: Vec<f64> = candidates.iter().map(|candidate| length(candidate)).collect();
     let mut left: Vec<usize> = (0..candidates.len()).collect();
     let mut chosen: Vec<usize> = Vec::new();
-    // By candidate: the similarity to the most similar one chosen. There is none at first: relevance alone counts.
+    // For each candidate, the similarity to the most similar chosen one. `None` before the first choice.
     let mut redundancy: Option<Vec<f64>> = None;
     while chosen.len() < k && !left.is_empty() {
         let score = |candidate: usize| match &redundancy {
             Some(redundancy) => lambda * relevance[candidate] - (1.0 - lambda) * redundancy[candidate],
             None => relevance[candidate],
         };
-        let places = left.iter().enumerate().map(|(place, &candidate)| (score(candidate), place));
-        let best = places.reduce(|best, next| if next.0 > best.0 { next } else { best });
-        let best = left.remove(best.expect("some are left").1);
+        let scores = left.iter().enumerate().map(|(position, &candidate)| (score(candidate), position));
+        let best = scores.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        let best = left.remove(best.expect("the loop ends when no candidate is left").1);
         let redundancy = redundancy.get_or_insert_with(|| vec![f64::NEG_INFINITY; candidates.len()]);
         for &other in &left {
             let similarity = cosine_with(candidates[other], lengths[other], candidates[best], lengths[best]);
@@ -64,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn as_langchain() {
+    fn chooses_as_langchain_does() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compat/fixtures/mmr.jsonl");
         let cases = fs::read_to_string(path).unwrap();
         let cases = cases.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -75,12 +80,12 @@ mod tests {
             let (k, lambda) = (case["k"].as_u64().unwrap() as usize, case["lambda"].as_f64().unwrap());
             let chosen = choose(&query, &vectors, k, lambda);
             if case["known_defect"] == "no-cosine" {
-                // An error there: no vector has a cosine with the query. Then the order decides.
+                // LangChain fails on these: no candidate has a cosine with the query. Here the first candidate wins.
                 assert_eq!(chosen.first(), Some(&0));
                 continue;
             }
-            let theirs: Vec<usize> = serde_json::from_value(case["output"].clone()).unwrap();
-            assert_eq!(chosen, theirs, "case {}", case["case"]);
+            let expected: Vec<usize> = serde_json::from_value(case["output"].clone()).unwrap();
+            assert_eq!(chosen, expected, "case {}", case["case"]);
             equal += 1;
         }
         assert!(equal >= 80, "only {equal} cases");
@@ -88,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chooses_k_by_its_rule(
+        fn chooses_k_distinct_candidates_in_an_order_that_does_not_depend_on_k(
             rows in proptest::collection::vec(proptest::collection::vec(-2i8..3, 3), 0..12),
             k in 0usize..15,
             lambda in 0.0f64..=1.0,
@@ -97,8 +102,8 @@ mod tests {
             let query = [1.0, 0.5, -1.0];
             let chosen = choose(&query, &rows, k, lambda);
             prop_assert_eq!(chosen.len(), k.min(rows.len()));
-            prop_assert_eq!(chosen.iter().collect::<BTreeSet<_>>().len(), chosen.len(), "nothing twice");
-            // A smaller k gives the beginning of the same.
+            prop_assert_eq!(chosen.iter().collect::<BTreeSet<_>>().len(), chosen.len(), "no candidate is chosen twice");
+            // With a smaller k, the choice is a prefix of the same order.
             prop_assert_eq!(&choose(&query, &rows, k / 2, lambda)[..], &chosen[..chosen.len().min(k / 2)]);
             let mut by_similarity: Vec<usize> = (0..rows.len()).collect();
             by_similarity.sort_by(|&a, &b| cosine(&query, &rows[b]).total_cmp(&cosine(&query, &rows[a])));

@@ -1,127 +1,117 @@
-//! From a text to its terms.
+//! Turns a text into terms.
 //!
-//! Words are found by Unicode's rules (UAX 29), and brought to lower case and to their stems; English stop words are left
-//! out. For other languages there is no list: a word that is in most texts weighs next to nothing. Stemmers of other languages see
-//! diacritics, as they tell suffixes apart; terms have none.
+//! Words are found by Unicode's word boundaries (UAX 29), lowercased and stemmed; English stop words are dropped. Other
+//! languages have no stop list: a word that is in most texts weighs next to nothing. Stemmers of languages other than
+//! English get words with diacritics, which distinguish suffixes; terms are made without diacritics.
 //!
 //! | text | terms |
 //! | --- | --- |
 //! | `The dogs' owner’s café` | dog, owner, cafe |
 //! | `2023-05-07`, `3.14` | 2023, 05, 07, 3.14, 3, 14 |
-//! | `sources.list`, `foo_bar` | the whole and its parts |
-//! | `東京都` | 東京, 京都: pairs of characters, as Lucene's `CJKAnalyzer` |
+//! | `sources.list`, `foo_bar` | the whole word and its parts |
+//! | `東京都` | 東京, 京都: pairs of characters, as in Lucene's `CJKAnalyzer` |
 //! | `ok👍🏽` | ok, 👍 |
 //!
-//! Time is linear in the text, whatever it is.
+//! Time is linear in the length of the text, for any text.
 
-use std::{collections::HashSet, ops::Range, sync::OnceLock};
+use std::{collections::HashSet, sync::OnceLock};
 
 use rust_stemmers::Stemmer;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{
-    Language, TERM_BITS,
-    cache::Cache,
+    Language,
     characters::{Kind, is_apostrophe, is_joint, is_variation, kind},
     fold::{MAX_TERM_BYTES, fold, fold_diacritics},
-    stop,
+    stop_words,
+    term::{hash, term},
+    term_cache::TermCache,
 };
 
-/// What the cache holds for a stop word. No term is 0.
-const STOP: u64 = 0;
+/// The cached value of a stop word. No term is 0.
+const STOP_WORD: u64 = 0;
 
-/// Makes terms of texts in one language. Shared by threads; holds 128 KiB.
+/// Turns texts of one language into terms. Threads share it; it takes 128 KiB.
 #[derive(Debug)]
 pub(crate) struct Analyzer {
     language: Language,
-    stop: HashSet<u64>,
-    cache: Cache,
+    /// Hashes of the stop words.
+    stop_words: HashSet<u64>,
+    cache: TermCache,
 }
 
 impl Analyzer {
-    /// The one of a language that all namespaces share.
+    /// Returns the analyzer of a language, which all namespaces share.
     pub(crate) fn of(language: Language) -> &'static Analyzer {
         static ANALYZERS: [OnceLock<Analyzer>; Language::ALL.len()] = [const { OnceLock::new() }; Language::ALL.len()];
         ANALYZERS[usize::from(language.code())].get_or_init(|| Analyzer::new(language))
     }
 
-    pub(crate) fn new(language: Language) -> Self {
-        let stop = if language == Language::English { stop::ENGLISH } else { &[] };
-        Analyzer { language, stop: stop.iter().map(|word| hash(word)).collect(), cache: Cache::new() }
+    fn new(language: Language) -> Self {
+        let stop_words = if language == Language::English { stop_words::ENGLISH } else { &[] };
+        let stop_words = stop_words.iter().map(|word| hash(word)).collect();
+        Analyzer { language, stop_words, cache: TermCache::new() }
     }
 
-    /// Appends the terms of a text in order, with repeats. Each is below 2^[`TERM_BITS`].
+    /// Appends the terms of a text, in the order of the text and with repetitions. Each is above 0 and below 2^48.
     pub(crate) fn terms(&self, text: &str, terms: &mut Vec<u64>) {
-        self.each(text, |_, term| terms.push(term));
-    }
-
-    /// The terms with the bytes of the text that each is made of; those of one word share them.
-    #[cfg(test)]
-    fn words(&self, text: &str) -> Vec<(Range<usize>, u64)> {
-        let mut words = Vec::new();
-        self.each(text, |range, term| words.push((range, term)));
-        words
-    }
-
-    fn each(&self, text: &str, mut keep: impl FnMut(Range<usize>, u64)) {
         let mut folded = String::with_capacity(MAX_TERM_BYTES);
         if text.is_ascii() {
-            return self.each_word(text, 0, &mut folded, &mut keep);
+            return self.word_terms(text, &mut folded, terms);
         }
-        // No word spans white space or a control character, and segmentation is many times faster where all is ASCII.
-        let mut offset = 0;
+        // No word spans white space or a control character, and segmentation of pieces that are all ASCII is many times
+        // faster.
         for piece in text.split_inclusive(|c: char| c.is_whitespace() || c.is_control()) {
             if piece.is_ascii() {
-                self.each_word(piece, offset, &mut folded, &mut keep);
+                self.word_terms(piece, &mut folded, terms);
             } else {
-                self.each_run(piece, offset, &mut folded, &mut keep);
+                self.run_terms(piece, &mut folded, terms);
             }
-            offset += piece.len();
         }
     }
 
-    /// Cuts at what separates one kind of characters from another.
-    fn each_run(&self, piece: &str, offset: usize, folded: &mut String, keep: &mut impl FnMut(Range<usize>, u64)) {
+    /// Cuts a piece into runs of one kind of characters, and appends the terms of each.
+    fn run_terms(&self, piece: &str, folded: &mut String, terms: &mut Vec<u64>) {
         let mut run = (0, Kind::Words);
-        let ends = piece.char_indices().map(|(at, c)| (at, Some(c))).chain([(piece.len(), None)]);
-        for (at, c) in ends {
+        let ends = piece.char_indices().map(|(position, c)| (position, Some(c))).chain([(piece.len(), None)]);
+        for (position, c) in ends {
             let next = c.map(|c| kind(c, run.1));
             if next == Some(run.1) {
                 continue;
             }
-            let (text, offset) = (&piece[run.0..at], offset + run.0);
+            let text = &piece[run.0..position];
             match run.1 {
-                Kind::Words => self.each_word(text, offset, folded, keep),
-                Kind::Unspaced => each_pair(text, offset, folded, keep),
-                Kind::Pictures => each_picture(text, offset, folded, keep),
+                Kind::Words => self.word_terms(text, folded, terms),
+                Kind::Unspaced => pair_terms(text, folded, terms),
+                Kind::Pictures => picture_terms(text, folded, terms),
             }
-            run = (at, next.unwrap_or(run.1));
+            run = (position, next.unwrap_or(run.1));
         }
     }
 
-    fn each_word(&self, run: &str, offset: usize, folded: &mut String, keep: &mut impl FnMut(Range<usize>, u64)) {
-        for (at, word) in run.unicode_word_indices() {
-            let range = offset + at..offset + at + word.len();
-            self.parts(word, |part| {
+    /// Appends the terms of the words of a run.
+    fn word_terms(&self, run: &str, folded: &mut String, terms: &mut Vec<u64>) {
+        for word in run.unicode_words() {
+            self.split(word, |part| {
                 folded.clear();
                 fold(part, self.folds_first(), folded);
                 let term = self.term(folded);
-                if term != STOP {
-                    keep(range.clone(), term);
+                if term != STOP_WORD {
+                    terms.push(term);
                 }
             });
         }
     }
 
-    /// A word as it is searched for: the whole, and the parts that joints make of it.
-    fn parts(&self, word: &str, mut part: impl FnMut(&str)) {
+    /// Calls `part` with the whole word and, if joints such as "." or "_" divide it, with its parts.
+    fn split(&self, word: &str, mut part: impl FnMut(&str)) {
         if word.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return part(word);
         }
         let is_english = self.language == Language::English;
         let word = if is_english { without_possessive(word) } else { word };
         let whole = word.trim_matches(is_joint);
-        // Elsewhere an apostrophe stands between words, or a word and its ending: "l'homme", "Ankara'da".
+        // In other languages an apostrophe separates words, or a word and its suffix: "l'homme", "Ankara'da".
         let separates = |c| is_joint(c) || (!is_english && is_apostrophe(c));
         if !whole.contains(separates) {
             return part(whole);
@@ -132,21 +122,22 @@ impl Analyzer {
         whole.split(separates).for_each(part);
     }
 
-    /// Whether a stemmer is to see words without diacritics: else "résumés" had another stem than "resumes".
+    /// Returns true if diacritics are removed before stemming: otherwise "résumés" and "resumes" would have different
+    /// stems.
     fn folds_first(&self) -> bool {
         matches!(self.language, Language::English | Language::Other)
     }
 
-    /// The term of a folded word, or [`STOP`].
+    /// Returns the term of a folded word, or [`STOP_WORD`].
     fn term(&self, word: &str) -> u64 {
         let key = hash(word);
         self.cache.get_or_make(key, || {
-            if word.is_empty() || self.stop.contains(&key) {
-                return STOP;
+            if word.is_empty() || self.stop_words.contains(&key) {
+                return STOP_WORD;
             }
             let Some(algorithm) = self.language.algorithm() else { return term(word) };
             let stem = Stemmer::create(algorithm).stem(word);
-            // Some stemmers leave nothing of a word that is all suffix.
+            // Some stemmers return nothing for a word that is all suffix.
             let stem = if stem.is_empty() { word } else { &stem };
             if self.folds_first() || stem.is_ascii() {
                 return term(stem);
@@ -158,28 +149,28 @@ impl Analyzer {
     }
 }
 
-/// The pairs of adjacent characters, as people see them; a lone one as itself.
-fn each_pair(run: &str, offset: usize, folded: &mut String, keep: &mut impl FnMut(Range<usize>, u64)) {
-    let mut keep = |range: Range<usize>| {
+/// Appends the term of each pair of adjacent grapheme clusters; the term of the cluster if there is only one.
+fn pair_terms(run: &str, folded: &mut String, terms: &mut Vec<u64>) {
+    let mut push = |characters: &str| {
         folded.clear();
-        fold(&run[range.clone()], true, folded);
-        keep(offset + range.start..offset + range.end, term(folded));
+        fold(characters, true, folded);
+        terms.push(term(folded));
     };
     let mut previous: Option<usize> = None;
-    for (at, character) in run.grapheme_indices(true) {
-        let end = at + character.len();
+    for (begin, character) in run.grapheme_indices(true) {
+        let end = begin + character.len();
         if let Some(previous) = previous {
-            keep(previous..end);
+            push(&run[previous..end]);
         } else if end == run.len() {
-            keep(at..end);
+            push(character);
         }
-        previous = Some(at);
+        previous = Some(begin);
     }
 }
 
-/// Emoji one by one, of whatever colour.
-fn each_picture(run: &str, offset: usize, folded: &mut String, keep: &mut impl FnMut(Range<usize>, u64)) {
-    for (at, picture) in run.grapheme_indices(true) {
+/// Appends the term of each emoji or symbol, without its skin tone.
+fn picture_terms(run: &str, folded: &mut String, terms: &mut Vec<u64>) {
+    for picture in run.graphemes(true) {
         folded.clear();
         for c in picture.chars().filter(|&c| !is_variation(c)) {
             if folded.len() + c.len_utf8() <= MAX_TERM_BYTES {
@@ -187,31 +178,15 @@ fn each_picture(run: &str, offset: usize, folded: &mut String, keep: &mut impl F
             }
         }
         if !folded.is_empty() {
-            keep(offset + at..offset + at + picture.len(), term(folded));
+            terms.push(term(folded));
         }
     }
 }
 
-/// Without the 's at its end.
+/// Removes a possessive "'s" from the end of a word.
 fn without_possessive(word: &str) -> &str {
     let Some(rest) = word.strip_suffix(['s', 'S']) else { return word };
     rest.strip_suffix(is_apostrophe).unwrap_or(word)
-}
-
-fn term(text: &str) -> u64 {
-    hash(text) >> (u64::BITS - TERM_BITS)
-}
-
-/// FNV-1a, whose upper bits say little of a short text, mixed as MurmurHash3 does in the end. Stored: the standard
-/// library's hashers promise no value. Not 0 in its upper [`TERM_BITS`].
-fn hash(text: &str) -> u64 {
-    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
-    for byte in text.bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-    }
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
-    (hash ^ (hash >> 33)).max(1 << (u64::BITS - TERM_BITS))
 }
 
 #[cfg(test)]
@@ -219,17 +194,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::lexical::term::TERM_BITS;
 
     fn check(language: Language, text: &str, expected: &[&str]) {
         let terms = terms(language, text);
         let expected: Vec<u64> = expected.iter().map(|text| term(text)).collect();
-        let analyzer = Analyzer::new(language);
-        assert_eq!(
-            terms,
-            expected,
-            "{:?}",
-            analyzer.words(text).iter().map(|(at, _)| &text[at.clone()]).collect::<Vec<_>>()
-        );
+        assert_eq!(terms, expected, "{text}");
     }
 
     fn terms(language: Language, text: &str) -> Vec<u64> {
@@ -239,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn english() {
+    fn english_texts_have_these_terms() {
         for (text, expected) in [
             ("", &[][..]),
             ("Melanie painted the sunrises, painting's fun!", &["melani", "paint", "sunris", "paint", "fun"]),
@@ -263,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn other_languages() {
+    fn texts_of_other_languages_have_these_terms() {
         for (language, text, expected) in [
             (
                 Language::French,
@@ -281,18 +251,13 @@ mod tests {
         }
     }
 
-    /// Stored segments hold these.
     #[test]
-    fn golden_terms() {
-        assert_eq!(
-            ["", "paint", "2023", "東京"].map(term),
-            [263677158668953, 108898788745964, 135146077090781, 201213939934509]
-        );
-        assert!(stop::ENGLISH.iter().all(|word| terms(Language::English, word).is_empty()));
+    fn stop_words_have_no_terms() {
+        assert!(stop_words::ENGLISH.iter().all(|word| terms(Language::English, word).is_empty()));
     }
 
     #[test]
-    fn a_megabyte_without_a_space() {
+    fn a_megabyte_without_a_space_is_analyzed_in_linear_time() {
         for (text, most) in [
             ("a".repeat(1 << 20), 1),
             ("a.".repeat(1 << 19), 1 << 20),
@@ -329,17 +294,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_terms_at_characters(text in any_text(), language in 0..Language::ALL.len()) {
-            let analyzer = Analyzer::new(Language::ALL[language]);
-            let words = analyzer.words(&text);
-            let mut terms = Vec::new();
-            analyzer.terms(&text, &mut terms);
-            prop_assert_eq!(&terms, &words.iter().map(|(_, term)| *term).collect::<Vec<_>>());
-            for ((range, term), next) in words.iter().zip(words.iter().skip(1).chain(words.last())) {
-                prop_assert!(text.get(range.clone()).is_some_and(|word| !word.is_empty()), "{:?}", range);
-                prop_assert!(range.start <= next.0.start && range.end <= next.0.end);
-                prop_assert!(*term > 0 && *term < 1 << TERM_BITS);
-            }
+        fn any_text_has_terms_of_48_bits(text in any_text(), language in 0..Language::ALL.len()) {
+            prop_assert!(terms(Language::ALL[language], &text).iter().all(|term| (1..1 << TERM_BITS).contains(term)));
         }
 
         #[test]

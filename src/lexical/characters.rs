@@ -1,19 +1,19 @@
-//! What a character is to the analyser, by Unicode's blocks: written without spaces, a picture, a diacritic, a joint.
+//! Classes of characters for the analyzer, by Unicode blocks: scripts without spaces, pictures, diacritics, joints.
 
 use unicode_normalization::char::is_combining_mark;
 
-/// What a run of characters is cut into.
+/// A kind of characters, and how a run of them is cut into terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Words, by Unicode's word boundaries.
+    /// Letters of scripts with spaces, digits, punctuation: cut into words at Unicode's word boundaries.
     Words,
-    /// Pairs of characters.
+    /// Letters of scripts without spaces: cut into overlapping pairs of characters.
     Unspaced,
-    /// One by one.
+    /// Emoji and symbols: cut into single characters.
     Pictures,
 }
 
-/// The kind of a character, in a run of `current` so far.
+/// Returns the kind of a character that follows a run of kind `current`.
 pub(super) fn kind(c: char, current: Kind) -> Kind {
     match c {
         _ if is_unspaced(c) => Kind::Unspaced,
@@ -23,9 +23,9 @@ pub(super) fn kind(c: char, current: Kind) -> Kind {
     }
 }
 
-/// Letters of Han, Hiragana, Katakana, Thai, Lao, Myanmar and Khmer, which need a dictionary to be cut into words; and of
-/// Hangul, whose words have spaces between them but particles joined to them: "학교" is to be found in "학교에서". Digits
-/// and punctuation of these scripts are not.
+/// Returns true for letters of Han, Hiragana, Katakana, Thai, Lao, Myanmar and Khmer, which need a dictionary to be cut
+/// into words; and of Hangul, whose words have spaces between them but particles attached: "학교" must be found in
+/// "학교에서". False for digits and punctuation of these scripts.
 fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),
         0x0E01..=0x0E3A | 0x0E40..=0x0E4E
@@ -39,34 +39,35 @@ fn is_unspaced(c: char) -> bool {
         | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3347F)
 }
 
-/// Emoji, and the symbols of their blocks.
+/// Returns true for emoji and the other symbols in their blocks.
 fn is_picture(c: char) -> bool {
     matches!(u32::from(c), 0x231A..=0x231B | 0x23E9..=0x23FA | 0x2600..=0x27BF | 0x2B00..=0x2BFF | 0x1F000..=0x1FAFF)
 }
 
-/// What belongs to the character before it: joiners, variation selectors, the accents of Latin, tags of flags.
+/// Returns true for characters that belong to the character before: joiners, variation selectors, the accents of Latin,
+/// tags of flags.
 fn continues(c: char) -> bool {
     matches!(u32::from(c), 0x0300..=0x036F | 0x200C..=0x200D | 0x20D0..=0x20FF | 0xFE00..=0xFE0F | 0xE0020..=0xE007F)
 }
 
-/// What a picture is without: the colour of skin, and whether it is to be shown as text.
+/// Returns true for characters that terms of pictures leave out: skin tones and variation selectors.
 pub(super) fn is_variation(c: char) -> bool {
     matches!(u32::from(c), 0xFE00..=0xFE0F | 0x1F3FB..=0x1F3FF)
 }
 
-/// An apostrophe: straight, curly or modifier letter.
+/// Returns true for apostrophes: straight, curly, fullwidth and modifier letter.
 pub(super) fn is_apostrophe(c: char) -> bool {
     matches!(c, '\'' | '\u{2018}' | '\u{2019}' | '\u{02BC}' | '\u{FF07}')
 }
 
-/// What word segmentation keeps within a word though it is no part of one: the dot of "sources.list", the line of
-/// "foo_bar".
+/// Returns true for characters that word segmentation keeps inside a word although they divide it: the dot of
+/// "sources.list", the underscore of "foo_bar".
 pub(super) fn is_joint(c: char) -> bool {
     !(c.is_alphanumeric() || is_apostrophe(c) || is_combining_mark(c) || is_invisible(c))
 }
 
-/// Marks that texts leave out: the accents of Latin, Greek and Cyrillic, the vowel points of Hebrew and Arabic. Not those
-/// of other scripts, where vowels are marks and a word without them is another.
+/// Returns true for marks that writers often leave out: the accents of Latin, Greek and Cyrillic, the vowel points of
+/// Hebrew and Arabic. False for marks of other scripts, where a word without its vowel marks is another word.
 pub(super) fn is_diacritic(c: char) -> bool {
     matches!(u32::from(c),
         0x0300..=0x036F | 0x1AB0..=0x1AFF | 0x1DC0..=0x1DFF | 0x20D0..=0x20FF | 0xFE20..=0xFE2F
@@ -74,7 +75,7 @@ pub(super) fn is_diacritic(c: char) -> bool {
         | 0x064B..=0x065F | 0x0670 | 0x06D6..=0x06DC | 0x06DF..=0x06E4 | 0x06E7..=0x06E8 | 0x06EA..=0x06ED)
 }
 
-/// Joiners, soft hyphens, the stretching of Arabic letters.
+/// Returns true for characters without a width of their own: joiners, soft hyphens, the elongation of Arabic letters.
 pub(super) fn is_invisible(c: char) -> bool {
     matches!(u32::from(c),
         0x00AD | 0x034F | 0x061C | 0x0640 | 0x180B..=0x180F | 0x200B..=0x200F | 0x2060..=0x2064 | 0xFE00..=0xFE0F | 0xFEFF)
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds() {
+    fn characters_have_these_kinds() {
         for (characters, expected) in [
             ("漢々〇ぁゟァー㐀ｱﾝ한ㄱกๆ์ກໜကာខ់\u{20000}", Kind::Unspaced),
             ("😀👍🏽❤⭐⌚🇩✓", Kind::Pictures),

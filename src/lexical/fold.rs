@@ -1,18 +1,18 @@
-//! What is the same in two spellings of a word: case, diacritics, widths, ligatures, apostrophes.
+//! Folding: removes the differences between spellings of one word (case, diacritics, widths, ligatures, apostrophes).
 
 use unicode_normalization::UnicodeNormalization;
 
 use super::characters::{is_apostrophe, is_diacritic, is_invisible};
 
-/// Longest term in bytes: what is longer is cut, at a character.
+/// Maximum length of a folded word in bytes. Longer words are cut at a character boundary.
 pub(super) const MAX_TERM_BYTES: usize = 64;
 
-/// Bytes of a word that are looked at for a term: enough for the longest, and a bound on how many marks are put in order
-/// to compose one character.
+/// Bytes of a word that are read: enough for the longest folded word, and a bound on the number of marks that are
+/// sorted to compose one character.
 const MAX_WORD_BYTES: usize = 4 * MAX_TERM_BYTES;
 
 /// Appends a word in lower case and compatibility form (NFKC), with straight apostrophes and without invisible
-/// characters; without diacritics too if those are `plain`. Stemmers want them; terms have none.
+/// characters. If `plain`, also without diacritics; some stemmers need them.
 pub(super) fn fold(word: &str, plain: bool, folded: &mut String) {
     let word = cut(word, MAX_WORD_BYTES);
     if word.is_ascii() {
@@ -25,8 +25,8 @@ pub(super) fn fold(word: &str, plain: bool, folded: &mut String) {
     if plain {
         push_plain(characters, folded);
     } else {
-        // No stemmer knows the dot that a Turkish İ leaves on its i.
-        push(characters.filter(|&c| c != '\u{307}').nfc().map(stemmers_letter), folded);
+        // No stemmer knows the combining dot that remains when a Turkish İ is lowercased.
+        push(characters.filter(|&c| c != '\u{307}').nfc().map(stemmer_letter), folded);
     }
 }
 
@@ -49,13 +49,13 @@ fn push(characters: impl Iterator<Item = char>, folded: &mut String) {
     }
 }
 
-/// The longest beginning of at most `bytes`.
+/// Returns the longest prefix of at most `bytes` bytes.
 fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// What Snowball's stemmers take to have been replaced.
-fn stemmers_letter(c: char) -> char {
+/// Replaces the letters that Snowball's stemmers expect to be replaced beforehand.
+fn stemmer_letter(c: char) -> char {
     match c {
         'ё' => 'е',
         _ if is_apostrophe(c) => '\'',
@@ -63,7 +63,7 @@ fn stemmers_letter(c: char) -> char {
     }
 }
 
-/// What has no decomposition and is yet typed as plain letters.
+/// Replaces letters that have no Unicode decomposition, but that writers replace by plain letters.
 fn plain(c: char) -> impl Iterator<Item = char> {
     let (first, second) = match c {
         'ß' => ('s', Some('s')),
@@ -76,7 +76,7 @@ fn plain(c: char) -> impl Iterator<Item = char> {
         'ħ' => ('h', None),
         'ŧ' => ('t', None),
         'ı' => ('i', None),
-        // Lower case is made without regard to a word's end.
+        // Lowercasing character by character does not give a final sigma.
         'ς' => ('σ', None),
         _ if is_apostrophe(c) => ('\'', None),
         _ => (c, None),
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings_of_one_word() {
+    fn spellings_of_one_word_fold_to_the_same() {
         for (word, plain, composed) in [
             ("Hello", "hello", "hello"),
             ("Café", "cafe", "café"),
@@ -115,14 +115,14 @@ mod tests {
             folded.clear();
             fold(word, false, &mut folded);
             assert_eq!(folded, composed, "{word}");
-            let mut later = String::new();
-            fold_diacritics(&folded, &mut later);
-            assert_eq!(later, plain, "{word}");
+            let mut without_diacritics = String::new();
+            fold_diacritics(&folded, &mut without_diacritics);
+            assert_eq!(without_diacritics, plain, "{word}");
         }
     }
 
     #[test]
-    fn a_long_word_is_cut_at_a_character() {
+    fn a_long_word_is_cut_at_a_character_boundary() {
         for (word, expected) in [
             ("a".repeat(1000), "a".repeat(64)),
             ("я".repeat(1000), "я".repeat(32)),

@@ -1,142 +1,146 @@
-//! The segments of one namespace, and which rows of them are alive.
+//! The lexical index of one namespace: its segments, and which of their rows are live.
 //!
-//! Invariant: a row is counted while it is alive, and its terms are those in the segment of the highest number that has it,
-//! its *home*. So a segment that holds a new document must have a higher number than all that hold the row's old ones: the
-//! engine numbers them as it writes them, and merges the last ones alone, without a gap. A row that is given to a window
-//! without any term is in a segment all the same.
+//! Invariant: each live row has one *home*, the segment with the highest number that contains the row, and its terms
+//! are those in its home. So a segment with a new document of a row must have a higher number than all segments with
+//! older documents of that row: the engine numbers segments in the order in which it writes them, and merges only the
+//! last ones, without a gap. A row whose window has no terms is in a segment as well.
 //!
-//! A query looks at all postings of its terms. At the sizes that a namespace has, that is a fraction of a millisecond;
-//! MaxScore or WAND (Turtle and Flood 1995; Broder et al. 2003) would skip most of the frequent terms' postings for a
-//! small k, at the cost of stored bounds that every change of N, df and mean length moves, and would not give the score of
-//! each row that vectors found, which fusion wants.
+//! A query reads all postings of its terms, which takes a fraction of a millisecond for a namespace of usual size.
+//! MaxScore or WAND (Turtle and Flood 1995; Broder et al. 2003) would skip most postings of frequent terms for a small
+//! k. But they need stored bounds, which change with every change of N, df and mean length, and they do not give the
+//! scores of the rows that the vector search found, which fusion needs.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::{Bm25, Scores, Segment, segment::MAX_TERMS};
+use super::{MAX_TERMS, Segment, bm25::Bm25, scores::Scores};
 
-/// Most distinct terms of a query that count: the rarest.
+/// Maximum number of distinct terms of a query. Of more terms, the rarest are used.
 const MAX_QUERY_TERMS: usize = 1024;
 
-/// Most times that a query's term counts.
+/// Maximum number of times that a repeated term of a query counts.
 const MAX_QUERY_FREQUENCY: u32 = 3;
 
-/// The home of a row that is dead: no segment has this number.
-const NOWHERE: u32 = u32::MAX;
+/// The home of a row that is not live. No segment has this number.
+const NO_HOME: u32 = u32::MAX;
 
-/// The length of a row that is not at home: no document is as long.
-const AWAY: u16 = u16::MAX;
-const _: () = assert!(MAX_TERMS < AWAY as usize);
+/// The length, in a segment, of a row that has its home elsewhere. No document is as long.
+const NOT_HOME: u16 = u16::MAX;
+const _: () = assert!(MAX_TERMS < NOT_HOME as usize);
 
+/// The segments of one namespace, by their numbers, and the home of each row.
 #[derive(Debug, Default)]
 pub(crate) struct LexicalIndex {
     bm25: Bm25,
-    parts: BTreeMap<u32, Part>,
-    /// By row.
+    segments: BTreeMap<u32, LoadedSegment>,
+    /// For each row, the number of its home.
     homes: Vec<u32>,
-    alive: usize,
-    /// Of all rows that are alive, in terms.
+    live_rows: usize,
+    /// Sum of the lengths of all live rows, in terms.
     total_length: u64,
 }
 
+/// A segment, and which of its rows have their home in it.
 #[derive(Debug)]
-struct Part {
+struct LoadedSegment {
     segment: Arc<Segment>,
-    /// By local number, in terms; [`AWAY`] of a row that is not at home here. Small enough to stay in the nearest cache
-    /// while the postings of a segment are gone through, which a table by row is not.
+    /// For each local number, the length of the row in terms; [`NOT_HOME`] if the row has its home elsewhere. Unlike a
+    /// table of all rows, this one stays in the processor's first cache while the postings of the segment are read.
     lengths: Vec<u16>,
-    /// How many rows are at home here.
-    alive: usize,
+    /// Number of rows that have their home in this segment.
+    live_rows: usize,
 }
 
 impl LexicalIndex {
-    /// Puts, replaces or drops the segment of a number, below `u32::MAX`. Of its rows those are counted that are alive.
+    /// Adds, replaces or drops (`None`) the segment with a number, which is below `u32::MAX`. Only rows for which
+    /// `is_live` returns true become live.
     ///
-    /// May be told again: any end of the changes so far, made again in their order, ends in the same state. The segments
-    /// of one change may come in any order, after its removals; a row that was at home in a dropped one is not counted
-    /// until another that has it is set.
-    pub(crate) fn set(&mut self, number: u32, segment: Option<Arc<Segment>>, is_alive: impl Fn(u32) -> bool) {
-        assert_ne!(number, NOWHERE, "segments are numbered from 0");
-        if let Some(old) = self.parts.get(&number).map(|part| Arc::clone(&part.segment)) {
+    /// Replaying any of the last changes in their order ends in the same state. The segments of one change may come in
+    /// any order, after the removals of that change. A row whose home was dropped is not live until another segment
+    /// that contains the row is set.
+    pub(crate) fn set(&mut self, number: u32, segment: Option<Arc<Segment>>, is_live: impl Fn(u32) -> bool) {
+        assert_ne!(number, NO_HOME, "segments are numbered from 0");
+        if let Some(old) = self.segments.get(&number).map(|old| Arc::clone(&old.segment)) {
             for &row in old.rows() {
                 if self.is_home(number, row) {
                     self.leave(row);
                 }
             }
-            self.parts.remove(&number);
+            self.segments.remove(&number);
         }
         let Some(segment) = segment else { return };
-        let lengths = vec![AWAY; segment.rows().len()];
-        self.parts.insert(number, Part { segment: Arc::clone(&segment), lengths, alive: 0 });
+        let lengths = vec![NOT_HOME; segment.rows().len()];
+        self.segments.insert(number, LoadedSegment { segment: Arc::clone(&segment), lengths, live_rows: 0 });
         for ((local, &row), length) in segment.rows().iter().enumerate().zip(segment.lengths()) {
-            if is_alive(row) && self.home(row).is_none_or(|home| home < number) {
+            if is_live(row) && self.home(row).is_none_or(|home| home < number) {
                 self.leave(row);
                 self.settle(row, number, local, length as u16);
             }
         }
     }
 
-    /// These rows are dead from now on.
+    /// Removes rows from the live rows. Rows that are not live are ignored.
     pub(crate) fn remove(&mut self, rows: &[u32]) {
         rows.iter().for_each(|&row| self.leave(row));
     }
 
-    /// Whether a row is alive and has its terms here.
+    /// Returns true if the row is live.
     pub(crate) fn covers(&self, row: u32) -> bool {
         self.home(row).is_some()
     }
 
-    /// The bytes of a row's window in the message's text, if that has several windows.
+    /// Returns the bytes of the row's window in the text of its message; `None` if the text has only one window or the
+    /// row is not live.
     pub(crate) fn passage(&self, row: u32) -> Option<Range<u32>> {
-        let segment = &self.parts[&self.home(row)?].segment;
+        let segment = &self.segments[&self.home(row)?].segment;
         segment.passage(segment.local(row)?)
     }
 
-    /// How many terms a row has; 0 if it is dead.
+    /// Returns the number of terms of a row, with repetitions; 0 if the row is not live.
     pub(crate) fn length(&self, row: u32) -> u32 {
         let length = self.home(row).and_then(|home| {
-            let part = &self.parts[&home];
-            Some(part.lengths[part.segment.local(row)? as usize])
+            let LoadedSegment { segment, lengths, .. } = &self.segments[&home];
+            Some(lengths[segment.local(row)? as usize])
         });
         length.map_or(0, u32::from)
     }
 
-    /// How many rows are alive.
+    /// Returns the number of live rows.
     pub(crate) fn rows(&self) -> usize {
-        self.alive
+        self.live_rows
     }
 
-    /// Whether a row is alive and its terms are those in this segment.
+    /// Returns true if the row is live and its home is the segment with this number.
     pub(crate) fn is_home(&self, number: u32, row: u32) -> bool {
         self.home(row) == Some(number)
     }
 
-    /// The oldest segment of which less than half is alive: to be written again under its number with the rows that are at
-    /// home in it, or dropped if none is.
+    /// Returns the oldest segment of which less than half of the rows have their home in it. The caller rewrites it
+    /// under its number with only these rows, or drops it if there are none.
     pub(crate) fn sparse(&self) -> Option<(u32, Arc<Segment>)> {
-        let is_sparse = |part: &Part| part.alive * 2 < part.segment.rows().len();
-        self.parts.iter().find(|(_, part)| is_sparse(part)).map(|(&number, part)| (number, Arc::clone(&part.segment)))
+        let is_sparse = |loaded: &LoadedSegment| loaded.live_rows * 2 < loaded.segment.rows().len();
+        let sparse = self.segments.iter().find(|(_, loaded)| is_sparse(loaded));
+        sparse.map(|(&number, loaded)| (number, Arc::clone(&loaded.segment)))
     }
 
-    /// Scores the rows that are alive by a query's terms, in place of what `scores` held. A term given several times
-    /// counts as often, up to 3 times; of more than 1,024 distinct ones the rarest count.
-    ///
-    /// The same however rows are spread over segments, to the bit.
+    /// Scores the live rows for the terms of a query, and replaces the contents of `scores`. A repeated term counts up
+    /// to 3 times; of more than 1,024 distinct terms the rarest are used. The scores do not depend on how rows are
+    /// spread over segments, to the bit.
     pub(crate) fn score(&self, terms: &[u64], scores: &mut Scores) {
         scores.clear();
         scores.make_room(self.homes.len());
-        let slope = self.bm25.slope((self.total_length as f64 / self.alive as f64) as f32);
-        for (term, frequency) in self.query(terms) {
+        let length_factor = self.bm25.length_factor((self.total_length as f64 / self.live_rows as f64) as f32);
+        for (term, repetitions) in self.query_terms(terms) {
             scores.postings.clear();
-            self.each_posting(term, |row, frequency, length| {
-                scores.postings.push((row, self.bm25.saturation(frequency, length, slope)));
+            self.for_each_posting(term, |row, frequency, length| {
+                scores.postings.push((row, self.bm25.saturation(frequency, length, length_factor)));
             });
-            let idf = Bm25::idf(scores.postings.len(), self.alive);
-            scores.add(idf * frequency as f32, self.bm25.most());
+            let idf = Bm25::idf(scores.postings.len(), self.live_rows);
+            scores.add_term(idf * repetitions as f32, self.bm25.max_saturation());
         }
     }
 
-    /// The distinct terms in the order of their numbers, each with how often it counts.
-    fn query(&self, terms: &[u64]) -> Vec<(u64, u32)> {
+    /// Returns the distinct terms of a query in ascending order, each with the number of times that it counts.
+    fn query_terms(&self, terms: &[u64]) -> Vec<(u64, u32)> {
         let mut sorted = terms.to_vec();
         sorted.sort_unstable();
         let distinct = sorted.chunk_by(|a, b| a == b);
@@ -145,7 +149,7 @@ impl LexicalIndex {
         if query.len() > MAX_QUERY_TERMS {
             query.sort_by_cached_key(|&(term, _)| {
                 let mut documents = 0;
-                self.each_posting(term, |_, _, _| documents += 1);
+                self.for_each_posting(term, |_, _, _| documents += 1);
                 documents
             });
             query.truncate(MAX_QUERY_TERMS);
@@ -154,45 +158,46 @@ impl LexicalIndex {
         query
     }
 
-    /// Row, frequency and length of each document that is alive and has the term.
-    fn each_posting(&self, term: u64, mut each: impl FnMut(u32, u32, u16)) {
-        for part in self.parts.values() {
-            let Some(postings) = part.segment.postings(term) else { continue };
-            let (rows, lengths) = (part.segment.rows(), &part.lengths[..]);
+    /// Calls `visit` with the row, the frequency and the length of each live document that contains the term.
+    fn for_each_posting(&self, term: u64, mut visit: impl FnMut(u32, u32, u16)) {
+        for LoadedSegment { segment, lengths, .. } in self.segments.values() {
+            let Some(postings) = segment.postings(term) else { continue };
+            let (rows, lengths) = (segment.rows(), &lengths[..]);
             postings.for_each(|(local, frequency)| {
                 let length = lengths[local as usize];
-                if length != AWAY {
-                    each(rows[local as usize], frequency, length);
+                if length != NOT_HOME {
+                    visit(rows[local as usize], frequency, length);
                 }
             });
         }
     }
 
+    /// Returns the number of the home of a row; `None` if the row is not live.
     fn home(&self, row: u32) -> Option<u32> {
-        self.homes.get(row as usize).copied().filter(|&home| home != NOWHERE)
+        self.homes.get(row as usize).copied().filter(|&home| home != NO_HOME)
     }
 
-    /// Takes a row from its home, if it has one.
+    /// Removes a row from its home, if it has one.
     fn leave(&mut self, row: u32) {
         let Some(home) = self.home(row) else { return };
-        let part = self.parts.get_mut(&home).expect("a home is a segment");
-        let local = part.segment.local(row).expect("a home has the row");
-        let length = std::mem::replace(&mut part.lengths[local as usize], AWAY);
-        self.homes[row as usize] = NOWHERE;
-        part.alive -= 1;
-        self.alive -= 1;
+        let loaded = self.segments.get_mut(&home).expect("a home is a loaded segment");
+        let local = loaded.segment.local(row).expect("a home contains the row");
+        let length = std::mem::replace(&mut loaded.lengths[local as usize], NOT_HOME);
+        self.homes[row as usize] = NO_HOME;
+        loaded.live_rows -= 1;
+        self.live_rows -= 1;
         self.total_length -= u64::from(length);
     }
 
-    /// Gives a row without a home one.
+    /// Gives a home to a row that has none.
     fn settle(&mut self, row: u32, home: u32, local: usize, length: u16) {
-        let part = self.parts.get_mut(&home).expect("a home is a segment");
-        part.lengths[local] = length;
-        part.alive += 1;
-        self.alive += 1;
+        let loaded = self.segments.get_mut(&home).expect("a home is a loaded segment");
+        loaded.lengths[local] = length;
+        loaded.live_rows += 1;
+        self.live_rows += 1;
         self.total_length += u64::from(length);
         if row as usize >= self.homes.len() {
-            self.homes.resize(row as usize + 1, NOWHERE);
+            self.homes.resize(row as usize + 1, NO_HOME);
         }
         self.homes[row as usize] = home;
     }

@@ -1,4 +1,4 @@
-//! The language that texts are in.
+//! The language of texts.
 
 use std::{fmt, str::FromStr};
 
@@ -6,10 +6,10 @@ use rust_stemmers::Algorithm;
 
 use crate::error::{Error, Result};
 
-/// The language of most messages: how words are brought to their stems, so that "painted" finds "painting".
+/// The language of most messages, which decides how words are stemmed, so that "painted" finds "painting".
 ///
-/// One of those that have a Snowball stemmer, or [`Other`](Language::Other). Texts in another language are found all the
-/// same, by the words as they are written. Greek is not among them: words exist on which its stemmer panics.
+/// Either a language with a Snowball stemmer, or [`Other`](Language::Other). Texts in another language are found as
+/// well, by the words as they are written. Greek is not supported, because its stemmer panics on some words.
 ///
 /// ```
 /// use mnemon::Language;
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 pub enum Language {
     #[default]
     English,
-    /// No stemmer: words match as they are written, but for case and diacritics.
+    /// No stemmer: words match as they are written, regardless of case and diacritics.
     Other,
     Arabic,
     Danish,
@@ -44,7 +44,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// All languages, in the order of their stored numbers.
+    /// All languages, in the order of their stored codes.
     pub const ALL: [Language; 18] = [
         Language::English,
         Language::Other,
@@ -66,7 +66,8 @@ impl Language {
         Language::Turkish,
     ];
 
-    /// The name in English, in lower case: what [`FromStr`] takes. Never changes for a language, so it may be stored.
+    /// Returns the English name in lower case, which [`FromStr`] parses. The name of a language never changes, so it
+    /// may be stored.
     pub fn as_str(self) -> &'static str {
         match self {
             Language::English => "english",
@@ -90,6 +91,7 @@ impl Language {
         }
     }
 
+    /// Returns the stemming algorithm.
     pub(super) fn algorithm(self) -> Option<Algorithm> {
         Some(match self {
             Language::English => Algorithm::English,
@@ -113,7 +115,7 @@ impl Language {
         })
     }
 
-    /// The number that a segment carries.
+    /// Returns the code of the language in stored segments.
     pub(super) fn code(self) -> u8 {
         self as u8
     }
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_language_is_read_as_it_was_written() {
+    fn a_language_is_parsed_from_its_name_and_its_code() {
         for (code, language) in (0..).zip(Language::ALL) {
             assert_eq!(language.to_string().parse::<Language>().unwrap(), language);
             assert_eq!((language.code(), Language::from_code(code)), (code, Some(language)));
@@ -156,9 +158,9 @@ mod tests {
         assert!("English".parse::<Language>().unwrap_err().to_string().contains("is not one of english, other"));
     }
 
-    /// Segments carry the number: languages are added at the end.
+    /// Segments contain the codes, so new languages are added at the end.
     #[test]
-    fn numbers_are_stored() {
+    fn codes_never_change() {
         assert_eq!((Language::English.code(), Language::German.code(), Language::Turkish.code()), (0, 7, 17));
     }
 }

@@ -1,38 +1,32 @@
-//! The words of a namespace: which rows have a term, scored by BM25.
+//! Lexical search: which rows contain a term, scored by BM25.
 //!
-//! A *row* stands for one window of one message, as in the index of vectors; a row's *document* is the terms of that
-//! window. A text's terms come from [`Analyzer`]; they are hashes, and no string is kept. Documents lie in immutable
-//! [`Segment`]s, which the store keeps as bytes and merges now and then; [`LexicalIndex`] holds those of one namespace
-//! and scores a query over the rows that are alive.
+//! A *row* stands for one window of one message, as in the vector index, and its *document* is the list of terms of
+//! that window. The [`Analyzer`] turns a text into terms, which are hashes; no string is kept. Documents are in
+//! immutable [`Segment`]s, which the store keeps as bytes and the engine merges now and then. A [`LexicalIndex`] holds
+//! the segments of one namespace and scores a query over the live rows.
 //!
-//! Owns what a term is, the bytes of a segment and the formula. Does not know where segments are stored, what a message
-//! is, or how scores are joined with those of vectors.
+//! This module defines terms, the bytes of a segment and the scoring formula. It does not know where segments are
+//! stored, what a message is, or how scores are combined with those of vectors.
 //!
-//! Considered instead: tantivy, which does all of this and phrases besides, but brings a store of its own, files and
-//! threads that a redb transaction cannot roll back, and a few times the dependencies of this crate.
+//! The rejected alternative is tantivy, which does all of this and phrase queries as well. But it has its own files and
+//! threads, which a redb transaction cannot roll back, and several times the dependencies of this crate.
 
 mod analyzer;
-mod cache;
+mod bm25;
 mod characters;
 mod fold;
 mod index;
 mod language;
 mod scores;
 mod segment;
-mod stop;
+mod stop_words;
+mod term;
+mod term_cache;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use analyzer::Analyzer;
 pub(crate) use index::LexicalIndex;
 pub use language::Language;
-pub(crate) use scores::{Bm25, Scores};
-pub(crate) use segment::{Document, MAX_ROWS, MAX_TERMS, Segment, merge_plan};
-
-/// The analyser's version, stored with each segment: terms of different versions are not the same, even of the same
-/// text, and a segment of another one is to be built again from the messages.
-pub(crate) const VERSION: u16 = 1;
-
-/// Bits of a term. The hash of a word is cut to them, so that a term takes 6 bytes in a segment. A query's term is
-/// mistaken for another of a namespace with a million distinct ones with a probability of 10^6 / 2^48, 4 in 10^9.
-pub(crate) const TERM_BITS: u32 = 48;
+pub(crate) use scores::Scores;
+pub(crate) use segment::{Document, MAX_ROWS, MAX_TERMS, Segment, merge::merge_plan};

@@ -1,53 +1,53 @@
-//! The index against a model, whatever is done to it.
+//! Tests of the index against a model, under any sequence of operations.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use proptest::prelude::*;
 
-use super::{Bm25, Document, Language, LexicalIndex, Scores, Segment, merge_plan};
+use super::{Document, Language, LexicalIndex, Scores, Segment, bm25::Bm25, merge_plan};
 
-/// What may be done, of rows below 48.
+/// An operation on rows below 48.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Documents of rows that are new, dead, or alive.
-    Give(Vec<(u32, Vec<u64>)>),
+    /// Adds documents, of rows that are new, removed or live.
+    Add(Vec<(u32, Vec<u64>)>),
     Remove(Vec<u32>),
-    /// The sparse segments are written again.
+    /// Rewrites the first sparse segment.
     Rewrite,
-    /// The last changes are made again: so many, with what is alive now, or was then.
+    /// Replays the last `changes` changes, with the rows that are live now or were live then.
     Replay {
         changes: usize,
-        is_alive_now: bool,
+        is_live_now: bool,
     },
 }
 
-/// One commit: removals, then segments in any order.
+/// A commit: removals, then segments in any order.
 #[derive(Clone)]
 struct Change {
     removed: Vec<u32>,
     segments: Vec<(u32, Option<Arc<Segment>>)>,
-    alive: Vec<u32>,
+    live: Vec<u32>,
 }
 
 #[derive(Default)]
 struct Model {
-    alive: BTreeMap<u32, Vec<u64>>,
+    live: BTreeMap<u32, Vec<u64>>,
     stored: BTreeMap<u32, Arc<Segment>>,
     changes: Vec<Change>,
     last_number: u32,
 }
 
 impl Model {
-    /// Does a step, as the engine does. What `order` is turns the order of a change's segments.
+    /// Does a step like the engine. The segments of the change are rotated by `order`.
     fn step(&mut self, step: &Step, order: usize, index: &mut LexicalIndex) {
-        let mut change = Change { removed: vec![], segments: vec![], alive: vec![] };
+        let mut change = Change { removed: vec![], segments: vec![], live: vec![] };
         match step {
-            Step::Give(documents) => {
+            Step::Add(documents) => {
                 let new = Segment::build(
                     Language::English,
                     documents.iter().map(|(row, terms)| document(*row, terms)).collect(),
                 );
-                self.alive.extend(documents.iter().cloned());
+                self.live.extend(documents.iter().cloned());
                 let sizes: Vec<usize> = self.stored.values().map(|segment| segment.rows().len()).collect();
                 let merged = self.stored.len() - merge_plan(&sizes, documents.len());
                 let olds: Vec<(u32, Arc<Segment>)> = self.stored.clone().into_iter().skip(merged).collect();
@@ -57,17 +57,17 @@ impl Model {
                 change.segments.extend(olds.iter().map(|(number, _)| (*number, None)));
             }
             Step::Remove(rows) => {
-                self.alive.retain(|row, _| !rows.contains(row));
+                self.live.retain(|row, _| !rows.contains(row));
                 change.removed.clone_from(rows);
             }
             Step::Rewrite => {
                 let Some((number, segment)) = index.sparse() else { return };
                 change.segments.push((number, segment.retain(|row| index.is_home(number, row)).map(Arc::new)));
             }
-            Step::Replay { changes, is_alive_now } => {
+            Step::Replay { changes, is_live_now } => {
                 for change in &self.changes[self.changes.len().saturating_sub(*changes)..] {
-                    let alive = if *is_alive_now { self.alive.keys().copied().collect() } else { change.alive.clone() };
-                    apply(change, &alive, index);
+                    let live = if *is_live_now { self.live.keys().copied().collect() } else { change.live.clone() };
+                    apply(change, &live, index);
                 }
                 return;
             }
@@ -80,23 +80,23 @@ impl Model {
         }
         let turn = order % change.segments.len().max(1);
         change.segments.rotate_left(turn);
-        change.alive = self.alive.keys().copied().collect();
-        apply(&change, &change.alive, index);
+        change.live = self.live.keys().copied().collect();
+        apply(&change, &change.live, index);
         self.changes.push(change);
     }
 
-    /// The score of each row that has a term of the query, by the formula and nothing else; and the greatest possible.
+    /// Returns the score of each row that contains a term of the query, straight from the formula; and the upper bound.
     fn scores(&self, query: &BTreeMap<u64, u32>) -> (BTreeMap<u32, f64>, f64) {
         let Bm25 { k1, b } = Bm25::default();
         let (k1, b) = (f64::from(k1), f64::from(b));
         let (mut scores, mut ideal) = (BTreeMap::new(), 0.0);
-        let all = self.alive.len() as f64;
-        let mean = self.alive.values().map(Vec::len).sum::<usize>() as f64 / all;
+        let all = self.live.len() as f64;
+        let mean = self.live.values().map(Vec::len).sum::<usize>() as f64 / all;
         for (term, &times) in query {
-            let documents = self.alive.values().filter(|terms| terms.contains(term)).count() as f64;
+            let documents = self.live.values().filter(|terms| terms.contains(term)).count() as f64;
             let idf = (1.0 + (all - documents + 0.5) / (documents + 0.5)).ln() * f64::from(times.min(3));
             ideal += idf * (k1 + 1.0);
-            for (&row, terms) in self.alive.iter().filter(|(_, terms)| terms.contains(term)) {
+            for (&row, terms) in self.live.iter().filter(|(_, terms)| terms.contains(term)) {
                 let frequency = terms.iter().filter(|other| *other == term).count() as f64;
                 let length = terms.len() as f64 / mean;
                 *scores.entry(row).or_default() +=
@@ -107,20 +107,20 @@ impl Model {
     }
 }
 
-fn apply(change: &Change, alive: &[u32], index: &mut LexicalIndex) {
+fn apply(change: &Change, live: &[u32], index: &mut LexicalIndex) {
     index.remove(&change.removed);
     for (number, segment) in &change.segments {
-        index.set(*number, segment.clone(), |row| alive.contains(&row));
+        index.set(*number, segment.clone(), |row| live.contains(&row));
     }
 }
 
-/// A row's passage follows from its terms, so that one of another document shows.
+/// Creates a document whose passage depends on its terms, so that a mix-up of documents is noticed.
 fn document(row: u32, terms: &[u64]) -> Document {
     let count = terms.len() as u32;
     Document { row, passage: (count > 3).then(|| row..row + count), terms: terms.to_vec() }
 }
 
-/// All that an index gives for a query, floats as bits.
+/// Returns everything that an index computes for a query, with floats as bits.
 fn answers(index: &LexicalIndex, query: &[u64], scores: &mut Scores) -> (Vec<(u32, u32)>, u32, usize) {
     index.score(query, scores);
     let mut rows: Vec<(u32, u32)> = scores.touched().iter().map(|&row| (row, scores.get(row).to_bits())).collect();
@@ -134,16 +134,16 @@ fn any_terms() -> impl Strategy<Value = Vec<u64>> {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => prop::collection::btree_map(0..48u32, any_terms(), 1..10).prop_map(|rows| Step::Give(rows.into_iter().collect())),
+        6 => prop::collection::btree_map(0..48u32, any_terms(), 1..10).prop_map(|rows| Step::Add(rows.into_iter().collect())),
         4 => prop::collection::vec(0..48u32, 1..12).prop_map(Step::Remove),
         3 => Just(Step::Rewrite),
-        3 => (0..30usize, any::<bool>()).prop_map(|(changes, is_alive_now)| Step::Replay { changes, is_alive_now }),
+        3 => (0..30usize, any::<bool>()).prop_map(|(changes, is_live_now)| Step::Replay { changes, is_live_now }),
     ]
 }
 
 proptest! {
     #[test]
-    fn an_index_is_as_its_model(
+    fn an_index_agrees_with_its_model(
         steps in prop::collection::vec((any_step(), any::<usize>()), 1..40),
         queries in prop::collection::vec(any_terms(), 1..4),
     ) {
@@ -153,17 +153,17 @@ proptest! {
         for (step, order) in &steps {
             model.step(step, *order, &mut index);
             for row in 0..50 {
-                let terms = model.alive.get(&row);
+                let terms = model.live.get(&row);
                 prop_assert_eq!(index.covers(row), terms.is_some());
                 prop_assert_eq!(index.passage(row), terms.and_then(|terms| document(row, terms).passage));
             }
-            // Of one segment; and of those that are stored, as if they were loaded now, the newest first.
+            // The same rows in a single segment; and the stored segments as a load would read them, newest first.
             let mut fresh = LexicalIndex::default();
-            let documents = model.alive.iter().map(|(row, terms)| document(*row, terms)).collect();
+            let documents = model.live.iter().map(|(row, terms)| document(*row, terms)).collect();
             fresh.set(7, Some(Arc::new(Segment::build(Language::English, documents))), |_| true);
             let mut loaded = LexicalIndex::default();
             for (number, segment) in model.stored.iter().rev() {
-                loaded.set(*number, Some(Arc::clone(segment)), |row| model.alive.contains_key(&row));
+                loaded.set(*number, Some(Arc::clone(segment)), |row| model.live.contains_key(&row));
             }
             for query in &queries {
                 let found = answers(&index, query, &mut scores);
@@ -185,7 +185,7 @@ proptest! {
         }
         while let Some((number, _)) = index.sparse() {
             model.step(&Step::Rewrite, 0, &mut index);
-            prop_assert_ne!(index.sparse().map(|sparse| sparse.0), Some(number), "it is dense now, or gone");
+            prop_assert_ne!(index.sparse().map(|sparse| sparse.0), Some(number), "a rewritten segment is not sparse");
         }
     }
 }
@@ -197,9 +197,9 @@ fn index_of(documents: &[(u32, &[u64])]) -> LexicalIndex {
     index
 }
 
-/// By hand: N = 3, mean length 2; the term is in two rows, so idf = ln(1 + 1.5 / 2.5) = 0.470004.
+/// N = 3, mean length 2; the term is in two rows, so idf = ln(1 + 1.5 / 2.5) = 0.470004.
 #[test]
-fn a_score_by_hand() {
+fn a_score_equals_one_computed_by_hand() {
     let index = index_of(&[(0, &[1, 1, 2]), (4, &[1]), (9, &[3, 4])]);
     let mut scores = Scores::default();
     index.score(&[1, 99, 1], &mut scores);
@@ -221,20 +221,20 @@ fn a_score_by_hand() {
 }
 
 #[test]
-fn of_a_long_query_the_rarest_terms_count() {
-    let often: Vec<u64> = (0..500).collect();
-    let seldom: Vec<u64> = (1000..2024).collect();
-    let index = index_of(&[(0, &often), (1, &often), (2, &seldom)]);
+fn a_long_query_is_scored_by_its_rarest_terms() {
+    let frequent: Vec<u64> = (0..500).collect();
+    let rare: Vec<u64> = (1000..2024).collect();
+    let index = index_of(&[(0, &frequent), (1, &frequent), (2, &rare)]);
     let mut scores = Scores::default();
-    index.score(&[often, seldom.clone()].concat(), &mut scores);
+    index.score(&[frequent, rare.clone()].concat(), &mut scores);
     assert_eq!(scores.touched(), [2]);
     let score = scores.get(2);
-    index.score(&seldom, &mut scores);
+    index.score(&rare, &mut scores);
     assert_eq!(scores.get(2), score);
 }
 
 #[test]
-fn an_empty_index_answers() {
+fn an_empty_index_finds_nothing() {
     let mut scores = Scores::default();
     let index = LexicalIndex::default();
     index.score(&[1, 2], &mut scores);

@@ -1,154 +1,58 @@
-//! The memory's methods for threads that may wait.
+//! The memory's methods for threads that may wait, made from the async ones.
 
 use serde_json::Value;
 
-use super::{BlockStatus, Inner, Memory, MemoryReport, prompt::Assembly};
+use super::{
+    handle::Memory,
+    prompt::AssembleRequest,
+    reports::{BlockStatus, MemoryReport},
+};
 use crate::{
     compose::Prompt,
+    engine::{block_on, blocking_methods},
     error::{Result, impl_debug},
     message::{Message, MessageUpdate},
     store::Checkpoint,
 };
 
-/// [`Memory`](crate::Memory)'s methods, waiting on the calling thread. From [`Memory::blocking`](crate::Memory::blocking).
-pub struct BlockingMemory<'a>(pub(super) &'a Inner);
+impl Memory {
+    /// Returns the same methods for threads without an executor. Do not call them from an async task: they block it.
+    pub fn blocking(&self) -> BlockingMemory<'_> {
+        BlockingMemory(self)
+    }
+}
 
-impl_debug!(BlockingMemory<'_>, self { namespace: self.0.settings.namespace, session: self.0.settings.session });
+/// The methods of [`Memory`], waiting on the calling thread. Made by [`Memory::blocking`].
+pub struct BlockingMemory<'a>(&'a Memory);
+
+impl_debug!(BlockingMemory<'_>, self { namespace: self.0.namespace(), session: self.0.session() });
 
 impl BlockingMemory<'_> {
-    /// As [`Memory::put`](crate::Memory::put).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn put(&self, messages: Vec<Message>) -> Result<MemoryReport> {
-        self.update(messages.into_iter().map(MessageUpdate::Put).collect())
+    blocking_methods! {
+        Memory:
+        fn put(messages: Vec<Message>) -> Result<MemoryReport>;
+        fn update(updates: Vec<MessageUpdate>) -> Result<MemoryReport>;
+        fn flush() -> Result<Vec<String>>;
+        fn messages() -> Result<Vec<Message>>;
+        fn history() -> Result<Vec<Message>>;
+        fn get(input: Option<Message>) -> Result<Prompt>;
+        fn assemble(request: impl Into<AssembleRequest>) -> Result<Prompt>;
+        fn settle() -> Result<()>;
+        fn status() -> Result<Vec<BlockStatus>>;
+        fn retry_failed(block: &str) -> Result<u64>;
+        fn block_state(block: &str) -> Result<Value>;
+        fn checkpoint(label: impl Into<String>) -> Result<u32>;
+        fn checkpoints() -> Result<Vec<Checkpoint>>;
+        fn messages_at(checkpoint: u32) -> Result<Vec<Message>>;
+        fn restore(checkpoint: u32) -> Result<()>;
+        fn fork(checkpoint: Option<u32>, to: impl Into<String>) -> Result<Memory>;
     }
 
-    /// As [`Memory::update`](crate::Memory::update).
+    /// Same as [`Memory::change_block`], on the calling thread, so that `change` may borrow.
     ///
     /// # Errors
-    /// As there.
-    pub fn update(&self, updates: Vec<MessageUpdate>) -> Result<MemoryReport> {
-        self.0.change_now(updates)
-    }
-
-    /// As [`Memory::flush`](crate::Memory::flush).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn flush(&self) -> Result<Vec<String>> {
-        self.0.flush()
-    }
-
-    /// As [`Memory::messages`](crate::Memory::messages).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn messages(&self) -> Result<Vec<Message>> {
-        self.0.messages()
-    }
-
-    /// As [`Memory::history`](crate::Memory::history).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn history(&self) -> Result<Vec<Message>> {
-        self.0.history()
-    }
-
-    /// As [`Memory::get`](crate::Memory::get).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn get(&self, input: Option<Message>) -> Result<Prompt> {
-        self.0.get(input)
-    }
-
-    /// As [`Memory::assemble`](crate::Memory::assemble).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn assemble(&self, assembly: impl Into<Assembly>) -> Result<Prompt> {
-        self.0.assemble(assembly.into())
-    }
-
-    /// As [`Memory::settle`](crate::Memory::settle).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn settle(&self) -> Result<()> {
-        self.0.settle()
-    }
-
-    /// As [`Memory::status`](crate::Memory::status).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn status(&self) -> Result<Vec<BlockStatus>> {
-        self.0.status()
-    }
-
-    /// As [`Memory::retry_failed`](crate::Memory::retry_failed).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn retry_failed(&self, block: &str) -> Result<u64> {
-        self.0.retry_failed(block)
-    }
-
-    /// As [`Memory::block_state`](crate::Memory::block_state).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn block_state(&self, block: &str) -> Result<Value> {
-        self.0.block_state(block)
-    }
-
-    /// As [`Memory::change_block`](crate::Memory::change_block).
-    ///
-    /// # Errors
-    /// As there.
+    /// Those of [`Memory::change_block`].
     pub fn change_block(&self, block: &str, change: impl FnMut(&Value) -> Result<Value>) -> Result<()> {
-        self.0.change_block(block, change)
-    }
-
-    /// As [`Memory::checkpoint`](crate::Memory::checkpoint).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn checkpoint(&self, label: impl Into<String>) -> Result<u32> {
-        self.0.checkpoint(&label.into())
-    }
-
-    /// As [`Memory::checkpoints`](crate::Memory::checkpoints).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
-        self.0.checkpoints()
-    }
-
-    /// As [`Memory::messages_at`](crate::Memory::messages_at).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn messages_at(&self, checkpoint: u32) -> Result<Vec<Message>> {
-        self.0.messages_at(checkpoint)
-    }
-
-    /// As [`Memory::restore`](crate::Memory::restore).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn restore(&self, checkpoint: u32) -> Result<()> {
-        self.0.restore(checkpoint)
-    }
-
-    /// As [`Memory::fork`](crate::Memory::fork).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn fork(&self, checkpoint: Option<u32>, to: impl Into<String>) -> Result<Memory> {
-        self.0.fork(checkpoint, &to.into())
+        self.0.change_block_now(block, change)
     }
 }

@@ -1,19 +1,17 @@
-//! What is in the buffer, and its tokens.
+//! Token counts of the messages in the short-term buffer.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use super::{Inner, MemoryBuilder};
-use crate::{engine::Buffered, error::Result, message::Message};
-
-/// Messages and their tokens, by sequence number.
-pub(super) type Counted = BTreeMap<u64, (Arc<Message>, usize)>;
+use super::{
+    inner::{Counted, Inner},
+    live_session::Buffered,
+};
+use crate::{error::Result, message::Message};
 
 impl Inner {
-    /// Looks at the buffer and the tokens of each of its messages.
+    /// Calls `look` with the buffer and the token counts of all its messages. Counts those that were not counted yet.
     fn counted<T>(&self, look: impl FnOnce(&Buffered, &Counted) -> T) -> Result<T> {
-        let MemoryBuilder { namespace, session, .. } = &self.settings;
-        let store = self.core().store();
-        // Both by sequence number: side by side, without a search for each.
+        // Both are ordered by sequence number, so one pass finds the messages that are not counted.
         let unknown = |buffer: &Buffered, counted: &Counted| {
             let mut counted = counted.iter().peekable();
             let mut unknown = Vec::new();
@@ -28,7 +26,7 @@ impl Inner {
         };
         let mut look = Some(look);
         loop {
-            let result = self.live.buffer(store, namespace, session, |buffer| {
+            let result = self.live.buffer(&self.stored, |buffer| {
                 let mut counted = self.tokens.lock();
                 let unknown = unknown(buffer, &counted);
                 if !unknown.is_empty() {
@@ -37,11 +35,11 @@ impl Inner {
                 if counted.len() > buffer.len() * 2 + 64 {
                     counted.retain(|seq, _| buffer.contains_key(seq));
                 }
-                Ok(look.take().expect("looked at once")(buffer, &counted))
+                Ok(look.take().expect("called once")(buffer, &counted))
             })?;
             match result {
                 Ok(seen) => return Ok(seen),
-                // Not under a lock: it may take long.
+                // Outside of the locks: the program's counter may take long.
                 Err(unknown) => {
                     let count = |(seq, message): (u64, Arc<Message>)| {
                         let cost = self.settings.composer.tokens.count(&message);
@@ -54,18 +52,23 @@ impl Inner {
         }
     }
 
-    /// What is in the buffer: sequence numbers, messages and their tokens, oldest first.
+    /// Returns the messages in the buffer with their sequence numbers and token counts, oldest first.
     pub(super) fn buffer(&self) -> Result<Vec<(u64, Arc<Message>, usize)>> {
         self.counted(|buffer, counted| {
             buffer.iter().map(|(seq, message)| (*seq, Arc::clone(message), counted[seq].1)).collect()
         })
     }
 
-    /// Whether the buffer is over its budget.
-    pub(super) fn is_over(&self) -> Result<bool> {
+    /// Returns the messages in the buffer, oldest first.
+    pub(super) fn messages(&self) -> Result<Vec<Message>> {
+        Ok(self.buffer()?.into_iter().map(|(_, message, _)| (*message).clone()).collect())
+    }
+
+    /// Returns true if the buffer is over its budget.
+    pub(super) fn is_over_budget(&self) -> Result<bool> {
         let budget = self.settings.limits.budget();
         self.counted(|buffer, counted| {
-            // What has left the buffer is still counted, at times.
+            // `counted` may still have messages that left the buffer, so its sum is an upper bound.
             let all: usize = counted.values().map(|(_, cost)| cost).sum();
             all > budget
                 && (counted.len() == buffer.len() || buffer.keys().map(|seq| counted[seq].1).sum::<usize>() > budget)

@@ -1,10 +1,8 @@
-//! Opening a memory.
+//! Settings and opening of a memory.
 
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
-
-use super::{Asked, Inner, Memory};
+use super::{handle::Memory, settings::Settings};
 use crate::{
     block::{MemoryBlock, check_names},
     buffer::BufferLimits,
@@ -12,21 +10,17 @@ use crate::{
     engine::Engine,
     error::{Result, impl_debug},
     ids::{Namespace, check_id},
-    message::{MessageCounter, MessageTokens},
+    message::{MessageTokenCounter, PerPartTokenCounter},
     tokens::TokenCounter,
 };
 
-/// How to open a [`Memory`].
+/// Builder of a [`Memory`]. Made by [`Engine::memory`].
 #[derive(Clone)]
 pub struct MemoryBuilder {
-    pub(super) engine: Engine,
-    pub(super) namespace: Namespace,
-    pub(super) session: String,
-    pub(super) limits: BufferLimits,
-    pub(super) composer: Composer,
-    pub(super) blocks: Vec<Arc<dyn MemoryBlock>>,
-    pub(super) block_deadline: Duration,
-    pub(super) checkpoint_each_put: bool,
+    engine: Engine,
+    namespace: Namespace,
+    session: String,
+    settings: Settings,
 }
 
 impl_debug!(
@@ -34,99 +28,96 @@ impl_debug!(
     self {
         namespace: self.namespace,
         session: self.session,
-        limits: self.limits,
-        composer: self.composer,
-        blocks: self.blocks.iter().map(|block| block.name()).collect::<Vec<_>>(),
-        block_deadline: self.block_deadline,
-        checkpoint_each_put: self.checkpoint_each_put,
+        limits: self.settings.limits,
+        composer: self.settings.composer,
+        blocks: self.settings.blocks.iter().map(|block| block.name()).collect::<Vec<_>>(),
+        block_deadline: self.settings.block_deadline,
+        checkpoint_each_put: self.settings.checkpoint_each_put,
     }
 );
 
 impl MemoryBuilder {
-    /// The token budget. Default: [`BufferLimits::default`].
+    /// Sets the token budget. Default: [`BufferLimits::default`].
     pub fn limits(mut self, limits: BufferLimits) -> Self {
-        self.limits = limits;
+        self.settings.limits = limits;
         self
     }
 
-    /// How text is counted, such as by [`Tiktoken`](crate::Tiktoken); other parts at the rates of [`MessageTokens`]. Default:
-    /// [`ApproximateTokens`](crate::ApproximateTokens), which is far too low for most other scripts than Latin.
+    /// Sets the counter of the tokens of text, such as [`Tiktoken`](crate::Tiktoken). Other parts are counted at the rates of
+    /// [`PerPartTokenCounter`]. Default: [`ApproximateTokenCounter`](crate::ApproximateTokenCounter), whose counts are far too low for most scripts
+    /// other than Latin.
     pub fn token_counter(self, tokens: impl TokenCounter + 'static) -> Self {
-        self.message_counter(MessageTokens::new(tokens))
+        self.message_counter(PerPartTokenCounter::new(tokens))
     }
 
-    /// How whole messages are counted.
-    pub fn message_counter(mut self, tokens: impl MessageCounter + 'static) -> Self {
-        self.composer.tokens = Arc::new(tokens);
+    /// Sets the counter of the tokens of whole messages.
+    pub fn message_counter(mut self, tokens: impl MessageTokenCounter + 'static) -> Self {
+        self.settings.composer.tokens = Arc::new(tokens);
         self
     }
 
-    /// Where memory goes in a prompt. Default: [`InsertMethod::System`].
+    /// Sets where memory is inserted into a prompt. Default: [`InsertMethod::System`].
     pub fn insert_method(mut self, insert: InsertMethod) -> Self {
-        self.composer.insert = insert;
+        self.settings.composer.insert = insert;
         self
     }
 
-    /// How memory is written. Default: [`Xml`](crate::Xml).
+    /// Sets the format of memory in a prompt. Default: [`XmlRenderer`](crate::XmlRenderer).
     pub fn renderer(mut self, renderer: impl Renderer + 'static) -> Self {
-        self.composer.renderer = Arc::new(renderer);
+        self.settings.composer.renderer = Arc::new(renderer);
         self
     }
 
-    /// Adds a block, or an `Arc` of one that others hold too. They speak in the order added.
+    /// Adds a block, or an `Arc` of a block that others hold too. Prompts contain blocks in the order in which they were added.
     pub fn block(mut self, block: impl MemoryBlock + 'static) -> Self {
-        self.blocks.push(Arc::new(block));
+        self.settings.blocks.push(Arc::new(block));
         self
     }
 
-    /// How long a prompt waits for blocks; all are asked at the same time. Default: 2 seconds.
+    /// Sets how long a prompt waits for the content of its blocks, which are called at the same time. Default: 2 seconds.
     pub fn block_deadline(mut self, deadline: Duration) -> Self {
-        self.block_deadline = deadline;
+        self.settings.block_deadline = deadline;
         self
     }
 
-    /// Whether each put makes a [checkpoint](Memory::checkpoint). Default: false.
+    /// Makes a [checkpoint](Memory::checkpoint) at each put that changes something. Default: false.
     pub fn checkpoint_each_put(mut self, yes: bool) -> Self {
-        self.checkpoint_each_put = yes;
+        self.settings.checkpoint_each_put = yes;
         self
     }
 
-    /// Opens the session's memory with the buffer as it was left, or as new. Blocks go on, in the background, with batches
-    /// that they have not taken yet. Blocks for a read of the buffer.
+    /// Opens the memory of the session, with the buffer as it was left. Its blocks go on, in the background, with batches that they
+    /// have not taken yet. Blocks the calling thread for a read of the buffer.
     ///
     /// # Errors
-    /// [`InvalidMessage`](crate::Error::InvalidMessage): a session id that is empty or over 512 bytes.
-    /// [`InvalidConfig`](crate::Error::InvalidConfig): a block's name that is used twice or can be no element, limits that do not
-    /// fit each other. [`Corrupted`](crate::Error::Corrupted), [`Storage`](crate::Error::Storage).
+    /// [`InvalidMessage`](crate::Error::InvalidMessage): the session id is empty or longer than 512 bytes.
+    /// [`InvalidConfig`](crate::Error::InvalidConfig): two blocks have one name, a block's name cannot be the name of an element, or
+    /// the limits do not fit each other. [`Corrupted`](crate::Error::Corrupted), [`Storage`](crate::Error::Storage).
     pub fn open(self) -> Result<Memory> {
         check_id("session", &self.session)?;
-        check_names(self.blocks.iter().map(|block| &**block))?;
-        let BufferLimits { token_limit, chat_history_token_ratio, token_flush_size } = self.limits;
-        let limits = BufferLimits::new(token_limit, chat_history_token_ratio, token_flush_size)?;
-        let live = self.engine.core().session(&self.namespace, &self.session);
-        let asked = |block: &Arc<dyn MemoryBlock>| Asked { block: Arc::clone(block), late: Arc::default() };
-        let blocks = self.blocks.iter().map(asked).collect();
-        let composer = Composer { token_limit, ..self.composer };
-        let settings = MemoryBuilder { limits, composer, ..self };
-        let inner = Inner { settings, live, blocks, recalled_late: Arc::default(), tokens: Mutex::default() };
-        inner.buffer()?;
-        inner.work_on_batches();
-        Ok(Memory { inner: Arc::new(inner) })
+        let MemoryBuilder { engine, namespace, session, mut settings } = self;
+        check_names(settings.blocks.iter().map(|block| &**block))?;
+        let BufferLimits { token_limit, chat_history_token_ratio, token_flush_size } = settings.limits;
+        settings.limits = BufferLimits::new(token_limit, chat_history_token_ratio, token_flush_size)?;
+        settings.composer.token_limit = token_limit;
+        Memory::open(engine, namespace, session, settings)
     }
 }
 
 impl Engine {
-    /// The memory of a session: how to open it. A session is there from its first message on.
+    /// Returns a builder of the memory of a session. A session exists from its first message on.
     pub fn memory(&self, namespace: &Namespace, session: impl Into<String>) -> MemoryBuilder {
         MemoryBuilder {
             engine: self.clone(),
             namespace: namespace.clone(),
             session: session.into(),
-            limits: BufferLimits::default(),
-            composer: Composer::default(),
-            blocks: Vec::new(),
-            block_deadline: Duration::from_secs(2),
-            checkpoint_each_put: false,
+            settings: Settings {
+                limits: BufferLimits::default(),
+                composer: Composer::default(),
+                blocks: Vec::new(),
+                block_deadline: Duration::from_secs(2),
+                checkpoint_each_put: false,
+            },
         }
     }
 }

@@ -1,19 +1,19 @@
-//! An engine's sessions as a store of histories.
+//! The sessions of an engine behind the [`HistoryStore`] trait.
 
 use crate::{
     engine::Engine,
     error::{Error, Result},
-    history::{HistoryStore, checked},
+    history::{HistoryStore, checked_messages},
     ids::{Namespace, check_id},
     message::Message,
-    store::{Transaction, give_back_id},
+    store::restore_id,
 };
 
-/// The sessions of a namespace behind [`HistoryStore`]: in the engine's file, and recalled like all it holds. What is appended
-/// here is in no short-term buffer; what is in one is part of the history all the same.
+/// A [`HistoryStore`] of the sessions of a namespace, in the engine's file. Its messages are recalled like all others. Appended
+/// messages do not enter a short-term buffer; buffered messages are part of the history all the same.
 ///
-/// Ids are unique in a namespace: a message whose id another session has is stored, and recalled, under an id of its own, and
-/// comes back here under the given one.
+/// Ids are unique in a namespace. A message whose id another session has is stored, and recalled, under a new id; the methods of
+/// [`HistoryStore`] return it under the id that was given.
 #[derive(Clone, Debug)]
 pub struct EngineHistory {
     engine: Engine,
@@ -21,19 +21,16 @@ pub struct EngineHistory {
 }
 
 impl Engine {
-    /// The sessions of a namespace as a [`HistoryStore`]. Its methods block.
+    /// Returns the sessions of a namespace as a [`HistoryStore`]. The methods of the store block the calling thread.
     pub fn history_store(&self, namespace: &Namespace) -> EngineHistory {
         EngineHistory { engine: self.clone(), namespace: namespace.clone() }
     }
 }
 
 impl EngineHistory {
-    fn write(&self, session: &str, messages: &[Message], instead: bool) -> Result<()> {
-        let messages = checked(session, messages)?;
-        let (namespace, session) = (self.namespace.clone(), session.to_owned());
-        self.engine.core().write_now(move |transaction: &mut Transaction| {
-            Ok(((), transaction.put_history(&namespace, &session, &messages, instead)?))
-        })
+    fn write(&self, session: &str, messages: &[Message], replace: bool) -> Result<()> {
+        let messages = checked_messages(session, messages)?;
+        self.engine.put_history(&self.namespace, session, messages, replace)
     }
 }
 
@@ -45,7 +42,7 @@ impl HistoryStore for EngineHistory {
     fn messages(&self, session: &str) -> Result<Vec<Message>> {
         check_id("session", session)?;
         let mut messages = self.engine.blocking().history(&self.namespace, session)?;
-        messages.iter_mut().for_each(give_back_id);
+        messages.iter_mut().for_each(restore_id);
         Ok(messages)
     }
 

@@ -1,53 +1,56 @@
-//! A moment, as stored: microseconds since 1970 in UTC.
+//! Points in time, stored as microseconds since 1970 in UTC.
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::error::{Error, Result};
 
-/// A moment in UTC, to the microsecond, between the years -9999 and 9999.
+/// A point in time in UTC with microsecond precision, between the years -9999 and 9999.
 ///
-/// Reads and shows RFC 3339 (`2024-05-01T09:30:00Z`), and years before 0 as ISO 8601 extends it (`-000044-03-15T12:00:00Z`);
-/// another offset is converted to UTC.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+/// The text form is RFC 3339 (`2024-05-01T09:30:00Z`), for years before 0 the form that ISO 8601 extends it with
+/// (`-000044-03-15T12:00:00Z`). Parsing converts other offsets to UTC.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "String")]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// This moment, by the system's clock.
+    /// Returns the current time of the system's clock.
     pub fn now() -> Self {
         Timestamp(jiff::Timestamp::now().as_microsecond())
     }
 
-    /// From microseconds since 1970-01-01T00:00:00Z; `None` outside the years -9999 to 9999.
+    /// Creates a timestamp from microseconds since 1970-01-01T00:00:00Z. `None` outside the years -9999 to 9999.
     pub fn from_micros(micros: i64) -> Option<Self> {
         jiff::Timestamp::from_microsecond(micros).ok().map(|_| Timestamp(micros))
     }
 
-    /// Microseconds since 1970-01-01T00:00:00Z.
+    /// Returns the microseconds since 1970-01-01T00:00:00Z.
     pub fn as_micros(self) -> i64 {
         self.0
     }
-}
 
-impl Timestamp {
-    /// Without what is below a second.
-    pub(crate) fn to_the_second(self) -> Self {
+    /// Rounds down to a whole second.
+    pub(crate) fn floor_to_second(self) -> Self {
         Timestamp::from_micros(self.0 - self.0.rem_euclid(1_000_000)).unwrap_or(self)
     }
+}
+
+/// Parses an RFC 3339 time. The error is the reason alone.
+fn parse(text: &str) -> Result<Timestamp, String> {
+    // jiff parses more than RFC 3339: other separators, missing minutes, zone names.
+    let parsed = is_rfc_3339(text).then(|| text.parse::<jiff::Timestamp>().ok()).flatten();
+    parsed
+        // jiff parses a fraction in the very last second of its range, but cannot construct such a timestamp.
+        .and_then(|timestamp| Timestamp::from_micros(timestamp.as_microsecond()))
+        .ok_or_else(|| format!("{text:?} is not an RFC 3339 time such as \"2024-05-01T09:30:00Z\""))
 }
 
 impl FromStr for Timestamp {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        // jiff reads more than RFC 3339: other separators, missing minutes, zone names.
-        let timestamp = is_rfc_3339(text).then(|| text.parse::<jiff::Timestamp>().ok()).flatten();
-        timestamp
-            // jiff reads the last second with a fraction, and makes none.
-            .and_then(|timestamp| Timestamp::from_micros(timestamp.as_microsecond()))
-            .ok_or_else(|| Error::message(format!("{text:?} is no RFC 3339 time, such as \"2024-05-01T09:30:00Z\"")))
+        parse(text).map_err(Error::message)
     }
 }
 
@@ -59,6 +62,12 @@ impl TryFrom<String> for Timestamp {
     }
 }
 
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
 impl From<Timestamp> for String {
     fn from(timestamp: Timestamp) -> String {
         timestamp.to_string()
@@ -67,7 +76,7 @@ impl From<Timestamp> for String {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let timestamp = jiff::Timestamp::from_microsecond(self.0).expect("range checked on construction");
+        let timestamp = jiff::Timestamp::from_microsecond(self.0).expect("the range is checked on construction");
         timestamp.fmt(f)
     }
 }
@@ -78,8 +87,8 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Whether a text has the form of RFC 3339's `date-time`, or of one before the year 0; whether its numbers are a date is left
-/// to the parser.
+/// Returns true if `text` has the form of RFC 3339's `date-time`, or of a time before the year 0. The parser checks
+/// whether the numbers are a valid date.
 fn is_rfc_3339(text: &str) -> bool {
     let text = text.strip_prefix("-00").unwrap_or(text);
     let form = |text: &str, form: &str| {

@@ -1,52 +1,67 @@
-//! Cutting a list of messages to a token budget, as LangChain's `trim_messages` does.
+//! Trimming of a list of messages to a token budget, with the semantics of LangChain's `trim_messages`.
 
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
-use super::{Message, MessageCounter, Part, Role, answers};
+use super::{
+    chat_message::Message, content::ContentPart, role::Role, token_count::MessageTokenCounter,
+    tool_calls::match_tool_results,
+};
 use crate::error::{Error, Result, impl_debug};
 
-/// Which end is kept.
+/// The end of the list that [`trim_messages`] keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrimStrategy {
-    /// The oldest messages.
+    /// Keeps the oldest messages.
     First,
-    /// The newest.
+    /// Keeps the newest messages.
     #[default]
     Last,
 }
 
-/// Splits a text into pieces that give it back when joined.
-pub type Splitter = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
+/// A function that splits a text into pieces. The pieces joined must be the text.
+pub type TextSplitter = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
 
-/// How [`trim_messages`] cuts. `Trim::last(n)` or `Trim::first(n)`, then what differs.
+/// The options of [`trim_messages`]. Start from [`TrimOptions::last`] or [`TrimOptions::first`] and set the fields that
+/// differ.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Trim {
-    /// Which end is kept.
+pub struct TrimOptions {
+    /// The end of the list that is kept.
     pub strategy: TrimStrategy,
-    /// The budget.
+    /// The maximum number of tokens of all kept messages together.
     pub max_tokens: usize,
-    /// With [`TrimStrategy::Last`]: leading messages are dropped up to the first of these roles; empty: none are.
+    /// Drops leading messages before the first one with one of these roles. Empty: drops none. Only with
+    /// [`TrimStrategy::Last`].
     pub start_on: Vec<Role>,
-    /// Trailing messages are dropped down to the last of these roles; empty: none are.
+    /// Drops trailing messages after the last one with one of these roles. Empty: drops none.
     pub end_on: Vec<Role>,
-    /// With [`TrimStrategy::Last`]: a leading system message is kept, whatever it costs, and its cost taken off the budget.
+    /// Whether a leading system message is kept, however long it is. Its tokens are deducted from the budget. Only with
+    /// [`TrimStrategy::Last`].
     pub include_system: bool,
-    /// The message at the cut may be kept in part: whole parts first, then pieces of its first text.
+    /// Whether the message at the cut may be kept in part: as many whole parts as fit, otherwise pieces of its first
+    /// text.
     pub allow_partial: bool,
-    /// For `allow_partial`. Default: lines.
-    pub splitter: Splitter,
-    /// A tool call and its results are kept or dropped together, and results without their call are dropped. Default:
-    /// true, which is not LangChain's behaviour: models refuse a history that breaks it.
+    /// Splits a text for `allow_partial`. Default: into lines.
+    pub splitter: TextSplitter,
+    /// Whether a tool call and its results are kept or dropped together, and results without a call are dropped.
+    /// Default: true. LangChain does not do so, but models refuse a history with unmatched calls.
     pub keep_tool_calls_whole: bool,
 }
 
-impl_debug!(Trim { strategy, max_tokens, start_on, end_on, include_system, allow_partial, keep_tool_calls_whole });
+impl_debug!(TrimOptions {
+    strategy,
+    max_tokens,
+    start_on,
+    end_on,
+    include_system,
+    allow_partial,
+    keep_tool_calls_whole
+});
 
-impl Trim {
-    /// Keeps the newest messages that fit.
+impl TrimOptions {
+    /// Creates options that keep the newest messages that fit.
     pub fn last(max_tokens: usize) -> Self {
-        Trim {
+        TrimOptions {
             strategy: TrimStrategy::Last,
             max_tokens,
             start_on: Vec::new(),
@@ -58,30 +73,36 @@ impl Trim {
         }
     }
 
-    /// Keeps the oldest messages that fit.
+    /// Creates options that keep the oldest messages that fit.
     pub fn first(max_tokens: usize) -> Self {
-        Trim { strategy: TrimStrategy::First, ..Trim::last(max_tokens) }
+        TrimOptions { strategy: TrimStrategy::First, ..TrimOptions::last(max_tokens) }
     }
 }
 
-/// The messages that fit, in order. The input is not changed; ids are kept, also of a message cut short.
+/// Returns the messages that fit into the token budget, in order. All ids are kept, also of a message that is
+/// shortened.
 ///
-/// *First*: the longest prefix that fits, then back to `end_on`. *Last*: trailing messages that are not of `end_on` are
-/// dropped, a leading system message is set aside if `include_system`, the longest suffix that fits is taken, and leading
-/// messages are dropped up to `start_on`. Both apply also when everything fits.
+/// [`TrimStrategy::First`] takes the longest prefix that fits and drops trailing messages according to `end_on`.
+/// [`TrimStrategy::Last`] drops trailing messages according to `end_on`, sets a leading system message aside if
+/// `include_system` is set, takes the longest suffix that fits, and drops leading messages according to `start_on`. The
+/// roles are respected even if all messages fit.
 ///
 /// Cost: each message is counted once.
 ///
 /// # Errors
-/// [`Error::InvalidConfig`]: `start_on` or `include_system` with [`TrimStrategy::First`].
-pub fn trim_messages(messages: &[Message], trim: &Trim, tokens: &dyn MessageCounter) -> Result<Vec<Message>> {
+/// [`Error::InvalidConfig`] for `start_on` or `include_system` with [`TrimStrategy::First`].
+pub fn trim_messages(
+    messages: &[Message],
+    trim: &TrimOptions,
+    tokens: &dyn MessageTokenCounter,
+) -> Result<Vec<Message>> {
     match trim.strategy {
         TrimStrategy::First if !trim.start_on.is_empty() || trim.include_system => {
-            Err(Error::InvalidConfig { reason: "start_on and include_system go with TrimStrategy::Last".into() })
+            Err(Error::InvalidConfig { reason: "start_on and include_system need TrimStrategy::Last".into() })
         }
         TrimStrategy::First => {
-            let kept = fit(messages.to_vec(), trim.max_tokens, trim, tokens);
-            Ok(whole(kept, 0, messages, trim))
+            let kept = longest_prefix(messages.to_vec(), trim.max_tokens, trim, tokens);
+            Ok(drop_split_calls(kept, 0, messages, trim))
         }
         TrimStrategy::Last => {
             let mut rest = messages.to_vec();
@@ -90,26 +111,31 @@ pub fn trim_messages(messages: &[Message], trim: &Trim, tokens: &dyn MessageCoun
             let system = (trim.include_system && rest.first().is_some_and(|first| first.role == Role::System))
                 .then(|| rest.remove(0));
             let budget = trim.max_tokens.saturating_sub(system.as_ref().map_or(0, |system| tokens.count(system)));
-            // The newest first: a suffix is a prefix of the reversed list.
+            // A suffix is a prefix of the reversed list.
             rest.reverse();
-            let mut kept = fit(rest, budget, trim, tokens);
-            // A suffix of what end_on left; what start_on dropped from it is at its front.
+            let mut kept = longest_prefix(rest, budget, trim, tokens);
+            // `kept` is a suffix of the first `end` messages, because `start_on` drops messages only at its front.
             kept.reverse();
             let begin = end - kept.len();
-            Ok(system.into_iter().chain(whole(kept, begin, messages, trim)).collect())
+            Ok(system.into_iter().chain(drop_split_calls(kept, begin, messages, trim)).collect())
         }
     }
 }
 
-/// The longest prefix of `messages` that fits, then back to the role where the strategy wants it to stop.
-fn fit(messages: Vec<Message>, budget: usize, trim: &Trim, tokens: &dyn MessageCounter) -> Vec<Message> {
+/// Returns the longest prefix of `messages` that fits, without trailing messages of roles that must not be at the cut.
+fn longest_prefix(
+    messages: Vec<Message>,
+    budget: usize,
+    trim: &TrimOptions,
+    tokens: &dyn MessageTokenCounter,
+) -> Vec<Message> {
     let mut left = budget;
     let mut kept = Vec::new();
     for message in &messages {
         let cost = tokens.count(message);
         if cost > left {
             if trim.allow_partial {
-                kept.extend(part_of(message, left, trim, tokens));
+                kept.extend(shorten(message, left, trim, tokens));
             }
             break;
         }
@@ -126,16 +152,16 @@ fn fit(messages: Vec<Message>, budget: usize, trim: &Trim, tokens: &dyn MessageC
     kept
 }
 
-/// As much of a message as fits, from the end that the strategy keeps: as many whole parts as possible, or else pieces of
-/// the outermost part's text. Tool calls are never cut: they stay, and count.
-fn part_of(message: &Message, budget: usize, trim: &Trim, tokens: &dyn MessageCounter) -> Option<Message> {
+/// Returns as much of a message as fits, from the end that the strategy keeps: as many whole parts as possible,
+/// otherwise pieces of the outermost part's text. Tool calls are never dropped or cut, and count towards the budget.
+fn shorten(message: &Message, budget: usize, trim: &TrimOptions, tokens: &dyn MessageTokenCounter) -> Option<Message> {
     let from_end = trim.strategy == TrimStrategy::Last;
-    let (calls, mut parts): (Vec<Part>, Vec<Part>) =
-        message.content.iter().cloned().partition(|part| matches!(part, Part::ToolCall { .. }));
+    let (calls, mut parts): (Vec<ContentPart>, Vec<ContentPart>) =
+        message.content.iter().cloned().partition(|part| matches!(part, ContentPart::ToolCall { .. }));
     if from_end {
         parts.reverse();
     }
-    let with = |parts: &[Part]| {
+    let with = |parts: &[ContentPart]| {
         let mut content = parts.to_vec();
         if from_end {
             content.reverse();
@@ -150,8 +176,8 @@ fn part_of(message: &Message, budget: usize, trim: &Trim, tokens: &dyn MessageCo
         return fewer;
     }
     let text = match parts.first()? {
-        Part::Text { text } => text,
-        Part::ToolResult { content, .. } => content,
+        ContentPart::Text { text } => text,
+        ContentPart::ToolResult { content, .. } => content,
         _ => return None,
     };
     let pieces = (trim.splitter)(text);
@@ -159,17 +185,17 @@ fn part_of(message: &Message, budget: usize, trim: &Trim, tokens: &dyn MessageCo
         let range: Range<usize> = if from_end { pieces.len() - count..pieces.len() } else { 0..count };
         let text = pieces[range].concat();
         with(&[match &parts[0] {
-            Part::ToolResult { id, .. } => Part::ToolResult { id: id.clone(), content: text },
-            _ => Part::Text { text },
+            ContentPart::ToolResult { id, .. } => ContentPart::ToolResult { id: id.clone(), content: text },
+            _ => ContentPart::Text { text },
         }])
     };
-    // The most pieces that fit: the cost grows with their number.
+    // The cost grows with the number of pieces, so bisection finds the most that fit.
     let counts: Vec<usize> = (1..=pieces.len()).collect();
     let most = counts.partition_point(|&count| fits(&with_pieces(count)));
     (most > 0).then(|| with_pieces(most))
 }
 
-/// Drops trailing messages that are not of `roles`; all, if none is.
+/// Drops the messages after the last one with one of `roles`; all messages if there is none.
 fn drop_back_to(messages: &mut Vec<Message>, roles: &[Role]) {
     if !roles.is_empty() {
         let end = messages.iter().rposition(|message| roles.contains(&message.role)).map_or(0, |last| last + 1);
@@ -177,30 +203,31 @@ fn drop_back_to(messages: &mut Vec<Message>, roles: &[Role]) {
     }
 }
 
-/// Drops what a cut has broken: of `all`, the messages from number `begin` on are kept. What is left may then begin or end
-/// with another role than asked: that is mended too, which may break the next call.
-fn whole(kept: Vec<Message>, begin: usize, all: &[Message], trim: &Trim) -> Vec<Message> {
+/// Drops tool calls and results whose counterpart was cut off, then messages at either end whose role is not allowed
+/// there, until neither step finds anything: each may make the other necessary. `kept` are the messages of `all` from
+/// index `begin`.
+fn drop_split_calls(kept: Vec<Message>, begin: usize, all: &[Message], trim: &TrimOptions) -> Vec<Message> {
     if !trim.keep_tool_calls_whole {
         return kept;
     }
-    let answers = answers(all);
+    let matched = match_tool_results(all);
     let mut kept: Vec<(usize, Message)> = (begin..).zip(kept).collect();
     loop {
         let before = kept.len();
-        let here: HashSet<usize> = kept.iter().map(|(number, _)| *number).collect();
-        let broken: HashSet<usize> = answers
+        let present: HashSet<usize> = kept.iter().map(|(index, _)| *index).collect();
+        let split: HashSet<usize> = matched
             .iter()
-            .filter(|answer| answer.call.is_none_or(|call| here.contains(&call) != here.contains(&answer.result)))
-            .flat_map(|answer| answer.call.into_iter().chain([answer.result]))
+            .filter(|pair| pair.call.is_none_or(|call| present.contains(&call) != present.contains(&pair.result)))
+            .flat_map(|pair| pair.call.into_iter().chain([pair.result]))
             .collect();
-        kept.retain(|(number, _)| !broken.contains(number));
-        let wrong = |roles: &[Role], end: Option<&(usize, Message)>| {
-            end.is_some_and(|(_, message)| !roles.is_empty() && !roles.contains(&message.role))
+        kept.retain(|(index, _)| !split.contains(index));
+        let not_allowed = |roles: &[Role], outermost: Option<&(usize, Message)>| {
+            outermost.is_some_and(|(_, message)| !roles.is_empty() && !roles.contains(&message.role))
         };
-        while wrong(&trim.end_on, kept.last()) {
+        while not_allowed(&trim.end_on, kept.last()) {
             kept.pop();
         }
-        while wrong(&trim.start_on, kept.first()) {
+        while not_allowed(&trim.start_on, kept.first()) {
             kept.remove(0);
         }
         if kept.len() == before {

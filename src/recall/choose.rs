@@ -1,136 +1,240 @@
-//! Which of the ranked messages become hits, and in which places.
+//! Finds the hits for a prepared query: searches until enough of the candidates become hits.
+//!
+//! Candidates are dropped if they were deleted meanwhile, and moved back if they duplicate a better one. As the query
+//! demands, they are reordered by the reranker, by diversity and by the positions of previous hits.
 
-use std::collections::{HashMap, HashSet};
+use std::{cell::OnceCell, collections::HashMap, ops::Range};
 
-use super::Hit;
+use parking_lot::RwLock;
 
-/// Terms of two texts that say the same, at least, of those of either.
-const SAME_TERMS: f32 = 0.9;
+use super::{
+    duplicates::{TermSet, is_duplicate},
+    hit::{Hit, Hits},
+    namespace::NamespaceIndex,
+    positions::keep_positions,
+    prepare::PreparedQuery,
+    query::{Query, RankingStrategy},
+    rank::Ranked,
+    search::{ScoreBuffers, SearchOutcome, WIDENING, search_until},
+};
+use crate::{
+    embed::{self, Reranker},
+    error::Result,
+    index::{dot, mmr},
+    lexical::Analyzer,
+    message::Message,
+    store::{Snapshot, Store},
+};
 
-/// English words that deny what the others say. Terms lack most of them.
-const NEGATIONS: &[&str] = &["no", "not", "never", "neither", "nor", "none", "without", "cannot"];
+/// The minimum number of candidates that a search looks for, unless it ranks by vectors alone.
+const MIN_CANDIDATES: usize = 100;
+/// The number of best candidates among which near-duplicates are looked for.
+const DUPLICATE_DEPTH: usize = 200;
+/// Texts whose vectors have a lower cosine are not compared as duplicates.
+const DUPLICATE_COSINE: f32 = 0.9;
+/// The number of best hits from which diverse ones are chosen: the cost grows with its square.
+const DIVERSITY_DEPTH: usize = 1000;
+/// The pool has half as many more hits than are needed, where some may be passed over.
+const POOL_FACTOR: (usize, usize) = (3, 2);
 
-/// Whether two texts are near-duplicates: nearly all distinct terms in common, the same numbers, and as many negations.
-pub(crate) fn is_duplicate(a: &TermSet, b: &TermSet) -> bool {
-    if a.terms.is_empty() && b.terms.is_empty() {
-        return a.text == b.text;
-    }
-    let common = a.terms.intersection(&b.terms).count() as f32;
-    let all = (a.terms.len() + b.terms.len()) as f32 - common;
-    (&a.numbers, a.negations) == (&b.numbers, b.negations) && common >= SAME_TERMS * all
-}
-
-/// The distinct terms of a text.
-pub(crate) struct TermSet {
-    pub(crate) text: String,
-    pub(crate) terms: HashSet<u64>,
-    /// Its words with digits, in order.
-    pub(crate) numbers: Vec<String>,
-    pub(crate) negations: usize,
-}
-
-impl TermSet {
-    pub(crate) fn new(text: String, terms: &[u64]) -> Self {
-        let words = || text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
-        let is_number = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
-        let numbers = words().filter(is_number).map(str::to_owned).collect();
-        let is_negation = |word: &&str| {
-            let word = word.to_lowercase();
-            NEGATIONS.contains(&word.as_str()) || word.ends_with("n't") || word.ends_with("n’t")
-        };
-        let negations = words().filter(is_negation).count();
-        TermSet { terms: terms.iter().copied().collect(), numbers, negations, text }
-    }
-}
-
-/// Puts hits that were there before back in their places, the best of the others in the rest; the first `k` of them.
+/// Finds the hits for a query in a loaded namespace.
 ///
-/// `ranked` is in order. An earlier hit keeps its place if it still is among the best `k` and half as many more.
-pub(crate) fn keep_places(ranked: Vec<Hit>, previous: &[String], k: usize) -> Vec<Hit> {
-    let good_enough = k + k.div_ceil(2);
-    // In reverse: of an id that is there twice the first place counts.
-    let places: HashMap<&str, usize> =
-        previous.iter().take(k).enumerate().rev().map(|(place, id)| (id.as_str(), place)).collect();
-    let mut kept: Vec<Option<Hit>> = vec![None; k];
-    let mut others = Vec::new();
-    for (at, hit) in ranked.into_iter().enumerate() {
-        match places.get(hit.message.id.as_str()).filter(|_| at < good_enough) {
-            Some(&place) => kept[place] = Some(hit),
-            None => others.push(hit),
+/// # Errors
+/// The reranker's and the store's.
+pub(crate) fn find_hits(
+    prepared: &PreparedQuery,
+    index: &RwLock<NamespaceIndex>,
+    buffers: &ScoreBuffers,
+    store: &Store,
+    reranker: Option<&dyn Reranker>,
+) -> Result<Hits> {
+    let query = prepared.query;
+    // Hits are chosen from the pool: as many as are reranked, and some more where the choice leaves some out.
+    let depth = query.rerank.unwrap_or(0).max(query.k);
+    let keeps_order = query.keep_duplicates && query.previous.is_empty() && query.diversity.is_none();
+    let pool = if keeps_order { depth } else { (depth * POOL_FACTOR.0).div_ceil(POOL_FACTOR.1) };
+    let compared = if query.keep_duplicates { 0 } else { DUPLICATE_DEPTH };
+    let vectors = compared.max(query.diversity.map_or(0, |_| 2 * pool.min(DIVERSITY_DEPTH)));
+    let messages = match query.ranking.strategy {
+        RankingStrategy::Dense => pool,
+        _ => (pool * WIDENING).max(MIN_CANDIDATES),
+    };
+    search_until(index, buffers, prepared, messages, vectors, |found| {
+        let (cut_short, answerability) = (found.cut_short, found.answerability);
+        if query.answerable.is_some_and(|least| answerability < least) {
+            return Ok(Some(Hits { hits: Vec::new(), cut_short, answerability }));
         }
-    }
-    let mut others = others.into_iter();
-    // When no other is left, what was kept moves up.
-    kept.into_iter().filter_map(|kept| kept.or_else(|| others.next())).collect()
+        // The snapshot is taken after the search, so it contains every row that was found.
+        let snapshot = store.read()?;
+        let choice = Choice { prepared, query, snapshot: &snapshot, found: &found, reranker };
+        let chosen = choice.choose(pool)?;
+        if chosen.len() < query.k && !found.is_exhaustive && !cut_short {
+            return Ok(None);
+        }
+        let mut hits = keep_positions(choice.order(chosen)?, &query.previous, query.k);
+        for (rank, hit) in (1..).zip(&mut hits) {
+            hit.rank = rank;
+        }
+        Ok(Some(Hits { hits, cut_short, answerability }))
+    })
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
+/// The choice of hits among the candidates that a search found.
+struct Choice<'a> {
+    prepared: &'a PreparedQuery<'a>,
+    query: &'a Query,
+    snapshot: &'a Snapshot,
+    found: &'a SearchOutcome,
+    reranker: Option<&'a dyn Reranker>,
+}
 
-    use super::*;
-    use crate::message::{Message, Role};
+/// A hit, and its position among the candidates.
+struct Chosen {
+    at: usize,
+    hit: Hit,
+    /// The terms of its text; analyzed when it is first compared with another.
+    terms: OnceCell<TermSet>,
+}
 
-    fn hits(ids: &[&str]) -> Vec<Hit> {
-        let hit = |(at, id): (usize, &&str)| Hit::new(Message::new(Role::User, *id).with_id(*id), -(at as f32), at + 1);
-        ids.iter().enumerate().map(hit).collect()
-    }
-
-    fn kept(ranked: &[&str], previous: &[&str], k: usize) -> String {
-        let previous: Vec<String> = previous.iter().map(|&id| id.to_owned()).collect();
-        keep_places(hits(ranked), &previous, k).into_iter().map(|hit| hit.message.id).collect()
-    }
-
-    #[test]
-    fn what_is_still_good_keeps_its_place() {
-        let ranked = ["d", "a", "e", "b", "f", "c", "g"];
-        assert_eq!(kept(&ranked, &[], 4), "daeb");
-        // c is the sixth of six that are good enough, g the seventh.
-        assert_eq!(kept(&ranked, &["a", "b", "c", "x"], 4), "abcd");
-        assert_eq!(kept(&ranked, &["g", "b", "x", "a"], 4), "dbea");
-        assert_eq!(kept(&["a"], &["x", "y", "a"], 3), "a");
-        assert_eq!(kept(&["a", "b", "c"], &["x", "c", "c", "a"], 5), "bca");
-        assert_eq!(kept(&[], &["x"], 3), "");
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_kept_is_in_place_and_the_others_in_order(
-            count in 0usize..12,
-            previous in prop::collection::vec(0usize..14, 0..12),
-            k in 1usize..10,
-        ) {
-            let names: Vec<String> = (0..14).map(|id| format!("m{id:02}")).collect();
-            let ranked: Vec<&str> = names[..count].iter().map(String::as_str).collect();
-            let previous: Vec<String> = previous.iter().map(|&id| names[id].clone()).collect();
-            let found: Vec<String> =
-                keep_places(hits(&ranked), &previous, k).into_iter().map(|hit| hit.message.id).collect();
-            prop_assert_eq!(found.len(), k.min(count));
-            let is_kept = |id: &String| {
-                previous.iter().take(k).any(|other| other == id) && names[..count.min(k + k.div_ceil(2))].contains(id)
+impl Choice<'_> {
+    /// Chooses up to `pool` hits in the order of the candidates, near-duplicates last.
+    fn choose(&self, pool: usize) -> Result<Vec<Chosen>> {
+        let mut chosen: Vec<Chosen> = Vec::new();
+        let mut duplicates = Vec::new();
+        let mut per_batch: HashMap<(String, u32), usize> = HashMap::new();
+        let most = self.query.per_batch.unwrap_or(usize::MAX);
+        let analyzer = Analyzer::of(self.found.language);
+        let namespace = self.prepared.namespace;
+        for (at, ranked) in self.found.ranked.iter().enumerate() {
+            if chosen.len() == pool {
+                break;
+            }
+            // The message may have been replaced or deleted since its row was found.
+            let message = self.snapshot.messages().get(namespace, ranked.seq)?;
+            let Some(message) = message.filter(|message| self.prepared.filter.allows_message(message)) else {
+                continue;
             };
-            let others: Vec<&String> = found.iter().filter(|id| !is_kept(id)).collect();
-            let best: Vec<&String> = names[..count].iter().filter(|id| !is_kept(id)).take(others.len()).collect();
-            prop_assert_eq!(others, best);
-            for id in names.iter().filter(|id| is_kept(id)) {
-                let place = |ids: &[String]| ids.iter().position(|other| other == id);
-                let (was, is) = (place(&previous), place(&found));
-                prop_assert!(is.is_some() && (is == was || count < k), "{} was {:?}, is {:?}", id, was, is);
+            let batch = match self.query.per_batch {
+                None => None,
+                Some(_) => self.snapshot.batches().number_of(namespace, &message.session, ranked.seq)?,
+            };
+            let batch = batch.map(|batch| (message.session.clone(), batch));
+            if batch.as_ref().is_some_and(|batch| per_batch.get(batch) == Some(&most)) {
+                continue;
+            }
+            let mut new = Chosen { at, hit: self.hit(ranked, message)?, terms: OnceCell::new() };
+            match self.original(analyzer, &new, &chosen) {
+                Some(id) => {
+                    new.hit.breakdown.duplicate_of = Some(id);
+                    duplicates.push((batch, new));
+                }
+                None => {
+                    batch.into_iter().for_each(|batch| *per_batch.entry(batch).or_default() += 1);
+                    chosen.push(new);
+                }
             }
         }
+        // Duplicates are added as far as the limits of their batches allow.
+        for (batch, duplicate) in duplicates {
+            let count = batch.map(|batch| per_batch.entry(batch).or_default());
+            if count.as_ref().is_none_or(|count| **count < most) {
+                count.into_iter().for_each(|count| *count += 1);
+                chosen.push(duplicate);
+            }
+        }
+        chosen.truncate(pool);
+        Ok(chosen)
     }
 
-    #[test]
-    fn duplicates() {
-        let set = |text: &str| {
-            let terms: Vec<u64> = text.split_whitespace().map(|word| word.bytes().map(u64::from).sum()).collect();
-            TermSet::new(text.to_owned(), &terms)
+    /// Reranks the hits and makes them diverse, if the query demands it.
+    fn order(&self, mut chosen: Vec<Chosen>) -> Result<Vec<Hit>> {
+        // A reranker's scores do not compare with the scores of hits that it did not see.
+        let mut comparable = chosen.len();
+        if let Some(depth) = self.query.rerank {
+            comparable = comparable.min(depth.max(self.query.k));
+            self.rerank(&mut chosen[..comparable])?;
+        }
+        if let Some(lambda) = self.query.diversity {
+            let rest = chosen.split_off(comparable.min(DIVERSITY_DEPTH));
+            chosen = self.diversify(chosen, lambda);
+            chosen.extend(rest);
+        }
+        // Duplicates stay last, whatever the reranker's scores.
+        chosen.sort_by_key(|chosen| chosen.hit.breakdown.duplicate_of.is_some());
+        Ok(chosen.into_iter().map(|chosen| chosen.hit).collect())
+    }
+
+    fn hit(&self, ranked: &Ranked, message: Message) -> Result<Hit> {
+        let text = message.text();
+        // The indexed text begins with the speaker's name; passages are of the text alone.
+        let name = message.searchable().len() - text.len();
+        let position = |at: u32| (at as usize).saturating_sub(name);
+        let passage = ranked.passage.as_ref().map(|passage| position(passage.start)..position(passage.end));
+        // A window may consist of the speaker's name alone.
+        let is_text = |passage: &Range<usize>| text.get(passage.clone()).is_some_and(|passage| !passage.is_empty());
+        let passage = passage.filter(is_text).unwrap_or(0..text.len());
+        let mut breakdown = ranked.breakdown.clone();
+        if let Some(boosted_by) = ranked.boosted_by {
+            breakdown.boosted_by =
+                self.snapshot.messages().get(self.prepared.namespace, boosted_by)?.map(|boosted_by| boosted_by.id);
+        }
+        let (score, similarity) = (ranked.score, ranked.similarity);
+        Ok(Hit { message, score, similarity, rank: 0, passage, breakdown })
+    }
+
+    /// The id of a better hit of the same speaker with nearly the same text, if there is one.
+    fn original(&self, analyzer: &Analyzer, new: &Chosen, chosen: &[Chosen]) -> Option<String> {
+        if self.query.keep_duplicates || new.at >= DUPLICATE_DEPTH {
+            return None;
+        }
+        let vector = self.found.vectors.get(new.at)?;
+        let is_same = |other: &&Chosen| {
+            other.hit.message.name == new.hit.message.name
+                && self.found.vectors.get(other.at).is_some_and(|other| dot(vector, other) >= DUPLICATE_COSINE)
+                && is_duplicate(new.terms(analyzer), other.terms(analyzer))
         };
-        let check = |a, b, wanted| assert_eq!(is_duplicate(&set(a), &set(b)), wanted, "{a} / {b}");
-        check("the rent is 900 euros", "the rent is 900 euros", true);
-        check("the rent is 900 euros", "the rent is 950 euros", false);
-        check("we met at the old bridge", "we met at the new harbour", false);
-        check("he said he would do it for her and them all", "he said he would not do it for her and them all", false);
-        check("", "", true);
+        chosen.iter().find(is_same).map(|other| other.hit.message.id.clone())
+    }
+
+    /// Scores hits by the reranker and sorts them by these scores.
+    fn rerank(&self, chosen: &mut [Chosen]) -> Result<()> {
+        let reranker = self.reranker.expect("a query that reranks is refused without a reranker");
+        let texts: Vec<String> = chosen.iter().map(|chosen| chosen.hit.message.text()).collect();
+        let passages: Vec<&str> =
+            chosen.iter().zip(&texts).map(|(chosen, text)| &text[chosen.hit.passage.clone()]).collect();
+        let scores = embed::rerank(reranker, &self.query.text, &passages)?;
+        for (Chosen { hit, .. }, score) in chosen.iter_mut().zip(scores) {
+            hit.breakdown.reranked = Some(score);
+            hit.score = score;
+        }
+        chosen.sort_by(|a, b| b.hit.score.total_cmp(&a.hit.score));
+        Ok(())
+    }
+
+    /// Orders hits by maximal marginal relevance. Hits whose vectors were not read follow last, and so do hits that
+    /// were not reranked if others were.
+    fn diversify(&self, chosen: Vec<Chosen>, lambda: f32) -> Vec<Chosen> {
+        let (with, without): (Vec<Chosen>, Vec<Chosen>) = chosen.into_iter().partition(|Chosen { at, hit, .. }| {
+            let has_vector = self.found.vectors.get(*at).is_some_and(|vector| !vector.is_empty());
+            has_vector && hit.breakdown.reranked.is_some() == self.query.rerank.is_some()
+        });
+        let vectors: Vec<&[f32]> = with.iter().map(|chosen| self.found.vectors[chosen.at].as_slice()).collect();
+        // Scores are scaled to 0 to 1, the range of similarities.
+        let scores = || with.iter().map(|chosen| f64::from(chosen.hit.score));
+        let (low, high) = scores().fold((f64::MAX, f64::MIN), |(low, high), score| (low.min(score), high.max(score)));
+        let relevance: Vec<f64> = scores().map(|score| (score - low) / (high - low).max(1e-9)).collect();
+        let order = mmr(&relevance, &vectors, with.len(), f64::from(lambda));
+        let mut with: Vec<Option<Chosen>> = with.into_iter().map(Some).collect();
+        order.into_iter().filter_map(|at| with[at].take()).chain(without).collect()
+    }
+}
+
+impl Chosen {
+    fn terms(&self, analyzer: &Analyzer) -> &TermSet {
+        self.terms.get_or_init(|| {
+            let (text, mut terms) = (self.hit.message.text(), Vec::new());
+            analyzer.terms(&text, &mut terms);
+            TermSet::new(text, &terms)
+        })
     }
 }

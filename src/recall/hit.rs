@@ -1,4 +1,4 @@
-//! What is found, and why.
+//! Hits, and the breakdown of their scores.
 
 use std::ops::Range;
 
@@ -6,71 +6,80 @@ use serde::Serialize;
 
 use crate::message::Message;
 
-/// A message found.
+/// A message that a recall found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Hit {
-    /// The message, as it was put.
+    /// The message as it was put.
     #[serde(flatten)]
     pub message: Message,
-    /// What it was ranked by, higher is better: for [`Strategy::Hybrid`](crate::Strategy) the sum of what [`Parts`] say is added, which compares
-    /// hits of one recall; else the cosine, BM25, or what the fusion gives; of a reranked hit the reranker's score.
+    /// The score that it was ranked by; higher is better. It compares hits of one recall. For
+    /// [`RankingStrategy::Hybrid`](crate::RankingStrategy) the sum of the terms in [`ScoreBreakdown`], for the other
+    /// strategies the cosine, the BM25 or the fused score; for a reranked hit the reranker's score.
     pub score: f32,
-    /// The cosine of the question and the message's best window, -1 to 1; higher is nearer.
+    /// The cosine of the query and the message's best window, -1 to 1; higher is nearer. 0 if the query was not
+    /// embedded.
     pub similarity: f32,
-    /// 1 for the first.
+    /// The position among the hits, 1 for the first.
     pub rank: usize,
-    /// The bytes of the message's [text](Message::text) that matched best: all of it, or a window of a long one.
+    /// The bytes of the message's [text](Message::text) that matched best: the whole text, or a window of a long one.
     pub passage: Range<usize>,
-    /// Why it was found.
-    pub parts: Parts,
+    /// The terms of the score, and other evidence for the hit.
+    pub breakdown: ScoreBreakdown,
 }
 
-/// The evidence for a hit. What a strategy does not look at is 0.
+/// The evidence for a hit. Evidence that the ranking strategy does not use is 0.
 ///
 /// The hybrid score is `dense + lexical + neighbor + length + time + recency`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Parts {
-    /// Added for the vectors: how far the cosine is above those of the namespace, in standard deviations, over the number that
-    /// the best of so many messages would have by chance.
+pub struct ScoreBreakdown {
+    /// The term for the vectors: the z-score of the cosine in the namespace, divided by the z-score that the best of as
+    /// many unrelated messages reaches by chance.
     pub dense: f32,
-    /// Its rank among the candidates by cosine, 1 for the best.
+    /// The rank among the candidates by cosine, 1 for the best.
     pub dense_rank: usize,
-    /// BM25 of the best window.
+    /// The BM25 of the best window.
     pub bm25: f32,
-    /// The share of the question's terms that the best window has, each weighed by how rare it is, with saturation; 0 to 1.
+    /// The share of the query's terms that the best window has, weighted by rarity, with saturation; 0 to 1.
     pub coverage: f32,
-    /// Added for the terms: how far BM25 is above those of the namespace, in standard deviations, times the root of the coverage.
+    /// The term for the words: the z-score of the BM25 in the namespace, times the square root of the coverage.
     pub lexical: f32,
-    /// Its rank among the candidates by BM25, 1 for the best; 0 without a term of the question.
+    /// The rank among the candidates by BM25, 1 for the best; 0 if the message has no term of the query.
     pub lexical_rank: usize,
-    /// Added for the best lexical evidence among the turns within two of it in its session.
+    /// The boost by the strongest lexical match within two turns in its session.
     pub neighbor: f32,
-    /// The id of the turn that lent it.
-    pub lender: Option<String>,
-    /// Added for its length among those of its role, and for its role's among others.
+    /// The id of the message whose match boosted this one as its neighbor.
+    pub boosted_by: Option<String>,
+    /// The term for the message's length against others of its role, and its role's typical length against other
+    /// roles'.
     pub length: f32,
-    /// Added if it is of a time that the question says.
+    /// The term for a message of a time that the query names.
     pub time: f32,
-    /// Added for its age, if that was asked for.
+    /// The term for the message's age, if the query has a half-life.
     pub recency: f32,
-    /// The reranker's score, if there was one.
+    /// The reranker's score, if the hit was reranked.
     pub reranked: Option<f32>,
-    /// The id of a message found before it that says the same. It need not be among the hits.
+    /// The id of a better candidate that this message nearly duplicates. It need not be among the hits.
     pub duplicate_of: Option<String>,
 }
 
 impl Hit {
-    /// A message found elsewhere, for a [`HitProcessor`](crate::HitProcessor) that adds some. `score` is taken for its
-    /// similarity too.
+    /// Makes a hit of a message that was found elsewhere, for a [`HitProcessor`](crate::HitProcessor) that adds hits.
+    /// `score` becomes its similarity too.
     pub fn new(message: Message, score: f32, rank: usize) -> Self {
         let passage = 0..message.text().len();
-        Hit { message, score, similarity: score, rank, passage, parts: Parts::default() }
+        Hit { message, score, similarity: score, rank, passage, breakdown: ScoreBreakdown::default() }
+    }
+
+    /// Returns false if the hit shares nothing with the query, and only fills up a lexical recall.
+    pub(super) fn has_evidence(&self) -> bool {
+        self.similarity != 0.0 || self.breakdown.bm25 > 0.0
     }
 }
 
-/// What a recall found, best first, but for what keeps its place ([`Query::previous`](crate::Query::previous)).
+/// The hits of a recall, best first, except those that keep their positions
+/// ([`Query::previous`](crate::Query::previous)).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Hits {
@@ -82,15 +91,17 @@ pub struct Hits {
 }
 
 impl Hits {
-    /// Whether the time given by [`Query::within`](crate::Query::within) was over before the search was: there may be better ones.
+    /// Returns true if the time of [`Query::within`](crate::Query::within) was over before the search was complete:
+    /// there may be better hits.
     pub fn cut_short(&self) -> bool {
         self.cut_short
     }
 
-    /// How sure it is that the namespace has something about the question, 0 to 1: a logistic function of how many of the
-    /// question's terms the best hits have, and of how far the nearest vector is above others. It tells a question about nothing
-    /// stored from one about something; whether what is stored answers it, only reading can tell. 0 of an empty namespace.
-    /// Lower with [`Strategy::Dense`](crate::Strategy), which looks at no terms.
+    /// The estimated probability that the namespace has something about the query, 0 to 1: a logistic function of the
+    /// share of the query's terms that the best hits have, and of the distance of the nearest vector from the others.
+    /// It separates queries about stored subjects from others; it does not tell whether the hits answer the query. 0
+    /// for an empty namespace. Lower with [`RankingStrategy::Dense`](crate::RankingStrategy), which uses no terms, and
+    /// with [`RankingStrategy::Lexical`](crate::RankingStrategy), which uses no vectors.
     pub fn answerability(&self) -> f32 {
         self.answerability
     }

@@ -1,19 +1,43 @@
-//! What is asked and what is found.
+//! Recall: a query, its candidates in a loaded namespace, their scores, and the choice of hits among them.
 //!
-//! Owns the question's form and its checks, the scores of candidates, and the choice of hits among them. Does not search or
-//! read the store: the engine does.
+//! A recall goes down through these files: `prepare` resolves and embeds the [`Query`]; `choose` finds the hits, by
+//! `search`, which searches wider and wider, `candidates`, which gathers the evidence from both indexes of the
+//! `namespace`, and `rank`, which turns evidence into scores. `load` reads a namespace from the store, `changes`
+//! applies later commits to it.
+//!
+//! The engine keeps loaded namespaces, applies commits to them and maintains their graphs in the background: nothing
+//! here writes to the store.
 
-mod answer;
+mod answerability;
+mod candidates;
+mod changes;
+mod check;
 mod choose;
-mod fuse;
+mod duplicates;
 mod hit;
+mod load;
+mod measured_graph;
+mod namespace;
+mod positions;
+mod prepare;
 mod query;
+mod rank;
+mod sample;
+mod search;
+mod segments;
 mod when;
 
-pub(crate) use answer::answerability;
-pub(crate) use choose::{TermSet, is_duplicate, keep_places};
-pub(crate) use fuse::{Background, Candidate, Ranked, rank, strength};
-pub use hit::{Hit, Hits, Parts};
-pub(crate) use query::{Filter, Ranking};
-pub use query::{MAX_K, Query, Strategy, TimeUse};
+pub(crate) use changes::{AddedRows, NamespaceChange, SegmentChange};
+pub(crate) use check::{check_graphs, check_lexical};
+pub(crate) use choose::find_hits;
+pub use hit::{Hit, Hits, ScoreBreakdown};
+pub(crate) use load::{ReadGraph, load};
+pub(crate) use measured_graph::{Estimate, MeasuredGraph, OnSample};
+pub(crate) use namespace::NamespaceIndex;
+pub(crate) use positions::keep_positions;
+pub(crate) use prepare::{PreparedQuery, embed_query};
+pub use query::{MAX_K, Query, RankingStrategy, TimeUse};
+pub(crate) use rank::Ranked;
+pub(crate) use search::{ScoreBuffers, search_until};
+pub(crate) use segments::{language, read_segment};
 pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_at_offset};

@@ -1,4 +1,4 @@
-//! The question: what is asked, which messages count, and how they are ranked.
+//! The query: its text, the filter of messages, and the ranking.
 
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
@@ -8,39 +8,42 @@ use crate::{
     message::{Message, Role, Timestamp},
 };
 
-/// The most hits of one recall.
+/// The greatest number of hits of one recall.
 pub const MAX_K: usize = 10_000;
 
-/// How candidates are ranked.
+/// A method of ranking candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub enum Strategy {
-    /// Dense and lexical evidence weighed by what the scores are like, with what neighbouring turns lend and a prior for
-    /// length: see [`Parts`](crate::Parts). Never much worse than the better of its parts, commonly better than both.
+pub enum RankingStrategy {
+    /// The sum of normalized dense and lexical scores, a boost for neighbors of matches, and a prior for length: see
+    /// [`ScoreBreakdown`](crate::ScoreBreakdown). Never much worse than the better of dense and lexical, commonly
+    /// better than both.
     #[default]
     Hybrid,
-    /// By the cosine of the vectors alone.
+    /// The cosine of the vectors alone.
     Dense,
-    /// By BM25 alone; what shares no term with the question comes after, by cosine.
+    /// BM25 alone. The query is not embedded. Where fewer than k messages share a term with the query, others follow,
+    /// newest first.
     Lexical,
-    /// Reciprocal-rank fusion of the two (Cormack et al., SIGIR 2009), k = 60.
+    /// Reciprocal-rank fusion of dense and lexical ranks (Cormack et al., SIGIR 2009), k = 60.
     ReciprocalRank,
-    /// This share, 0 to 1, of the cosine and the rest of BM25, both scaled to 0 to 1 over the candidates.
+    /// A weighted sum of cosine and BM25, both scaled to 0 to 1 over the candidates: the cosine has this weight, 0 to
+    /// 1, and BM25 the rest.
     Weighted(f32),
 }
 
-impl FromStr for Strategy {
+impl FromStr for RankingStrategy {
     type Err = Error;
 
-    /// `hybrid`, `dense`, `lexical`, `rrf` or `weighted:0.5`.
+    /// Parses `hybrid`, `dense`, `lexical`, `rrf` or `weighted:0.5`.
     fn from_str(name: &str) -> Result<Self> {
         Ok(match name {
-            "hybrid" => Strategy::Hybrid,
-            "dense" => Strategy::Dense,
-            "lexical" => Strategy::Lexical,
-            "rrf" => Strategy::ReciprocalRank,
+            "hybrid" => RankingStrategy::Hybrid,
+            "dense" => RankingStrategy::Dense,
+            "lexical" => RankingStrategy::Lexical,
+            "rrf" => RankingStrategy::ReciprocalRank,
             _ => match name.strip_prefix("weighted:").and_then(|share| share.parse().ok()) {
-                Some(share) if (0.0..=1.0).contains(&share) => Strategy::Weighted(share),
+                Some(share) if (0.0..=1.0).contains(&share) => RankingStrategy::Weighted(share),
                 _ => {
                     return Err(Error::query(format!(
                         "strategy {name:?} is not one of hybrid, dense, lexical, rrf, weighted:0.5 (a share, 0 to 1)"
@@ -51,28 +54,28 @@ impl FromStr for Strategy {
     }
 }
 
-impl fmt::Display for Strategy {
+impl fmt::Display for RankingStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Strategy::Hybrid => f.write_str("hybrid"),
-            Strategy::Dense => f.write_str("dense"),
-            Strategy::Lexical => f.write_str("lexical"),
-            Strategy::ReciprocalRank => f.write_str("rrf"),
-            Strategy::Weighted(share) => write!(f, "weighted:{share}"),
+            RankingStrategy::Hybrid => f.write_str("hybrid"),
+            RankingStrategy::Dense => f.write_str("dense"),
+            RankingStrategy::Lexical => f.write_str("lexical"),
+            RankingStrategy::ReciprocalRank => f.write_str("rrf"),
+            RankingStrategy::Weighted(share) => write!(f, "weighted:{share}"),
         }
     }
 }
 
-/// What is made of times that a question says, such as "last week" or "in May 2023".
+/// The use of times that a query's text names, such as "last week" or "in May 2023".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeUse {
-    /// Nothing.
+    /// Times are not used.
     Ignore,
-    /// Messages of that time rank higher.
+    /// Messages of a named time rank higher.
     #[default]
     Boost,
-    /// Only messages of that time, if the question says one.
+    /// Only messages of a named time are found, if the query names one.
     Filter,
 }
 
@@ -89,7 +92,7 @@ impl FromStr for TimeUse {
     }
 }
 
-/// A question to a namespace: a text, how many hits, which messages count, and how they are ranked.
+/// A query to a namespace: its text, the number of hits, the filter of messages, and their ranking.
 ///
 /// ```
 /// use mnemon::{Query, Role};
@@ -113,27 +116,29 @@ pub struct Query {
     pub(crate) previous: Vec<String>,
 }
 
-/// How candidates are scored.
+/// The options of ranking.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ranking {
-    pub(crate) strategy: Strategy,
+    pub(crate) strategy: RankingStrategy,
     pub(crate) has_neighbors: bool,
     pub(crate) has_prior: bool,
     pub(crate) half_life: Option<Duration>,
 }
 
+/// Conditions that all hits meet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Filter {
     pub(crate) session: Option<String>,
     pub(crate) role: Option<Role>,
     pub(crate) since: Option<Timestamp>,
     pub(crate) until: Option<Timestamp>,
-    /// Within any of these, if there are some.
+    /// Allowed times, if there are any.
     pub(crate) spans: Vec<TimeSpan>,
 }
 
 impl Query {
-    /// The 10 best over the whole namespace. Text over the model's limit is split into windows, none is cut.
+    /// Makes a query for the 10 best messages of the whole namespace. Text beyond the model's limit is split into
+    /// windows; none is cut off.
     pub fn new(text: impl Into<String>) -> Self {
         Query {
             text: text.into(),
@@ -141,7 +146,12 @@ impl Query {
             filter: Filter::default(),
             except: BTreeSet::new(),
             budget: None,
-            ranking: Ranking { strategy: Strategy::Hybrid, has_neighbors: true, has_prior: true, half_life: None },
+            ranking: Ranking {
+                strategy: RankingStrategy::Hybrid,
+                has_neighbors: true,
+                has_prior: true,
+                half_life: None,
+            },
             time: TimeUse::Boost,
             now: None,
             keep_duplicates: false,
@@ -153,133 +163,139 @@ impl Query {
         }
     }
 
-    /// What is asked.
+    /// The text of the query.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// This many hits, 1 to [`MAX_K`], or all that match if they are fewer.
+    /// Finds this many hits, 1 to [`MAX_K`], or all messages that the filter allows if they are fewer. Default: 10.
     pub fn k(mut self, k: usize) -> Self {
         self.k = k;
         self
     }
 
-    /// Only messages of this session.
+    /// Finds only messages of this session.
     pub fn session(mut self, session: impl Into<String>) -> Self {
         self.filter.session = Some(session.into());
         self
     }
 
-    /// Only messages of this role.
+    /// Finds only messages of this role.
     pub fn role(mut self, role: Role) -> Self {
         self.filter.role = Some(role);
         self
     }
 
-    /// Only messages of this moment or later.
+    /// Finds only messages of this moment or later.
     pub fn since(mut self, time: Timestamp) -> Self {
         self.filter.since = Some(time);
         self
     }
 
-    /// Only messages before this moment.
+    /// Finds only messages before this moment.
     pub fn until(mut self, time: Timestamp) -> Self {
         self.filter.until = Some(time);
         self
     }
 
-    /// None of these messages, by id: what the prompt shows already, say. Unknown ids are ignored.
+    /// Leaves out these messages, by id, for example those that the prompt already contains. Unknown ids are ignored.
     pub fn except<I: Into<String>>(mut self, ids: impl IntoIterator<Item = I>) -> Self {
         self.except.extend(ids.into_iter().map(Into::into));
         self
     }
 
-    /// How candidates are ranked. Default: [`Strategy::Hybrid`].
-    pub fn strategy(mut self, strategy: Strategy) -> Self {
+    /// Sets the ranking strategy. Default: [`RankingStrategy::Hybrid`].
+    pub fn strategy(mut self, strategy: RankingStrategy) -> Self {
         self.ranking.strategy = strategy;
         self
     }
 
-    /// Whether turns next to one that shares the question's terms rank higher for it, in [`Strategy::Hybrid`]. Default: true.
+    /// Sets whether messages within two turns of a lexical match are boosted, in [`RankingStrategy::Hybrid`]. Default:
+    /// true.
     pub fn neighbors(mut self, has_neighbors: bool) -> Self {
         self.ranking.has_neighbors = has_neighbors;
         self
     }
 
-    /// Whether a message's length counts, in [`Strategy::Hybrid`]: long ones of a role say more than short ones, and each
-    /// word of a role with much longer messages than others says less. Default: true.
+    /// Sets whether a message's length counts, in [`RankingStrategy::Hybrid`]: long messages of a role rank higher than
+    /// short ones, and messages of a role that writes much longer ones than others rank lower. Default: true.
     pub fn length_prior(mut self, has_prior: bool) -> Self {
         self.ranking.has_prior = has_prior;
         self
     }
 
-    /// Newer messages rank higher, in [`Strategy::Hybrid`]: by up to 2 points of score, by half as much for each half-life
-    /// of age. Default: age does not count.
+    /// Ranks newer messages higher, in [`RankingStrategy::Hybrid`]: the boost is 2 points of score for a new message,
+    /// and halves with each half-life of age. Default: age does not count.
     pub fn half_life(mut self, half_life: Duration) -> Self {
         self.ranking.half_life = Some(half_life);
         self
     }
 
-    /// The moment that ages and words such as "last week" are counted from. Default: now, by the system's clock.
+    /// Sets the moment that ages and expressions such as "last week" are relative to. Default: the system's clock.
     pub fn now(mut self, now: Timestamp) -> Self {
         self.now = Some(now);
         self
     }
 
-    /// What is made of times that the question says ([`time_expressions`](crate::time_expressions)). Default:
+    /// Sets the use of times that the query's text names ([`time_expressions`](crate::time_expressions)). Default:
     /// [`TimeUse::Boost`].
     pub fn time(mut self, time: TimeUse) -> Self {
         self.time = time;
         self
     }
 
-    /// Leaves near-duplicates where they rank. Default: those among the best 200 come after the other candidates, in order.
+    /// Leaves near-duplicates where they rank. Default: of the best 200 candidates, near-duplicates of a better one
+    /// come after all others.
     pub fn keep_duplicates(mut self) -> Self {
         self.keep_duplicates = true;
         self
     }
 
     /// Chooses hits that are unlike one another, by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
-    /// `lambda`, 0 to 1: with 1 relevance alone counts, with 0 diversity alone, but for the first. Of the best 1,000 at the
-    /// most; of what was reranked, if some was. Default: not done.
+    /// `lambda` is 0 to 1: with 1 relevance alone counts, with 0 diversity alone, except for the first hit. Applies to
+    /// the best 1,000 candidates; with a reranker, to those that it scored. Default: off.
     pub fn diversity(mut self, lambda: f32) -> Self {
         self.diversity = Some(lambda);
         self
     }
 
-    /// At most this many hits, at least 1, of what was flushed together; what was put without a session's buffer was not.
-    /// Default: no limit.
+    /// Finds at most this many hits, at least 1, of each flushed batch. Messages that were put without a session's
+    /// buffer are in no batch. Default: no limit.
     pub fn per_batch(mut self, hits: usize) -> Self {
         self.per_batch = Some(hits);
         self
     }
 
-    /// No hits at all if [`Hits::answerability`](crate::Hits::answerability) is below this, 0 to 1. Default: the best are given,
-    /// however bad.
+    /// Returns no hits if [`Hits::answerability`](crate::Hits::answerability) is below this, 0 to 1. Default: the best
+    /// are returned, however bad they are.
     pub fn answerable(mut self, least: f32) -> Self {
         self.answerable = Some(least);
         self
     }
 
-    /// Has the engine's [`Reranker`](crate::Reranker) put the best `depth` candidates, 1 to [`MAX_K`], in order, at least k of
-    /// them. Costs a run of its model for each. An error, if the engine has none. Default: not done.
+    /// Reorders the best `depth` candidates, 1 to [`MAX_K`] and at least k, by the engine's
+    /// [`Reranker`](crate::Reranker). Cost: one run of its model per candidate. The recall fails if the engine has no
+    /// reranker. Default: off.
     pub fn rerank(mut self, depth: usize) -> Self {
         self.rerank = Some(depth);
         self
     }
 
-    /// What the last question of this conversation found, by id in order. Those of them that still are about good enough, which
-    /// is among the best k and half as many more, keep their places; the best of the others fill the rest. So a prompt that
-    /// tells the hits in order changes no more than it must, and a provider's prompt cache holds.
+    /// Keeps hits of the previous query of this conversation, given by id in order, in their positions, as long as they
+    /// are among the best k and half as many more, and have any evidence; the best of the others fill the rest. A
+    /// prompt that lists the hits in order then changes no more than it must, and a provider's prompt cache keeps its
+    /// prefix.
     pub fn previous<I: Into<String>>(mut self, ids: impl IntoIterator<Item = I>) -> Self {
         self.previous = ids.into_iter().map(Into::into).collect();
         self
     }
 
-    /// At most about this long, from when the recall begins: then the best found so far are the answer, which says so
-    /// ([`Hits::cut_short`](crate::Hits::cut_short)). The answer is by words alone if the embedder is busy for so long; an error
-    /// where words do not count ([`Strategy::Dense`], [`Query::answerable`]). Embedding the text is not cut short once it has
-    /// begun, nor is the loading of a namespace that was not asked before, nor a reranker. Default: as long as it takes.
+    /// Limits the time of the recall to about this long. When it is over, the best hits found so far are returned, and
+    /// [`Hits::cut_short`](crate::Hits::cut_short) is true. If the embedder is busy for so long, or fails after it, the
+    /// hits are found by words alone; where words are no answer ([`RankingStrategy::Dense`], [`Query::answerable`]) the
+    /// recall fails. A query of several windows is searched by those that were embedded in time. Not interrupted are a
+    /// call of an [`Embedder`](crate::Embedder) that ignores its deadline, the loading of a namespace at its first
+    /// query, and a reranker. Default: no limit.
     pub fn within(mut self, budget: Duration) -> Self {
         self.budget = Some(budget);
         self
@@ -297,14 +313,13 @@ impl Query {
         {
             return Err(Error::query(format!("no time is both since {since} and before {until}")));
         }
-        let is_share = |share: f32| (0.0..=1.0).contains(&share);
         let shares = [
-            ("weighted", if let Strategy::Weighted(share) = self.ranking.strategy { Some(share) } else { None }),
+            ("weighted", if let RankingStrategy::Weighted(share) = self.ranking.strategy { Some(share) } else { None }),
             ("diversity", self.diversity),
             ("answerable", self.answerable),
         ];
         for (name, share) in shares {
-            if let Some(share) = share.filter(|&share| !is_share(share)) {
+            if let Some(share) = share.filter(|share| !(0.0..=1.0).contains(share)) {
                 return Err(Error::query(format!("{name} is {share}, not within 0 to 1")));
             }
         }
@@ -335,12 +350,11 @@ impl Filter {
             && self.session.as_ref().is_none_or(|session| *session == message.session)
     }
 
-    /// Whether role and time are allowed. A message without a time matches no limit.
+    /// Returns true if the role and the time are allowed. A message without a time is outside of every limit on time.
     pub(crate) fn allows(&self, role: Role, time: Option<Timestamp>) -> bool {
         self.role.is_none_or(|wanted| wanted == role)
             && self.since.is_none_or(|since| time.is_some_and(|time| time >= since))
             && self.until.is_none_or(|until| time.is_some_and(|time| time < until))
-            && (self.spans.is_empty()
-                || time.is_some_and(|time| self.spans.iter().any(|span| time >= span.since && time < span.until)))
+            && (self.spans.is_empty() || time.is_some_and(|time| self.spans.iter().any(|span| span.contains(time))))
     }
 }

@@ -1,21 +1,23 @@
-//! Checkpoints: a session as it was.
+//! Checkpoints: earlier states of a session.
 //!
-//! A checkpoint is a small record. What changes after it is kept as it was, for the newest checkpoint alone (`edit`,
-//! `blocks`): so the state at a checkpoint is, of each thing, the oldest version kept since, or else what is there now.
+//! A checkpoint is a small record. When a message or a block changes, its old version is kept for the newest checkpoint
+//! only. So the state at a checkpoint consists, for each message and block, of the version kept for that checkpoint or
+//! for the first one after it, or else of the current version.
 
 use std::collections::{BTreeMap, HashSet};
 
-use redb::ReadableTable;
+use redb::{ReadableTable, WriteTransaction};
 use serde::Serialize;
 
 use super::{
-    Snapshot, Transaction,
-    blocks::SessionBlocks,
+    batches::Batches,
     codec,
-    edit::{Edit, Effects, Space, Stored},
+    history::History,
+    message_record::{MessageRecord, OldMessage},
+    namespaces::Namespaces,
     schema::*,
-    sessions::next_batch,
-    storage,
+    sessions::Sessions,
+    tables::{Tables, storage},
 };
 use crate::{
     error::{Error, Result},
@@ -23,227 +25,28 @@ use crate::{
     message::{Message, Timestamp},
 };
 
-/// A session's state that can be gone back to.
+/// An earlier state of a session, to which the session can be restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Checkpoint {
-    /// Its number in its session, ascending.
+    /// The number of the checkpoint in its session. Numbers ascend.
     pub number: u32,
-    /// What it was called, perhaps nothing.
+    /// The label it was given; may be empty.
     pub label: String,
-    /// When it was made.
+    /// The time at which it was created.
     pub created_at: Timestamp,
-    /// The session's messages then, those in the buffer included.
+    /// Number of messages that the session had, including those in the buffer.
     pub messages: u64,
 }
 
-/// A session at a moment.
-pub(super) struct SessionState {
-    pub(super) messages: Vec<Stored>,
-    pub(super) next_batch: u32,
-    pub(super) blocks: SessionBlocks,
-}
+/// The tables of checkpoints and of the old versions kept for them.
+pub(crate) struct Checkpoints<'t, T>(pub(super) &'t T);
 
-impl Transaction {
-    /// Makes a checkpoint of a session as it is now. Returns its number.
-    pub(crate) fn checkpoint(&mut self, namespace: &Namespace, session: &str, label: &str) -> Result<u32> {
-        let mut edit = Edit::begin(self)?;
-        let space = edit.space(namespace)?;
-        let number = edit.known_session(&space, session)?.ok_or_else(|| Error::no_session(namespace, session))?;
-        let history = edit.history(&space, number)?;
-        let (id, next_seq) = (space.record.id, space.record.next_seq);
-        edit.put_back(space);
-        edit.finish()?;
-        let mut buffered: Vec<(u64, u64)> = Vec::new();
-        let mut before = Place::LongTerm(None);
-        for (seq, place) in &history {
-            match (place, before) {
-                (Place::Buffer, Place::Buffer) => buffered.last_mut().expect("a run was begun").1 = *seq,
-                (Place::Buffer, Place::LongTerm(_)) => buffered.push((*seq, *seq)),
-                (Place::LongTerm(_), _) => {}
-            }
-            before = *place;
-        }
-        let record = CheckpointRecord {
-            label: label.to_owned(),
-            created_at: Timestamp::now().as_micros(),
-            next_seq,
-            buffered,
-            next_batch: next_batch(&self.table(BATCHES)?, id, number)?,
-            messages: history.len() as u64,
-        };
-        let mut table = self.table(CHECKPOINTS)?;
-        let all = (id, number, 0)..=(id, number, u32::MAX);
-        let last = table.range(all).map_err(storage)?.next_back().transpose().map_err(storage)?;
-        let checkpoint = last.map_or(0, |(key, _)| key.value().2 + 1);
-        table.insert((id, number, checkpoint), codec::encode(&record).as_slice()).map_err(storage)?;
-        Ok(checkpoint)
-    }
-
-    /// Makes a session what it was at a checkpoint. Later messages, batches and checkpoints are deleted.
-    pub(crate) fn restore(&mut self, namespace: &Namespace, session: &str, checkpoint: u32) -> Result<Effects> {
-        let mut edit = Edit::begin(self)?;
-        let mut space = edit.space(namespace)?;
-        let number = edit.known_session(&space, session)?.ok_or_else(|| Error::no_session(namespace, session))?;
-        let state = edit.state_at(self, &space, number, checkpoint)?;
-        let kept: HashSet<u64> = state.messages.iter().map(|stored| stored.seq).collect();
-        for (seq, _) in edit.history(&space, number)? {
-            if !kept.contains(&seq) {
-                let old = edit.stored(&space, seq)?;
-                edit.remove(&mut space, old)?;
-            }
-        }
-        for was in state.messages {
-            match edit.find(&space, &was.record.id)? {
-                Some(now) if now.seq == was.seq => {
-                    let place = was.place;
-                    if now.record != was.record {
-                        edit.replace(&mut space, now, was.record.clone())?;
-                    }
-                    let now = edit.stored(&space, was.seq)?;
-                    edit.move_to(&mut space, now, place)?;
-                }
-                Some(_) => {
-                    let reason = format!(
-                        "message {:?} was deleted and its id given again; delete that one first",
-                        was.record.id
-                    );
-                    return Err(Error::message(reason));
-                }
-                None => {
-                    edit.add_again(&mut space, was)?;
-                }
-            }
-        }
-        let id = space.record.id;
-        edit.put_back(space);
-        let effects = edit.finish()?;
-        let later = (id, number, state.next_batch)..=(id, number, u32::MAX);
-        self.table(BATCHES)?.retain_in(later, |_, _| false).map_err(storage)?;
-        let restores = self.restores(id, number)?;
-        self.forget_blocks(id, number)?;
-        self.write_blocks(id, number, &state.blocks)?;
-        self.set_restores(id, number, restores + 1)?;
-        self.forget_checkpoints(id, number, checkpoint + 1)?;
-        self.forget_old(id, number, checkpoint)?;
-        Ok(effects)
-    }
-
-    /// Deletes a session's checkpoints from this number on.
-    pub(super) fn forget_checkpoints(&mut self, namespace: u32, session: u32, from: u32) -> Result<()> {
-        let later = (namespace, session, from)..=(namespace, session, u32::MAX);
-        self.table(CHECKPOINTS)?.retain_in(later, |_, _| false).map_err(storage)?;
-        self.forget_old(namespace, session, from)
-    }
-
-    /// Deletes what was kept for checkpoints from this number on.
-    fn forget_old(&mut self, namespace: u32, session: u32, from: u32) -> Result<()> {
-        let all = (namespace, session, 0, 0)..(namespace, session + 1, 0, 0);
-        self.table(OLD_MESSAGES)?.retain_in(all, |key, _| key.3 < from).map_err(storage)?;
-        let all = (namespace, session, "", 0)..(namespace, session + 1, "", 0);
-        self.table(OLD_BLOCKS)?.retain_in(all, |key, _| key.3 < from).map_err(storage)
-    }
-}
-
-impl Edit<'_> {
-    /// A session as it is.
-    pub(super) fn now(&self, transaction: &Transaction, space: &Space, session: u32) -> Result<SessionState> {
-        let messages = self
-            .history(space, session)?
-            .into_iter()
-            .map(|(seq, _)| self.stored(space, seq))
-            .collect::<Result<Vec<_>>>()?;
-        let id = space.record.id;
-        let next_batch = next_batch(&transaction.table(BATCHES)?, id, session)?;
-        Ok(SessionState { messages, next_batch, blocks: transaction.session_blocks(id, session)? })
-    }
-
-    /// A session as it was at a checkpoint.
-    pub(super) fn state_at(
-        &self,
-        transaction: &Transaction,
-        space: &Space,
-        session: u32,
-        checkpoint: u32,
-    ) -> Result<SessionState> {
-        let id = space.record.id;
-        let record = self.checkpoint(id, session, checkpoint)?;
-        let record = record.ok_or(Error::CheckpointNotFound { checkpoint })?;
-        let now = self.now(transaction, space, session)?;
-        let mut messages: BTreeMap<u64, Stored> =
-            now.messages.into_iter().filter(|m| m.seq < record.next_seq).map(|m| (m.seq, m)).collect();
-        let changed = self.old_messages(id, session, checkpoint)?;
-        for (seq, old) in changed.into_iter().filter(|(seq, _)| *seq < record.next_seq) {
-            messages.insert(seq, Stored { seq, session, place: Place::read(old.place), record: old.record });
-        }
-        for stored in messages.values_mut() {
-            let buffered = record.buffered.iter().any(|(first, last)| (*first..=*last).contains(&stored.seq));
-            stored.place = match stored.place {
-                _ if buffered => Place::Buffer,
-                Place::Buffer => Place::LongTerm(None),
-                before => before,
-            };
-        }
-        let mut blocks: BTreeMap<String, OldBlock> = now.blocks.into_iter().collect();
-        let all = (id, session, "", 0)..(id, session + 1, "", 0);
-        let mut seen = HashSet::new();
-        for entry in transaction.table(OLD_BLOCKS)?.range(all).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
-            let (_, _, name, kept_for) = key.value();
-            // What all sessions share is not gone back on.
-            let shared = blocks.get(name).is_some_and(|now| now.cursor.shared);
-            if kept_for >= checkpoint && !shared && seen.insert(name.to_owned()) {
-                blocks.insert(name.to_owned(), codec::decode(value.value())?);
-            }
-        }
-        for old in blocks.values_mut() {
-            old.cursor.next = old.cursor.next.min(record.next_batch);
-            old.cursor.failed.retain(|(batch, _)| *batch < record.next_batch);
-        }
-        Ok(SessionState {
-            messages: messages.into_values().collect(),
-            next_batch: record.next_batch,
-            blocks: blocks.into_iter().collect(),
-        })
-    }
-}
-
-/// The messages of a session that changed after a checkpoint, as they were.
-pub(super) fn old_messages(
-    table: &impl ReadableTable<(u32, u32, u64, u32), &'static [u8]>,
-    namespace: u32,
-    session: u32,
-    at: u32,
-) -> Result<BTreeMap<u64, OldMessage>> {
-    let mut old = BTreeMap::new();
-    for entry in table.range((namespace, session, 0, 0)..(namespace, session + 1, 0, 0)).map_err(storage)? {
-        let (key, value) = entry.map_err(storage)?;
-        let (_, _, seq, kept_for) = key.value();
-        if kept_for >= at && !old.contains_key(&seq) {
-            old.insert(seq, codec::decode(value.value())?);
-        }
-    }
-    Ok(old)
-}
-
-impl Snapshot {
-    /// A session's messages as they were at a checkpoint.
-    pub(crate) fn messages_at(&self, namespace: NamespaceId, session: u32, checkpoint: u32) -> Result<Vec<Message>> {
-        let value = self.table(CHECKPOINTS)?.get((namespace.0, session, checkpoint)).map_err(storage)?;
-        let record: CheckpointRecord = codec::decode(value.ok_or(Error::CheckpointNotFound { checkpoint })?.value())?;
-        let now = self.history(namespace, session, None)?;
-        let mut messages: BTreeMap<u64, Message> = now.into_iter().collect();
-        let changed = old_messages(&self.table(OLD_MESSAGES)?, namespace.0, session, checkpoint)?;
-        for (seq, old) in changed {
-            messages.insert(seq, old.record.message()?);
-        }
-        Ok(messages.into_iter().filter(|(seq, _)| *seq < record.next_seq).map(|(_, message)| message).collect())
-    }
-
+impl<T: Tables> Checkpoints<'_, T> {
     /// The checkpoints of a session, oldest first.
-    pub(crate) fn checkpoints(&self, namespace: NamespaceId, session: u32) -> Result<Vec<Checkpoint>> {
+    pub(crate) fn list(&self, namespace: NamespaceId, session: u32) -> Result<Vec<Checkpoint>> {
         let all = (namespace.0, session, 0)..=(namespace.0, session, u32::MAX);
-        let table = self.table(CHECKPOINTS)?;
+        let table = self.0.table(CHECKPOINTS)?;
         let entries = table.range(all).map_err(storage)?;
         entries
             .map(|entry| {
@@ -255,4 +58,161 @@ impl Snapshot {
             })
             .collect()
     }
+
+    /// A session's messages as they were at a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointNotFound`].
+    pub(crate) fn messages_at(&self, namespace: NamespaceId, session: u32, checkpoint: u32) -> Result<Vec<Message>> {
+        let record = self.get(namespace, session, checkpoint)?;
+        let now = History(self.0).messages(namespace, session, None)?;
+        let mut messages: BTreeMap<u64, Message> = now.into_iter().collect();
+        for (seq, old) in self.old_messages(namespace, session, checkpoint)? {
+            messages.insert(seq, old.record.message()?);
+        }
+        Ok(messages.into_iter().filter(|(seq, _)| *seq < record.next_seq).map(|(_, message)| message).collect())
+    }
+
+    /// The record of a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointNotFound`].
+    pub(super) fn get(&self, namespace: NamespaceId, session: u32, checkpoint: u32) -> Result<CheckpointRecord> {
+        let table = self.0.table(CHECKPOINTS)?;
+        let value = table.get((namespace.0, session, checkpoint)).map_err(storage)?;
+        codec::decode(value.ok_or(Error::CheckpointNotFound { checkpoint })?.value())
+    }
+
+    /// The messages of a session that changed after a checkpoint, as they were, by sequence number.
+    pub(super) fn old_messages(
+        &self,
+        NamespaceId(namespace): NamespaceId,
+        session: u32,
+        checkpoint: u32,
+    ) -> Result<BTreeMap<u64, OldMessage>> {
+        let mut old = BTreeMap::new();
+        let all = (namespace, session, 0, 0)..(namespace, session + 1, 0, 0);
+        for entry in self.0.table(OLD_MESSAGES)?.range(all).map_err(storage)? {
+            let (key, value) = entry.map_err(storage)?;
+            let (_, _, seq, kept_for) = key.value();
+            if kept_for >= checkpoint && !old.contains_key(&seq) {
+                old.insert(seq, codec::decode(value.value())?);
+            }
+        }
+        Ok(old)
+    }
+
+    /// The blocks of a session that changed after a checkpoint, as they were, by name. Blocks for which `is_wanted` is
+    /// false are left out.
+    pub(super) fn old_blocks(
+        &self,
+        NamespaceId(namespace): NamespaceId,
+        session: u32,
+        checkpoint: u32,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<(String, OldBlock)>> {
+        let mut old = Vec::new();
+        let mut seen = HashSet::new();
+        let all = (namespace, session, "", 0)..(namespace, session + 1, "", 0);
+        for entry in self.0.table(OLD_BLOCKS)?.range(all).map_err(storage)? {
+            let (key, value) = entry.map_err(storage)?;
+            let (_, _, name, kept_for) = key.value();
+            if kept_for >= checkpoint && is_wanted(name) && seen.insert(name.to_owned()) {
+                old.push((name.to_owned(), codec::decode(value.value())?));
+            }
+        }
+        Ok(old)
+    }
+
+    /// The number and record of a session's newest checkpoint.
+    fn newest(&self, NamespaceId(namespace): NamespaceId, session: u32) -> Result<Option<(u32, CheckpointRecord)>> {
+        let all = (namespace, session, 0)..=(namespace, session, u32::MAX);
+        let table = self.0.table(CHECKPOINTS)?;
+        let newest = table.range(all).map_err(storage)?.next_back().transpose().map_err(storage)?;
+        newest.map(|(key, value)| Ok((key.value().2, codec::decode(value.value())?))).transpose()
+    }
+}
+
+impl Checkpoints<'_, WriteTransaction> {
+    /// Makes a checkpoint of a session as it is now. Returns its number.
+    ///
+    /// # Errors
+    /// The error of [`Error::no_session`] if there is no such session.
+    pub(crate) fn create(&self, namespace: &Namespace, session: &str, label: &str) -> Result<u32> {
+        let no_session = || Error::no_session(namespace, session);
+        let stored = Namespaces(self.0).record(namespace)?.ok_or_else(no_session)?;
+        let id = NamespaceId(stored.id);
+        let number = Sessions(self.0).number(id, session)?.ok_or_else(no_session)?;
+        let positions = History(self.0).positions(id, number)?;
+        let record = CheckpointRecord {
+            label: label.to_owned(),
+            created_at: Timestamp::now().as_micros(),
+            next_seq: stored.next_seq,
+            buffered: buffered_runs(&positions),
+            next_batch: Batches(self.0).next_number(id, number)?,
+            messages: positions.len() as u64,
+        };
+        let checkpoint = self.newest(id, number)?.map_or(0, |(newest, _)| newest + 1);
+        let key = (id.0, number, checkpoint);
+        self.0.table(CHECKPOINTS)?.insert(key, codec::encode(&record).as_slice()).map_err(storage)?;
+        Ok(checkpoint)
+    }
+
+    /// Keeps a message as it is for the newest checkpoint that has it, before it changes.
+    pub(super) fn keep_message(
+        &self,
+        namespace: NamespaceId,
+        session: u32,
+        seq: u64,
+        record: &MessageRecord,
+        position: SessionPosition,
+    ) -> Result<()> {
+        let Some((checkpoint, newest)) = self.newest(namespace, session)? else { return Ok(()) };
+        let key = (namespace.0, session, seq, checkpoint);
+        let mut table = self.0.table(OLD_MESSAGES)?;
+        if seq < newest.next_seq && table.get(key).map_err(storage)?.is_none() {
+            let old = OldMessage { record: record.clone(), position: position.number() };
+            table.insert(key, codec::encode(&old).as_slice()).map_err(storage)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a block as it is for the newest checkpoint, before it changes.
+    pub(super) fn keep_block(
+        &self,
+        namespace: NamespaceId,
+        session: u32,
+        name: &str,
+        block: Option<BlockRecord>,
+        cursor: CursorRecord,
+    ) -> Result<()> {
+        let Some((checkpoint, _)) = self.newest(namespace, session)? else { return Ok(()) };
+        let key = (namespace.0, session, name, checkpoint);
+        let mut table = self.0.table(OLD_BLOCKS)?;
+        if table.get(key).map_err(storage)?.is_none() {
+            table.insert(key, codec::encode(&OldBlock { block, cursor }).as_slice()).map_err(storage)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a session's checkpoints from this number on, with the versions kept for them.
+    pub(super) fn remove_from(&self, namespace: NamespaceId, session: u32, first: u32) -> Result<()> {
+        let later = (namespace.0, session, first)..=(namespace.0, session, u32::MAX);
+        self.0.table(CHECKPOINTS)?.retain_in(later, |_, _| false).map_err(storage)?;
+        self.remove_old_from(namespace, session, first)
+    }
+
+    /// Deletes the versions kept for checkpoints from this number on.
+    pub(super) fn remove_old_from(&self, NamespaceId(namespace): NamespaceId, session: u32, first: u32) -> Result<()> {
+        let all = (namespace, session, 0, 0)..(namespace, session + 1, 0, 0);
+        self.0.table(OLD_MESSAGES)?.retain_in(all, |key, _| key.3 < first).map_err(storage)?;
+        let all = (namespace, session, "", 0)..(namespace, session + 1, "", 0);
+        self.0.table(OLD_BLOCKS)?.retain_in(all, |key, _| key.3 < first).map_err(storage)
+    }
+}
+
+/// The first and last sequence numbers of each run of messages that are in the buffer.
+fn buffered_runs(positions: &[(u64, SessionPosition)]) -> Vec<(u64, u64)> {
+    let runs = positions.chunk_by(|(_, a), (_, b)| (*a == SessionPosition::Buffer) == (*b == SessionPosition::Buffer));
+    runs.filter(|run| run[0].1 == SessionPosition::Buffer).map(|run| (run[0].0, run[run.len() - 1].0)).collect()
 }

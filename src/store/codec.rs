@@ -1,36 +1,36 @@
-//! The bytes of a stored value: the only place that knows bincode.
+//! The encoding of stored values. This is the only file that calls bincode.
 //!
-//! A value is `M`, `n`, the codec's id, the value's version, then the payload. bincode is finished upstream; should it
-//! have to go, a new codec id is read beside the old one, and written instead of it.
+//! A value consists of `M`, `n`, the codec's id, the value's version, and the payload. bincode is no longer developed;
+//! if it has to be replaced, a new codec id will be written, and both ids will be read.
 
 use bincode::{Decode, Encode, config};
 
 use crate::error::{Error, Result};
 
-/// The version of the database's layout that this release writes. A database with a higher one is refused, one with a lower
-/// one is brought up to it when it is opened.
+/// The schema version that this release writes. Opening refuses a database with a higher version and upgrades one with
+/// a lower version.
 pub(super) const SCHEMA: u32 = 5;
 
-/// The version of a value's layout.
+/// The version of the layout of values.
 const VALUE: u8 = 1;
 const HEADER: [u8; 2] = *b"Mn";
 pub(super) const HEADER_BYTES: usize = 4;
 
-/// What a payload is made of.
+/// The encoding of a payload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
-    /// bincode 2, standard configuration.
+    /// bincode 2 with its standard configuration.
     Bincode = 1,
-    /// Rows of vectors, little endian: see `rows`.
+    /// Rows of 32-bit vectors, little endian, see `row_layout`.
     Rows = 2,
-    /// A part of a graph behind its checksum: see `graph`.
+    /// A part of a graph behind its checksum, see `graphs`.
     Graph = 3,
-    /// Rows whose vectors have 8 bits a component: see `rows`.
+    /// Rows of vectors with 8 bits a component, see `row_layout`.
     Rows8 = 4,
 }
 
-/// The most that decoding allocates. No record comes near it: a message is at most 1 MiB as it is stored, which is
-/// checked when it is put, and three ids.
+/// The maximum number of bytes that decoding one value allocates. Every record stays far below: the largest is a
+/// message, at most 1 MiB when stored, which `put` checks, and three ids.
 const LIMIT: usize = 4 << 20;
 
 fn configuration() -> impl config::Config {
@@ -41,14 +41,14 @@ pub(super) fn header(codec: Codec) -> [u8; HEADER_BYTES] {
     [HEADER[0], HEADER[1], codec as u8, VALUE]
 }
 
-/// Takes the header off.
+/// Checks the header of a value and returns its payload.
 pub(super) fn payload(codec: Codec, bytes: &[u8]) -> Result<&[u8]> {
     match bytes.split_first_chunk::<HEADER_BYTES>() {
         Some((found, payload)) if *found == header(codec) => Ok(payload),
         Some((found, _)) => {
-            Err(Error::corrupted(format!("a value begins with {found:02x?}, not {:02x?}", header(codec))))
+            Err(Error::corrupted(format!("a value begins with {found:02x?}, expected {:02x?}", header(codec))))
         }
-        None => Err(Error::corrupted(format!("a value of {} bytes", bytes.len()))),
+        None => Err(Error::corrupted(format!("a value of {} bytes is too short for its header", bytes.len()))),
     }
 }
 
@@ -67,85 +67,4 @@ pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T> {
         return Err(Error::corrupted(format!("a value has {} bytes too many", payload.len() - used)));
     }
     Ok(value)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::schema::*;
-
-    /// Stored databases outlive releases: these bytes may be added to, never changed.
-    #[test]
-    fn golden_bytes() {
-        let message = MessageRecord {
-            id: "m1".into(),
-            session: "s".into(),
-            role: 1,
-            name: Some("Ada".into()),
-            content: "hi".into(),
-            is_json: false,
-            created_at: Some(-2),
-            metadata: None,
-            revision: 300,
-        };
-        let namespace = NamespaceRecord { id: 7, next_seq: 2, next_session: 1, messages: 2 };
-        let generation = GenerationRecord {
-            name: "m".into(),
-            dimension: 256,
-            hash: "ab".into(),
-            state: GenerationState::Serving,
-            precision: 1,
-        };
-        let check = |bytes: Vec<u8>, golden: &str| {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            assert_eq!(hex, golden);
-        };
-        check(encode(&message.clone()), "4d6e0101026d31017301010341646102686900010300fb2c01");
-        check(encode(&namespace), "4d6e010107020102");
-        check(encode(&generation), "4d6e0101016dfb00010261620101");
-        let states =
-            [GenerationState::Building, GenerationState::Retired, GenerationState::Previous, GenerationState::Begun];
-        for (state, golden) in states.into_iter().zip(["00", "02", "03", "04"]) {
-            let generation = GenerationRecord { state, ..generation.clone() };
-            check(encode(&generation), &format!("4d6e0101016dfb0001026162{golden}01"));
-        }
-        let old = [&header(Codec::Bincode)[..], b"\x01m\xfb\x00\x01\x02ab\x01"].concat();
-        let old: OldGenerationRecord = decode(&old).unwrap();
-        assert_eq!(GenerationRecord::from(old), GenerationRecord { precision: 0, ..generation });
-        let block = BlockRecord { state: "{}".into(), revision: 3 };
-        let cursor = CursorRecord { next: 2, failed: vec![(1, "no".into())], shared: true };
-        let checkpoint = CheckpointRecord {
-            label: "a".into(),
-            created_at: 1,
-            next_seq: 9,
-            buffered: vec![(0, 0), (4, 8)],
-            next_batch: 2,
-            messages: 9,
-        };
-        let old = OldMessage { record: message, place: 5 };
-        check(encode(&old), "4d6e0101026d31017301010341646102686900010300fb2c0105");
-        check(encode(&block), "4d6e0101027b7d03");
-        check(encode(&cursor), "4d6e0101020101026e6f01");
-        check(encode(&checkpoint), "4d6e0101016102090200000408 0209".replace(' ', "").as_str());
-        check(encode(&OldBlock { block: None, cursor: CursorRecord::default() }), "4d6e010100000000");
-        check(encode(&GraphRecord { first_delta: 2, next_delta: 300 }), "4d6e010102fb2c01");
-    }
-
-    #[test]
-    fn damaged_values_are_errors() {
-        let good = encode(&NamespaceRecord { id: 7, next_seq: 2, next_session: 1, messages: 2 });
-        assert!(decode::<NamespaceRecord>(&good).is_ok());
-        for cut in 0..good.len() {
-            assert!(decode::<NamespaceRecord>(&good[..cut]).is_err(), "cut at {cut}");
-        }
-        let mut long = good.clone();
-        long.push(0);
-        assert!(decode::<NamespaceRecord>(&long).is_err());
-        let mut other = good;
-        other[2] = Codec::Rows as u8;
-        assert!(decode::<NamespaceRecord>(&other).is_err());
-        // A length that would allocate gigabytes.
-        let huge = [&header(Codec::Bincode)[..], &[0xfd; 9]].concat();
-        assert!(decode::<MessageRecord>(&huge).is_err());
-    }
 }

@@ -1,16 +1,17 @@
-//! The bytes of a row's vector, as its generation's precision has them.
+//! The encoding of a vector in the precision of its generation.
 //!
-//! With 32 bits: the components. With 8 bits: a scale, then a code a component, both little endian; a component is its code
-//! times the scale. Codes are `round(127 x / max|x|)`, and the scale is not `max|x| / 127`, but what makes the codes a unit
-//! vector: cosines lose only what rounding turns the vector by, reading need not normalise, and a damaged scale shows in the
-//! length. Writing again what was read gives the same bytes.
+//! With 32 bits, the components are stored. With 8 bits, a scale and one code per component, both little endian; a
+//! component is its code times the scale. Codes are `round(127 x / max|x|)`. The scale is not `max|x| / 127` but the
+//! one that makes the codes a unit vector: so a cosine changes only by the angle that rounding turns the vector,
+//! reading need not normalize, and a damaged scale shows in the length. A vector that was read is written to the same
+//! bytes.
 
 use crate::config::Precision;
 
 const SCALE_BYTES: usize = 4;
 const MAX_CODE: f32 = 127.0;
 
-/// Bytes of a vector.
+/// The number of bytes of a vector.
 pub(super) fn bytes(precision: Precision, dimension: usize) -> usize {
     match precision {
         Precision::F32 => dimension * 4,
@@ -18,7 +19,7 @@ pub(super) fn bytes(precision: Precision, dimension: usize) -> usize {
     }
 }
 
-/// Writes a unit vector, or one of zeros.
+/// Encodes a unit vector or a zero vector.
 pub(super) fn write(precision: Precision, vector: &[f32], bytes: &mut [u8]) {
     match precision {
         Precision::F32 => {
@@ -31,7 +32,7 @@ pub(super) fn write(precision: Precision, vector: &[f32], bytes: &mut [u8]) {
             let max = vector.iter().fold(0.0, |max: f32, x| max.max(x.abs()));
             let mut squares = 0u64;
             for (byte, x) in codes.iter_mut().zip(vector) {
-                // Of zeros alone it is NaN, which is cast to 0.
+                // In a zero vector this is NaN, which is cast to 0.
                 let code = (x / max * MAX_CODE).round() as i8;
                 *byte = code as u8;
                 squares += u64::from(code.unsigned_abs()).pow(2);
@@ -42,7 +43,7 @@ pub(super) fn write(precision: Precision, vector: &[f32], bytes: &mut [u8]) {
     }
 }
 
-/// Appends the components to `vector`.
+/// Decodes a vector and appends its components to `vector`.
 pub(super) fn read(precision: Precision, bytes: &[u8], vector: &mut Vec<f32>) {
     match precision {
         Precision::F32 => vector.extend(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes))),
@@ -76,7 +77,7 @@ mod tests {
         a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
     }
 
-    /// Components of like size, and some that dwarf the others.
+    /// Components of similar size, and some that are much larger than the others.
     fn unit_vector() -> impl Strategy<Value = Vec<f32>> {
         let component = prop_oneof![8 => -1.0f32..1.0, 1 => -1000.0f32..1000.0, 1 => Just(0.0)];
         proptest::collection::vec(component, 1..600).prop_filter_map("no direction", |vector| {
@@ -87,14 +88,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_bits_come_back(vector in proptest::collection::vec(any::<u32>().prop_map(f32::from_bits), 1..50)) {
+        fn f32_components_keep_all_bits(vector in proptest::collection::vec(any::<u32>().prop_map(f32::from_bits), 1..50)) {
             let bits = |vector: &[f32]| vector.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
             prop_assert_eq!(bits(&read_back(Precision::F32, &vector)), bits(&vector));
         }
 
         /// Rounding moves each component by half a step at most: that bounds the angle.
         #[test]
-        fn eight_bits_turn_a_vector_little(vector in unit_vector()) {
+        fn i8_rounding_turns_a_vector_by_a_bounded_angle(vector in unit_vector()) {
             let found = read_back(Precision::I8, &vector);
             prop_assert_eq!(found.len(), vector.len());
             prop_assert!((product(&found, &found) - 1.0).abs() < 1e-6);
@@ -106,14 +107,14 @@ mod tests {
         }
 
         #[test]
-        fn what_was_read_is_written_the_same(vector in unit_vector()) {
+        fn a_vector_that_was_read_is_written_to_the_same_bytes(vector in unit_vector()) {
             let found = read_back(Precision::I8, &vector);
             prop_assert_eq!(written(Precision::I8, &found), written(Precision::I8, &vector));
         }
 
-        /// No embedder's vectors, which are checked before: these must only stop nothing.
+        /// Vectors of an embedder are checked before they are stored. Others must not cause a panic.
         #[test]
-        fn any_numbers_are_written(vector in proptest::collection::vec(any::<u32>().prop_map(f32::from_bits), 0..50)) {
+        fn any_numbers_can_be_written(vector in proptest::collection::vec(any::<u32>().prop_map(f32::from_bits), 0..50)) {
             prop_assert_eq!(read_back(Precision::I8, &vector).len(), vector.len());
         }
     }

@@ -1,213 +1,252 @@
-//! Blocks of vectors: rows of one namespace and generation, as many as fit just under 64 KiB.
+//! The rows of a namespace's vectors: which belong to which message, and which may be reused.
 //!
-//! redb gives a large value pages that are a power of two together: a block just under that wastes little, and a flush
-//! rewrites at most one part-filled block, and those with rows that it gives again. A row holds what filters need, so that opening reads blocks alone.
+//! A row whose message was deleted or replaced is dead. In a namespace without a graph it is free at once. In one with
+//! a graph, links may lead to it, and it becomes free with the delta that removes the last of them. The lowest free row
+//! is reused first, so that frequent changes stay in few blocks.
+
+use std::collections::BTreeMap;
+
+use redb::{ReadableTable, WriteTransaction};
 
 use super::{
-    codec::{self, Codec, HEADER_BYTES},
-    precision,
+    message_record::MessageRecord,
+    messages::Messages,
+    schema::*,
+    tables::{self, Tables, storage},
 };
 use crate::{
-    config::Precision,
-    error::{Error, Result},
-    message::{Role, Timestamp},
+    error::Result,
+    ids::{GenerationId, NamespaceId},
 };
 
-/// redb's own bytes in the pages of a value: key, lengths, page header. Generous.
-const PAGE_OVERHEAD: usize = 512;
-const BLOCK_BYTES: usize = (64 << 10) - PAGE_OVERHEAD;
-const META_BYTES: usize = 24;
-/// The byte that says whether the row is alive.
-const ALIVE: usize = 23;
-/// Stands for "no time": a time this far back cannot be parsed.
-const NO_TIME: i64 = i64::MIN;
+/// The tables of row counts, of the rows of each message, and of free rows.
+pub(crate) struct Rows<'t, T>(pub(super) &'t T);
 
-/// What a row says of the message whose vector it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RowMeta {
-    /// The message's sequence number in its namespace.
-    pub(crate) seq: u64,
-    pub(crate) created_at: Option<Timestamp>,
-    /// The session's number in its namespace.
-    pub(crate) session: u32,
-    /// Which window of the message this is, from 0.
-    pub(crate) window: u16,
-    pub(crate) role: Role,
+/// The rows that [`Rows::assign`] gave to messages of one namespace.
+pub(super) struct Assigned {
+    /// The number of rows before.
+    pub(super) count_before: u32,
+    /// The first row of each message, in the order they were given.
+    pub(super) first_rows: Vec<u32>,
 }
 
-/// A row of a block: dead rows keep their place and nothing else.
-pub(crate) struct Row<'a> {
-    pub(crate) meta: Option<RowMeta>,
-    precision: Precision,
-    vector: &'a [u8],
-}
-
-/// The layout of a generation's blocks.
-#[derive(Clone, Copy)]
-pub(super) struct Layout {
-    dimension: usize,
-    precision: Precision,
-}
-
-impl Layout {
-    pub(super) fn new(dimension: usize, precision: Precision) -> Self {
-        Layout { dimension, precision }
+impl<T: Tables> Rows<'_, T> {
+    /// Number of rows of a namespace, including dead ones.
+    pub(crate) fn count(&self, generation: GenerationId, namespace: NamespaceId) -> Result<usize> {
+        Ok(self.counts(generation, namespace)?.0 as usize)
     }
 
-    /// Differs, so that no block is read as one of the other precision.
-    fn codec(self) -> Codec {
-        match self.precision {
-            Precision::F32 => Codec::Rows,
-            Precision::I8 => Codec::Rows8,
+    /// Number of rows of a namespace that are live.
+    pub(crate) fn live_count(&self, generation: GenerationId, namespace: NamespaceId) -> Result<usize> {
+        Ok(self.counts(generation, namespace)?.1 as usize)
+    }
+
+    /// Number of messages that have vectors in a generation. Cost: a pass over their keys.
+    pub(crate) fn message_count(&self, generation: GenerationId) -> Result<u64> {
+        let all = (generation.0, 0, 0)..=(generation.0, u32::MAX, u64::MAX);
+        tables::count(&self.0.table(VECTOR_ROWS)?, all)
+    }
+
+    /// The namespaces that ever had a row.
+    pub(crate) fn namespaces(&self, generation: GenerationId) -> Result<Vec<NamespaceId>> {
+        let table = self.0.table(COUNTS)?;
+        let entries = table.range((generation.0, 0)..=(generation.0, u32::MAX)).map_err(storage)?;
+        entries.map(|entry| Ok(NamespaceId(entry.map_err(storage)?.0.value().1))).collect()
+    }
+
+    /// The rows of a namespace that may be reused, ascending.
+    pub(crate) fn free(
+        &self,
+        GenerationId(generation): GenerationId,
+        NamespaceId(namespace): NamespaceId,
+    ) -> Result<Vec<u32>> {
+        self.0
+            .table(FREE_ROWS)?
+            .range((generation, namespace, 0)..=(generation, namespace, u32::MAX))
+            .map_err(storage)?
+            .map(|entry| Ok(entry.map_err(storage)?.0.value().2))
+            .collect()
+    }
+
+    /// The first row and the number of rows of each of these messages that has vectors.
+    pub(super) fn of_messages(
+        &self,
+        generation: GenerationId,
+        messages: impl Iterator<Item = (NamespaceId, u64)>,
+    ) -> Result<Vec<Option<(u32, u32)>>> {
+        let table = self.0.table(VECTOR_ROWS)?;
+        messages
+            .map(|(namespace, seq)| {
+                let rows = table.get((generation.0, namespace.0, seq)).map_err(storage)?;
+                Ok(rows.map(|rows| rows.value()))
+            })
+            .collect()
+    }
+
+    /// Calls `visit` with the first row, the number of rows and the text of each message of a namespace that has
+    /// vectors.
+    pub(crate) fn texts(
+        &self,
+        GenerationId(generation): GenerationId,
+        NamespaceId(namespace): NamespaceId,
+        mut visit: impl FnMut(u32, u32, &str) -> Result<()>,
+    ) -> Result<()> {
+        let messages = self.0.table(MESSAGES)?;
+        let all = (generation, namespace, 0)..=(generation, namespace, u64::MAX);
+        for entry in self.0.table(VECTOR_ROWS)?.range(all).map_err(storage)? {
+            let (key, rows) = entry.map_err(storage)?;
+            let (seq, (first, count)) = (key.value().2, rows.value());
+            let record = MessageRecord::expect(&messages, namespace, seq)?;
+            visit(first, count, &record.message()?.searchable())?;
         }
-    }
-
-    fn row_bytes(self) -> usize {
-        META_BYTES + precision::bytes(self.precision, self.dimension)
-    }
-
-    /// Rows of a full block, at least 1.
-    pub(super) fn rows_per_block(self) -> u32 {
-        ((BLOCK_BYTES - HEADER_BYTES) / self.row_bytes()).max(1) as u32
-    }
-
-    pub(super) fn empty(self) -> Vec<u8> {
-        codec::header(self.codec()).to_vec()
-    }
-
-    /// Writes a row of a block: the one after its last, or one that is dead. Returns it as it will be read.
-    pub(super) fn put<'b>(self, block: &'b mut Vec<u8>, row: u32, meta: &RowMeta, vector: &[f32]) -> Result<Row<'b>> {
-        debug_assert_eq!(vector.len(), self.dimension);
-        let begin = HEADER_BYTES + row as usize * self.row_bytes();
-        if begin == block.len() {
-            block.resize(begin + self.row_bytes(), 0);
-        }
-        let bytes = block.get_mut(begin..begin + self.row_bytes());
-        let bytes = bytes.ok_or_else(|| Error::corrupted("a block of vectors is too short for its rows"))?;
-        let (header, stored) = bytes.split_at_mut(META_BYTES);
-        if header[ALIVE] != 0 {
-            return Err(Error::corrupted("a row of vectors that is in use is said to be free"));
-        }
-        header[0..8].copy_from_slice(&meta.seq.to_le_bytes());
-        header[8..16].copy_from_slice(&meta.created_at.map_or(NO_TIME, Timestamp::as_micros).to_le_bytes());
-        header[16..20].copy_from_slice(&meta.session.to_le_bytes());
-        header[20..22].copy_from_slice(&meta.window.to_le_bytes());
-        header[22] = super::schema::role_number(meta.role);
-        header[ALIVE] = 1;
-        precision::write(self.precision, vector, stored);
-        Ok(Row { meta: Some(*meta), precision: self.precision, vector: stored })
-    }
-
-    /// Erases a row of a block: the vector's bytes too, so that nothing of a deleted message stays.
-    pub(super) fn erase(self, block: &mut [u8], row: u32) -> Result<()> {
-        let begin = HEADER_BYTES + row as usize * self.row_bytes();
-        let row = block.get_mut(begin..begin + self.row_bytes());
-        row.ok_or_else(|| Error::corrupted("a block of vectors is too short for its rows"))?.fill(0);
         Ok(())
     }
 
-    /// One row of a block, if the block is that long.
-    pub(super) fn row(self, block: &[u8], row: u32) -> Result<Option<Row<'_>>> {
-        let payload = codec::payload(self.codec(), block)?;
-        payload.chunks_exact(self.row_bytes()).nth(row as usize).map(|bytes| self.read_row(bytes)).transpose()
-    }
-
-    pub(super) fn read(self, block: &[u8]) -> Result<impl ExactSizeIterator<Item = Result<Row<'_>>>> {
-        let payload = codec::payload(self.codec(), block)?;
-        let row_bytes = self.row_bytes();
-        if payload.is_empty()
-            || !payload.len().is_multiple_of(row_bytes)
-            || payload.len() / row_bytes > self.rows_per_block() as usize
-        {
-            return Err(Error::corrupted(format!("a block of vectors has {} bytes", block.len())));
+    /// Up to `count` messages that have vectors in a generation, spread evenly over these namespaces: namespace,
+    /// sequence number and text. Cost: a pass over the keys of the messages that have vectors there.
+    pub(crate) fn sample(
+        &self,
+        generation: GenerationId,
+        namespaces: &[NamespaceId],
+        count: usize,
+    ) -> Result<Vec<(NamespaceId, u64, String)>> {
+        let rows = namespaces.iter().map(|&namespace| self.live_count(generation, namespace));
+        let rows = rows.sum::<Result<usize>>()?;
+        let table = self.0.table(VECTOR_ROWS)?;
+        let (mut sample, mut at) = (Vec::new(), 0);
+        for &namespace in namespaces {
+            let all = (generation.0, namespace.0, 0)..=(generation.0, namespace.0, u64::MAX);
+            for entry in table.range(all).map_err(storage)? {
+                let seq = entry.map_err(storage)?.0.value().2;
+                at += 1;
+                if at * count > sample.len() * rows
+                    && let Some(message) = Messages(self.0).get(namespace, seq)?
+                {
+                    sample.push((namespace, seq, message.searchable()));
+                }
+            }
         }
-        Ok(payload.chunks_exact(row_bytes).map(move |bytes| self.read_row(bytes)))
+        Ok(sample)
     }
 
-    fn read_row(self, bytes: &[u8]) -> Result<Row<'_>> {
-        let (meta, vector) = bytes.split_at(META_BYTES);
-        Ok(Row { meta: read_meta(meta)?, precision: self.precision, vector })
+    fn counts(&self, generation: GenerationId, namespace: NamespaceId) -> Result<(u32, u32)> {
+        let table = self.0.table(COUNTS)?;
+        Ok(table.get((generation.0, namespace.0)).map_err(storage)?.map_or((0, 0), |counts| counts.value()))
     }
 }
 
-fn read_meta(bytes: &[u8]) -> Result<Option<RowMeta>> {
-    if bytes[ALIVE] == 0 {
-        return Ok(None);
-    }
-    let micros = i64::from_le_bytes(bytes[8..16].try_into().expect("8 bytes"));
-    let created_at = match micros {
-        NO_TIME => None,
-        micros => Some(Timestamp::from_micros(micros).ok_or_else(|| Error::corrupted("a row's time is out of range"))?),
-    };
-    Ok(Some(RowMeta {
-        seq: u64::from_le_bytes(bytes[0..8].try_into().expect("8 bytes")),
-        created_at,
-        session: u32::from_le_bytes(bytes[16..20].try_into().expect("4 bytes")),
-        window: u16::from_le_bytes(bytes[20..22].try_into().expect("2 bytes")),
-        role: super::schema::role(bytes[22])?,
-    }))
-}
-
-impl Row<'_> {
-    /// Appends the row's components to `vector`.
-    pub(crate) fn append_to(&self, vector: &mut Vec<f32>) {
-        precision::read(self.precision, self.vector, vector);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LAYOUTS: [Layout; 2] =
-        [Layout { dimension: 2, precision: Precision::F32 }, Layout { dimension: 2, precision: Precision::I8 }];
-    const META: RowMeta = RowMeta { seq: 258, created_at: None, session: 3, window: 2, role: Role::User };
-
-    fn block(layout: Layout) -> Vec<u8> {
-        let mut block = layout.empty();
-        let meta = RowMeta { created_at: Timestamp::from_micros(-2), ..META };
-        layout.put(&mut block, 0, &meta, &[0.6, -0.8]).unwrap();
-        layout.put(&mut block, 1, &META, &[0.0, 0.0]).unwrap();
-        layout.erase(&mut block, 1).unwrap();
-        block
-    }
-
-    /// Stored databases outlive releases: these bytes are never changed.
-    #[test]
-    fn golden_bytes() {
-        let meta = "0201000000000000 feffffffffffffff 03000000 0200 01 01";
-        let check = |layout: Layout, header: &str, vector: &str| {
-            let hex: String = block(layout).iter().map(|byte| format!("{byte:02x}")).collect();
-            let dead = "00".repeat(layout.row_bytes());
-            assert_eq!(hex, [header, meta, vector, &dead].concat().replace(' ', ""));
-        };
-        check(LAYOUTS[0], "4d6e 0201", "9a99193f cdcc4cbf");
-        check(LAYOUTS[1], "4d6e 0401", "8f9bce3b 5f 81");
-    }
-
-    #[test]
-    fn a_row_is_given_back_as_it_is_read() {
-        for layout in LAYOUTS {
-            let (mut put, mut read) = (Vec::new(), Vec::new());
-            let mut bytes = layout.empty();
-            layout.put(&mut bytes, 0, &META, &[0.28, 0.96]).unwrap().append_to(&mut put);
-            let row = layout.row(&bytes, 0).unwrap().unwrap();
-            row.append_to(&mut read);
-            assert_eq!((row.meta, read), (Some(META), put));
-            assert!(layout.row(&bytes, 1).unwrap().is_none());
+impl Rows<'_, WriteTransaction> {
+    /// Gives rows to messages of one namespace, each given by its sequence number and its number of rows.
+    pub(super) fn assign(
+        &self,
+        generation: GenerationId,
+        namespace: NamespaceId,
+        messages: &[(u64, u32)],
+    ) -> Result<Assigned> {
+        let (count_before, live) = self.counts(generation, namespace)?;
+        // The windows of a message have consecutive rows, so a message with several windows gets new ones.
+        let single = messages.iter().filter(|(_, count)| *count == 1).count();
+        let mut reused = self.take_free(generation, namespace, single)?.into_iter();
+        let mut next = count_before;
+        let mut table = self.0.table(VECTOR_ROWS)?;
+        let mut first_rows = Vec::with_capacity(messages.len());
+        for &(seq, count) in messages {
+            let free = if count == 1 { reused.next() } else { None };
+            let first = free.unwrap_or_else(|| {
+                next += count;
+                next - count
+            });
+            table.insert((generation.0, namespace.0, seq), (first, count)).map_err(storage)?;
+            first_rows.push(first);
         }
+        let live = live + messages.iter().map(|(_, count)| count).sum::<u32>();
+        self.0.table(COUNTS)?.insert((generation.0, namespace.0), (next, live)).map_err(storage)?;
+        Ok(Assigned { count_before, first_rows })
     }
 
-    #[test]
-    fn a_block_is_not_read_as_another() {
-        let [full, small] = LAYOUTS;
-        assert!(full.read(&block(full)).is_ok() && small.read(&block(small)).is_ok());
-        assert!(full.read(&block(small)).is_err() && small.read(&block(full)).is_err());
-        assert!(full.row(&block(small), 0).is_err() && small.row(&block(full), 0).is_err());
-        let long = block(small);
-        for cut in 0..long.len() {
-            let rows = small.read(&long[..cut]).map(Iterator::count);
-            assert!(rows.is_err() || (cut - HEADER_BYTES).is_multiple_of(small.row_bytes()), "cut at {cut}");
+    /// Takes the rows from these messages, which makes the rows dead, but not yet free. Returns the rows by namespace.
+    pub(super) fn release(
+        &self,
+        generation: GenerationId,
+        messages: &[(NamespaceId, u64)],
+    ) -> Result<BTreeMap<NamespaceId, Vec<u32>>> {
+        let mut released: BTreeMap<NamespaceId, Vec<u32>> = BTreeMap::new();
+        let mut table = self.0.table(VECTOR_ROWS)?;
+        for &(namespace, seq) in messages {
+            if let Some(rows) = table.remove((generation.0, namespace.0, seq)).map_err(storage)? {
+                let (first, count) = rows.value();
+                released.entry(namespace).or_default().extend(first..first.saturating_add(count));
+            }
         }
+        for (&namespace, rows) in &released {
+            let (count, live) = self.counts(generation, namespace)?;
+            let counts = (count, live.saturating_sub(rows.len() as u32));
+            self.0.table(COUNTS)?.insert((generation.0, namespace.0), counts).map_err(storage)?;
+        }
+        Ok(released)
+    }
+
+    /// Makes dead rows free.
+    pub(super) fn add_free(&self, generation: GenerationId, namespace: NamespaceId, rows: &[u32]) -> Result<()> {
+        let mut free = self.0.table(FREE_ROWS)?;
+        for &row in rows {
+            free.insert((generation.0, namespace.0, row), ()).map_err(storage)?;
+        }
+        Ok(())
+    }
+
+    /// Makes all dead rows of a namespace free: the gaps between the live ones. Cost: a pass over small records, not
+    /// over the vectors.
+    pub(super) fn add_all_dead(
+        &self,
+        GenerationId(generation): GenerationId,
+        NamespaceId(namespace): NamespaceId,
+    ) -> Result<()> {
+        let (next, live) = self.counts(GenerationId(generation), NamespaceId(namespace))?;
+        if next == live {
+            return Ok(());
+        }
+        let mut live_rows: Vec<(u32, u32)> = self
+            .0
+            .table(VECTOR_ROWS)?
+            .range((generation, namespace, 0)..=(generation, namespace, u64::MAX))
+            .map_err(storage)?
+            .map(|entry| Ok(entry.map_err(storage)?.1.value()))
+            .collect::<Result<_>>()?;
+        // Damaged records must not free a row that is in use. If the counts disagree, `verify` reports it.
+        if live_rows.iter().map(|(_, count)| u64::from(*count)).sum::<u64>() != u64::from(live) {
+            return Ok(());
+        }
+        live_rows.sort_unstable();
+        live_rows.push((next, 0));
+        let mut free = self.0.table(FREE_ROWS)?;
+        let mut row = 0;
+        for (begin, count) in live_rows {
+            for dead in row..begin.min(next) {
+                free.insert((generation, namespace, dead), ()).map_err(storage)?;
+            }
+            row = begin.saturating_add(count);
+        }
+        Ok(())
+    }
+
+    /// Takes the lowest free rows of a namespace, up to `count`, which are then no longer free.
+    fn take_free(
+        &self,
+        GenerationId(generation): GenerationId,
+        NamespaceId(namespace): NamespaceId,
+        count: usize,
+    ) -> Result<Vec<u32>> {
+        let mut free = self.0.table(FREE_ROWS)?;
+        let rows = free
+            .range((generation, namespace, 0)..=(generation, namespace, u32::MAX))
+            .map_err(storage)?
+            .take(count)
+            .map(|entry| Ok(entry.map_err(storage)?.0.value().2))
+            .collect::<Result<Vec<u32>>>()?;
+        for row in &rows {
+            free.remove((generation, namespace, *row)).map_err(storage)?;
+        }
+        Ok(rows)
     }
 }

@@ -1,21 +1,24 @@
-//! Writing vectors: those of a batch that was embedded, and erasing those of messages that changed.
+//! Vectors: storing those of an embedded batch, erasing those of messages that changed, and reading them.
 
 use std::collections::{BTreeMap, btree_map};
 
-use redb::{ReadableTable, Table};
+use redb::{ReadableTable, WriteTransaction};
 
 use super::{
-    Transaction, codec, free,
-    rows::{Layout, RowMeta},
+    generations::{Generation, Generations},
+    graphs::Graphs,
+    pending::{Pending, PendingMessage},
+    row_layout::{Row, RowMeta},
+    rows::{Assigned, Rows},
     schema::*,
-    storage,
+    tables::{Tables, storage},
 };
 use crate::{
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
 };
 
-/// Rows that must leave the index.
+/// Rows that died and must be removed from the loaded index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removed {
     pub(crate) generation: GenerationId,
@@ -23,160 +26,199 @@ pub(crate) struct Removed {
     pub(crate) rows: Vec<u32>,
 }
 
-/// A pending message with its vectors, one a window.
+/// A pending message and its vectors, one per window.
 pub(crate) struct Embedded {
     pub(crate) namespace: NamespaceId,
     pub(crate) revision: u64,
-    /// Of the first window.
+    /// The row data of the first window.
     pub(crate) meta: RowMeta,
     pub(crate) vectors: Vec<Vec<f32>>,
 }
 
-/// Rows that a transaction gave to messages of one namespace.
+/// The rows that a transaction assigned to messages of one namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct NewRows {
     pub(crate) namespace: NamespaceId,
-    /// Their numbers: those that were never given ascend, one after the other; among them are some that were free.
+    /// The row numbers. New rows are consecutive and ascending; reused rows are in between.
     pub(crate) rows: Vec<u32>,
     pub(crate) metas: Vec<RowMeta>,
-    /// The rows' components as they will be read, one after the other.
+    /// The components of the vectors as they will be read, row after row.
     pub(crate) vectors: Vec<f32>,
 }
 
-impl Transaction {
-    /// Of the rows of a namespace, how many are alive.
-    pub(crate) fn alive_count(&self, generation: GenerationId, namespace: NamespaceId) -> Result<usize> {
-        Ok(read_counts(&self.table(COUNTS)?, generation, namespace)?.1 as usize)
+/// The table of blocks of vectors.
+pub(crate) struct Vectors<'t, T>(pub(super) &'t T);
+
+impl<T: Tables> Vectors<'_, T> {
+    /// Calls `visit` with each row of a namespace in order, including dead rows.
+    pub(crate) fn scan(
+        &self,
+        generation: &Generation,
+        namespace: NamespaceId,
+        mut visit: impl FnMut(Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let layout = generation.layout();
+        let range = (generation.id.0, namespace.0, 0)..=(generation.id.0, namespace.0, u32::MAX);
+        for (expected, entry) in self.0.table(VECTORS)?.range(range).map_err(storage)?.enumerate() {
+            let (key, block) = entry.map_err(storage)?;
+            if key.value().2 as usize != expected {
+                return Err(Error::corrupted(format!("block {expected} of vectors is missing")));
+            }
+            for row in layout.read(block.value())? {
+                visit(row?)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Erases the vectors of messages. Their rows may be given again at once, unless a graph leads to them.
-    pub(super) fn erase(&self, generation: GenerationId, messages: &[(NamespaceId, u64)]) -> Result<Vec<Removed>> {
-        if messages.is_empty() {
-            return Ok(Vec::new());
-        }
-        let layout = self.layout(generation)?;
+    /// Calls `visit` with each of these rows that is live, and its index in `rows`. The calls are in the order of the
+    /// row numbers.
+    pub(crate) fn get(
+        &self,
+        generation: &Generation,
+        namespace: NamespaceId,
+        rows: &[u32],
+        mut visit: impl FnMut(usize, Row<'_>),
+    ) -> Result<()> {
+        let layout = generation.layout();
         let per_block = layout.rows_per_block();
-        let mut places = self.table(PLACES)?;
-        let mut counts = self.table(COUNTS)?;
-        let mut blocks = self.table(VECTORS)?;
-        // By block, so that each is rewritten once.
-        let mut rows: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
-        for (namespace, seq) in messages {
-            if let Some(place) = places.remove((generation.0, namespace.0, *seq)).map_err(storage)? {
-                let (first, count) = place.value();
-                for row in first..first.saturating_add(count) {
-                    rows.entry((namespace.0, row / per_block)).or_default().push(row);
+        let table = self.0.table(VECTORS)?;
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_unstable_by_key(|&at| rows[at]);
+        for in_block in order.chunk_by(|&a, &b| rows[a] / per_block == rows[b] / per_block) {
+            let number = rows[in_block[0]] / per_block;
+            let block = table.get((generation.id.0, namespace.0, number)).map_err(storage)?;
+            let Some(block) = block else { continue };
+            for &at in in_block {
+                if let Some(row) = layout.row(block.value(), rows[at] % per_block)?
+                    && row.meta.is_some()
+                {
+                    visit(at, row);
                 }
             }
         }
-        let (mut free, graphs) = (self.table(FREE_ROWS)?, self.table(GRAPHS)?);
-        let mut removed: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for ((namespace, block), rows) in rows {
-            let key = (generation.0, namespace, block);
-            let mut bytes = read_block(&blocks, key)?;
-            for row in &rows {
-                layout.erase(&mut bytes, row % per_block)?;
-            }
-            blocks.insert(key, bytes.as_slice()).map_err(storage)?;
-            let (next, alive) = read_counts(&counts, generation, NamespaceId(namespace))?;
-            let alive = alive.saturating_sub(rows.len() as u32);
-            counts.insert((generation.0, namespace), (next, alive)).map_err(storage)?;
-            if graphs.get((generation.0, namespace)).map_err(storage)?.is_none() {
-                for &row in &rows {
-                    free.insert((generation.0, namespace, row), ()).map_err(storage)?;
-                }
-            }
-            removed.entry(namespace).or_default().extend(rows);
-        }
-        let removed = removed.into_iter();
-        Ok(removed.map(|(space, rows)| Removed { generation, namespace: NamespaceId(space), rows }).collect())
+        Ok(())
     }
 
-    /// Stores the vectors of pending messages, which then are pending no more. A message that was replaced since its
-    /// text was read stays pending.
-    pub(crate) fn add_vectors(&mut self, generation: GenerationId, batch: &[Embedded]) -> Result<Vec<NewRows>> {
-        let layout = self.layout(generation)?;
-        let per_block = layout.rows_per_block();
-        let mut pending = self.table(PENDING)?;
-        let mut places = self.table(PLACES)?;
-        let mut counts = self.table(COUNTS)?;
-        let mut blocks = self.table(VECTORS)?;
-        let mut free = self.table(FREE_ROWS)?;
-        let mut by_namespace: BTreeMap<NamespaceId, Vec<&Embedded>> = BTreeMap::new();
-        for embedded in batch {
-            let key = (generation.0, embedded.namespace.0, embedded.meta.seq);
-            let waiting = pending.get(key).map_err(storage)?.map(|revision| revision.value());
-            if waiting == Some(embedded.revision) {
-                pending.remove(key).map_err(storage)?;
-                by_namespace.entry(embedded.namespace).or_default().push(embedded);
-            }
-        }
-        let mut added = Vec::new();
-        for (namespace, batch) in by_namespace {
-            let (first, alive) = read_counts(&counts, generation, namespace)?;
-            let mut next = first;
-            // The windows of a message have rows one after the other: those of several are new.
-            let single = batch.iter().filter(|embedded| embedded.vectors.len() == 1).count();
-            let mut again = free::take(&mut free, generation, namespace, single)?.into_iter();
-            let mut new = NewRows { namespace, rows: Vec::new(), metas: Vec::new(), vectors: Vec::new() };
-            // Each is written once, whatever number of its rows are given.
-            let mut touched: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-            for embedded in batch {
-                let count = embedded.vectors.len() as u32;
-                let begin = match count {
-                    1 => again.next(),
-                    _ => None,
-                };
-                let begin = begin.unwrap_or_else(|| {
-                    next += count;
-                    next - count
-                });
-                let key = (generation.0, namespace.0, embedded.meta.seq);
-                places.insert(key, (begin, count)).map_err(storage)?;
-                for ((window, vector), row) in embedded.vectors.iter().enumerate().zip(begin..) {
-                    let window = u16::try_from(window).expect("a message of 1 MiB has fewer windows");
-                    let meta = RowMeta { window, ..embedded.meta };
-                    let block = match touched.entry(row / per_block) {
-                        btree_map::Entry::Occupied(block) => block.into_mut(),
-                        btree_map::Entry::Vacant(new) if row >= first && row % per_block == 0 => {
-                            new.insert(layout.empty())
-                        }
-                        btree_map::Entry::Vacant(old) => {
-                            old.insert(read_block(&blocks, (generation.0, namespace.0, row / per_block))?)
-                        }
-                    };
-                    layout.put(block, row % per_block, &meta, vector)?.append_to(&mut new.vectors);
-                    new.rows.push(row);
-                    new.metas.push(meta);
+    /// The vectors of each of these messages in a generation with 32-bit vectors, one per window, exactly as the model
+    /// returned them. `None` if the message is pending in that generation too, or if a row is missing. Stored vectors
+    /// are never older than the message.
+    pub(crate) fn of_messages(
+        &self,
+        generation: &Generation,
+        messages: &[PendingMessage],
+    ) -> Result<Vec<Option<Vec<Vec<f32>>>>> {
+        let rows_of = |message: &PendingMessage| (message.namespace, message.meta.seq);
+        let stored = Rows(self.0).of_messages(generation.id, messages.iter().map(rows_of))?;
+        let mut found = vec![None; messages.len()];
+        let mut order: Vec<usize> = (0..messages.len()).collect();
+        order.sort_by_key(|&at| messages[at].namespace);
+        for of_namespace in order.chunk_by(|&a, &b| messages[a].namespace == messages[b].namespace) {
+            let namespace = messages[of_namespace[0]].namespace;
+            let (mut rows, mut owners) = (Vec::new(), Vec::new());
+            let end = Rows(self.0).count(generation.id, namespace)?;
+            for &at in of_namespace {
+                // In a damaged database the count may be any number.
+                let is_sound = |&(first, count): &(u32, u32)| (first as usize) + count as usize <= end;
+                if let Some((first, count)) = stored[at].filter(is_sound) {
+                    found[at] = Some(vec![Vec::new(); count as usize]);
+                    rows.extend(first..first + count);
+                    owners.extend((0..count as usize).map(|window| (at, window)));
                 }
             }
-            for (block, bytes) in touched {
-                blocks.insert((generation.0, namespace.0, block), bytes.as_slice()).map_err(storage)?;
-            }
-            let counted = (next, alive + new.rows.len() as u32);
-            counts.insert((generation.0, namespace.0), counted).map_err(storage)?;
-            added.push(new);
+            self.get(generation, namespace, &rows, |row_at, row| {
+                let (at, window) = owners[row_at];
+                row.append_to(&mut found[at].as_mut().expect("its rows were found")[window]);
+            })?;
         }
-        Ok(added)
-    }
-
-    fn layout(&self, GenerationId(id): GenerationId) -> Result<Layout> {
-        let generations = self.table(GENERATIONS)?;
-        let value = generations.get(id).map_err(storage)?;
-        let value = value.ok_or_else(|| Error::corrupted(format!("generation {id} is missing")))?;
-        codec::decode::<GenerationRecord>(value.value())?.layout()
+        // A missing row is damage, which embedding the message again repairs.
+        let is_whole = |vectors: &Vec<Vec<f32>>| vectors.iter().all(|vector| !vector.is_empty());
+        Ok(found.into_iter().map(|vectors| vectors.filter(is_whole)).collect())
     }
 }
 
-type Blocks<'t> = Table<'t, (u32, u32, u32), &'static [u8]>;
-type Counts<'t> = Table<'t, (u32, u32), (u32, u32)>;
+impl Vectors<'_, WriteTransaction> {
+    /// Stores the vectors of messages and removes their pending entries. A message that was replaced since its text was
+    /// read stays pending, and its vectors are dropped. Returns the rows by namespace.
+    pub(crate) fn add(&self, generation: GenerationId, batch: &[Embedded]) -> Result<Vec<NewRows>> {
+        let keys = batch.iter().map(|embedded| (embedded.namespace, embedded.meta.seq, embedded.revision));
+        let settled = Pending(self.0).settle(generation, keys)?;
+        let mut by_namespace: BTreeMap<NamespaceId, Vec<&Embedded>> = BTreeMap::new();
+        for (embedded, _) in batch.iter().zip(settled).filter(|(_, is_settled)| *is_settled) {
+            by_namespace.entry(embedded.namespace).or_default().push(embedded);
+        }
+        let added = by_namespace.into_iter();
+        added.map(|(namespace, batch)| self.add_to_namespace(generation, namespace, &batch)).collect()
+    }
 
-fn read_block(table: &Blocks<'_>, key: (u32, u32, u32)) -> Result<Vec<u8>> {
+    fn add_to_namespace(
+        &self,
+        generation: GenerationId,
+        namespace: NamespaceId,
+        batch: &[&Embedded],
+    ) -> Result<NewRows> {
+        let layout = Generations(self.0).layout(generation)?;
+        let per_block = layout.rows_per_block();
+        let counts: Vec<(u64, u32)> =
+            batch.iter().map(|embedded| (embedded.meta.seq, embedded.vectors.len() as u32)).collect();
+        let Assigned { count_before, first_rows } = Rows(self.0).assign(generation, namespace, &counts)?;
+        let mut table = self.0.table(VECTORS)?;
+        let mut new = NewRows { namespace, rows: Vec::new(), metas: Vec::new(), vectors: Vec::new() };
+        // Collects the changes, so that each block is written once.
+        let mut touched: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+        for (embedded, first_row) in batch.iter().zip(first_rows) {
+            for ((window, vector), row) in embedded.vectors.iter().enumerate().zip(first_row..) {
+                let window = u16::try_from(window).expect("a message of 1 MiB has fewer windows");
+                let meta = RowMeta { window, ..embedded.meta };
+                let block = match touched.entry(row / per_block) {
+                    btree_map::Entry::Occupied(block) => block.into_mut(),
+                    btree_map::Entry::Vacant(new) if row >= count_before && row % per_block == 0 => {
+                        new.insert(layout.empty())
+                    }
+                    btree_map::Entry::Vacant(old) => {
+                        old.insert(read_block(&table, (generation.0, namespace.0, row / per_block))?)
+                    }
+                };
+                layout.put(block, row % per_block, &meta, vector)?.append_to(&mut new.vectors);
+                new.rows.push(row);
+                new.metas.push(meta);
+            }
+        }
+        for (block, bytes) in touched {
+            table.insert((generation.0, namespace.0, block), bytes.as_slice()).map_err(storage)?;
+        }
+        Ok(new)
+    }
+
+    /// Erases the vectors of messages. The rows are free at once, unless the namespace has a graph, whose links may
+    /// lead to them.
+    pub(super) fn erase(&self, generation: GenerationId, messages: &[(NamespaceId, u64)]) -> Result<Vec<Removed>> {
+        let layout = Generations(self.0).layout(generation)?;
+        let per_block = layout.rows_per_block();
+        let mut table = self.0.table(VECTORS)?;
+        let mut removed = Vec::new();
+        for (namespace, mut rows) in Rows(self.0).release(generation, messages)? {
+            // Sorted by block, so that each block is written once.
+            rows.sort_by_key(|row| row / per_block);
+            for rows in rows.chunk_by(|a, b| a / per_block == b / per_block) {
+                let key = (generation.0, namespace.0, rows[0] / per_block);
+                let mut bytes = read_block(&table, key)?;
+                for row in rows {
+                    layout.erase(&mut bytes, row % per_block)?;
+                }
+                table.insert(key, bytes.as_slice()).map_err(storage)?;
+            }
+            if !Graphs(self.0).exists(generation, namespace)? {
+                Rows(self.0).add_free(generation, namespace, &rows)?;
+            }
+            removed.push(Removed { generation, namespace, rows });
+        }
+        Ok(removed)
+    }
+}
+
+fn read_block(table: &impl ReadableTable<(u32, u32, u32), Bytes>, key: (u32, u32, u32)) -> Result<Vec<u8>> {
     let value = table.get(key).map_err(storage)?;
     let value = value.ok_or_else(|| Error::corrupted(format!("block {} of vectors is missing", key.2)))?;
     Ok(value.value().to_vec())
-}
-
-fn read_counts(table: &Counts<'_>, generation: GenerationId, namespace: NamespaceId) -> Result<(u32, u32)> {
-    Ok(table.get((generation.0, namespace.0)).map_err(storage)?.map_or((0, 0), |value| value.value()))
 }

@@ -1,32 +1,18 @@
-//! Counting tokens of text, as the model that will read it counts them.
+//! Token counters for text.
 //!
-//! Knows no messages: what a message costs is `message`'s to say.
+//! A counter should count as the model does that will read the text. This module knows nothing of messages: the module
+//! `message` counts them.
 
 mod approximate;
-mod file;
+mod counter;
 #[cfg(feature = "tiktoken")]
 mod tiktoken;
+#[cfg(feature = "onnx")]
+mod tokenizer_json;
 
-pub use approximate::ApproximateTokens;
-pub use file::TokenizerFile;
+pub use approximate::ApproximateTokenCounter;
+pub use counter::TokenCounter;
 #[cfg(feature = "tiktoken")]
 pub use tiktoken::Tiktoken;
-
-/// Counts the tokens of a text. Any `Fn(&str) -> usize` is one.
-///
-/// ```
-/// use mnemon::{ApproximateTokens, TokenCounter};
-/// assert_eq!(ApproximateTokens.count("twelve chars"), 3);
-/// let words = |text: &str| text.split_whitespace().count();
-/// assert_eq!(words.count("three short words"), 3);
-/// ```
-pub trait TokenCounter: Send + Sync {
-    /// Tokens of the text alone, without any that a chat format adds around it.
-    fn count(&self, text: &str) -> usize;
-}
-
-impl<F: Fn(&str) -> usize + Send + Sync> TokenCounter for F {
-    fn count(&self, text: &str) -> usize {
-        self(text)
-    }
-}
+#[cfg(feature = "onnx")]
+pub use tokenizer_json::HuggingFaceTokenizer;

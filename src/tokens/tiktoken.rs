@@ -1,13 +1,15 @@
-//! The encodings of OpenAI's models, from the crate `tiktoken-rs`, which carries them: nothing is fetched.
+//! Token counts by the encodings of OpenAI's models. The crate `tiktoken-rs` contains them; nothing is downloaded.
 
 use std::fmt;
 
 use tiktoken_rs::CoreBPE;
 
-use super::TokenCounter;
+use super::counter::TokenCounter;
 
-/// Counts as OpenAI's models do. Special tokens in a text are counted as the plain text they are. Cost: the first use in a
-/// process builds the encoding, some tenths of a second; then some megabytes a second.
+/// Counts tokens as OpenAI's models do. Special tokens in a text count as plain text.
+///
+/// Cost: the first use in a process builds the encoding, which takes some tenths of a second. After that, counting
+/// processes some megabytes per second.
 #[derive(Clone, Copy)]
 pub struct Tiktoken(&'static CoreBPE);
 
@@ -18,12 +20,12 @@ impl fmt::Debug for Tiktoken {
 }
 
 impl Tiktoken {
-    /// `o200k_base`: GPT-4o and later.
+    /// Uses the encoding `o200k_base` of GPT-4o and later models.
     pub fn o200k_base() -> Self {
         Tiktoken(tiktoken_rs::o200k_base_singleton())
     }
 
-    /// `cl100k_base`: GPT-4 and GPT-3.5.
+    /// Uses the encoding `cl100k_base` of GPT-4 and GPT-3.5.
     pub fn cl100k_base() -> Self {
         Tiktoken(tiktoken_rs::cl100k_base_singleton())
     }

@@ -1,4 +1,4 @@
-//! Unchanged text is not embedded twice, and never otherwise than without a cache.
+//! `CachedEmbedder`: a text is embedded once, with the vector that it has without a cache.
 
 use std::{
     fs,
@@ -9,10 +9,14 @@ use std::{
     },
 };
 
-use mnemon::{CacheStats, CachedEmbedder, Config, Embedder, Engine, Error, ModelIdentity, Query, Result};
+use mnemon::{CacheStats, CachedEmbedder, Config, Embedder, Engine, Error, Query};
 use proptest::prelude::*;
 
-use crate::support::{Db, Hashing, message, namespace};
+use crate::support::{
+    Db, Hashing,
+    embedders::{Call, Hooked, Scripted},
+    message, namespace,
+};
 
 const MAX_FILE: u64 = 4 << 20;
 
@@ -45,7 +49,7 @@ fn counts(stats: CacheStats) -> (u64, u64) {
 }
 
 #[test]
-fn a_text_is_embedded_once_as_each_of_what_it_may_be() {
+fn a_text_is_embedded_once_as_document_query_and_passages() {
     let inner = hashing(32);
     let embedder = cached(&inner, 1 << 20, None);
     let long = "words that go on and on until they fill more than one window, and a little on top";
@@ -65,7 +69,7 @@ fn a_text_is_embedded_once_as_each_of_what_it_may_be() {
 }
 
 #[test]
-fn a_model_finds_its_own() {
+fn models_that_share_a_cache_find_their_own_vectors() {
     let (small, large) = (hashing(32), hashing(48));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cache");
@@ -79,7 +83,7 @@ fn a_model_finds_its_own() {
 }
 
 #[test]
-fn the_file_outlives_the_process() {
+fn the_cache_file_is_used_after_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cache");
     let texts = texts(0..5000);
@@ -103,20 +107,13 @@ fn the_file_outlives_the_process() {
     assert_eq!(stats.bytes, fs::metadata(&path).unwrap().len());
 }
 
-/// Fails, or gives numbers that are none, until it is mended.
-struct Ill {
-    identity: ModelIdentity,
-    calls: AtomicUsize,
-}
-
-impl Embedder for Ill {
-    fn identity(&self) -> &ModelIdentity {
-        &self.identity
-    }
-
-    fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        let row = match self.calls.fetch_add(1, Ordering::Relaxed) {
-            0 => return Err(Error::Embedding { reason: "ill".into(), source: None }),
+#[test]
+fn errors_are_not_cached() {
+    let calls = AtomicUsize::new(0);
+    // Five kinds of failures, then a right vector.
+    let failing = Scripted::new(2, move |texts| {
+        let row = match calls.fetch_add(1, Ordering::Relaxed) {
+            0 => return Err(Error::Embedding { reason: "on purpose".into(), source: None }),
             1 => vec![f32::NAN, 0.0],
             2 => vec![2.0, 0.0],
             3 => return Ok(Vec::new()),
@@ -124,17 +121,8 @@ impl Embedder for Ill {
             _ => vec![1.0, 0.0],
         };
         Ok(vec![row; texts.len()])
-    }
-
-    fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
-        Ok(self.embed_documents(&[text])?.concat())
-    }
-}
-
-#[test]
-fn errors_are_not_kept() {
-    let identity = ModelIdentity { name: "ill".into(), dimension: 2, hash: "ill".into() };
-    let embedder = CachedEmbedder::builder(Arc::new(Ill { identity, calls: AtomicUsize::new(0) })).open().unwrap();
+    });
+    let embedder = CachedEmbedder::builder(Arc::new(failing)).open().unwrap();
     for _ in 0..5 {
         embedder.embed_documents(&["text"]).unwrap_err();
         assert_eq!(embedder.stats().entries, 0);
@@ -144,7 +132,7 @@ fn errors_are_not_kept() {
 }
 
 #[test]
-fn memory_is_bounded() {
+fn the_cache_in_memory_is_bounded() {
     let bound = 256 << 10;
     let inner = hashing(64);
     let embedder = cached(&inner, bound, None);
@@ -161,7 +149,7 @@ fn memory_is_bounded() {
 }
 
 #[test]
-fn the_file_is_bounded_and_keeps_what_came_last() {
+fn the_cache_file_is_bounded_and_keeps_the_newest_entries() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cache");
     let mut next = 0;
@@ -188,7 +176,7 @@ fn the_file_is_bounded_and_keeps_what_came_last() {
 }
 
 #[test]
-fn threads_share_it() {
+fn threads_share_a_cache() {
     let folder = tempfile::tempdir().unwrap();
     let inner = hashing(32);
     let embedder = cached(&inner, 64 << 10, Some(&folder.path().join("cache")));
@@ -210,7 +198,7 @@ fn threads_share_it() {
     assert_eq!((stats.hits + stats.misses, stats.file.unwrap().entries), (4 * 400 * 40, 339));
 }
 
-/// Texts of a file that is to be damaged.
+/// Number of texts in a file that is to be damaged.
 const FILLED: usize = 60;
 
 fn filled() -> (tempfile::TempDir, PathBuf) {
@@ -220,7 +208,7 @@ fn filled() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Opens a file, whatever it is, and asks it for all it may have: as without it. Returns what was found.
+/// Asserts that embedding with this file gives the right vectors, and returns how many were found in it.
 fn assert_right(path: &Path) -> u64 {
     let inner = hashing(32);
     let embedder = cached(&inner, 0, Some(path));
@@ -259,7 +247,7 @@ fn other_files_are_refused_and_left_as_they_are() {
 }
 
 #[test]
-fn a_lower_bound_holds_from_the_next_opening() {
+fn a_lower_bound_of_the_file_applies_from_the_next_opening() {
     let (_folder, path) = filled();
     let inner = hashing(256);
     let many = cached(&inner, 0, Some(&path)).embed_documents(&refs(&texts(0..3000)));
@@ -274,7 +262,7 @@ fn a_lower_bound_holds_from_the_next_opening() {
 }
 
 #[test]
-fn another_version_is_begun_anew() {
+fn a_cache_file_of_another_version_is_replaced() {
     let (_folder, path) = filled();
     let mut bytes = fs::read(&path).unwrap();
     bytes[16] += 1;
@@ -284,7 +272,7 @@ fn another_version_is_begun_anew() {
 }
 
 #[test]
-fn a_cut_or_bent_file_gives_no_wrong_vector() {
+fn a_cut_or_damaged_cache_file_gives_no_wrong_vector() {
     let (folder, path) = filled();
     let whole = fs::read(&path).unwrap();
     let check = |bytes: &[u8], what: &str| {
@@ -314,15 +302,15 @@ fn a_cut_or_bent_file_gives_no_wrong_vector() {
     }
 }
 
-/// What a test does with its embedders.
+/// A step of the model test.
 #[derive(Clone, Debug)]
 enum Step {
     Documents(bool, Vec<String>),
     Passages(bool, Vec<String>),
     Query(bool, String),
-    /// Closed and opened, with this memory.
+    /// Closes and reopens the cache with this many bytes of memory.
     Reopen(usize),
-    /// So many bytes of the file, from this place on, get another value.
+    /// Overwrites bytes of the file: position, value, number of bytes.
     Damage(usize, u8, usize),
 }
 
@@ -343,7 +331,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_calls_give_what_they_give_without_a_cache(steps in steps()) {
+    fn any_calls_return_the_same_with_and_without_a_cache(steps in steps()) {
         let models = [hashing(8), hashing(12)];
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache");
@@ -385,35 +373,19 @@ proptest! {
     }
 }
 
-/// Counts the calls, also those that fail.
-struct Counting {
-    inner: Hashing,
-    calls: AtomicUsize,
-}
-
-impl Embedder for Counting {
-    fn identity(&self) -> &ModelIdentity {
-        self.inner.identity()
-    }
-
-    fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        self.inner.embed_documents(texts)
-    }
-
-    fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
-        self.inner.embed_query(text)
-    }
-}
-
-/// Whether it is the text or the model that fails is asked of the model, not of the cache.
+/// The embedder finds out whether the text or the model is at fault with a text that is not in the cache.
 #[test]
-fn a_model_that_fails_is_not_asked_for_each_message() {
+fn a_failing_model_is_not_called_for_each_message() {
     let db = Db::new();
     let space = namespace("a");
     let mut inner = Hashing::new(16);
     inner.poison = Some("poison");
-    let embedder = Arc::new(Counting { inner, calls: AtomicUsize::new(0) });
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&calls);
+    let embedder = Arc::new(Hooked::new(inner, move |call| {
+        counter.fetch_add(usize::from(matches!(call, Call::Documents(_))), Ordering::Relaxed);
+        Ok(())
+    }));
     let engine = db.open_with(embedder.clone());
     let numbered = |text: &str| (0..100).map(|i| message(&format!("{text}{i}"), &format!("{text} {i}"))).collect();
     engine.blocking().put(&space, numbered("fine")).unwrap();
@@ -421,9 +393,9 @@ fn a_model_that_fails_is_not_asked_for_each_message() {
     assert!(matches!(engine.blocking().flush(), Err(Error::Embedding { .. })));
     engine.blocking().put(&space, numbered("more")).unwrap();
     embedder.inner.broken.store(true, Ordering::Relaxed);
-    embedder.calls.store(0, Ordering::Relaxed);
+    calls.store(0, Ordering::Relaxed);
     assert!(matches!(engine.blocking().flush(), Err(Error::Embedding { .. })));
-    assert_eq!(embedder.calls.load(Ordering::Relaxed), 2, "the batch, and a text that is new");
+    assert_eq!(calls.load(Ordering::Relaxed), 2, "the batch, and a text that is new");
 }
 
 #[test]

@@ -1,14 +1,14 @@
-//! The client of OpenAI's protocol, against a server on this machine.
+//! `OpenAiChat`, with a scripted server on this machine.
 
 use std::{
     net::TcpListener,
     time::{Duration, Instant},
 };
 
-use mnemon::{ChatModel, ChatRequest, Error, Message, OpenAiChat, Part, Result, Role};
+use mnemon::{ChatModel, ChatRequest, ContentPart, Error, Message, OpenAiChat, Result, Role};
 use serde_json::{Value, json};
 
-use crate::llm_server::{End, LlmServer, Reply};
+use crate::support::servers::{End, LlmServer, Reply};
 
 const KEY: &str = "sk-secret-1234567890";
 
@@ -30,7 +30,7 @@ fn failure(model: &OpenAiChat) -> (String, bool) {
 }
 
 #[test]
-fn a_request_and_its_answer() {
+fn a_request_has_the_fields_of_the_protocol_and_its_answer_is_read() {
     let server = LlmServer::replies([Reply::text("In Lyon.")]);
     let mut system = Message::new(Role::System, "Be brief.");
     system.metadata.insert("secret".into(), json!("stays here"));
@@ -62,7 +62,7 @@ fn a_request_and_its_answer() {
 }
 
 #[test]
-fn a_server_that_needs_no_key() {
+fn no_key_is_sent_to_a_server_that_needs_none() {
     let server = LlmServer::replies([Reply::text("hi")]);
     ask(&OpenAiChat::new(format!("{}/", server.base_url()), "small")).unwrap();
     assert_eq!(server.requests()[0].path, "/v1/chat/completions");
@@ -70,27 +70,27 @@ fn a_server_that_needs_no_key() {
 }
 
 #[test]
-fn an_answer_that_calls_tools() {
+fn an_answer_may_call_tools() {
     let calls =
         json!([{"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{\"q\": \"Ada\"}"}}]);
     let server = LlmServer::replies([Reply::message(
         json!({"role": "assistant", "content": null, "refusal": null, "tool_calls": calls}),
     )]);
     let answer = ask(&model(&server)).unwrap();
-    let call = Part::ToolCall { id: "c1".into(), name: "search".into(), arguments: json!({"q": "Ada"}) };
+    let call = ContentPart::ToolCall { id: "c1".into(), name: "search".into(), arguments: json!({"q": "Ada"}) };
     assert_eq!(answer.content, [call]);
     assert_eq!(mnemon::to_openai(&[answer])[0]["tool_calls"], calls, "the very text of the arguments");
 }
 
 #[test]
-fn a_function_is_a_model() {
+fn a_function_is_a_chat_model() {
     let echo = |request: &ChatRequest| -> Result<Message> { Ok(Message::assistant(request.messages[0].text())) };
     let model: &dyn ChatModel = &echo;
     assert_eq!(model.chat(&ChatRequest::new(vec![Message::user("hi")])).unwrap().text(), "hi");
 }
 
 #[test]
-fn what_passes_is_tried_again() {
+fn transient_failures_are_retried() {
     let message = |content: Value| Reply::message(json!({"role": "assistant", "content": content}));
     let failures = [
         Reply::error(500, "broken"),
@@ -117,16 +117,16 @@ fn what_passes_is_tried_again() {
 }
 
 #[test]
-fn failures_say_what_failed() {
+fn errors_name_what_failed() {
     let rows = [
         (Reply::error(500, "broken"), "answered 500 Internal Server Error: broken (3 attempts); try again later"),
         (Reply::new(502, "<p>bad\n gateway</p>"), "answered 502 Bad Gateway: <p>bad gateway</p> (3 attempts)"),
-        (Reply::new(200, "{"), "answered what is no JSON"),
-        (Reply::json(200, json!({"choices": []})), "without a message"),
-        (Reply::json(200, json!({"error": {"message": "overloaded"}})), "without a message: overloaded"),
+        (Reply::new(200, "{"), "answered with text that is not JSON"),
+        (Reply::json(200, json!({"choices": []})), "no message"),
+        (Reply::json(200, json!({"error": {"message": "overloaded"}})), "no message: overloaded"),
         (Reply::message(json!({"role": "assistant", "content": 5})), "content is not a string"),
         (Reply::message(json!({"role": "robot", "content": "hi"})), "role \"robot\" is not one of"),
-        (Reply::text("cut").end(End::Half), "no answer of http://127.0.0.1"),
+        (Reply::text("cut").end(End::Half), "no answer from http://127.0.0.1"),
         (Reply::error(503, &"x".repeat(5000)), &format!(": {} (3 attempts)", "x".repeat(300))),
         (Reply::error(500, &format!("key {KEY} is fine")), "key *** is fine"),
     ];
@@ -140,7 +140,7 @@ fn failures_say_what_failed() {
 }
 
 #[test]
-fn what_stays_is_not_tried_again() {
+fn permanent_failures_are_not_retried() {
     let huge = json!({"choices": [{"message": {"role": "assistant", "content": "x".repeat(8 << 20)}}]});
     let rows = [
         (Reply::error(401, &format!("Incorrect API key provided: {KEY}.")), "401 Unauthorized: Incorrect"),
@@ -150,7 +150,7 @@ fn what_stays_is_not_tried_again() {
         (Reply::new(422, ""), "answered 422 Unprocessable Entity;"),
         (Reply::new(308, "").header("location", "http://127.0.0.1:9/v2"), "a redirect; give the URL"),
         (Reply::json(200, huge), "more than 8388608 bytes"),
-        (Reply::text(" "), "answered nothing"),
+        (Reply::text(" "), "answered with an empty message"),
     ];
     for (reply, wanted) in rows {
         let server = LlmServer::replies([reply]);
@@ -162,7 +162,7 @@ fn what_stays_is_not_tried_again() {
 }
 
 #[test]
-fn attempts_are_counted() {
+fn a_request_is_made_as_often_as_attempts_allow() {
     let server = LlmServer::replies([Reply::error(500, "broken")]);
     for (attempts, made) in [(1, 1), (0, 1), (5, 5)] {
         let before = server.requests().len();
@@ -172,7 +172,7 @@ fn attempts_are_counted() {
 }
 
 #[test]
-fn the_server_says_how_long_to_wait() {
+fn the_wait_that_the_server_asks_for_is_kept() {
     let busy = |seconds: &str| Reply::error(429, "slow down").header("Retry-After", seconds);
     let server = LlmServer::replies([busy("1"), Reply::text("now")]);
     let begin = Instant::now();
@@ -196,7 +196,7 @@ fn the_server_says_how_long_to_wait() {
 }
 
 #[test]
-fn no_answer_in_time() {
+fn a_late_answer_is_a_transient_error() {
     let server = LlmServer::replies([Reply::text("late").after(Duration::from_millis(400)), Reply::text("in time")]);
     let hasty = model(&server).timeout(Duration::from_millis(100));
     let (reason, transient) = failure(&hasty.clone().attempts(1));
@@ -210,28 +210,28 @@ fn no_answer_in_time() {
 }
 
 #[test]
-fn no_server() {
+fn an_unreachable_server_is_a_transient_error() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let base_url = format!("http://ada:{KEY}@{address}");
     let model = OpenAiChat::new(base_url, "small").backoff(Duration::from_millis(1));
     let (reason, transient) = failure(&model);
-    assert!(reason.contains(&format!("no answer of http://{address} (3 attempts)")) && transient, "{reason}");
+    assert!(reason.contains(&format!("no answer from http://{address} (3 attempts)")) && transient, "{reason}");
     assert!(reason.contains("refused"), "{reason}");
 }
 
 #[test]
-fn what_cannot_be_asked() {
+fn wrong_urls_keys_and_options_are_errors_without_a_request() {
     let server = LlmServer::replies([Reply::text("hi")]);
     for url in ["", "nowhere", "http://", "ftp://127.0.0.1", "http://a b"] {
         let (reason, transient) = failure(&OpenAiChat::new(url, "small").api_key(KEY).attempts(1));
         assert!(!transient, "{url:?}: {reason}");
     }
     let (reason, transient) = failure(&model(&server).api_key(format!("{KEY}\n{KEY}")));
-    assert!(reason.contains("cannot be asked") && !transient, "{reason}");
+    assert!(reason.contains("no request can be made to") && !transient, "{reason}");
     let streamed = ChatRequest::new(vec![Message::user("hi")]).option("stream", true);
     let error = model(&server).chat(&streamed).unwrap_err();
     assert!(error.to_string().contains("leave out the option `stream`"), "{error}");
     let error = model(&server).chat(&ChatRequest::new(vec![]).temperature(f32::NAN)).unwrap_err();
-    assert!(error.to_string().contains("NaN is no temperature"), "{error}");
+    assert!(error.to_string().contains("temperature NaN is not a finite number"), "{error}");
     assert_eq!(server.requests().len(), 0);
 }

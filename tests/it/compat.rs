@@ -1,20 +1,18 @@
-//! The outcomes of LangChain's, LangGraph's and LlamaIndex's own functions, replayed: the same, or an intended difference.
+//! Recorded results of LangChain, LangGraph and LlamaIndex, compared with those of mnemon: equal, or an intended
+//! difference.
 //!
 //! `tests/compat` says how the fixtures were recorded; `make compat` records them again.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use mnemon::{
-    BlockContent, BlockOutput, BlockQuery, BufferLimits, Composer, Excess, InsertMethod, MemoryBlock, Message,
-    MessageCounter, MessageUpdate, Part, Prompt, Reference, Role, Splitter, Trim, TrimStrategy, add_messages,
-    trim_messages,
+    BlockContent, BlockOutput, BlockQuery, BufferLimits, Composer, ContentPart, InsertMethod, MediaReference,
+    MemoryBlock, Message, MessageTokenCounter, MessageUpdate, Prompt, Role, TextSplitter, TokenExcess, TrimOptions,
+    TrimStrategy, add_messages, trim_messages,
 };
 use serde_json::Value;
+
+use crate::support::recorded::{cases, check, compare};
 
 /// A case may differ if it is marked so; the reason is the defect that mnemon does not share.
 const TRIM_DIFFERENCES: &[(&str, &str)] = &[
@@ -43,14 +41,9 @@ const RENDER_DIFFERENCES: &[(&str, &str)] = &[
     ("a tool call among the parts of a block", "a part that is not told is left out; there the whole get fails"),
 ];
 
-fn cases(file: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compat/fixtures").join(file);
-    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 fn message(value: &Value) -> Message {
     let content = match &value["content"] {
-        Value::String(text) => vec![Part::Text { text: text.clone() }],
+        Value::String(text) => vec![ContentPart::Text { text: text.clone() }],
         parts => serde_json::from_value(parts.clone()).unwrap(),
     };
     let role: Role = serde_json::from_value(value["role"].clone()).unwrap();
@@ -61,53 +54,13 @@ fn messages(value: &Value) -> Vec<Message> {
     value.as_array().unwrap().iter().map(message).collect()
 }
 
-/// What is compared: id, role and content; empty text parts count for nothing.
-fn essence(messages: &[Message]) -> Vec<(String, Role, Vec<Part>)> {
-    let blank = |part: &Part| matches!(part, Part::Text { text } if text.is_empty());
+/// Returns what is compared: id, role and content without empty text parts.
+fn essence(messages: &[Message]) -> Vec<(String, Role, Vec<ContentPart>)> {
+    let blank = |part: &ContentPart| matches!(part, ContentPart::Text { text } if text.is_empty());
     messages
         .iter()
         .map(|m| (m.id.clone(), m.role, m.content.iter().filter(|part| !blank(part)).cloned().collect()))
         .collect()
-}
-
-/// Compares cases, and lets marked ones differ. At least `equal` must be the same, so that marks cannot excuse everything.
-pub(crate) fn check(
-    file: &str,
-    differences: &[(&str, &str)],
-    equal: usize,
-    same: impl Fn(&Value) -> Result<(), String>,
-) {
-    let mut same_cases = 0;
-    let mut differing: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut faults = Vec::new();
-    for case in cases(file) {
-        let Err(difference) = same(&case) else {
-            same_cases += 1;
-            continue;
-        };
-        let marks: BTreeSet<&str> = case["marks"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .chain([&case["known_defect"], &case["name"]])
-            .filter_map(Value::as_str)
-            .collect();
-        match differences.iter().find(|(mark, _)| marks.contains(mark)) {
-            Some((mark, _)) => *differing.entry(mark).or_default() += 1,
-            None => faults.push(format!("case {} {marks:?}: {difference}", case["case"])),
-        }
-    }
-    eprintln!("{file}: {same_cases} the same, intended differences {differing:?}");
-    assert!(faults.is_empty(), "{} cases differ, the first: {}", faults.len(), faults[0]);
-    assert!(same_cases >= equal, "{file}: only {same_cases} cases are the same");
-    for (mark, _) in differences {
-        let used = differing.contains_key(mark);
-        assert!(used, "{file}: no case differs by {mark}: take it off the list");
-    }
-}
-
-pub(crate) fn compare<T: PartialEq + std::fmt::Debug>(ours: &T, theirs: &T) -> Result<(), String> {
-    if ours == theirs { Ok(()) } else { Err(format!("\n ours   {ours:?}\n theirs {theirs:?}")) }
 }
 
 /// Python's `re.findall(r"\S+\s*|\s+", text)`.
@@ -127,11 +80,11 @@ fn words(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn trim_messages_as_langchain() {
+fn trim_messages_agrees_with_langchain() {
     let count = |message: &Message| {
-        let cost = |part: &Part| match part {
-            Part::Text { text } => text.split_whitespace().count(),
-            Part::ToolResult { content, .. } => content.split_whitespace().count(),
+        let cost = |part: &ContentPart| match part {
+            ContentPart::Text { text } => text.split_whitespace().count(),
+            ContentPart::ToolResult { content, .. } => content.split_whitespace().count(),
             _ => 2,
         };
         1 + message.content.iter().map(cost).sum::<usize>()
@@ -141,13 +94,13 @@ fn trim_messages_as_langchain() {
         let roles = |name: &str| -> Vec<Role> {
             serde_json::from_value::<Option<Vec<Role>>>(options[name].clone()).unwrap().unwrap_or_default()
         };
-        let mut trim = Trim::last(options["max_tokens"].as_u64().unwrap() as usize);
+        let mut trim = TrimOptions::last(options["max_tokens"].as_u64().unwrap() as usize);
         trim.strategy = if options["strategy"] == "first" { TrimStrategy::First } else { TrimStrategy::Last };
         (trim.start_on, trim.end_on) = (roles("start_on"), roles("end_on"));
         trim.include_system = options["include_system"] == true;
         trim.allow_partial = options["allow_partial"] == true;
         if options["splitter"] == "words" {
-            trim.splitter = Arc::new(words) as Splitter;
+            trim.splitter = Arc::new(words) as TextSplitter;
         }
         trim.keep_tool_calls_whole = false;
         let input = messages(&case["messages"]);
@@ -163,7 +116,7 @@ fn trim_messages_as_langchain() {
 }
 
 #[test]
-fn add_messages_as_langgraph() {
+fn add_messages_agrees_with_langgraph() {
     check("add_messages.jsonl", ADD_DIFFERENCES, 300, |case| {
         // A missing id is made when a message is made: each is another.
         let number = std::cell::Cell::new(0);
@@ -199,7 +152,7 @@ fn add_messages_as_langgraph() {
 }
 
 #[test]
-fn flushes_as_llamaindex() {
+fn flushes_agree_with_llamaindex() {
     check("flush.jsonl", FLUSH_DIFFERENCES, 200, |case| {
         // Where the library silently changed the settings, what was given counts.
         let options = if case["given"].is_null() { &case["options"] } else { &case["given"] };
@@ -258,7 +211,7 @@ impl MemoryBlock for Fixed {
         unreachable!("composed, not asked")
     }
 
-    fn truncate(&self, content: BlockContent, excess: &Excess<'_>) -> BlockContent {
+    fn truncate(&self, content: BlockContent, excess: &TokenExcess<'_>) -> BlockContent {
         let (BlockContent::Text(text), Some(how)) = (content, &self.truncate) else { return BlockContent::default() };
         let words: Vec<&str> = text.split_whitespace().collect();
         let less = if how == "words" { excess.tokens } else { 1 };
@@ -283,9 +236,11 @@ fn said(block: &Value) -> BlockOutput {
     (Arc::new(fixed), content)
 }
 
-fn part(value: &Value) -> Part {
+fn part(value: &Value) -> ContentPart {
     match value["type"].as_str() {
-        Some("image") => Part::Image(Reference { uri: value["url"].as_str().unwrap().to_owned(), media_type: None }),
+        Some("image") => {
+            ContentPart::Image(MediaReference { uri: value["url"].as_str().unwrap().to_owned(), media_type: None })
+        }
         _ => serde_json::from_value(value.clone()).unwrap(),
     }
 }
@@ -319,9 +274,9 @@ fn shown(messages: &[Message]) -> Vec<(Role, String)> {
     messages
         .iter()
         .map(|message| {
-            let text = |part: &Part| match part {
-                Part::Text { text } => Some(text.clone()),
-                Part::ToolResult { content, .. } => Some(content.clone()),
+            let text = |part: &ContentPart| match part {
+                ContentPart::Text { text } => Some(text.clone()),
+                ContentPart::ToolResult { content, .. } => Some(content.clone()),
                 _ => None,
             };
             let texts: Vec<String> = message.content.iter().filter_map(text).collect();
@@ -337,7 +292,7 @@ fn compare_prompts(prompt: &Prompt, theirs: &Value) -> Result<(), String> {
     compare(&shown(&prompt.messages), &theirs)
 }
 
-fn composer(case: &Value, tokens: impl MessageCounter + 'static) -> Composer {
+fn composer(case: &Value, tokens: impl MessageTokenCounter + 'static) -> Composer {
     let mut composer = Composer::default();
     composer.token_limit = case["options"]["token_limit"].as_u64().map_or(usize::MAX, |limit| limit as usize);
     composer.insert =
@@ -346,7 +301,7 @@ fn composer(case: &Value, tokens: impl MessageCounter + 'static) -> Composer {
     composer
 }
 
-/// As the library counts: words, none for a tag, and what it says itself of a message.
+/// Counts tokens as the library does: words, none for a tag, and the recorded number of a message.
 fn llamaindex_tokens(case: &Value) -> impl Fn(&Message) -> usize + Send + Sync + use<> {
     let counts: BTreeMap<String, usize> = serde_json::from_value(case["tokens"].clone()).unwrap();
     let names: Vec<String> =
@@ -359,19 +314,19 @@ fn llamaindex_tokens(case: &Value) -> impl Fn(&Message) -> usize + Send + Sync +
         text.split_whitespace().count()
     };
     move |message: &Message| {
-        let new = |part: &Part| match part {
-            Part::Text { text } if text.starts_with("<memory checksum=") => memory_words(text),
-            Part::Text { text } if !counts.contains_key(&message.id) => text.split_whitespace().count(),
+        let new = |part: &ContentPart| match part {
+            ContentPart::Text { text } if text.starts_with("<memory checksum=") => memory_words(text),
+            ContentPart::Text { text } if !counts.contains_key(&message.id) => text.split_whitespace().count(),
             _ => 0,
         };
         message.content.iter().map(new).sum::<usize>() + counts.get(&message.id).copied().unwrap_or(0)
     }
 }
 
-/// SEMANTICS: the highest number is truncated first; the recorded release has it the other way round. Undone, each case must
-/// be the same; as it is, those where the order matters are counted.
+/// SEMANTICS: the highest number is truncated first; the recorded release has it the other way round. Undone, each case
+/// must be the same; as it is, those where the order matters are counted.
 #[test]
-fn gets_as_llamaindex() {
+fn prompts_agree_with_llamaindex() {
     let (mut over, mut order_matters) = (0, 0);
     for case in cases("get.jsonl") {
         let get = |reversed: bool| {
@@ -402,10 +357,10 @@ fn gets_as_llamaindex() {
     assert!(order_matters < 60 && over > 70);
 }
 
-/// What a vector block asks with, and how the messages of a batch are written.
+/// Compares the queries of a vector block, and how it writes the messages of a batch.
 fn compare_vector_block(case: &Value) -> Result<(), String> {
     struct Asked(std::sync::Mutex<Vec<String>>);
-    impl mnemon::Recall for Asked {
+    impl mnemon::Retriever for Asked {
         fn recall(&self, _: &mnemon::Namespace, query: &mnemon::Query) -> mnemon::Result<Vec<mnemon::Hit>> {
             self.0.lock().unwrap().push(query.text().to_owned());
             Ok(Vec::new())
@@ -415,7 +370,7 @@ fn compare_vector_block(case: &Value) -> Result<(), String> {
         messages(&case["messages"]).into_iter().map(|m| Message { created_at: None, name: None, ..m }).collect();
     let asked = Arc::new(Asked(Default::default()));
     let shared: Vec<Arc<Message>> = list.iter().cloned().map(Arc::new).collect();
-    let query = BlockQuery::new("a".parse().unwrap(), "s", shared, Arc::clone(&asked) as Arc<dyn mnemon::Recall>);
+    let query = BlockQuery::new("a".parse().unwrap(), "s", shared, Arc::clone(&asked) as Arc<dyn mnemon::Retriever>);
     mnemon::VectorBlock::new("v").get(&Value::Null, &query).unwrap();
     // There, messages without text make a query of blanks; here nothing is asked with nothing, and blanks are left out.
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -433,7 +388,7 @@ fn compare_vector_block(case: &Value) -> Result<(), String> {
             (_, Some((_, after))) => format!("</message>{after}"),
         });
     let content = BlockContent::Quoted(told);
-    let memory = unescaped_elements(&mnemon::Renderer::render(&mnemon::Xml, &[("v", &content)]));
+    let memory = unescaped_elements(&mnemon::Renderer::render(&mnemon::XmlRenderer, &[("v", &content)]));
     let inner = memory.split_once("<v>\n").unwrap().1.split_once("\n</v>").map_or("", |(inner, _)| inner).to_owned();
     compare(&inner, &node.collect::<String>())
 }
@@ -448,7 +403,7 @@ fn unescaped_elements(memory: &str) -> String {
 }
 
 #[test]
-fn renders_as_llamaindex() {
+fn rendered_memory_agrees_with_llamaindex() {
     check("render.jsonl", RENDER_DIFFERENCES, 33, |case| {
         match case["kind"].as_str() {
             Some("vector") => return compare_vector_block(case),

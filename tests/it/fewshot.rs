@@ -1,4 +1,4 @@
-//! Examples chosen for few-shot prompts: as LangChain chooses them, and by their rules.
+//! Example selectors for few-shot prompts, compared with LangChain's, and checked against their own limits.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,15 +6,17 @@ use std::{
 };
 
 use mnemon::{
-    ByLength, ByMarginalRelevance, ByNgramOverlap, BySimilarity, Embedder, Error, Example, ExampleSelector,
-    ModelIdentity, Result,
+    Error, ExampleSelector, FewShotExample, LengthBasedExampleSelector, MaxMarginalRelevanceExampleSelector,
+    NgramOverlapExampleSelector, Result, SemanticSimilarityExampleSelector,
 };
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::{
-    compat::{check, compare},
-    support::{Hashing, normalized},
+use crate::support::{
+    Hashing,
+    embedders::Scripted,
+    normalized,
+    recorded::{check, compare},
 };
 
 /// A case may differ if it is marked so; the reason is the defect that mnemon does not share.
@@ -23,35 +25,13 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("no-examples", "no examples are an error; mnemon: none are chosen"),
 ];
 
-/// Gives the vectors that it was given.
-struct Given {
-    identity: ModelIdentity,
-    vectors: BTreeMap<String, Vec<f32>>,
+/// Returns an embedder with a table of vectors.
+fn given(dimension: usize, vectors: BTreeMap<String, Vec<f32>>) -> Arc<Scripted> {
+    Arc::new(Scripted::new(dimension, move |texts| Ok(texts.iter().map(|text| vectors[*text].clone()).collect())))
 }
 
-impl Given {
-    fn new(dimension: usize, vectors: BTreeMap<String, Vec<f32>>) -> Arc<Self> {
-        let identity = ModelIdentity { name: "given".into(), dimension, hash: "given".into() };
-        Arc::new(Given { identity, vectors })
-    }
-}
-
-impl Embedder for Given {
-    fn identity(&self) -> &ModelIdentity {
-        &self.identity
-    }
-
-    fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        Ok(texts.iter().map(|text| self.vectors[*text].clone()).collect())
-    }
-
-    fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
-        Ok(self.vectors[text].clone())
-    }
-}
-
-fn examples(inputs: &[&str]) -> Vec<Example> {
-    inputs.iter().map(|input| Example::new(*input, input.to_uppercase())).collect()
+fn examples(inputs: &[&str]) -> Vec<FewShotExample> {
+    inputs.iter().map(|input| FewShotExample::new(*input, input.to_uppercase())).collect()
 }
 
 fn inputs(selector: &dyn ExampleSelector, input: &str) -> Vec<String> {
@@ -59,15 +39,15 @@ fn inputs(selector: &dyn ExampleSelector, input: &str) -> Vec<String> {
 }
 
 #[test]
-fn selectors_as_langchain() {
+fn selectors_choose_as_langchain_does() {
     check("examples.jsonl", DIFFERENCES, 230, |case| {
         let number = |name: &str| case[name].as_u64().unwrap() as usize;
         let input = case["input"].as_str().unwrap_or("query");
         // By number: examples may be equal.
-        let given: Vec<Example> = match case["examples"].as_array() {
+        let listed: Vec<FewShotExample> = match case["examples"].as_array() {
             Some(all) => {
                 let text = |example: &Value, name: &str| example[name].as_str().unwrap().to_owned();
-                all.iter().map(|example| Example::new(text(example, "input"), text(example, "output"))).collect()
+                all.iter().map(|example| FewShotExample::new(text(example, "input"), text(example, "output"))).collect()
             }
             None => Vec::new(),
         };
@@ -75,23 +55,23 @@ fn selectors_as_langchain() {
         for (number, vector) in case["vectors"].as_array().into_iter().flatten().enumerate() {
             vectors.insert(format!("{number:03}"), serde_json::from_value(vector.clone()).unwrap());
         }
-        let numbered: Vec<Example> = vectors.keys().map(|number| Example::new(number, "")).collect();
+        let numbered: Vec<FewShotExample> = vectors.keys().map(|number| FewShotExample::new(number, "")).collect();
         vectors.insert("query".into(), serde_json::from_value(case["query"].clone()).unwrap_or_default());
-        let embedder = || Given::new(vectors["query"].len(), vectors.clone());
+        let embedder = || given(vectors["query"].len(), vectors.clone());
         let chosen = match case["kind"].as_str().unwrap() {
-            "length" => ByLength::new(given.clone(), number("max_length")).select(input),
+            "length" => LengthBasedExampleSelector::new(listed.clone(), number("max_length")).select(input),
             "ngram" => {
-                let mut selector = ByNgramOverlap::new(given.clone());
+                let mut selector = NgramOverlapExampleSelector::new(listed.clone());
                 selector.threshold = case["threshold"].as_f64().unwrap();
                 selector.select(input)
             }
             "similarity" => {
-                let mut selector = BySimilarity::new(numbered.clone(), embedder()).unwrap();
+                let mut selector = SemanticSimilarityExampleSelector::new(numbered.clone(), embedder()).unwrap();
                 selector.k = number("k");
                 selector.select(input)
             }
             "marginal" => {
-                let mut selector = ByMarginalRelevance::new(numbered.clone(), embedder()).unwrap();
+                let mut selector = MaxMarginalRelevanceExampleSelector::new(numbered.clone(), embedder()).unwrap();
                 (selector.k, selector.fetch_k) = (number("k"), number("fetch_k"));
                 selector.select(input)
             }
@@ -100,15 +80,15 @@ fn selectors_as_langchain() {
         if !case["error"].is_null() {
             return Err(format!("{chosen:?}, not {}", case["error"]));
         }
-        let all = if given.is_empty() { numbered } else { given };
+        let all = if listed.is_empty() { numbered } else { listed };
         let theirs: Vec<usize> = serde_json::from_value(case["output"].clone()).unwrap();
         compare(&chosen.unwrap(), &theirs.into_iter().map(|number| all[number].clone()).collect())
     });
 }
 
 #[test]
-fn lengths_are_measured_as_asked() {
-    let mut selector = ByLength::new(examples(&["aa", "bb", "cc"]), 12);
+fn lengths_are_measured_by_the_given_function() {
+    let mut selector = LengthBasedExampleSelector::new(examples(&["aa", "bb", "cc"]), 12);
     // "Input: aa\nOutput: AA" is four words.
     assert_eq!(inputs(&selector, "one two three four"), ["aa", "bb"]);
     selector.format = Arc::new(|example| example.input.clone());
@@ -119,22 +99,23 @@ fn lengths_are_measured_as_asked() {
 }
 
 #[test]
-fn the_window_that_is_nearest_counts() {
+fn the_nearest_window_of_an_example_counts() {
     let mut embedder = Hashing::new(64);
     embedder.window_bytes = 40;
     let embedder = Arc::new(embedder);
     let filler = "lorem ipsum dolor sit amet consectetur ".repeat(5);
     let long = format!("{filler} purple elephants dance {filler}");
     let all = examples(&["red apples", &long, "green pears", "blue plums"]);
-    let mut selector = BySimilarity::new(all.clone(), embedder.clone()).unwrap();
+    let mut selector = SemanticSimilarityExampleSelector::new(all.clone(), embedder.clone()).unwrap();
     selector.k = 1;
     assert_eq!(inputs(&selector, "purple elephants dance"), [long.as_str()]);
     // Of a long question too.
-    let mut selector = BySimilarity::new(examples(&["red apples", "green pears"]), embedder.clone()).unwrap();
+    let mut selector =
+        SemanticSimilarityExampleSelector::new(examples(&["red apples", "green pears"]), embedder.clone()).unwrap();
     selector.k = 1;
     assert_eq!(inputs(&selector, &format!("{filler} green pears {filler}")), ["green pears"]);
     // An example of many windows is chosen once.
-    let mut selector = ByMarginalRelevance::new(all, embedder.clone()).unwrap();
+    let mut selector = MaxMarginalRelevanceExampleSelector::new(all, embedder.clone()).unwrap();
     selector.lambda = 0.0;
     assert_eq!(inputs(&selector, &long).iter().collect::<BTreeSet<_>>().len(), 4);
     let embedded = embedder.embedded.load(Ordering::Relaxed);
@@ -143,11 +124,12 @@ fn the_window_that_is_nearest_counts() {
 }
 
 #[test]
-fn unlike_ones_are_preferred() {
+fn marginal_relevance_prefers_unlike_examples() {
     let vectors =
         [("query", [1.0, 0.2, 0.0]), ("a", [1.0, 0.0, 0.0]), ("a again", [1.0, 0.01, 0.0]), ("b", [0.0, 1.0, 0.0])];
     let vectors = vectors.map(|(name, vector)| (name.to_owned(), normalized(vector.to_vec()))).into();
-    let mut selector = ByMarginalRelevance::new(examples(&["a", "a again", "b"]), Given::new(3, vectors)).unwrap();
+    let mut selector =
+        MaxMarginalRelevanceExampleSelector::new(examples(&["a", "a again", "b"]), given(3, vectors)).unwrap();
     selector.k = 2;
     assert_eq!(inputs(&selector, "query"), ["a again", "b"]);
     selector.lambda = 1.0;
@@ -157,27 +139,33 @@ fn unlike_ones_are_preferred() {
 }
 
 #[test]
-fn wrong_settings_and_embedders() {
-    let error = |result: Result<Vec<Example>>| result.unwrap_err().to_string();
+fn wrong_settings_and_failing_embedders_are_errors() {
+    let error = |result: Result<Vec<FewShotExample>>| result.unwrap_err().to_string();
     let embedder = Arc::new(Hashing::new(8));
-    let mut selector = ByMarginalRelevance::new(examples(&["a"]), embedder.clone()).unwrap();
+    let mut selector = MaxMarginalRelevanceExampleSelector::new(examples(&["a"]), embedder.clone()).unwrap();
     for lambda in [-0.1, 1.1, f64::NAN] {
         selector.lambda = lambda;
         assert!(error(selector.select("a")).contains("not within 0 to 1"));
     }
-    let mut selector = ByNgramOverlap::new(examples(&["a"]));
+    let mut selector = NgramOverlapExampleSelector::new(examples(&["a"]));
     selector.threshold = f64::NAN;
-    assert!(error(selector.select("a")).contains("threshold is no number"));
+    assert!(error(selector.select("a")).contains("threshold is NaN"));
     embedder.broken.store(true, Ordering::Relaxed);
-    assert!(matches!(BySimilarity::new(examples(&["a"]), embedder.clone()), Err(Error::Embedding { .. })));
+    assert!(matches!(
+        SemanticSimilarityExampleSelector::new(examples(&["a"]), embedder.clone()),
+        Err(Error::Embedding { .. })
+    ));
     // Nothing to embed, nothing to fail.
-    assert_eq!(inputs(&BySimilarity::new(Vec::new(), embedder.clone()).unwrap(), "a"), [""; 0]);
-    assert_eq!(inputs(&ByMarginalRelevance::new(Vec::new(), embedder).unwrap(), "a"), [""; 0]);
-    assert_eq!(inputs(&ByLength::new(Vec::new(), 10), "a"), [""; 0]);
-    assert_eq!(inputs(&ByNgramOverlap::new(Vec::new()), "a"), [""; 0]);
+    assert_eq!(inputs(&SemanticSimilarityExampleSelector::new(Vec::new(), embedder.clone()).unwrap(), "a"), [""; 0]);
+    assert_eq!(inputs(&MaxMarginalRelevanceExampleSelector::new(Vec::new(), embedder).unwrap(), "a"), [""; 0]);
+    assert_eq!(inputs(&LengthBasedExampleSelector::new(Vec::new(), 10), "a"), [""; 0]);
+    assert_eq!(inputs(&NgramOverlapExampleSelector::new(Vec::new()), "a"), [""; 0]);
     // One that gives vectors that are none.
     let vectors = [("a".to_owned(), vec![f32::NAN])].into();
-    assert!(matches!(BySimilarity::new(examples(&["a"]), Given::new(1, vectors)), Err(Error::InvalidVector { .. })));
+    assert!(matches!(
+        SemanticSimilarityExampleSelector::new(examples(&["a"]), given(1, vectors)),
+        Err(Error::InvalidVector { .. })
+    ));
 }
 
 fn phrases(most: usize) -> impl Strategy<Value = Vec<String>> {
@@ -188,16 +176,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn by_their_rules(all in phrases(12), input in "[a-d]( [a-d]){0,6}", k in 0usize..15, fetch_k in 0usize..15) {
+    fn every_selector_obeys_its_limits(all in phrases(12), input in "[a-d]( [a-d]){0,6}", k in 0usize..15, fetch_k in 0usize..15) {
         // Told apart by number, as inputs may be equal.
-        let all: Vec<Example> =
-            all.into_iter().enumerate().map(|(number, input)| Example::new(input, number.to_string())).collect();
+        let all: Vec<FewShotExample> =
+            all.into_iter().enumerate().map(|(number, input)| FewShotExample::new(input, number.to_string())).collect();
         let embedder = Arc::new(Hashing::new(16));
-        let mut similar = BySimilarity::new(all.clone(), embedder.clone()).unwrap();
-        let mut marginal = ByMarginalRelevance::new(all.clone(), embedder).unwrap();
+        let mut similar = SemanticSimilarityExampleSelector::new(all.clone(), embedder.clone()).unwrap();
+        let mut marginal = MaxMarginalRelevanceExampleSelector::new(all.clone(), embedder).unwrap();
         (similar.k, marginal.k, marginal.fetch_k) = (k, k, fetch_k);
-        let overlap = ByNgramOverlap::new(all.clone());
-        let by_length = ByLength::new(all.clone(), 4 * k);
+        let overlap = NgramOverlapExampleSelector::new(all.clone());
+        let by_length = LengthBasedExampleSelector::new(all.clone(), 4 * k);
         let selectors: [(&dyn ExampleSelector, usize); 4] =
             [(&similar, k), (&marginal, k.min(fetch_k)), (&overlap, usize::MAX), (&by_length, k)];
         for (selector, most) in selectors {

@@ -1,4 +1,4 @@
-//! Histories of sessions: what every store promises, and what files survive.
+//! History stores: the conformance check, and files after crashes and damage.
 
 use std::{
     cell::Cell,
@@ -12,7 +12,7 @@ use std::{
 use mnemon::{Error, FileHistory, HistoryStore, InMemoryHistory, Message, Result, check_history_store};
 use proptest::prelude::*;
 
-use crate::message::any_message;
+use crate::support::any_message;
 
 fn text(id: &str, text: &str) -> Message {
     Message::user(text).with_id(id).in_session("s")
@@ -36,12 +36,12 @@ fn add_bytes(path: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn memory_keeps_the_promises() {
+fn in_memory_history_passes_the_conformance_check() {
     check_history_store(|| Box::new(InMemoryHistory::new()));
 }
 
 #[test]
-fn files_keep_the_promises() {
+fn file_history_passes_the_conformance_check() {
     let folder = tempfile::tempdir().unwrap();
     let number = Cell::new(0);
     check_history_store(|| {
@@ -50,7 +50,7 @@ fn files_keep_the_promises() {
     });
 }
 
-/// What a store may do wrong.
+/// Faults that a store can have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     ForgetsNames,
@@ -178,37 +178,37 @@ impl HistoryStore for Broken {
 }
 
 #[test]
-fn broken_stores_are_caught() {
+fn the_conformance_check_finds_broken_stores() {
     let rows: &[(Fault, &str)] = &[
-        (Fault::ForgetsNames, "as it was given"),
-        (Fault::KeepsGivenSession, "come back in order"),
-        (Fault::Reverses, "come back in order"),
-        (Fault::AppendsDoubles, "replaces a known id"),
-        (Fault::MovesReplaced, "replaces a known id"),
+        (Fault::ForgetsNames, "as they were stored"),
+        (Fault::KeepsGivenSession, "returned in order"),
+        (Fault::Reverses, "returned in order"),
+        (Fault::AppendsDoubles, "message with a known id"),
+        (Fault::MovesReplaced, "message with a known id"),
         (Fault::SetAppends, "set replaces all"),
-        (Fault::SetInTwoSteps, "never seen half done"),
-        (Fault::DeletesNothing, "takes it whole"),
-        (Fault::DeletesAll, "takes one session"),
+        (Fault::SetInTwoSteps, "set is atomic"),
+        (Fault::DeletesNothing, "delete removes all messages"),
+        (Fault::DeletesAll, "and no others"),
         (Fault::ListsDeleted, "is empty"),
-        (Fault::ListsUnsorted, "sessions are sorted"),
-        (Fault::SharesIds, "do not touch one another"),
-        (Fault::CutsSessionNames, "only a name"),
+        (Fault::ListsUnsorted, "listed in order"),
+        (Fault::SharesIds, "independent of each other"),
+        (Fault::CutsSessionNames, "is a session name"),
         (Fault::StoresUpToInvalid, "changes nothing"),
         (Fault::TakesAnySessionName, "changes nothing"),
-        (Fault::LosesConcurrent, "lose nothing"),
+        (Fault::LosesConcurrent, "lose no messages"),
         (Fault::FailsUnknownDelete, "is empty"),
     ];
     for (fault, rule) in rows {
         let make = || -> Box<dyn HistoryStore> { Box::new(Broken { inner: InMemoryHistory::new(), fault: *fault }) };
         let caught = catch_unwind(AssertUnwindSafe(|| check_history_store(make))).unwrap_err();
         let told = caught.downcast_ref::<String>().unwrap();
-        assert!(told.starts_with("the history store breaks a rule") && told.contains(rule), "{fault:?}: {told}");
+        assert!(told.starts_with("the history store breaks the rule") && told.contains(rule), "{fault:?}: {told}");
         assert!(told.len() < 4000, "{fault:?}: {} bytes", told.len());
     }
 }
 
 #[test]
-fn files_are_found_again() {
+fn sessions_are_found_after_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a/b");
     let history = FileHistory::open(&path).unwrap();
@@ -290,7 +290,7 @@ fn a_torn_tail_is_cut_off() {
 }
 
 #[test]
-fn a_bad_line_is_named() {
+fn a_bad_line_is_an_error_with_its_number() {
     let folder = tempfile::tempdir().unwrap();
     let history = FileHistory::open(folder.path()).unwrap();
     history.append("s", &[text("1", "one"), text("2", "two")]).unwrap();
@@ -304,9 +304,9 @@ fn a_bad_line_is_named() {
         (3, b"\xff", "not UTF-8"),
         (3, br#"{"role":"user","content":"hi"}"#, "has no id"),
         (3, br#"{"id":"3","role":"user","content":""}"#, "content is empty"),
-        (1, b"", "no header"),
-        (1, br#"{"session":"s"}"#, "no header"),
-        (1, br#"{"mnemon_history":0,"session":"s"}"#, "no such format"),
+        (1, b"", "not the header"),
+        (1, br#"{"session":"s"}"#, "not the header"),
+        (1, br#"{"mnemon_history":0,"session":"s"}"#, "unknown format"),
         (1, br#"{"mnemon_history":1,"session":"t"}"#, "does not belong"),
     ];
     for (number, line, reason) in rows {
@@ -341,7 +341,7 @@ fn a_bad_line_is_named() {
 }
 
 #[test]
-fn one_store_a_folder() {
+fn a_folder_is_opened_by_one_store_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let history = FileHistory::open(folder.path()).unwrap();
     let Err(error) = FileHistory::open(folder.path()) else { panic!("opened twice") };
@@ -356,7 +356,7 @@ fn one_store_a_folder() {
 
 /// Another process has the folder open: this test's own binary, which runs this test again.
 #[test]
-fn another_process_is_kept_out() {
+fn a_folder_is_locked_for_other_processes() {
     const FOLDER: &str = "MNEMON_TEST_HISTORY";
     if let Some(folder) = std::env::var_os(FOLDER) {
         assert!(matches!(FileHistory::open(folder), Err(Error::DatabaseLocked { .. })));
@@ -365,13 +365,13 @@ fn another_process_is_kept_out() {
     let folder = tempfile::tempdir().unwrap();
     let _history = FileHistory::open(folder.path()).unwrap();
     let mut test = std::process::Command::new(std::env::current_exe().unwrap());
-    let test = test.args(["--exact", "history::another_process_is_kept_out"]).env(FOLDER, folder.path());
+    let test = test.args(["--exact", "history::a_folder_is_locked_for_other_processes"]).env(FOLDER, folder.path());
     let output = test.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]
-fn a_set_cut_short_leaves_the_old() {
+fn an_interrupted_set_leaves_the_old_session() {
     let folder = tempfile::tempdir().unwrap();
     let history = FileHistory::open(folder.path()).unwrap();
     history.append("s", &[text("1", "one")]).unwrap();
@@ -432,7 +432,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn stores_do_as_the_model(operations in operations()) {
+    fn any_operations_leave_stores_as_the_model(operations in operations()) {
         let folder = tempfile::tempdir().unwrap();
         let memory = InMemoryHistory::new();
         let mut files = Some(FileHistory::open(folder.path()).unwrap());

@@ -1,35 +1,31 @@
-//! The integration tests: one binary, all through the public API or the command.
+//! The integration tests: one program, through the public API or the command.
+//!
+//! A test is in the module that is named after the module of the public API that it tests, as `src/lib.rs` lists them;
+//! tests of [`Model`](mnemon::Model) are in `models`, and what the command prints is in `cli`. Inside of a module,
+//! tests of kills are in `kills` and tests of wrong input in `bad_input`. Three modules are about the repository as a
+//! whole: `compat` replays recorded cases of other libraries, `layers` checks the structure of `src`, and `readme` runs
+//! the examples. What several tests need is in `support`, once.
 
-mod bad_input;
+mod buffer;
 mod cache;
 #[cfg(feature = "openai")]
 mod chat;
 mod cli;
 mod compat;
-mod crash;
 mod embed;
 mod engine;
+mod executor;
 mod fewshot;
-mod graph;
 mod history;
+mod ids;
 mod index;
 mod layers;
-mod lists;
-#[cfg(any(feature = "openai", feature = "pull"))]
-mod llm_server;
+mod maintenance;
 mod memory;
 mod message;
-mod model;
 mod models;
-mod openai;
-mod precision;
 mod readme;
 mod recall;
 mod reindex;
-#[cfg(feature = "openai")]
-mod remote;
-mod rerank;
-mod rows;
-mod sample;
 mod support;
-mod threads;
+mod tokens;

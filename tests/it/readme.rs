@@ -1,4 +1,4 @@
-//! The README's first example is `examples/quickstart.rs`, and it runs; so does the agent's.
+//! The README's first example is `examples/quickstart.rs`; this example and the agent's run.
 
 use std::{fs, path::Path, process::Command};
 

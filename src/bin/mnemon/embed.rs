@@ -7,17 +7,16 @@ use mnemon::{Device, Embedder, Model, OnnxEmbedder};
 use serde::Serialize;
 
 use crate::{
-    input,
+    ground_truth, input,
     output::{self, Format},
     texmex::{self, Rows},
-    truth,
 };
 
 /// Write the vectors of messages to files, for `mnemon bench ann` or other tools.
 ///
-/// Makes base.fvecs (a row a message that has text, in order; of a long text the first window), query.fvecs and
-/// groundtruth.ivecs (the 100 rows nearest to each query, by exact search), in the TEXMEX format.
-/// Namespaces make no difference.
+/// Writes base.fvecs (one row per message with text, in order; of a long text the first window), query.fvecs and
+/// groundtruth.ivecs (the 100 rows nearest to each query, by exact search) in the TEXMEX format. Namespaces are
+/// ignored.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The messages, JSON Lines as for `ingest`.
@@ -26,27 +25,28 @@ pub(crate) struct Args {
     /// A model folder or name.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
-    /// What runs the model: cpu, cuda, or cuda:1 for the second GPU; for a GPU the program is built with the feature cuda.
+    /// The device that runs the model: cpu, cuda, or cuda:1 for the second GPU. A GPU needs a build with the feature
+    /// `cuda`.
     #[arg(long, default_value = "cpu")]
     device: Device,
-    /// The questions, as for `eval`.
+    /// A file of queries, as for `eval`.
     #[arg(long, value_name = "Q.jsonl", conflicts_with = "hold_out")]
     queries: Option<PathBuf>,
-    /// Without questions, the last N messages are the queries and no part of the base.
+    /// Without --queries, use the last N messages as queries and leave them out of the base.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     hold_out: usize,
-    /// Leave out messages whose text came before: no two rows of the base are then alike, and no message held out is in
-    /// it.
+    /// Skip messages whose text occurred before, so that no two rows of the base are equal and no held-out message is
+    /// in it.
     #[arg(long)]
     unique: bool,
-    /// The folder for the files; made if it is missing.
+    /// The folder for the files; created if it is missing.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
-/// Neighbours of a query, as in the TEXMEX data sets.
+/// Neighbors per query, as in the TEXMEX data sets.
 const NEIGHBORS: usize = 100;
-/// Texts of one call of the model.
+/// Texts per call of the model.
 const BATCH: usize = 512;
 
 #[derive(Serialize)]
@@ -73,23 +73,22 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         None => {
             ensure!(
                 (1..base.len()).contains(&args.hold_out),
-                "{} messages have text, of which --hold-out {} leaves nothing to measure with; choose another number, \
-                 or give --queries",
-                base.len(),
-                args.hold_out
+                "--hold-out {} of {} messages with text leaves no base or no queries; choose another number, or give --queries",
+                args.hold_out,
+                base.len()
             );
             base.split_off(base.len() - args.hold_out)
         }
     };
     ensure!(!base.is_empty(), "{}: no message has text", args.messages.display());
-    ensure!(!queries.is_empty(), "no queries; give a file that has some, or leave --queries out");
+    ensure!(!queries.is_empty(), "no queries; give a file with at least one, or leave --queries out");
 
     let embedder = input::embedder(args.model.as_deref().unwrap_or(Model::DEFAULT), &args.device, None)?;
     let documents = embed(&embedder, "messages", &base, |texts| embedder.embed_documents(texts))?;
-    let asked = |texts: &[&str]| texts.iter().map(|text| embedder.embed_query(text)).collect();
-    let queries = embed(&embedder, "queries", &queries, asked)?;
+    let one_by_one = |texts: &[&str]| texts.iter().map(|text| embedder.embed_query(text)).collect();
+    let queries = embed(&embedder, "queries", &queries, one_by_one)?;
     let neighbors = NEIGHBORS.min(documents.len());
-    let truth = truth::nearest(&truth::exact(&documents), &queries, neighbors, |_| None);
+    let truth = ground_truth::nearest(&ground_truth::exact(&documents), &queries, neighbors, |_| None);
     std::fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
     texmex::write(&args.out.join("base.fvecs"), &documents)?;
     texmex::write(&args.out.join("query.fvecs"), &queries)?;
@@ -106,7 +105,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     match format {
         Format::Json => output::json(&report)?,
         Format::Text => output::line(&format!(
-            "{} messages and {} queries, {} dimensions, {} nearest of each query in {}; {:.1} s; {}",
+            "{} messages and {} queries of {} dimensions, with the {} nearest of each query, in {}; {:.1} s; {}",
             report.base,
             report.queries,
             report.dimension,
@@ -119,7 +118,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A row a text.
+/// Embeds the first window of each text with `call`: one row per text.
 fn embed(
     embedder: &OnnxEmbedder,
     what: &str,

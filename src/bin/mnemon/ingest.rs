@@ -16,43 +16,50 @@ use crate::{
     output::{self, Format},
 };
 
-/// Messages of one commit.
+/// Messages per commit.
 const BATCH: usize = 512;
 
-/// Put message files into a database, embed and index them.
+/// Store the messages of JSON Lines files, embed and index them.
 ///
-/// A line is a message: {"id"?, "namespace"?, "session"?, "role", "name"?, "content", "created_at"?, "metadata"?}. Content
-/// is a text or an array of parts. An id that is there already is replaced, so a file may be ingested again at any
-/// time. Lines without an id get one made from their content: the same line in another file is the same message.
+/// Each line is a message: {"id"?, "namespace"?, "session"?, "role", "name"?, "content", "created_at"?, "metadata"?}.
+/// "content" is a text or an array of parts: {"type": "text", "text"}, {"type": "tool_call", "id", "name",
+/// "arguments"}, {"type": "tool_result", "id", "content"}, and "image", "audio", "video" or "file" with "uri" and
+/// "media_type".
+///
+/// A message whose id exists already replaces the stored one, so a file can be ingested again at any time. A line
+/// without an id gets one computed from its content: the same line in another file is the same message. A bad line
+/// stops the command, with its file and line number; all lines before it are stored.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The database; made if it is missing.
+    /// The database; created if it is missing.
     #[arg(long, value_name = "FILE")]
     db: PathBuf,
-    /// A model folder or name. Default: the database's own, for a new one static-en-256.
+    /// A model folder or name. Default: the database's own model, and static-en-256 for a new database.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
-    /// What runs the model: cpu, cuda, or cuda:1 for the second GPU; for a GPU the program is built with the feature cuda.
+    /// The device that runs the model: cpu, cuda, or cuda:1 for the second GPU. A GPU needs a build with the feature
+    /// `cuda`.
     #[arg(long, default_value = "cpu")]
     device: Device,
-    /// How a new database stores vectors: f32, or i8, a quarter of the room. Default: f32; one that is there keeps to its own.
+    /// Precision of the vectors in a new database: f32, or i8 for a quarter of the size. An existing database keeps its
+    /// precision. Default: f32.
     #[arg(long)]
     precision: Option<Precision>,
-    /// Put all messages into this namespace, whatever their lines say.
+    /// Store all messages in this namespace instead of those that their lines name.
     #[arg(long, value_name = "NS")]
     namespace: Option<Namespace>,
-    /// The language of the messages, such as german, or other: how words are brought to their stems. Said of each namespace that
-    /// messages come for, and kept. Default: what was said before, or english.
+    /// The language whose rules reduce words to their stems, such as german, or other. Stored for each namespace that
+    /// gets messages. Default: the namespace's language, which is english at first.
     #[arg(long)]
     language: Option<Language>,
-    /// Take vectors of texts that were embedded before from this file, and keep new ones in it; made if it is missing. Worth it for
-    /// models that take a millisecond a text. At most 1 GiB; may be deleted.
+    /// A file that caches vectors by text and model, at most 1 GiB; created if it is missing. Pays for models that take
+    /// a millisecond per text. It can be deleted at any time.
     #[arg(long, value_name = "FILE")]
     embedding_cache: Option<PathBuf>,
-    /// Report bad lines and go on, instead of stopping at the first.
+    /// Report bad lines and continue, instead of stopping at the first.
     #[arg(long)]
     skip_bad: bool,
-    /// JSON Lines files; - is stdin.
+    /// JSON Lines files; - reads stdin.
     #[arg(required = true, value_name = "FILE.jsonl")]
     files: Vec<PathBuf>,
 }
@@ -63,9 +70,9 @@ struct Report {
     replaced: u64,
     unchanged: u64,
     skipped: u64,
-    /// Texts whose vectors were in the cache.
+    /// Texts whose vectors were found in the cache.
     cache_hits: u64,
-    /// Texts that were embedded.
+    /// Texts that the model embedded.
     cache_misses: u64,
     seconds: f64,
     messages_per_second: f64,
@@ -81,18 +88,19 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         let stored = engine.precision();
         ensure!(
             given == stored,
-            "the database stores vectors in {stored}, but --precision {given} was given; leave it out, or move the database \
-             with `mnemon reindex --precision {given}`"
+            "the database stores vectors in {stored}, but --precision {given} was given; leave the option out, or convert the \
+             database with `mnemon reindex --precision {given}`"
         );
     }
     let started = Instant::now();
     let mut report = Report::default();
-    let mut said = BTreeSet::new();
+    let mut with_language = BTreeSet::new();
     for file in &args.files {
-        // One a file: the second of two alike is another message, the same line of another file is not.
+        // A reader per file: of two equal lines in one file the second is another message; in another file it is the
+        // same one.
         let mut reader = MessageReader::new(args.namespace.clone());
-        let stopped = ingest(&engine, file, &args, &mut said, &mut reader, &mut report);
-        // Also after a bad line: what came before it is to be found.
+        let stopped = ingest(&engine, file, &args, &mut with_language, &mut reader, &mut report);
+        // After a bad line too: the messages before it must be searchable.
         let flushed = engine.blocking().flush();
         stopped?;
         flushed?;
@@ -114,7 +122,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
                 report.cache_misses, report.cache_hits
             ))?;
             output::line(&format!(
-                "{messages} messages in {:.2} s, {:.0} a second: stored, embedded, indexed",
+                "{messages} messages in {:.2} s, {:.0}/s: stored, embedded, indexed",
                 report.seconds, report.messages_per_second
             ))?;
         }
@@ -122,28 +130,28 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `said` are the namespaces whose language was said.
+/// Ingests one file. `with_language` holds the namespaces whose language was set by this command.
 fn ingest(
     engine: &Engine,
     file: &Path,
     args: &Args,
-    said: &mut BTreeSet<Namespace>,
+    with_language: &mut BTreeSet<Namespace>,
     reader: &mut MessageReader,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let bytes = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
-    let bar = output::progress(bytes, "{msg} [{bar:30}] {percent:>3} %  {elapsed} (left: {eta})");
+    let bar = output::progress(bytes, "{msg} [{bar:30}] {percent:>3} %  {elapsed} (remaining: {eta})");
     let started = Instant::now();
     let before = report.new + report.replaced + report.unchanged;
     let mut batch: Vec<(Namespace, Message)> = Vec::with_capacity(BATCH);
     let mut put = |batch: &mut Vec<(Namespace, Message)>, report: &mut Report| -> anyhow::Result<()> {
         for (namespace, _) in batch.iter() {
-            // Before the messages: what is stored already would be analysed anew.
+            // Before the messages are stored: a later change of the language analyses them again.
             if let Some(language) = args.language
-                && !said.contains(namespace)
+                && !with_language.contains(namespace)
             {
                 engine.blocking().set_language(namespace, language)?;
-                said.insert(namespace.clone());
+                with_language.insert(namespace.clone());
             }
         }
         let PutReport { new, replaced, unchanged, .. } = engine.blocking().put_all(std::mem::take(batch))?;
@@ -152,7 +160,7 @@ fn ingest(
         report.unchanged += unchanged;
         let done = report.new + report.replaced + report.unchanged - before;
         let rate = done as f64 / started.elapsed().as_secs_f64();
-        bar.set_message(format!("{done} messages, {rate:.0} a second"));
+        bar.set_message(format!("{done} messages, {rate:.0}/s"));
         Ok(())
     };
     for line in input::lines(file)? {
@@ -172,8 +180,8 @@ fn ingest(
             Err(error) => {
                 put(&mut batch, report)?;
                 return Err(error.context(
-                    "stopped; all lines before it are stored. Mend the line and ingest the file again \
-                     (nothing is doubled), or go on with --skip-bad",
+                    "stopped at this line; all lines before it are stored. Correct the line and ingest the file again (stored messages \
+                     are not duplicated), or skip bad lines with --skip-bad",
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! Reading JSON Lines, and opening engines as the options say.
+//! Reads JSON Lines files, and opens models and engines from command line options.
 
 use std::{
     collections::HashMap,
@@ -10,26 +10,26 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use mnemon::{
-    Builder, Config, Device, Engine, IndexKind, Message, MessageLine, Model, Namespace, OnnxEmbedder, OnnxOptions,
-    Precision,
+    Config, Device, Engine, EngineBuilder, IndexKind, Message, MessageLine, Model, Namespace, OnnxEmbedder,
+    OnnxOptions, Precision,
 };
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-/// No message is this long, escaped and all; a file without line breaks must not fill the memory.
+/// Longer than any valid message with all its escapes: a file without line breaks must not fill the memory.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A line of text and where it stands.
+/// A line of a file, with its position.
 pub(crate) struct Line {
     pub(crate) text: anyhow::Result<String>,
-    /// Counted from 1.
+    /// Line number, from 1.
     pub(crate) number: u64,
-    /// Of the input, this line included.
+    /// Bytes of the input up to the end of this line.
     pub(crate) bytes_read: u64,
 }
 
-/// The lines of a file, or of stdin for `-`; blank ones are left out.
+/// Iterates over the lines of a file, or of stdin for `-`, without the blank ones.
 pub(crate) fn lines(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Line>> + use<>> {
     let reader: Box<dyn Read> = if path == Path::new("-") {
         Box::new(io::stdin())
@@ -66,12 +66,12 @@ pub(crate) fn lines(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::
     }))
 }
 
-/// Turns lines into messages with a namespace and an id.
+/// Parses lines into messages that have a namespace and an id.
 #[derive(Default)]
 pub(crate) struct MessageReader {
-    /// Overrides the lines' own.
+    /// Replaces the namespaces that the lines name.
     pub(crate) namespace: Option<Namespace>,
-    /// How often a message without an id was seen: two that are alike are two messages.
+    /// Number of times that each message without an id was seen: two equal lines are two messages.
     seen: HashMap<[u8; 32], u32>,
 }
 
@@ -80,14 +80,15 @@ impl MessageReader {
         MessageReader { namespace, seen: HashMap::new() }
     }
 
-    /// A message that has no id gets one made from what it says, so that ingesting a file again doubles nothing.
+    /// Parses a line. A message without an id gets one computed from its content, so that ingesting a file again adds
+    /// nothing.
     pub(crate) fn parse(&mut self, line: &str) -> anyhow::Result<(Namespace, Message)> {
         let MessageLine { namespace, mut message, has_id } = MessageLine::parse(line)?;
         let namespace = self
             .namespace
             .clone()
             .or(namespace)
-            .context("no namespace: neither the line has one, nor was --namespace given")?;
+            .context("no namespace: the line names none, and --namespace was not given")?;
         if !has_id {
             let mut hasher = Sha256::new();
             let blank = message.clone().with_id("");
@@ -103,7 +104,7 @@ impl MessageReader {
     }
 }
 
-/// All messages of a file; the first bad line is an error.
+/// Reads all messages of a file; the first bad line is an error.
 pub(crate) fn messages(path: &Path) -> anyhow::Result<Vec<(Namespace, Message)>> {
     let mut reader = MessageReader::default();
     parse_all(path, |text| reader.parse(text))
@@ -121,7 +122,7 @@ pub(crate) struct QueryLine {
     pub(crate) category: Option<String>,
 }
 
-/// All queries of a file; the first bad line is an error.
+/// Reads all queries of a file; the first bad line is an error.
 pub(crate) fn queries(path: &Path) -> anyhow::Result<Vec<QueryLine>> {
     parse_all(path, |text| Ok(serde_json::from_str(text)?))
 }
@@ -130,18 +131,18 @@ fn parse_all<T>(path: &Path, mut parse: impl FnMut(&str) -> anyhow::Result<T>) -
     lines(path)?
         .map(|line| {
             let line = line?;
-            let place = || at(path, line.number);
-            line.text.and_then(|text| parse(&text)).with_context(place)
+            let position = || at(path, line.number);
+            line.text.and_then(|text| parse(&text)).with_context(position)
         })
         .collect()
 }
 
-/// `FILE:LINE`, as compilers say it.
+/// Formats a position as `FILE:LINE`, as compilers do.
 pub(crate) fn at(path: &Path, line: u64) -> String {
     format!("{}:{line}", path.display())
 }
 
-/// A model by its folder or name. Threads: those of the machine, unless given.
+/// Opens a model by its folder or name. Default number of threads: the machine's cores.
 pub(crate) fn embedder(model: &str, device: &Device, threads: Option<usize>) -> anyhow::Result<OnnxEmbedder> {
     let mut options = OnnxOptions::default();
     options.device = device.clone();
@@ -149,8 +150,8 @@ pub(crate) fn embedder(model: &str, device: &Device, threads: Option<usize>) -> 
     Ok(OnnxEmbedder::open(Model::find(model)?, options)?)
 }
 
-/// To open an engine with a given or the database's own model.
-pub(crate) fn builder(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<Builder> {
+/// Prepares an engine with the given model, or else the database's own.
+pub(crate) fn builder(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<EngineBuilder> {
     let mut builder = Engine::builder(db).create(create);
     if let Some(name) = model {
         builder = builder.embedder(Arc::new(embedder(name, &config.device, Some(config.threads))?));
@@ -158,34 +159,34 @@ pub(crate) fn builder(db: &Path, model: Option<&str>, config: Config, create: bo
     Ok(builder.config(config))
 }
 
-/// An engine with a given or the database's own model.
+/// Opens an engine with the given model, or else the database's own.
 pub(crate) fn engine(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<Engine> {
     Ok(builder(db, model, config, create)?.open()?)
 }
 
-/// Default settings with this index.
+/// Returns the default settings with this index.
 pub(crate) fn config(index: IndexKind) -> Config {
     let mut config = Config::default();
     config.index = index;
     config
 }
 
-/// A new database in a temporary folder, which lives as long as what is returned.
+/// Creates a database in a temporary folder, which is deleted when the returned `TempDir` is dropped.
 pub(crate) fn temporary(
     model: Option<&str>,
     index: IndexKind,
     precision: Precision,
 ) -> anyhow::Result<(Engine, PathBuf, tempfile::TempDir)> {
-    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("a temporary folder")?;
+    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("creating a temporary folder")?;
     let path = folder.path().join("memory.redb");
     let mut config = config(index);
     config.precision = precision;
-    // What is measured is the model.
+    // The benchmarks measure the model, not the cache.
     config.embedding_cache = 0;
     Ok((engine(&path, model, config, true)?, path, folder))
 }
 
-/// A time, or a day for its first moment in UTC.
+/// Parses a time, or a day, which stands for its first moment in UTC.
 pub(crate) fn time(text: &str) -> anyhow::Result<mnemon::Timestamp> {
     if let Ok(time) = text.parse() {
         return Ok(time);

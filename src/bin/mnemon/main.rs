@@ -1,10 +1,11 @@
-//! The `mnemon` command: ingest, recall, evaluate, reindex and look after a database.
+//! The `mnemon` command: ingests, recalls, evaluates, reindexes and inspects a database.
 //!
-//! One file a subcommand. Results go to stdout, progress and errors to stderr.
+//! Each subcommand has a file or folder of its own. Results go to stdout, progress and errors to stderr.
 
 mod bench;
 mod embed;
 mod eval;
+mod ground_truth;
 mod ingest;
 mod input;
 mod metrics;
@@ -15,7 +16,6 @@ mod reindex;
 mod stats;
 mod svg;
 mod texmex;
-mod truth;
 mod verify;
 
 use std::process::ExitCode;
@@ -24,16 +24,19 @@ use clap::{Parser, Subcommand};
 
 use crate::output::Format;
 
-/// Long-term memory for LLM agents: chat messages in, memories out, one file.
+/// Long-term memory for LLM agents: stores chat messages in one file and finds those that answer a question.
 #[derive(Parser)]
 #[command(
     version,
-    after_help = "Exit status: 0 done, 1 failed, 2 wrong usage, 3 verify or models verify found problems, 4 reindex did not pass.\n\
-    ONNX Runtime is looked for in $ORT_DYLIB_PATH, where `make runtime` puts it, beside the executable and by the system.\n\
-    A model is a folder with a manifest.toml, or its name in $MNEMON_MODELS or ./models; static-en-256 is built in."
+    after_help = "Exit status: 0 success, 1 failure, 2 wrong usage, 3 `verify` or `models verify` found problems, 4 the vectors \
+    of a reindex were rejected.\n\
+    ONNX Runtime 1.24 or newer is searched for in $ORT_DYLIB_PATH, in .runtime of the source tree (`make runtime` puts it there), \
+    beside the executable, and in the system's library path.\n\
+    A model is given as a folder with a manifest.toml, or as the name of a folder in $MNEMON_MODELS or ./models. The model \
+    static-en-256 is built in."
 )]
 struct Cli {
-    /// How results are printed.
+    /// The format of the results.
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
     format: Format,
 
@@ -68,7 +71,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args, cli.format),
     };
     result.unwrap_or_else(|error| {
-        // A reader such as `head` that has seen enough is no failure.
+        // A reader such as `head` closes the pipe when it has seen enough: not a failure.
         if output::is_closed_pipe(&error) {
             return ExitCode::SUCCESS;
         }

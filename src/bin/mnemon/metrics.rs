@@ -1,13 +1,15 @@
-//! Retrieval metrics of one question, binary relevance, as TREC defines them; and statistics of many.
+//! Retrieval metrics of one query with binary relevance, as TREC defines them, and statistics over many values.
 
-/// Ranks, from 1, at which relevant messages were found, ascending, of how many relevant ones there are.
-pub(crate) struct Found {
+/// The ranks of the relevant items in one query's results.
+pub(crate) struct RelevantRanks {
+    /// Ranks from 1, ascending.
     pub(crate) ranks: Vec<usize>,
+    /// Number of relevant items, found or not.
     pub(crate) relevant: usize,
 }
 
-impl Found {
-    /// `retrieved` ids, best first; none twice.
+impl RelevantRanks {
+    /// Compares the ids of the results, best first and without repetitions, with the relevant ids.
     pub(crate) fn new<'a>(retrieved: impl IntoIterator<Item = &'a str>, relevant: &[String]) -> Self {
         let ranks = retrieved
             .into_iter()
@@ -15,29 +17,29 @@ impl Found {
             .filter(|(_, id)| relevant.iter().any(|relevant| relevant == id))
             .map(|(i, _)| i + 1)
             .collect();
-        Found { ranks, relevant: relevant.len() }
+        RelevantRanks { ranks, relevant: relevant.len() }
     }
 
     fn within(&self, k: usize) -> impl Iterator<Item = usize> + '_ {
         self.ranks.iter().copied().take_while(move |&rank| rank <= k)
     }
 
-    /// The share of the relevant that is among the first `k`.
+    /// Returns the share of the relevant items that is among the first `k` results.
     pub(crate) fn recall_at(&self, k: usize) -> f64 {
         self.within(k).count() as f64 / self.relevant as f64
     }
 
-    /// 1 if any relevant is among the first `k`, else 0.
+    /// Returns 1 if a relevant item is among the first `k` results, else 0.
     pub(crate) fn hit_at(&self, k: usize) -> f64 {
         f64::from(u8::from(self.within(k).next().is_some()))
     }
 
-    /// One over the first relevant's rank, 0 if none was found.
+    /// Returns the reciprocal of the first relevant item's rank, 0 if none was found.
     pub(crate) fn reciprocal_rank(&self) -> f64 {
         self.ranks.first().map_or(0.0, |&rank| 1.0 / rank as f64)
     }
 
-    /// Normalised discounted cumulative gain (Järvelin and Kekäläinen 2002).
+    /// Returns the normalised discounted cumulative gain (Järvelin and Kekäläinen 2002).
     pub(crate) fn ndcg_at(&self, k: usize) -> f64 {
         let gain = |rank: usize| 1.0 / (rank as f64 + 1.0).log2();
         let ideal: f64 = (1..=self.relevant.min(k)).map(gain).sum();
@@ -45,8 +47,8 @@ impl Found {
     }
 }
 
-/// The chance that a positive has the higher value, of all pairs with a negative, ties counting half: the area under the
-/// ROC curve (Mann and Whitney's U, scaled). `None` without both. Sorts `negatives`.
+/// Returns the area under the ROC curve: the share of pairs of a positive and a negative in which the positive has the
+/// higher value, ties counting half (Mann and Whitney's U, scaled). `None` if either list is empty. Sorts `negatives`.
 pub(crate) fn auc(positives: &[f64], negatives: &mut [f64]) -> Option<f64> {
     negatives.sort_by(f64::total_cmp);
     let below = |value: f64| {
@@ -57,19 +59,19 @@ pub(crate) fn auc(positives: &[f64], negatives: &mut [f64]) -> Option<f64> {
     (pairs > 0).then(|| positives.iter().map(|&value| below(value)).sum::<f64>() / pairs as f64)
 }
 
-/// 0 of none.
+/// Returns the mean; 0 for no values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The standard deviation of what the values are a sample of; 0 of fewer than two.
+/// Returns the standard deviation of the population that the values are a sample of; 0 for fewer than two.
 pub(crate) fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / values.len().saturating_sub(1).max(1) as f64).sqrt()
 }
 
-/// The value below which a share `p` of the sorted `values` lies (nearest rank); 0 of none.
+/// Returns the `p` quantile of sorted values by the nearest-rank method; 0 for no values.
 pub(crate) fn percentile(sorted: &[f64], p: f64) -> f64 {
     let rank = (p * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0.0)
@@ -80,9 +82,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn metrics_match_hand_computed_values() {
         let relevant = ["b".to_owned(), "d".to_owned(), "x".to_owned()];
-        let found = Found::new(["a", "b", "c", "d"], &relevant);
+        let found = RelevantRanks::new(["a", "b", "c", "d"], &relevant);
         assert_eq!(found.ranks, [2, 4]);
         assert_eq!(found.recall_at(1), 0.0);
         assert!((found.recall_at(4) - 2.0 / 3.0).abs() < 1e-12);
@@ -96,17 +98,17 @@ mod tests {
     }
 
     #[test]
-    fn areas_and_deviations_by_hand() {
+    fn auc_and_deviation_match_hand_computed_values() {
         let check = |positives: &[f64], negatives: &[f64], wanted| {
             assert_eq!(auc(positives, &mut negatives.to_vec()), wanted, "{positives:?} {negatives:?}");
         };
         check(&[0.9, 0.8], &[0.1, 0.2, 0.3], Some(1.0));
         check(&[0.1], &[0.9], Some(0.0));
-        // Of six pairs: 0.8 is above both, 0.4 above one and level with the other, 0.1 below both.
+        // Six pairs: 0.8 is above both negatives, 0.4 above one and equal to the other, 0.1 below both.
         check(&[0.8, 0.4, 0.1], &[0.4, 0.2], Some(3.5 / 6.0));
         check(&[0.5], &[], None);
         check(&[], &[0.5], None);
-        // Squares of 3, 1, 1, 1, 0, 0, 2 and 4, over 7.
+        // Deviations of 3, 1, 1, 1, 0, 0, 2 and 4, squared, over 7.
         let values = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
         assert_eq!(mean(&values), 5.0);
         assert!((deviation(&values) - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);

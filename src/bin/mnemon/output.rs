@@ -1,4 +1,4 @@
-//! Printing results.
+//! Prints results on stdout and progress on stderr.
 
 use std::io::{self, Write};
 
@@ -6,12 +6,12 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-/// How results are printed.
+/// The format of the results.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Json,
 }
 
@@ -25,18 +25,18 @@ pub(crate) fn line(text: &str) -> anyhow::Result<()> {
     Ok(writeln!(io::stdout().lock(), "{text}")?)
 }
 
-/// Whether the error is that nobody reads stdout any more.
+/// Returns true if the error is a closed stdout: the reader of a pipe has ended.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// A progress bar on stderr, shown on terminals only.
+/// Creates a progress bar on stderr; it is shown on terminals only.
 pub(crate) fn progress(total: u64, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).expect("the templates are constants");
     ProgressBar::new(total).with_style(style.progress_chars("=> "))
 }
 
-/// A name and a number, aligned.
+/// Prints a name and a number, aligned with other such lines.
 pub(crate) fn count(name: &str, count: u64) -> anyhow::Result<()> {
     line(&format!("{name:<12} {count:>10}"))
 }

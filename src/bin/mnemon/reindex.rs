@@ -20,45 +20,50 @@ use crate::{
     output::{self, Format},
 };
 
-/// The exit status if the new vectors did not pass.
-const NOT_PASSED: u8 = 4;
+/// Exit status if the quality gate rejected the new vectors.
+const REJECTED: u8 = 4;
 
-/// Move a database to another model or precision: all messages are embedded beside the serving vectors, both are tried, then
-/// one commit switches.
+/// Convert a database to another model or precision.
 ///
-/// Stopped or killed on the way, the old vectors go on serving, and the same command goes on where it was. The old ones are kept
-/// afterwards, and --rollback has them serve again. Without --model and --precision, moves to the database's own model as its folder
-/// has it now. Exit status 4: the new vectors did not pass, and do not serve.
+/// All messages are embedded again, or their vectors are converted if only the precision changes, while the old vectors
+/// keep serving. Sample queries then compare the new vectors with the old ones and with an exact scan, and one commit
+/// switches. If the command is stopped or killed, the old vectors keep serving and the same command resumes. After the
+/// switch the old vectors are kept, and --rollback switches back. Without --model and --precision, the database is
+/// converted to the current state of its own model's folder. Exit status 4: the new vectors were rejected and do not
+/// serve.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
     #[arg(long, value_name = "FILE")]
     db: PathBuf,
-    /// The new model, or that to go back to: a folder or a name. Default: the database's own, or the previous one's.
+    /// Folder or name of the new model, or of the previous one for --rollback. Default: the model that the database
+    /// records.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
-    /// What runs the model: cpu, cuda, or cuda:1 for the second GPU; for a GPU the program is built with the feature cuda.
+    /// The device that runs the model: cpu, cuda, or cuda:1 for the second GPU. A GPU needs a build with the feature
+    /// `cuda`.
     #[arg(long, default_value = "cpu")]
     device: Device,
-    /// How vectors are stored from now on: f32 or i8, a quarter of the room. Default: as they are.
+    /// The new precision of the vectors: f32, or i8 for a quarter of the size. Default: unchanged.
     #[arg(long)]
     precision: Option<Precision>,
-    /// The least recall@10 of the new index against a scan, 0 to 1; 0 lets all pass.
+    /// Lowest accepted recall@10 of the new index against an exact scan, 0 to 1; 0 accepts any.
     #[arg(long, value_name = "SHARE", default_value_t = ReindexOptions::default().min_recall)]
     min_recall: f64,
-    /// The least overlap@10 of what both models find, 0 to 1. Default: none.
+    /// Lowest accepted share of the first 10 hits that both models find, 0 to 1. Default: not checked.
     #[arg(long, value_name = "SHARE")]
     min_overlap: Option<f64>,
-    /// Messages that are asked for, as questions, to try the new vectors; 0 for none.
+    /// Messages whose texts are used as sample queries; 0 for none.
     #[arg(long, value_name = "N", default_value_t = ReindexOptions::default().samples)]
     samples: usize,
-    /// Do not keep the old vectors for a rollback. Alone, only deletes those that are kept.
+    /// Do not keep the old vectors for a rollback. Without --model and --precision, only deletes the vectors kept
+    /// earlier.
     #[arg(long, conflicts_with = "rollback")]
     drop_previous: bool,
-    /// Have the vectors serve again that served before; what came since is embedded for them first.
+    /// Switch back to the previous vectors; messages that were stored since the switch are embedded for them first.
     #[arg(long, conflicts_with_all = ["precision", "min_recall", "min_overlap", "samples"])]
     rollback: bool,
-    /// Take vectors of texts that were embedded before from this file, and keep new ones in it, as in `ingest`.
+    /// A file that caches vectors by text and model, as in `ingest`.
     #[arg(long, value_name = "FILE")]
     embedding_cache: Option<PathBuf>,
 }
@@ -107,20 +112,20 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         }
     }
     let failed = report.gate.is_some_and(|gate| gate.failed.is_some());
-    Ok(if failed { ExitCode::from(NOT_PASSED) } else { ExitCode::SUCCESS })
+    Ok(if failed { ExitCode::from(REJECTED) } else { ExitCode::SUCCESS })
 }
 
 fn show(bar: &ProgressBar, progress: &ReindexProgress) {
     bar.set_prefix(match progress.phase {
         ReindexPhase::Embedding => "messages",
         ReindexPhase::Loading => "vectors linked",
-        ReindexPhase::Trying => "questions",
+        ReindexPhase::Trying => "sample queries",
         _ => "messages",
     });
     bar.set_length(progress.total);
     bar.set_position(progress.done);
-    let left = progress.left.map(|left| format!(" (left: {} s)", left.as_secs())).unwrap_or_default();
-    bar.set_message(format!("{:.0} a second{left}", progress.rate));
+    let left = progress.left.map(|left| format!(" (remaining: {} s)", left.as_secs())).unwrap_or_default();
+    bar.set_message(format!("{:.0}/s{left}", progress.rate));
 }
 
 fn print(report: &ReindexReport) -> anyhow::Result<()> {
@@ -130,11 +135,11 @@ fn print(report: &ReindexReport) -> anyhow::Result<()> {
     if report.switched {
         let ReindexReport { embedded, copied, resumed, seconds, to, precision, .. } = report;
         return output::line(&format!(
-            "{embedded} messages embedded in {seconds:.1} s ({copied} copied, {resumed} had been before); {to} in {precision} serves"
+            "{embedded} messages embedded in {seconds:.1} s ({copied} copied, {resumed} done by an earlier run); {to} in {precision} serves"
         ));
     }
     match report.gate.as_ref().and_then(|gate| gate.failed.as_ref()) {
-        Some(failed) => output::line(&format!("not switched, {failed}")),
+        Some(failed) => output::line(&format!("not switched: {failed}")),
         None => output::line(&format!("nothing to do: {} in {} serves already", report.to, report.precision)),
     }
 }
@@ -143,7 +148,8 @@ fn print_gate(gate: &GateReport) -> anyhow::Result<()> {
     let share = |share: Option<f64>| share.map_or("unknown".to_owned(), |share| format!("{share:.3}"));
     let time = |us: Option<f64>| us.map_or("unknown".to_owned(), |us| format!("{us:.0} us"));
     output::line(&format!(
-        "{} questions, {} of them asked before: recall@10 against a scan {}, overlap@10 with the old {}; p50 old {}, new {}, scan {}",
+        "{} sample queries, {} of them recent real ones: recall@10 against a scan {}, overlap@10 with the old vectors {}; p50 old {}, \
+         new {}, scan {}",
         gate.sampled,
         gate.live,
         share(gate.recall),
@@ -154,13 +160,13 @@ fn print_gate(gate: &GateReport) -> anyhow::Result<()> {
     ))
 }
 
-/// The model of the generation in this state.
+/// Returns the name of the model of the generation in this state.
 fn model(db: &Path, state: GenerationState) -> anyhow::Result<String> {
     let generations = mnemon::stats(db)?.generations;
     let found = generations.into_iter().find(|generation| generation.state == state);
     let missing = match state {
-        GenerationState::Previous => "no previous vectors are kept to go back to",
-        _ => "the database has no model yet: give one with --model",
+        GenerationState::Previous => "no previous vectors are kept, so there is nothing to roll back to",
+        _ => "the database has no model yet; name one with --model",
     };
     Ok(found.context(missing)?.model.name)
 }

@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use crate::output::{self, Format};
 
-/// Show what is in a database, or in the file of an embedding cache.
+/// Show the contents and sizes of a database, or of the file of an embedding cache.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
     #[arg(long, value_name = "FILE", required_unless_present = "embedding_cache")]
     db: Option<PathBuf>,
-    /// The file that `ingest` and `reindex` were given.
+    /// The embedding cache file that was given to `ingest` or `reindex`.
     #[arg(long, value_name = "FILE")]
     embedding_cache: Option<PathBuf>,
 }
@@ -53,7 +53,7 @@ fn mebibytes(bytes: u64) -> f64 {
 fn show_cache(path: &Path, cache: &CacheFileStats) -> anyhow::Result<()> {
     output::line(&format!("{}: {:.1} MiB", path.display(), mebibytes(cache.bytes)))?;
     output::line(&format!(
-        "vectors of {} texts; {} texts found by all runs, {} embedded, {} dropped",
+        "vectors of {} texts; over all runs {} texts were found, {} embedded, {} evicted",
         cache.entries, cache.hits, cache.misses, cache.evictions
     ))
 }
@@ -84,10 +84,15 @@ fn show(path: &Path, stats: &Stats) -> anyhow::Result<()> {
         "{:>10} {:>9} {:>10} {:>8} {:>9}  namespace",
         "messages", "sessions", "vectors", "pending", "buffered"
     ))?;
-    for space in &stats.namespaces {
+    for namespace in &stats.namespaces {
         output::line(&format!(
             "{:>10} {:>9} {:>10} {:>8} {:>9}  {}",
-            space.messages, space.sessions, space.vectors, space.pending, space.buffered, space.namespace
+            namespace.messages,
+            namespace.sessions,
+            namespace.vectors,
+            namespace.pending,
+            namespace.buffered,
+            namespace.namespace
         ))?;
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! Files of vectors in the TEXMEX format: `fvecs` (f32) and `ivecs` (i32), the form most ANN data sets come in.
+//! Reads and writes vectors in the TEXMEX format, `fvecs` (f32) and `ivecs` (i32), which most ANN data sets use.
 //!
-//! A row is its length as a little-endian i32, then that many values of 4 bytes. All rows of a file are of one length.
+//! A row is its length as a little-endian i32, then that many values of 4 bytes. All rows of a file have one length.
 
 use std::{
     fs::File,
@@ -10,14 +10,14 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 
-/// Rows of one length, one after the other.
+/// A matrix: rows of one length, stored one after the other.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Rows<T> {
     pub(crate) width: usize,
     pub(crate) values: Vec<T>,
 }
 
-/// What a row is made of.
+/// A value of a row: four bytes.
 pub(crate) trait Value: Copy {
     fn from_bytes(bytes: [u8; 4]) -> Self;
     fn to_bytes(self) -> [u8; 4];
@@ -43,7 +43,7 @@ impl Value for u32 {
     }
 }
 
-/// No vector the store takes is wider.
+/// The widest vector that a database can store.
 const MAX_WIDTH: usize = 65_535;
 
 impl<T> Rows<T> {
@@ -60,17 +60,21 @@ impl<T> Rows<T> {
     }
 }
 
-/// The first rows of a file, at most `limit`. The whole file's size is checked all the same.
+/// Reads the first rows of a file, at most `limit`. Checks the size of the whole file even so.
 pub(crate) fn read<T: Value>(path: &Path, limit: usize) -> anyhow::Result<Rows<T>> {
     let name = path.display();
     let file = File::open(path).with_context(|| {
-        format!("{name}; TEXMEX data are base.fvecs, query.fvecs and groundtruth.ivecs, as `mnemon embed` writes them")
+        format!(
+            "{name}; a TEXMEX data set has base.fvecs, query.fvecs and groundtruth.ivecs, as `mnemon embed` writes them"
+        )
     })?;
     let bytes = file.metadata()?.len();
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let mut head = [0; 4];
-    ensure!(bytes > 0, "{name}: empty; make the file again");
-    reader.read_exact(&mut head).with_context(|| format!("{name}: cut off in its first row; copy the file again"))?;
+    ensure!(bytes > 0, "{name}: the file is empty; generate it again");
+    reader
+        .read_exact(&mut head)
+        .with_context(|| format!("{name}: the file is cut off in its first row; copy it again"))?;
     let width = i32::from_le_bytes(head);
     let width = match usize::try_from(width) {
         Ok(width @ 1..=MAX_WIDTH) => width,
@@ -80,10 +84,10 @@ pub(crate) fn read<T: Value>(path: &Path, limit: usize) -> anyhow::Result<Rows<T
     let (rows, rest) = (bytes / row_bytes, bytes % row_bytes);
     ensure!(
         rest == 0,
-        "{name}: {rest} bytes are left after {rows} rows of {width}: it was cut off, or its rows differ in length; copy \
-         or make the file again"
+        "{name}: {rest} bytes remain after {rows} rows of {width}: the file was cut off, or its rows differ in length; copy or \
+         generate it again"
     );
-    ensure!(rows <= u64::from(u32::MAX), "{name}: {rows} rows are more than 32 bits can number; use fewer");
+    ensure!(rows <= u64::from(u32::MAX), "{name}: {rows} rows exceed the limit of 2^32; use fewer");
     let rows = (rows as usize).min(limit);
     let mut values = Vec::with_capacity(rows * width);
     let mut row = vec![0; 4 * width];
@@ -93,7 +97,7 @@ pub(crate) fn read<T: Value>(path: &Path, limit: usize) -> anyhow::Result<Rows<T
             let found = i32::from_le_bytes(head);
             ensure!(
                 usize::try_from(found) == Ok(width),
-                "{name}: row {number} has {found} values, those before {width}; make the file again, rows of one length"
+                "{name}: row {number} has {found} values, the rows before it {width}; generate the file with rows of one length"
             );
         }
         reader.read_exact(&mut row).with_context(|| format!("{name}: row {number}"))?;
@@ -102,17 +106,17 @@ pub(crate) fn read<T: Value>(path: &Path, limit: usize) -> anyhow::Result<Rows<T
     Ok(Rows { width, values })
 }
 
-/// Writes a file.
+/// Writes rows to a file.
 pub(crate) fn write<T: Value>(path: &Path, rows: &Rows<T>) -> anyhow::Result<()> {
-    let place = || format!("{}: writing", path.display());
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(path).with_context(place)?);
+    let context = || format!("{}: writing", path.display());
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path).with_context(context)?);
     for row in rows.iter() {
-        file.write_all(&(row.len() as u32).to_le_bytes()).with_context(place)?;
+        file.write_all(&(row.len() as u32).to_le_bytes()).with_context(context)?;
         for &value in row {
-            file.write_all(&value.to_bytes()).with_context(place)?;
+            file.write_all(&value.to_bytes()).with_context(context)?;
         }
     }
-    file.flush().with_context(place)
+    file.flush().with_context(context)
 }
 
 #[cfg(test)]
@@ -120,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_rows_are_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.fvecs");
         let rows = Rows { width: 3, values: vec![1.0f32, -2.5, 0.0, 4.0, f32::MIN_POSITIVE, 6.0] };
@@ -137,7 +141,7 @@ mod tests {
             let values = values.iter().flat_map(|value| value.to_le_bytes());
             head.to_le_bytes().into_iter().chain(values).collect()
         };
-        for (bytes, says) in [
+        for (bytes, part) in [
             (vec![], "empty"),
             (vec![1, 0], "cut off"),
             (row(-1, &[1]), "claims -1"),
@@ -148,7 +152,7 @@ mod tests {
         ] {
             std::fs::write(&path, bytes).unwrap();
             let error = format!("{:#}", read::<u32>(&path, usize::MAX).unwrap_err());
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(part), "{error}");
         }
     }
 }

@@ -4,7 +4,9 @@ use std::{path::PathBuf, process::ExitCode};
 
 use crate::output::{self, Format};
 
-/// Check the file's pages, and every record against every other.
+/// Check the pages of a database and the consistency of its records.
+///
+/// Prints each problem, and exits with status 3 if there is one.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
@@ -25,7 +27,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
             output::line(if report.problems.is_empty() {
                 "sound"
             } else {
-                "NOT SOUND: restore a copy, or ingest again"
+                "NOT SOUND: restore a backup, or ingest the messages into a new database"
             })?;
         }
     }

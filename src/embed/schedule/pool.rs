@@ -1,4 +1,4 @@
-//! The texts that wait: whose turn it is, and which go together.
+//! The pool of waiting texts: which call is next, and which texts form a batch.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,97 +8,102 @@ use std::{
 
 use super::call::{Call, Part, chunk};
 
-/// Tokens that may wait. Texts that are not tokenised yet stay so, when there are so many: that is what bounds the pool. Enough
-/// that runs of equal lengths are found: of LoCoMo's messages, 37 tokens each, some 900.
+/// Maximum waiting tokens. When the pool is full, no further texts are tokenized, which bounds its memory. Large enough to find batches of equal
+/// length: about 900 of LoCoMo's messages, which have 37 tokens on average.
 const POOL_TOKENS: usize = 1 << 15;
 
-/// Pairs of tokens that rows longer than a run may attend to at once. Attention holds a number for each pair and head: with a BERT's 12
-/// heads, 400 MB, and some of them more than once. Eight rows of 1,024 tokens, or two of 2,048, run at once; one of more runs alone.
+/// Maximum pairs of tokens of all running long rows; a row is long if it exceeds a batch. Attention stores a number for each pair and head:
+/// with a BERT's 12 heads, 400 MB, some of them several times. Eight rows of 1,024 tokens or two of 2,048 run at once; a longer row runs
+/// alone.
 const PAIRS: usize = 1 << 23;
 
-/// How texts go together.
+/// The limits of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Limits {
-    /// Tokens of a run, padding included.
-    pub(in super::super) tokens: usize,
-    pub(in super::super) rows: usize,
-    /// Texts of different lengths may share a run.
-    pub(in super::super) padded: bool,
+pub(crate) struct Limits {
+    /// Maximum tokens, padding included.
+    pub(crate) tokens: usize,
+    /// Maximum rows.
+    pub(crate) rows: usize,
+    /// Whether texts of different lengths may share a batch.
+    pub(crate) padded: bool,
 }
 
-/// Of each call another; the lowest is next.
-pub(super) type Turn = u64;
+/// The position of a call in the queue, unique. The lowest is next.
+pub(super) type QueuePosition = u64;
 
-/// Nothing here looks at all calls for each of them: there may be very many of one text each.
+/// The calls that are not done. No operation on one call iterates over all calls, because there may be very many calls of one text.
 pub(super) struct Pool {
     limits: Limits,
-    entries: BTreeMap<Turn, Entry>,
-    /// Entries with texts that nobody has begun to tokenise.
-    unread: BTreeSet<Turn>,
-    /// Entries with parts that wait.
-    waiting: BTreeSet<Turn>,
-    last: Turn,
-    /// That wait, of all calls.
+    entries: BTreeMap<QueuePosition, Entry>,
+    /// Entries with texts that no thread has started to tokenize.
+    untokenized: BTreeSet<QueuePosition>,
+    /// Entries with parts that wait for a batch.
+    waiting: BTreeSet<QueuePosition>,
+    /// The highest position so far.
+    last: QueuePosition,
+    /// Waiting tokens of all calls.
     tokens: usize,
-    /// Of the long rows that run.
+    /// Pairs of tokens of the long rows that run.
     pairs: usize,
     is_closed: bool,
 }
 
-/// A call that is not over.
+/// A call that is not done.
 struct Entry {
     call: Arc<Call>,
-    /// Its texts that nobody has begun to tokenise.
-    unread: Range<usize>,
-    /// Those that somebody is at.
-    reading: usize,
-    /// By their number of tokens.
+    /// Texts that no thread has started to tokenize.
+    untokenized: Range<usize>,
+    /// Number of texts that are being tokenized.
+    tokenizing: usize,
+    /// Waiting parts by their number of tokens.
     waiting: BTreeMap<usize, Vec<Part>>,
-    /// That wait.
+    /// Waiting tokens.
     tokens: usize,
 }
 
-/// What is next, and whose turn it is.
+/// The next task, and its call.
 enum Next {
-    Read(Turn),
-    /// Of rows of so many tokens at most.
-    Run(Turn, usize),
+    Tokenize(QueuePosition),
+    /// The maximum tokens of a row of the batch.
+    Run(QueuePosition, usize),
 }
 
+/// A task for a worker.
 pub(super) enum Task {
-    /// Texts to be tokenised.
-    Read(Reading),
-    /// Parts to be run together.
+    /// Texts to tokenize.
+    Tokenize(TokenizeTask),
+    /// A batch to run.
     Run(Run),
 }
 
-/// Texts of a call.
-pub(super) struct Reading {
+/// Texts of a call to tokenize.
+pub(super) struct TokenizeTask {
     pub(super) call: Arc<Call>,
     pub(super) texts: Range<usize>,
 }
 
+/// A batch of parts, possibly of several calls.
 pub(super) struct Run {
     pub(super) parts: Vec<(Arc<Call>, Part)>,
-    /// To be given back when it is over.
+    /// Pairs of tokens to release after the run.
     pub(super) pairs: usize,
 }
 
-/// What a part counts for; one without tokens is one too.
+/// Tokens that a part counts for, at least one.
 fn weight(part: &Part) -> usize {
     part.tokens.len().max(1)
 }
 
 impl Pool {
     pub(super) fn new(limits: Limits) -> Self {
-        let (unread, waiting) = (BTreeSet::new(), BTreeSet::new());
-        Pool { limits, entries: BTreeMap::new(), unread, waiting, last: 0, tokens: 0, pairs: 0, is_closed: false }
+        let (untokenized, waiting) = (BTreeSet::new(), BTreeSet::new());
+        Pool { limits, entries: BTreeMap::new(), untokenized, waiting, last: 0, tokens: 0, pairs: 0, is_closed: false }
     }
 
-    /// Nothing more is to be done. Returns the calls that nothing will come of.
+    /// Closes the pool. Returns the calls that will not be completed.
     pub(super) fn close(&mut self) -> Vec<Arc<Call>> {
         self.is_closed = true;
-        self.unread.clear();
+        self.untokenized.clear();
         self.waiting.clear();
         std::mem::take(&mut self.entries).into_values().map(|entry| entry.call).collect()
     }
@@ -107,53 +112,54 @@ impl Pool {
         self.is_closed
     }
 
-    /// Whether as much waits as may.
+    /// Returns true if no further texts may be tokenized.
     pub(super) fn is_full(&self) -> bool {
         self.tokens >= POOL_TOKENS
     }
 
-    /// A new call, all of it tokenised, or nothing.
+    /// Adds a call, with all of its parts, or with none if it is not tokenized.
     pub(super) fn enter(&mut self, call: &Arc<Call>, parts: Vec<Part>) {
-        let unread = if parts.is_empty() { 0..call.texts().len() } else { 0..0 };
-        let mut entry = Entry { call: Arc::clone(call), unread, reading: 0, waiting: BTreeMap::new(), tokens: 0 };
+        let untokenized = if parts.is_empty() { 0..call.texts().len() } else { 0..0 };
+        let mut entry =
+            Entry { call: Arc::clone(call), untokenized, tokenizing: 0, waiting: BTreeMap::new(), tokens: 0 };
         self.tokens += entry.put(parts);
         self.push(entry);
     }
 
-    /// Takes out all that waits of a call that is over.
+    /// Removes a call and its waiting parts.
     pub(super) fn leave(&mut self, call: &Call) {
-        if let Some(entry) = self.remove(call.turn.load(Ordering::Relaxed)) {
+        if let Some(entry) = self.remove(call.position.load(Ordering::Relaxed)) {
             self.tokens -= entry.tokens;
         }
     }
 
-    /// Tokens that wait.
+    /// Returns the number of waiting tokens.
     #[cfg(test)]
     pub(super) fn tokens(&self) -> usize {
         self.tokens
     }
 
-    /// Has somebody to do something?
+    /// Returns true if any call has a task that no worker has taken.
     pub(super) fn has_work(&self) -> bool {
         self.next().is_some()
     }
 
-    /// Is that a run?
+    /// Returns true if the next task is a batch.
     pub(super) fn has_run(&self) -> bool {
         matches!(self.next(), Some(Next::Run(..)))
     }
 
-    /// What a worker does next. The next turn of the call whose row is run comes after all others'.
+    /// Takes the next task. A call whose parts are run moves behind all other calls.
     pub(super) fn take(&mut self) -> Option<Task> {
         match self.next()? {
-            Next::Read(turn) => {
-                let reading = self.entries.get_mut(&turn)?.begin_reading();
-                self.settle(turn);
-                Some(Task::Read(reading))
+            Next::Tokenize(position) => {
+                let task = self.entries.get_mut(&position)?.begin_tokenizing();
+                self.settle(position);
+                Some(Task::Tokenize(task))
             }
-            Next::Run(turn, longest) => {
-                let run = self.run_of(turn, longest);
-                if let Some(entry) = self.remove(turn) {
+            Next::Run(position, longest) => {
+                let run = self.run_of(position, longest);
+                if let Some(entry) = self.remove(position) {
                     self.push(entry);
                 }
                 Some(Task::Run(run))
@@ -161,123 +167,135 @@ impl Pool {
         }
     }
 
-    /// A run is over.
+    /// Releases the pairs of tokens of a finished run.
     pub(super) fn give_back(&mut self, pairs: usize) {
         self.pairs -= pairs;
     }
 
-    /// Texts that a call may tokenise itself.
-    pub(super) fn take_reading(&mut self, call: &Call) -> Option<Reading> {
-        let turn = call.turn.load(Ordering::Relaxed);
-        if !self.has_room(self.entries.get(&turn)?) {
+    /// Takes texts that the thread of this call tokenizes itself.
+    pub(super) fn take_texts(&mut self, call: &Call) -> Option<TokenizeTask> {
+        let position = call.position.load(Ordering::Relaxed);
+        if !self.has_room(self.entries.get(&position)?) {
             return None;
         }
-        let reading = self.entries.get_mut(&turn)?.begin_reading();
-        self.settle(turn);
-        Some(reading)
+        let task = self.entries.get_mut(&position)?.begin_tokenizing();
+        self.settle(position);
+        Some(task)
     }
 
-    /// Texts that were tokenised, unless the call is over.
-    pub(super) fn put(&mut self, reading: &Reading, parts: Vec<Part>) {
-        let turn = reading.call.turn.load(Ordering::Relaxed);
-        let Some(entry) = self.entries.get_mut(&turn) else { return };
-        entry.reading -= reading.texts.len();
+    /// Adds the parts of texts that were tokenized, unless the call was removed.
+    pub(super) fn put(&mut self, task: &TokenizeTask, parts: Vec<Part>) {
+        let position = task.call.position.load(Ordering::Relaxed);
+        let Some(entry) = self.entries.get_mut(&position) else { return };
+        entry.tokenizing -= task.texts.len();
         self.tokens += entry.put(parts);
-        self.settle(turn);
+        self.settle(position);
     }
 
-    /// Gives an entry the last turn.
+    /// Adds an entry behind all others.
     fn push(&mut self, entry: Entry) {
         self.last += 1;
-        entry.call.turn.store(self.last, Ordering::Relaxed);
+        entry.call.position.store(self.last, Ordering::Relaxed);
         self.entries.insert(self.last, entry);
         self.settle(self.last);
     }
 
-    fn remove(&mut self, turn: Turn) -> Option<Entry> {
-        self.unread.remove(&turn);
-        self.waiting.remove(&turn);
-        self.entries.remove(&turn)
+    /// Removes an entry and its position in the sets.
+    fn remove(&mut self, position: QueuePosition) -> Option<Entry> {
+        self.untokenized.remove(&position);
+        self.waiting.remove(&position);
+        self.entries.remove(&position)
     }
 
-    /// Sees to it that an entry that has changed is found by what it has, or is no more.
-    fn settle(&mut self, turn: Turn) {
-        let Some(entry) = self.entries.get(&turn) else { return };
+    /// Updates the sets for an entry that has changed, and removes it if the call is done.
+    fn settle(&mut self, position: QueuePosition) {
+        let Some(entry) = self.entries.get(&position) else { return };
         for (set, is_empty) in
-            [(&mut self.unread, entry.unread.is_empty()), (&mut self.waiting, entry.waiting.is_empty())]
+            [(&mut self.untokenized, entry.untokenized.is_empty()), (&mut self.waiting, entry.waiting.is_empty())]
         {
             if is_empty {
-                set.remove(&turn)
+                set.remove(&position)
             } else {
-                set.insert(turn)
+                set.insert(position)
             };
         }
-        if entry.is_over() {
-            self.entries.remove(&turn);
+        if entry.is_done() {
+            self.entries.remove(&position);
         }
     }
 
+    /// Chooses the next task. `None`: there is nothing to do at the moment.
     fn next(&self) -> Option<Next> {
-        let readable = || self.unread.iter().copied().find(|turn| self.has_room(&self.entries[turn])).map(Next::Read);
-        let Some((turn, longest)) = self.runnable() else { return readable() };
-        let run = Some(Next::Run(turn, longest));
-        // It waits for its turn with nothing to run, however much others have.
-        let starving = || self.unread.range(..turn).copied().find(|turn| self.entries[turn].is_idle()).map(Next::Read);
-        if self.is_ripe(turn) { starving().or(run) } else { readable().or(run) }
+        let to_tokenize = || {
+            self.untokenized.iter().copied().find(|position| self.has_room(&self.entries[position])).map(Next::Tokenize)
+        };
+        let Some((position, longest)) = self.runnable() else { return to_tokenize() };
+        let run = Some(Next::Run(position, longest));
+        // A call ahead of this one with nothing to run is tokenized first, however full the pool is.
+        let idle_ahead = || {
+            self.untokenized
+                .range(..position)
+                .copied()
+                .find(|position| self.entries[position].is_idle())
+                .map(Next::Tokenize)
+        };
+        if self.runs_first(position) { idle_ahead().or(run) } else { to_tokenize().or(run) }
     }
 
-    /// The first that has a row which may be run now, and the most tokens of such a row. While a long row waits for others to end, no
-    /// other long one is begun.
-    fn runnable(&self) -> Option<(Turn, usize)> {
+    /// Returns the first call with a row that may run now, and the maximum tokens of such a row. While a long row waits for others to finish, no
+    /// other long row is started.
+    fn runnable(&self) -> Option<(QueuePosition, usize)> {
         let mut longest = self.longest();
-        for &turn in &self.waiting {
-            let shortest = *self.entries[&turn].waiting.first_key_value().expect("it waits").0;
+        for &position in &self.waiting {
+            let shortest = *self.entries[&position].waiting.first_key_value().expect("the call has waiting parts").0;
             if shortest <= longest {
-                return Some((turn, longest));
+                return Some((position, longest));
             }
             longest = longest.min(self.limits.tokens);
         }
         None
     }
 
-    /// The most tokens of a row that may be run now.
+    /// Returns the maximum tokens of a row that may run now.
     fn longest(&self) -> usize {
         match self.pairs {
-            // What may be padded has no attention.
+            // Models with exact padding have no attention.
             _ if self.limits.padded => usize::MAX,
             0 => usize::MAX,
             pairs => (PAIRS - pairs).isqrt().max(self.limits.tokens),
         }
     }
 
-    /// Whether more of its texts may be tokenised. Each call has an equal share of the pool, and one with nothing in it may always.
+    /// Returns true if more texts of this call may be tokenized. Each call has an equal share of the pool; a call with nothing in the pool always
+    /// may.
     fn has_room(&self, entry: &Entry) -> bool {
         let has_share = || self.tokens < POOL_TOKENS && entry.tokens < POOL_TOKENS / self.entries.len();
-        !entry.unread.is_empty() && (entry.is_idle() || has_share())
+        !entry.untokenized.is_empty() && (entry.is_idle() || has_share())
     }
 
-    /// Whether it is not worth while to tokenise more first.
-    fn is_ripe(&self, turn: Turn) -> bool {
-        let entry = &self.entries[&turn];
-        self.tokens >= POOL_TOKENS / 2 || entry.unread.is_empty() && entry.reading == 0
+    /// Returns true if a batch of this call is run before more texts are tokenized.
+    fn runs_first(&self, position: QueuePosition) -> bool {
+        let entry = &self.entries[&position];
+        self.tokens >= POOL_TOKENS / 2 || entry.untokenized.is_empty() && entry.tokenizing == 0
     }
 
-    /// Takes out a run: the most of one length that this call has, or its longest if lengths may be mixed, and what else fits of all.
-    fn run_of(&mut self, turn: Turn, longest: usize) -> Run {
+    /// Takes a batch. Its length is the one with most waiting tokens of this call, or the call's longest if lengths may be mixed. Room left is
+    /// filled with parts of other calls.
+    fn run_of(&mut self, position: QueuePosition, longest: usize) -> Run {
         let Limits { tokens, rows, padded } = self.limits;
-        let waiting = self.entries[&turn].waiting.range(..=longest);
+        let waiting = self.entries[&position].waiting.range(..=longest);
         let most =
             |(length, parts): &(&usize, &Vec<Part>)| if padded { **length } else { (*length).max(&1) * parts.len() };
-        let length = *waiting.max_by_key(most).expect("it is runnable").0;
+        let length = *waiting.max_by_key(most).expect("the call has a row that may run").0;
         let lengths = if padded { 0..=length } else { length..=length };
         let mut room = rows.min(tokens / length.max(1)).max(1);
         let is_long = length > tokens && !padded;
         let pairs = if is_long { length.saturating_mul(length).min(PAIRS) } else { 0 };
         self.pairs += pairs;
         let (mut parts, mut changed) = (Vec::new(), Vec::new());
-        let others = self.waiting.iter().copied().filter(|&other| other != turn);
-        for turn in std::iter::once(turn).chain(others) {
-            let entry = self.entries.get_mut(&turn).expect("it waits");
+        let others = self.waiting.iter().copied().filter(|&other| other != position);
+        for position in std::iter::once(position).chain(others) {
+            let entry = self.entries.get_mut(&position).expect("the call has waiting parts");
             let before = parts.len();
             for (_, waiting) in entry.waiting.range_mut(lengths.clone()).rev() {
                 let taken = waiting.split_off(waiting.len().saturating_sub(room));
@@ -292,19 +310,19 @@ impl Pool {
             }
             if parts.len() > before {
                 entry.waiting.retain(|_, parts| !parts.is_empty());
-                changed.push(turn);
+                changed.push(position);
             }
             if room == 0 {
                 break;
             }
         }
-        changed.into_iter().for_each(|turn| self.settle(turn));
+        changed.into_iter().for_each(|position| self.settle(position));
         Run { parts, pairs }
     }
 }
 
 impl Entry {
-    /// Returns how much more waits.
+    /// Adds parts. Returns the number of tokens added.
     fn put(&mut self, parts: Vec<Part>) -> usize {
         let more = parts.iter().map(weight).sum();
         self.tokens += more;
@@ -314,20 +332,21 @@ impl Entry {
         more
     }
 
-    fn begin_reading(&mut self) -> Reading {
-        let texts = chunk(self.call.texts(), &self.unread);
-        self.unread.start = texts.end;
-        self.reading += texts.len();
-        Reading { call: Arc::clone(&self.call), texts }
+    /// Takes the next texts to tokenize.
+    fn begin_tokenizing(&mut self) -> TokenizeTask {
+        let texts = chunk(self.call.texts(), &self.untokenized);
+        self.untokenized.start = texts.end;
+        self.tokenizing += texts.len();
+        TokenizeTask { call: Arc::clone(&self.call), texts }
     }
 
-    /// Whether nothing of it waits to be run, and nobody is at it.
+    /// Returns true if the call has no waiting parts and no texts being tokenized.
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.reading == 0
+        self.waiting.is_empty() && self.tokenizing == 0
     }
 
-    /// Whether nothing more comes of it.
-    fn is_over(&self) -> bool {
-        self.unread.is_empty() && self.reading == 0 && self.waiting.is_empty()
+    /// Returns true if all parts of the call were taken.
+    fn is_done(&self) -> bool {
+        self.untokenized.is_empty() && self.tokenizing == 0 && self.waiting.is_empty()
     }
 }

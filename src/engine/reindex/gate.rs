@@ -1,6 +1,8 @@
-//! Trying a new generation beside the one that serves: each question is asked of both, and of the new one by scoring every vector.
+//! Compares a new generation with the serving one: both are searched with each sample query, and every vector of the
+//! new one is scanned.
 //!
-//! By vectors alone: they are all that a new model changes, and what terms find beside them would hide how bad they are.
+//! The searches are by vectors alone. A new model changes nothing else, and lexical hits among them would hide bad
+//! vectors.
 
 use std::{
     collections::HashSet,
@@ -9,73 +11,74 @@ use std::{
 
 use super::options::{GateReport, ReindexOptions};
 use crate::{
-    engine::{search, shared::Shared, spaces::Spaces},
+    engine::{loaded_generation::LoadedGeneration, shared::Shared},
     error::{Error, Result},
     ids::NamespaceId,
-    message::Timestamp,
-    recall::{Query, Ranked, Strategy},
+    recall::{PreparedQuery, Query, Ranked, embed_query, search_until},
 };
 
-/// Messages asked for.
+/// The number of messages searched for.
 const K: usize = 10;
-/// Cosines that differ by less are the same.
+/// Cosines that differ by less are counted as equal.
 const TIE: f32 = 1e-6;
 
-/// What a generation is tried with.
-pub(super) struct Question {
+/// A query that the generations are compared with.
+pub(super) struct SampleQuery {
     pub(super) namespace: NamespaceId,
     text: String,
-    /// The message that it is the text of, which does not count: it is its own nearest everywhere.
-    of: HashSet<u64>,
+    /// The message whose text it is, if any. That message is left out of the hits: it is the nearest in every
+    /// generation.
+    source: HashSet<u64>,
 }
 
-/// As many questions as are wanted, if there are so many; none twice.
-pub(super) fn questions(
+/// Chooses up to [`ReindexOptions::samples`] distinct queries.
+pub(super) fn sample_queries(
     shared: &Shared,
-    from: &Spaces,
-    to: &Spaces,
+    from: &LoadedGeneration,
+    to: &LoadedGeneration,
     options: &ReindexOptions,
-) -> Result<Vec<Question>> {
+) -> Result<Vec<SampleQuery>> {
     let (snapshot, generation) = (shared.store.read()?, to.generation.id);
-    let mut asked = Vec::new();
+    let mut found = Vec::new();
     for (namespace, text) in &options.queries {
-        asked.extend(snapshot.namespace(namespace)?.map(|namespace| (namespace, text.clone(), None)));
+        found.extend(snapshot.namespaces().id(namespace)?.map(|namespace| (namespace, text.clone(), None)));
     }
-    // The newest first.
-    asked.extend(shared.asked.all().into_iter().rev().map(|(namespace, text)| (namespace, text, None)));
-    // In a small namespace all is found, whatever the vectors say.
-    let has_choice = |namespace| Ok::<_, Error>(snapshot.alive_count(generation, namespace)? > K);
+    // The most recent first.
+    found.extend(shared.recent_queries.all().into_iter().rev().map(|(namespace, text)| (namespace, text, None)));
+    // In a small namespace every message is found, even with bad vectors.
+    let has_choice = |namespace| Ok::<_, Error>(snapshot.rows().live_count(generation, namespace)? > K);
     let with_choice = |all: Vec<NamespaceId>| {
         let all = all.into_iter().map(|namespace| Ok(has_choice(namespace)?.then_some(namespace)));
         all.filter_map(Result::transpose).collect::<Result<Vec<_>>>()
     };
-    // Those that are loaded, if any are: no other is loaded for this.
+    // Only loaded namespaces are sampled, if there are any, so that none is loaded for the comparison.
     let mut among = with_choice(from.namespaces())?;
     if among.is_empty() {
-        among = with_choice(snapshot.counted_namespaces(generation)?)?;
+        among = with_choice(snapshot.rows().namespaces(generation)?)?;
     }
     if options.samples > 0 {
-        let spread = snapshot.spread(generation, &among, options.samples)?;
-        asked.extend(spread.into_iter().map(|(namespace, seq, text)| (namespace, text, Some(seq))));
+        let spread = snapshot.rows().sample(generation, &among, options.samples)?;
+        found.extend(spread.into_iter().map(|(namespace, seq, text)| (namespace, text, Some(seq))));
     }
 
-    let mut questions = Vec::new();
+    let mut queries = Vec::new();
     let mut seen = HashSet::new();
-    for (namespace, text, of) in asked {
-        if questions.len() < options.samples && has_choice(namespace)? && seen.insert((namespace, text.clone())) {
-            questions.push(Question { namespace, text, of: of.into_iter().collect() });
+    for (namespace, text, source) in found {
+        if queries.len() < options.samples && has_choice(namespace)? && seen.insert((namespace, text.clone())) {
+            queries.push(SampleQuery { namespace, text, source: source.into_iter().collect() });
         }
     }
-    Ok(questions)
+    Ok(queries)
 }
 
-/// Asks the questions while it is told to go on; `None` if it is not. A question that a model refuses does not count.
+/// Compares two generations. Calls `go_on` with the number of queries done before each; returns `None` once it returns
+/// false. Queries that a model refuses do not count.
 ///
 /// # Errors
-/// The new model's, if it refuses all.
-pub(super) fn run(
-    (from, to): (&Spaces, &Spaces),
-    questions: &[Question],
+/// The error of the new model, if it refuses all queries or is unavailable; those of `go_on` and of loading.
+pub(super) fn compare(
+    (from, to): (&LoadedGeneration, &LoadedGeneration),
+    queries: &[SampleQuery],
     options: &ReindexOptions,
     mut go_on: impl FnMut(u64) -> Result<bool>,
 ) -> Result<Option<GateReport>> {
@@ -83,14 +86,14 @@ pub(super) fn run(
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     let mut report = GateReport::default();
     let mut refused = None;
-    // The model that serves may not be at hand, where no engine was running.
-    let mut is_from_asked = true;
-    for (at, question) in (0..).zip(questions) {
+    // The serving model may be unavailable, where no engine was running.
+    let mut compares = true;
+    for (at, query) in (0..).zip(queries) {
         if !go_on(at)? {
             return Ok(None);
         }
         let started = Instant::now();
-        let vectors = match to.query(&question.text, None) {
+        let vectors = match embed_query(&*to.embedder, &query.text) {
             Ok(vectors) => vectors,
             Err(error @ Error::EmbedderUnavailable { .. }) => return Err(error),
             Err(error) => {
@@ -99,29 +102,29 @@ pub(super) fn run(
             }
         };
         let embedding = started.elapsed();
-        let (new, took) = ask(to, question, &vectors, false)?;
-        let (truth, took_exactly) = ask(to, question, &vectors, true)?;
+        let (new, took) = nearest(to, query, &vectors, false)?;
+        let (truth, took_exactly) = nearest(to, query, &vectors, true)?;
         let Some(worst) = truth.get(K - 1) else { continue };
         report.sampled += 1;
-        report.live += u64::from(question.of.is_empty());
+        report.live += u64::from(query.source.is_empty());
         let right = new.iter().filter(|found| found.similarity >= worst.similarity - TIE).count();
         recalls.push(right as f64 / K as f64);
         times[1].push(embedding + took);
         times[2].push(embedding + took_exactly);
-        if !is_from_asked {
+        if !compares {
             continue;
         }
         let started = Instant::now();
-        match from.query(&question.text, None) {
+        match embed_query(&*from.embedder, &query.text) {
             Ok(vectors) => {
-                let (old, _) = ask(from, question, &vectors, false)?;
+                let (old, _) = nearest(from, query, &vectors, false)?;
                 times[0].push(started.elapsed());
                 let same = new.iter().filter(|new| old.iter().any(|old| old.seq == new.seq)).count();
                 overlaps.push(same as f64 / K as f64);
             }
             Err(error) => {
-                tracing::warn!(%error, "a question is not compared with what the serving generation finds");
-                is_from_asked = !matches!(error, Error::EmbedderUnavailable { .. });
+                tracing::warn!(%error, "a sample query is not compared with the serving generation");
+                compares = !matches!(error, Error::EmbedderUnavailable { .. });
             }
         }
     }
@@ -129,7 +132,7 @@ pub(super) fn run(
         if report.sampled == 0 {
             return Err(error);
         }
-        tracing::warn!(%error, "some questions are not asked: the new model does not take them");
+        tracing::warn!(%error, "some sample queries were left out: the new model does not take them");
     }
     report.recall = mean(&recalls);
     report.overlap = mean(&overlaps);
@@ -138,46 +141,44 @@ pub(super) fn run(
     Ok(Some(report))
 }
 
-/// Up to K messages, nearest first, and the time it took.
-fn ask(spaces: &Spaces, question: &Question, vectors: &[Vec<f32>], exactly: bool) -> Result<(Vec<Ranked>, Duration)> {
-    let query = Query::new(&question.text).strategy(Strategy::Dense);
-    let asked = search::Asked {
-        text: &query.text,
-        vectors,
-        filter: &query.filter,
-        session: None,
-        except: &question.of,
-        ranking: &query.ranking,
-        spans: &[],
-        now: Timestamp::now(),
-        deadline: None,
-        exactly,
-    };
+/// Finds the [`K`] nearest messages, or fewer, nearest first; also returns the time it took. Scans every vector if
+/// `scan`.
+fn nearest(
+    generation: &LoadedGeneration,
+    sample: &SampleQuery,
+    vectors: &[Vec<f32>],
+    scan: bool,
+) -> Result<(Vec<Ranked>, Duration)> {
+    let query = Query::new(&sample.text);
+    let mut prepared = PreparedQuery::by_vectors(&query, sample.namespace, vectors.to_vec(), sample.source.clone());
+    prepared.scan = scan;
     let started = Instant::now();
-    let mut found = spaces.search(question.namespace, &asked, K, 0)?.ranked;
+    let loaded = generation.load(sample.namespace)?;
+    let accept = |found| Ok(Some(found));
+    let mut found = search_until(&loaded.index, &generation.buffers, &prepared, K, 0, accept)?.ranked;
     found.truncate(K);
     Ok((found, started.elapsed()))
 }
 
-/// Why the new generation is not to serve.
+/// The reason why the new generation must not serve, and the remedy; `None` if it passed.
 fn failed(report: &GateReport, options: &ReindexOptions) -> Option<String> {
     let (recall, overlap) = (report.recall.unwrap_or(1.0), report.overlap);
-    let kept = "what was built is kept, and reindexing again goes on from it";
+    let kept = "The new generation is kept, and reindexing again continues with it";
     if recall < options.min_recall {
         return Some(format!(
-            "recall@{K} is {recall:.3}, less than {}: its index misses too much. A larger ef_search or ef_construction finds more, \
-             min_recall (--min-recall) lets it pass; {kept}",
+            "recall@{K} of the new generation is {recall:.3}, less than {}: its index misses too many messages. A larger \
+             ef_search or ef_construction finds more; a lower min_recall (--min-recall) accepts it. {kept}",
             options.min_recall
         ));
     }
     match (options.min_overlap, overlap) {
         (Some(least), Some(overlap)) if overlap < least => Some(format!(
-            "overlap@{K} is {overlap:.3}, less than {least}: the models disagree more than was allowed. min_overlap (--min-overlap) \
-             lets it pass; {kept}"
+            "overlap@{K} is {overlap:.3}, less than {least}: the models disagree more than allowed. A lower min_overlap \
+             (--min-overlap) accepts it. {kept}"
         )),
         (Some(_), None) if report.sampled > 0 => Some(format!(
-            "the serving model is not at hand, so min_overlap (--min-overlap) cannot be looked at: leave it out, or reindex in an \
-             engine that is open with that model; {kept}"
+            "the serving model is not available, so min_overlap cannot be checked: leave it out, or reindex in an engine \
+             that is open with that model. {kept}"
         )),
         _ => None,
     }

@@ -1,14 +1,16 @@
-//! Moving a running engine to another generation: a new one of another model or precision, or back to the previous one.
+//! Moves a running engine to another generation: a new one of another model or precision, or back to the previous one.
 //!
-//! The generation is built beside the serving one, which goes on answering; both take writes. What is pending in it is embedded, in
-//! passes, as more is put meanwhile; the namespaces that are in memory are loaded and linked in it too; it is tried. Then, between
-//! two drains, the rest is embedded and one commit switches. So nothing that is found before is missing after: what waits in the new
-//! generation then waits in the old one too. What is stopped or killed on the way goes on later: what has vectors does not wait.
+//! The new generation is built beside the serving one, which keeps answering; both take writes. The pending messages of
+//! the new one are embedded in passes, as more are put meanwhile. The loaded namespaces are loaded and linked in it
+//! too, and it is compared with the serving one. Then, between two flushes, the rest is embedded and one commit
+//! switches. Every message found before the switch is found after it: one that is pending in the new generation then is
+//! pending in the old one too. A reindex that was stopped or killed continues later with the messages that have no
+//! vectors yet.
 
 mod gate;
-mod meter;
-mod moving;
+mod migration;
 mod options;
+mod progress;
 
 use std::{
     sync::Arc,
@@ -19,134 +21,134 @@ use std::{
 use parking_lot::MutexGuard;
 
 pub use self::options::{GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport};
-use self::{meter::Tell, moving::Moving};
-use super::{core::Core, drain, spaces::Spaces};
+use self::{migration::Migration, progress::OnProgress};
+use super::{core::Core, drain, loaded_generation::LoadedGeneration};
 use crate::{
     config::Precision,
     embed::{self, Embedder},
     error::{Error, Result},
     ids::ModelIdentity,
-    store::{FIRST, Generation, GenerationState, Transaction},
+    store::{Generation, GenerationState, HISTORY_START, Transaction},
 };
 
-/// Messages made pending in one commit: some tens of milliseconds.
-const SEEDED: usize = 8192;
+/// Messages made pending in one commit, which takes some tens of milliseconds.
+const SEED_MESSAGES: usize = 8192;
 
 impl Core {
-    /// Builds a generation of this embedder's and has it serve.
+    /// Builds a generation with this embedder and switches to it.
     pub(crate) fn reindex(
         &self,
         embedder: Arc<dyn Embedder>,
         options: &ReindexOptions,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
     ) -> Result<ReindexReport> {
-        let _alone = self.alone()?;
-        self.reindex_alone(embedder, options, tell)
+        let _lock = self.lock_generations()?;
+        self.reindex_locked(embedder, options, on_progress)
     }
 
-    fn reindex_alone(
+    fn reindex_locked(
         &self,
         embedder: Arc<dyn Embedder>,
         options: &ReindexOptions,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
     ) -> Result<ReindexReport> {
         options.check()?;
         embed::check_identity(embedder.identity())?;
         let started = Instant::now();
-        let serving = self.shared.live.serving();
+        let serving = self.shared.generations.serving();
         let precision = options.precision.unwrap_or(serving.generation.precision);
         let identity = embedder.identity().clone();
         let mut report = report(&serving, &identity, precision);
-        if is_of(&serving.generation, &identity) && serving.generation.precision == precision {
+        if is_same_model(&serving.generation, &identity) && serving.generation.precision == precision {
             let keep_previous = options.keep_previous;
             self.commit(move |transaction| {
-                transaction.retire_building()?;
-                if keep_previous { Ok(false) } else { transaction.retire_previous() }
+                transaction.generations().retire_building()?;
+                if keep_previous { Ok(false) } else { transaction.generations().retire_previous() }
             })?;
             report.seconds = started.elapsed().as_secs_f64();
             return Ok(report);
         }
         let (id, state) = {
             let identity = identity.clone();
-            self.commit(move |transaction| transaction.begin_building(&identity, precision))?
+            self.commit(move |transaction| transaction.generations().begin_building(&identity, precision))?
         };
-        let mut next = (state == GenerationState::Begun).then_some(FIRST);
+        let mut next = (state == GenerationState::Begun).then_some(HISTORY_START);
         while let Some(from) = next {
-            // Puts wait for none of these for long.
-            next = self.commit(move |transaction| transaction.seed(id, from, SEEDED))?;
+            // In several commits, so that no put waits for long.
+            next = self.commit(move |transaction| transaction.generations().seed(id, from, SEED_MESSAGES))?;
             if self.shared.is_over() {
                 return Err(Error::Closed);
             }
         }
         let generation = Generation { id, identity, precision, state: GenerationState::Building };
-        // Only all bits are worth copying.
+        // Only 32-bit vectors are copied: others have lost precision.
         let source = (serving.generation.precision == Precision::F32
-            && is_of(&serving.generation, &generation.identity))
+            && is_same_model(&serving.generation, &generation.identity))
         .then(|| serving.generation.clone());
         drop(serving);
-        let moving = Moving::begin(self, generation, embedder, source, options.duty, tell);
-        report.resumed = moving.counts()?.0;
-        moving.run(options, &mut report)?;
-        drop(moving);
+        let migration = Migration::begin(self, generation, embedder, source, options.duty, on_progress);
+        report.resumed = migration.counts()?.0;
+        migration.run(options, &mut report)?;
+        drop(migration);
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
     }
 
-    /// Has the previous generation serve again.
-    pub(crate) fn rollback(&self, embedder: Arc<dyn Embedder>, tell: Tell<'_>) -> Result<ReindexReport> {
+    /// Switches back to the previous generation.
+    pub(crate) fn rollback(&self, embedder: Arc<dyn Embedder>, on_progress: OnProgress<'_>) -> Result<ReindexReport> {
         let started = Instant::now();
-        let _alone = self.alone()?;
-        let generations = self.shared.store.read()?.generations()?;
+        let _lock = self.lock_generations()?;
+        let generations = self.shared.store.read()?.generations().all()?;
         let previous = generations.into_iter().find(|generation| generation.state == GenerationState::Previous);
         let given = embedder.identity();
         let kept = previous.as_ref().map(|previous| previous.identity.to_string());
-        let Some(previous) = previous.filter(|previous| is_of(previous, given)) else {
+        let Some(previous) = previous.filter(|previous| is_same_model(previous, given)) else {
             return Err(Error::NoPrevious { kept, given: given.to_string() });
         };
-        // Nothing may wait, and nothing is tried.
+        // If no message is pending, nothing else would use the model before the switch.
         drain::try_out(&*embedder)?;
-        let serving = self.shared.live.serving();
+        let serving = self.shared.generations.serving();
         let mut report = report(&serving, given, previous.precision);
         drop(serving);
-        let moving = Moving::begin(self, previous, embedder, None, 1.0, tell);
-        report.resumed = moving.counts()?.0;
-        moving.run_back(&mut report)?;
-        drop(moving);
+        let migration = Migration::begin(self, previous, embedder, None, 1.0, on_progress);
+        report.resumed = migration.counts()?.0;
+        migration.roll_back(&mut report)?;
+        drop(migration);
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
     }
 
     /// Retires the previous generation, if there is one.
     pub(crate) fn drop_previous(&self) -> Result<bool> {
-        let _alone = self.alone()?;
-        let found = self.commit(|transaction| transaction.retire_previous())?;
+        let _lock = self.lock_generations()?;
+        let found = self.commit(|transaction| transaction.generations().retire_previous())?;
         self.shared.sweep(&self.workers())?;
         Ok(found)
     }
 
-    /// [`Core::reindex`], and deletes what was retired, once nobody uses it any more.
+    /// Same as [`Core::reindex`]; also deletes the retired generations, once they are unused.
     pub(super) fn reindex_and_sweep(
         &self,
         embedder: Arc<dyn Embedder>,
         options: &ReindexOptions,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
     ) -> Result<ReindexReport> {
-        // To the end: another would retire what is used.
-        let _alone = self.alone()?;
-        let report = self.reindex_alone(embedder, options, tell)?;
-        let swept = self.wait_until_left().and_then(|()| self.shared.sweep(&self.workers()));
+        // Held until the end, because another reindex would retire a generation in use.
+        let _lock = self.lock_generations()?;
+        let report = self.reindex_locked(embedder, options, on_progress)?;
+        let swept = self.wait_until_unused().and_then(|()| self.shared.sweep(&self.workers()));
         if let Err(error) = swept {
-            // It is done all the same.
+            // The reindex is complete nevertheless.
             tracing::error!(%error, "an old generation was not deleted; the next opening tries again");
         }
         Ok(report)
     }
 
-    /// The right to change generations, once nobody uses one any more that was taken out of memory.
-    fn alone(&self) -> Result<MutexGuard<'_, ()>> {
-        let alone = self.shared.moving.try_lock().ok_or(Error::ReindexRunning)?;
-        self.wait_until_left()?;
-        Ok(alone)
+    /// Takes the lock on changes of generations, and waits until those removed from memory are unused.
+    fn lock_generations(&self) -> Result<MutexGuard<'_, ()>> {
+        let lock = self.shared.moving.try_lock().ok_or(Error::ReindexRunning)?;
+        self.wait_until_unused()?;
+        Ok(lock)
     }
 
     fn commit<T: Send + 'static>(
@@ -156,9 +158,9 @@ impl Core {
         self.workers().writer.commit(apply, |value| value)
     }
 
-    /// Waits until no recall uses a generation any more that was taken out of memory: only then may it be changed or deleted.
-    fn wait_until_left(&self) -> Result<()> {
-        while self.shared.live.is_left_in_use() {
+    /// Waits until no recall uses a generation that was removed from memory. It must not be changed or deleted before.
+    fn wait_until_unused(&self) -> Result<()> {
+        while self.shared.generations.is_removed_in_use() {
             if self.shared.is_over() {
                 return Err(Error::Closed);
             }
@@ -168,11 +170,11 @@ impl Core {
     }
 }
 
-fn is_of(generation: &Generation, identity: &ModelIdentity) -> bool {
+fn is_same_model(generation: &Generation, identity: &ModelIdentity) -> bool {
     generation.identity.hash == identity.hash && generation.identity.dimension == identity.dimension
 }
 
-fn report(serving: &Spaces, to: &ModelIdentity, precision: Precision) -> ReindexReport {
+fn report(serving: &LoadedGeneration, to: &ModelIdentity, precision: Precision) -> ReindexReport {
     ReindexReport {
         from: Some(serving.generation.identity.to_string()),
         to: to.to_string(),
@@ -186,33 +188,26 @@ fn report(serving: &Spaces, to: &ModelIdentity, precision: Precision) -> Reindex
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "bundled-model"))]
 mod tests {
     use super::*;
-    use crate::{
-        config::Config,
-        embed::{Model, OnnxEmbedder},
-        engine::Engine,
-        ids::Namespace,
-        message::Message,
-        store::{Options, Store},
-    };
+    use crate::{config::Config, default_embedder, engine::Engine, ids::Namespace, message::Message, store::Store};
 
-    /// An index that is being improved when another generation takes over is told what is deleted: what it stores stays sound.
+    /// An index that is being improved when another generation takes over stays equal to the store.
     #[test]
-    fn what_is_taken_out_and_still_used_learns_of_deletions() {
+    fn a_generation_that_was_removed_and_is_still_used_applies_deletions() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.redb");
         let config = Config { exact_threshold: 300, ..Config::default() };
-        let embedder: Arc<dyn Embedder> = Arc::new(OnnxEmbedder::new(Model::find(Model::DEFAULT).unwrap()).unwrap());
+        let embedder: Arc<dyn Embedder> = default_embedder::open(None, &Config::default()).unwrap();
         let engine = Engine::builder(&path).config(config).embedder(Arc::clone(&embedder)).open().unwrap();
         let (blocking, space) = (engine.blocking(), "a".parse::<Namespace>().unwrap());
         let message = |i: usize| Message::user(format!("the year {i}")).with_id(format!("m{i}"));
         blocking.put(&space, (0..400).map(message).collect()).unwrap();
         blocking.flush().unwrap();
-        let core = &engine.core;
-        let number = core.shared.store.read().unwrap().namespace(&space).unwrap().unwrap();
-        let old = core.shared.live.serving();
+        let core = engine.core();
+        let number = core.shared.store.read().unwrap().namespaces().id(&space).unwrap().unwrap();
+        let old = core.shared.generations.serving();
         let options = ReindexOptions { precision: Some(Precision::I8), samples: 0, ..ReindexOptions::default() };
         assert!(core.reindex(embedder, &options, &mut |_| std::ops::ControlFlow::Continue(())).unwrap().switched);
         old.load(number).unwrap();
@@ -220,7 +215,6 @@ mod tests {
         old.optimize(number, &core.workers()).unwrap();
         drop(old);
         drop(engine);
-        let options = Options { create: false, cache_bytes: 1 << 20, two_phase_commit: false };
-        assert_eq!(Store::open(&path, options).unwrap().verify().unwrap().problems, [""; 0]);
+        assert_eq!(Store::open(&path, &Config::default(), false).unwrap().verify().unwrap().problems, [""; 0]);
     }
 }

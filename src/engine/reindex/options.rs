@@ -1,4 +1,4 @@
-//! What is asked of a reindex, what it tells on the way, and what it did.
+//! The options, the progress and the report of a reindex.
 
 use std::time::Duration;
 
@@ -10,28 +10,29 @@ use crate::{
     ids::Namespace,
 };
 
-/// How to move a database to another model or precision. `ReindexOptions::default()` is a good start.
+/// Options of moving a database to another model or precision. `ReindexOptions::default()` is a good start.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReindexOptions {
-    /// How the new vectors are stored. Default: as the serving ones.
+    /// The precision in which the new vectors are stored. Default: that of the serving generation.
     pub precision: Option<Precision>,
-    /// The least share of the truly nearest that the new generation must find for it to serve, 0 to 1; 0 asks for nothing.
-    /// Default: 0.8, which a sound graph is well above, also where many messages say the same.
+    /// The recall@10 that the new generation must reach to serve, 0 to 1; 0 accepts any. Default: 0.8, which a sound
+    /// graph exceeds by far, even where many messages have the same text.
     pub min_recall: f64,
-    /// The least share of the ten nearest that must be the same in both generations, 0 to 1. It says how far the models agree, not which
-    /// is better: another model finds others. Default: none.
+    /// The share of the ten nearest messages that must be the same in both generations, 0 to 1. It measures how far the
+    /// models agree, not which is better: another model finds other messages. Default: no requirement.
     pub min_overlap: Option<f64>,
-    /// Questions to try the generations with, before all others.
+    /// Queries that the generations are compared with, before all others.
     pub queries: Vec<(Namespace, String)>,
-    /// Questions that they are tried with, up to 10,000: those given, then the last that were asked of the engine, then texts of messages.
-    /// Each costs two recalls and a scan of its namespace. 0: the new generation serves untried. Default: 128.
+    /// Number of queries that the generations are compared with, up to 10,000: first [`queries`](Self::queries), then
+    /// the most recent queries of the engine, then texts of messages. Cost of each: two recalls and a scan of its
+    /// namespace. With 0 the new generation serves without a comparison. Default: 128.
     pub samples: usize,
-    /// Whether the generation that served is kept for a rollback: until the next reindex begins, or it is dropped. It keeps its room in
-    /// the file, and puts and deletes are written to it too. Default: true.
+    /// Whether the generation that served is kept for a rollback, until the next reindex begins or it is dropped. It
+    /// keeps its space in the file, and puts and deletes are written to it too. Default: true.
     pub keep_previous: bool,
-    /// The share of the time that embedding takes, 0.01 to 1: between batches it rests, and leaves the machine to recalls and puts.
-    /// Default: 1.
+    /// The share of time spent embedding, 0.01 to 1. Between batches the reindex pauses, and leaves the machine to
+    /// recalls and puts. Default: 1.
     pub duty: f64,
 }
 
@@ -62,80 +63,87 @@ impl ReindexOptions {
     }
 }
 
-/// What a reindex is doing.
+/// A phase of a reindex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReindexPhase {
-    /// Messages are embedded into the new generation; between and after the other phases again, what came meanwhile.
+    /// Messages are embedded into the new generation; again between the other phases and after them, for messages put
+    /// meanwhile. Counted in messages.
     Embedding,
-    /// The namespaces that are in memory are loaded in the new generation too, and their graphs built: counted in vectors.
+    /// The loaded namespaces are loaded in the new generation too, and their graphs are built. Counted in vectors.
     Loading,
-    /// The generations are tried: counted in questions.
+    /// The generations are compared. Counted in queries.
     Trying,
-    /// The new generation serves: counted in messages.
+    /// The new generation serves. Counted in messages.
     Switched,
 }
 
-/// How far a reindex is.
+/// The progress of a reindex.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ReindexProgress {
-    /// What it is doing: what is counted differs.
+    /// The current phase; it determines what is counted.
     pub phase: ReindexPhase,
-    /// Done of this phase, an earlier run's too.
+    /// Number done in this phase, including earlier runs.
     pub done: u64,
-    /// In all; more when messages are put meanwhile.
+    /// Number in total. It grows when messages are put meanwhile.
     pub total: u64,
-    /// How many a second, in this run.
+    /// Number done per second in this run.
     pub rate: f64,
-    /// The time left of this phase, at that rate.
+    /// The estimated time left in this phase, at that rate.
     pub left: Option<Duration>,
 }
 
-/// What a reindex or a rollback did.
+/// The result of a reindex or a rollback.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ReindexReport {
     /// The model that served before.
     pub from: Option<String>,
-    /// The model that was moved to.
+    /// The new model.
     pub to: String,
-    /// How its vectors are stored.
+    /// The precision in which the new vectors are stored.
     pub precision: Precision,
-    /// Messages embedded by this call.
+    /// Number of messages embedded by this call.
     pub embedded: u64,
-    /// Messages whose vectors were copied, as the serving generation has those of the same model in 32 bits.
+    /// Number of messages whose vectors were copied from the serving generation, which has those of the same model in
+    /// 32 bits.
     pub copied: u64,
-    /// Messages that had vectors before: of an earlier call that was stopped on the way, or from when the generation served.
+    /// Number of messages that had vectors before this call: from an earlier call that was stopped, or from when the
+    /// generation served.
     pub resumed: u64,
-    /// Whether the generation serves now, and did not before. False if it was stopped, did not pass the gate, or served already.
+    /// Whether the call switched to the new generation. False if it was stopped, failed the comparison, or served
+    /// already.
     pub switched: bool,
-    /// How it did beside the serving one; `None` if it was not tried.
+    /// The comparison with the serving generation; `None` if none was made.
     pub gate: Option<GateReport>,
-    /// Seconds it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
-/// How a new generation does beside the serving one, asked by vectors alone for the ten nearest messages.
+/// The comparison of a new generation with the serving one: both are searched by vectors alone for the ten nearest
+/// messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct GateReport {
-    /// Questions asked: of namespaces with more than ten vectors, as others have nothing to choose from.
+    /// Number of queries, all to namespaces with more than ten vectors: in others every message is found.
     pub sampled: u64,
-    /// Of them, those that were asked of the engine, or given. The others are texts of messages, which do not find themselves.
+    /// Number of queries that were given or were recent queries of the engine. The others are texts of messages, which
+    /// are not counted as their own hits.
     pub live: u64,
-    /// Recall@10 of the new generation: the share of what scoring every vector finds that its index finds. `None` if none was sampled.
+    /// Recall@10 of the new generation: the share of the truly nearest messages, by a scan of every vector, that its
+    /// index finds. `None` without queries.
     pub recall: Option<f64>,
-    /// Overlap@10: the share of what the serving generation finds that the new one finds too. `None` if the serving model was not at
-    /// hand.
+    /// Overlap@10: the share of the serving generation's hits that the new one finds too. `None` if the serving model
+    /// was not available.
     pub overlap: Option<f64>,
-    /// Median of a recall from the serving generation, microseconds, the question's embedding included.
+    /// Median time of a recall from the serving generation in microseconds, including the embedding of the query.
     pub serving_p50_us: Option<f64>,
-    /// Of one from the new generation.
+    /// Median time of a recall from the new generation in microseconds.
     pub new_p50_us: Option<f64>,
-    /// Of one from the new generation that scores every vector.
+    /// Median time of a recall from the new generation by a scan of every vector, in microseconds.
     pub exact_p50_us: Option<f64>,
-    /// Why the new generation does not serve, and what to do; `None`: it passed.
+    /// The reason why the new generation does not serve, and the remedy; `None` if it passed.
     pub failed: Option<String>,
 }

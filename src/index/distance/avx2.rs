@@ -1,9 +1,12 @@
-//! AVX2 with FMA.
+//! Kernels for x86 processors with AVX2 and FMA.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
-use super::{Kernels, Line, codes};
+use super::{
+    codes::{self, Line},
+    kernels::Kernels,
+};
 
 const LANES: usize = 8;
 
@@ -13,7 +16,7 @@ pub(super) fn detect() -> Option<Kernels> {
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
-    // SAFETY: only `detect` hands this function out, after it has seen both features.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { dot_avx2(a, b) }
 }
 
@@ -21,11 +24,12 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 fn dot_avx2(a: &[f32], b: &[f32]) -> f32 {
     let length = a.len().min(b.len());
     let blocks = length / LANES;
-    // SAFETY (of each call below): (block + 1) * LANES <= length, which both slices have; loads need no alignment.
+    // SAFETY (of each call below): (block + 1) * LANES <= length, so both slices have the elements; loads need no
+    // alignment.
     let load = |block: usize| unsafe {
         (_mm256_loadu_ps(a.as_ptr().add(block * LANES)), _mm256_loadu_ps(b.as_ptr().add(block * LANES)))
     };
-    // Four sums: one alone would wait for itself.
+    // Four sums, because each addition to a single sum would wait for the one before.
     let mut sums = [_mm256_setzero_ps(); 4];
     for first in (0..blocks / 4 * 4).step_by(4) {
         for (lane, sum) in sums.iter_mut().enumerate() {
@@ -46,7 +50,7 @@ fn dot_avx2(a: &[f32], b: &[f32]) -> f32 {
 }
 
 fn products(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
-    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { products_avx2(query, rows, products) }
 }
 
@@ -64,7 +68,7 @@ fn products_avx2(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
                 let high_query = unsafe { _mm256_loadu_si256(high_query.0.as_ptr().add(part).cast()) };
                 let low = _mm256_and_si256(codes, half);
                 let high = _mm256_and_si256(_mm256_srli_epi16::<4>(codes), half);
-                // No sum of four leaves 16 bits: 4 * 15 * 128 is 7,680.
+                // A sum of four products fits 16 bits: 4 * 15 * 128 is 7,680.
                 let pairs =
                     _mm256_add_epi16(_mm256_maddubs_epi16(low, low_query), _mm256_maddubs_epi16(high, high_query));
                 sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
@@ -78,7 +82,7 @@ fn products_avx2(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
 }
 
 fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
-    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { encode_avx2(vector, coarse, fine) }
 }
 
@@ -88,7 +92,7 @@ fn encode_avx2(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
 }
 
 fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
-    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { unpack_avx2(coarse, fine, query) }
 }
 

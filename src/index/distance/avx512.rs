@@ -1,9 +1,12 @@
-//! AVX-512: F, BW and VNNI.
+//! Kernels for x86 processors with AVX-512 F, BW and VNNI.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
-use super::{Kernels, Line, codes};
+use super::{
+    codes::{self, Line},
+    kernels::Kernels,
+};
 
 const LANES: usize = 16;
 
@@ -15,7 +18,7 @@ pub(super) fn detect() -> Option<Kernels> {
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
-    // SAFETY: only `detect` hands this function out, after it has seen the feature.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { dot_avx512(a, b) }
 }
 
@@ -23,11 +26,12 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 fn dot_avx512(a: &[f32], b: &[f32]) -> f32 {
     let length = a.len().min(b.len());
     let blocks = length / LANES;
-    // SAFETY (of each call below): (block + 1) * LANES <= length, which both slices have; loads need no alignment.
+    // SAFETY (of each call below): (block + 1) * LANES <= length, so both slices have the elements; loads need no
+    // alignment.
     let load = |block: usize| unsafe {
         (_mm512_loadu_ps(a.as_ptr().add(block * LANES)), _mm512_loadu_ps(b.as_ptr().add(block * LANES)))
     };
-    // Four sums: one alone would wait for itself.
+    // Four sums, because each addition to a single sum would wait for the one before.
     let mut sums = [_mm512_setzero_ps(); 4];
     for first in (0..blocks / 4 * 4).step_by(4) {
         for (lane, sum) in sums.iter_mut().enumerate() {
@@ -50,7 +54,7 @@ fn dot_avx512(a: &[f32], b: &[f32]) -> f32 {
 }
 
 fn products(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
-    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { products_vnni(query, rows, products) }
 }
 
@@ -69,7 +73,7 @@ fn products_vnni(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
     let queries = query.as_chunks::<2>().0;
     let (fours, rest) = rows.as_chunks::<4>();
     let (four_products, rest_products) = products.split_at_mut(fours.len() * 4);
-    // Four rows side by side: the query is loaded once, and no sum waits for itself.
+    // Four rows at a time: the query is loaded once for them, and their additions do not wait for each other.
     for (rows, products) in fours.iter().zip(four_products.as_chunks_mut::<4>().0) {
         let mut sums = [_mm512_setzero_si512(); 4];
         for (i, [low_query, high_query]) in queries.iter().enumerate() {
@@ -92,7 +96,7 @@ fn products_vnni(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
 }
 
 fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
-    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { encode_avx512(vector, coarse, fine) }
 }
 
@@ -102,7 +106,7 @@ fn encode_avx512(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 
 }
 
 fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
-    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { unpack_avx512(coarse, fine, query) }
 }
 

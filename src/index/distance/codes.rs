@@ -1,66 +1,35 @@
-//! Inner products of packed 4-bit codes with 8-bit queries.
+//! The format of packed codes, and the portable functions for them.
 //!
-//! A plane packs 128 codes of 4 bits into each [`Line`]: byte `j` holds component `j` in its low half and component
-//! `64 + j` in its high half. A query has two lines of signed bytes for each: components 0 to 63, and 64 to 127. The
-//! result is exact, so every instruction set gives the same.
+//! A vector is stored as 8-bit codes in two planes of 4 bits, coarse (the upper half) and fine. A plane packs 128 codes
+//! of 4 bits into each [`Line`]: byte `j` holds component `j` in its low half and component `64 + j` in its high half.
+//! A query has two lines of signed bytes for each line of a plane: components 0 to 63, then 64 to 127. Products are
+//! integers, so every instruction set gives the same result.
 
-use super::Kernels;
-
-/// A cache line, and where one begins.
+/// 64 bytes, aligned to a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub(in crate::index) struct Line<T = u8>(pub(in crate::index) [T; 64]);
 
-/// Components that one line of a plane holds.
+/// The number of components in one line of a plane.
 pub(in crate::index) const PER_LINE: usize = 128;
 
-/// The inner products of a query with each of some rows. A row has half as many lines as the query.
-pub(super) type CodeKernel = fn(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]);
-
-impl Kernels {
-    /// The inner product of `query` with each of `rows`, into `products`.
-    ///
-    /// # Panics
-    /// If a row has not half as many lines as the query, or there are fewer products than rows.
-    #[inline]
-    pub(in crate::index) fn products(&self, query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
-        assert!(rows.len() <= products.len(), "a product a row");
-        assert!(rows.iter().all(|row| row.len() * 2 == query.len()), "codes of one index have one length");
-        (self.codes)(query, rows, products);
-    }
-}
-
-/// Encodes a vector: see [`Kernels::encode`].
-pub(super) type Encoder = fn(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32;
-
-impl Kernels {
-    /// Encodes a vector in both planes, and returns what a code of one stands for: codes are 128 and more or less, 127 at
-    /// most. What pads the last line stands for 0.
-    ///
-    /// # Panics
-    /// If there are too few lines.
-    #[inline]
-    pub(in crate::index) fn encode(&self, vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
-        (self.encode)(vector, coarse, fine)
-    }
-}
-
-/// What a code of one stands for, and its inverse.
+/// Returns the scale of a vector (the difference between two neighboring codes) and its inverse; both are 0 for a
+/// vector whose components are all about 0.
 pub(in crate::index) fn scale(vector: &[f32]) -> (f32, f32) {
-    // The bits of what is not negative are in order.
+    // The bits of non-negative floats are in the order of the floats.
     let max = f32::from_bits(vector.iter().fold(0, |max, x| max.max(x.to_bits() as i32 & i32::MAX)) as u32);
-    // Too small to divide by: as good as nothing.
+    // Smaller components cannot be divided by, and are treated as 0.
     if max > f32::MIN_POSITIVE * 128.0 { (max / 127.0, 127.0 / max) } else { (0.0, 0.0) }
 }
 
-/// Rounds a number of at most 127, either way. Adding 1.5 * 2^23 rounds, and leaves the number in the low bits: many at a
-/// time, on any processor.
+/// Rounds a number between -127 and 127. Adding 1.5 * 2^23 rounds the number and leaves it in the low bits, which
+/// every processor can do for many numbers at a time.
 #[inline(always)]
 pub(in crate::index) fn rounded(x: f32) -> i8 {
     (x + 12_582_912.0).to_bits() as i8
 }
 
-/// In plain Rust, for each instruction set to compile for itself.
+/// Encodes a vector in plain Rust. Each instruction set compiles this function for itself.
 #[inline(always)]
 pub(super) fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
     let (scale, inverse) = scale(vector);
@@ -78,28 +47,14 @@ pub(super) fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> 
     scale
 }
 
-/// Makes a query of a row: see [`Kernels::unpack`].
-pub(super) type Unpacker = fn(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32;
-
-impl Kernels {
-    /// Takes both planes of a row apart into lines of signed bytes, twice as many, and returns the sum of the bytes.
-    ///
-    /// # Panics
-    /// If there are too few lines.
-    #[inline]
-    pub(in crate::index) fn unpack(&self, coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
-        (self.unpack)(coarse, fine, query)
-    }
-}
-
-/// In plain Rust, for each instruction set to compile for itself.
+/// Unpacks a row in plain Rust. Each instruction set compiles this function for itself.
 #[inline(always)]
 pub(super) fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
     let mut sum = 0;
     for ((coarse, fine), lines) in coarse.iter().zip(fine).zip(query.as_chunks_mut::<2>().0) {
         let [low, high] = lines;
         for j in 0..64 {
-            // Flipping the top bit takes 128 off.
+            // Flipping the top bit subtracts 128.
             low.0[j] = (((coarse.0[j] << 4) | (fine.0[j] & 15)) ^ 128) as i8;
             high.0[j] = (((coarse.0[j] & 0xf0) | (fine.0[j] >> 4)) ^ 128) as i8;
         }
@@ -118,7 +73,7 @@ pub(super) fn encode_scalar(vector: &[f32], coarse: &mut [Line], fine: &mut [Lin
     encode(vector, coarse, fine)
 }
 
-pub(super) fn scalar(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
+pub(super) fn products_scalar(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
     for (row, product) in rows.iter().zip(products) {
         *product = 0;
         for (line, query) in row.iter().zip(query.as_chunks::<2>().0) {

@@ -1,152 +1,23 @@
-//! Inner products, one file per instruction set, chosen at run time.
+//! Inner products of vectors and of packed codes, one file for each instruction set, chosen at run time.
 //!
-//! The only `unsafe` of the crate is in this folder. All give the same result within rounding: they add up in
-//! different orders.
+//! All `unsafe` code of the crate is in this folder. The instruction sets give the same integers for codes, and the
+//! same floats for vectors within rounding, because they add the products in different orders.
+//!
+//! [`Kernels`] is a table of functions; `codes` has the format of packed codes and the portable functions for them;
+//! `available` lists the tables that this processor can run.
 
+mod available;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod codes;
-mod memory;
+mod kernels;
+mod memory_hints;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
 
-use codes::{CodeKernel, Encoder, Unpacker};
 pub(super) use codes::{Line, PER_LINE, rounded, scale};
-pub(super) use memory::{prefer_huge_pages, prefetch};
-
-/// What this processor computes fastest with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kernels {
-    #[cfg_attr(not(test), allow(dead_code, reason = "named by tests"))]
-    name: &'static str,
-    dot: DotKernel,
-    codes: CodeKernel,
-    encode: Encoder,
-    unpack: Unpacker,
-}
-
-/// The inner product of two slices of one length.
-type DotKernel = fn(&[f32], &[f32]) -> f32;
-
-const SCALAR: Kernels = Kernels {
-    name: "scalar",
-    dot: scalar::dot,
-    codes: codes::scalar,
-    encode: codes::encode_scalar,
-    unpack: codes::unpack_scalar,
-};
-
-impl Kernels {
-    pub(super) fn detect() -> Self {
-        *available().last().expect("scalar is always there")
-    }
-
-    /// The inner product. The slices have the same length, or it panics.
-    #[inline]
-    pub(super) fn dot(&self, a: &[f32], b: &[f32]) -> f32 {
-        assert_eq!(a.len(), b.len(), "vectors of one index have one dimension");
-        (self.dot)(a, b)
-    }
-}
-
-/// What this processor can run, slowest first.
-fn available() -> Vec<Kernels> {
-    #[allow(unused_mut, reason = "nothing to add on other processors")]
-    let mut all = vec![SCALAR];
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        all.extend(avx2::detect());
-        all.extend(avx512::detect());
-    }
-    #[cfg(target_arch = "aarch64")]
-    all.extend(neon::detect());
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn every_instruction_set_agrees_with_scalar(
-            pairs in proptest::collection::vec((-1.0f32..1.0, -1.0f32..1.0), 0..300),
-            skip in 0usize..4,
-        ) {
-            let (a, b): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
-            // Sub-slices are not aligned to any vector register.
-            let skip = skip.min(a.len());
-            let (a, b) = (&a[skip..], &b[skip..]);
-            let exact: f64 = a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum();
-            for kernels in available() {
-                let got = f64::from(kernels.dot(a, b));
-                let name = kernels.name;
-                prop_assert!((got - exact).abs() <= 1e-5 * (1.0 + a.len() as f64), "{name}: {got} is not {exact}");
-            }
-        }
-
-        #[test]
-        fn every_instruction_set_encodes_the_same(vector in proptest::collection::vec(-1.0f32..1.0, 1..400)) {
-            let lines = vector.len().div_ceil(PER_LINE);
-            let encode = |kernels: &Kernels| {
-                let (mut coarse, mut fine) = (vec![Line([0; 64]); lines], vec![Line([0; 64]); lines]);
-                let scale = kernels.encode(&vector, &mut coarse, &mut fine);
-                (scale, coarse, fine)
-            };
-            let wanted = encode(&SCALAR);
-            for (i, x) in vector.iter().enumerate() {
-                let (line, j) = (i / PER_LINE, i % 64);
-                let shift = if i % PER_LINE < 64 { 0 } else { 4 };
-                let half = |plane: &[Line]| (plane[line].0[j] >> shift) & 15;
-                let decoded = (f32::from(half(&wanted.1) * 16 + half(&wanted.2)) - 128.0) * wanted.0;
-                prop_assert!((decoded - x).abs() <= wanted.0 * 0.501, "{decoded} is not {x}");
-            }
-            let unpack = |kernels: &Kernels| {
-                let mut query = vec![Line([0; 64]); 2 * lines];
-                (kernels.unpack(&wanted.1, &wanted.2, &mut query), query)
-            };
-            let (sum, query) = unpack(&SCALAR);
-            let codes = || query.iter().flat_map(|line| line.0).map(i32::from);
-            prop_assert_eq!(codes().sum::<i32>(), sum);
-            for (code, x) in codes().zip(&vector) {
-                prop_assert!((code as f32 * wanted.0 - x).abs() <= wanted.0 * 0.501, "{code} is not {x}");
-            }
-            for kernels in available() {
-                prop_assert_eq!(&encode(&kernels), &wanted, "{}", kernels.name);
-                prop_assert_eq!(&unpack(&kernels), &(sum, query.clone()), "{}", kernels.name);
-            }
-        }
-
-        #[test]
-        fn every_instruction_set_gives_the_same_products_of_codes(
-            lines in 1usize..7,
-            rows in 0usize..11,
-            seed in any::<u64>(),
-            extreme in any::<bool>(),
-        ) {
-            let mut state = seed;
-            let mut byte = || {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                if extreme { 0xff } else { (state >> 56) as u8 }
-            };
-            let query: Vec<Line<i8>> = (0..2 * lines)
-                .map(|_| Line(std::array::from_fn(|_| if extreme { -128 } else { byte() as i8 })))
-                .collect();
-            let rows: Vec<Vec<Line>> =
-                (0..rows).map(|_| (0..lines).map(|_| Line(std::array::from_fn(|_| byte()))).collect()).collect();
-            let rows: Vec<&[Line]> = rows.iter().map(Vec::as_slice).collect();
-            let mut wanted = vec![0; rows.len()];
-            SCALAR.products(&query, &rows, &mut wanted);
-            for kernels in available() {
-                let mut got = vec![7; rows.len()];
-                kernels.products(&query, &rows, &mut got);
-                prop_assert_eq!(&got, &wanted, "{}", kernels.name);
-            }
-        }
-    }
-}
+pub(super) use kernels::Kernels;
+pub(super) use memory_hints::{prefer_huge_pages, prefetch};

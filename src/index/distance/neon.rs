@@ -1,9 +1,12 @@
-//! NEON, which every 64-bit ARM processor has.
+//! Kernels for NEON, which every 64-bit ARM processor has.
 #![allow(unsafe_code)]
 
 use std::arch::aarch64::*;
 
-use super::{Kernels, Line, codes};
+use super::{
+    codes::{self, Line},
+    kernels::Kernels,
+};
 
 const LANES: usize = 4;
 
@@ -13,7 +16,7 @@ pub(super) fn detect() -> Option<Kernels> {
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
-    // SAFETY: only `detect` hands this function out, after it has seen the feature.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { dot_neon(a, b) }
 }
 
@@ -21,10 +24,11 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 fn dot_neon(a: &[f32], b: &[f32]) -> f32 {
     let length = a.len().min(b.len());
     let blocks = length / LANES;
-    // SAFETY (of each call below): (block + 1) * LANES <= length, which both slices have; loads need no alignment.
+    // SAFETY (of each call below): (block + 1) * LANES <= length, so both slices have the elements; loads need no
+    // alignment.
     let load =
         |block: usize| unsafe { (vld1q_f32(a.as_ptr().add(block * LANES)), vld1q_f32(b.as_ptr().add(block * LANES))) };
-    // Four sums: one alone would wait for itself.
+    // Four sums, because each addition to a single sum would wait for the one before.
     let mut sums = [vdupq_n_f32(0.0); 4];
     for first in (0..blocks / 4 * 4).step_by(4) {
         for (lane, sum) in sums.iter_mut().enumerate() {
@@ -42,7 +46,7 @@ fn dot_neon(a: &[f32], b: &[f32]) -> f32 {
 }
 
 fn products(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
-    // SAFETY: only `detect` hands this function out, after it has seen the feature.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { products_neon(query, rows, products) }
 }
 
@@ -59,7 +63,7 @@ fn products_neon(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
                 let high_query = unsafe { vld1q_s8(high_query.0.as_ptr().add(part)) };
                 let low = vreinterpretq_s8_u8(vandq_u8(codes, half));
                 let high = vreinterpretq_s8_u8(vshrq_n_u8::<4>(codes));
-                // No sum of two leaves 16 bits: 2 * 15 * 128 is 3,840.
+                // A sum of two products fits 16 bits: 2 * 15 * 128 is 3,840.
                 let pairs = vmlal_s8(
                     vmull_s8(vget_low_s8(low), vget_low_s8(low_query)),
                     vget_low_s8(high),
@@ -75,7 +79,7 @@ fn products_neon(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
 }
 
 fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
-    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { encode_neon(vector, coarse, fine) }
 }
 
@@ -85,7 +89,7 @@ fn encode_neon(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
 }
 
 fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
-    // SAFETY: only `detect` hands this function out, after it has seen the features.
+    // SAFETY: only `detect` returns this function, after it has found the features.
     unsafe { unpack_neon(coarse, fine, query) }
 }
 

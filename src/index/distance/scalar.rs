@@ -1,7 +1,7 @@
-//! Plain Rust, for any processor.
+//! The inner product in plain Rust, for any processor.
 
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    // Eight sums, so that the compiler may use what vector registers there are.
+    // Eight sums, so that the compiler can use the vector registers of the target.
     let mut sums = [0.0f32; 8];
     let (a_blocks, a_rest) = a.as_chunks::<8>();
     let (b_blocks, b_rest) = b.as_chunks::<8>();

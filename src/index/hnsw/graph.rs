@@ -1,35 +1,39 @@
-//! The graph with all that it stands on: codes, links, and which rows are alive.
+//! The state of an index: vectors, codes, links, and the sets of rows.
 
 use std::collections::BTreeSet;
 
 use super::{
-    chunks::Chunks,
     codes::Codes,
-    delta::{Delta, List, rows_per_page},
+    delta::{Delta, List},
+    encoding::rows_per_page,
     links::Links,
+    row_table::RowTable,
 };
 use crate::index::Bitmap;
 
-/// Removed rows are unlinked when they are more than one in so many: looking for who leads to them is a pass over all links.
-const REPAIR_SHARE: usize = 64;
+/// Removed rows are unlinked when they exceed the linked rows divided by this number, because finding the links that
+/// lead to them is a pass over all links.
+const REPAIR_DIVISOR: usize = 64;
 
+/// A graph, the vectors that it links, and the rows that are not linked yet.
 #[derive(Debug)]
 pub(super) struct Graph {
     pub(super) dimension: usize,
     pub(super) ef_construction: usize,
-    /// Of every row, once the graph has begun; before that, of none.
+    /// The codes of every row once there is a graph; empty before.
     pub(super) codes: Codes,
-    /// The vectors themselves, unless they are read from elsewhere.
-    pub(super) originals: Option<Chunks<f32>>,
+    /// The original vectors, unless they are read from a source outside of the index.
+    pub(super) originals: Option<RowTable<f32>>,
     pub(super) links: Links,
     /// The number of the next row.
     pub(super) rows: usize,
-    pub(super) alive: Bitmap,
-    /// Alive, and not in the graph.
+    /// Rows that searches may return.
+    pub(super) live: Bitmap,
+    /// Live rows that are not linked. Searches scan them.
     pub(super) tail: Bitmap,
-    /// Removed, and maybe linked to: their numbers must not be given again yet.
-    pub(super) dead: Bitmap,
-    /// Pages of links that differ from those stored.
+    /// Removed rows that links may still lead to. They must not be reused before a delta unlinks them.
+    pub(super) removed: Bitmap,
+    /// Pages of links that differ from the stored ones.
     pub(super) changed_pages: BTreeSet<u32>,
 }
 
@@ -39,29 +43,31 @@ impl Graph {
             dimension,
             ef_construction,
             codes: Codes::new(dimension),
-            originals: Some(Chunks::new(dimension)),
+            originals: Some(RowTable::new(dimension)),
             links: Links::new(m),
             rows: 0,
-            alive: Bitmap::default(),
+            live: Bitmap::default(),
             tail: Bitmap::default(),
-            dead: Bitmap::default(),
+            removed: Bitmap::default(),
             changed_pages: BTreeSet::new(),
         }
     }
 
-    /// Whether rows have codes.
+    /// Returns true if rows have codes.
+    #[inline]
     pub(super) fn has_codes(&self) -> bool {
         self.codes.rows() > 0
     }
 
-    /// Whether rows are to be linked, or enough removed ones to be unlinked.
+    /// Returns true if there are rows to link, or removed rows to unlink: any if `is_thorough`, else enough to be worth
+    /// a pass.
     pub(super) fn has_work(&self, is_thorough: bool) -> bool {
-        let dead = self.dead.count();
-        let is_much = is_thorough || dead > self.links.count() / REPAIR_SHARE;
-        self.has_codes() && (self.tail.count() > 0 || (dead > 0 && is_much))
+        let removed = self.removed.count();
+        let is_enough = is_thorough || removed > self.links.count() / REPAIR_DIVISOR;
+        self.has_codes() && (self.tail.count() > 0 || (removed > 0 && is_enough))
     }
 
-    /// Gives codes to all rows.
+    /// Encodes all rows that have no codes yet, and makes room for their links.
     pub(super) fn encode(&mut self) {
         if let Some(originals) = &self.originals {
             for row in self.codes.rows()..originals.rows() {
@@ -71,7 +77,7 @@ impl Graph {
         self.links.grow(self.codes.rows());
     }
 
-    /// Writes what a row holds, whatever was there. It is found only when it is alive.
+    /// Writes the vector of a row, over an old one if there is one. Searches find the row only once it is live.
     pub(super) fn write(&mut self, row: u32, vector: &[f32]) {
         if let Some(originals) = &mut self.originals {
             originals.put(row, vector);
@@ -82,34 +88,34 @@ impl Graph {
         }
     }
 
-    /// Makes a row alive that was written.
-    pub(super) fn enliven(&mut self, row: u32) {
-        assert!(self.alive.insert(row), "row {row} is in use");
+    /// Makes a written row live.
+    pub(super) fn make_live(&mut self, row: u32) {
+        assert!(self.live.insert(row), "row {row} is in use");
         self.rows = self.rows.max(row as usize + 1);
-        self.dead.remove(row);
+        self.removed.remove(row);
         if !self.links.has(row) {
             self.tail.insert(row);
         }
     }
 
-    /// Takes a row out of what is found. `is_kept`: others may link to it.
-    pub(super) fn kill(&mut self, row: u32, is_kept: bool) {
-        if self.alive.remove(row) {
+    /// Removes a row from the live rows. If it `is_reserved`, links may lead to the row, and it must not be reused yet.
+    pub(super) fn remove(&mut self, row: u32, is_reserved: bool) {
+        if self.live.remove(row) {
             self.tail.remove(row);
-            if is_kept {
-                self.dead.insert(row);
+            if is_reserved {
+                self.removed.insert(row);
             }
         }
     }
 
-    /// Makes a planned change.
+    /// Applies a delta in one go.
     pub(super) fn apply(&mut self, delta: &Delta) {
         self.begin(delta);
         self.set_lists(&delta.lists);
         self.end(delta);
     }
 
-    /// The first part of a change: rows come in, and nothing leads to them yet.
+    /// Does the first part of a delta: adds the new rows, which no link leads to yet.
     pub(super) fn begin(&mut self, delta: &Delta) {
         let per_page = rows_per_page(self.links.m()) as u32;
         let rows = delta.cleared.iter().copied().chain(delta.levels.iter().map(|(row, _)| *row));
@@ -117,13 +123,13 @@ impl Graph {
         delta.levels.iter().for_each(|&(row, level)| self.links.add(row, level));
     }
 
-    /// The second part, as many lists at a time as is wanted: until all are set, new rows are in the tail as well, and what
-    /// goes is still there.
+    /// Does the second part: sets lists of links. Until all lists of the delta are set, the new rows are in the tail as
+    /// well, and the rows that leave are still in the graph.
     pub(super) fn set_lists(&mut self, lists: &[List]) {
         lists.iter().for_each(|list| self.links.set(list.row, list.layer, &list.links));
     }
 
-    /// The last part: nothing leads to what goes any more.
+    /// Does the last part: new rows leave the tail, and rows that no link leads to any more leave the graph.
     pub(super) fn end(&mut self, delta: &Delta) {
         for &(row, _) in &delta.levels {
             self.links.raise_entry(row);
@@ -131,7 +137,7 @@ impl Graph {
         }
         for &row in &delta.cleared {
             self.links.remove(row);
-            self.dead.remove(row);
+            self.removed.remove(row);
         }
     }
 }

@@ -1,31 +1,34 @@
-//! Who is linked to whom.
+//! The adjacency lists of a graph.
 //!
-//! Layer 0 is a flat table of `2 * m` row numbers a row; the few rows of upper layers have a tower of `m` for each layer. A
-//! list ends at [`NONE`]. The first link of a row on layer 0 is its parent, which has the row among its links too: a tree
-//! of links that are never pruned, so that every row is reached from every other. The tree's root is its own parent.
+//! Layer 0 is a flat table with `2 * m` links for each row; each of the few rows on upper layers has a tower with `m`
+//! links for each of these layers. A list ends at [`NONE`].
+//!
+//! The first link of a row on layer 0 leads to its parent, and the parent links to the row as well. These links form a
+//! tree and are never pruned, so every row is reachable from every other row. The root of the tree is its own parent.
 
-use super::chunks::Chunks;
+use super::row_table::RowTable;
 
-/// Ends a list.
+/// The end of a list.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The tower of a row that is not in the graph.
+/// The tower number of a row that is not in the graph.
 const ABSENT: u32 = u32::MAX;
-/// The tower of a row on layer 0 alone.
-const LOW: u32 = u32::MAX - 1;
+/// The tower number of a row that is on layer 0 only.
+const NO_TOWER: u32 = u32::MAX - 1;
 
-/// No row is on a higher layer: with 2 links a row, one in 2^15 would be.
+/// The highest layer of any row. Even with 2 links for each row only one row in 2^15 would reach it.
 pub(super) const MAX_LEVEL: u8 = 15;
 
+/// The links of all rows, and the level of each row: its highest layer.
 #[derive(Debug)]
 pub(super) struct Links {
     m: usize,
-    bottom: Chunks<u32>,
-    /// By row: its place in `towers`.
-    places: Chunks<u32>,
+    bottom: RowTable<u32>,
+    /// For each row, the index of its tower in `towers`.
+    tower_numbers: RowTable<u32>,
     towers: Vec<Vec<u32>>,
     free_towers: Vec<u32>,
-    /// A row of the highest level: where searches begin.
+    /// A row of the highest level, where searches begin.
     entry: Option<u32>,
     count: usize,
 }
@@ -34,8 +37,8 @@ impl Links {
     pub(super) fn new(m: usize) -> Self {
         Links {
             m,
-            bottom: Chunks::new(2 * m),
-            places: Chunks::new(1),
+            bottom: RowTable::new(2 * m),
+            tower_numbers: RowTable::new(1),
             towers: Vec::new(),
             free_towers: Vec::new(),
             entry: None,
@@ -43,104 +46,110 @@ impl Links {
         }
     }
 
+    /// Returns the maximum number of links of a row on an upper layer.
     pub(super) fn m(&self) -> usize {
         self.m
     }
 
-    /// The most links of a list.
+    /// Returns the maximum number of links in a list of this layer.
     pub(super) fn capacity(&self, layer: u8) -> usize {
         if layer == 0 { 2 * self.m } else { self.m }
     }
 
-    /// The links that a new row begins with, at most. On layer 0 a quarter more than `m`: as many as there is room for find a
-    /// little more on real texts (recall@10 0.963, not 0.957, at ef 64), but take half as long again to build, and searches
-    /// a tenth longer on clustered vectors.
-    pub(super) fn first_links(&self, layer: u8) -> usize {
+    /// Returns the maximum number of links that a new row gets on this layer. On layer 0 this is a quarter more than
+    /// `m`. With as many as there is room for, recall@10 on real texts is a little higher (0.963 instead of 0.957 at ef
+    /// 64), but building takes half as long again, and searches of clustered vectors take a tenth longer.
+    pub(super) fn initial_capacity(&self, layer: u8) -> usize {
         if layer == 0 { self.m + self.m / 4 } else { self.m }
     }
 
-    /// Rows there is room for.
+    /// Returns the number of rows that there is room for.
+    #[inline]
     pub(super) fn rows(&self) -> usize {
-        self.places.rows()
+        self.tower_numbers.rows()
     }
 
-    /// Rows that are in the graph.
+    /// Returns the number of rows in the graph.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
+    /// Returns the row where searches begin.
     pub(super) fn entry(&self) -> Option<u32> {
         self.entry
     }
 
-    /// Makes room for rows, which are not in the graph yet.
+    /// Makes room for rows. They are not in the graph yet.
     pub(super) fn grow(&mut self, rows: usize) {
-        while self.places.rows() < rows {
-            self.places.push(&[ABSENT]);
-            self.bottom.push_default(NONE);
+        while self.tower_numbers.rows() < rows {
+            self.tower_numbers.push(&[ABSENT]);
+            self.bottom.push_filled(NONE);
         }
     }
 
-    /// The highest layer of a row, if it is in the graph.
+    /// Returns the highest layer of a row; `None` if the row is not in the graph.
     #[inline]
     pub(super) fn level(&self, row: u32) -> Option<u8> {
-        match self.place(row) {
+        match self.tower_number(row) {
             ABSENT => None,
-            LOW => Some(0),
-            place => Some((self.towers[place as usize].len() / self.m) as u8),
+            NO_TOWER => Some(0),
+            tower => Some((self.towers[tower as usize].len() / self.m) as u8),
         }
     }
 
-    fn place(&self, row: u32) -> u32 {
-        if (row as usize) < self.rows() { self.places.row(row)[0] } else { ABSENT }
+    #[inline]
+    fn tower_number(&self, row: u32) -> u32 {
+        if (row as usize) < self.rows() { self.tower_numbers.row(row)[0] } else { ABSENT }
     }
 
+    /// Returns true if the row is in the graph.
+    #[inline]
     pub(super) fn has(&self, row: u32) -> bool {
-        self.place(row) != ABSENT
+        self.tower_number(row) != ABSENT
     }
 
-    /// All places of a list on layer 0, the empty ones last.
+    /// Returns all slots of a row on layer 0; the unused ones at the end hold [`NONE`].
     #[inline(always)]
     pub(super) fn bottom(&self, row: u32) -> &[u32] {
         self.bottom.row(row)
     }
 
-    /// The links of a row on a layer.
+    /// Returns the links of a row on a layer; none if the row is not on it.
     #[inline]
     pub(super) fn of(&self, row: u32, layer: u8) -> &[u32] {
-        let all = match (layer, self.place(row)) {
+        let all = match (layer, self.tower_number(row)) {
             (_, ABSENT) => &[],
             (0, _) => self.bottom.row(row),
-            (_, LOW) => &[],
-            (layer, place) => {
-                self.towers[place as usize].chunks_exact(self.m).nth(layer as usize - 1).unwrap_or_default()
+            (_, NO_TOWER) => &[],
+            (layer, tower) => {
+                self.towers[tower as usize].chunks_exact(self.m).nth(layer as usize - 1).unwrap_or_default()
             }
         };
         &all[..all.iter().position(|&link| link == NONE).unwrap_or(all.len())]
     }
 
-    /// The parent of a row that is in the graph.
+    /// Returns the parent of a row that is in the graph.
     pub(super) fn parent(&self, row: u32) -> u32 {
         self.bottom.row(row)[0]
     }
 
-    /// The children of a row.
+    /// Returns the children of a row.
     pub(super) fn children(&self, row: u32) -> impl Iterator<Item = u32> + '_ {
         let is_child = move |link: u32| link != row && self.has(link) && self.parent(link) == row;
         self.of(row, 0).iter().copied().filter(move |&link| is_child(link))
     }
 
-    /// Takes a row into the graph, without links. Searches begin elsewhere: see [`Links::raise_entry`].
+    /// Adds a row to the graph, without links. It does not become the entry: see [`Links::raise_entry`].
     pub(super) fn add(&mut self, row: u32, level: u8) {
         self.remove(row);
-        let place = if level == 0 {
-            LOW
+        let tower_number = if level == 0 {
+            NO_TOWER
         } else {
             let tower = vec![NONE; level as usize * self.m];
             match self.free_towers.pop() {
-                Some(place) => {
-                    self.towers[place as usize] = tower;
-                    place
+                Some(number) => {
+                    self.towers[number as usize] = tower;
+                    number
                 }
                 None => {
                     self.towers.push(tower);
@@ -148,44 +157,44 @@ impl Links {
                 }
             }
         };
-        self.places.row_mut(row)[0] = place;
+        self.tower_numbers.row_mut(row)[0] = tower_number;
         self.count += 1;
     }
 
-    /// Makes a row the entry, if it is on a higher layer.
+    /// Makes a row the entry if its level is higher than that of the present entry.
     pub(super) fn raise_entry(&mut self, row: u32) {
         if self.level(row) > self.entry.and_then(|entry| self.level(entry)) {
             self.entry = Some(row);
         }
     }
 
-    /// Takes a row out of the graph. Links that lead to it are others' business.
+    /// Removes a row from the graph. The caller removes the links that lead to it.
     pub(super) fn remove(&mut self, row: u32) {
-        match self.place(row) {
+        match self.tower_number(row) {
             ABSENT => return,
-            LOW => {}
-            place => {
-                self.towers[place as usize] = Vec::new();
-                self.free_towers.push(place);
+            NO_TOWER => {}
+            number => {
+                self.towers[number as usize] = Vec::new();
+                self.free_towers.push(number);
             }
         }
         self.bottom.row_mut(row).fill(NONE);
-        self.places.row_mut(row)[0] = ABSENT;
+        self.tower_numbers.row_mut(row)[0] = ABSENT;
         self.count -= 1;
         if self.entry == Some(row) {
-            // Rare: one row is the entry.
+            // This pass over all rows is rare, because only one row is the entry.
             let rows = (0..self.rows() as u32).filter_map(|row| Some((self.level(row)?, std::cmp::Reverse(row))));
             self.entry = rows.max().map(|(_, std::cmp::Reverse(row))| row);
         }
     }
 
-    /// Sets the links of a row that is in the graph, as many as there is room for.
+    /// Sets the links of a row on a layer. Links that there is no room for are left out, and a row that is not on the
+    /// layer is ignored.
     pub(super) fn set(&mut self, row: u32, layer: u8, links: &[u32]) {
-        let place = self.place(row);
-        let list = match (layer, place) {
-            (_, ABSENT) | (1.., LOW) => return,
+        let list = match (layer, self.tower_number(row)) {
+            (_, ABSENT) | (1.., NO_TOWER) => return,
             (0, _) => self.bottom.row_mut(row),
-            (layer, place) => match self.towers[place as usize].chunks_exact_mut(self.m).nth(layer as usize - 1) {
+            (layer, tower) => match self.towers[tower as usize].chunks_exact_mut(self.m).nth(layer as usize - 1) {
                 Some(list) => list,
                 None => return,
             },
@@ -195,7 +204,7 @@ impl Links {
         list[count..].fill(NONE);
     }
 
-    /// The layers and lists of a row that is in the graph, from layer 0.
+    /// Returns the lists of a row that is in the graph, each with its layer, from layer 0.
     pub(super) fn lists(&self, row: u32) -> impl Iterator<Item = (u8, &[u32])> {
         (0..=self.level(row).unwrap_or(0)).map(move |layer| (layer, self.of(row, layer)))
     }

@@ -1,44 +1,48 @@
-//! Putting an index together again from what is stored: rows, pages of links, and the changes since.
+//! Rebuilds an index from its stored rows, pages of links, and the deltas that came after the pages.
 
 use std::sync::Arc;
 
 use super::{
     HnswIndex, HnswOptions, Originals,
-    delta::{Delta, decode_page, peek_m},
+    encoding::{decode_delta, decode_page, peek_m},
     graph::Graph,
     links::Links,
 };
 use crate::error::{Error, Result};
 
+/// An index that is being loaded: first all rows, then all pages, then all deltas, in the order in which they were
+/// stored.
 pub(crate) struct Loader {
     graph: Graph,
     options: HnswOptions,
-    source: Option<Arc<dyn Originals>>,
+    originals: Option<Arc<dyn Originals>>,
+    /// Whether a page or a delta was read.
     has_parts: bool,
 }
 
 impl Loader {
-    /// Of about `alive` rows that are alive. If there is a `source`, it is asked for vectors once there is a graph, and they are not kept.
+    /// Begins to load an index of about `live_count` live rows. With `originals`, the index keeps no vectors once there
+    /// is a graph, and reads them from there.
     pub(crate) fn new(
         dimension: usize,
-        alive: usize,
+        live_count: usize,
         options: HnswOptions,
-        source: Option<Arc<dyn Originals>>,
+        originals: Option<Arc<dyn Originals>>,
     ) -> Self {
         let mut graph = Graph::new(dimension, options.m, options.ef_construction);
-        if alive > options.graph_above && source.is_some() {
+        if live_count > options.graph_above && originals.is_some() {
             graph.originals = None;
         }
-        Loader { graph, options, source, has_parts: false }
+        Loader { graph, options, originals, has_parts: false }
     }
 
-    /// Adds the next row, of finite components; `None` was removed.
+    /// Adds the next row, whose components are finite; `None` for a row that was removed.
     pub(crate) fn row(&mut self, vector: Option<&[f32]>) {
         let row = self.graph.rows as u32;
         match vector {
             Some(vector) => {
                 self.graph.write(row, vector);
-                self.graph.enliven(row);
+                self.graph.make_live(row);
             }
             None => {
                 let zeros = vec![0.0; self.graph.dimension];
@@ -48,72 +52,79 @@ impl Loader {
         }
     }
 
-    /// Adds a page of links, after all rows.
+    /// Adds a page of links.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`] if the bytes are not a page of this graph.
     pub(crate) fn page(&mut self, page: u32, bytes: &[u8]) -> Result<()> {
         self.begin(bytes)?;
         decode_page(&mut self.graph.links, page, bytes)
     }
 
-    /// Makes a change again, after all pages.
+    /// Applies a stored delta. Pages that already contain its change stay the same.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`] if the bytes are not a delta of this graph.
     pub(crate) fn delta(&mut self, bytes: &[u8]) -> Result<()> {
         self.begin(bytes)?;
-        let (m, delta) = Delta::decode(bytes, self.graph.rows)?;
+        let (m, delta) = decode_delta(bytes, self.graph.rows)?;
         if m != self.graph.links.m() {
-            return Err(Error::corrupted("a change of the graph is of another graph"));
+            return Err(Error::corrupted("a stored change of a graph belongs to another graph"));
         }
         self.graph.apply(&delta);
         Ok(())
     }
 
-    /// Forgets what was read of links: all rows are to be linked again.
+    /// Drops all links that were read, so that all rows are linked again.
     pub(crate) fn forget_parts(&mut self) {
         self.has_parts = false;
         self.graph.links = Links::new(self.options.m);
         self.graph.links.grow(self.graph.codes.rows());
         self.graph.changed_pages.clear();
-        // Changes that were made took the rows they linked out of it.
-        self.graph.tail = self.graph.alive.clone();
+        // The deltas that were applied took the rows that they linked out of the tail.
+        self.graph.tail = self.graph.live.clone();
     }
 
-    /// `free` are the removed rows that nothing links to.
+    /// Completes the index. `free` are the removed rows that no link leads to.
     pub(crate) fn finish(mut self, free: &[u32]) -> HnswIndex {
         let graph = &mut self.graph;
-        if self.has_parts || graph.alive.count() > self.options.graph_above {
+        if self.has_parts || graph.live.count() > self.options.graph_above {
             graph.encode();
         }
-        if self.source.is_some() && graph.has_codes() {
+        if self.originals.is_some() && graph.has_codes() {
             graph.originals = None;
         }
         for row in 0..graph.rows as u32 {
-            if graph.alive.contains(row) {
-                // A change may have taken out what had the number before.
+            if graph.live.contains(row) {
+                // A delta may have unlinked the removed row that had this number before.
                 match graph.links.has(row) {
                     true => graph.tail.remove(row),
                     false => graph.tail.insert(row),
                 };
             } else if self.has_parts {
-                graph.dead.insert(row);
+                graph.removed.insert(row);
             }
         }
         for &row in free.iter().filter(|&&row| !graph.links.has(row)) {
-            graph.dead.remove(row);
+            graph.removed.remove(row);
         }
-        // A removed row has no vector any more. That of a neighbor stands in for it, so that searches go through it until it
-        // is unlinked.
-        let linked: Vec<u32> = graph.dead.iter().filter(|&row| graph.links.has(row)).collect();
+        // A removed row has lost its vector. The code of a neighbor stands in for it, so that searches can pass through
+        // the row until it is unlinked.
+        let linked: Vec<u32> = graph.removed.iter().filter(|&row| graph.links.has(row)).collect();
         for row in linked {
-            let alive = graph.links.of(row, 0).iter().copied().find(|&link| graph.alive.contains(link));
-            if let Some(link) = alive {
+            let live = graph.links.of(row, 0).iter().copied().find(|&link| graph.live.contains(link));
+            if let Some(link) = live {
                 graph.codes.copy(link, row);
             }
         }
         let m = self.graph.links.m();
-        let index = HnswIndex::with(self.graph, HnswOptions { m, ..self.options }, self.source);
+        let index = HnswIndex::with_graph(self.graph, HnswOptions { m, ..self.options }, self.originals);
         index.set_stored(self.has_parts);
         index
     }
 
-    /// The first part says how many links a row has: a graph keeps the number that it was begun with.
+    /// Prepares the graph for its first page or delta, which contains `m`: a graph keeps the `m` that it was begun
+    /// with.
     fn begin(&mut self, bytes: &[u8]) -> Result<()> {
         if !self.has_parts {
             self.has_parts = true;
@@ -128,7 +139,7 @@ impl Loader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{Search, VectorIndex};
+    use crate::index::{SearchOptions, VectorIndex};
 
     const OPTIONS: HnswOptions = HnswOptions { m: 4, ef_construction: 16, graph_above: 0 };
 
@@ -137,8 +148,8 @@ mod tests {
         [x, y]
     }
 
-    /// With these changes, as they were stored, and then some that cannot be read.
-    fn broken(rows: u32, changes: &[Vec<u8>]) -> HnswIndex {
+    /// Loads an index from these deltas, followed by one that cannot be decoded.
+    fn load_broken(rows: u32, changes: &[Vec<u8>]) -> HnswIndex {
         let mut loader = Loader::new(2, rows as usize, OPTIONS, None);
         (0..rows).for_each(|row| loader.row(Some(&vector(row))));
         changes.iter().for_each(|bytes| loader.delta(bytes).unwrap());
@@ -151,7 +162,7 @@ mod tests {
         let index = HnswIndex::new(2, OPTIONS);
         (0..rows).for_each(|row| index.insert(&[row], &vector(row)));
         let mut changes = Vec::new();
-        while let Some(delta) = index.plan_step(&index.wait_to_plan(), true) {
+        while let Some(delta) = index.plan_step(&index.lock_planning(), true) {
             changes.push(index.encode(&delta));
             index.apply(&delta);
         }
@@ -159,23 +170,23 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_linked_before_a_broken_one_is_linked_again() {
-        let index = broken(200, &changes(200));
+    fn rows_that_were_linked_by_deltas_before_a_broken_one_are_linked_again() {
+        let index = load_broken(200, &changes(200));
         assert_eq!(index.counts(), (200, 0));
         while index.improve() {}
         assert_eq!((index.counts(), index.check()), ((200, 200), vec![]));
         for row in 0..200 {
-            assert_eq!(index.search(&vector(row), &Search::new(1)).neighbors[0].row, row);
+            assert_eq!(index.search(&vector(row), &SearchOptions::new(1)).neighbors[0].row, row);
         }
     }
 
-    /// Rows that a commit links are planned before it is done, and it may fail.
+    /// The rows of a commit are planned before the commit is done, and it may fail.
     #[test]
     fn a_page_has_no_rows_that_were_never_committed() {
         let index = HnswIndex::new(2, OPTIONS);
         (0..100).for_each(|row| index.insert(&[row], &vector(row)));
         while index.improve() {}
-        assert!(index.plan_new(&index.wait_to_plan(), &[100, 101], &[vector(100), vector(101)].concat()).is_some());
+        assert!(index.plan_new(&index.lock_planning(), &[100, 101], &[vector(100), vector(101)].concat()).is_some());
         let mut loader = Loader::new(2, 100, OPTIONS, None);
         (0..100).for_each(|row| loader.row(Some(&vector(row))));
         loader.page(0, &index.page(0)).unwrap();
@@ -183,17 +194,17 @@ mod tests {
         assert_eq!((loaded.counts(), loaded.check()), ((100, 100), vec![]));
     }
 
-    /// A graph that is broken is deleted from the store, which makes all dead rows free.
+    /// A broken graph is deleted from the store, which makes all removed rows free.
     #[test]
-    fn rows_that_were_removed_before_a_broken_graph_was_deleted_are_not_freed_when_they_are_in_use() {
-        let index = broken(200, &changes(200));
+    fn rows_that_became_free_with_a_broken_graph_are_not_freed_again() {
+        let index = load_broken(200, &changes(200));
         index.set_stored(true);
         index.remove(&[3, 4, 5, 6, 7]);
         index.set_stored(false);
         index.insert(&[3, 4], &[vector(3), vector(4)].concat());
         index.set_stored(true);
-        while let Some(delta) = index.plan_step(&index.wait_to_plan(), true) {
-            assert_eq!(delta.freed(), [0; 0], "they are free already, and may be in use");
+        while let Some(delta) = index.plan_step(&index.lock_planning(), true) {
+            assert_eq!(delta.freed(), [0; 0], "these rows are free already, and may be in use");
             index.apply(&delta);
         }
         assert_eq!((index.counts(), index.check()), ((197, 197), vec![]));

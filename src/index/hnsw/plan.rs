@@ -1,12 +1,14 @@
-//! What linking new rows changes.
+//! Plans the links of new rows.
 //!
-//! A batch is planned against the graph as it is, which is only read: so rows are searched in parallel, searches for
-//! users go on, and the same batch gives the same change whatever the threads do. (The batches of ParlayANN, Manohar et al.,
-//! arXiv 2305.04359, but that rows of one batch are compared with each other and may be linked.)
+//! A batch is planned against the present graph, which is only read. So the rows of a batch are searched in parallel,
+//! users' searches go on, and the same batch gives the same delta with any number of threads. (These are the batches of
+//! ParlayANN, Manohar et al., arXiv 2305.04359, except that the rows of a batch are also compared with each other and
+//! may be linked.)
 //!
-//! Nobody else changes links meanwhile, nor what linked rows hold. So the lock is taken for a row at a time: a writer that
-//! waits for it, and the searches that then wait for the writer, do not wait for the whole plan. And it is never held where
-//! a thread waits for others, and may take up who knows what.
+//! The planning lock guarantees that nobody else changes links, or the vectors of linked rows, in the meantime. So the
+//! read lock is taken for one row at a time: a writer that waits for the lock, and the searches that queue behind the
+//! writer, need not wait for the whole plan. The lock is never held while a thread waits for other threads, because
+//! such a thread may run unrelated work of the pool.
 
 use std::collections::BTreeMap;
 
@@ -14,62 +16,45 @@ use parking_lot::RwLock;
 use rayon::prelude::*;
 
 use super::{
-    beam::{Candidate, Scratch, refine},
-    codes::{Codes, Query, mix},
+    beam::BeamSearch,
+    candidates::ScoredRow,
+    codes::{CodedQuery, Codes, mix},
     delta::{Delta, List},
     graph::Graph,
     links::MAX_LEVEL,
+    scoring::refine,
     select::select,
 };
 
-/// The children that a row takes on layer 0: they have places of its list for ever.
+/// Maximum number of children of a row. Children take slots of the row's list on layer 0 that no other link can have.
 pub(super) const MAX_CHILDREN: usize = 6;
 
-/// One of the children of `near`, another for another row, so that the tree grows in breadth: of rows that are all the same,
-/// say, each goes down from the same one.
-pub(super) fn one_of(children: impl Iterator<Item = u32>, row: u32, near: u32) -> Option<u32> {
-    let children: Vec<u32> = children.collect();
-    let drawn = mix(u64::from(row) << 32 | u64::from(near));
-    children.get((drawn % children.len().max(1) as u64) as usize).copied()
-}
+/// Maximum number of candidates with the same code.
+const MAX_COPIES: usize = 4;
 
-/// Rows with one code that a new row looks at.
-const COPIES: usize = 4;
+/// Lists of links by layer and row.
+type Lists = BTreeMap<(u8, u32), Vec<u32>>;
 
-/// Leaves as many of those with one code, of candidates in order.
-fn drop_copies(codes: &Codes, candidates: &mut Vec<Candidate>) {
-    let mut kept: Vec<Candidate> = Vec::with_capacity(candidates.len());
-    for &candidate in &*candidates {
-        let same = kept.iter().rev().take_while(|other| other.score == candidate.score);
-        if same.filter(|other| codes.same(other.row(), candidate.row())).take(COPIES).count() < COPIES {
-            kept.push(candidate);
-        }
-    }
-    *candidates = kept;
-}
-
-/// Links by layer and row.
-pub(super) type Lists = BTreeMap<(u8, u32), Vec<u32>>;
-
-/// A new row with its candidates, by layer.
-struct New {
+/// A new row with its candidates on each layer, from layer 0.
+struct NewRow {
     row: u32,
-    candidates: Vec<Vec<Candidate>>,
+    candidates: Vec<Vec<ScoredRow>>,
 }
 
-/// Plans the linking of rows that have codes and are not in the graph.
-pub(super) fn plan(graph: &RwLock<Graph>, rows: &[u32]) -> Delta {
-    let levels: Vec<u8> = rows.iter().map(|&row| graph.read().draw_level(row)).collect();
-    let new: Vec<New> = rows
+/// Plans the links of rows that have codes and are not in the graph.
+pub(super) fn plan_links(graph: &RwLock<Graph>, rows: &[u32]) -> Delta {
+    let levels: Vec<u8> = rows.iter().map(|&row| draw_level(&graph.read(), row)).collect();
+    let new: Vec<NewRow> = rows
         .par_iter()
         .zip(&levels)
-        .map_init(Scratch::default, |scratch, (&row, &level)| New {
+        .map_init(BeamSearch::default, |beam, (&row, &level)| NewRow {
             row,
-            candidates: graph.read().candidates(row, level, rows, &levels, scratch),
+            candidates: find_candidates(&graph.read(), row, level, rows, &levels, beam),
         })
         .collect();
     let parents = choose_parents(graph, &new);
     let mut lists = choose_links(graph, &new, &parents);
+    // The links in the other direction: each chosen row links back, as far as its list allows.
     let mut incoming = Lists::new();
     for ((layer, row), links) in &lists {
         for &link in links {
@@ -79,10 +64,10 @@ pub(super) fn plan(graph: &RwLock<Graph>, rows: &[u32]) -> Delta {
     let parents: BTreeMap<u32, u32> = new.iter().zip(parents).map(|(new, parent)| (new.row, parent)).collect();
     let merged: Vec<_> = incoming
         .into_par_iter()
-        .map_init(Query::default, |query, ((layer, row), more)| {
-            let graph = graph.read();
+        .map_init(CodedQuery::default, |query, ((layer, row), more)| {
+            let graph = &*graph.read();
             let old = lists.get(&(layer, row)).map_or_else(|| graph.links.of(row, layer), Vec::as_slice);
-            ((layer, row), graph.merge(row, layer, old, &more, &parents, query))
+            ((layer, row), add_links(graph, row, layer, old, &more, &parents, query))
         })
         .collect();
     lists.extend(merged);
@@ -93,32 +78,33 @@ pub(super) fn plan(graph: &RwLock<Graph>, rows: &[u32]) -> Delta {
     }
 }
 
-/// The parent of each new row: the nearest row, of the graph or before it in the batch, that may have one more child.
-/// The first row of all is its own.
-fn choose_parents(graph: &RwLock<Graph>, new: &[New]) -> Vec<u32> {
-    let places: BTreeMap<u32, usize> = new.iter().zip(0..).map(|(new, place)| (new.row, place)).collect();
-    // Of this batch.
+/// Chooses the parent of each new row: the nearest row in the graph, or before it in the batch, that may have another
+/// child. The first row of a graph is its own parent.
+fn choose_parents(graph: &RwLock<Graph>, new: &[NewRow]) -> Vec<u32> {
+    let positions: BTreeMap<u32, usize> = new.iter().zip(0..).map(|(new, position)| (new.row, position)).collect();
+    // The children that rows get from this batch.
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let mut parents = Vec::with_capacity(new.len());
-    for (place, New { row, candidates, .. }) in new.iter().enumerate() {
+    for (position, NewRow { row, candidates, .. }) in new.iter().enumerate() {
         let graph = graph.read();
-        let is_before = |row: u32| places.get(&row).is_none_or(|&other| other < place);
-        let of = |row: u32| graph.links.children(row).chain(children.get(&row).into_iter().flatten().copied());
-        let is_full = |row: u32| of(row).take(MAX_CHILDREN).count() >= MAX_CHILDREN;
+        let is_before = |row: u32| positions.get(&row).is_none_or(|&other| other < position);
+        let children_of = |row: u32| graph.links.children(row).chain(children.get(&row).into_iter().flatten().copied());
+        let is_full = |row: u32| children_of(row).take(MAX_CHILDREN).count() >= MAX_CHILDREN;
         let before: Vec<u32> =
             candidates[0].iter().map(|candidate| candidate.row()).filter(|&row| is_before(row)).collect();
         let is_copy = |other: &u32| graph.codes.same(*other, *row);
         let copies = before.iter().copied().take_while(is_copy);
-        // Copies are below each other, as far as they can: whoever finds one finds all.
-        let has_copies = |copy: &u32| of(*copy).any(|child| is_copy(&child));
-        let of_copies = copies.clone().find(|&copy| !is_full(copy)).or_else(|| copies.clone().find(has_copies));
-        let not_full = || before.iter().copied().find(|&row| !is_full(row));
+        // Copies are placed below each other if possible, so that a search which finds one of them finds all.
+        let has_copies = |copy: &u32| children_of(*copy).any(|child| is_copy(&child));
+        let copy_parent = copies.clone().find(|&copy| !is_full(copy)).or_else(|| copies.clone().find(has_copies));
+        let nearest_with_room = || before.iter().copied().find(|&row| !is_full(row));
         let nearest = before.first().copied().or(graph.links.entry()).unwrap_or(new[0].row);
-        // Rare: all that are near have enough. Down the tree there is one that has not.
-        let mut parent = of_copies.or_else(not_full).unwrap_or(nearest);
+        // Rarely, all near rows are full. Then a walk down the tree finds a row that is not.
+        let mut parent = copy_parent.or_else(nearest_with_room).unwrap_or(nearest);
         while is_full(parent) {
-            let below = one_of(of(parent).filter(is_copy), *row, parent).or_else(|| one_of(of(parent), *row, parent));
-            parent = below.expect("it has children");
+            let copy = pick_child(children_of(parent).filter(is_copy), *row, parent);
+            let below = copy.or_else(|| pick_child(children_of(parent), *row, parent));
+            parent = below.expect("a full row has children");
         }
         if parent != *row {
             children.entry(parent).or_default().push(*row);
@@ -128,16 +114,17 @@ fn choose_parents(graph: &RwLock<Graph>, new: &[New]) -> Vec<u32> {
     parents
 }
 
-/// The links that new rows begin with, their parents first.
-fn choose_links(graph: &RwLock<Graph>, new: &[New], parents: &[u32]) -> Lists {
+/// Chooses the first links of the new rows. On layer 0 the parent is the first of them.
+fn choose_links(graph: &RwLock<Graph>, new: &[NewRow], parents: &[u32]) -> Lists {
     let lists: Vec<Vec<_>> = new
         .par_iter()
         .zip(parents)
-        .map_init(Query::default, |query, (new, &parent)| {
+        .map_init(CodedQuery::default, |query, (new, &parent)| {
             let graph = graph.read();
-            let list = |(layer, candidates): (u8, &Vec<Candidate>)| {
+            let list = |(layer, candidates): (u8, &Vec<ScoredRow>)| {
                 let pinned = if layer == 0 { &[parent][..] } else { &[] };
-                let links = select(&graph.codes, new.row, candidates, graph.links.first_links(layer), pinned, query);
+                let links =
+                    select(&graph.codes, new.row, candidates, graph.links.initial_capacity(layer), pinned, query);
                 ((layer, new.row), links)
             };
             (0..).zip(&new.candidates).map(list).collect()
@@ -146,88 +133,116 @@ fn choose_links(graph: &RwLock<Graph>, new: &[New], parents: &[u32]) -> Lists {
     lists.into_iter().flatten().collect()
 }
 
-impl Graph {
-    /// Geometric, by what the row holds: one in `m` is a layer higher.
-    fn draw_level(&self, row: u32) -> u8 {
-        let uniform = (mix(self.codes.hash(row) ^ mix(u64::from(row))) >> 11) as f64 / (1u64 << 53) as f64;
-        let level = -(1.0 - uniform).ln() / (self.links.m() as f64).ln();
-        (level as u8).min(MAX_LEVEL)
-    }
+/// Draws the level of a row from a geometric distribution: one row in `m` is a layer higher. Depends only on the row
+/// and its code.
+fn draw_level(graph: &Graph, row: u32) -> u8 {
+    let uniform = (mix(graph.codes.hash(row) ^ mix(u64::from(row))) >> 11) as f64 / (1u64 << 53) as f64;
+    let level = -(1.0 - uniform).ln() / (graph.links.m() as f64).ln();
+    (level as u8).min(MAX_LEVEL)
+}
 
-    /// The nearest rows of the graph and of the batch, by layer from 0.
-    fn candidates(
-        &self,
-        row: u32,
-        level: u8,
-        batch: &[u32],
-        levels: &[u8],
-        scratch: &mut Scratch,
-    ) -> Vec<Vec<Candidate>> {
-        self.codes.row_query(row, &mut scratch.query);
-        let top = self.links.entry().and_then(|entry| self.links.level(entry));
-        let begin = top.map_or(0, |top| level.min(top));
-        scratch.descend(&self.links, &self.codes, begin, (self.ef_construction, COPIES));
-        let mut layers = Vec::new();
-        for layer in (0..=level).rev() {
-            if layer < begin {
-                scratch.next_layer(self.links.rows());
-            }
-            if layer <= begin {
-                scratch.search(&self.links, &self.codes, layer, |_| true, None);
-            }
-            // Nobody of the graph is above that.
-            let mut found = if layer <= begin { scratch.pool.candidates().to_vec() } else { Vec::new() };
-            let mates = batch.iter().zip(levels).filter(|(mate, level)| **mate != row && **level >= layer);
-            scratch.add(&self.codes, mates.map(|(&mate, _)| mate), &mut found);
-            drop_copies(&self.codes, &mut found);
-            found.truncate(self.ef_construction);
-            refine(&self.codes, &scratch.query, &mut found);
-            layers.push(found);
+/// Returns the nearest rows of the graph and of the batch, for each layer from 0 to `level`.
+fn find_candidates(
+    graph: &Graph,
+    row: u32,
+    level: u8,
+    batch: &[u32],
+    levels: &[u8],
+    beam: &mut BeamSearch,
+) -> Vec<Vec<ScoredRow>> {
+    let Graph { codes, links, ef_construction, .. } = graph;
+    codes.row_query(row, &mut beam.query);
+    let top = links.entry().and_then(|entry| links.level(entry));
+    let begin = top.map_or(0, |top| level.min(top));
+    beam.descend(links, codes, begin, *ef_construction, MAX_COPIES);
+    let mut layers = Vec::new();
+    for layer in (0..=level).rev() {
+        if layer < begin {
+            beam.next_layer(links.rows());
         }
-        layers.reverse();
-        layers
+        if layer <= begin {
+            beam.search(links, codes, layer, |_| true, None);
+        }
+        // Above `begin`, the graph has no rows.
+        let mut found = if layer <= begin { beam.candidates.as_slice().to_vec() } else { Vec::new() };
+        let others = batch.iter().zip(levels).filter(|(other, level)| **other != row && **level >= layer);
+        beam.score_into(codes, others.map(|(&other, _)| other), &mut found);
+        drop_copies(codes, &mut found);
+        found.truncate(*ef_construction);
+        refine(codes, &beam.query, &mut found);
+        layers.push(found);
     }
+    layers.reverse();
+    layers
+}
 
-    /// A list with more links in it, the less useful left out if there are too many.
-    fn merge(
-        &self,
-        row: u32,
-        layer: u8,
-        old: &[u32],
-        more: &[u32],
-        parents: &BTreeMap<u32, u32>,
-        query: &mut Query,
-    ) -> Vec<u32> {
-        let mut all = old.to_vec();
-        all.extend(more.iter().filter(|link| !old.contains(link)));
-        if all.len() <= self.links.capacity(layer) {
-            return all;
+/// Keeps at most [`MAX_COPIES`] of the candidates with the same code. The candidates are sorted.
+fn drop_copies(codes: &Codes, candidates: &mut Vec<ScoredRow>) {
+    let mut kept: Vec<ScoredRow> = Vec::with_capacity(candidates.len());
+    for &candidate in &*candidates {
+        let ties = kept.iter().rev().take_while(|other| other.score == candidate.score);
+        if ties.filter(|other| codes.same(other.row(), candidate.row())).take(MAX_COPIES).count() < MAX_COPIES {
+            kept.push(candidate);
         }
-        let mut pinned = Vec::new();
-        if layer == 0 {
-            let parent = |row: u32| parents.get(&row).copied().unwrap_or_else(|| self.links.parent(row));
-            pinned.push(parent(row));
-            pinned.extend(all.iter().copied().filter(|&link| link != row && parent(link) == row));
-        }
-        self.prune(row, layer, &all, &pinned, query)
     }
+    *candidates = kept;
+}
 
-    /// The links of `row` that are most useful, `pinned` first and in any case.
-    pub(super) fn prune(&self, row: u32, layer: u8, links: &[u32], pinned: &[u32], query: &mut Query) -> Vec<u32> {
-        self.codes.row_query(row, query);
-        let mut candidates: Vec<Candidate> = links.iter().map(|&link| Candidate::new(0.0, link)).collect();
-        refine(&self.codes, query, &mut candidates);
-        select(&self.codes, row, &candidates, self.links.capacity(layer), pinned, query)
+/// Adds links to a list. If there are too many, the most useful ones are kept.
+fn add_links(
+    graph: &Graph,
+    row: u32,
+    layer: u8,
+    old: &[u32],
+    more: &[u32],
+    parents: &BTreeMap<u32, u32>,
+    query: &mut CodedQuery,
+) -> Vec<u32> {
+    let mut all = old.to_vec();
+    all.extend(more.iter().filter(|link| !old.contains(link)));
+    if all.len() <= graph.links.capacity(layer) {
+        return all;
     }
+    let mut pinned = Vec::new();
+    if layer == 0 {
+        let parent = |row: u32| parents.get(&row).copied().unwrap_or_else(|| graph.links.parent(row));
+        pinned.push(parent(row));
+        pinned.extend(all.iter().copied().filter(|&link| link != row && parent(link) == row));
+    }
+    prune(graph, row, layer, &all, &pinned, query)
+}
+
+/// Returns the most useful links of `row`, as many as a list of this layer holds. The `pinned` links come first and are
+/// always kept.
+pub(super) fn prune(
+    graph: &Graph,
+    row: u32,
+    layer: u8,
+    links: &[u32],
+    pinned: &[u32],
+    query: &mut CodedQuery,
+) -> Vec<u32> {
+    graph.codes.row_query(row, query);
+    let mut candidates: Vec<ScoredRow> = links.iter().map(|&link| ScoredRow::new(0.0, link)).collect();
+    refine(&graph.codes, query, &mut candidates);
+    select(&graph.codes, row, &candidates, graph.links.capacity(layer), pinned, query)
+}
+
+/// Picks one of the children of `parent`, a different one for different rows, so that the tree grows in breadth even if
+/// many equal rows go down the tree from the same parent.
+pub(super) fn pick_child(children: impl Iterator<Item = u32>, row: u32, parent: u32) -> Option<u32> {
+    let children: Vec<u32> = children.collect();
+    let hash = mix(u64::from(row) << 32 | u64::from(parent));
+    children.get((hash % children.len().max(1) as u64) as usize).copied()
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::index::{HnswIndex, HnswOptions, Search, VectorIndex};
+    use crate::index::{HnswIndex, HnswOptions, SearchOptions, VectorIndex};
 
-    /// Whatever is said again and again, "ok" say.
+    /// Such rows come from a text that is repeated thousands of times, such as "ok".
     #[test]
-    fn rows_that_are_the_same_make_no_deep_tree() {
+    fn equal_rows_make_no_deep_tree() {
         for m in [4, 16] {
             let index = HnswIndex::new(2, HnswOptions { m, ef_construction: 16, graph_above: 0 });
             const ROWS: u32 = 6000;
@@ -241,12 +256,12 @@ mod tests {
                 rows.map(|row| std::iter::successors(Some(row), above).count()).max().unwrap()
             };
             assert!(depth(&index) < 60, "{}", depth(&index));
-            // Every third, whose children need other parents.
+            // The children of every third row need other parents.
             index.remove(&(0..ROWS).step_by(3).collect::<Vec<_>>());
             while index.improve() {}
             assert_eq!(index.check(), [""; 0]);
             assert!(depth(&index) < 60, "{}", depth(&index));
-            assert_eq!(index.search(&[1.0, 0.0], &Search::new(5000)).neighbors.len(), 4000);
+            assert_eq!(index.search(&[1.0, 0.0], &SearchOptions::new(5000)).neighbors.len(), 4000);
         }
     }
 }

@@ -1,110 +1,139 @@
-//! A search from query to result: which way to go, and what the codes found scored with the vectors themselves.
+//! Answers a query: chooses between graph and scan, and scores the candidates with the original vectors.
 
-use super::{
-    Originals,
-    beam::{Candidate, Scratch, refine},
-    graph::Graph,
-};
-use crate::index::{Found, Neighbor, Search, distance::prefetch};
+use super::{Originals, beam::BeamSearch, candidates::ScoredRow, graph::Graph, scoring::refine};
+use crate::index::{Neighbor, SearchOptions, SearchResult, distance::prefetch};
 
-impl Graph {
-    /// Exact scores of the best candidates.
-    pub(super) fn search(
-        &self,
-        query: &[f32],
-        search: &Search,
-        source: Option<&dyn Originals>,
-        scratch: &mut Scratch,
-    ) -> Found {
-        assert_eq!(query.len(), self.dimension, "the query's dimension is the index's");
-        if search.k == 0 || self.alive.count() == 0 {
-            return Found::default();
+/// Rows scanned between two reads of the clock, while there are no codes.
+const ROWS_PER_CLOCK_READ: usize = 256;
+
+/// Approximate number of rows that a traversal scores for each candidate.
+const SCORED_PER_CANDIDATE: usize = 10;
+
+/// A graph, and the vectors and the state that a search of it uses.
+pub(super) struct Searcher<'a> {
+    pub(super) graph: &'a Graph,
+    /// The source of the vectors, if the graph does not keep them.
+    pub(super) originals: Option<&'a dyn Originals>,
+    pub(super) beam: BeamSearch,
+}
+
+impl Searcher<'_> {
+    /// Returns the nearest rows, with scores by the original vectors; by the codes if an original cannot be read.
+    pub(super) fn search(&mut self, query: &[f32], search: &SearchOptions) -> SearchResult {
+        assert_eq!(query.len(), self.graph.dimension, "the query has the dimension of the index");
+        if search.k == 0 || self.graph.live.count() == 0 {
+            return SearchResult::default();
         }
-        if !self.has_codes() {
+        if !self.graph.has_codes() {
             return self.scan_originals(query, search);
         }
-        self.codes.query(query, &mut scratch.query);
-        let cut_short = self.collect(search, scratch);
-        let neighbors = self.rescore(query, search.k, source, scratch);
-        Found { neighbors, cut_short }
+        self.graph.codes.encode_query(query, &mut self.beam.query);
+        let cut_short = self.collect_candidates(search);
+        SearchResult { neighbors: self.rescore(query, search.k), cut_short }
     }
 
-    /// Collects candidates in the scratch's pool. Returns whether the deadline ended it.
-    fn collect(&self, search: &Search, scratch: &mut Scratch) -> bool {
-        let ef = search.ef.max(search.k).min(self.rows);
-        let copies = search.k.max(ef / 4);
-        let deadline = search.deadline;
-        let is_allowed = |row: u32| search.allowed.is_none_or(|allowed| allowed.contains(row));
-        let few = search.allowed.is_some_and(|allowed| allowed.count() <= self.scan_limit(ef, allowed.count()));
-        let enough = search.k.min(self.alive.count());
-        if self.links.count() > 0 && !few {
-            let mut done = None;
-            if search.allowed.is_none() {
-                scratch.descend(&self.links, &self.codes, 0, (ef, copies));
-                let is_alive = |row| self.alive.contains(row);
-                let cut_short = scratch.search(&self.links, &self.codes, 0, is_alive, deadline);
-                if self.dead.count() > 0 {
-                    scratch.pool.retain(is_alive);
-                }
-                // Else the removed took the places of too many.
-                done = (cut_short || scratch.pool.candidates().len() >= enough).then_some(cut_short);
-            }
-            if done.is_none() {
-                let is_allowed = |row| self.alive.contains(row) && is_allowed(row);
-                scratch.descend(&self.links, &self.codes, 0, (ef, copies));
-                done = scratch.search_allowed(&self.links, &self.codes, is_allowed, self.alive.count(), deadline);
-            }
-            if let Some(cut_short) = done {
-                let tail = self.tail.iter().filter(|&row| is_allowed(row));
-                let cut_short = (self.tail.count() > 0 && scratch.scan_rest(&self.codes, tail, deadline)) || cut_short;
-                if cut_short || scratch.pool.candidates().len() >= enough {
-                    return cut_short;
-                }
-            }
+    /// Returns the nearest `k` rows by scoring every row by its code, and the best again by their vectors. Used to
+    /// measure recall.
+    pub(super) fn search_exactly(&mut self, query: &[f32], k: usize) -> Vec<Neighbor> {
+        let graph = self.graph;
+        if k == 0 || graph.live.count() == 0 || !graph.has_codes() {
+            return self.search(query, &SearchOptions::new(k)).neighbors;
         }
-        // Few rows are allowed, or too few near the query: all of them, which is as fast then.
-        scratch.pool.reset(ef);
+        graph.codes.encode_query(query, &mut self.beam.query);
+        // Wide enough that rows which the coarse codes score too low are not lost.
+        self.beam.candidates.reset(4 * k.min(graph.rows) + 64, usize::MAX);
+        self.beam.scan(&graph.codes, graph.live.iter(), None);
+        self.rescore(query, k)
+    }
+
+    /// Collects candidates by their coarse codes. Returns true if the deadline ended the search.
+    fn collect_candidates(&mut self, search: &SearchOptions) -> bool {
+        let graph = self.graph;
+        let ef = search.ef.max(search.k).min(graph.rows);
+        let is_scan_cheaper =
+            search.allowed.is_some_and(|allowed| allowed.count() <= self.scan_limit(ef, allowed.count()));
+        if graph.links.count() > 0
+            && !is_scan_cheaper
+            && let Some(cut_short) = self.collect_from_graph(search, ef)
+        {
+            return cut_short;
+        }
+        // Few rows are allowed, or too few near the query. Then scanning all allowed rows is as fast as the graph.
+        let (beam, codes, deadline) = (&mut self.beam, &graph.codes, search.deadline);
+        beam.candidates.reset(ef, usize::MAX);
         match search.allowed {
-            Some(allowed) => {
-                scratch.scan(&self.codes, allowed.iter().filter(|&row| self.alive.contains(row)), deadline)
-            }
-            None => scratch.scan(&self.codes, self.alive.iter(), deadline),
+            Some(allowed) => beam.scan(codes, allowed.iter().filter(|&row| graph.live.contains(row)), deadline),
+            None => beam.scan(codes, graph.live.iter(), deadline),
         }
     }
 
-    /// The most allowed rows that are sooner scanned than found by a traversal, which scores some ten rows for each of `ef`
-    /// candidates, and as many times more as there are rows for one that is allowed.
-    fn scan_limit(&self, ef: usize, allowed: usize) -> usize {
-        (ef * 10).saturating_mul(self.links.count()) / allowed.max(1)
+    /// Collects candidates from the graph and its tail. Returns whether the deadline ended the search; `None` if it
+    /// found fewer candidates than there should be.
+    fn collect_from_graph(&mut self, search: &SearchOptions, ef: usize) -> Option<bool> {
+        let Searcher { graph, beam, .. } = self;
+        let (links, codes, deadline) = (&graph.links, &graph.codes, search.deadline);
+        let max_copies = search.k.max(ef / 4);
+        let is_live = |row: u32| graph.live.contains(row);
+        let is_allowed = |row: u32| search.allowed.is_none_or(|allowed| allowed.contains(row));
+        let enough = search.k.min(graph.live.count());
+        let mut done = None;
+        if search.allowed.is_none() {
+            beam.descend(links, codes, 0, ef, max_copies);
+            let cut_short = beam.search(links, codes, 0, is_live, deadline);
+            if graph.removed.count() > 0 {
+                beam.candidates.retain(is_live);
+            }
+            // With too few candidates left, removed rows took too many of the slots: the search is repeated without
+            // them.
+            done = (cut_short || beam.candidates.as_slice().len() >= enough).then_some(cut_short);
+        }
+        let cut_short = match done {
+            Some(cut_short) => cut_short,
+            None => {
+                beam.descend(links, codes, 0, ef, max_copies);
+                let is_allowed = |row| is_live(row) && is_allowed(row);
+                beam.search_allowed(links, codes, is_allowed, graph.live.count(), deadline)?
+            }
+        };
+        let tail = graph.tail.iter().filter(|&row| is_allowed(row));
+        let cut_short = (graph.tail.count() > 0 && beam.scan_unvisited(codes, tail, deadline)) || cut_short;
+        (cut_short || beam.candidates.as_slice().len() >= enough).then_some(cut_short)
     }
 
-    /// The best `k` of the pool by the vectors themselves.
-    fn rescore(&self, query: &[f32], k: usize, source: Option<&dyn Originals>, scratch: &mut Scratch) -> Vec<Neighbor> {
-        let Scratch { query: codes_query, pool, .. } = scratch;
-        let mut candidates: Vec<Candidate> = pool.candidates().to_vec();
-        refine(&self.codes, codes_query, &mut candidates);
-        // Only what rounding may have put on the wrong side of the last place.
+    /// Returns the number of allowed rows up to which a scan is faster than a traversal. A traversal scores more rows
+    /// the rarer allowed rows are.
+    fn scan_limit(&self, ef: usize, allowed: usize) -> usize {
+        (ef * SCORED_PER_CANDIDATE).saturating_mul(self.graph.links.count()) / allowed.max(1)
+    }
+
+    /// Scores the candidates with the original vectors, and returns the best `k`.
+    fn rescore(&self, query: &[f32], k: usize) -> Vec<Neighbor> {
+        let Searcher { graph, beam, .. } = self;
+        let coded_query = &beam.query;
+        let mut candidates: Vec<ScoredRow> = beam.candidates.as_slice().to_vec();
+        refine(&graph.codes, coded_query, &mut candidates);
+        // Only the candidates that rounding may have put on the wrong side of position k are read.
         if let Some(last) = candidates.get(k - 1) {
-            let error = |candidate: &Candidate| codes_query.error(self.codes.scale(candidate.row()));
+            let error = |candidate: &ScoredRow| coded_query.error_bound(graph.codes.scale(candidate.row()));
             let floor = last.score - error(last);
-            let mut place = 0;
+            let mut position = 0;
             candidates.retain(|candidate| {
-                place += 1;
-                place <= k || candidate.score + error(candidate) >= floor
+                position += 1;
+                position <= k || candidate.score + error(candidate) >= floor
             });
         }
-        let kernels = self.codes.kernels();
-        let mut found: Vec<Neighbor> = match (&self.originals, source) {
-            (Some(originals), _) => {
+        let kernels = graph.codes.kernels();
+        let mut found: Vec<Neighbor> = match &graph.originals {
+            Some(originals) => {
                 candidates.iter().for_each(|candidate| prefetch(originals.row(candidate.row())));
-                let score = |candidate: &Candidate| kernels.dot(query, originals.row(candidate.row()));
+                let score = |candidate: &ScoredRow| kernels.dot(query, originals.row(candidate.row()));
                 candidates.iter().map(|candidate| Neighbor { row: candidate.row(), score: score(candidate) }).collect()
             }
-            (None, source) => {
+            None => {
                 let rows: Vec<u32> = candidates.iter().map(|candidate| candidate.row()).collect();
                 let mut scores: Vec<f32> = candidates.iter().map(|candidate| candidate.score).collect();
-                if let Some(source) = source {
-                    source.read(&rows, &mut |i, vector| scores[i] = kernels.dot(query, vector));
+                if let Some(originals) = self.originals {
+                    originals.read(&rows, &mut |i, vector| scores[i] = kernels.dot(query, vector));
                 }
                 rows.into_iter().zip(scores).map(|(row, score)| Neighbor { row, score }).collect()
             }
@@ -114,18 +143,19 @@ impl Graph {
         found
     }
 
-    /// Before there are codes, rows are few.
-    fn scan_originals(&self, query: &[f32], search: &Search) -> Found {
-        let originals = self.originals.as_ref().expect("without codes there are vectors");
+    /// Scans the original vectors of the allowed rows. Used before there are codes, when rows are few.
+    fn scan_originals(&self, query: &[f32], search: &SearchOptions) -> SearchResult {
+        let graph = self.graph;
+        let originals = graph.originals.as_ref().expect("an index without codes keeps its vectors");
         let mut found = Vec::new();
         let mut cut_short = false;
-        for (i, row) in self.alive.iter().enumerate() {
-            if i % 256 == 255 && search.is_late() {
+        for (i, row) in graph.live.iter().enumerate() {
+            if (i + 1) % ROWS_PER_CLOCK_READ == 0 && search.is_late() {
                 cut_short = true;
                 break;
             }
             if search.allowed.is_none_or(|allowed| allowed.contains(row)) {
-                found.push(Neighbor { row, score: self.codes.kernels().dot(query, originals.row(row)) });
+                found.push(Neighbor { row, score: graph.codes.kernels().dot(query, originals.row(row)) });
             }
         }
         if found.len() > search.k {
@@ -133,42 +163,24 @@ impl Graph {
             found.truncate(search.k);
         }
         found.sort_unstable_by(Neighbor::order);
-        Found { neighbors: found, cut_short }
-    }
-
-    /// The nearest `k` rows by scoring every row, as far as codes can tell: for measuring recall.
-    pub(super) fn search_exactly(
-        &self,
-        query: &[f32],
-        k: usize,
-        source: Option<&dyn Originals>,
-        scratch: &mut Scratch,
-    ) -> Vec<Neighbor> {
-        if k == 0 || self.alive.count() == 0 || !self.has_codes() {
-            return self.search(query, &Search::new(k), source, scratch).neighbors;
-        }
-        self.codes.query(query, &mut scratch.query);
-        // Wide enough that what the coarse codes get wrong is not lost.
-        scratch.pool.reset(4 * k.min(self.rows) + 64);
-        scratch.scan(&self.codes, self.alive.iter(), None);
-        self.rescore(query, k, source, scratch)
+        SearchResult { neighbors: found, cut_short }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::index::{HnswIndex, HnswOptions, Search, VectorIndex};
+    use crate::index::{HnswIndex, HnswOptions, SearchOptions, VectorIndex};
 
     #[test]
-    fn asking_for_more_than_there_is_finds_all() {
+    fn a_search_for_more_rows_than_there_are_finds_all() {
         let index = HnswIndex::new(2, HnswOptions { m: 4, ef_construction: 16, graph_above: 0 });
         let vector = |row: u32| [(row as f32).cos(), (row as f32).sin()];
         index.insert(&(0..500).collect::<Vec<_>>(), &(0..500).flat_map(vector).collect::<Vec<_>>());
         for _ in 0..20 {
             for k in [500, 501, usize::MAX / 2, usize::MAX] {
-                assert_eq!(index.search(&[1.0, 0.0], &Search::new(k)).neighbors.len(), 500);
+                assert_eq!(index.search(&[1.0, 0.0], &SearchOptions::new(k)).neighbors.len(), 500);
                 let odd = crate::index::Bitmap::from_fn(5000, |row| row % 2 == 1);
-                let search = Search::new(k).allowed(Some(&odd));
+                let search = SearchOptions::new(k).allowed(Some(&odd));
                 assert_eq!(index.search(&[1.0, 0.0], &search).neighbors.len(), 250);
                 assert_eq!(index.search_exactly(&[1.0, 0.0], k).len(), 500);
             }
@@ -176,9 +188,10 @@ mod tests {
         }
     }
 
-    /// What is like what is said all the time: the copies are nearer to it than what else is near.
+    /// Vectors near a text that is repeated very often: the copies of that text are nearer to each of them than the
+    /// other vectors.
     #[test]
-    fn what_is_near_many_copies_is_found_among_them() {
+    fn rows_near_many_copies_of_one_vector_are_found() {
         const DIMENSION: usize = 64;
         let mut state = 1u64;
         let mut random = || {
@@ -191,28 +204,28 @@ mod tests {
             let norm = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
             sum.iter().map(|x| x / norm).collect()
         };
-        let nowhere = [0.0; DIMENSION];
-        let said = unit(&nowhere, 1.0);
-        let near: Vec<Vec<f32>> = (0..300).map(|_| unit(&said, 0.6)).collect();
-        let mut all: Vec<Vec<f32>> = (0..1000).map(|_| unit(&nowhere, 1.0)).chain(near.iter().cloned()).collect();
-        all.extend(std::iter::repeat_n(said.clone(), 300));
+        let origin = [0.0; DIMENSION];
+        let repeated = unit(&origin, 1.0);
+        let near: Vec<Vec<f32>> = (0..300).map(|_| unit(&repeated, 0.6)).collect();
+        let mut all: Vec<Vec<f32>> = (0..1000).map(|_| unit(&origin, 1.0)).chain(near.iter().cloned()).collect();
+        all.extend(std::iter::repeat_n(repeated.clone(), 300));
         let index = HnswIndex::new(DIMENSION, HnswOptions { graph_above: 0, ..HnswOptions::default() });
         for (first, some) in (0u32..).step_by(100).zip(all.chunks(100)) {
             index.insert(&(first..first + 100).collect::<Vec<_>>(), &some.concat());
             while index.improve() {}
         }
         assert_eq!(index.check(), [""; 0]);
-        let find = |query: &[f32], k: usize| index.search(query, &Search::new(k)).neighbors;
+        let find = |query: &[f32], k: usize| index.search(query, &SearchOptions::new(k)).neighbors;
         let is_found = |vector: &&Vec<f32>| find(vector, 10)[0].score > 0.999;
         assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
-        assert!(find(&said, 100).iter().all(|copy| copy.score > 0.999));
-        // Still linked, and no longer there.
+        assert!(find(&repeated, 100).iter().all(|copy| copy.score > 0.999));
+        // These rows are removed, but still linked.
         index.remove(&(1300..1600).step_by(2).collect::<Vec<_>>());
-        assert!(find(&said, 100).iter().all(|copy| copy.score > 0.999));
+        assert!(find(&repeated, 100).iter().all(|copy| copy.score > 0.999));
         assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
         while index.improve() {}
         assert_eq!(index.check(), [""; 0]);
-        assert!(find(&said, 100).iter().all(|copy| copy.score > 0.999));
+        assert!(find(&repeated, 100).iter().all(|copy| copy.score > 0.999));
         assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
     }
 }

@@ -1,29 +1,31 @@
-//! Which candidates become links: near ones, in different directions.
+//! Chooses links among candidates: near ones, in different directions.
 
 use super::{
-    beam::Candidate,
-    codes::{Codes, Query},
+    candidates::ScoredRow,
+    codes::{CodedQuery, Codes},
 };
 use crate::index::distance::Line;
 
-/// Kept rows compared in one call.
+/// Chosen rows that are compared in one call of a kernel.
 const GROUP: usize = 8;
 
-/// How much nearer to a chosen row a candidate must be to be left out: a little longer links than nearest give shorter
-/// searches (DiskANN, Subramanya et al. 2019). Of 1 to 1.25, the best on real texts.
+/// How many times nearer to a chosen row than to `row` a candidate must be to be left out. A slack above 1 keeps some
+/// longer links, which give shorter searches (DiskANN, Subramanya et al., NeurIPS 2019). Of 1 to 1.25, the best value
+/// on real texts.
 const ALPHA: f32 = 1.03;
 
-/// Chooses links of `row` out of candidates, nearest first: those that are nearer to it than to any chosen before them
-/// (Malkov and Yashunin, arXiv 1603.09320, algorithm 4, with DiskANN's slack), `capacity` at most. `pinned` are chosen whatever the others are.
+/// Chooses at most `capacity` links of `row` among candidates that are sorted from the nearest. A candidate is chosen
+/// if it is nearer to `row` than to every row chosen before (Malkov and Yashunin, arXiv 1603.09320, algorithm 4, with
+/// the slack of DiskANN). The `pinned` rows are always chosen, first.
 ///
-/// Of rows with one code, the first alone is chosen: a list full of what says the same leads nowhere.
+/// Of several rows with the same code only the first is chosen, because a list full of copies leads nowhere else.
 pub(super) fn select(
     codes: &Codes,
     row: u32,
-    candidates: &[Candidate],
+    candidates: &[ScoredRow],
     capacity: usize,
     pinned: &[u32],
-    query: &mut Query,
+    query: &mut CodedQuery,
 ) -> Vec<u32> {
     let mut chosen: Vec<u32> = pinned.to_vec();
     let (mut coarse, mut fine) = ([0; GROUP], [0; GROUP]);
@@ -48,7 +50,8 @@ pub(super) fn select(
             codes.kernels().products(query.lines(), &rows[..group.len()], &mut fine);
             for (i, &other) in group.iter().enumerate() {
                 let score = query.score(coarse[i], fine[i], codes.scale(other));
-                // Rows with one code are as near to `row` as each other.
+                // Copies of a chosen row are as near to `row` as the chosen row is, so the first test does not leave
+                // them out.
                 if (1.0 - score) * ALPHA < 1.0 - candidate.score
                     || (score >= 0.99 * candidate.score && codes.same(id, other))
                 {

@@ -1,16 +1,26 @@
-//! What the graph promises, looked at from inside.
+//! Tests of the graph that look at its internals.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use proptest::prelude::*;
 
 use super::{
-    codes::mix,
-    delta::{List, decode_page, encode_page, rows_per_page},
-    links::Links,
+    beam::BeamSearch,
+    codes::{self, mix},
+    delta::{Delta, List},
+    encoding::{decode_delta, decode_page, encode_delta, encode_page, rows_per_page},
+    graph::Graph,
+    links::{self, Links},
+    search::Searcher,
     *,
 };
-use crate::error::Error;
+use crate::{
+    error::Error,
+    index::{SearchOptions, VectorIndex},
+};
 
 const DIMENSION: usize = 16;
 
@@ -18,19 +28,19 @@ fn options(m: usize) -> HnswOptions {
     HnswOptions { m, ef_construction: 32, graph_above: 0 }
 }
 
-/// The next of a seeded sequence, below `count`.
-fn below(state: &mut u64, count: usize) -> usize {
+/// Returns the next number of a seeded sequence, below `count`.
+fn random_below(state: &mut u64, count: usize) -> usize {
     *state = mix(*state);
     (*state >> 33) as usize % count.max(1)
 }
 
-/// A unit vector near one of 12 centres; every tenth is one of 5, exactly.
+/// A unit vector near one of 12 centers; every tenth vector is exactly one of 5 centers.
 fn vector(state: &mut u64) -> Vec<f32> {
-    let component = |state: &mut u64| below(state, 2001) as f32 / 1000.0 - 1.0;
-    let is_copy = below(state, 10) == 0;
-    let mut centre = below(state, if is_copy { 5 } else { 12 }) as u64 + 77;
+    let component = |state: &mut u64| random_below(state, 2001) as f32 / 1000.0 - 1.0;
+    let is_copy = random_below(state, 10) == 0;
+    let mut center = random_below(state, if is_copy { 5 } else { 12 }) as u64 + 77;
     let spread = if is_copy { 0.0 } else { 0.6 };
-    let mut vector: Vec<f32> = (0..DIMENSION).map(|_| component(&mut centre) + spread * component(state)).collect();
+    let mut vector: Vec<f32> = (0..DIMENSION).map(|_| component(&mut center) + spread * component(state)).collect();
     let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     vector.iter_mut().for_each(|x| *x /= norm);
     vector
@@ -69,11 +79,11 @@ fn small_links() -> Links {
     links
 }
 
-/// Stored databases outlive releases: these bytes may be added to, never changed.
+/// Stored databases outlive releases: cases may be added, but these bytes must never change.
 #[test]
-fn golden_bytes() {
+fn the_bytes_of_deltas_and_pages_never_change() {
     assert_eq!(
-        hex(&small_delta().encode(16)),
+        hex(&encode_delta(&small_delta(), 16)),
         "1000\
          02000000\
          0100000000\
@@ -90,7 +100,7 @@ fn golden_bytes() {
         "0400010200000000020000000102000000ff01010000000001\
          00000000"
     );
-    assert_eq!([4, 16, 64].map(rows_per_page), [1536, 467, 123], "where a page begins is part of what is stored");
+    assert_eq!([4, 16, 64].map(rows_per_page), [1536, 467, 123], "where a page begins is part of the stored format");
 }
 
 fn any_delta() -> impl Strategy<Value = Delta> {
@@ -110,12 +120,12 @@ fn any_delta() -> impl Strategy<Value = Delta> {
 
 proptest! {
     #[test]
-    fn a_change_is_read_as_it_was_written(delta in any_delta()) {
-        prop_assert_eq!(Delta::decode(&delta.encode(8), 1000).unwrap(), (8, delta));
+    fn a_delta_is_decoded_as_it_was_encoded(delta in any_delta()) {
+        prop_assert_eq!(decode_delta(&encode_delta(&delta, 8), 1000).unwrap(), (8, delta));
     }
 
     #[test]
-    fn a_page_is_read_as_it_was_written(deltas in prop::collection::vec(any_delta(), 1..4)) {
+    fn a_page_is_decoded_as_it_was_encoded(deltas in prop::collection::vec(any_delta(), 1..4)) {
         let mut graph = Graph::new(1, 8, 8);
         graph.links.grow(1000);
         deltas.iter().for_each(|delta| graph.apply(delta));
@@ -130,7 +140,7 @@ proptest! {
     }
 }
 
-/// The bytes cut at every length, and with every bit flipped.
+/// Returns the bytes cut at every length, and with every bit flipped.
 fn damaged(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     let cut = (0..bytes.len()).map(|length| bytes[..length].to_vec());
     let flipped = (0..bytes.len() * 8).map(|bit| {
@@ -141,17 +151,18 @@ fn damaged(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     cut.chain(flipped)
 }
 
-/// Checksums keep damage from here; should one be right by chance, nothing panics, and no row is out of range.
+/// Checksums of the store find damage before. If a checksum is right by chance, nothing panics and no row is out of
+/// range.
 #[test]
-fn damaged_parts_lead_to_no_row_that_is_not_there() {
+fn damaged_parts_lead_to_no_missing_row() {
     let mut state = 3;
     let index = HnswIndex::new(DIMENSION, options(4));
     for row in 0..30 {
         index.insert(&[row], &vector(&mut state));
     }
-    let right = index.wait_to_plan();
-    let delta = index.encode(&index.plan_step(&right, true).unwrap());
-    drop(right);
+    let planning = index.lock_planning();
+    let delta = index.encode(&index.plan_step(&planning, true).unwrap());
+    drop(planning);
     while index.improve() {}
     let page = index.page(0);
     let query = vector(&mut state);
@@ -171,15 +182,15 @@ fn damaged_parts_lead_to_no_row_that_is_not_there() {
             }
             let index = loader.finish(&[]);
             assert!(index.graph.read().links.rows() == 30);
-            let found = index.search(&query, &Search::new(30).ef(30)).neighbors;
-            assert_eq!(found.len(), 30, "all rows, linked or not");
+            let found = index.search(&query, &SearchOptions::new(30).ef(30)).neighbors;
+            assert_eq!(found.len(), 30, "all rows are found, linked or not");
         }
         assert!(read > 0 && refused > 0, "{read} read, {refused} refused");
     }
     assert!(Loader::new(1, 1, options(4), None).page(u32::MAX, &[4, 0, 255]).is_err());
 }
 
-/// An index and what the store has of it.
+/// An index, and a model of its stored form.
 struct Stored {
     index: HnswIndex,
     m: usize,
@@ -188,7 +199,7 @@ struct Stored {
     pages: BTreeMap<u32, Vec<u8>>,
     deltas: BTreeMap<u32, Vec<u8>>,
     next: u32,
-    /// Pages to write still, and the last change that they have.
+    /// The pages that are still to be written, and the number of the last delta that they contain.
     folding: Option<(Vec<u32>, u32)>,
 }
 
@@ -206,7 +217,7 @@ impl Stored {
         }
     }
 
-    fn living(&self) -> Vec<u32> {
+    fn live_rows(&self) -> Vec<u32> {
         (0..).zip(&self.rows).filter(|(_, row)| row.is_some()).map(|(row, _)| row).collect()
     }
 
@@ -214,12 +225,12 @@ impl Stored {
         self.deltas.insert(self.next, self.index.encode(delta));
         self.next += 1;
         for &row in delta.freed() {
-            assert!(self.rows[row as usize].is_none(), "row {row} is in use, and made free");
+            assert!(self.rows[row as usize].is_none(), "row {row} is in use, but it was freed");
             self.free.insert(row);
         }
     }
 
-    /// In one commit with their links, if the graph can have them at once.
+    /// Adds rows, in one commit with their links if they can be linked at once.
     fn add(&mut self, count: usize, state: &mut u64) {
         let vectors: Vec<Vec<f32>> = (0..count).map(|_| vector(state)).collect();
         let mut rows: Vec<u32> = Vec::new();
@@ -230,9 +241,9 @@ impl Stored {
             }));
             self.rows[rows[rows.len() - 1] as usize] = Some(vector.clone());
         }
-        let right = self.index.wait_to_plan();
+        let planning = self.index.lock_planning();
         let is_stored = self.index.is_stored();
-        let delta = is_stored.then(|| self.index.plan_new(&right, &rows, &vectors.concat())).flatten();
+        let delta = is_stored.then(|| self.index.plan_new(&planning, &rows, &vectors.concat())).flatten();
         if let Some(delta) = &delta {
             self.store(delta);
         }
@@ -243,9 +254,9 @@ impl Stored {
     }
 
     fn remove(&mut self, count: usize, state: &mut u64) {
-        let mut living = self.living();
+        let mut live = self.live_rows();
         let rows: Vec<u32> =
-            (0..count.min(living.len())).map(|_| living.swap_remove(below(state, living.len()))).collect();
+            (0..count.min(live.len())).map(|_| live.swap_remove(random_below(state, live.len()))).collect();
         self.index.remove(&rows);
         rows.iter().for_each(|&row| self.rows[row as usize] = None);
         if !self.index.is_stored() {
@@ -261,14 +272,14 @@ impl Stored {
             self.store(&Delta::default());
             self.index.set_stored(true);
         }
-        let right = self.index.wait_to_plan();
-        let delta = self.index.plan_step(&right, true).unwrap();
+        let planning = self.index.lock_planning();
+        let delta = self.index.plan_step(&planning, true).unwrap();
         self.store(&delta);
         self.index.apply(&delta);
         true
     }
 
-    /// A transaction of writing pages: some pages, or, after them, dropping what they have.
+    /// Does one transaction of writing pages: writes a page, or, after all of them, drops the deltas that they contain.
     fn fold(&mut self) {
         match &mut self.folding {
             None if self.next > 0 => self.folding = Some((self.index.take_changed_pages(), self.next - 1)),
@@ -303,7 +314,7 @@ impl Stored {
         assert_eq!((loaded.counts(), loaded.is_stored()), (self.index.counts(), self.index.is_stored()));
         let (loaded, index) = (loaded.graph.read(), self.index.graph.read());
         type Rows = fn(&Graph) -> Vec<u32>;
-        let all: [Rows; 3] = [|g| g.alive.iter().collect(), |g| g.tail.iter().collect(), |g| g.dead.iter().collect()];
+        let all: [Rows; 3] = [|g| g.live.iter().collect(), |g| g.tail.iter().collect(), |g| g.removed.iter().collect()];
         for of in all {
             assert_eq!(of(&loaded), of(&index));
         }
@@ -313,8 +324,8 @@ impl Stored {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Rows, pages and changes give the graph back, at any time: while pages are written, too, and others change. So does
-    /// the graph that was given back.
+    /// At any time, also between the transactions that write pages, the stored rows, pages and deltas give the same
+    /// graph again. The loaded graph goes on in the same way.
     #[test]
     fn a_graph_is_loaded_as_it_was(
         m in prop::sample::select(vec![4, 64]),
@@ -339,14 +350,14 @@ proptest! {
         }
         while stored.step() {}
         stored.assert_loads();
-        let (alive, linked) = stored.index.counts();
-        prop_assert_eq!((alive, linked), (stored.living().len(), alive));
-        prop_assert_eq!(stored.free.len(), stored.rows.len() - alive, "all that are dead can be given again");
+        let (live, linked) = stored.index.counts();
+        prop_assert_eq!((live, linked), (stored.live_rows().len(), live));
+        prop_assert_eq!(stored.free.len(), stored.rows.len() - live, "all removed rows can be reused");
     }
 }
 
-/// An index of so many rows, all linked, and their vectors.
-fn built(m: usize, count: usize, seed: u64) -> (HnswIndex, Vec<Vec<f32>>) {
+/// Builds an index of `count` linked rows. Returns their vectors as well.
+fn build(m: usize, count: usize, seed: u64) -> (HnswIndex, Vec<Vec<f32>>) {
     let mut state = seed;
     let index = HnswIndex::new(DIMENSION, options(m));
     let vectors: Vec<Vec<f32>> = (0..count).map(|_| vector(&mut state)).collect();
@@ -357,67 +368,68 @@ fn built(m: usize, count: usize, seed: u64) -> (HnswIndex, Vec<Vec<f32>>) {
 
 #[test]
 fn the_graph_does_not_depend_on_threads() {
-    let build = |threads: usize| {
+    let pages_with = |threads: usize| {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| {
-            let (index, _) = built(8, 1000, 11);
+            let (index, _) = build(8, 1000, 11);
             index.remove(&(0..1000).step_by(3).collect::<Vec<_>>());
             while index.improve() {}
             pages(&index)
         })
     };
-    assert_eq!(build(1), build(3));
+    assert_eq!(pages_with(1), pages_with(3));
 }
 
-/// Whatever is removed, nothing leads to it afterwards, what is left is one tree, and what comes again is found.
+/// Whichever rows are removed, no link leads to them afterwards, the other rows form one tree, and vectors inserted
+/// again are found.
 #[test]
-fn what_is_removed_leaves_the_graph_whole() {
+fn removals_leave_the_graph_sound() {
     type Choice = fn(&Graph) -> Vec<u32>;
     let root = |graph: &Graph| (0..400).find(|&row| graph.links.parent(row) == row).unwrap();
-    assert!(built(4, 400, 1).0.graph.read().links.parent(0) == 0, "the first row is the root");
+    assert!(build(4, 400, 1).0.graph.read().links.parent(0) == 0, "the first row is the root");
     let choices: [(&str, Choice); 8] = [
         ("the root", |_| vec![0]),
         ("the root and its children", |graph| graph.links.children(0).chain([0]).collect()),
         ("the entry", |graph| graph.links.entry().into_iter().collect()),
         ("upper layers", |graph| (0..400).filter(|&row| graph.links.level(row) > Some(0)).collect()),
         ("a cluster", |graph| {
-            let mut scratch = Scratch::default();
             let query = graph.originals.as_ref().unwrap().row(5).to_vec();
-            graph.search_exactly(&query, 100, None, &mut scratch).into_iter().map(|near| near.row).collect()
+            let mut searcher = Searcher { graph, originals: None, beam: BeamSearch::default() };
+            searcher.search_exactly(&query, 100).into_iter().map(|neighbor| neighbor.row).collect()
         }),
-        ("those with children", |graph| (0..400).filter(|&row| graph.links.children(row).next().is_some()).collect()),
+        ("rows with children", |graph| (0..400).filter(|&row| graph.links.children(row).next().is_some()).collect()),
         ("all but one", |_| (0..400).filter(|&row| row != 221).collect()),
         ("all", |_| (0..400).collect()),
     ];
     for (m, (what, choice)) in [4, 16].into_iter().flat_map(|m| choices.map(|choice| (m, choice))) {
-        let (index, vectors) = built(m, 400, 1);
+        let (index, vectors) = build(m, 400, 1);
         assert_eq!(index.check(), [""; 0], "{m}, {what}");
         let removed = choice(&index.graph.read());
         index.remove(&removed);
-        let right = index.wait_to_plan();
-        let delta = index.plan_step(&right, true).unwrap();
+        let planning = index.lock_planning();
+        let delta = index.plan_step(&planning, true).unwrap();
         index.apply(&delta);
-        drop(right);
+        drop(planning);
         assert_eq!(index.check(), [""; 0], "{m}, {what}");
         assert!(!index.has_work(true) && removed.iter().all(|&row| !index.graph.read().links.has(row)));
         if removed.len() < 400 {
             root(&index.graph.read());
         }
-        // Others come in their places, from the last to the first.
+        // The rows are reused, from the last to the first.
         let rows: Vec<u32> = removed.iter().copied().rev().collect();
         let again: Vec<f32> = removed.iter().flat_map(|&row| vectors[row as usize].clone()).collect();
         index.insert(&rows, &again);
         while index.improve() {}
         assert_eq!(index.check(), [""; 0], "{m}, {what}");
         assert_eq!(index.counts(), (400, 400));
-        let is_found = |vector: &&[f32]| index.search(vector, &Search::new(1)).neighbors[0].score > 0.999;
+        let is_found = |vector: &&[f32]| index.search(vector, &SearchOptions::new(1)).neighbors[0].score > 0.999;
         let found = again.chunks_exact(DIMENSION).filter(is_found).count();
-        // With the fewest links, parents and children leave little room for others.
+        // With the fewest links, parents and children leave little room for other links.
         let least = if m == 4 { rows.len() * 9 / 10 } else { rows.len() };
         assert!(found >= least, "{m}, {what}: {found} of {} are found", rows.len());
     }
 }
 
-/// Ways down the tree are short, so looking for a place is.
+/// Walks down the tree in search of a parent are short.
 #[test]
 fn the_tree_of_duplicates_is_low() {
     let index = HnswIndex::new(DIMENSION, options(4));
@@ -444,9 +456,10 @@ fn the_tree_of_duplicates_is_low() {
     assert!(height(&index) < 60, "{}", height(&index));
 }
 
-/// What is removed before a broken graph is dropped is free when it is, and may be in use again when the next begins.
+/// Rows that are removed before a broken graph is dropped are free then, and may be in use again when the next graph
+/// begins.
 #[test]
-fn rows_that_were_kept_for_a_graph_that_is_dropped_are_let_go() {
+fn rows_reserved_by_a_dropped_graph_are_free() {
     let mut state = 5;
     let index = HnswIndex::new(DIMENSION, options(8));
     for row in 0..100 {
@@ -456,8 +469,8 @@ fn rows_that_were_kept_for_a_graph_that_is_dropped_are_let_go() {
     index.remove(&[3, 4]);
     index.set_stored(false);
     index.insert(&[3], &vector(&mut state));
-    let right = index.wait_to_plan();
-    while let Some(delta) = index.plan_step(&right, true) {
+    let planning = index.lock_planning();
+    while let Some(delta) = index.plan_step(&planning, true) {
         assert_eq!(delta.freed(), [0; 0]);
         index.apply(&delta);
     }
@@ -485,7 +498,7 @@ fn inserts_and_searches_do_not_wait_for_a_plan() {
         });
         while !is_over.load(Ordering::Acquire) {
             index.insert(&[inserted], &vector(inserted));
-            assert_eq!(index.search(&vector(inserted), &Search::new(1)).neighbors[0].row, inserted);
+            assert_eq!(index.search(&vector(inserted), &SearchOptions::new(1)).neighbors[0].row, inserted);
             inserted += 1;
             steps += 1;
         }

@@ -1,18 +1,22 @@
-//! Segments to one, and when: the logarithmic method.
+//! Merges segments, and decides which ones: the logarithmic method.
 
-use super::{MAX_ROWS, Segment, read_hash, write::Writer};
+use super::{
+    Segment,
+    layout::{MAX_ROWS, read_hash},
+    write::Writer,
+};
 
 impl Segment {
-    /// One segment of several of one analyser, at least one, oldest first. A row that is in several is taken from the
-    /// newest alone.
+    /// Merges segments, at least one, of the same language and analyzer version. A row in several segments is taken
+    /// from the newest.
     ///
     /// # Panics
-    /// If they have more than [`MAX_ROWS`] rows together.
+    /// If the result has more than [`MAX_ROWS`] rows.
     pub(crate) fn merge(older_to_newer: &[&Segment]) -> Segment {
         merge_where(older_to_newer, |_| true)
     }
 
-    /// With these rows alone; nothing if there are none.
+    /// Returns a segment with only the rows for which `keep` returns true; `None` if there are none.
     pub(crate) fn retain(&self, keep: impl Fn(u32) -> bool) -> Option<Segment> {
         let kept = merge_where(&[self], keep);
         (!kept.rows.is_empty()).then_some(kept)
@@ -22,7 +26,7 @@ impl Segment {
 fn merge_where(older_to_newer: &[&Segment], keep: impl Fn(u32) -> bool) -> Segment {
     let newest = older_to_newer.last().expect("at least one segment is merged");
     let is_alike = |segment: &&Segment| (segment.language, segment.version) == (newest.language, newest.version);
-    assert!(older_to_newer.iter().all(is_alike), "segments of one analyser are merged");
+    assert!(older_to_newer.iter().all(is_alike), "merged segments have one language and one analyzer version");
     let mut writer = Writer::new(newest.language, newest.version);
     let locals = merge_rows(older_to_newer, keep, &mut writer);
 
@@ -47,7 +51,8 @@ fn merge_where(older_to_newer: &[&Segment], keep: impl Fn(u32) -> bool) -> Segme
     writer.finish()
 }
 
-/// Writes the rows, and says for each segment where its own went; nowhere if they are taken from a newer one.
+/// Writes the rows. Returns, for each segment and old local number, the new local number; `None` for a row that was
+/// dropped or taken from a newer segment.
 fn merge_rows(older_to_newer: &[&Segment], keep: impl Fn(u32) -> bool, writer: &mut Writer) -> Vec<Vec<Option<u32>>> {
     let mut locals: Vec<Vec<Option<u32>>> =
         older_to_newer.iter().map(|segment| vec![None; segment.rows.len()]).collect();
@@ -62,7 +67,7 @@ fn merge_rows(older_to_newer: &[&Segment], keep: impl Fn(u32) -> bool, writer: &
                 .map(|((&row, length), local)| (row, from, local, length)),
         );
     }
-    // Stable: of those of a row the newest is first.
+    // The sort is stable, so the newest document of each row comes first.
     rows.sort_by_key(|&(row, ..)| row);
     rows.dedup_by_key(|&mut (row, ..)| row);
     rows.retain(|&(row, ..)| keep(row));
@@ -73,13 +78,15 @@ fn merge_rows(older_to_newer: &[&Segment], keep: impl Fn(u32) -> bool, writer: &
     locals
 }
 
-/// With how many of the last segments a new one of `new` rows is to be merged. `sizes` are the rows of those that are
-/// stored, oldest first; together with `new` the merged ones are at most [`MAX_ROWS`].
+/// Returns the number of stored segments, counted from the newest, that a new segment of `new` rows is merged with.
+/// `sizes` are the numbers of rows of the stored segments, oldest first. The merged segment has at most [`MAX_ROWS`]
+/// rows.
 ///
-/// The logarithmic method (Bentley and Saxe, "Decomposable searching problems", J. Algorithms 1980; what log-structured
-/// merge trees do): a segment is merged with what is new when that is more than half of it. So what a row is in grows by
-/// half whenever it is written again, which is at most 24 times up to [`MAX_ROWS`]; and of two neighbours the older has
-/// twice the rows of the newer, or they do not fit together, so that segments are few.
+/// This is the logarithmic method (Bentley and Saxe, "Decomposable searching problems I", J. Algorithms 1980), which
+/// log-structured merge trees use: a segment is merged when the new rows are more than half of it. So the segment of a
+/// row grows by at least half whenever the row is written again, which happens at most 24 times up to [`MAX_ROWS`]. And
+/// of two neighboring segments, the older has at least twice the rows of the newer, or both together exceed
+/// [`MAX_ROWS`], so there are few segments.
 pub(crate) fn merge_plan(sizes: &[usize], new: usize) -> usize {
     let mut merged = new;
     let is_merged = |&&size: &&usize| {

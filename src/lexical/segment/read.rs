@@ -1,18 +1,22 @@
-//! Reading a segment's bytes, all of which are checked: afterwards nothing in them can be wrong.
+//! Checks the bytes of a stored segment completely, so that later reads cannot fail.
 
 use std::ops::Range;
 
 use super::{
-    CRC_BYTES, HASH_BYTES, HEADER_BYTES, LAYOUT, MAX_ROWS, MAX_TERMS, PASSAGE_BYTES, SINGLE, SLOT_BYTES, Segment,
-    read_hash, read_passage, read_posting, read_single,
+    Segment,
+    layout::{
+        CRC_BYTES, HASH_BYTES, HEADER_BYTES, LAYOUT, MAX_ROWS, MAX_TERMS, PASSAGE_BYTES, SINGLE, SLOT_BYTES, read_hash,
+        read_passage, read_posting, read_single, read_varint,
+    },
 };
 use crate::lexical::Language;
 
 impl Segment {
-    /// Of the bytes that [`bytes`](Segment::bytes) gave. Linear in them, and allocates 8 bytes a row, at most [`MAX_ROWS`].
+    /// Reads the bytes that [`bytes`](Segment::bytes) returned. Time is linear in the bytes; it allocates 8 bytes for
+    /// each row, of at most [`MAX_ROWS`].
     ///
     /// # Errors
-    /// Says what is not as it was written.
+    /// A description of what is wrong with the bytes.
     pub(crate) fn read(bytes: Vec<u8>) -> Result<Segment, &'static str> {
         let (content, crc) = bytes.split_last_chunk::<CRC_BYTES>().ok_or("it is too short")?;
         if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
@@ -21,7 +25,7 @@ impl Segment {
         let (header, mut rest) = content.split_first_chunk::<HEADER_BYTES>().ok_or("it is too short")?;
         let [layout, language, v0, v1, r0, r1, p0, p1, terms @ ..] = *header;
         if layout != LAYOUT {
-            return Err("its layout is of another version");
+            return Err("its layout has an unknown version");
         }
         let language = Language::from_code(language).ok_or("its language is unknown")?;
         let (rows, lengths) = read_rows(&mut rest, u16::from_le_bytes([r0, r1]).into())?;
@@ -47,26 +51,28 @@ impl Segment {
     }
 }
 
-/// Rows and lengths.
+/// Reads the rows and their lengths.
 fn read_rows(bytes: &mut &[u8], count: usize) -> Result<(Vec<u32>, Vec<u32>), &'static str> {
     if count > MAX_ROWS {
         return Err("it has too many rows");
     }
-    // A row is two bytes at least.
-    let most = count.min(bytes.len() / 2);
-    let (mut rows, mut lengths) = (Vec::with_capacity(most), Vec::with_capacity(most));
+    // A row takes at least two bytes.
+    let capacity = count.min(bytes.len() / 2);
+    let (mut rows, mut lengths) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
     let mut next = Some(0u32);
     for _ in 0..count {
-        let gap = varint(bytes).ok_or("a row is cut off")?;
+        let gap = read_varint(bytes).ok_or("a row is cut off")?;
         let row = next.and_then(|next| next.checked_add(gap)).ok_or("a row's number is too large")?;
         next = row.checked_add(1);
         rows.push(row);
-        lengths
-            .push(varint(bytes).filter(|&length| length as usize <= MAX_TERMS).ok_or("a row's length is too large")?);
+        lengths.push(
+            read_varint(bytes).filter(|&length| length as usize <= MAX_TERMS).ok_or("a row's length is too large")?,
+        );
     }
     Ok((rows, lengths))
 }
 
+/// Checks that passages are ascending and belong to rows.
 fn check_passages(bytes: &[u8], rows: usize) -> Result<(), &'static str> {
     let mut next = 0;
     for (local, range) in bytes.as_chunks().0.iter().map(read_passage) {
@@ -78,10 +84,11 @@ fn check_passages(bytes: &[u8], rows: usize) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Blocks follow each other in the order of their slots, and the frequencies in a row add up to its length.
+/// Checks that blocks follow each other in the order of their slots, and that the frequencies in each row add up to its
+/// length.
 fn check_postings(slots: &[u8], postings: &[u8], mut lengths: Vec<u32>) -> Result<(), &'static str> {
     let mut count = |(local, frequency): (u32, u32)| -> Result<(), &'static str> {
-        let length = lengths.get_mut(local as usize).ok_or("a posting is of no row")?;
+        let length = lengths.get_mut(local as usize).ok_or("a posting has no row")?;
         *length = length.checked_sub(frequency).ok_or("a row has more terms than its length")?;
         Ok(())
     };
@@ -96,9 +103,9 @@ fn check_postings(slots: &[u8], postings: &[u8], mut lengths: Vec<u32>) -> Resul
             continue;
         }
         if slot as usize != postings.len() - rest.len() {
-            return Err("a term's postings are elsewhere");
+            return Err("the postings of a term are not where its slot points");
         }
-        let block = varint(&mut rest).ok_or("a posting is cut off")?;
+        let block = read_varint(&mut rest).ok_or("a posting is cut off")?;
         let mut next = 0;
         for _ in 0..block {
             let posting = read_posting(&mut rest, next).ok_or("a posting is cut off")?;
@@ -107,26 +114,5 @@ fn check_postings(slots: &[u8], postings: &[u8], mut lengths: Vec<u32>) -> Resul
         }
     }
     let is_complete = rest.is_empty() && lengths.iter().all(|&left| left == 0);
-    if is_complete { Ok(()) } else { Err("its postings do not add up") }
-}
-
-/// The next LEB128 number of at most 32 bits.
-#[inline]
-pub(super) fn varint(bytes: &mut &[u8]) -> Option<u32> {
-    let (&first, rest) = bytes.split_first()?;
-    *bytes = rest;
-    if first < 0x80 { Some(first.into()) } else { long_varint(first, bytes) }
-}
-
-fn long_varint(first: u8, bytes: &mut &[u8]) -> Option<u32> {
-    let mut value = u64::from(first & 0x7F);
-    for shift in [7, 14, 21, 28] {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7F) << shift;
-        if byte < 0x80 {
-            return u32::try_from(value).ok();
-        }
-    }
-    None
+    if is_complete { Ok(()) } else { Err("its postings do not add up to the lengths of its rows") }
 }

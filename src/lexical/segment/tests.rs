@@ -1,15 +1,20 @@
-//! What the bytes of segments promise.
+//! Tests of the bytes of segments.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{
+    layout::{CRC_BYTES, MAX_ROWS, MAX_TERMS, read_hash},
+    merge::merge_plan,
+    *,
+};
+use crate::lexical::term::TERM_BITS;
 
-/// Row → passage, and how often each term is in it.
+/// For each row, the passage, and the frequency of each term.
 type Content = BTreeMap<u32, (Option<Range<u32>>, BTreeMap<u64, u32>)>;
 
-/// Of documents, of which the last of a row counts.
+/// Returns the content of documents. Of several documents of one row the last counts.
 fn content<'a>(documents: impl IntoIterator<Item = &'a Document>) -> Content {
     let mut content = Content::new();
     for document in documents {
@@ -20,7 +25,7 @@ fn content<'a>(documents: impl IntoIterator<Item = &'a Document>) -> Content {
     content
 }
 
-/// All that a segment says.
+/// Reads everything that a segment contains.
 fn read_all(segment: &Segment) -> Content {
     let mut content = Content::new();
     for (local, &row) in (0..).zip(segment.rows()) {
@@ -48,10 +53,10 @@ fn document(row: u32, terms: &[u64]) -> Document {
     Document { row, passage: None, terms: terms.to_vec() }
 }
 
-/// Many share rows and terms; some are at the ends of their ranges.
+/// Documents of which many share rows and terms; some rows, terms and passages are at the ends of their ranges.
 fn any_documents() -> impl Strategy<Value = Vec<Document>> {
     let row = prop_oneof![9 => 0..40u32, 1 => any::<u32>()];
-    let term = prop_oneof![8 => 0..20u64, 2 => 0..1u64 << super::super::TERM_BITS];
+    let term = prop_oneof![8 => 0..20u64, 2 => 0..1u64 << TERM_BITS];
     let passage =
         prop::option::of((0..u32::MAX, 0..500u32).prop_map(|(begin, size)| begin..begin.saturating_add(size)));
     let document = (row, passage, prop::collection::vec(term, 0..12)).prop_map(|(row, passage, terms)| Document {
@@ -62,16 +67,16 @@ fn any_documents() -> impl Strategy<Value = Vec<Document>> {
     prop::collection::vec(document, 0..30)
 }
 
-/// Makes a checksum right that is not.
-fn seal(bytes: &mut [u8]) {
+/// Corrects the checksum of changed bytes.
+fn fix_checksum(bytes: &mut [u8]) {
     if let Some((content, crc)) = bytes.split_last_chunk_mut::<CRC_BYTES>() {
         *crc = crc32fast::hash(content).to_le_bytes();
     }
 }
 
-/// Stored segments outlive releases: these bytes may be added to, never changed.
+/// Stored segments outlive releases: cases may be added, but these bytes must never change.
 #[test]
-fn golden_bytes() {
+fn the_bytes_of_a_segment_never_change() {
     let documents = [
         Document { row: 300, passage: Some(258..515), terms: vec![2, 1, 2, 2] },
         document(5, &[1, 0xABCD_EF01_2345]),
@@ -93,7 +98,7 @@ fn golden_bytes() {
 }
 
 #[test]
-fn lengths_and_counts_have_limits() {
+fn segments_at_the_limits_of_rows_and_terms_are_read_as_they_were_built() {
     let long = build(&[document(1, &vec![7; MAX_TERMS + 1]), document(2, &vec![7; MAX_TERMS])]);
     assert_eq!(long.postings(7).unwrap().collect::<Vec<_>>(), [(0, MAX_TERMS as u32), (1, MAX_TERMS as u32)]);
     let single = build(&[document(1, &vec![7; MAX_TERMS + 1])]);
@@ -109,7 +114,7 @@ fn lengths_and_counts_have_limits() {
 }
 
 #[test]
-fn what_is_not_a_segment_says_why() {
+fn invalid_bytes_are_refused_with_a_reason() {
     let passage = Some(0..9);
     let bytes = build(&[Document { row: 1, passage, terms: vec![1, 2] }, document(2, &[2])]).bytes().to_vec();
     let read = |bytes: &[u8]| Segment::read(bytes.to_vec()).map(|_| ());
@@ -117,20 +122,20 @@ fn what_is_not_a_segment_says_why() {
     assert_eq!(read(&[]), Err("it is too short"));
     assert_eq!(read(&bytes[1..]), Err("its checksum is wrong"));
     for (at, value, reason) in [
-        (0, 2, "its layout is of another version"),
+        (0, 2, "its layout has an unknown version"),
         (1, 99, "its language is unknown"),
         (5, 0xFF, "it has too many rows"),
         (11, 0xFF, "it is too short"),
-        (13, 9, "its postings do not add up"),
+        (13, 9, "its postings do not add up to the lengths of its rows"),
         (13, 0, "a row has more terms than its length"),
         (16, 2, "a passage is wrong"),
         (18, 10, "a passage is wrong"),
         (26, 3, "its terms are not in order"),
-        (42, 1, "a term's postings are elsewhere"),
+        (42, 1, "the postings of a term are not where its slot points"),
     ] {
         let mut bytes = bytes.clone();
         bytes[at] = value;
-        seal(&mut bytes);
+        fix_checksum(&mut bytes);
         assert_eq!(read(&bytes), Err(reason), "byte {at} is {value}");
     }
 }
@@ -145,9 +150,9 @@ proptest! {
         prop_assert!(read.is_of(Language::English) && !read.is_of(Language::Other));
     }
 
-    /// As if what they hold had been built at once: to the byte, so the order of merges shows nowhere.
+    /// A merge gives the same bytes as building all documents at once, so the order of merges does not matter.
     #[test]
-    fn a_merge_is_what_the_newest_say(
+    fn a_merge_contains_the_newest_document_of_each_row(
         lists in prop::collection::vec(any_documents(), 1..5),
         kept in any::<u32>(),
     ) {
@@ -165,9 +170,9 @@ proptest! {
         prop_assert_eq!(retained.map(|segment| segment.bytes), (!newest.is_empty()).then(|| build(&newest).bytes));
     }
 
-    /// With a right checksum, so that all that follows it is reached.
+    /// The checksum is corrected, so that the other checks are reached.
     #[test]
-    fn changed_bytes_are_refused_or_read_to_the_end(
+    fn changed_bytes_are_refused_or_can_be_read_completely(
         documents in any_documents(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in prop::option::of(any::<prop::sample::Index>()),
@@ -175,7 +180,7 @@ proptest! {
         let mut bytes = build(&documents).bytes().to_vec();
         changes.iter().for_each(|(at, value)| *at.get_mut(&mut bytes) = *value);
         cut.iter().for_each(|at| bytes.truncate(at.index(bytes.len())));
-        seal(&mut bytes);
+        fix_checksum(&mut bytes);
         if let Ok(segment) = Segment::read(bytes) {
             read_all(&segment);
             segment.retain(|row| row % 2 == 0);
@@ -183,18 +188,18 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_read_to_the_end(mut bytes in prop::collection::vec(0..4u8, 0..80)) {
-        seal(&mut bytes);
+    fn any_bytes_are_refused_or_can_be_read_completely(mut bytes in prop::collection::vec(0..4u8, 0..80)) {
+        fix_checksum(&mut bytes);
         if let Ok(segment) = Segment::read(bytes) {
             read_all(&segment);
         }
     }
 
     #[test]
-    fn a_row_is_written_seldom_and_segments_are_few(
+    fn rows_are_rarely_rewritten_and_segments_are_few(
         news in prop::collection::vec(prop_oneof![8 => 1..4usize, 3 => 1..300usize, 1 => 1..=MAX_ROWS], 1..1500),
     ) {
-        // Rows of a segment, and the most often that one of them was written.
+        // For each segment, the number of rows, and how often the most rewritten of them was written.
         let mut segments: Vec<(usize, u32)> = Vec::new();
         for new in news {
             let sizes: Vec<usize> = segments.iter().map(|segment| segment.0).collect();
@@ -202,7 +207,7 @@ proptest! {
             let rows = new + merged.iter().map(|segment| segment.0).sum::<usize>();
             prop_assert!(rows <= MAX_ROWS || rows == new);
             let writes = merged.iter().map(|segment| segment.1 + 1).max().unwrap_or(1);
-            prop_assert!(merged.iter().all(|segment| 2 * rows > 3 * segment.0), "what a row is in grows by half");
+            prop_assert!(merged.iter().all(|segment| 2 * rows > 3 * segment.0), "the segment of a row grows by at least half");
             prop_assert!(writes <= 25 && 1.5f64.powi(writes as i32 - 1) <= rows as f64);
             segments.push((rows, writes));
             prop_assert!(segments.windows(2).all(|pair| pair[0].0 >= 2 * pair[1].0 || pair[0].0 + pair[1].0 > MAX_ROWS));

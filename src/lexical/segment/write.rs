@@ -1,20 +1,27 @@
-//! Writing a segment: its rows, then its terms, each in ascending order.
+//! Builds the bytes of a segment: its rows, then its terms, each in ascending order.
 
 use std::ops::Range;
 
-use super::{Document, HASH_BYTES, LAYOUT, LOCAL_BITS, MAX_ROWS, MAX_TERMS, SINGLE, Segment};
-use crate::lexical::{Language, TERM_BITS, VERSION};
+use super::{
+    Document, Segment,
+    layout::{HASH_BYTES, LAYOUT, LOCAL_BITS, MAX_ROWS, MAX_TERMS, SINGLE, push_varint},
+};
+use crate::lexical::{
+    Language,
+    term::{ANALYZER_VERSION, TERM_BITS},
+};
 
 impl Segment {
-    /// Of documents in any order; of those of one row the last. Sorts one number a term.
+    /// Builds a segment of documents in any order. Of several documents of one row the last is used. Cost: sorts one
+    /// number for each term.
     ///
     /// # Panics
-    /// If they are more than [`MAX_ROWS`].
+    /// If there are more than [`MAX_ROWS`] rows.
     pub(crate) fn build(language: Language, mut documents: Vec<Document>) -> Segment {
         documents.reverse();
         documents.sort_by_key(|document| document.row);
         documents.dedup_by_key(|document| document.row);
-        let mut writer = Writer::new(language, VERSION);
+        let mut writer = Writer::new(language, ANALYZER_VERSION);
         let mut pairs = Vec::new();
         for (local, document) in (0u64..).zip(&documents) {
             let terms = &document.terms[..document.terms.len().min(MAX_TERMS)];
@@ -33,11 +40,12 @@ impl Segment {
     }
 }
 
+/// The sections of a segment that is being written.
 pub(super) struct Writer {
     header: Vec<u8>,
     rows: Vec<u8>,
-    /// How many there are, and the number after the last.
     row_count: usize,
+    /// The lowest row that can follow.
     next_row: u64,
     passages: Vec<u8>,
     passage_count: u16,
@@ -62,9 +70,9 @@ impl Writer {
         }
     }
 
-    /// Adds a row, which is greater than those before it.
+    /// Adds a row, which must be greater than the rows before.
     pub(super) fn row(&mut self, row: u32, length: u32, passage: Option<Range<u32>>) {
-        assert!(self.row_count < MAX_ROWS, "a segment is built of at most {MAX_ROWS} rows");
+        assert!(self.row_count < MAX_ROWS, "a segment has at most {MAX_ROWS} rows");
         push_varint(&mut self.rows, (u64::from(row) - self.next_row) as u32);
         push_varint(&mut self.rows, length);
         if let Some(passage) = passage {
@@ -77,9 +85,10 @@ impl Writer {
         self.next_row = u64::from(row) + 1;
     }
 
-    /// Adds a term, greater than those before it, with its rows, ascending, one at least.
+    /// Adds a term, which must be greater than the terms before, with its postings: local numbers in ascending order,
+    /// at least one, and frequencies.
     pub(super) fn term(&mut self, term: u64, postings: &[(u32, u32)]) {
-        debug_assert!(term < 1 << TERM_BITS, "an analyser made it");
+        debug_assert!(term < 1 << TERM_BITS, "terms come from an analyzer");
         self.hashes.extend(&term.to_le_bytes()[..HASH_BYTES]);
         if let [(local, frequency)] = *postings {
             self.slots.extend((SINGLE | frequency << LOCAL_BITS | local).to_le_bytes());
@@ -97,6 +106,7 @@ impl Writer {
         }
     }
 
+    /// Joins the sections.
     pub(super) fn finish(self) -> Segment {
         let mut bytes = self.header;
         bytes.extend((self.row_count as u16).to_le_bytes());
@@ -106,14 +116,6 @@ impl Writer {
             bytes.extend(section);
         }
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-        Segment::read(bytes).expect("a segment is read as it was written")
+        Segment::read(bytes).expect("a segment that was just written is valid")
     }
-}
-
-fn push_varint(bytes: &mut Vec<u8>, mut value: u32) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
 }

@@ -1,18 +1,23 @@
-//! What an object of the format says to a message. Fields and parts that say nothing to it are passed over.
+//! Decoding of an OpenAI message object. Fields and content parts without a counterpart in a message are skipped.
 
 use serde_json::{Map, Value};
 
-use super::super::{Message, Part, Reference, Role};
+use crate::message::{
+    chat_message::Message,
+    content::{ContentPart, MediaReference},
+    role::Role,
+};
 
-/// What a message and an object can both say.
-pub(super) struct Said {
+/// The fields that a message and an OpenAI object have in common.
+pub(super) struct CommonFields {
     pub(super) role: Role,
     pub(super) name: Option<String>,
-    pub(super) content: Vec<Part>,
+    pub(super) content: Vec<ContentPart>,
 }
 
-impl Said {
-    pub(super) fn is_of(&self, message: &Message) -> bool {
+impl CommonFields {
+    /// Returns true if the message has these values.
+    pub(super) fn agree_with(&self, message: &Message) -> bool {
         self.role == message.role && self.name == message.name && self.content == message.content
     }
 }
@@ -20,8 +25,8 @@ impl Said {
 type Object = Map<String, Value>;
 type Result<T> = std::result::Result<T, String>;
 
-/// The error is the reason alone.
-pub(super) fn decode(object: &Object) -> Result<Said> {
+/// Decodes an object. The error is the reason alone, without the object's index.
+pub(super) fn decode(object: &Object) -> Result<CommonFields> {
     let role = match required(object, "role")? {
         "system" | "developer" => Role::System,
         "user" => Role::User,
@@ -37,18 +42,18 @@ pub(super) fn decode(object: &Object) -> Result<Said> {
     let transcript = object.get("audio").and_then(|audio| audio.get("transcript")).and_then(Value::as_str);
     content.extend(transcript.map(text_part));
     content.extend(decode_calls(object)?);
-    let call = match (role, object.get("role")) {
-        (Role::Tool, Some(Value::String(speaker))) if speaker == "function" => name,
+    let call_id = match (role, object.get("role")) {
+        (Role::Tool, Some(Value::String(role_name))) if role_name == "function" => name,
         (Role::Tool, _) => text(object, "tool_call_id")?,
         _ => None,
     };
-    if let Some(id) = call {
+    if let Some(id) = call_id {
         content = decode_result(id, content);
     }
-    Ok(Said { role, name: name.map(str::to_owned), content })
+    Ok(CommonFields { role, name: name.map(str::to_owned), content })
 }
 
-fn decode_content(object: &Object) -> Result<Vec<Part>> {
+fn decode_content(object: &Object) -> Result<Vec<ContentPart>> {
     match object.get("content") {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::String(text)) => Ok(vec![text_part(text)]),
@@ -63,33 +68,33 @@ fn decode_content(object: &Object) -> Result<Vec<Part>> {
     }
 }
 
-/// `None` for a part of a kind unknown here.
-fn decode_part(part: &Object) -> Result<Option<Part>> {
-    let reference = |uri: &str| Reference { uri: uri.to_owned(), media_type: None };
+/// Decodes a content part. `None` for an unknown type.
+fn decode_part(part: &Object) -> Result<Option<ContentPart>> {
+    let reference = |uri: &str| MediaReference { uri: uri.to_owned(), media_type: None };
     let inner =
         |kind: &str| as_object(part.get(kind).unwrap_or(&Value::Null)).map_err(|_| format!("{kind} is not an object"));
     Ok(match required(part, "type")? {
         "text" => Some(text_part(required(part, "text")?)),
         "refusal" => Some(text_part(required(part, "refusal")?)),
-        "image_url" => Some(Part::Image(reference(required(inner("image_url")?, "url")?))),
-        // Not OpenAI's own, but of servers that speak its protocol.
-        "video_url" => Some(Part::Video(reference(required(inner("video_url")?, "url")?))),
-        "audio_url" => Some(Part::Audio(reference(required(inner("audio_url")?, "url")?))),
+        "image_url" => Some(ContentPart::Image(reference(required(inner("image_url")?, "url")?))),
+        // OpenAI has no such types, but other servers that implement its protocol do.
+        "video_url" => Some(ContentPart::Video(reference(required(inner("video_url")?, "url")?))),
+        "audio_url" => Some(ContentPart::Audio(reference(required(inner("audio_url")?, "url")?))),
         "input_audio" => {
             let audio = inner("input_audio")?;
             let (format, data) = (required(audio, "format")?, required(audio, "data")?);
-            Some(Part::Audio(reference(&format!("data:audio/{format};base64,{data}"))))
+            Some(ContentPart::Audio(reference(&format!("data:audio/{format};base64,{data}"))))
         }
         "file" => {
             let file = inner("file")?;
             let uri = text(file, "file_data")?.or(text(file, "file_id")?);
-            uri.map(|uri| Part::File(reference(uri)))
+            uri.map(|uri| ContentPart::File(reference(uri)))
         }
         _ => None,
     })
 }
 
-fn decode_calls(object: &Object) -> Result<Vec<Part>> {
+fn decode_calls(object: &Object) -> Result<Vec<ContentPart>> {
     let mut calls = Vec::new();
     match object.get("tool_calls") {
         None | Some(Value::Null) => {}
@@ -101,7 +106,7 @@ fn decode_calls(object: &Object) -> Result<Vec<Part>> {
         }
         Some(_) => return Err("tool_calls is not an array".to_owned()),
     }
-    // The older form, one call that has no id.
+    // The older form of a tool call: a single call without an id.
     if let Some(function) = object.get("function_call").filter(|function| !function.is_null()) {
         let function = as_object(function).map_err(|_| "function_call is not an object")?;
         calls.push(function_call(required(function, "name")?, function)?);
@@ -109,8 +114,8 @@ fn decode_calls(object: &Object) -> Result<Vec<Part>> {
     Ok(calls)
 }
 
-/// `None` for a call of a kind unknown here.
-fn decode_call(call: &Object) -> Result<Option<Part>> {
+/// Decodes a tool call. `None` for an unknown type.
+fn decode_call(call: &Object) -> Result<Option<ContentPart>> {
     let id = text(call, "id")?.unwrap_or_default();
     if let Some(function) = call.get("function") {
         return function_call(id, as_object(function).map_err(|_| "function is not an object")?).map(Some);
@@ -118,35 +123,35 @@ fn decode_call(call: &Object) -> Result<Option<Part>> {
     let Some(custom) = call.get("custom") else { return Ok(None) };
     let custom = as_object(custom).map_err(|_| "custom is not an object")?;
     let (name, input) = (required(custom, "name")?.to_owned(), required(custom, "input")?);
-    Ok(Some(Part::ToolCall { id: id.to_owned(), name, arguments: input.into() }))
+    Ok(Some(ContentPart::ToolCall { id: id.to_owned(), name, arguments: input.into() }))
 }
 
-fn function_call(id: &str, function: &Object) -> Result<Part> {
+fn function_call(id: &str, function: &Object) -> Result<ContentPart> {
     let arguments = match function.get("arguments") {
         Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
-        // Some servers give the arguments themselves.
+        // Some servers send the arguments as JSON instead of a string of JSON.
         Some(other) => other.clone(),
         None => Value::Null,
     };
-    Ok(Part::ToolCall { id: id.to_owned(), name: required(function, "name")?.to_owned(), arguments })
+    Ok(ContentPart::ToolCall { id: id.to_owned(), name: required(function, "name")?.to_owned(), arguments })
 }
 
-/// The texts are the result; what else there is stays beside it.
-fn decode_result(id: &str, content: Vec<Part>) -> Vec<Part> {
+/// Joins the texts of `content` into one tool result, which the other parts follow.
+fn decode_result(id: &str, content: Vec<ContentPart>) -> Vec<ContentPart> {
     let mut texts = Vec::new();
     let mut others = Vec::new();
     for part in content {
         match part {
-            Part::Text { text } => texts.push(text),
+            ContentPart::Text { text } => texts.push(text),
             other => others.push(other),
         }
     }
-    let result = Part::ToolResult { id: id.to_owned(), content: texts.join("\n") };
+    let result = ContentPart::ToolResult { id: id.to_owned(), content: texts.join("\n") };
     std::iter::once(result).chain(others).collect()
 }
 
-fn text_part(text: &str) -> Part {
-    Part::Text { text: text.to_owned() }
+fn text_part(text: &str) -> ContentPart {
+    ContentPart::Text { text: text.to_owned() }
 }
 
 fn as_object(value: &Value) -> Result<&Object> {

@@ -1,71 +1,75 @@
-//! What a message says as new objects of the format, each with the fields that its role has there.
+//! Encoding of a message as new OpenAI message objects, with the fields that the format allows for each role.
 
 use serde_json::{Map, Value, json};
 
-use super::super::{Part, Reference, Role};
+use crate::message::{
+    content::{ContentPart, MediaReference},
+    role::Role,
+};
 
-/// The longest name that the protocol takes, in characters.
+/// The maximum length of a name in the protocol, in characters.
 const MAX_NAME_CHARS: usize = 64;
 
-/// At least one object.
-pub(super) fn encode(role: Role, name: Option<&str>, content: &[Part]) -> Vec<Map<String, Value>> {
-    // The format's tool messages are results; a text beside them is what the model is told.
-    let speaker = if role == Role::Tool { Role::User } else { role };
-    let mut turns: Vec<Turn> = Vec::new();
+/// Encodes a message as one or more objects, in the order of its parts. Each tool result becomes an object of its own;
+/// tool calls become part of an object of the assistant.
+pub(super) fn encode(role: Role, name: Option<&str>, content: &[ContentPart]) -> Vec<Map<String, Value>> {
+    // In the format, a tool object is a single result. Other content of a tool message becomes an object of the user.
+    let author = if role == Role::Tool { Role::User } else { role };
+    let mut drafts: Vec<Draft> = Vec::new();
     for part in content {
         match part {
-            Part::ToolResult { id, content } => turns.push(Turn::Result(id, content)),
-            Part::ToolCall { id, name, arguments } => {
+            ContentPart::ToolResult { id, content } => drafts.push(Draft::Result { call_id: id, content }),
+            ContentPart::ToolCall { id, name, arguments } => {
                 let function = json!({"name": name, "arguments": encode_arguments(arguments)});
                 let call = json!({"id": id, "type": "function", "function": function});
-                spoken(&mut turns, Role::Assistant).calls.push(call);
+                open_turn(&mut drafts, Role::Assistant).calls.push(call);
             }
-            other => spoken(&mut turns, speaker).content.push(encode_part(speaker, other)),
+            other => open_turn(&mut drafts, author).content.push(encode_part(author, other)),
         }
     }
-    if turns.is_empty() {
-        spoken(&mut turns, speaker);
+    if drafts.is_empty() {
+        open_turn(&mut drafts, author);
     }
     let name = name.map(encode_name).filter(|name| !name.is_empty());
-    turns
+    drafts
         .into_iter()
-        .map(|turn| match turn {
-            Turn::Result(id, content) => object([
+        .map(|draft| match draft {
+            Draft::Result { call_id, content } => object([
                 ("role", Role::Tool.as_str().into()),
-                ("tool_call_id", id.as_str().into()),
-                ("content", content.as_str().into()),
+                ("tool_call_id", call_id.into()),
+                ("content", content.into()),
             ]),
-            Turn::Spoken(spoken) => spoken.object(name.as_deref().filter(|_| spoken.role == speaker)),
+            Draft::Turn(turn) => turn.to_object(name.as_deref().filter(|_| turn.role == author)),
         })
         .collect()
 }
 
-/// One object to be.
-enum Turn<'m> {
-    /// A tool result: the id of its call, and its text.
-    Result(&'m String, &'m String),
-    Spoken(Spoken),
+/// An object before it is written.
+enum Draft<'m> {
+    Result { call_id: &'m str, content: &'m str },
+    Turn(Turn),
 }
 
-struct Spoken {
+/// The content and the tool calls of one role.
+struct Turn {
     role: Role,
     content: Vec<Value>,
     calls: Vec<Value>,
 }
 
-/// The last turn, if it is of this role, or a new one.
-fn spoken<'t>(turns: &'t mut Vec<Turn<'_>>, role: Role) -> &'t mut Spoken {
-    if !matches!(turns.last(), Some(Turn::Spoken(spoken)) if spoken.role == role) {
-        turns.push(Turn::Spoken(Spoken { role, content: Vec::new(), calls: Vec::new() }));
+/// Returns the last draft if it is a turn of this role, otherwise a new turn.
+fn open_turn<'d>(drafts: &'d mut Vec<Draft<'_>>, role: Role) -> &'d mut Turn {
+    if !matches!(drafts.last(), Some(Draft::Turn(turn)) if turn.role == role) {
+        drafts.push(Draft::Turn(Turn { role, content: Vec::new(), calls: Vec::new() }));
     }
-    match turns.last_mut() {
-        Some(Turn::Spoken(spoken)) => spoken,
-        _ => unreachable!("pushed if it was not there"),
+    match drafts.last_mut() {
+        Some(Draft::Turn(turn)) => turn,
+        _ => unreachable!("a turn was pushed if the last draft was not one"),
     }
 }
 
-impl Spoken {
-    fn object(&self, name: Option<&str>) -> Map<String, Value> {
+impl Turn {
+    fn to_object(&self, name: Option<&str>) -> Map<String, Value> {
         let content = match self.content.as_slice() {
             [] if self.calls.is_empty() => "".into(),
             [] => Value::Null,
@@ -87,28 +91,30 @@ fn object<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// A part of an object's content. Only the user's objects may have others than text.
-fn encode_part(speaker: Role, part: &Part) -> Value {
-    let (kind, reference) = match part {
-        Part::Text { text } => return json!({"type": "text", "text": text}),
-        Part::Image(reference) => ("image", reference),
-        Part::Audio(reference) => ("audio", reference),
-        Part::Video(reference) => ("video", reference),
-        Part::File(reference) => ("file", reference),
-        Part::ToolCall { .. } | Part::ToolResult { .. } => unreachable!("not content in this format"),
+/// Encodes a text part or media. Only objects of the user may contain media; elsewhere media become text.
+fn encode_part(author: Role, part: &ContentPart) -> Value {
+    let text = match part.media() {
+        Some((kind, reference)) => {
+            if author == Role::User
+                && let Some(media) = encode_media(part, &reference.uri)
+            {
+                return media;
+            }
+            describe(kind, reference)
+        }
+        None => part.text().expect("a part that is neither media nor a call has text").to_owned(),
     };
-    let media = if speaker == Role::User { encode_media(part, &reference.uri) } else { None };
-    media.unwrap_or_else(|| json!({"type": "text", "text": describe(kind, reference)}))
+    json!({"type": "text", "text": text})
 }
 
-/// `None` for what the format cannot refer to.
-fn encode_media(part: &Part, uri: &str) -> Option<Value> {
-    let is = |schemes: &[&str]| schemes.iter().any(|scheme| uri.starts_with(scheme));
+/// Encodes a reference to media. `None` if the format has no such reference.
+fn encode_media(part: &ContentPart, uri: &str) -> Option<Value> {
+    let has_scheme = |schemes: &[&str]| schemes.iter().any(|scheme| uri.starts_with(scheme));
     match part {
-        Part::Image(_) if is(&["https://", "http://", "data:"]) => {
+        ContentPart::Image(_) if has_scheme(&["https://", "http://", "data:"]) => {
             Some(json!({"type": "image_url", "image_url": {"url": uri}}))
         }
-        Part::Audio(_) => {
+        ContentPart::Audio(_) => {
             let (media_type, data) = uri.strip_prefix("data:audio/")?.split_once(";base64,")?;
             let format = match media_type {
                 "mpeg" => "mp3",
@@ -117,20 +123,21 @@ fn encode_media(part: &Part, uri: &str) -> Option<Value> {
             };
             Some(json!({"type": "input_audio", "input_audio": {"data": data, "format": format}}))
         }
-        Part::File(_) if is(&["data:"]) => Some(json!({"type": "file", "file": {"file_data": uri}})),
-        Part::File(_) if is(&["file-"]) => Some(json!({"type": "file", "file": {"file_id": uri}})),
+        ContentPart::File(_) if has_scheme(&["data:"]) => Some(json!({"type": "file", "file": {"file_data": uri}})),
+        ContentPart::File(_) if has_scheme(&["file-"]) => Some(json!({"type": "file", "file": {"file_id": uri}})),
         _ => None,
     }
 }
 
-fn describe(kind: &str, reference: &Reference) -> String {
+/// Describes media in text, without the bytes of a `data:` URI.
+fn describe(kind: &str, reference: &MediaReference) -> String {
     match reference.uri.starts_with("data:") {
         true => format!("[{kind}]"),
         false => format!("[{kind}: {}]", reference.uri),
     }
 }
 
-/// The inverse of decoding: a string that is no JSON was not when it was read.
+/// Encodes arguments as a string of JSON. A string that is not JSON stays as it is: decoding keeps such strings.
 fn encode_arguments(arguments: &Value) -> String {
     match arguments {
         Value::Null => "{}".to_owned(),
@@ -139,7 +146,8 @@ fn encode_arguments(arguments: &Value) -> String {
     }
 }
 
+/// Shortens a name and replaces the characters that the protocol forbids.
 fn encode_name(name: &str) -> String {
-    let refused = |c: char| c.is_whitespace() || matches!(c, '<' | '|' | '\\' | '/' | '>');
-    name.chars().take(MAX_NAME_CHARS).map(|c| if refused(c) { '_' } else { c }).collect()
+    let forbidden = |c: char| c.is_whitespace() || matches!(c, '<' | '|' | '\\' | '/' | '>');
+    name.chars().take(MAX_NAME_CHARS).map(|c| if forbidden(c) { '_' } else { c }).collect()
 }

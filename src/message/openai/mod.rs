@@ -1,7 +1,8 @@
-//! Messages as OpenAI's chat completions take and give them, lossless both ways.
+//! Conversion between messages and the objects of OpenAI's chat completions, lossless in both directions.
 //!
-//! The two forms say different things. What a foreign object says beyond a [`Message`] is kept in
-//! `metadata["openai"]`; what a message says beyond an object goes in the field `mnemon`, where asked for.
+//! Neither form can express everything in the other. Fields of a foreign object that a [`Message`] does not have are
+//! kept in `metadata["openai"]`. Fields of a message that an object does not have go into its field `mnemon`, on
+//! request.
 
 mod decode;
 mod encode;
@@ -9,25 +10,33 @@ mod encode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{DEFAULT_SESSION, Message, Part, Role, Timestamp, line::deserialize_content, new_id};
+use super::{
+    chat_message::{DEFAULT_SESSION, Message, new_id},
+    content::{ContentPart, deserialize_content},
+    role::Role,
+    timestamp::Timestamp,
+};
 use crate::error::{Error, Result};
-use decode::{Said, decode};
+use decode::{CommonFields, decode};
 use encode::encode;
 
-/// The entry of [`Message::metadata`] with the object that a message was read from, if encoding it afresh would give
-/// another.
-const RAW: &str = "openai";
+/// The key in [`Message::metadata`] of the object that the message was read from. Present if encoding the message would
+/// give a different object.
+const SOURCE_OBJECT: &str = "openai";
 
-/// The field of an object with what the format cannot say.
-const OURS: &str = "mnemon";
+/// The field of an object with the message fields that the format does not have.
+const EXTENSION: &str = "mnemon";
 
-/// Messages as objects for a server that speaks OpenAI's chat completions: its fields and no others.
+/// Converts messages to objects for a server with OpenAI's chat completions API, with the fields of that API only.
 ///
-/// A message read by [`from_openai`] gives the object it was read from, as long as its role, name and content are as
-/// they were read. Any other is encoded afresh: each tool result is an object of its own, in order with those of the
-/// other parts, and text that a [`Role::Tool`] message has besides is the user's. Media that the format cannot refer to
-/// (a video, an image that is neither on the web nor a `data:` URI) becomes a text such as `[video: URI]`, and a name
-/// gets `_` for characters that the protocol refuses.
+/// A message that was read by [`from_openai`] becomes the original object again, unless its role, name or content was
+/// changed. Every other message is encoded:
+///
+/// - Each tool result becomes an object of its own, in order with the objects of the other parts.
+/// - Other text of a [`Role::Tool`] message becomes an object of the user.
+/// - Media that the format cannot refer to (a video, an image that is neither on the web nor a `data:` URI) become text
+///   such as `[video: URI]`.
+/// - Characters of a name that the protocol forbids become `_`.
 ///
 /// ```
 /// use mnemon::{Message, to_openai};
@@ -35,26 +44,34 @@ const OURS: &str = "mnemon";
 /// assert_eq!(objects, [serde_json::json!({"role": "user", "content": "Where is Ada?"})]);
 /// ```
 pub fn to_openai(messages: &[Message]) -> Vec<Value> {
-    messages.iter().flat_map(objects).map(Value::Object).collect()
+    messages.iter().flat_map(plain_objects).map(Value::Object).collect()
 }
 
-/// The objects of [`to_openai`], with a field `mnemon` that makes [`from_openai`] give back the very same messages. For
-/// files and programs that pass messages on; servers may refuse the field.
+/// Converts messages to the objects of [`to_openai`] with an additional field `mnemon`, from which [`from_openai`]
+/// restores the same messages.
+///
+/// The field is meant for files and for programs that pass messages on. Servers may reject it.
 pub fn to_openai_lossless(messages: &[Message]) -> Vec<Value> {
-    messages.iter().flat_map(lossless).map(Value::Object).collect()
+    messages.iter().flat_map(lossless_objects).map(Value::Object).collect()
 }
 
-/// Reads objects of either form.
+/// Reads messages from the objects of [`to_openai`], [`to_openai_lossless`] or a foreign source.
 ///
-/// An object with the field `mnemon` gives back the message that it was made of. Any other gives a new message: a new
-/// id, the session `default`, no time. There `developer` is [`Role::System`]; a refusal and the transcript of a sound are
-/// text; the call and the result of a function (the older form of tools) have its name for an id; and arguments that are
-/// not JSON are a string. An object that says more than a message can is kept in `metadata["openai"]`.
+/// An object with the field `mnemon` becomes the message that it was made from. Every other object becomes a new
+/// message with a new id, the session `default` and no time:
 ///
-/// A message may be more than [`put`](crate::Engine::put) takes: with no content that it knows, or too large.
+/// - The role `developer` becomes [`Role::System`].
+/// - A refusal and the transcript of audio become text.
+/// - The call and the result of a function, the older form of tools, have the function's name as their id.
+/// - Arguments that are not JSON become a JSON string.
+/// - If an object has more information than the message, the object is kept in `metadata["openai"]`.
+///
+/// A message that is read here may still be refused by [`put`](crate::Engine::put): if it is too large, or if its
+/// object has no content that a message can hold.
 ///
 /// # Errors
-/// [`Error::InvalidMessage`], naming the index: not an object, an unknown role, a field of the wrong type.
+/// [`Error::InvalidMessage`] with the index, for a value that is not an object, an unknown role, or a field of the
+/// wrong type.
 ///
 /// ```
 /// use mnemon::{Role, from_openai, to_openai};
@@ -66,147 +83,158 @@ pub fn to_openai_lossless(messages: &[Message]) -> Vec<Value> {
 /// ```
 pub fn from_openai(values: &[Value]) -> Result<Vec<Message>> {
     let mut messages = Vec::new();
-    // The message whose further objects may follow.
-    let mut open: Option<String> = None;
+    // The id of the last message, if further objects of that message may follow.
+    let mut continuable: Option<String> = None;
     for (index, value) in values.iter().enumerate() {
         let invalid = |reason| Error::message(format!("messages[{index}]: {reason}"));
         let object = value.as_object().ok_or_else(|| invalid("expected a JSON object".to_owned()))?;
-        let ours = object.get(OURS).map(Ours::deserialize).transpose();
-        let ours = ours.map_err(|error| invalid(format!("{OURS}: {error}")))?;
-        match ours {
-            Some(Ours::Rest(rest)) if open.as_ref() == Some(&rest.of) => {}
-            Some(Ours::Message(kept)) => {
-                let message = kept.message(object).map_err(invalid)?;
-                open = Some(message.id.clone());
+        let extension = object.get(EXTENSION).map(Extension::deserialize).transpose();
+        let extension = extension.map_err(|error| invalid(format!("{EXTENSION}: {error}")))?;
+        match extension {
+            Some(Extension::Continuation(next)) if continuable.as_ref() == Some(&next.of) => {}
+            Some(Extension::Message(fields)) => {
+                let message = fields.restore(object).map_err(invalid)?;
+                continuable = Some(message.id.clone());
                 messages.push(message);
             }
-            Some(Ours::Rest(_)) | None => {
-                open = None;
-                messages.push(foreign(&plain(object)).map_err(invalid)?);
+            Some(Extension::Continuation(_)) | None => {
+                continuable = None;
+                messages.push(import(&without_extension(object)).map_err(invalid)?);
             }
         }
     }
     Ok(messages)
 }
 
-/// The field `mnemon`.
+/// The value of the field `mnemon`.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected {\"id\", \"session\", \"created_at\"?, \"metadata\"?, \"exact\"?} or {\"of\"}")]
-enum Ours {
-    Message(Box<Kept>),
-    Rest(Rest),
+enum Extension {
+    Message(Box<MessageFields>),
+    Continuation(Continuation),
 }
 
-/// Marks a further object of the message before, which its first object gives back alone.
+/// Marks a further object of the message before. The message's first object is enough to restore the message.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Rest {
+struct Continuation {
+    /// The id of the message.
     of: String,
 }
 
+/// The fields of a message that an object does not have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct MessageFields {
     id: String,
     session: String,
-    created_at: Option<Time>,
+    created_at: Option<JsonTime>,
     #[serde(default)]
     metadata: Map<String, Value>,
-    exact: Option<Exact>,
+    exact: Option<ExactFields>,
 }
 
-/// What is said, where decoding the object does not give it.
+/// The role, name and content of the message, where decoding the object would give others.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Exact {
+struct ExactFields {
     role: Role,
     name: Option<String>,
     #[serde(deserialize_with = "deserialize_content")]
-    content: Vec<Part>,
+    content: Vec<ContentPart>,
 }
 
-/// RFC 3339 knows no year before 0: such a time is in microseconds.
+/// A time as RFC 3339, or in microseconds: RFC 3339 has no years before 0.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Time {
+enum JsonTime {
     Text(Timestamp),
     Micros(i64),
 }
 
-impl Kept {
-    fn message(self, object: &Map<String, Value>) -> Result<Message, String> {
-        let Kept { id, session, created_at, mut metadata, exact } = self;
+impl MessageFields {
+    /// Restores the message that `object` was made from.
+    fn restore(self, object: &Map<String, Value>) -> Result<Message, String> {
+        let MessageFields { id, session, created_at, mut metadata, exact } = self;
         let created_at = match created_at {
-            Some(Time::Text(time)) => Some(time),
-            Some(Time::Micros(micros)) => Some(Timestamp::from_micros(micros).ok_or("created_at is out of range")?),
+            Some(JsonTime::Text(time)) => Some(time),
+            Some(JsonTime::Micros(micros)) => Some(Timestamp::from_micros(micros).ok_or("created_at is out of range")?),
             None => None,
         };
-        let Said { role, name, content } = match exact {
-            Some(Exact { role, name, content }) => Said { role, name, content },
+        let (role, name, content) = match exact {
+            Some(ExactFields { role, name, content }) => (role, name, content),
             None => {
-                let read = foreign(&plain(object))?;
-                metadata.extend(read.metadata);
-                Said { role: read.role, name: read.name, content: read.content }
+                let imported = import(&without_extension(object))?;
+                metadata.extend(imported.metadata);
+                (imported.role, imported.name, imported.content)
             }
         };
         Ok(Message { id, session, role, name, content, created_at, metadata })
     }
 }
 
-/// The objects of one message: at least one.
-fn objects(message: &Message) -> Vec<Map<String, Value>> {
-    match message.metadata.get(RAW).and_then(Value::as_object) {
-        Some(raw) if !raw.contains_key(OURS) && decode(raw).is_ok_and(|said| said.is_of(message)) => vec![raw.clone()],
+/// Converts a message to one or more objects without the field `mnemon`.
+fn plain_objects(message: &Message) -> Vec<Map<String, Value>> {
+    match message.metadata.get(SOURCE_OBJECT).and_then(Value::as_object) {
+        Some(source)
+            if !source.contains_key(EXTENSION) && decode(source).is_ok_and(|fields| fields.agree_with(message)) =>
+        {
+            vec![source.clone()]
+        }
         _ => encode(message.role, message.name.as_deref(), &message.content),
     }
 }
 
-fn lossless(message: &Message) -> Vec<Map<String, Value>> {
-    let mut objects = objects(message);
+/// Converts a message to one or more objects with the field `mnemon`.
+fn lossless_objects(message: &Message) -> Vec<Map<String, Value>> {
+    let mut objects = plain_objects(message);
     let mut metadata = message.metadata.clone();
-    let mut ours = json!({"id": message.id, "session": message.session});
-    let read = match objects.as_slice() {
-        [object] => foreign(object).ok(),
+    let mut fields = json!({"id": message.id, "session": message.session});
+    let imported = match objects.as_slice() {
+        [object] => import(object).ok(),
         _ => None,
     };
-    match read {
-        Some(read) if says_the_same(&read, message) && read.metadata.get(RAW) == metadata.get(RAW) => {
-            metadata.remove(RAW);
+    match imported {
+        Some(imported)
+            if have_same_content(&imported, message)
+                && imported.metadata.get(SOURCE_OBJECT) == metadata.get(SOURCE_OBJECT) =>
+        {
+            metadata.remove(SOURCE_OBJECT);
         }
-        _ => ours["exact"] = json!({"role": message.role, "name": message.name, "content": message.content}),
+        _ => fields["exact"] = json!({"role": message.role, "name": message.name, "content": message.content}),
     }
     if let Some(time) = message.created_at {
         let text = time.to_string();
-        let readable = text.parse::<Timestamp>().is_ok();
-        ours["created_at"] = if readable { text.into() } else { time.as_micros().into() };
+        let is_readable = text.parse::<Timestamp>().is_ok();
+        fields["created_at"] = if is_readable { text.into() } else { time.as_micros().into() };
     }
     if !metadata.is_empty() {
-        ours["metadata"] = metadata.into();
+        fields["metadata"] = metadata.into();
     }
     for (index, object) in objects.iter_mut().enumerate() {
-        let ours = if index == 0 { ours.take() } else { json!({"of": message.id}) };
-        object.insert(OURS.to_owned(), ours);
+        let extension = if index == 0 { fields.take() } else { json!({"of": message.id}) };
+        object.insert(EXTENSION.to_owned(), extension);
     }
     objects
 }
 
-fn says_the_same(one: &Message, other: &Message) -> bool {
+fn have_same_content(one: &Message, other: &Message) -> bool {
     one.role == other.role && one.name == other.name && one.content == other.content
 }
 
-/// A new message of an object without our field.
-fn foreign(object: &Map<String, Value>) -> Result<Message, String> {
-    let Said { role, name, content } = decode(object)?;
+/// Makes a new message of an object without the field `mnemon`.
+fn import(object: &Map<String, Value>) -> Result<Message, String> {
+    let CommonFields { role, name, content } = decode(object)?;
     let mut metadata = Map::new();
-    if !matches!(encode(role, name.as_deref(), &content).as_slice(), [afresh] if afresh == object) {
-        metadata.insert(RAW.to_owned(), Value::Object(object.clone()));
+    if !matches!(encode(role, name.as_deref(), &content).as_slice(), [encoded] if encoded == object) {
+        metadata.insert(SOURCE_OBJECT.to_owned(), Value::Object(object.clone()));
     }
     let session = DEFAULT_SESSION.to_owned();
     Ok(Message { id: new_id(), session, role, name, content, created_at: None, metadata })
 }
 
-fn plain(object: &Map<String, Value>) -> Map<String, Value> {
+fn without_extension(object: &Map<String, Value>) -> Map<String, Value> {
     let mut object = object.clone();
-    object.remove(OURS);
+    object.remove(EXTENSION);
     object
 }

@@ -1,4 +1,4 @@
-//! Names of the calendar: dates, months, seasons, years.
+//! Rules for names of the calendar: dates, months, seasons, years.
 
 use jiff::civil::Date;
 
@@ -10,7 +10,7 @@ use super::{
 };
 
 impl Reader<'_> {
-    /// "2023-05-07", "2023-05", "05/2023", "13/05/2023": what can be read in one way only.
+    /// Reads "2023-05-07", "2023-05", "05/2023", "13/05/2023"; nothing that can be read in two ways.
     pub(super) fn numeric(&self, at: usize) -> Option<Named> {
         let words = &self.words;
         let is_part = |at: usize| matches!(words.gap(at), Gap::Dash | Gap::Slash);
@@ -32,7 +32,7 @@ impl Reader<'_> {
         let month = |year, month| Yearly::Months { first: month, count: 1 }.of_year(year);
         let first = words.get(at);
         let period = match (length, gap) {
-            // "2010-12" is as likely a span of years.
+            // "2010-12" may as well be a span of years.
             (2, Gap::Dash) if last.len() == 2 && i16::from(small(last)?) <= year(first)? % 100 => {
                 month(year(first)?, small(last)?)
             }
@@ -48,21 +48,21 @@ impl Reader<'_> {
         Some(Named::fixed(period?, next))
     }
 
-    /// "7 May", "the 7th of May, 2023", "Tuesday, May 7th".
+    /// Reads "7 May", "the 7th of May, 2023", "Tuesday, May 7th".
     pub(super) fn date(&self, at: usize) -> Option<Named> {
         let words = &self.words;
         let is_weekday = words.weekday(at).is_some() && matches!(words.gap(at + 1), Gap::Space | Gap::Comma);
-        let (place, _) = self.article(at + usize::from(is_weekday));
-        let is_month_first = words.month(place).is_some();
+        let (begin, _) = self.article(at + usize::from(is_weekday));
+        let is_month_first = words.month(begin).is_some();
         let (day_at, month_at) = if is_month_first {
-            (self.article(place + 1).0, place)
+            (self.article(begin + 1).0, begin)
         } else {
-            (place, place + 1 + usize::from(self.follows(place + 1, &["of"])))
+            (begin, begin + 1 + usize::from(self.words.follows(begin + 1, &["of"])))
         };
         let second = day_at.max(month_at);
         let is_close =
             |at: usize| words.gap(at) == Gap::Space || words.gap(at) == Gap::Point && words.is_short_month(at - 1);
-        if !is_close(place + 1) || !is_close(second) {
+        if !is_close(begin + 1) || !is_close(second) {
             return None;
         }
         let (month, (day, is_ordinal)) = (words.month(month_at)?, words.day(day_at)?);
@@ -78,20 +78,20 @@ impl Reader<'_> {
         Some(Named { meaning: Meaning::Yearly(Yearly::day(month, day), year), needs: Needs::Nothing, next })
     }
 
-    /// "May 2023", "May", "the summer of 2022", "Q3", "Christmas".
+    /// Reads "May 2023", "May", "the summer of 2022", "Q3", "Christmas".
     pub(super) fn yearly(&self, at: usize) -> Option<Named> {
-        let (place, has_article) = self.article(at);
-        let month = self.words.month(place).filter(|_| !has_article);
+        let (begin, has_article) = self.article(at);
+        let month = self.words.month(begin).filter(|_| !has_article);
         let (yearly, needs, last) = if let Some(first) = month {
-            (Yearly::Months { first, count: 1 }, Needs::Month, place)
-        } else if let Some(season) = self.words.season(place) {
-            (season, Needs::Season, place)
+            (Yearly::Months { first, count: 1 }, Needs::Month, begin)
+        } else if let Some(season) = self.words.season(begin) {
+            (season, Needs::Season, begin)
         } else {
-            let (holiday, next) = self.words.holiday(place)?;
+            let (holiday, next) = self.words.holiday(begin)?;
             (holiday, Needs::Holiday, next - 1)
         };
         let (year, next) = self.year_after(last, &["of"]);
-        // "April's birthday" is a person's.
+        // "April's birthday" is the birthday of a person.
         if year.is_none() && needs == Needs::Month && self.words.gap(next) == Gap::Apostrophe {
             return None;
         }
@@ -99,12 +99,12 @@ impl Reader<'_> {
         Some(Named { meaning: Meaning::Yearly(yearly, year), needs, next })
     }
 
-    /// The year that belongs to what ends with the word at `last`, and the place after it: "2023", ", 2023", "'23", "last
-    /// year", and with one of these words between them.
+    /// Reads the year that follows the name which ends with the word at `last`: "2023", ", 2023", "'23", "last year",
+    /// also after one of the words in `between`. Returns it with the position after it.
     pub(super) fn year_after(&self, last: usize, between: &[&str]) -> (Option<i16>, usize) {
         let words = &self.words;
-        let at = last + 1 + usize::from(self.follows(last + 1, between));
-        if words.gap(at) == Gap::Space && self.follows(at + 1, &["year"]) {
+        let at = last + 1 + usize::from(self.words.follows(last + 1, between));
+        if words.gap(at) == Gap::Space && self.words.follows(at + 1, &["year"]) {
             let this = self.now.year();
             match words.get(at) {
                 "last" => return (Some(this - 1), at + 2),
@@ -116,7 +116,7 @@ impl Reader<'_> {
         let year = match words.gap(at) {
             Gap::Space | Gap::Comma => words.year(at),
             Gap::Point if words.is_short_month(last) => words.year(at),
-            // Of the hundred years until ten from now.
+            // The latest such year up to ten years from now.
             Gap::Apostrophe if words.get(at).len() == 2 => number(words.get(at), 2).map(|year| {
                 let latest = self.now.year() + 10;
                 latest - (latest - year).rem_euclid(100)
@@ -126,25 +126,25 @@ impl Reader<'_> {
         if year.is_some() { (year, at + 1) } else { (None, last + 1) }
     }
 
-    /// "2023", "the year 2023", "1990s", "the 90s".
+    /// Reads "2023", "the year 2023", "1990s", "the 90s".
     pub(super) fn year(&self, at: usize) -> Option<Named> {
-        let (mut place, has_article) = self.article(at);
-        let is_said = self.words.get(place) == "year" && self.words.gap(place + 1) == Gap::Space;
-        place += usize::from(is_said);
-        if let Some(year) = self.words.year(place).filter(|_| is_said || !has_article) {
-            let needs = if is_said { Needs::Nothing } else { Needs::Year };
-            return Some(Named { needs, ..Named::fixed(Period::years(year, 1)?, place + 1) });
+        let (mut begin, has_article) = self.article(at);
+        let has_word = self.words.get(begin) == "year" && self.words.gap(begin + 1) == Gap::Space;
+        begin += usize::from(has_word);
+        if let Some(year) = self.words.year(begin).filter(|_| has_word || !has_article) {
+            let needs = if has_word { Needs::Nothing } else { Needs::Year };
+            return Some(Named { needs, ..Named::fixed(Period::years(year, 1)?, begin + 1) });
         }
-        let word = self.words.get(place);
+        let word = self.words.get(begin);
         // "the 90's"
-        let (decade, next) = match self.words.decade(place).filter(|_| !is_said) {
-            Some(year) => (year, place + 1),
-            None if has_article && self.words.phrase(place, &[word, "s"]) && word.len() == 2 => {
-                (number(word, 2).filter(|year| year % 10 == 0 && *year >= 20)?, place + 2)
+        let (decade, next) = match self.words.decade(begin).filter(|_| !has_word) {
+            Some(year) => (year, begin + 1),
+            None if has_article && self.words.phrase(begin, &[word, "s"]) && word.len() == 2 => {
+                (number(word, 2).filter(|year| year % 10 == 0 && *year >= 20)?, begin + 2)
             }
             None => return None,
         };
-        // The last that has begun.
+        // The last such decade that has begun.
         let year = if decade < 100 { self.now.year() - (self.now.year() - decade).rem_euclid(100) } else { decade };
         let needs = if decade < 100 && !has_article { Needs::Year } else { Needs::Nothing };
         Some(Named { needs, ..Named::fixed(Period::years(year, 10)?, next) })

@@ -1,24 +1,25 @@
-//! Periods of the calendar as people name them. Knows no words. What leaves the calendar's years, -9999 to 9999, is `None`.
+//! Arithmetic on periods of the calendar. It knows no words. Periods outside the calendar's years, -9999 to 9999, are
+//! `None`.
 
 use jiff::{
     Span,
     civil::{Date, DateTime, Weekday},
 };
 
-/// From `start` to before `end`.
+/// A period from `start` to before `end`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Period {
     pub(super) start: DateTime,
     pub(super) end: DateTime,
 }
 
-/// What time is counted in.
+/// A unit of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Unit {
     Minute,
     Hour,
     Day,
-    /// From Monday, as in ISO 8601.
+    /// A week from Monday, as in ISO 8601.
     Week,
     Month,
     Quarter,
@@ -26,30 +27,30 @@ pub(super) enum Unit {
     Decade,
 }
 
-/// What comes every year.
+/// A period that recurs every year.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Yearly {
-    /// Whole months, from `first` of the year that names it: winter goes on into the next one.
+    /// Whole months, from the month `first` of the year that names the period: a winter continues into the next year.
     Months { first: i8, count: i64 },
-    /// `length` days, the first of them `lead` before a date.
+    /// `length` days, the first of them `lead` days before a date.
     Date { month: i8, day: i8, lead: i64, length: i64 },
     /// The fourth Thursday of November, as in the United States.
     Thanksgiving,
 }
 
-/// Which one of those that come again and again.
+/// A choice among recurring periods.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Which {
-    /// The last that is over.
+    /// The last one that is over.
     Last,
-    /// The running one, or else that of the running week or year.
+    /// The current one, or else the one of the current week or year.
     This,
-    /// The first that has not begun.
+    /// The first one that has not begun.
     Next,
 }
 
 impl Which {
-    /// -1, 0 or 1: how many units from the running one.
+    /// The distance from the current one: -1, 0 or 1.
     pub(super) fn steps(self) -> i64 {
         match self {
             Which::Last => -1,
@@ -59,7 +60,7 @@ impl Which {
     }
 }
 
-/// A time some units later, or earlier if `n` is negative.
+/// The time `n` units later, or earlier if `n` is negative.
 pub(super) fn shift(time: DateTime, n: i64, unit: Unit) -> Option<DateTime> {
     let span = match unit {
         Unit::Minute => Span::new().try_minutes(n),
@@ -79,13 +80,13 @@ pub(super) fn midnight(time: DateTime) -> DateTime {
     time.date().into()
 }
 
-/// The `n`th such day after the day of this time, or before it if `n` is negative.
+/// The `n`th such weekday after the day of this time, or before it if `n` is negative.
 pub(super) fn nearest_weekday(time: DateTime, n: i64, weekday: Weekday) -> Option<Period> {
     Period::day(time.date().nth_weekday(i32::try_from(n).ok()?, weekday).ok()?)
 }
 
 impl Period {
-    /// `n` units from this time on.
+    /// The period of `n` units that begins at this time.
     pub(super) fn starting(start: DateTime, n: i64, unit: Unit) -> Option<Period> {
         Some(Period { start, end: shift(start, n, unit)? })
     }
@@ -98,7 +99,7 @@ impl Period {
         Period::starting(Date::new(first, 1, 1).ok()?.into(), n, Unit::Year)
     }
 
-    /// The unit of the calendar that is `steps` after the one that this time is in.
+    /// The unit of the calendar `steps` after the one that contains this time.
     pub(super) fn calendar(time: DateTime, steps: i64, unit: Unit) -> Option<Period> {
         let date = time.date();
         let first = match unit {
@@ -116,18 +117,19 @@ impl Period {
         Period::starting(shift(first?.into(), steps, unit)?, 1, unit)
     }
 
-    /// A day of the week that is `steps` weeks after the one that this time is in.
+    /// The weekday in the week `steps` after the one that contains this time.
     pub(super) fn weekday(time: DateTime, steps: i64, weekday: Weekday) -> Option<Period> {
         let days = i64::from(weekday.to_monday_zero_offset()) - i64::from(time.weekday().to_monday_zero_offset());
         Period::starting(shift(midnight(time), 7 * steps + days, Unit::Day)?, 1, Unit::Day)
     }
 
-    /// Saturday and Sunday of the week that is `steps` after the one that this time is in.
+    /// Saturday and Sunday of the week `steps` after the one that contains this time.
     pub(super) fn weekend(time: DateTime, steps: i64) -> Option<Period> {
         Period::starting(Period::weekday(time, steps, Weekday::Saturday)?.start, 2, Unit::Day)
     }
 
-    /// What "so long ago" means when that is exactly `time`: the larger the unit, the less exactly it is said.
+    /// The period meant by an expression such as "3 weeks ago" that is exactly `time`: larger units are meant less
+    /// exactly.
     pub(super) fn around(time: DateTime, unit: Unit) -> Option<Period> {
         let day = midnight(time);
         let (start, end) = match unit {
@@ -144,7 +146,7 @@ impl Period {
         Some(Period { start, end })
     }
 
-    /// One of so many equal parts, the first being 0; in months where they come out even, otherwise in days.
+    /// The part with this number, from 0, of `of` equal parts: in whole months if possible, otherwise in days.
     pub(super) fn part(self, part: i64, of: i64) -> Option<Period> {
         let (start, end) = (self.start.date(), self.end.date());
         let months = 12 * i64::from(end.year() - start.year()) + i64::from(end.month() - start.month());
@@ -157,31 +159,31 @@ impl Period {
         Some(Period { start: cut(part)?, end: cut(part + 1)? })
     }
 
-    /// So many units from its `n`th on, or for -1 its last ones, if it has them.
+    /// `count` units from the `n`th on, or the last ones for -1, if the period has so many.
     pub(super) fn nth(self, n: i64, count: i64, unit: Unit) -> Option<Period> {
         let start = if n > 0 { shift(self.start, n - 1, unit)? } else { shift(self.end, -count, unit)? };
         Period::starting(start, count, unit).filter(|found| found.start >= self.start && found.end <= self.end)
     }
 
-    /// Its `n`th such day of the week, or for -1 its last, if it has one.
+    /// The `n`th such weekday in the period, or the last for -1, if there is one.
     pub(super) fn nth_weekday(self, n: i64, weekday: Weekday) -> Option<Period> {
         let from = if n > 0 { shift(self.start, -1, Unit::Day)? } else { self.end };
         nearest_weekday(from, n, weekday).filter(|found| found.start >= self.start && found.start < self.end)
     }
 
-    /// Half as long again on either side.
+    /// The period extended by half its length on either side.
     pub(super) fn widened(self) -> Option<Period> {
         let days = (self.days() + 1) / 2;
         Some(Period { start: shift(self.start, -days, Unit::Day)?, end: shift(self.end, days, Unit::Day)? })
     }
 
-    /// How many days it has; 0 for hours.
+    /// The number of whole days; 0 for a few hours.
     pub(super) fn days(self) -> i64 {
         self.start.date().duration_until(self.end.date()).as_hours() / 24
     }
 }
 
-/// Every such day comes again within eight years: the longest time without a 29 February.
+/// Every day recurs within eight years: the longest time without a 29 February.
 const YEARS: i16 = 8;
 
 impl Yearly {
@@ -189,7 +191,7 @@ impl Yearly {
         Yearly::Date { month, day, lead: 0, length: 1 }
     }
 
-    /// That of a year; `None` for 29 February in most, and for a date that there never is.
+    /// The period of a year; `None` for 29 February in most years, and for a date that does not exist.
     pub(super) fn of_year(self, year: i16) -> Option<Period> {
         match self {
             Yearly::Months { first, count } => {
@@ -205,12 +207,12 @@ impl Yearly {
         }
     }
 
-    /// The last that has begun by this time.
+    /// The last one that has begun by this time.
     pub(super) fn begun(self, time: DateTime) -> Option<Period> {
         self.before(time, |period| period.start <= time)
     }
 
-    /// The first that begins at this time or later.
+    /// The first one that begins at this time or later.
     pub(super) fn next_from(self, time: DateTime) -> Option<Period> {
         let year = time.year();
         (year - 1..=year + YEARS).filter_map(|year| self.of_year(year)).find(|period| period.start >= time)

@@ -1,4 +1,4 @@
-//! Names made of another: a distance from it, a part of it, what is beside it.
+//! Rules for names that contain another name: a distance from it, a part of it, a period beside it.
 
 use jiff::civil::Weekday;
 
@@ -8,28 +8,28 @@ use super::{
     words::Gap,
 };
 
-/// What makes a time ago a limit, or another word a comparison.
+/// Words before "ago" that make the time a limit, or before another word that make it a comparison.
 const COMPARISONS: &[&str] = &["half", "than", "over", "under", "least", "more", "most"];
 
 impl Reader<'_> {
-    /// "Two weeks ago", "a few days back", "a year from now", "three days after Christmas".
+    /// Reads "two weeks ago", "a few days back", "a year from now", "three days after Christmas".
     pub(super) fn distance(&self, at: usize) -> Option<Named> {
         let words = &self.words;
         if words.is_after(at, COMPARISONS) {
             return None;
         }
-        let (least, most, place) = words.count(at)?;
-        let unit = words.unit(place).filter(|_| words.gap(place) == Gap::Space)?;
-        let place = place + 1;
-        let (sign, from, next) = if self.follows(place, &["ago", "back"]) {
-            (-1, self.now, place + 1)
-        } else if self.follows(place, &["from"]) && self.follows(place + 1, &["now", "today"]) {
-            (1, self.now, place + 2)
-        } else if self.follows(place, &["before"]) {
-            let (period, next) = self.inner(place + 1)?;
+        let (least, most, unit_at) = words.count(at)?;
+        let unit = words.unit(unit_at).filter(|_| words.gap(unit_at) == Gap::Space)?;
+        let begin = unit_at + 1;
+        let (sign, from, next) = if self.words.follows(begin, &["ago", "back"]) {
+            (-1, self.now, begin + 1)
+        } else if self.words.follows(begin, &["from"]) && self.words.follows(begin + 1, &["now", "today"]) {
+            (1, self.now, begin + 2)
+        } else if self.words.follows(begin, &["before"]) {
+            let (period, next) = self.inner(begin + 1)?;
             (-1, period.start, next)
-        } else if self.follows(place, &["after"]) {
-            let (period, next) = self.inner(place + 1)?;
+        } else if self.words.follows(begin, &["after"]) {
+            let (period, next) = self.inner(begin + 1)?;
             (1, shift(period.end, -1, Unit::Day)?, next)
         } else {
             return None;
@@ -39,34 +39,35 @@ impl Reader<'_> {
         Some(Named::fixed(Period { start: one.start.min(other.start), end: one.end.max(other.end) }, next))
     }
 
-    /// "Early May", "mid-2023", "the end of last year": a third of it, if it has a week or more.
+    /// Reads "early May", "mid-2023", "the end of last year": a third of the period, if that has a week or more.
     pub(super) fn part(&self, at: usize) -> Option<Named> {
-        let (place, _) = self.article(at);
-        let part = match self.words.get(place) {
+        let (begin, _) = self.article(at);
+        let part = match self.words.get(begin) {
             "early" | "beginning" | "start" => 0,
             "mid" | "middle" => 1,
             "late" | "end" => 2,
             _ => return None,
         };
-        let has_of = !matches!(self.words.get(place), "early" | "mid" | "late");
-        if has_of && !self.follows(place + 1, &["of"]) {
+        let has_of = !matches!(self.words.get(begin), "early" | "mid" | "late");
+        if has_of && !self.words.follows(begin + 1, &["of"]) {
             return None;
         }
-        let (whole, next) = self.inner(place + 1 + usize::from(has_of))?;
+        let (whole, next) = self.inner(begin + 1 + usize::from(has_of))?;
         if whole.days() < 7 { None } else { Some(Named::fixed(whole.part(part, 3)?, next)) }
     }
 
-    /// "The first week of May", "the last Friday of 2022", "the last two weeks of August", "the second half of last year".
+    /// Reads "the first week of May", "the last Friday of 2022", "the last two weeks of August", "the second half of
+    /// last year".
     pub(super) fn nth(&self, at: usize) -> Option<Named> {
         let words = &self.words;
-        let (place, _) = self.article(at);
-        let n = words.ordinal(place)?;
-        let (count, object) = match words.count(place + 1) {
+        let (begin, _) = self.article(at);
+        let n = words.ordinal(begin)?;
+        let (count, object) = match words.count(begin + 1) {
             Some((_, most, next)) if n.abs() == 1 => (most, next),
-            _ => (1, place + 1),
+            _ => (1, begin + 1),
         };
-        let is_joined = [place + 1, object].iter().all(|&at| words.gap(at) == Gap::Space);
-        if !is_joined || !self.follows(object + 1, &["of"]) {
+        let is_joined = [begin + 1, object].iter().all(|&at| words.gap(at) == Gap::Space);
+        if !is_joined || !self.words.follows(object + 1, &["of"]) {
             return None;
         }
         let (whole, next) = self.inner(object + 2)?;
@@ -82,12 +83,13 @@ impl Reader<'_> {
         Some(Named::fixed(period?, next))
     }
 
-    /// "The day before yesterday", "the week after 3 May", "last Sunday before Christmas", "the week before last".
+    /// Reads "the day before yesterday", "the week after 3 May", "last Sunday before Christmas", "the week before
+    /// last".
     pub(super) fn beside(&self, at: usize) -> Option<Named> {
         let words = &self.words;
-        let (place, _) = self.article(at);
-        let is_last = words.get(place) == "last" && words.gap(place + 1) == Gap::Space;
-        let object = place + usize::from(is_last);
+        let (begin, _) = self.article(at);
+        let is_last = words.get(begin) == "last" && words.gap(begin + 1) == Gap::Space;
+        let object = begin + usize::from(is_last);
         let sign = match words.get(object + 1) {
             "before" => -1,
             "after" => 1,
@@ -98,7 +100,7 @@ impl Reader<'_> {
         }
         let (unit, is_weekend) = (words.unit(object), words.get(object) == "weekend");
         let Some((anchor, next)) = self.inner(object + 2) else {
-            if !self.follows(object + 2, &[if sign < 0 { "last" } else { "next" }]) {
+            if !self.words.follows(object + 2, &[if sign < 0 { "last" } else { "next" }]) {
                 return None;
             }
             let period = match unit {
@@ -107,7 +109,7 @@ impl Reader<'_> {
             };
             return Some(Named::fixed(period?, object + 3));
         };
-        // The nearest such day that is wholly outside.
+        // The nearest such day that is entirely outside.
         let nearest = |weekday| {
             let edge = if sign < 0 { anchor.start } else { shift(anchor.end, -1, Unit::Day)? };
             nearest_weekday(edge, sign, weekday)
@@ -125,14 +127,14 @@ impl Reader<'_> {
         Some(Named::fixed(period?, next))
     }
 
-    /// "The week of 7 May": that of the calendar which the day is in.
+    /// Reads "the week of 7 May": the calendar week that contains the day.
     pub(super) fn week_of(&self, at: usize) -> Option<Named> {
-        let (place, _) = self.article(at);
-        if !self.follows(place + 1, &["of"]) {
+        let (begin, _) = self.article(at);
+        if !self.words.follows(begin + 1, &["of"]) {
             return None;
         }
-        let (day, next) = self.inner(place + 2).filter(|(day, _)| day.days() == 1)?;
-        let period = match self.words.get(place) {
+        let (day, next) = self.inner(begin + 2).filter(|(day, _)| day.days() == 1)?;
+        let period = match self.words.get(begin) {
             "week" => Period::calendar(day.start, 0, Unit::Week),
             "weekend" => Period::weekend(day.start, 0),
             _ => None,

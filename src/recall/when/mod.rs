@@ -1,27 +1,29 @@
-//! Time expressions in questions: which words of a text say a time, and from when to when that is.
+//! Finds time expressions in queries: the words of a text that name a time, and the span that they mean.
 //!
-//! Owns the rules below. Does not decide what a time in a question is good for, and asks no clock: now is given.
+//! This module owns the rules below. It does not decide how a time in a query is used, and reads no clock: the current
+//! time is given.
 //!
-//! English, in upper or lower case. All is counted in whole days, but for hours and minutes; a week begins on Monday, as in
-//! ISO 8601; seasons are those of the northern half of the earth, in whole months, and winter has the year that it begins in.
+//! The language is English, in upper or lower case. Spans are whole days, except for hours and minutes. A week begins
+//! on Monday, as in ISO 8601. Seasons are those of the northern hemisphere, in whole months; a winter has the year in
+//! which it begins.
 //!
-//! | said | meant |
+//! | expression | span |
 //! | --- | --- |
 //! | 7 May 2023; May 7th, 2023; Tuesday, 7 May; 2023-05-07; 13/05/2023 | that day; nothing if it may be read in two ways, as 05/06/2023 |
 //! | May 2023, 05/2023, 2023-05, Q3 2024, summer 2023, 2023, the 90s | all of it |
 //! | in May; May 7; in the summer; at Christmas | without a year the last that has begun |
 //! | May last year, the summer of this year | that of the calendar year |
-//! | Christmas | 24 to 26 December; New Year's: 31 December and 1 January. Also the days of these by name, Valentine's Day, Halloween, Thanksgiving (of the United States), Boxing Day. No Easter and no others that move |
+//! | Christmas | 24 to 26 December; New Year's: 31 December and 1 January. Also the days of these by name, Valentine's Day, Halloween, Thanksgiving (of the United States), Boxing Day. Easter and other movable holidays are not known |
 //! | early, mid, late; the beginning, middle, end of | a third: in months if they come out even, otherwise in days |
-//! | the first week, last Friday, second half, last two weeks of | counted from where the period begins or ends: the first week of May is the 1st to the 7th |
-//! | the week of 7 May | the calendar's week that has the day |
+//! | the first week, last Friday, second half, last two weeks of | counted from the beginning or the end of the period: the first week of May is the 1st to the 7th |
+//! | the week of 7 May | the calendar week that contains the day |
 //! | today, tonight, yesterday, last night (yesterday), tomorrow | that day |
 //! | this, last, next week, month, quarter, year, decade, weekend | those of the calendar |
-//! | the last week, the past month, the last 3 days, past few years | so long until the end of today |
+//! | the last week, the past month, the last 3 days, past few years | a period of that length up to the end of today |
 //! | last May, last summer, last Christmas | the last that is over |
 //! | last Tuesday, on Tuesday | the last before today; next Tuesday: the first after today; this Tuesday: of this week |
 //! | on the weekend | the last that has begun |
-//! | recently, lately | the last 14 days and today; a choice |
+//! | recently, lately | the last 14 days and today: an arbitrary choice |
 //! | N minutes ago | 5 minutes before it to 5 after |
 //! | N hours ago | 1 hour before it to 1 after |
 //! | N days ago | that day |
@@ -36,15 +38,15 @@
 //! | since X; from X onwards; after X | from its beginning; from its end; without an end |
 //! | before X; until X; by X | to its beginning; to its end; without a beginning |
 //! | around X | half as long again on either side |
-//! | between X and Y; from X to Y; X-Y | from the beginning of X to the end of Y; a year or month said once is that of both, and without a year Y is the first after X |
+//! | between X and Y; from X to Y; X-Y | from the beginning of X to the end of Y; a year or month named once is that of both, and without a year Y is the first after X |
 //!
-//! Words that are also others need company: a month a day, a year or a preposition ("April's birthday" is no time, "in April"
-//! is), a year from 1900 to 2100 a preposition, the word "year" or a month, and what it counts must not follow ("in 2000
-//! words").
+//! Ambiguous words must be accompanied by others. A month needs a day, a year or a preposition ("April's birthday" is
+//! no time, "in April" is). A year from 1900 to 2100 needs a preposition, the word "year" or a month, and no noun that
+//! it counts may follow ("in 2000 words").
 //!
-//! Of the crates that were looked at, `chrono-english`, `interim`, `two_timer`, `fuzzydate` and `whenparse` read a string that is
-//! a date and find none in a sentence; `date_time_parser` finds one in it, as a single day and without its place. All but
-//! `interim` and `whenparse` bring chrono.
+//! Crates considered instead: `chrono-english`, `interim`, `two_timer`, `fuzzydate` and `whenparse` parse a string that
+//! is a date, and find none in a sentence; `date_time_parser` finds one in a sentence, as a single day and without its
+//! position. All but `interim` and `whenparse` depend on chrono.
 
 mod absolute;
 mod calendar;
@@ -64,31 +66,39 @@ use jiff::{civil::DateTime, tz::Offset};
 use self::{phrases::Bounds, reader::Reader, words::Words};
 use crate::message::Timestamp;
 
-/// A span of time: from a moment to before another.
+/// A span of time, from one moment to before another.
 ///
-/// One without a beginning or an end goes from the first, or to the last, second that a [`Timestamp`] has.
+/// A span without a beginning or an end begins at the first second, or ends at the last, that a [`Timestamp`] can
+/// represent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeSpan {
-    /// Its first moment.
+    /// The first moment of the span.
     pub since: Timestamp,
-    /// The first moment that is no longer in it; later than `since`.
+    /// The first moment after the span; later than `since`.
     pub until: Timestamp,
 }
 
-/// Words of a text that say a time.
+impl TimeSpan {
+    /// Returns true if the time is within the span.
+    pub(super) fn contains(&self, time: Timestamp) -> bool {
+        self.since <= time && time < self.until
+    }
+}
+
+/// Words of a text that name a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TimeExpression {
-    /// The time.
+    /// The span of time that they name.
     pub span: TimeSpan,
-    /// The bytes of the text that say it, with the preposition.
+    /// The byte range of the words in the text, including the preposition.
     pub range: Range<usize>,
 }
 
-/// What an English text says about time: "last week", "in May 2023", "since Christmas". In the order of the text; none
-/// overlaps another: of those that begin at the same word the longest counts.
+/// Finds the time expressions of an English text: "last week", "in May 2023", "since Christmas". They are in the order
+/// of the text and do not overlap: of those that begin at the same word the longest is taken.
 ///
-/// Days are those of UTC. Any text will do; what cannot be ("between June and May 2023") or is outside the range of
-/// [`Timestamp`] gives nothing. Cost: linear in the text.
+/// Days are those of UTC. Any text is accepted; impossible times ("between June and May 2023") and times outside the
+/// range of [`Timestamp`] are left out. Cost: linear in the length of the text.
 ///
 /// ```
 /// use mnemon::{Timestamp, time_expressions};
@@ -104,8 +114,8 @@ pub fn time_expressions(text: &str, now: Timestamp) -> Vec<TimeExpression> {
     time_expressions_at_offset(text, now, 0)
 }
 
-/// As [`time_expressions`], with days that begin at midnight so many minutes east of UTC: 120 for `+02:00`, -300 for
-/// `-05:00`.
+/// Same as [`time_expressions`], with days that begin at midnight at this offset east of UTC in minutes: 120 for
+/// `+02:00`, -300 for `-05:00`.
 pub fn time_expressions_at_offset(text: &str, now: Timestamp, utc_offset_minutes: i16) -> Vec<TimeExpression> {
     let offset = i64::from(utc_offset_minutes) * 60_000_000;
     let Some(now) = local(now, offset) else { return Vec::new() };
@@ -125,7 +135,7 @@ pub fn time_expressions_at_offset(text: &str, now: Timestamp, utc_offset_minutes
     found
 }
 
-/// What a calendar and a clock say there, `offset` microseconds east of UTC.
+/// The local date and time `offset` microseconds east of UTC.
 fn local(time: Timestamp, offset: i64) -> Option<DateTime> {
     let micros = time.as_micros().checked_add(offset)?;
     Some(Offset::UTC.to_datetime(jiff::Timestamp::from_microsecond(micros).ok()?))
@@ -141,7 +151,8 @@ fn span(bounds: Bounds, offset: i64) -> Option<TimeSpan> {
     (since < until).then_some(TimeSpan { since, until })
 }
 
-/// Without the fraction of the last second, which is more than `from_microsecond` takes.
+/// The microseconds of a timestamp without the fraction of its second, which for the last second is more than
+/// `from_microsecond` takes.
 fn micros(open: jiff::Timestamp) -> i64 {
     open.as_second() * 1_000_000
 }

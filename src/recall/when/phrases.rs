@@ -1,4 +1,4 @@
-//! A name with the preposition before it, and two names that bound a time.
+//! Rules for a name with the preposition before it, and for two names that bound a time.
 
 use jiff::civil::DateTime;
 
@@ -8,14 +8,14 @@ use super::{
     words::Gap,
 };
 
-/// From `since` to before `until`; open where there is none.
+/// A time from `since` to before `until`; unbounded where there is none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bounds {
     pub(super) since: Option<DateTime>,
     pub(super) until: Option<DateTime>,
 }
 
-/// What a preposition makes of a period.
+/// The effect of a preposition on a period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
     Within,
@@ -23,13 +23,15 @@ enum Bound {
     Since,
     After,
     Before,
-    /// To the end of it: "until May" and "by 2023" may mean either, and this one loses nothing.
+    /// Everything to the end of the period: "until May" and "by 2023" may mean its beginning or its end, and the end
+    /// loses no message.
     Until,
 }
 
 const ALL: &[Needs] = &[Needs::Year, Needs::Month, Needs::Season, Needs::Weekday, Needs::Holiday];
 
-/// Prepositions, and the names that they make times of. "By June", "of April" and "for May" are as likely persons.
+/// Prepositions, and the kinds of names that they turn into times. "By June", "of April" and "for May" may as well be
+/// persons.
 const PREPOSITIONS: &[(&str, Bound, &[Needs])] = &[
     ("in", Bound::Within, &[Needs::Year, Needs::Month, Needs::Season]),
     ("on", Bound::Within, &[Needs::Weekday, Needs::Holiday]),
@@ -50,7 +52,7 @@ const PREPOSITIONS: &[(&str, Bound, &[Needs])] = &[
     ("by", Bound::Until, &[Needs::Year, Needs::Season, Needs::Weekday, Needs::Holiday]),
 ];
 
-/// One side of two: a name, or the day of "3 to 9 May".
+/// One of two bounds: a name, or the day alone of "3 to 9 May".
 #[derive(Clone, Copy, Debug)]
 enum Side {
     Named(Named),
@@ -58,8 +60,8 @@ enum Side {
 }
 
 impl Reader<'_> {
-    /// The longest phrase that begins here and says a time, and the place after it. Without bounds if it says one that
-    /// cannot be: "between June and May 2023".
+    /// Reads the longest phrase that begins here and names a time. Returns it with the position after it; without
+    /// bounds if the time is impossible: "between June and May 2023".
     pub(super) fn phrase(&self, at: usize) -> Option<(Option<Bounds>, usize)> {
         let joins: &[&str] = match self.words.get(at) {
             "between" => &["and"],
@@ -70,19 +72,19 @@ impl Reader<'_> {
         joined.or_else(|| self.bounded(at))
     }
 
-    /// A name, or two with a dash or "to" between them, with the preposition that they need.
+    /// Reads a name, or two with a dash or "to" between them, with the preposition that they need.
     fn bounded(&self, at: usize) -> Option<(Option<Bounds>, usize)> {
         let word = self.words.get(at);
         let preposition =
             PREPOSITIONS.iter().find(|(known, ..)| *known == word).filter(|_| self.words.gap(at + 1) == Gap::Space);
-        let (place, mut bound, licence) = match preposition {
-            Some((_, bound, licence)) => (at + 1, *bound, *licence),
+        let (begin, mut bound, kinds) = match preposition {
+            Some((_, bound, kinds)) => (at + 1, *bound, *kinds),
             None => (at, Bound::Within, &[][..]),
         };
-        if let Some((bounds, next)) = self.joined(place, &["to", "through", "until"], licence) {
-            return Some((bounds.and_then(|bounds| bound.of(bounds)), next));
+        if let Some((bounds, next)) = self.joined(begin, &["to", "through", "until"], kinds) {
+            return Some((bounds.and_then(|bounds| bound.apply(bounds)), next));
         }
-        let Named { meaning, needs, mut next } = self.named(place)?;
+        let Named { meaning, needs, mut next } = self.named(begin)?;
         let is_time = match needs {
             Needs::Nothing => true,
             Needs::NoPreposition => preposition.is_none(),
@@ -90,7 +92,7 @@ impl Reader<'_> {
             Needs::Holiday if preposition.is_none() => {
                 self.words.ends_before(next) && !self.words.is_after(at, &["merry", "happy"])
             }
-            _ => licence.contains(&needs),
+            _ => kinds.contains(&needs),
         };
         if !is_time {
             return None;
@@ -104,36 +106,37 @@ impl Reader<'_> {
                 (bound, next) = (Bound::Since, next + 1);
             }
         }
-        let bounds = self.period(meaning).and_then(|period| bound.of(period.into()));
+        let bounds = self.period(meaning).and_then(|period| bound.apply(period.into()));
         Some((bounds, next))
     }
 
-    /// Two names with one of these words, or a dash, between them. The second is a time by itself or by the licence; so is
-    /// the first, unless there is a dash, or it has the year of the second: "May to July 2022".
-    fn joined(&self, at: usize, joins: &[&str], licence: &[Needs]) -> Option<(Option<Bounds>, usize)> {
-        let may = |named: &Named| named.needs == Needs::Nothing || licence.contains(&named.needs);
+    /// Reads two names with one of these words, or a dash, between them. The second must be a time by itself or be of
+    /// one of these `kinds`; so must the first, unless a dash follows it, or it has the year of the second: "May to
+    /// July 2022".
+    fn joined(&self, at: usize, joins: &[&str], kinds: &[Needs]) -> Option<(Option<Bounds>, usize)> {
+        let is_sufficient = |named: &Named| named.needs == Needs::Nothing || kinds.contains(&named.needs);
         let day = |at: usize| {
             let (at, _) = self.article(at);
             self.words.day(at).map(|(day, _)| (day, at + 1))
         };
-        let (first, place) = match self.named(at) {
+        let (first, after) = match self.named(at) {
             Some(named) => (Side::Named(named), named.next),
             None => day(at).map(|(day, next)| (Side::Day { day, year: None }, next))?,
         };
         // "Last week - yesterday" is more likely two times.
-        let is_dash = match self.words.gap(place) {
+        let is_dash = match self.words.gap(after) {
             Gap::Dash => true,
-            Gap::SpacedDash => self.is_absolute(at) && self.is_absolute(place),
+            Gap::SpacedDash => self.is_absolute(at) && self.is_absolute(after),
             _ => false,
         };
         let second = if is_dash {
-            place
-        } else if self.words.follows(place, joins) && self.words.gap(place + 1) == Gap::Space {
-            place + 1
+            after
+        } else if self.words.follows(after, joins) && self.words.gap(after + 1) == Gap::Space {
+            after + 1
         } else {
             return None;
         };
-        let (second, next) = match self.named(second).filter(may) {
+        let (second, next) = match self.named(second).filter(is_sufficient) {
             Some(named) => (Side::Named(named), named.next),
             None => {
                 let (day, next) = day(second).filter(|(_, next)| !self.words.is_amount(next - 1))?;
@@ -143,7 +146,7 @@ impl Reader<'_> {
         };
         let is_time = match (first, second) {
             (Side::Named(first), Side::Named(second)) => {
-                is_dash || may(&first) || matches!(second.meaning, Meaning::Yearly(_, Some(_)))
+                is_dash || is_sufficient(&first) || matches!(second.meaning, Meaning::Yearly(_, Some(_)))
             }
             _ => true,
         };
@@ -155,7 +158,7 @@ impl Reader<'_> {
         self.words.get(at).starts_with(|c: char| c.is_ascii_digit()) || self.words.month(at).is_some()
     }
 
-    /// What two sides mean; a day alone is of the month and the year of the other one.
+    /// The meanings of two bounds. A day alone has the month and the year of the other bound.
     fn meanings(&self, first: Side, second: Side) -> Option<(Meaning, Meaning)> {
         let (named, from, to, later_year) = match (first, second) {
             (Side::Named(first), Side::Named(second)) => return Some((first.meaning, second.meaning)),
@@ -169,10 +172,10 @@ impl Reader<'_> {
         Some((of_month(from.unwrap_or(day)), of_month(to.unwrap_or(day))))
     }
 
-    /// From the beginning of the first to the end of the second, if it is not before the first.
+    /// The time from the beginning of the first to the end of the second, unless that is before the first.
     fn between(&self, first: Meaning, second: Meaning) -> Option<Bounds> {
         let (first, second) = match (first, second) {
-            // The year of one is that of both.
+            // A year named once is the year of both.
             (Meaning::Yearly(yearly, None), Meaning::Yearly(_, Some(year))) => {
                 (yearly.of_year(year)?, self.period(second)?)
             }
@@ -199,7 +202,8 @@ impl From<Period> for Bounds {
 }
 
 impl Bound {
-    fn of(self, Bounds { since, until }: Bounds) -> Option<Bounds> {
+    /// Applies the preposition to a period.
+    fn apply(self, Bounds { since, until }: Bounds) -> Option<Bounds> {
         Some(match self {
             Bound::Within => Bounds { since, until },
             Bound::Around => Period { start: since?, end: until? }.widened()?.into(),

@@ -1,5 +1,5 @@
-//! Reads what names a period, without the preposition before it: each rule reads from one place on, and the longest reading
-//! wins. A rule looks at no more than a few words, so that reading a text is linear.
+//! Reads names of periods, without the preposition before them. Each rule reads from one word on, and the longest
+//! reading wins. A rule looks at a few words only, so that the time to read a text is linear.
 
 use jiff::civil::{DateTime, Weekday};
 
@@ -8,21 +8,21 @@ use super::{
     words::{Gap, Words},
 };
 
-/// What a name says.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Meaning {
     Fixed(Period),
-    /// What comes every year, of a year or of none yet.
+    /// A period that recurs every year, in a given year if there is one.
     Yearly(Yearly, Option<i16>),
-    /// A day of a week that is not said.
+    /// A weekday, in a week that is not named.
     Weekday(Weekday),
 }
 
-/// What must stand before a name for it to be a time: nothing for "yesterday", a preposition of its kind for "May".
+/// The preposition that a name needs before it to be a time: none for "yesterday", one of its kind for "May".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Needs {
     Nothing,
-    /// As "lately", which the preposition of "What was she up to lately?" does not belong to.
+    /// No preposition, and none before it belongs to it: such as "to" in "What was she up to lately?".
     NoPreposition,
     Year,
     Month,
@@ -31,7 +31,7 @@ pub(super) enum Needs {
     Holiday,
 }
 
-/// A name that was read, and the place after it.
+/// A name that was read, and the position after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named {
     pub(super) meaning: Meaning,
@@ -39,7 +39,7 @@ pub(super) struct Named {
     pub(super) next: usize,
 }
 
-/// Reads the words of a text at a time.
+/// A reader of the words of a text, relative to a current time.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
     pub(super) words: Words<'t>,
@@ -47,7 +47,7 @@ pub(super) struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// The longest name that begins here.
+    /// Reads the longest name that begins here.
     pub(super) fn named(&self, at: usize) -> Option<Named> {
         longest([
             self.part(at),
@@ -60,7 +60,7 @@ impl Reader<'_> {
         ])
     }
 
-    /// The longest of those that are not made of another.
+    /// Reads the longest name that does not contain another.
     fn simple(&self, at: usize) -> Option<Named> {
         longest([
             self.numeric(at),
@@ -74,7 +74,8 @@ impl Reader<'_> {
         ])
     }
 
-    /// The period of a name: of what comes every year the last that has begun by now, of a weekday the last before today.
+    /// The period of a name: the last one that has begun of a period that recurs every year, the last one before today
+    /// of a weekday.
     pub(super) fn period(&self, meaning: Meaning) -> Option<Period> {
         match meaning {
             Meaning::Fixed(period) => Some(period),
@@ -84,7 +85,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A simple name that goes on after the words before it, with its period.
+    /// Reads a simple name inside a longer one, and returns its period.
     pub(super) fn inner(&self, at: usize) -> Option<(Period, usize)> {
         if !matches!(self.words.gap(at), Gap::Space | Gap::Dash) {
             return None;
@@ -97,14 +98,10 @@ impl Reader<'_> {
         midnight(self.now)
     }
 
-    /// The place after an article, and whether there is one.
+    /// Skips an article. Returns the position after it, and true if there was one.
     pub(super) fn article(&self, at: usize) -> (usize, bool) {
         let is_there = self.words.get(at) == "the" && self.words.gap(at + 1) == Gap::Space;
         (at + usize::from(is_there), is_there)
-    }
-
-    pub(super) fn follows(&self, at: usize, any: &[&str]) -> bool {
-        self.words.follows(at, any)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is read as a time, and what is not.
+//! Texts that are read as times, and texts that are not.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::*;
 /// A Wednesday.
 const NOW: &str = "2023-05-17T12:00:00Z";
 
-/// "2023-05-17" for midnight, "2023-05-17T12:00" for another time, nothing for no beginning or end.
+/// Formats midnight as "2023-05-17", another time as "2023-05-17T12:00", and no beginning or end as an empty string.
 fn shown(time: Timestamp) -> String {
     let is_open = [jiff::Timestamp::MIN, jiff::Timestamp::MAX].iter().any(|open| micros(*open) == time.as_micros());
     let text = time.to_string();
@@ -15,7 +15,7 @@ fn shown(time: Timestamp) -> String {
     if is_open { String::new() } else { text.strip_suffix("T00:00").unwrap_or(text).to_owned() }
 }
 
-/// Each as "the words = since..until".
+/// Compares the expressions found, each formatted as "the words = since..until".
 #[track_caller]
 fn check(now: &str, text: &str, expected: &[&str]) {
     let found: Vec<String> = time_expressions(text, now.parse().unwrap())
@@ -321,7 +321,7 @@ fn long_texts_are_read_in_linear_time() {
     }
 }
 
-/// Texts of the words that the grammar knows, so that its rules meet one another.
+/// Texts of words that the grammar knows, so that its rules are combined.
 fn phrases() -> impl Strategy<Value = String> {
     let words = "the of in on since until before after between and from to by around early mid-May end last this next past \
         week weekend year months day Tuesday Fri may May February Sept. summer Q4 Christmas New Year's Eve 90s 2023 2024, 7 \

@@ -1,4 +1,4 @@
-//! Which words name what: months, units, counts. Knows no grammar.
+//! The words for months, units and counts. It knows no grammar.
 
 use jiff::civil::Weekday;
 
@@ -32,7 +32,7 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
     ("sunday", Weekday::Sunday),
 ];
 
-/// Longest first, where one begins another.
+/// Names of holidays; where one is the beginning of another, the longer one comes first.
 const HOLIDAYS: &[(&[&str], Yearly)] = &[
     (&["christmas", "eve"], Yearly::day(12, 24)),
     (&["christmas", "day"], Yearly::day(12, 25)),
@@ -71,7 +71,7 @@ const COUNTS: &[(&str, i64)] = &[
     ("fifty", 50),
 ];
 
-/// Counts that leave room: the words, the least, the most.
+/// Vague counts: the words, and the least and the most that they mean.
 const VAGUE_COUNTS: &[(&[&str], i64, i64)] = &[
     (&["a", "couple", "of"], 2, 3),
     (&["a", "couple"], 2, 3),
@@ -91,12 +91,12 @@ impl Words<'_> {
         Some(month as i8 + 1)
     }
 
-    /// Whether the month is written in short, so that a point after it ends no sentence.
+    /// Returns true if the month is abbreviated, so that a point after it ends no sentence.
     pub(super) fn is_short_month(&self, at: usize) -> bool {
         self.month(at).is_some() && !MONTHS.contains(&self.get(at))
     }
 
-    /// The day of the week; short forms in capitals only, as "sun" and "wed" are words.
+    /// The weekday named by a word. Abbreviations must be capitalized: "sun" and "wed" are words.
     pub(super) fn weekday(&self, at: usize) -> Option<Weekday> {
         let word = self.get(at);
         let is_short = (3..=5).contains(&word.len()) && self.is_capital(at);
@@ -106,7 +106,7 @@ impl Words<'_> {
             .map(|(_, weekday)| *weekday)
     }
 
-    /// A season of the northern half of the earth, or a quarter as "Q3".
+    /// The season, of the northern hemisphere, or the quarter ("Q3") named by a word.
     pub(super) fn season(&self, at: usize) -> Option<Yearly> {
         let first = match self.get(at) {
             "q1" => 1,
@@ -122,7 +122,7 @@ impl Words<'_> {
         Some(Yearly::Months { first, count: 3 })
     }
 
-    /// The holiday, and the place after its name.
+    /// The holiday named here, and the position after its name.
     pub(super) fn holiday(&self, at: usize) -> Option<(Yearly, usize)> {
         let (name, holiday) = HOLIDAYS.iter().find(|(name, _)| self.phrase(at, name))?;
         Some((*holiday, at + name.len()))
@@ -142,7 +142,7 @@ impl Words<'_> {
         })
     }
 
-    /// The least and the most that a count says, and the place after it: "two", "a few", "2-3", "two or three".
+    /// The least and the most that a count means, and the position after it: "two", "a few", "2-3", "two or three".
     pub(super) fn count(&self, at: usize) -> Option<(i64, i64, usize)> {
         if let Some((words, least, most)) = VAGUE_COUNTS.iter().find(|(words, ..)| self.phrase(at, words)) {
             return Some((*least, *most, at + words.len()));
@@ -160,7 +160,7 @@ impl Words<'_> {
         }
     }
 
-    /// Which one: 1 for the first, -1 for the last.
+    /// The value of an ordinal: 1 for the first, -1 for the last.
     pub(super) fn ordinal(&self, at: usize) -> Option<i64> {
         Some(match self.get(at) {
             "first" | "1st" => 1,
@@ -172,7 +172,7 @@ impl Words<'_> {
         })
     }
 
-    /// A day of a month, 1 to 31, and whether it is written as one: "7th", not "7".
+    /// A day of a month, 1 to 31, and true if it is written as an ordinal: "7th", not "7".
     pub(super) fn day(&self, at: usize) -> Option<(i8, bool)> {
         let word = self.get(at);
         let digits = ["st", "nd", "rd", "th"].iter().find_map(|ending| word.strip_suffix(ending));
@@ -180,7 +180,7 @@ impl Words<'_> {
         (1..=31).contains(&day).then_some((day as i8, digits.is_some()))
     }
 
-    /// A year in four digits, 1900 to 2100, that counts nothing and is no part of a number such as "2010-12".
+    /// A year in four digits, 1900 to 2100, that counts nothing and is not part of a number such as "2010-12".
     pub(super) fn year(&self, at: usize) -> Option<i16> {
         let next = self.get(at + 1);
         let goes_on = matches!(self.gap(at + 1), Gap::Dash | Gap::Slash) && next.len() < 4 && number(next, 4).is_some();
@@ -199,12 +199,12 @@ impl Words<'_> {
     }
 }
 
-/// Whether a bare number may be a year.
+/// Returns true if a number without other words may be a year.
 pub(super) fn is_year(number: &i16) -> bool {
     (1900..=2100).contains(number)
 }
 
-/// A number of at most so many ASCII digits, of which there are no more than four.
+/// Parses a number of at most this many ASCII digits, and never more than four.
 pub(super) fn number(word: &str, most_digits: usize) -> Option<i16> {
     let is_number = (1..=most_digits).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| word.parse().ok()).flatten()

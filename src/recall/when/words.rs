@@ -1,18 +1,18 @@
-//! A text as words, and what stands between and around them. Knows no date.
+//! A text as words, and the characters between them. It knows no dates.
 
 use std::ops::Range;
 
-/// What stands between a word and the one before it.
+/// The characters between a word and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Gap {
     Space,
     Comma,
-    /// With spaces around it, which may also be a pause.
+    /// A dash with spaces around it, which may also be a pause.
     SpacedDash,
-    /// Without, as is a slash.
+    /// A dash without spaces, or a slash.
     Dash,
     Slash,
-    /// As in "week's" and "May '23".
+    /// An apostrophe, as in "week's" and "May '23".
     Apostrophe,
     /// A point and a space: the end of a sentence, or of "Sept. 2023".
     Point,
@@ -30,7 +30,7 @@ struct Word {
 #[derive(Debug)]
 pub(super) struct Words<'t> {
     text: &'t str,
-    /// The text in lower case, of which each byte is in the same place.
+    /// The text in lower case, with each byte at the same position.
     lower: String,
     words: Vec<Word>,
 }
@@ -58,34 +58,34 @@ impl<'t> Words<'t> {
         self.words.get(at).map_or("", |word| &self.lower[word.range.clone()])
     }
 
-    /// What stands before the word.
+    /// The gap before the word.
     pub(super) fn gap(&self, at: usize) -> Gap {
         self.words.get(at).map_or(Gap::Break, |word| word.gap)
     }
 
-    /// Whether the word follows the one before it after a space, and is one of these.
+    /// Returns true if the word is one of these, and a space separates it from the one before it.
     pub(super) fn follows(&self, at: usize, any: &[&str]) -> bool {
         self.gap(at) == Gap::Space && any.contains(&self.get(at))
     }
 
-    /// Whether the word before this one is one of these.
+    /// Returns true if the word before this one is one of these.
     pub(super) fn is_after(&self, at: usize, any: &[&str]) -> bool {
         self.gap(at) == Gap::Space && any.contains(&self.get(at - 1))
     }
 
-    /// Whether these words stand here, with spaces or apostrophes between them.
+    /// Returns true if these words begin here, with spaces or apostrophes between them.
     pub(super) fn phrase(&self, at: usize, phrase: &[&str]) -> bool {
         phrase.iter().enumerate().all(|(i, word)| {
             self.get(at + i) == *word && (i == 0 || matches!(self.gap(at + i), Gap::Space | Gap::Apostrophe))
         })
     }
 
-    /// Whether nothing more is said before this word: it begins a clause, or there is none.
+    /// Returns true if a clause ends before this word, or the text.
     pub(super) fn ends_before(&self, at: usize) -> bool {
         matches!(self.gap(at), Gap::Break | Gap::Comma | Gap::Point | Gap::SpacedDash)
     }
 
-    /// Whether "may" or "march" is likelier to be the verb: in lower case and with the clause going on.
+    /// Returns true if "may" or "march" is likely a verb: it is in lower case and the clause continues.
     pub(super) fn is_verb(&self, at: usize) -> bool {
         matches!(self.get(at), "may" | "march") && !self.is_capital(at) && !self.ends_before(at + 1)
     }
@@ -94,7 +94,7 @@ impl<'t> Words<'t> {
         self.text_from(at).starts_with(char::is_uppercase)
     }
 
-    /// Whether the number here counts something: "2000 dollars", "10 miles", "2000%", "2023.5".
+    /// Returns true if the number here counts something: "2000 dollars", "10 miles", "2000%", "2023.5".
     pub(super) fn is_amount(&self, at: usize) -> bool {
         let rest = &self.text_from(at)[self.get(at).len()..];
         let next = self.get(at + 1);
@@ -105,7 +105,7 @@ impl<'t> Words<'t> {
             || self.gap(at + 1) == Gap::Space && (is_plural || COUNTED.contains(&next))
     }
 
-    /// The bytes from one word to before another, without what stands around them.
+    /// The byte range from one word to before another, without the gaps around it.
     pub(super) fn bytes(&self, from: usize, to: usize) -> Range<usize> {
         self.words[from].range.start..self.words[to - 1].range.end
     }
@@ -131,7 +131,7 @@ fn gap(between: &str, word: &str) -> Gap {
     }
 }
 
-/// Words in "s" that may follow a year and are no plurals.
+/// Words that end in "s", may follow a year, and are not plurals.
 const NO_PLURALS: &[&str] = &[
     "was",
     "has",
@@ -149,6 +149,6 @@ const NO_PLURALS: &[&str] = &[
     "afterwards",
 ];
 
-/// What numbers count, without an "s".
+/// Nouns that numbers count and that do not end in "s".
 const COUNTED: &[&str] =
     &["people", "men", "women", "children", "feet", "percent", "million", "billion", "km", "kg", "usd", "eur"];

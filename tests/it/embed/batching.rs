@@ -1,4 +1,4 @@
-//! A text has the same vector, to the bit, whatever it is embedded with, and however.
+//! Batch invariance: a text has the same vector, to the bit, alone and in every batch.
 
 use std::{ops::Range, sync::OnceLock};
 
@@ -8,14 +8,14 @@ use proptest::prelude::*;
 use super::{WORDS, embedder, manifest};
 use crate::support::{sample, skipped};
 
-/// Models of every way of batching: by name, and as opened.
+/// Returns models of every kind of batching, by name.
 fn models() -> &'static [(&'static str, OnnxEmbedder)] {
     static MODELS: OnceLock<Vec<(&str, OnnxEmbedder)>> = OnceLock::new();
     MODELS.get_or_init(|| {
         let mut models = vec![
             ("bundled", OnnxEmbedder::new(Model::bundled()).unwrap()),
             ("encoder", embedder("encoder", &manifest(&[("document_prefix", "\"red \"")]))),
-            // These promise too much, and are found out.
+            // The manifests of these promise batch invariance wrongly; opening them finds it out.
             ("odd", embedder("encoder_odd", &manifest(&[("dimension", "7")]))),
             ("unsaid", embedder("encoder_dynamic", &manifest(&[]))),
             ("padded", embedder("encoder", &manifest(&[("padding_exact", "true")]))),
@@ -32,7 +32,7 @@ fn models() -> &'static [(&'static str, OnnxEmbedder)] {
     })
 }
 
-/// What each text gives alone.
+/// Returns the vectors of the texts, embedded one by one.
 fn alone(embedder: &OnnxEmbedder, texts: &[&str]) -> Vec<Vec<f32>> {
     texts.iter().flat_map(|text| embedder.embed_documents(&[text]).unwrap()).collect()
 }
@@ -50,7 +50,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
-    fn whatever_it_is_embedded_with(texts in texts(), callers in 1..5_usize) {
+    fn a_text_has_the_same_vector_in_every_batch(texts in texts(), callers in 1..5_usize) {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         for (name, embedder) in models() {
             let expected = alone(embedder, &texts);
@@ -78,7 +78,7 @@ proptest! {
         }
     }
 
-    /// Of a long text each window has the vector of its own text.
+    /// Each window of a long text has the vector of its own text.
     #[test]
     fn windows_are_embedded_as_if_alone(words in proptest::collection::vec(0..WORDS.len(), 100..700), seed in any::<u8>()) {
         let words: Vec<&str> = words.into_iter().map(|word| WORDS[word].0).collect();
@@ -98,7 +98,7 @@ proptest! {
 
 /// Questions are of a session of their own; where there is no prefix, they are documents.
 #[test]
-fn a_question_has_the_bits_of_a_document() {
+fn a_query_has_the_bits_of_a_document() {
     let lines = std::fs::read_to_string(sample("messages.jsonl")).unwrap();
     let texts: Vec<String> =
         lines.lines().take(40).map(|line| mnemon::MessageLine::parse(line).unwrap().message.text()).collect();
@@ -112,7 +112,7 @@ fn a_question_has_the_bits_of_a_document() {
 
 /// A text that is too long for one vector is refused: nothing is cut.
 #[test]
-fn a_text_that_is_too_long_for_one_vector() {
+fn a_text_too_long_for_one_vector_is_an_error() {
     let embedder = embedder("encoder", &manifest(&[]));
     let fitting = "red dog ".repeat(39);
     let long = format!("{fitting}river river");
@@ -129,7 +129,7 @@ fn a_text_that_is_too_long_for_one_vector() {
 
 /// Text that is tokenised in pieces is covered as one that is not: by windows that share something with their neighbours.
 #[test]
-fn windows_of_a_very_long_text() {
+fn a_very_long_text_is_embedded_in_windows() {
     let lines = std::fs::read_to_string(sample("messages.jsonl")).unwrap();
     let mut text = String::new();
     for line in lines.lines().cycle() {
@@ -153,7 +153,7 @@ fn windows_of_a_very_long_text() {
 
 /// A question's prefix without a space is one word with the text's first, which may have more tokens then.
 #[test]
-fn windows_are_questions_too() {
+fn every_window_can_be_embedded_as_a_query() {
     let embedder = embedder("encoder", &manifest(&[("query_prefix", "\"zq\""), ("document_prefix", "\"blue \"")]));
     for first in ["red", "river", "elephants", "sleeping", "xylophone", "neighbourhood"] {
         for words in [10, 65, 70, 72, 73, 74, 75, 76, 77, 78, 150] {

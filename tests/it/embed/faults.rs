@@ -1,4 +1,5 @@
-//! What does not fit or fails is named, and costs nobody else anything.
+//! Model files that do not fit, texts that fail, devices that are missing: an error names the fault, and other calls
+//! succeed.
 
 use std::{
     path::Path,
@@ -6,13 +7,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mnemon::{Device, Embedder, Error, Model, ModelIdentity, OnnxEmbedder, OnnxOptions, Query, Result, Strategy};
+use mnemon::{Device, Embedder, Error, Model, OnnxEmbedder, OnnxOptions, Query, RankingStrategy};
 
-use super::{embedder, fixture, folder, manifest, open};
-use crate::support::{Db, Hashing, chain, message, namespace, skipped};
+use super::{embedder, folder, manifest, open};
+use crate::support::{
+    Db, Hashing, chain,
+    embedders::{Call, Hooked},
+    message,
+    model_folders::fixture,
+    namespace, skipped,
+};
 
 #[test]
-fn folders_whose_files_do_not_fit() {
+fn a_folder_whose_files_do_not_fit_is_an_error_that_names_the_fault() {
     let renamed = |from: &str, to: &str| {
         let mut bytes = fixture("encoder_typed");
         while let Some(at) = bytes.windows(from.len()).position(|window| window == from.as_bytes()) {
@@ -29,12 +36,8 @@ fn folders_whose_files_do_not_fit() {
             none.clone(),
             "its inputs are [\"input_ids\", \"attention_task\"",
         ),
-        (
-            renamed("token_type_ids", "position_codes"),
-            none.clone(),
-            "they are to be [\"input_ids\", \"attention_mask\"",
-        ),
-        (fixture("encoder_two"), none.clone(), "\"last_hidden_state\" is to be among them"),
+        (renamed("token_type_ids", "position_codes"), none.clone(), ", but only [\"input_ids\", \"attention_mask\""),
+        (fixture("encoder_two"), none.clone(), "\"last_hidden_state\" is not among them"),
         (fixture("encoder_two"), manifest(&[("output", "\"pooled\"")]), "of shape [1, 16] instead of [1, 4, 16]"),
         (
             fixture("encoder"),
@@ -42,17 +45,17 @@ fn folders_whose_files_do_not_fit() {
             "its outputs are [\"last_hidden_state\"]; \"tokens\"",
         ),
         (fixture("encoder"), manifest(&[("pooling", "\"none\"")]), "of shape [1, 4, 16] instead of [1, 16]"),
-        (fixture("encoder"), manifest(&[("dimension", "18")]), "instead of [1, 4, 18], which manifest.toml says"),
+        (
+            fixture("encoder"),
+            manifest(&[("dimension", "18")]),
+            "instead of [1, 4, 18], which follows from manifest.toml",
+        ),
         (fixture("encoder"), manifest(&[("model_dimension", "19")]), "instead of [1, 4, 19]"),
         (fixture("encoder"), manifest(&[("max_tokens", "40")]), "leave 40 tokens for a text"),
-        (
-            fixture("encoder_double"),
-            none.clone(),
-            "is Tensor<f64>(batch, sequence, 16); it is to be a tensor of f32 or f16",
-        ),
-        (fixture("encoder_small"), none.clone(), "does not fit model.onnx: it has tokens up to 30521"),
-        (b"no graph".to_vec(), none.clone(), "model.onnx: it is no ONNX file"),
-        (truncated, none.clone(), "model.onnx: it is no ONNX file"),
+        (fixture("encoder_double"), none.clone(), "is Tensor<f64>(batch, sequence, 16), not a tensor of f32 or f16"),
+        (fixture("encoder_small"), none.clone(), "does not fit model.onnx: the model fails on token 30521"),
+        (b"no graph".to_vec(), none.clone(), "model.onnx: it is not an ONNX file"),
+        (truncated, none.clone(), "model.onnx: it is not an ONNX file"),
         (fixture("table_outside"), none.clone(), "[files] does not name table.bin"),
     ];
     for (graph, manifest, reason) in rows {
@@ -73,7 +76,7 @@ fn only_the_text_at_fault_fails() {
     let embedder = embedder("encoder_nan", &manifest(&[]));
     let error = embedder.embed_documents(&["red dog", "blue river", "cat"]).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("a vector of length NaN: a component is not finite; leave this text out"), "{text}");
+    assert!(text.contains("a vector of length NaN, so a component is not finite; leave out this text"), "{text}");
     assert!(embedder.embed_query("river").is_err());
     // The same lengths, at the same time.
     std::thread::scope(|scope| {
@@ -105,7 +108,7 @@ fn a_message_that_does_not_embed_stays_pending() {
 }
 
 #[test]
-fn odd_texts() {
+fn odd_texts_are_embedded() {
     let megabyte = "x".repeat(1 << 20);
     let commas = "a,".repeat(1 << 19);
     let odd = ["", " ", "\n\t\u{a0}", "🙂", "\u{0}", "\u{202e}", "a\u{0301}", "\u{fdfa}", &megabyte, &commas[..20_001]];
@@ -156,7 +159,7 @@ fn a_gpu_that_is_not_there_is_an_error() {
 
 /// A library that says it is an ONNX Runtime of long ago.
 #[test]
-fn a_runtime_that_is_too_old() {
+fn a_runtime_that_is_too_old_is_an_error() {
     let db = Db::new();
     let source = db.folder.path().join("old.rs");
     let library =
@@ -178,7 +181,7 @@ fn a_runtime_that_is_too_old() {
         command.args(["--edition=2024", "--crate-type=cdylib", "-o"]).arg(library).arg(&source).status()
     };
     if !compile(&library).is_ok_and(|status| status.success()) {
-        return skipped("a_runtime_that_is_too_old: no rustc");
+        return skipped("a_runtime_that_is_too_old_is_an_error: no rustc");
     }
     let output = assert_cmd::Command::cargo_bin("mnemon")
         .unwrap()
@@ -189,13 +192,13 @@ fn a_runtime_that_is_too_old() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("it is version 1.16.3, and 1.24 or newer is needed"), "{text}");
+    assert!(text.contains("version 1.16.3 is too old, 1.24 or newer is needed"), "{text}");
     assert!(text.contains("pip install onnxruntime"), "{text}");
 }
 
 /// A question's time is over while others are asked.
 #[test]
-fn a_question_that_does_not_get_its_turn() {
+fn a_query_past_its_deadline_is_an_error_while_others_run() {
     let embedder = embedder("encoder", &manifest(&[]));
     let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let long = "red dog ".repeat(39);
@@ -216,31 +219,14 @@ fn a_question_that_does_not_get_its_turn() {
     assert_eq!(embedder.embed_query_before("red", Some(later)).unwrap(), embedder.embed_query("red").unwrap());
 }
 
-/// Never gives a question its turn before a deadline.
-struct Busy(Hashing);
-
-impl Embedder for Busy {
-    fn identity(&self) -> &ModelIdentity {
-        self.0.identity()
-    }
-
-    fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        self.0.embed_documents(texts)
-    }
-
-    fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
-        self.0.embed_query(text)
-    }
-
-    fn embed_query_before(&self, text: &str, deadline: Option<Instant>) -> Result<Vec<f32>> {
-        deadline.map_or_else(|| self.embed_query(text), |_| Err(Error::DeadlineExceeded))
-    }
-}
-
 #[test]
-fn a_recall_whose_embedder_is_busy_answers_by_words() {
+fn a_recall_whose_embedder_is_busy_is_ranked_by_terms() {
     let db = Db::new();
-    let engine = db.open_with(Arc::new(Busy(Hashing::new(32))));
+    let busy = |call: &Call<'_>| match call {
+        Call::Query { deadline: Some(_), .. } => Err(Error::DeadlineExceeded),
+        _ => Ok(()),
+    };
+    let engine = db.open_with(Arc::new(Hooked::new(Hashing::new(32), busy)));
     let space = namespace("a");
     let messages = vec![message("1", "a red dog"), message("2", "the blue cat"), message("3", "a green tree")];
     engine.blocking().put(&space, messages).unwrap();
@@ -252,7 +238,7 @@ fn a_recall_whose_embedder_is_busy_answers_by_words() {
     let hits = recall(Query::new("cats").k(2).within(Duration::from_millis(50))).unwrap();
     assert!(hits.cut_short());
     assert_eq!(hits[0].message.id, "2");
-    for query in [Query::new("cats").strategy(Strategy::Dense), Query::new("cats").answerable(0.1)] {
+    for query in [Query::new("cats").strategy(RankingStrategy::Dense), Query::new("cats").answerable(0.1)] {
         let error = recall(query.within(Duration::from_millis(50))).unwrap_err();
         assert!(matches!(error, Error::DeadlineExceeded), "{error:?}");
     }

@@ -43,7 +43,7 @@ fn check(embedder: &OnnxEmbedder, text: &str, expected: &[f64], tolerance: f64) 
 }
 
 #[test]
-fn every_form_of_graph_and_of_pooling() {
+fn every_form_of_graph_and_of_pooling_gives_the_known_vector() {
     let (text, tokens) = example();
     let rows = rows(&tokens);
     // The sine of a large f32 is not that of the f64.
@@ -83,7 +83,7 @@ fn prefixes_are_part_of_the_text() {
 
 /// Weights that are taken out of the graph, and shared by its sessions, are those that were in it.
 #[test]
-fn large_weights_of_any_kind() {
+fn large_weights_of_any_type_are_read() {
     let (text, tokens) = example();
     let value = |row: u32, at: u32| (f64::from(row * 16 + at) * 0.37).sin();
     let sum = |row: &dyn Fn(u32) -> u32| -> Vec<f64> {

@@ -1,18 +1,20 @@
-//! Embedding models, run for real: small graphs whose vectors are known, and those that come with the crate.
+//! Embedders and rerankers: small ONNX graphs whose vectors are known, the bundled model, and a client of servers.
 
 mod batching;
+mod bundled;
 mod faults;
 mod forms;
+mod rerank;
+#[cfg(feature = "openai")]
+mod server;
 mod submit;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
 
 use mnemon::{Model, OnnxEmbedder, Result};
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
+
+use crate::support::model_folders::{fixture, sha256, tokenizer};
 
 /// Words that the tokenizer has whole, and their numbers.
 pub(crate) const WORDS: [(&str, u32); 8] = [
@@ -35,7 +37,7 @@ fn folder(graph: &[u8], manifest: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let files = [
         ("model.onnx", graph.to_vec()),
-        ("tokenizer.json", fs::read(root("models/static-en-256/tokenizer.json")).unwrap()),
+        ("tokenizer.json", tokenizer()),
         ("config.json", b"{}".to_vec()),
         ("special_tokens_map.json", b"{}".to_vec()),
         ("tokenizer_config.json", b"{}".to_vec()),
@@ -45,7 +47,7 @@ fn folder(graph: &[u8], manifest: &str) -> TempDir {
          {manifest}\n[files]\n"
     );
     for (name, bytes) in files {
-        let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = sha256(&bytes);
         text += &format!("{name:?} = {hash:?}\n");
         fs::write(folder.path().join(name), bytes).unwrap();
     }
@@ -59,14 +61,6 @@ fn open(graph: &[u8], manifest: &str) -> Result<OnnxEmbedder> {
 
 fn embedder(graph: &str, manifest: &str) -> OnnxEmbedder {
     open(&fixture(graph), manifest).unwrap()
-}
-
-fn fixture(name: &str) -> Vec<u8> {
-    fs::read(root("tests/it/fixtures").join(name).with_extension("onnx")).unwrap()
-}
-
-fn root(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
 /// [`MANIFEST`] with another value for a key.

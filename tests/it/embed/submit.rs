@@ -1,8 +1,8 @@
-//! Documents that are embedded while the caller does something else.
+//! Embedding jobs, which run while the caller does something else.
 
 use std::time::Instant;
 
-use mnemon::{Embedder, Embedding};
+use mnemon::{Embedder, EmbeddingJob};
 
 use super::{WORDS, embedder, manifest};
 
@@ -16,7 +16,7 @@ fn rows_come_in_order_wherever_they_are_waited_for() {
     let texts = texts(300);
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let expected = embedder.embed_documents(&texts).unwrap();
-    let submitted: Vec<Embedding> = texts.chunks(7).map(|some| embedder.submit(some).unwrap()).collect();
+    let submitted: Vec<EmbeddingJob> = texts.chunks(7).map(|some| embedder.submit(some).unwrap()).collect();
     assert!(embedder.submit(&[]).unwrap().wait().unwrap().is_empty());
     // It borrows nothing.
     let waiting =
@@ -25,7 +25,7 @@ fn rows_come_in_order_wherever_they_are_waited_for() {
 }
 
 #[test]
-fn what_is_dropped_is_not_embedded() {
+fn a_dropped_job_is_not_embedded() {
     let embedder = embedder("encoder", &manifest(&[]));
     let texts = texts(6000);
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -39,12 +39,12 @@ fn what_is_dropped_is_not_embedded() {
 }
 
 #[test]
-fn an_embedder_that_is_gone_is_an_error() {
+fn a_job_whose_embedder_is_gone_is_an_error() {
     let embedder = embedder("encoder", &manifest(&[]));
     let texts = texts(6000);
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let submitted = embedder.submit(&texts).unwrap();
     drop(embedder);
     let error = submitted.wait().unwrap_err().to_string();
-    assert!(error.contains("keep it until they are there"), "{error}");
+    assert!(error.contains("keep it until `wait` has returned"), "{error}");
 }

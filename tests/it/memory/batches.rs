@@ -1,9 +1,9 @@
-//! Batches: which messages are in which, and blocks that make it hard to take them.
+//! Which messages a batch has, and blocks that hang or fail while they take batches.
 
 use super::*;
 
 #[test]
-fn a_message_is_of_one_batch() {
+fn a_message_belongs_to_one_batch() {
     let db = Db::new();
     let engine = open(&db);
     let memory = engine.memory(&namespace("a"), "s").limits(limits(4, 1.0, 4)).message_counter(words());
@@ -17,7 +17,7 @@ fn a_message_is_of_one_batch() {
 }
 
 #[test]
-fn what_was_never_buffered_is_of_no_batch() {
+fn a_message_that_was_never_buffered_belongs_to_no_batch() {
     let db = Db::new();
     let engine = open(&db);
     let memory = engine.memory(&namespace("a"), "s").limits(limits(6, 1.0, 6)).message_counter(words());
@@ -40,7 +40,7 @@ fn a_block_may_hold_the_engine() {
         fn name(&self) -> &str {
             "h"
         }
-        fn put(&self, s: &Value, _: &Batch<'_>) -> Result<Value> {
+        fn put(&self, s: &Value, _: &FlushedBatch<'_>) -> Result<Value> {
             self.1.send(()).unwrap();
             self.2.lock().unwrap().recv().unwrap();
             Ok(s.clone())
@@ -76,7 +76,7 @@ fn a_service_cannot_make_a_block_wait_for_ever() {
         fn name(&self) -> &str {
             "l"
         }
-        fn put(&self, _: &Value, _: &Batch<'_>) -> Result<Value> {
+        fn put(&self, _: &Value, _: &FlushedBatch<'_>) -> Result<Value> {
             match self.0.fetch_add(1, Ordering::SeqCst) {
                 0 => Err(Error::Chat {
                     reason: "x".into(),
@@ -102,13 +102,13 @@ fn a_service_cannot_make_a_block_wait_for_ever() {
 }
 
 #[test]
-fn a_long_reason_is_cut() {
+fn a_long_reason_of_a_failure_is_shortened() {
     struct Bad;
     impl MemoryBlock for Bad {
         fn name(&self) -> &str {
             "b"
         }
-        fn put(&self, _: &Value, _: &Batch<'_>) -> Result<Value> {
+        fn put(&self, _: &Value, _: &FlushedBatch<'_>) -> Result<Value> {
             Err(Error::InvalidConfig { reason: "x".repeat(5 << 20) })
         }
         fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {
@@ -137,7 +137,7 @@ fn a_block_that_hangs_keeps_no_other_from_its_batches() {
         fn name(&self) -> &str {
             self.0
         }
-        fn put(&self, _: &Value, _: &Batch<'_>) -> Result<Value> {
+        fn put(&self, _: &Value, _: &FlushedBatch<'_>) -> Result<Value> {
             if self.0 == "hang" {
                 drop(self.1.lock().unwrap());
             }

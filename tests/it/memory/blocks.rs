@@ -59,7 +59,7 @@ fn a_batch_that_cannot_be_taken_is_set_aside_and_named() {
 }
 
 #[test]
-fn what_was_not_taken_is_taken_after_a_restart() {
+fn untaken_batches_are_taken_after_a_restart() {
     let db = Db::new();
     {
         let engine = open(&db);
@@ -76,13 +76,13 @@ fn what_was_not_taken_is_taken_after_a_restart() {
 }
 
 #[test]
-fn a_block_that_panics_costs_its_batch_a_try() {
+fn a_panic_of_a_block_counts_as_one_failed_attempt() {
     struct Panics(AtomicUsize);
     impl MemoryBlock for Panics {
         fn name(&self) -> &str {
             "panics"
         }
-        fn put(&self, _: &Value, _: &Batch<'_>) -> Result<Value> {
+        fn put(&self, _: &Value, _: &FlushedBatch<'_>) -> Result<Value> {
             panic!("on purpose")
         }
         fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {
@@ -176,7 +176,7 @@ fn blocks_are_asked_at_the_same_time() {
 }
 
 #[test]
-fn prompts_at_once_are_all_whole() {
+fn concurrent_prompts_are_all_complete() {
     let db = Db::new();
     let engine = open(&db);
     let memory = engine.memory(&namespace("a"), "s").block(Slow(Duration::from_millis(20)));
@@ -197,7 +197,7 @@ fn prompts_at_once_are_all_whole() {
 #[test]
 fn a_block_can_be_tested_by_itself() {
     struct Nothing;
-    impl mnemon::Recall for Nothing {
+    impl mnemon::Retriever for Nothing {
         fn recall(&self, _: &mnemon::Namespace, query: &mnemon::Query) -> Result<Vec<mnemon::Hit>> {
             assert_eq!(query.text(), "where is it");
             Ok(vec![mnemon::Hit::new(Message::user("here"), 0.5, 1)])
@@ -210,10 +210,10 @@ fn a_block_can_be_tested_by_itself() {
 }
 
 #[test]
-fn what_was_told_keeps_its_place_while_it_is_good_enough() {
-    /// Finds these, best first.
+fn a_sticky_block_keeps_the_order_while_its_messages_are_good_enough() {
+    /// A retriever that finds these messages, best first.
     struct Ranking(std::sync::Mutex<&'static str>);
-    impl mnemon::Recall for Ranking {
+    impl mnemon::Retriever for Ranking {
         fn recall(&self, _: &mnemon::Namespace, _: &mnemon::Query) -> Result<Vec<mnemon::Hit>> {
             let hit = |(at, id): (usize, char)| {
                 mnemon::Hit::new(Message::user(format!("text {id}")).with_id(id), 1.0 - at as f32 / 100.0, at + 1)
@@ -229,7 +229,7 @@ fn what_was_told_keeps_its_place_while_it_is_good_enough() {
         let BlockContent::Quoted(told) = block.get(&Value::Null, &query).unwrap() else { panic!("messages") };
         told.into_iter().map(|message| message.id).collect()
     };
-    let sticky = VectorBlock::new("v").similarity_top_k(2).sticky();
+    let sticky = VectorBlock::new("v").similarity_top_k(2).keep_previous_hits();
     assert_eq!(ask(&sticky, "s", "abcdef"), "ab");
     assert_eq!(ask(&sticky, "s", "cbad"), "ab", "two and one more are good enough");
     assert_eq!(ask(&sticky, "other", "cbad"), "cb");
@@ -263,9 +263,9 @@ fn a_vector_block_recalls_for_the_last_messages() {
     assert_eq!(told(block().similarity_threshold(0.99), "boat is the green"), ["the boat is green"]);
     assert_eq!(told(block(), " "), [""; 0], "nothing is asked with nothing");
     assert_eq!(told(block().own_session(), "boat is green"), [""; 0]);
-    let batch = told(block().similarity_top_k(1).unit(RetrievalUnit::Batch), "bike is red");
+    let batch = told(block().similarity_top_k(1).retrieval_unit(RetrievalUnit::Batch), "bike is red");
     assert_eq!(batch, ["the bike is red", "noted well"]);
-    let none = block().processor(|hits| Ok(hits.into_iter().filter(|hit| hit.similarity > 2.0).collect()));
+    let none = block().hit_processor(|hits| Ok(hits.into_iter().filter(|hit| hit.similarity > 2.0).collect()));
     assert_eq!(told(none, "red bike"), [""; 0]);
 }
 
@@ -306,7 +306,7 @@ fn sessions_may_share_a_block() {
         fn scope(&self) -> BlockScope {
             BlockScope::Namespace
         }
-        fn put(&self, state: &Value, batch: &Batch<'_>) -> Result<Value> {
+        fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
             Ok((state.as_u64().unwrap_or(0) + batch.messages.len() as u64).into())
         }
         fn get(&self, state: &Value, _: &BlockQuery) -> Result<BlockContent> {
@@ -339,7 +339,7 @@ fn sessions_may_share_a_block() {
 }
 
 #[test]
-fn a_deadline_may_be_as_long_as_can_be() {
+fn the_longest_duration_is_a_valid_deadline() {
     let db = Db::new();
     let engine = open(&db);
     let memory =

@@ -1,11 +1,11 @@
-//! What a prompt was given comes back, and is not stored again.
+//! Echoes: the text of earlier prompts that comes back in a put is not stored again.
 
-use mnemon::{Assembly, InsertMethod, Markdown, MessageUpdate, Reference, StaticBlock};
+use mnemon::{AssembleRequest, InsertMethod, MarkdownRenderer, MediaReference, MessageUpdate, StaticBlock};
 use proptest::prelude::*;
 
 use super::*;
 
-/// A block that tells these as messages of their own.
+/// A block that returns these messages.
 struct Tells(Vec<Message>);
 
 impl MemoryBlock for Tells {
@@ -18,21 +18,21 @@ impl MemoryBlock for Tells {
     }
 }
 
-/// As chat formats have messages: role and one text, nothing else; ids, times and the parts' borders are lost.
+/// Reduces messages to role and one text, as chat formats do; ids, times and the parts' borders are lost.
 fn flattened(messages: &[Message]) -> Vec<Message> {
     let flat = |message: &Message| {
         let texts: Vec<String> = message
             .content
             .iter()
             .filter_map(|part| match part {
-                Part::Text { text } => Some(text.clone()),
+                ContentPart::Text { text } => Some(text.clone()),
                 _ => None,
             })
             .collect();
-        let mut content: Vec<Part> =
-            message.content.iter().filter(|part| !matches!(part, Part::Text { .. })).cloned().collect();
+        let mut content: Vec<ContentPart> =
+            message.content.iter().filter(|part| !matches!(part, ContentPart::Text { .. })).cloned().collect();
         if !texts.is_empty() {
-            content.insert(0, Part::Text { text: texts.join("\n") });
+            content.insert(0, ContentPart::Text { text: texts.join("\n") });
         }
         Message { content, name: message.name.clone(), ..Message::new(message.role, "x") }
     };
@@ -98,7 +98,7 @@ fn memory_is_known_after_a_restart_and_inside_other_text() {
 }
 
 #[test]
-fn what_is_said_again_is_no_echo() {
+fn a_repeated_sentence_of_the_user_is_stored() {
     let db = Db::new();
     let engine = open(&db);
     let memory = memory(&engine, BufferLimits::default());
@@ -114,7 +114,7 @@ fn what_is_said_again_is_no_echo() {
 }
 
 #[test]
-fn messages_that_a_block_told_are_not_stored() {
+fn messages_that_a_block_returned_are_not_stored() {
     let db = Db::new();
     let engine = open(&db);
     let told = vec![user("far", "from another world"), assistant("away", "so it is")];
@@ -130,7 +130,7 @@ fn messages_that_a_block_told_are_not_stored() {
 }
 
 #[test]
-fn the_same_turn_again_is_no_echo() {
+fn a_repeated_turn_is_stored() {
     let db = Db::new();
     let engine = open(&db);
     let memory = memory(&engine, BufferLimits::default());
@@ -141,13 +141,13 @@ fn the_same_turn_again_is_no_echo() {
 }
 
 #[test]
-fn the_same_words_on_another_image_are_no_echo() {
+fn the_same_words_with_another_image_are_stored() {
     let db = Db::new();
     let engine = open(&db);
     let memory = memory(&engine, BufferLimits::default());
     let turn = |uri: &str| {
         let mut m = Message::user("what is this?");
-        m.content.push(Part::Image(Reference { uri: uri.into(), media_type: None }));
+        m.content.push(ContentPart::Image(MediaReference { uri: uri.into(), media_type: None }));
         vec![m, Message::assistant("a cat")]
     };
     memory.blocking().put(turn("a.png")).unwrap();
@@ -157,7 +157,7 @@ fn the_same_words_on_another_image_are_no_echo() {
 }
 
 #[test]
-fn what_is_put_again_after_it_was_removed_is_no_echo() {
+fn a_message_put_again_after_its_removal_is_stored() {
     let one_by_one = vec![MessageUpdate::Remove("1".into()), MessageUpdate::Remove("2".into())];
     for removed in [vec![MessageUpdate::RemoveAll], one_by_one] {
         let db = Db::new();
@@ -175,7 +175,7 @@ fn what_is_put_again_after_it_was_removed_is_no_echo() {
 fn an_image_of_the_users_own_stays() {
     let db = Db::new();
     let engine = open(&db);
-    let image = |uri: &str| Part::Image(Reference { uri: uri.into(), media_type: None });
+    let image = |uri: &str| ContentPart::Image(MediaReference { uri: uri.into(), media_type: None });
     let mut old = Message::user("the red bike").in_session("old");
     old.content.push(image("old.png"));
     engine.blocking().put(&namespace("a"), vec![old]).unwrap();
@@ -216,7 +216,7 @@ fn an_edit_is_not_undone_by_a_prompt() {
 }
 
 #[test]
-fn what_a_selector_shortened_stays_whole_in_the_store() {
+fn a_message_that_a_selector_shortened_stays_whole_in_the_store() {
     let db = Db::new();
     let engine = open(&db);
     let memory = memory(&engine, BufferLimits::default());
@@ -225,17 +225,17 @@ fn what_a_selector_shortened_stays_whole_in_the_store() {
     impl mnemon::MessageSelector for Cut {
         fn select(&self, m: &[Message]) -> Vec<Message> {
             m.iter()
-                .map(|m| Message { content: vec![Part::Text { text: m.text()[..2].into() }], ..m.clone() })
+                .map(|m| Message { content: vec![ContentPart::Text { text: m.text()[..2].into() }], ..m.clone() })
                 .collect()
         }
     }
-    let prompt = memory.blocking().assemble(mnemon::Assembly::new(user("3", "hm")).selector(Cut)).unwrap();
+    let prompt = memory.blocking().assemble(mnemon::AssembleRequest::new(user("3", "hm")).selector(Cut)).unwrap();
     memory.blocking().put(prompt.messages).unwrap();
     assert_eq!(memory.blocking().history().unwrap()[0].text(), "long text");
 }
 
 #[test]
-fn what_is_blank_without_its_memory_is_left_out() {
+fn a_message_that_is_blank_without_its_memory_is_left_out() {
     let db = Db::new();
     let engine = open(&db);
     let memory = engine.memory(&namespace("a"), "s").block(mnemon::StaticBlock::new("x", "said")).open().unwrap();
@@ -245,7 +245,7 @@ fn what_is_blank_without_its_memory_is_left_out() {
 }
 
 #[test]
-fn a_message_that_a_block_told_can_be_edited() {
+fn a_message_that_a_block_returned_can_be_edited() {
     let db = Db::new();
     let engine = open(&db);
     let memory = engine.memory(&namespace("a"), "s").limits(limits(3, 1.0, 1)).message_counter(words());
@@ -257,7 +257,7 @@ fn a_message_that_a_block_told_can_be_edited() {
 }
 
 #[test]
-fn prompts_that_interleave_are_all_known() {
+fn interleaved_prompts_are_all_recognised() {
     // Two prompts at once; the first comes back.
     struct Tells(AtomicUsize);
     impl MemoryBlock for Tells {
@@ -284,8 +284,8 @@ proptest! {
 
     /// Whatever was said and recalled: a prompt that comes back, with its ids or without, leaves the session as it was.
     #[test]
-    fn prompts_are_echo_proof(
-        list in crate::lists::conversation(),
+    fn putting_any_prompt_back_stores_only_what_is_new(
+        list in crate::support::conversation(),
         facts in proptest::collection::vec("[a-z<>&' ]{1,30}", 1..4),
         markdown in any::<bool>(),
         user_insert in any::<bool>(),
@@ -295,16 +295,16 @@ proptest! {
         let builder = engine.memory(&namespace("a"), "s").limits(limits(40, 0.5, 5)).message_counter(words());
         let builder = builder.block(StaticBlock::new("facts", facts.join("\n")));
         let builder = builder.insert_method(if user_insert { InsertMethod::User } else { InsertMethod::System });
-        let memory = if markdown { builder.renderer(Markdown).open() } else { builder.open() }.unwrap();
+        let memory = if markdown { builder.renderer(MarkdownRenderer).open() } else { builder.open() }.unwrap();
         memory.blocking().put(list).unwrap();
         memory.blocking().settle().unwrap();
         let before = memory.blocking().history().unwrap();
-        let prompt = memory.blocking().assemble(Assembly::new(user("prompt", "what was it"))).unwrap();
+        let prompt = memory.blocking().assemble(AssembleRequest::new(user("prompt", "what was it"))).unwrap();
         let own: Vec<Message> = prompt.messages.iter().filter(|message| message.id != "prompt").cloned().collect();
         // With ids in any selection, without only as a whole: else they are new messages.
         memory.blocking().put(own).unwrap();
         prop_assert_eq!(&memory.blocking().history().unwrap(), &before);
-        memory.blocking().assemble(Assembly::new(user("prompt", "what was it"))).unwrap();
+        memory.blocking().assemble(AssembleRequest::new(user("prompt", "what was it"))).unwrap();
         memory.blocking().put(flattened(&prompt.messages)).unwrap();
         let after = memory.blocking().history().unwrap();
         prop_assert_eq!(&after[..before.len()], &before[..]);

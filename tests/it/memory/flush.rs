@@ -4,7 +4,7 @@ use mnemon::{BufferLimits, Error, MemoryReport, Message, MessageUpdate, Query};
 use proptest::prelude::*;
 
 use super::*;
-use crate::lists::{conversation, splits_a_call};
+use crate::support::{conversation, splits_a_call};
 
 #[test]
 fn old_turns_are_flushed_and_recalled() {
@@ -27,7 +27,7 @@ fn old_turns_are_flushed_and_recalled() {
 }
 
 #[test]
-fn the_buffer_is_as_it_was_after_a_restart() {
+fn the_buffer_survives_a_restart() {
     let db = Db::new();
     {
         let engine = open(&db);
@@ -98,7 +98,7 @@ fn updates_replace_and_remove() {
 }
 
 #[test]
-fn a_conversation_that_is_over_is_flushed_whole() {
+fn flush_takes_the_whole_conversation() {
     let db = Db::new();
     let engine = open(&db);
     let memory = engine.memory(&namespace("a"), "s").block(Recorder::new("r")).open().unwrap();
@@ -117,7 +117,7 @@ fn a_conversation_that_is_over_is_flushed_whole() {
 }
 
 #[test]
-fn bad_input_has_a_stated_outcome() {
+fn bad_input_has_a_defined_outcome() {
     let db = Db::new();
     let engine = open(&db);
     let memory = memory(&engine, limits(5, 1.0, 5));
@@ -255,14 +255,15 @@ fn check_buffer(
         let prompt = memory.blocking().get(None).unwrap();
         for (at, message) in prompt.messages.iter().enumerate() {
             for part in &message.content {
-                if let Part::ToolResult { id, .. } = part {
-                    let calls =
-                        |m: &Message| m.content.iter().any(|p| matches!(p, Part::ToolCall { id: i, .. } if i == id));
+                if let ContentPart::ToolResult { id, .. } = part {
+                    let calls = |m: &Message| {
+                        m.content.iter().any(|p| matches!(p, ContentPart::ToolCall { id: i, .. } if i == id))
+                    };
                     prop_assert!(prompt.messages[..at].iter().any(calls), "an orphan in a prompt");
                 }
             }
         }
-        let cost: usize = left.iter().map(|message| mnemon::MessageCounter::count(&words(), message)).sum();
+        let cost: usize = left.iter().map(|message| mnemon::MessageTokenCounter::count(&words(), message)).sum();
         let another = (systems + 1..left.len()).any(|cut| left[cut].role == Role::User && !splits_a_call(&left, cut));
         prop_assert!(cost <= limits.budget() || !another, "{} of {} left", cost, limits.budget());
         if step == restart {
@@ -287,7 +288,7 @@ proptest! {
     ))]
 
     #[test]
-    fn a_buffer_keeps_its_promises(
+    fn a_buffer_stays_valid_after_any_puts(
         list in conversation(),
         portions in proptest::collection::vec(1usize..5, 1..4),
         limit in 4usize..60,
@@ -369,7 +370,7 @@ fn a_flush_goes_on_when_its_put_is_cancelled() {
 }
 
 #[test]
-fn an_id_is_one_messages() {
+fn an_id_of_another_session_is_an_error() {
     let db = Db::new();
     let engine = open(&db);
     for s in ["s", "t"] {

@@ -1,4 +1,4 @@
-//! Blocks that ask a language model, through the real client and a server that speaks its protocol.
+//! Blocks that call a language model, with the real client and a scripted server.
 
 use std::{
     sync::{Arc, Mutex},
@@ -8,7 +8,7 @@ use std::{
 use mnemon::{BlockScope, ChatModel, ChatRequest, FactBlock, InstructionBlock, OpenAiChat, SummaryBlock};
 
 use super::*;
-use crate::llm_server::{LlmServer, Reply};
+use crate::support::servers::{LlmServer, Reply};
 
 fn client(server: &LlmServer) -> Arc<dyn ChatModel> {
     let client = OpenAiChat::new(server.base_url(), "small").attempts(1).timeout(Duration::from_millis(300));
@@ -92,7 +92,7 @@ fn a_put_never_waits_for_the_model() {
 }
 
 #[test]
-fn a_model_that_says_nothing_costs_its_batch_and_is_named() {
+fn an_empty_answer_fails_the_batch_and_is_named() {
     let db = Db::new();
     let engine = open(&db);
     let blank = Arc::new(Mutex::new(true));
@@ -102,7 +102,7 @@ fn a_model_that_says_nothing_costs_its_batch_and_is_named() {
     say(&memory, &["one two three", "four five six"]);
     settle(&memory);
     let status = memory.blocking().status().unwrap().remove(0);
-    assert!(status.failed[0].1.contains("answered nothing"), "{status:?}");
+    assert!(status.failed[0].1.contains("answered with an empty message"), "{status:?}");
     assert_eq!((facts(&memory).len(), server.requests().len()), (0, 3));
     *blank.lock().unwrap() = false;
     assert_eq!(memory.blocking().retry_failed("facts").unwrap(), 1);

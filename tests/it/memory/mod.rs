@@ -1,9 +1,10 @@
-//! Memories of sessions: buffer and flush, blocks, prompts, sessions and their checkpoints, what comes back.
+//! `Memory`: buffer and flush, blocks, prompts, sessions and checkpoints, echoes.
 
 mod batches;
 mod blocks;
 mod echo;
 mod flush;
+mod kills;
 #[cfg(feature = "openai")]
 mod llm;
 mod past;
@@ -21,23 +22,19 @@ use std::{
 };
 
 use mnemon::{
-    Batch, BlockContent, BlockQuery, BufferLimits, Config, Embedder, Engine, Error, Memory, MemoryBlock, Message,
-    MessageTokens, ModelIdentity, Part, Result, Role,
+    BlockContent, BlockQuery, BufferLimits, Config, ContentPart, Engine, Error, FlushedBatch, Memory, MemoryBlock,
+    Message, Result, Role,
 };
 use serde_json::{Value, json};
 
-use crate::support::{Db, Hashing, namespace};
+use crate::support::{Db, Hashing, embedders::Gate, ids, namespace, words};
 
-/// An engine whose blocks try again at once.
+/// Opens an engine whose blocks retry at once.
 fn open(db: &Db) -> Engine {
     let mut config = Config::default();
     config.flush_size = 100_000;
     config.block_retry = Duration::from_millis(1);
     Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap()
-}
-
-fn words() -> MessageTokens {
-    MessageTokens::new(|text: &str| text.split_whitespace().count())
 }
 
 fn limits(limit: usize, ratio: f64, flush: usize) -> BufferLimits {
@@ -62,26 +59,22 @@ fn system(id: &str, text: &str) -> Message {
 }
 
 fn call(id: &str, call: &str) -> Message {
-    let content = vec![Part::ToolCall { id: call.into(), name: "search".into(), arguments: json!({}) }];
+    let content = vec![ContentPart::ToolCall { id: call.into(), name: "search".into(), arguments: json!({}) }];
     Message { content, ..Message::assistant("x").with_id(id) }
 }
 
 fn result(id: &str, call: &str) -> Message {
-    let content = vec![Part::ToolResult { id: call.into(), content: "found".into() }];
+    let content = vec![ContentPart::ToolResult { id: call.into(), content: "found".into() }];
     Message { content, ..Message::new(Role::Tool, "x").with_id(id) }
 }
 
-fn ids(messages: &[Message]) -> Vec<&str> {
-    messages.iter().map(|message| message.id.as_str()).collect()
-}
-
-/// A block that writes down which messages it was given, and fails as told.
+/// A block that records the messages of its batches, and fails on request.
 struct Recorder {
     name: &'static str,
     priority: u32,
-    /// Fails so many times more.
+    /// Number of calls that are still to fail.
     failures: AtomicUsize,
-    /// Fails on batches with this id, for ever.
+    /// Batches with this id always fail.
     poison: Option<&'static str>,
     transient: bool,
     calls: AtomicUsize,
@@ -113,7 +106,7 @@ impl MemoryBlock for Recorder {
         self.priority
     }
 
-    fn put(&self, state: &Value, batch: &Batch<'_>) -> Result<Value> {
+    fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let fails = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
         let poisoned = self.poison.is_some_and(|poison| batch.messages.iter().any(|message| message.id == poison));
@@ -135,7 +128,7 @@ impl MemoryBlock for Recorder {
     }
 }
 
-/// What a recorder was given, batch by batch.
+/// Returns the ids that a recorder has taken, batch by batch.
 fn recorded(memory: &Memory, block: &str) -> Vec<Vec<String>> {
     let state = memory.blocking().block_state(block).unwrap();
     let batches: Vec<(u64, Vec<String>)> = match state {
@@ -146,44 +139,12 @@ fn recorded(memory: &Memory, block: &str) -> Vec<Vec<String>> {
     batches.into_iter().map(|(_, ids)| ids).collect()
 }
 
-/// An embedder that waits at a text with "GATE" in it for as long as the gate is held.
-struct Gate {
-    inner: Hashing,
-    gate: Mutex<()>,
-    entered: AtomicUsize,
-}
-
-impl Embedder for Gate {
-    fn identity(&self) -> &ModelIdentity {
-        self.inner.identity()
-    }
-    fn windows(&self, text: &str) -> Vec<std::ops::Range<usize>> {
-        self.inner.windows(text)
-    }
-    fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        if texts.iter().any(|t| t.contains("GATE")) {
-            self.entered.fetch_add(1, Ordering::SeqCst);
-            drop(self.gate.lock().unwrap());
-        }
-        self.inner.embed_documents(texts)
-    }
-    fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
-        if text.contains("GATE") {
-            self.entered.fetch_add(1, Ordering::SeqCst);
-            drop(self.gate.lock().unwrap());
-        }
-        self.inner.embed_query(text)
-    }
-}
-
 fn gated(db: &Db) -> (Engine, Arc<Gate>) {
-    let gate = Arc::new(Gate { inner: Hashing::new(32), gate: Mutex::new(()), entered: AtomicUsize::new(0) });
-    (db.try_open_with(Arc::clone(&gate) as Arc<dyn Embedder>).unwrap(), gate)
+    let (gate, embedder) = Gate::embedder(32);
+    (db.open_with(embedder), gate)
 }
 
-/// What this gives, if it gives it soon.
+/// Runs `work`, which must take less than 5 seconds.
 fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tx, rx) = mpsc::channel();
-    std::thread::spawn(move || tx.send(work()));
-    rx.recv_timeout(Duration::from_secs(5)).expect("hangs or panicked")
+    crate::support::within(Duration::from_secs(5), work)
 }

@@ -1,4 +1,4 @@
-//! Restores and forks beside work that was begun before them.
+//! Restores and forks while work is running that was begun before them.
 
 use mnemon::{BlockScope, Query};
 
@@ -12,7 +12,7 @@ impl MemoryBlock for Count {
     fn scope(&self) -> BlockScope {
         BlockScope::Namespace
     }
-    fn put(&self, state: &Value, batch: &Batch<'_>) -> Result<Value> {
+    fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
         if self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |l| l.checked_sub(1)).is_ok() {
             return Err(Error::Chat {
                 reason: "x".into(),
@@ -68,7 +68,7 @@ fn a_shared_block_that_is_new_takes_nothing_twice_after_a_restore() {
 }
 
 #[test]
-fn a_message_that_moved_in_is_not_of_the_past() {
+fn a_message_moved_into_a_session_is_not_part_of_its_past() {
     let db = Db::new();
     let engine = open(&db);
     let m = || user("m", "moves").in_session("t");
@@ -82,7 +82,7 @@ fn a_message_that_moved_in_is_not_of_the_past() {
 }
 
 #[test]
-fn a_change_begun_before_a_restore_begins_again() {
+fn a_change_begun_before_a_restore_is_repeated() {
     let db = Db::new();
     let engine = open(&db);
     let memory = memory(&engine, BufferLimits::default());
@@ -137,13 +137,13 @@ fn a_restored_message_has_its_own_vector() {
 }
 
 #[test]
-fn a_batch_taken_before_a_restore_counts_for_nothing() {
+fn the_result_of_a_batch_taken_before_a_restore_is_discarded() {
     struct Slow(Arc<Mutex<()>>, AtomicUsize);
     impl MemoryBlock for Slow {
         fn name(&self) -> &str {
             "r"
         }
-        fn put(&self, s: &Value, b: &Batch<'_>) -> Result<Value> {
+        fn put(&self, s: &Value, b: &FlushedBatch<'_>) -> Result<Value> {
             if self.1.fetch_add(1, Ordering::SeqCst) == 0 {
                 return Err(Error::Chat {
                     reason: "x".into(),

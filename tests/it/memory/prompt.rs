@@ -1,8 +1,8 @@
-//! Prompts: their order, their budget, and what they make of hostile text.
+//! Prompts: order, token budget, and escaping of hostile text.
 
 use mnemon::{
-    Assembly, BlockOutput, Composer, InsertMethod, Markdown, MessageSelector, MessageWindow, Renderer, StaticBlock,
-    TokenWindow, Xml,
+    AssembleRequest, BlockOutput, Composer, InsertMethod, MarkdownRenderer, MessageSelector, MessageWindow, Renderer,
+    StaticBlock, TokenWindow, XmlRenderer,
 };
 use proptest::prelude::*;
 use quick_xml::{Reader, events::Event};
@@ -14,7 +14,7 @@ fn static_block(name: &str, priority: u32, text: &str) -> BlockOutput {
 }
 
 #[test]
-fn an_agent_prompt_in_its_order() {
+fn a_prompt_has_its_parts_in_order() {
     let db = Db::new();
     let engine = open(&db);
     let space = namespace("a");
@@ -39,7 +39,7 @@ fn an_agent_prompt_in_its_order() {
     assert!(text.contains(">tea at noon<") && !text.contains("what about"), "not what the prompt says: {text}");
     steps.iter().cloned().for_each(|step| memory.add_step(step));
     let assembled =
-        memory.blocking().assemble(Assembly::new(prompt.clone()).selector(MessageWindow(2)).recall(1)).unwrap();
+        memory.blocking().assemble(AssembleRequest::new(prompt.clone()).selector(MessageWindow(2)).recall(1)).unwrap();
     assert_eq!(ids(&assembled.messages), ["0", "2", "3", "4", "5", "6"]);
     assert_eq!(assembled.left_out, ["1"]);
     // The prompt may be in the buffer already; no id is there twice.
@@ -53,7 +53,7 @@ fn an_agent_prompt_in_its_order() {
     assert_eq!(ids(&memory.blocking().history().unwrap()), ["0", "1", "2", "3", "4"]);
     let named = engine.memory(&space, "s").block(StaticBlock::new("recalled", "x")).open().unwrap();
     assert!(matches!(named.blocking().assemble(user("8", "x")), Err(Error::InvalidConfig { .. })));
-    assert!(named.blocking().assemble(Assembly::new(user("8", "x")).recall(0)).is_ok());
+    assert!(named.blocking().assemble(AssembleRequest::new(user("8", "x")).recall(0)).is_ok());
     assert!(matches!(named.blocking().assemble(user("8", " ")), Err(Error::InvalidMessage { .. })));
 }
 
@@ -69,14 +69,15 @@ fn a_selector_that_cuts_a_call_leaves_its_result_out() {
     assert_eq!(memory.blocking().assemble(user("5", "next")).unwrap().left_out, ["7"]);
     memory.blocking().update(["6", "7"].map(|id| mnemon::MessageUpdate::Remove(id.into())).to_vec()).unwrap();
     // A window that counts no tool messages keeps the results of its calls.
-    let prompt = memory.blocking().assemble(Assembly::new(user("5", "next")).selector(MessageWindow(2))).unwrap();
+    let prompt =
+        memory.blocking().assemble(AssembleRequest::new(user("5", "next")).selector(MessageWindow(2))).unwrap();
     assert_eq!(ids(&prompt.messages), ["2", "3", "4", "5"]);
-    let assembly = Assembly::new(user("5", "next")).selector(TokenWindow::new(2, words()));
+    let assembly = AssembleRequest::new(user("5", "next")).selector(TokenWindow::new(2, words()));
     let prompt = memory.blocking().assemble(assembly).unwrap();
     assert_eq!(ids(&prompt.messages), ["4", "5"]);
     assert_eq!(prompt.left_out, ["1", "2", "3"]);
 
-    /// Every second message, shouted.
+    /// Selects every second message, in upper case.
     struct Shouts;
     impl MessageSelector for Shouts {
         fn select(&self, messages: &[Message]) -> Vec<Message> {
@@ -84,12 +85,12 @@ fn a_selector_that_cuts_a_call_leaves_its_result_out() {
             messages.iter().step_by(2).map(shout).collect()
         }
     }
-    let prompt = memory.blocking().assemble(Assembly::new(user("5", "next")).selector(Shouts)).unwrap();
+    let prompt = memory.blocking().assemble(AssembleRequest::new(user("5", "next")).selector(Shouts)).unwrap();
     assert_eq!(prompt.messages[0].text(), "GO");
 }
 
 #[test]
-fn what_is_too_long_is_cut_in_order_or_said() {
+fn a_prompt_over_its_budget_is_shortened_in_order_or_reports_it() {
     let db = Db::new();
     let engine = open(&db);
     let open = |limit: usize| {
@@ -107,12 +108,14 @@ fn what_is_too_long_is_cut_in_order_or_said() {
         assistant("4", "five"),
     ];
     memory.blocking().put(turns.to_vec()).unwrap();
-    let prompt = |limit: usize| open(limit).blocking().assemble(Assembly::new(user("9", "six")).recall(0)).unwrap();
+    let prompt =
+        |limit: usize| open(limit).blocking().assemble(AssembleRequest::new(user("9", "six")).recall(0)).unwrap();
     let all = prompt(100);
     assert_eq!((all.over.clone(), all.dropped.len()), (None, 0));
     // What is counted is what is there, frames included.
-    let count =
-        |messages: &[Message]| -> usize { messages.iter().map(|m| mnemon::MessageCounter::count(&words(), m)).sum() };
+    let count = |messages: &[Message]| -> usize {
+        messages.iter().map(|m| mnemon::MessageTokenCounter::count(&words(), m)).sum()
+    };
     assert_eq!(all.tokens, count(&all.messages));
     for limit in (1..all.tokens + 2).rev() {
         let prompt = prompt(limit);
@@ -140,10 +143,10 @@ fn what_is_too_long_is_cut_in_order_or_said() {
 
 /// One token less of room at a time: facts go one by one, and none goes that fits.
 #[test]
-fn blocks_are_shortened_no_more_than_they_must() {
+fn blocks_are_shortened_no_more_than_necessary() {
     let facts: Vec<String> = (0..40).map(|n| format!("Ada's <fact> number {n} isn't \"long\"")).collect();
     let block = mnemon::FactBlock::new("facts", |_: &mnemon::ChatRequest| unreachable!()).with_priority(1);
-    let parts = facts.iter().map(|text| Part::Text { text: text.clone() }).collect();
+    let parts = facts.iter().map(|text| ContentPart::Text { text: text.clone() }).collect();
     let said: mnemon::BlockOutput = (Arc::new(block), BlockContent::Parts(parts));
     let compose = |limit: usize| {
         let mut composer = Composer::default();
@@ -167,7 +170,7 @@ fn blocks_are_shortened_no_more_than_they_must() {
 }
 
 #[test]
-fn memory_goes_where_it_is_told() {
+fn memory_is_inserted_where_the_settings_say() {
     let history = vec![user("1", "hi"), system("2", "be kind"), user("3", "so"), assistant("4", "well")];
     let compose = |insert: InsertMethod, history: &[Message]| {
         let mut composer = Composer::default();
@@ -246,7 +249,7 @@ proptest! {
         let contents: Vec<(String, BlockContent)> =
             texts.iter().enumerate().map(|(at, text)| (format!("x{at}"), text.as_str().into())).collect();
         let sections: Vec<_> = contents.iter().map(|(name, content)| (name.as_str(), content)).collect();
-        let memory = Xml.render(&sections);
+        let memory = XmlRenderer.render(&sections);
         let mut lines = Vec::new();
         for (name, text) in read_xml(&memory) {
             // A line feed after the start of the element, and one before its end.
@@ -266,11 +269,11 @@ proptest! {
 
     /// The same of a message that is quoted, its name too.
     #[test]
-    fn hostile_messages_stay_in_theirs(text in hostile(), name in hostile()) {
+    fn hostile_messages_stay_in_their_elements(text in hostile(), name in hostile()) {
         let mut message = Message::user(text);
         message.name = Some(name);
         let content = BlockContent::Quoted(vec![message.clone(), message]);
-        let memory = Xml.render(&[("x", &content)]);
+        let memory = XmlRenderer.render(&[("x", &content)]);
         prop_assert_eq!(memory.matches("<message ").count(), 2);
         prop_assert_eq!(memory.matches("</message>").count(), 2);
         prop_assert_eq!(memory.matches('<').count(), 2 + 2 + 4);
@@ -279,8 +282,8 @@ proptest! {
 
     /// Whatever text stands around it, both renderers find what they made, all of it and nothing else.
     #[test]
-    fn rendered_memory_is_found_again(text in hostile(), before in hostile(), after in hostile()) {
-        for renderer in [&Xml as &dyn Renderer, &Markdown] {
+    fn rendered_memory_is_recognised_in_a_prompt(text in hostile(), before in hostile(), after in hostile()) {
+        for renderer in [&XmlRenderer as &dyn Renderer, &MarkdownRenderer] {
             let content: BlockContent = text.as_str().into();
             let memory = renderer.render(&[("x", &content)]);
             prop_assert_eq!(renderer.strip(&memory), Some(String::new()));
@@ -293,7 +296,7 @@ proptest! {
     }
 }
 
-/// That it is well-formed, whatever depth.
+/// Asserts that the XML is well-formed.
 fn read_xml_names(memory: &str) {
     let mut reader = Reader::from_str(memory);
     while !matches!(reader.read_event().expect("well-formed"), Event::Eof) {}

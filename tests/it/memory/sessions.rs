@@ -114,7 +114,7 @@ fn checkpoints_are_listed_restored_and_forked() {
 }
 
 #[test]
-fn an_engine_keeps_histories_as_promised() {
+fn engine_history_passes_the_conformance_check() {
     let db = Db::new();
     let engine = open(&db);
     let number = std::cell::Cell::new(0);
@@ -135,7 +135,7 @@ fn an_engine_keeps_histories_as_promised() {
     db.assert_sound();
 }
 
-/// What is done to a session.
+/// A step of the model test.
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8, String),
@@ -159,7 +159,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 type State = (Vec<(String, String)>, Vec<String>, Value);
 
-/// All messages, what is in the buffer, and what the block has.
+/// The ids of all messages, those in the buffer, and those that the block has taken.
 fn state(memory: &Memory, named: bool) -> State {
     let text = |message: Message| {
         let text = message.text();
@@ -177,7 +177,7 @@ proptest! {
 
     /// Whatever happens between: each checkpoint gives back the session as it was, restored or forked.
     #[test]
-    fn checkpoints_hold_the_past(steps in proptest::collection::vec(step(), 1..30)) {
+    fn checkpoints_hold_the_session_as_it_was(steps in proptest::collection::vec(step(), 1..30)) {
         let db = Db::new();
         let begin = || {
             let engine = open(&db);
@@ -232,7 +232,7 @@ proptest! {
 }
 
 #[test]
-fn metadata_of_any_name_are_the_users() {
+fn metadata_keys_of_any_name_belong_to_the_user() {
     let db = Db::new();
     let engine = open(&db);
     let store = engine.history_store(&namespace("a"));

@@ -1,4 +1,4 @@
-//! The whole database stays sound, whatever memories do to it at once.
+//! `verify` finds no problem after concurrent puts, deletes, restores and reindexes of memories.
 //!
 //! `MNEMON_STRESS_SECONDS` sets how long; default 1.
 
@@ -49,7 +49,7 @@ fn verify_sees_what_is_wrong_beside_messages() {
 }
 
 #[test]
-fn a_reindex_goes_with_buffers_deletes_and_restores() {
+fn a_reindex_runs_beside_buffers_deletes_and_restores() {
     use crate::support::{go_on, stop_after};
     use std::ops::ControlFlow;
     let db = Db::new();
@@ -95,7 +95,7 @@ fn a_reindex_goes_with_buffers_deletes_and_restores() {
 }
 
 #[test]
-fn a_database_of_schema_1_is_brought_up() {
+fn a_database_of_schema_1_is_upgraded() {
     let db = Db::new();
     {
         let engine = open(&db);
@@ -122,7 +122,7 @@ fn a_database_of_schema_1_is_brought_up() {
             w.delete_table(redb::TableDefinition::<(u32, u32, u32), &[u8]>::new("checkpoints")).unwrap();
             w.delete_table(redb::TableDefinition::<(u32, u32, u64, u32), &[u8]>::new("old_messages")).unwrap();
             w.delete_table(redb::TableDefinition::<(u32, u32, &str, u32), &[u8]>::new("old_blocks")).unwrap();
-            crate::rows::back_to_schema_2(&w);
+            crate::support::schemas::back_to_schema_2(&w);
             w.open_table(redb::TableDefinition::<&str, &[u8]>::new("meta"))
                 .unwrap()
                 .insert("schema", 1u32.to_le_bytes().as_slice())
@@ -140,13 +140,14 @@ fn a_database_of_schema_1_is_brought_up() {
 }
 
 #[test]
-fn what_is_in_memory_is_what_is_stored() {
+fn the_state_in_memory_equals_the_stored_state() {
     stress(|_| ());
 }
 
-/// Buffers, blocks and checkpoints have nothing to do with vectors; what leaves a buffer, or comes back, must be in both generations.
+/// Buffers, blocks and checkpoints have nothing to do with vectors; what leaves a buffer, or comes back, must be in
+/// both generations.
 #[test]
-fn nor_does_a_reindex_change_that() {
+fn the_state_in_memory_equals_the_stored_state_during_a_reindex() {
     stress(|engine| {
         for _ in 0..3 {
             let there =

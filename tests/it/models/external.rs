@@ -1,4 +1,4 @@
-//! Weights beside the graph: read where they belong, refused everywhere else.
+//! Weights in files beside the graph: read from the model's folder, refused from everywhere else.
 
 use std::{
     fs,
@@ -7,18 +7,16 @@ use std::{
 
 use assert_cmd::Command;
 use mnemon::{CrossEncoder, Embedder, ImportOptions, Model, OnnxEmbedder, Pooling};
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use super::tiny::{SHAPE, Tiny, cosine, ids, mean};
-use crate::{rerank, support::chain};
+use crate::support::{
+    chain,
+    model_folders::{fixture, reranker_folder, sha256},
+    tiny_models::{SHAPE, Tiny, cosine, ids, mean},
+};
 
-/// With the table as an initializer; and in a node, in a branch, and as a number of 32 bits.
+/// Graphs with the table as an initializer, and as a constant in a node of a branch with 32-bit numbers.
 const GRAPHS: [&str; 2] = ["external.onnx", "external_inner.onnx"];
-
-pub(super) fn fixture(name: &str) -> Vec<u8> {
-    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures").join(name)).unwrap()
-}
 
 /// A token table with its rows in `table.bin`, imported.
 fn imported() -> (TempDir, PathBuf) {
@@ -38,7 +36,7 @@ pub(super) fn imported_from(graph: &str) -> (TempDir, PathBuf) {
     (folder, model)
 }
 
-/// What opening, and checking, a folder says.
+/// Returns the errors of opening and of verifying a folder.
 pub(super) fn faults(folder: &Path) -> [String; 2] {
     let opened = Model::open(folder).and_then(OnnxEmbedder::new).map(|_| ());
     let problems = Model::open(folder).map_or_else(|error| chain(&error), |model| model.verify().unwrap().join("\n"));
@@ -48,7 +46,7 @@ pub(super) fn faults(folder: &Path) -> [String; 2] {
 /// Puts the file into the folder, with its hash in the manifest.
 pub(super) fn put(folder: &Path, file: &str, bytes: &[u8]) {
     fs::write(folder.join(file), bytes).unwrap();
-    let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = sha256(bytes);
     let manifest = fs::read_to_string(folder.join("manifest.toml")).unwrap();
     let start = format!("\"{file}\" =");
     let lines = manifest.lines().map(|line| match line.starts_with(&start) {
@@ -103,8 +101,11 @@ fn weights_elsewhere_are_refused() {
         put(&model, "model.onnx", &replaced(&fixture("external.onnx"), "table.bin", location));
         for fault in faults(&model) {
             let plain = location == ".........";
-            let reason =
-                if plain { "[files] does not name ........." } else { "only be in a file of the model's own folder" };
+            let reason = if plain {
+                "[files] does not name ........."
+            } else {
+                "only files in the model's own folder are allowed"
+            };
             assert!(fault.contains(reason), "{location}: {fault}");
         }
     }
@@ -114,7 +115,7 @@ fn weights_elsewhere_are_refused() {
 fn weights_are_checked() {
     type Damage<'d> = &'d dyn Fn(&Path, &Path);
     let rows: &[(Damage, &str)] = &[
-        (&|_, m| fs::write(m.join("table.bin"), [0; 272]).unwrap(), "manifest.toml says"),
+        (&|_, m| fs::write(m.join("table.bin"), [0; 272]).unwrap(), "but manifest.toml has"),
         (&|_, m| put(m, "table.bin", &fixture("external.bin")[..200]), "ends at byte 272 of table.bin, which has 200"),
         (&|_, m| fs::remove_file(m.join("table.bin")).unwrap(), "table.bin is missing"),
         (
@@ -131,9 +132,9 @@ fn weights_are_checked() {
                 fs::rename(m.join("table.bin"), folder.join("outside.bin")).unwrap();
                 std::os::unix::fs::symlink(folder.join("outside.bin"), m.join("table.bin")).unwrap();
             },
-            "is a link that leads out of the folder",
+            "is a symbolic link out of the folder",
         ),
-        (&|_, m| put(m, "model.onnx", b"\x3a\xff\xff\xff\xff\x0f"), "model.onnx: it is no ONNX file"),
+        (&|_, m| put(m, "model.onnx", b"\x3a\xff\xff\xff\xff\x0f"), "model.onnx: it is not an ONNX file"),
     ];
     for (damage, reason) in rows {
         let (folder, model) = imported();
@@ -153,13 +154,13 @@ fn weights_are_checked() {
 }
 
 #[test]
-fn rerankers_are_one_file() {
-    let folder = rerank::folder(&fixture("external.onnx"), "none");
+fn a_reranker_with_weights_in_another_file_is_refused() {
+    let folder = reranker_folder(&fixture("external.onnx"), "none");
     let manifest = folder.path().join("manifest.toml");
     put(folder.path(), "table.bin", &fixture("external.bin"));
-    let hash: String = Sha256::digest(fixture("external.bin")).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = sha256(&fixture("external.bin"));
     let text = fs::read_to_string(&manifest).unwrap() + &format!("\"table.bin\" = \"{hash}\"\n");
     fs::write(manifest, text).unwrap();
     let fault = chain(&CrossEncoder::open(folder.path()).unwrap_err());
-    assert!(fault.contains("weights in other files; save it as one file"), "{fault}");
+    assert!(fault.contains("weights in other files; save the graph as one file"), "{fault}");
 }

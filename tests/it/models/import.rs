@@ -8,8 +8,10 @@ use safetensors::Dtype;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::tiny::{Kind, SHAPE, Shape, Tiny, cosine, ids, mean, pooling_config, text, write, write_tensors};
-use crate::support::chain;
+use crate::support::{
+    chain, root, skipped,
+    tiny_models::{Kind, SHAPE, Shape, Tiny, cosine, ids, mean, pooling_config, text, write, write_tensors},
+};
 
 /// A tiny model's folder, and the one that it is imported to.
 struct Folders {
@@ -66,7 +68,7 @@ proptest! {
 
     /// Whatever the shape, the precision of the weights and the names' prefix.
     #[test]
-    fn encoders_of_any_shape(
+    fn encoders_of_any_shape_give_what_a_plain_forward_pass_gives(
         kind in prop::sample::select(vec![Kind::Bert, Kind::Roberta, Kind::DistilBert, Kind::MpNet]),
         (heads, size, layers, wide) in (1usize..5, 1usize..6, 1usize..4, 1usize..20),
         activation in prop::sample::select(vec!["gelu", "gelu_new", "relu"]),
@@ -82,7 +84,7 @@ proptest! {
 }
 
 #[test]
-fn layers_after_the_pooling() {
+fn dense_layers_after_the_pooling_are_imported() {
     for (pooling, activation) in [("mean_tokens", "linear.Identity"), ("cls_token", "activation.Tanh")] {
         let tiny = Tiny::new(SHAPE);
         let folders = Folders::new(&tiny, pooling);
@@ -113,9 +115,9 @@ fn layers_after_the_pooling() {
     }
 }
 
-/// As older releases wrote it: one is made unless it is said that there is none.
+/// Older releases write no `bias`: the layer has one unless the config says that there is none.
 #[test]
-fn a_layer_after_the_pooling_has_a_bias() {
+fn a_dense_layer_whose_config_names_no_bias_needs_one() {
     let folders = Folders::new(&Tiny::new(SHAPE), "mean_tokens");
     add_dense(&folders.source(), "torch.nn.modules.linear.Identity");
     let path = folders.source().join("2_Dense/config.json");
@@ -143,7 +145,7 @@ fn add_dense(source: &Path, activation: &str) {
 }
 
 #[test]
-fn what_the_folder_says_is_in_the_manifest() {
+fn the_settings_of_the_folder_are_in_the_manifest() {
     let tiny = Tiny::new(SHAPE);
     let folders = Folders::new(&tiny, "mean_tokens");
     let source = folders.source();
@@ -171,7 +173,7 @@ fn what_the_folder_says_is_in_the_manifest() {
     let mut options = ImportOptions::default();
     options.pooling = Some(Pooling::Cls);
     let other = chain(&folders.import(&options).unwrap_err());
-    assert!(other.contains("it is there already, with another model") && other.contains("delete it first"), "{other}");
+    assert!(other.contains("exists and contains another model") && other.contains("delete this one first"), "{other}");
     options.name = Some("given".into());
     options.query_prefix = Some(String::new());
     options.document_prefix = Some("green ".into());
@@ -202,7 +204,7 @@ fn text_is_made_lower_case_where_the_folder_says_so() {
 
 #[test]
 fn the_graph_of_a_folder_is_taken_as_it_is() {
-    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/static-en-256");
+    let bundled = root("models/static-en-256");
     let texts = ["the canal boat", "", "🙂"];
     let expected = OnnxEmbedder::new(Model::bundled()).unwrap().embed_documents(&texts).unwrap();
     for (layout, graph) in
@@ -222,7 +224,7 @@ fn the_graph_of_a_folder_is_taken_as_it_is() {
         let import = |options: &ImportOptions| Model::import(&source, folder.path().join("there"), options);
         if graph.is_some() {
             let which = chain(&import(&options).unwrap_err());
-            let wanted = "may be imported from onnx/model_a.onnx or from onnx/model_b.onnx; say from which";
+            let wanted = "several graphs or weights: onnx/model_a.onnx, onnx/model_b.onnx; set the option `graph`";
             assert!(which.contains(wanted), "{which}");
         }
         options.graph = graph.map(Into::into);
@@ -235,7 +237,7 @@ fn the_graph_of_a_folder_is_taken_as_it_is() {
 }
 
 #[test]
-fn a_graph_or_weights() {
+fn a_folder_with_graph_and_weights_is_imported_from_the_named_file() {
     let folders = Folders::new(&Tiny::new(SHAPE), "mean_tokens");
     let built = folders.import(&ImportOptions::default()).unwrap();
     let (source, to) = (folders.source(), folders.folder.path());
@@ -243,7 +245,7 @@ fn a_graph_or_weights() {
     fs::copy(to.join("models/tiny/model.onnx"), source.join("onnx/model_quantized.onnx")).unwrap();
     let mut options = ImportOptions::default();
     let unsaid = chain(&Model::import(&source, to.join("a"), &options).unwrap_err());
-    assert!(unsaid.contains("from onnx/model_quantized.onnx or from model.safetensors; say from which"), "{unsaid}");
+    assert!(unsaid.contains("onnx/model_quantized.onnx, model.safetensors; set the option `graph`"), "{unsaid}");
     options.name = Some("tiny".into());
     for (graph, place) in [("onnx/model_quantized.onnx", "a"), ("model.safetensors", "b")] {
         options.graph = Some(graph.into());
@@ -264,14 +266,14 @@ fn a_graph_of_tokens_does_not_say_how_they_are_pooled() {
     }
     let mut options = ImportOptions::default();
     let unsaid = chain(&Model::import(&source, folder.path().join("there"), &options).unwrap_err());
-    assert!(unsaid.contains("say so: mean, cls or last_token"), "{unsaid}");
+    assert!(unsaid.contains("set the option `pooling` to mean, cls or last_token"), "{unsaid}");
     options.pooling = Some(Pooling::Mean);
     let model = Model::import(&source, folder.path().join("there"), &options).unwrap();
     assert_eq!(model.info().unwrap().dimension, 16);
 }
 
 #[test]
-fn an_output_that_is_named() {
+fn the_named_output_is_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("source");
@@ -281,7 +283,10 @@ fn an_output_that_is_named() {
     let mut options = ImportOptions::default();
     options.pooling = Some(Pooling::Mean);
     let unsaid = chain(&Model::import(&source, folder.path().join("there"), &options).unwrap_err());
-    assert!(unsaid.contains("its outputs are [\"pooled\", \"tokens\"]") && unsaid.contains("`--output`"), "{unsaid}");
+    assert!(
+        unsaid.contains("its outputs are [\"pooled\", \"tokens\"]") && unsaid.contains("set the option `output`"),
+        "{unsaid}"
+    );
     // One has a row a text, whatever is said of tokens; of the other the mean is taken, which is the same here.
     let rows = [("pooled", Pooling::None), ("tokens", Pooling::Mean)].map(|(output, pooling)| {
         options.output = Some(output.into());
@@ -296,10 +301,10 @@ fn an_output_that_is_named() {
 }
 
 #[test]
-fn eight_bits_are_seen_in_the_graph() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/all-MiniLM-L6-v2-int8");
+fn a_graph_of_eight_bits_is_recognised() {
+    let folder = root("models/all-MiniLM-L6-v2-int8");
     if !folder.join("model.onnx").is_file() {
-        return super::skipped("eight_bits_are_seen_in_the_graph: run `make model-minilm`");
+        return skipped("a_graph_of_eight_bits_is_recognised: run `make model-minilm`");
     }
     let to = tempfile::tempdir().unwrap();
     let mut options = ImportOptions::default();
@@ -309,7 +314,7 @@ fn eight_bits_are_seen_in_the_graph() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_said() {
+fn a_folder_that_cannot_be_imported_is_an_error_that_names_the_fault() {
     type Damage<'d> = &'d dyn Fn(&Path);
     let config = |source: &Path, key: &str, value: Value| {
         let mut config: Value = serde_json::from_slice(&fs::read(source.join("config.json")).unwrap()).unwrap();
@@ -325,50 +330,50 @@ fn what_cannot_be_imported_is_said() {
         (&|s| pooling(s, "max_tokens"), "pooling by max_tokens is not supported; mean, cls and last token are"),
         (&|s| pooling(s, "cls_token+mean_tokens"), "pooling by cls_token and mean_tokens is not"),
         (&|s| pooling(s, "weightedmean_tokens"), "weightedmean_tokens"),
-        (&|s| pooling(s, ""), "pooling by nothing"),
+        (&|s| pooling(s, ""), "pooling by no mode"),
         (&|s| fs::remove_file(s.join("1_Pooling/config.json")).unwrap(), "1_Pooling: config.json is missing"),
-        (&|s| fs::remove_file(s.join("modules.json")).unwrap(), "say so: mean, cls or last_token"),
+        (&|s| fs::remove_file(s.join("modules.json")).unwrap(), "set the option `pooling` to mean, cls or last_token"),
         (&|s| fs::write(s.join("modules.json"), "[").unwrap(), "modules.json: EOF"),
         (&|s| modules(s, &[("", "m.Transformer"), ("1_Pooling", "m.Pooling"), ("2", "m.CNN")]), "CNN as module 2"),
         (&|s| modules(s, &[("", "m.StaticEmbedding")]), "StaticEmbedding as module 0 is not supported"),
-        (&|s| modules(s, &[("../elsewhere", "m.Transformer")]), "is no folder in it"),
+        (&|s| modules(s, &[("../elsewhere", "m.Transformer")]), "is not a folder inside the model folder"),
         (&|s| config(s, "model_type", "gpt2".into()), "model_type is \"gpt2\""),
-        (&|s| config(s, "auto_map", json!({"AutoModel": "own.py"})), "code of the model's own"),
+        (&|s| config(s, "auto_map", json!({"AutoModel": "own.py"})), "custom code of the model"),
         (&|s| config(s, "architectures", json!(["BertForSequenceClassification"])), "a classifier or a reranker"),
         (&|s| config(s, "is_decoder", true.into()), "decoder"),
         (&|s| config(s, "position_embedding_type", "alibi".into()), "position_embedding_type is \"alibi\""),
         (&|s| config(s, "hidden_act", "swish".into()), "hidden_act \"swish\""),
-        (&|s| config(s, "hidden_size", 9.into()), "no multiple of 2 heads"),
+        (&|s| config(s, "hidden_size", 9.into()), "not a multiple of the 2 attention heads"),
         (&|s| config(s, "hidden_size", 10.into()), "has the shape"),
         (&|s| config(s, "hidden_size", 0.into()), "hidden_size is 0"),
         (&|s| config(s, "num_attention_heads", Value::Null), "no num_attention_heads"),
-        (&|s| config(s, "num_hidden_layers", 1.into()), "config.json has no place for \"encoder.layer.1."),
-        (&|s| config(s, "num_hidden_layers", 3.into()), "it has no tensor \"encoder.layer.2."),
+        (&|s| config(s, "num_hidden_layers", 1.into()), "tensors do not belong to the model"),
+        (&|s| config(s, "num_hidden_layers", 3.into()), "tensor \"encoder.layer.2."),
         (
             &|s| fs::write(s.join("model.safetensors"), b"\xff\xff\xff\xff\xff\xff\xff\x7f{}").unwrap(),
-            "no safetensors file",
+            "not a safetensors file",
         ),
         (&|s| fs::remove_file(s.join("model.safetensors")).unwrap(), "optimum-cli export onnx"),
         (
             &|s| fs::rename(s.join("model.safetensors"), s.join("pytorch_model.bin")).unwrap(),
-            "a pickle, which is not read",
+            "a pickle, which is not supported",
         ),
-        (&|s| Tiny::new(Shape { dtype: Dtype::F64, ..SHAPE }).write(s, "mean_tokens"), "is of F64"),
+        (&|s| Tiny::new(Shape { dtype: Dtype::F64, ..SHAPE }).write(s, "mean_tokens"), "has the type F64"),
         (
             &|s| Tiny::new(Shape { kind: Kind::MpNet, tokens: 5000, ..SHAPE }).write(s, "mean_tokens"),
-            "has rows for 5000 tokens; of an MPNet 4096 can be read",
+            "has rows for 5000 tokens; an MPNet may have at most 4096",
         ),
         (&|s| fs::remove_file(s.join("vocab.txt")).unwrap(), "save it with `AutoTokenizer"),
-        (&|s| fs::write(s.join("vocab.txt"), "red\n").unwrap(), "it has no [CLS]"),
-        (&|s| fs::write(s.join("tokenizer.json"), "{}").unwrap(), "not a tokenizer"),
-        (&|s| fs::write(s.join("model.onnx"), "no graph").unwrap(), "model.onnx is no ONNX file"),
+        (&|s| fs::write(s.join("vocab.txt"), "red\n").unwrap(), "token [CLS] is missing"),
+        (&|s| fs::write(s.join("tokenizer.json"), "{}").unwrap(), "not a valid tokenizer"),
+        (&|s| fs::write(s.join("model.onnx"), "no graph").unwrap(), "model.onnx is not an ONNX file"),
         (&|s| fs::write(s.join("model.onnx"), "").unwrap(), "it has no graph"),
         (
             &|s| {
                 let vocabulary = fs::read_to_string(s.join("vocab.txt")).unwrap();
                 fs::write(s.join("vocab.txt"), format!("{vocabulary}sheep\n")).unwrap();
             },
-            "tokens up to number 17, model.onnx has rows for 17",
+            "tokens up to number 17, but model.onnx has rows for 17",
         ),
         (
             &|s| {
@@ -394,7 +399,7 @@ fn what_cannot_be_imported_is_said() {
 }
 
 #[test]
-fn options_are_checked() {
+fn wrong_import_options_are_errors() {
     let folders = Folders::new(&Tiny::new(SHAPE), "mean_tokens");
     let fails = |change: &dyn Fn(&mut ImportOptions), reason: &str| {
         let mut options = ImportOptions::default();
@@ -402,17 +407,17 @@ fn options_are_checked() {
         let text = chain(&folders.import(&options).unwrap_err());
         assert!(text.contains(reason), "{reason}: {text}");
     };
-    fails(&|options| options.max_tokens = Some(81), "max_tokens is 81, and the model takes 80");
+    fails(&|options| options.max_tokens = Some(81), "max_tokens is 81, but the model takes at most 80");
     fails(&|options| options.max_tokens = Some(20), "leave 20 tokens");
     fails(&|options| options.dimension = Some(0), "dimension 0 is not within");
-    fails(&|options| options.pooling = Some(Pooling::None), "pooling is not none");
+    fails(&|options| options.pooling = Some(Pooling::None), "set a pooling other than none");
     fails(&|options| options.graph = Some("other.onnx".into()), "other.onnx is missing");
-    fails(&|options| options.output = Some("logits".into()), "gives last_hidden_state");
+    fails(&|options| options.output = Some("logits".into()), "has the output \"last_hidden_state\" alone");
     for name in ["", "..", "a/b", "a\\b"] {
-        fails(&|options| options.name = Some(name.into()), "a model's name is one that a folder can have");
+        fails(&|options| options.name = Some(name.into()), "cannot be the name of a folder");
     }
     let nowhere = Model::import(folders.folder.path().join("no"), folders.folder.path().join("m"), &Default::default());
     assert!(chain(&nowhere.unwrap_err()).contains("no such folder"));
     let taken = Model::import(folders.source(), folders.source(), &Default::default());
-    assert!(chain(&taken.unwrap_err()).contains("is no model folder"));
+    assert!(chain(&taken.unwrap_err()).contains("is not a model folder"));
 }

@@ -1,16 +1,6 @@
-//! Model folders: imported, checked, fetched, listed.
+//! Folders of models: imported and checked.
 
-mod command;
 mod external;
+mod folders;
 mod import;
-#[cfg(feature = "pull")]
-mod pull;
-mod tiny;
 mod tokenizer;
-
-/// Said even though the test passes: the runner captures only what is printed by macros.
-fn skipped(what: &str) {
-    use std::io::Write;
-    let mut stderr = std::io::stderr();
-    writeln!(stderr, "SKIPPED {what}").unwrap();
-}

@@ -5,13 +5,13 @@ use std::fs;
 use mnemon::{CrossEncoder, Error, ImportOptions, Model, OnnxEmbedder, Pooling, Result};
 use serde_json::{Value, json};
 
-use super::{
-    external::{faults, fixture, imported_from, put},
-    tiny::{SHAPE, Tiny},
+use super::external::{faults, imported_from, put};
+use crate::support::{
+    model_folders::{fixture, reranker_folder_with, tokenizer},
+    tiny_models::{SHAPE, Tiny},
 };
-use crate::rerank;
 
-/// What of a tokenizer is exchanged, for what.
+/// Returns parts of a tokenizer, and what each is replaced by.
 fn misfits() -> [(&'static str, Value); 4] {
     let sequence = |id: &str| json!({"Sequence": {"id": id, "type_id": 0}});
     let cls = json!({"SpecialToken": {"id": "[CLS]", "type_id": 0}});
@@ -40,7 +40,7 @@ fn check<T>(opened: Result<T>) {
     let error = opened.err().expect("it is no tokenizer");
     let text = error.to_string();
     assert!(matches!(error, Error::InvalidModel { .. }), "{error:?}");
-    assert!(text.contains("tokenizer.json: not a tokenizer") && text.contains("save_pretrained"), "{text}");
+    assert!(text.contains("tokenizer.json is not a valid tokenizer") && text.contains("save_pretrained"), "{text}");
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn tokenizers_that_panic_are_refused() {
         let misfit = exchanged(&sound, part, value.clone());
         put(&model, "tokenizer.json", &misfit);
         check(Model::open(&model).and_then(OnnxEmbedder::new));
-        assert!(faults(&model)[1].contains("not a tokenizer"));
+        assert!(faults(&model)[1].contains("not a valid tokenizer"));
 
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("source");
@@ -62,20 +62,20 @@ fn tokenizers_that_panic_are_refused() {
         options.pooling = Some(Pooling::Mean);
         check(Model::import(&source, folder.path().join("model"), &options));
 
-        let misfit = exchanged(&rerank::tokenizer(), part, value);
-        check(CrossEncoder::open(rerank::folder_with(&fixture("overlap.onnx"), &misfit, "none").path()));
+        let misfit = exchanged(&tokenizer(), part, value);
+        check(CrossEncoder::open(reranker_folder_with(&fixture("overlap.onnx"), &misfit, "none").path()));
     }
 }
 
-/// What joins a pair is a reranker's alone.
+/// Only rerankers need the template that joins a pair.
 #[test]
-fn pairs_are_tried_too() {
+fn tokenizers_of_rerankers_are_tried_with_pairs() {
     let special = |id: &str| json!({"SpecialToken": {"id": id, "type_id": 0}});
     let sequence = json!({"Sequence": {"id": "A", "type_id": 0}});
     let template = json!({
         "type": "TemplateProcessing", "single": [sequence], "pair": [sequence, special("[SEP]"), sequence],
         "special_tokens": {},
     });
-    let misfit = exchanged(&rerank::tokenizer(), "post_processor", template);
-    check(CrossEncoder::open(rerank::folder_with(&fixture("overlap.onnx"), &misfit, "none").path()));
+    let misfit = exchanged(&tokenizer(), "post_processor", template);
+    check(CrossEncoder::open(reranker_folder_with(&fixture("overlap.onnx"), &misfit, "none").path()));
 }

@@ -1,8 +1,8 @@
-//! Questions that are wrong are errors that say why; those that are odd are answered.
+//! Wrong queries are errors that name the fault; odd queries are answered.
 
 use std::{sync::Arc, time::Duration};
 
-use mnemon::{Engine, Error, MAX_K, Query, Role, Strategy};
+use mnemon::{Engine, Error, MAX_K, Query, RankingStrategy, Role};
 
 use super::{SPACE, Terse, filled, put, recall};
 use crate::support::{Db, Hashing, chain, message, namespace};
@@ -14,9 +14,9 @@ fn wrong_settings_are_named() {
     for (query, reason) in [
         (ask().k(0), "k is 0"),
         (ask().k(MAX_K + 1), "k is 10001"),
-        (ask().strategy(Strategy::Weighted(-0.1)), "weighted is -0.1"),
-        (ask().strategy(Strategy::Weighted(1.1)), "weighted is 1.1"),
-        (ask().strategy(Strategy::Weighted(f32::NAN)), "weighted is NaN"),
+        (ask().strategy(RankingStrategy::Weighted(-0.1)), "weighted is -0.1"),
+        (ask().strategy(RankingStrategy::Weighted(1.1)), "weighted is 1.1"),
+        (ask().strategy(RankingStrategy::Weighted(f32::NAN)), "weighted is NaN"),
         (ask().diversity(f32::INFINITY), "diversity is inf"),
         (ask().diversity(f32::NAN), "diversity is NaN"),
         (ask().answerable(-1.0), "answerable is -1"),
@@ -58,7 +58,7 @@ fn odd_texts_are_answered() {
 }
 
 #[test]
-fn nothing_to_find() {
+fn a_recall_with_nothing_to_find_is_empty() {
     let (_db, engine) = filled(vec![message("1", "text")]);
     for query in [
         Query::new("text").session("none"),
@@ -66,7 +66,7 @@ fn nothing_to_find() {
         Query::new("text").except(["1"]),
         Query::new("text").until("1900-01-01T00:00:00Z".parse().unwrap()),
     ] {
-        for query in [query.clone(), query.clone().strategy(Strategy::Lexical), query.k(MAX_K).diversity(0.5)] {
+        for query in [query.clone(), query.clone().strategy(RankingStrategy::Lexical), query.k(MAX_K).diversity(0.5)] {
             let hits = recall(&engine, query);
             assert!(hits.is_empty() && hits.answerability() == 0.0);
         }
@@ -78,7 +78,7 @@ fn nothing_to_find() {
 }
 
 #[test]
-fn no_time_to_search() {
+fn a_recall_without_time_says_that_it_was_cut_short() {
     let (_db, engine) = filled((0..3000).map(|i| message(&format!("m{i}"), &format!("word{i}"))).collect());
     for budget in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
         let hits = recall(&engine, Query::new("word7").within(budget).k(5));
@@ -92,7 +92,7 @@ fn no_time_to_search() {
 
 /// A reranker that fails, panics or gives nonsense costs that answer alone.
 #[test]
-fn rerankers_that_fail() {
+fn a_failing_reranker_is_named() {
     struct Broken;
     impl mnemon::Reranker for Broken {
         fn name(&self) -> &str {
@@ -121,4 +121,28 @@ fn rerankers_that_fail() {
     let engine =
         Engine::builder(&db.path).embedder(Arc::new(Hashing::new(32))).reranker(Arc::new(Terse)).open().unwrap();
     assert_eq!(recall(&engine, Query::new("word1").rerank(MAX_K).k(20)).len(), 20);
+}
+
+#[test]
+fn wrong_queries_are_errors_and_odd_ones_are_answered() {
+    let db = Db::new();
+    let engine = db.open();
+    let space = namespace("a");
+    engine.blocking().put(&space, vec![message("1", "text")]).unwrap();
+    engine.blocking().flush().unwrap();
+    let (early, late) = ("2024-01-01T00:00:00Z".parse().unwrap(), "2024-01-02T00:00:00Z".parse().unwrap());
+    for (query, reason) in [
+        (Query::new("text").k(0), "k is 0"),
+        (Query::new("text").k(1_000_000), "k is 1000000"),
+        (Query::new(""), "text is empty"),
+        (Query::new(" \n "), "text is empty"),
+        (Query::new("text").since(late).until(early), "no time is both"),
+    ] {
+        let error = engine.blocking().recall(&space, query).unwrap_err();
+        assert!(matches!(error, Error::InvalidQuery { .. }) && error.to_string().contains(reason), "{error}");
+    }
+    // Odd, not wrong.
+    for text in ["🙂", "\u{202e}abc", "\0", &"word ".repeat(20_000), &"x".repeat(100_000)] {
+        assert_eq!(engine.blocking().recall(&space, Query::new(text)).unwrap().len(), 1);
+    }
 }

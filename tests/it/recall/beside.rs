@@ -1,4 +1,4 @@
-//! Recalls beside all that changes a namespace.
+//! Recalls while other threads change the namespace.
 
 use std::{
     collections::BTreeSet,
@@ -9,13 +9,10 @@ use std::{
     time::Duration,
 };
 
-use mnemon::{Config, Engine, IndexKind, Language, Message, Query, Strategy};
+use mnemon::{Config, Engine, IndexKind, Language, Message, Query, RankingStrategy};
 
 use super::{SPACE, hashing, lexical, said};
-use crate::{
-    support::{Db, message, namespace, random},
-    threads::ends,
-};
+use crate::support::{Db, below, message, namespace, within};
 
 const IDS: usize = 200;
 
@@ -50,7 +47,7 @@ fn beside(kind: IndexKind) {
     let stored = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut state = 3;
-            let mut below = |count: usize| ((random(&mut state) + 1.0) / 2.0 * count as f32) as usize % count;
+            let mut below = |count: usize| below(&mut state, count);
             let mut stored: Vec<Option<u64>> = vec![Some(0); IDS];
             while go_on() {
                 let number = versions.fetch_add(1, Ordering::Relaxed) + 1;
@@ -96,14 +93,14 @@ fn beside(kind: IndexKind) {
             scope.spawn(move || {
                 let mut state = task + 7;
                 while go_on() {
-                    let id = ((random(&mut state) + 1.0) / 2.0 * (IDS - 1) as f32) as usize;
+                    let id = below(&mut state, IDS - 1);
                     let known = dead.lock().unwrap().clone();
                     let text = format!("topic{} version{}x{id}", id % 10, versions.load(Ordering::Relaxed));
                     let query = match id % 4 {
                         0 => Query::new(text),
-                        1 => Query::new(text).strategy(Strategy::Lexical).session(format!("s{}", id % 4)),
+                        1 => Query::new(text).strategy(RankingStrategy::Lexical).session(format!("s{}", id % 4)),
                         2 => Query::new(text).diversity(0.5).except([format!("m{id}")]).per_batch(1),
-                        _ => Query::new(text).k(IDS).keep_duplicates().strategy(Strategy::ReciprocalRank),
+                        _ => Query::new(text).k(IDS).keep_duplicates().strategy(RankingStrategy::ReciprocalRank),
                     };
                     let hits = engine.blocking().recall(space, query).unwrap();
                     let distinct: BTreeSet<&str> = hits.iter().map(|hit| hit.message.id.as_str()).collect();
@@ -143,7 +140,7 @@ fn assert_is(engine: &Engine, stored: &[Option<u64>]) {
         .collect();
     let hits = engine.blocking().recall(&namespace(SPACE), lexical("painting").k(1000)).unwrap();
     let found: BTreeSet<String> =
-        hits.iter().filter(|hit| hit.parts.bm25 > 0.0).map(|hit| hit.message.id.clone()).collect();
+        hits.iter().filter(|hit| hit.breakdown.bm25 > 0.0).map(|hit| hit.message.id.clone()).collect();
     assert_eq!(found, living);
     for (id, version) in (0..).zip(stored).filter_map(|(id, version)| Some((id, (*version)?))).step_by(7) {
         assert_eq!(said(engine, &format!("version{version}x{id}")), [format!("m{id}")]);
@@ -151,18 +148,18 @@ fn assert_is(engine: &Engine, stored: &[Option<u64>]) {
 }
 
 #[test]
-fn recalls_beside_changes() {
-    ends(|| beside(IndexKind::Auto));
+fn recalls_during_changes_return_no_dead_version() {
+    within(Duration::from_secs(120), || beside(IndexKind::Auto));
 }
 
 #[test]
-fn recalls_beside_changes_of_a_graph() {
-    ends(|| beside(IndexKind::Hnsw));
+fn recalls_during_changes_of_a_graph_return_no_dead_version() {
+    within(Duration::from_secs(120), || beside(IndexKind::Hnsw));
 }
 
 /// A damaged or older index is made anew while others write: what they put is in it.
 #[test]
-fn an_index_is_made_anew_beside_writers() {
+fn an_index_is_rebuilt_while_others_write() {
     let db = Db::new();
     let engine = open(&db, IndexKind::Exact);
     let space = namespace(SPACE);

@@ -1,19 +1,19 @@
-//! Which hits are chosen, and in which places: duplicates, diversity, batches, a reranker, the places of the last answer.
+//! The choice and order of hits: duplicates, diversity, batches, rerankers, previous hits.
 
 use std::sync::Arc;
 
-use mnemon::{BufferLimits, Engine, Message, MessageTokens, Query, Strategy, VectorBlock};
+use mnemon::{BufferLimits, Engine, Message, PerPartTokenCounter, Query, RankingStrategy, VectorBlock};
 
 use super::{SPACE, Terse, delete, filled, ids, put, recall};
 use crate::support::{Db, Hashing, message, namespace};
 
 fn by_terms(text: &str) -> Query {
-    Query::new(text).strategy(Strategy::Lexical)
+    Query::new(text).strategy(RankingStrategy::Lexical)
 }
 
 /// Pairs of texts, of which the second is told to say what the first says, or not.
 #[test]
-fn near_duplicates() {
+fn a_near_duplicate_is_ranked_after_all_others() {
     for (first, second, is_duplicate) in [
         ("the red bike is in the garage", "the red bike is in the garage", true),
         ("the red bike is in the garage", "the red bike  is in\nthe garage", true),
@@ -29,13 +29,15 @@ fn near_duplicates() {
         let hits = recall(&engine, by_terms(first));
         let second = hits.iter().find(|hit| hit.message.id == "2").unwrap();
         assert_eq!(
-            second.parts.duplicate_of.as_deref(),
+            second.breakdown.duplicate_of.as_deref(),
             is_duplicate.then_some("1"),
             "{first} / {}",
             second.message.text()
         );
         assert_eq!(second.rank, if is_duplicate { 3 } else { 2 }, "after all others");
-        assert!(recall(&engine, by_terms(first).keep_duplicates()).iter().all(|hit| hit.parts.duplicate_of.is_none()));
+        assert!(
+            recall(&engine, by_terms(first).keep_duplicates()).iter().all(|hit| hit.breakdown.duplicate_of.is_none())
+        );
     }
 }
 
@@ -47,7 +49,7 @@ fn the_same_words_of_another_speaker_are_no_duplicate() {
     let mut first = ids(&hits)[..2].to_vec();
     first.sort_unstable();
     assert_eq!((first, &ids(&hits)[2..]), (vec!["1", "2"], &["4", "3"][..]));
-    assert_eq!(hits[3].parts.duplicate_of.as_deref(), Some("1"));
+    assert_eq!(hits[3].breakdown.duplicate_of.as_deref(), Some("1"));
 }
 
 fn with_terse(messages: Vec<Message>) -> (Db, Engine) {
@@ -74,23 +76,23 @@ fn duplicates_come_last_also_when_hits_are_reranked_or_diverse() {
     ] {
         let hits = recall(&engine, query.clone());
         assert_eq!(hits[3].message.id, "2", "{query:?}: {:?}", ids(&hits));
-        assert_eq!(hits[3].parts.duplicate_of.as_deref(), Some("1"));
+        assert_eq!(hits[3].breakdown.duplicate_of.as_deref(), Some("1"));
     }
 }
 
 /// Scores of a reranker and of a fusion cannot be compared: what was not reranked comes after.
 #[test]
-fn what_is_not_reranked_is_not_taken_before_what_is() {
+fn reranked_hits_come_before_hits_that_were_not_reranked() {
     let messages =
         (0..30).map(|i| message(&format!("m{i}"), &format!("red {}", format!("word{i} ").repeat(1 + i)))).collect();
     let (_db, engine) = with_terse(messages);
     for lambda in [1.0, 0.5] {
         let hits = recall(&engine, Query::new("red word1 word2").k(4).rerank(4).diversity(lambda));
-        assert!(hits.iter().all(|hit| hit.parts.reranked.is_some()), "{:?}", ids(&hits));
+        assert!(hits.iter().all(|hit| hit.breakdown.reranked.is_some()), "{:?}", ids(&hits));
     }
     let hits = recall(&engine, Query::new("red word1 word2").k(4).rerank(30));
     assert_eq!(ids(&hits), ["m0", "m1", "m2", "m3"]);
-    assert_eq!(hits[0].score, hits[0].parts.reranked.unwrap());
+    assert_eq!(hits[0].score, hits[0].breakdown.reranked.unwrap());
 }
 
 #[test]
@@ -99,7 +101,7 @@ fn a_diverse_choice_is_less_alike() {
         (0..10).map(|i| message(&format!("a{i}"), &format!("red bike green{i}"))).collect();
     messages.push(message("b", "red kite over hills"));
     let (_db, engine) = filled(messages);
-    let asked = |lambda: f32| Query::new("red bike").k(2).strategy(Strategy::Dense).diversity(lambda);
+    let asked = |lambda: f32| Query::new("red bike").k(2).strategy(RankingStrategy::Dense).diversity(lambda);
     assert!(recall(&engine, asked(1.0)).iter().all(|hit| hit.message.id.starts_with('a')));
     assert_eq!(recall(&engine, asked(0.0).k(11)).len(), 11);
     let hits = recall(&engine, asked(0.0).k(8));
@@ -108,7 +110,7 @@ fn a_diverse_choice_is_less_alike() {
 
 /// Flushed in batches of a session's turns.
 fn batches(engine: &Engine, texts: &[&str]) {
-    let words = MessageTokens::new(|text: &str| text.split_whitespace().count());
+    let words = PerPartTokenCounter::new(|text: &str| text.split_whitespace().count());
     let memory = engine.memory(&namespace(SPACE), "s").limits(BufferLimits::new(12, 1.0, 9).unwrap());
     let memory = memory.message_counter(words).open().unwrap();
     for (i, text) in texts.iter().enumerate() {
@@ -119,7 +121,7 @@ fn batches(engine: &Engine, texts: &[&str]) {
 }
 
 #[test]
-fn few_of_a_batch() {
+fn per_batch_limits_the_hits_of_one_batch() {
     let db = Db::new();
     let engine = db.open();
     batches(
@@ -136,7 +138,7 @@ fn few_of_a_batch() {
 }
 
 #[test]
-fn what_is_still_good_keeps_its_place() {
+fn previous_hits_that_are_still_good_keep_their_ranks() {
     let messages =
         (0..40).map(|i| message(&format!("m{i}"), &format!("red {}", format!("word{i} ").repeat(1 + i)))).collect();
     let (_db, engine) = filled(messages);
@@ -155,7 +157,7 @@ fn what_is_still_good_keeps_its_place() {
 
 /// A block that is sticky tells something else once there is something much better.
 #[test]
-fn a_sticky_block_keeps_places_and_moves_on() {
+fn a_sticky_block_keeps_its_messages_until_others_are_much_better() {
     let (_db, engine) = filled(
         ["red bike with bell", "red bike with light", "green boat with sail", "green boat with oars", "blue kite"]
             .iter()
@@ -163,7 +165,7 @@ fn a_sticky_block_keeps_places_and_moves_on() {
             .map(|(i, text)| message(&format!("m{i}"), text).in_session("old"))
             .collect(),
     );
-    let block = VectorBlock::new("v").retrieval_context_window(1).similarity_top_k(2).sticky();
+    let block = VectorBlock::new("v").retrieval_context_window(1).similarity_top_k(2).keep_previous_hits();
     let memory = engine.memory(&namespace(SPACE), "s").block(block).open().unwrap();
     let told = |question: &str| -> Vec<String> {
         let prompt = memory.blocking().assemble(Message::user(question)).unwrap();

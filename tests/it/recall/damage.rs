@@ -1,4 +1,5 @@
-//! Damaged parts of a lexical index: named by `verify`, and no harm to answers; the engine makes it again from its texts.
+//! Damaged records of a lexical index: `verify` names them, answers stay right, and the engine rebuilds the index from
+//! the texts.
 
 use std::sync::OnceLock;
 
@@ -89,7 +90,7 @@ fn segments(write: &WriteTransaction) -> redb::Table<'_, (u32, u32, u32), (u32, 
 type Damage = fn(&WriteTransaction);
 
 #[test]
-fn damage_is_named_and_healed() {
+fn damage_is_named_by_verify_and_repaired_by_loading() {
     let damages: [(&str, &str, Damage); 11] = [
         ("a part with a bit flipped", "checksum", |write| edit(write, 1, flip)),
         ("the first part with a bit flipped", "checksum", |write| edit(write, 0, flip)),
@@ -150,7 +151,7 @@ fn an_unknown_language_is_named() {
 
 /// Parts that no record knows of would stay for ever.
 #[test]
-fn nothing_is_left_of_what_was_damaged() {
+fn no_damaged_record_remains_after_a_repair() {
     let db = index();
     change(&db, &mut |write| segments(write).retain(|_, _| false).unwrap());
     let engine = open(&db, WINDOW);

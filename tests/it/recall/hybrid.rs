@@ -1,6 +1,6 @@
-//! The hybrid score: neighbours, passages, what a namespace is like.
+//! The hybrid score: neighbor boosts, passages, statistics of a namespace.
 
-use mnemon::{Message, Query, Role, Strategy};
+use mnemon::{Message, Query, RankingStrategy, Role};
 
 use super::{SPACE, delete, filled, ids, lexical, open, put, recall};
 use crate::support::{Db, message, namespace};
@@ -20,36 +20,36 @@ fn conversation() -> Vec<Message> {
 const QUESTION: &str = "which instrument choose finally";
 
 #[test]
-fn the_turn_after_a_matching_question_is_lifted() {
+fn the_turn_after_a_matching_question_is_boosted() {
     let (_db, engine) = filled(conversation());
     let hits = recall(&engine, Query::new(QUESTION).k(80).keep_duplicates());
     let of = |id: &str| hits.iter().find(|hit| hit.message.id == id).unwrap();
     let (answers, stranger) = (of("answers"), of("stranger"));
-    assert!(answers.parts.neighbor > 0.0 && answers.parts.lender.as_deref() == Some("asks"), "{answers:?}");
+    assert!(answers.breakdown.neighbor > 0.0 && answers.breakdown.boosted_by.as_deref() == Some("asks"), "{answers:?}");
     assert!(answers.rank < stranger.rank);
-    assert_eq!((stranger.parts.neighbor, &stranger.parts.lender), (0.0, &None), "no turn of its session");
-    assert!(of("noise29").parts.neighbor > 0.0 && of("noise28").parts.neighbor > 0.0);
-    assert_eq!(of("noise27").parts.neighbor, 0.0, "three turns away");
+    assert_eq!((stranger.breakdown.neighbor, &stranger.breakdown.boosted_by), (0.0, &None), "no turn of its session");
+    assert!(of("noise29").breakdown.neighbor > 0.0 && of("noise28").breakdown.neighbor > 0.0);
+    assert_eq!(of("noise27").breakdown.neighbor, 0.0, "three turns away");
     let off = recall(&engine, Query::new(QUESTION).k(80).neighbors(false));
-    assert!(off.iter().all(|hit| hit.parts.neighbor == 0.0 && hit.parts.lender.is_none()));
+    assert!(off.iter().all(|hit| hit.breakdown.neighbor == 0.0 && hit.breakdown.boosted_by.is_none()));
     for hit in &hits {
-        let parts = &hit.parts;
+        let parts = &hit.breakdown;
         let sum = parts.dense + parts.lexical + parts.neighbor + parts.length + parts.time + parts.recency;
         assert!((sum - hit.score).abs() < 1e-4, "the parts add up: {hit:?}");
     }
 }
 
 #[test]
-fn a_deleted_turn_lends_nothing() {
+fn a_deleted_turn_boosts_no_neighbor() {
     let (_db, engine) = filled(conversation());
     delete(&engine, &["asks"]);
     let hits = recall(&engine, Query::new(QUESTION).k(80));
-    assert!(hits.iter().all(|hit| hit.parts.neighbor == 0.0 && hit.message.id != "asks"));
+    assert!(hits.iter().all(|hit| hit.breakdown.neighbor == 0.0 && hit.message.id != "asks"));
 }
 
 /// Turns are neighbours by the order they were put in, whatever rows they have.
 #[test]
-fn rows_that_are_given_again_change_no_order() {
+fn reused_rows_change_no_order() {
     let db = Db::new();
     let engine = db.open();
     put(&engine, (0..10).map(|i| message(&format!("old{i}"), &format!("gone{i}")).in_session("s")).collect());
@@ -61,7 +61,7 @@ fn rows_that_are_given_again_change_no_order() {
     let lent = |engine: &mnemon::Engine| -> Vec<String> {
         let hits = recall(engine, Query::new("begin4").k(20));
         let mut lent: Vec<String> =
-            hits.iter().filter(|hit| hit.parts.neighbor > 0.0).map(|hit| hit.message.id.clone()).collect();
+            hits.iter().filter(|hit| hit.breakdown.neighbor > 0.0).map(|hit| hit.message.id.clone()).collect();
         lent.sort();
         lent
     };
@@ -72,7 +72,7 @@ fn rows_that_are_given_again_change_no_order() {
 }
 
 #[test]
-fn the_passage_has_the_words() {
+fn the_passage_of_a_hit_contains_the_terms() {
     let db = Db::new();
     let engine = open(&db, 40);
     let long = format!("{} the violet umbrella {}", "filler words ".repeat(10), "other padding ".repeat(10));
@@ -88,7 +88,7 @@ fn the_passage_has_the_words() {
         ("umbrella", "short", "umbrella"),
         ("Hello umbrella", "endless", "umbrella"),
     ] {
-        for strategy in [Strategy::Hybrid, Strategy::Lexical] {
+        for strategy in [RankingStrategy::Hybrid, RankingStrategy::Lexical] {
             let hits = recall(&engine, Query::new(question).strategy(strategy).keep_duplicates());
             let hit = hits.iter().find(|hit| hit.message.id == id).unwrap();
             let text = hit.message.text();
@@ -101,9 +101,9 @@ fn the_passage_has_the_words() {
     assert!(hits.iter().all(|hit| !hit.passage.is_empty()), "some of the text, though the name alone matched");
 }
 
-/// What cosines and lengths are usual is told by a sample, which must not be of one speaker, nor of nobody.
+/// The usual cosines and lengths are estimated from a sample, which must not be of one speaker alone, nor empty.
 #[test]
-fn alternate_turns_that_are_deleted_change_no_scale() {
+fn deleting_every_other_turn_does_not_change_the_scale() {
     for count in [1000, 2000] {
         let turn = |i: usize| {
             let (role, extra) = [(Role::User, 1), (Role::Assistant, 30)][i % 2];
@@ -113,7 +113,7 @@ fn alternate_turns_that_are_deleted_change_no_scale() {
         // The wordy role is known as wordy: its prior is below that of the other.
         let prior = |role: Role| {
             let hits = recall(&engine, Query::new("word500 word501").role(role).keep_duplicates().k(20));
-            hits.iter().map(|hit| hit.parts.length).sum::<f32>() / 20.0
+            hits.iter().map(|hit| hit.breakdown.length).sum::<f32>() / 20.0
         };
         let (user, assistant) = (prior(Role::User), prior(Role::Assistant));
         assert!(assistant < user - 0.5, "{count}: {user} {assistant}");
@@ -129,24 +129,24 @@ fn alternate_turns_that_are_deleted_change_no_scale() {
                 .collect::<Vec<_>>(),
         );
         let hits = recall(&engine, Query::new("word501").k(20).keep_duplicates());
-        assert!(hits.iter().all(|hit| hit.parts.dense.abs() < 20.0), "{count}: {:?}", hits[0].parts);
+        assert!(hits.iter().all(|hit| hit.breakdown.dense.abs() < 20.0), "{count}: {:?}", hits[0].breakdown);
         assert_eq!(hits[0].message.id, "m501");
     }
 }
 
 /// Messages that share no term come after those that do, and there are k.
 #[test]
-fn every_strategy_gives_k() {
+fn every_strategy_returns_k_hits() {
     let (_db, engine) =
         filled((0..300).map(|i| message(&format!("m{i}"), &format!("word{i} thing{}", i % 5))).collect());
     let strategies = [
-        Strategy::Hybrid,
-        Strategy::Dense,
-        Strategy::Lexical,
-        Strategy::ReciprocalRank,
-        Strategy::Weighted(0.0),
-        Strategy::Weighted(0.5),
-        Strategy::Weighted(1.0),
+        RankingStrategy::Hybrid,
+        RankingStrategy::Dense,
+        RankingStrategy::Lexical,
+        RankingStrategy::ReciprocalRank,
+        RankingStrategy::Weighted(0.0),
+        RankingStrategy::Weighted(0.5),
+        RankingStrategy::Weighted(1.0),
     ];
     for strategy in strategies {
         for (question, k) in [("word7", 1), ("word7 thing3", 250), ("none of these", 300), ("thing2", 10_000)] {
@@ -156,7 +156,9 @@ fn every_strategy_gives_k() {
         }
     }
     let hits = recall(&engine, lexical("thing3").k(300));
-    assert!(hits[..60].iter().all(|hit| hit.parts.bm25 > 0.0) && hits[60..].iter().all(|hit| hit.parts.bm25 == 0.0));
+    assert!(
+        hits[..60].iter().all(|hit| hit.breakdown.bm25 > 0.0) && hits[60..].iter().all(|hit| hit.breakdown.bm25 == 0.0)
+    );
     let space = namespace(SPACE);
     assert_eq!(
         engine.blocking().recall(&space, Query::new("word7")).unwrap(),

@@ -9,9 +9,9 @@ fn set(engine: &Engine, language: Language) {
     engine.blocking().set_language(&namespace(SPACE), language).unwrap();
 }
 
-/// In the language, the question finds the text by its terms, or does not.
+/// Asserts that in this language the query finds the text by its terms, or that it does not.
 #[test]
-fn stems_and_scripts() {
+fn words_are_found_by_stem_and_in_every_script() {
     let db = Db::new();
     let engine = db.open();
     for (language, text, question, is_found) in [
@@ -49,13 +49,13 @@ fn stems_and_scripts() {
     db.assert_sound();
 }
 
-/// What is found by a German question: "haus" finds "häuser" in German alone, "painting" finds "painted" in English alone.
+/// Returns what a German query finds: "haus" finds "häuser" in German alone, "painting" finds "painted" in English alone.
 fn finds(engine: &Engine) -> (bool, bool) {
     (!said(engine, "haus").is_empty(), !said(engine, "painting").is_empty())
 }
 
 #[test]
-fn a_language_counts_for_all_that_is_and_will_be_stored() {
+fn a_new_language_applies_to_stored_and_to_later_messages() {
     for before in [false, true] {
         let db = Db::new();
         let mut engine = db.open();
@@ -90,7 +90,7 @@ fn a_language_counts_for_all_that_is_and_will_be_stored() {
 }
 
 #[test]
-fn a_language_is_of_one_namespace() {
+fn a_language_belongs_to_one_namespace() {
     let (db, engine) = filled(vec![message("1", "häuser")]);
     let other = namespace("other");
     engine.blocking().set_language(&other, Language::German).unwrap();
@@ -98,14 +98,14 @@ fn a_language_is_of_one_namespace() {
     engine.blocking().flush().unwrap();
     assert_eq!(said(&engine, "haus"), [""; 0]);
     let hits = engine.blocking().recall(&other, lexical("haus")).unwrap();
-    assert!(hits[0].parts.bm25 > 0.0);
+    assert!(hits[0].breakdown.bm25 > 0.0);
     drop(engine);
     db.assert_sound();
 }
 
 /// A reindex keeps the language; texts that were pending while it was set have its terms.
 #[test]
-fn a_language_outlives_a_reindex_and_what_is_pending() {
+fn a_language_survives_a_reindex_and_pending_messages() {
     let (db, engine) = filled(vec![message("1", "häuser")]);
     engine.blocking().put(&namespace(SPACE), vec![message("2", "häuser häuser")]).unwrap();
     set(&engine, Language::German);

@@ -1,11 +1,11 @@
-//! The lexical index is what the messages say now, however they came to be.
+//! The lexical index contains the terms of the current messages, after any changes.
 
 use std::{ops::Range, sync::Arc};
 
-use mnemon::{BufferLimits, Engine, Message, MessageTokens};
+use mnemon::{BufferLimits, Engine, Message, PerPartTokenCounter};
 
 use super::{SPACE, delete, hashing, lexical, open, put, recall, said};
-use crate::support::{Db, Hashing, go_on, message, namespace, random, reindex};
+use crate::support::{Db, Hashing, below, go_on, message, namespace, reindex};
 
 const WINDOW: usize = 48;
 
@@ -17,8 +17,8 @@ fn rounds() -> usize {
 /// Id, BM25 and passage of all that shares a term with the question.
 fn evidence(engine: &Engine, space: &str, text: &str, k: usize) -> Vec<(String, f32, Range<usize>)> {
     let hits = engine.blocking().recall(&namespace(space), lexical(text).k(k)).unwrap();
-    let has_terms = hits.iter().filter(|hit| hit.parts.bm25 > 0.0);
-    has_terms.map(|hit| (hit.message.id.clone(), hit.parts.bm25, hit.passage.clone())).collect()
+    let has_terms = hits.iter().filter(|hit| hit.breakdown.bm25 > 0.0);
+    has_terms.map(|hit| (hit.message.id.clone(), hit.breakdown.bm25, hit.passage.clone())).collect()
 }
 
 fn embedder(dimension: usize) -> Hashing {
@@ -46,7 +46,7 @@ fn assert_as_fresh(engine: &Engine, messages: &[Message], questions: &[String]) 
 }
 
 #[test]
-fn churn_leaves_the_index_of_what_is_stored() {
+fn after_random_changes_the_index_has_the_stored_messages_alone() {
     let db = Db::new();
     let mut dimension = 32;
     let open_again = |dimension| db.open_with(Arc::new(embedder(dimension)));
@@ -55,7 +55,7 @@ fn churn_leaves_the_index_of_what_is_stored() {
     // In the order of their first put since they were last deleted or changed their session: equals are ranked so.
     let mut stored: Vec<Message> = Vec::new();
     let mut state = 11;
-    let mut below = |count: usize| ((random(&mut state) + 1.0) / 2.0 * count as f32) as usize % count;
+    let mut below = |count: usize| below(&mut state, count);
     let rounds = rounds();
     for round in 0..rounds {
         for _ in 0..1 + below(30) {
@@ -112,7 +112,7 @@ fn churn_leaves_the_index_of_what_is_stored() {
 }
 
 #[test]
-fn a_message_replaced_a_thousand_times_has_its_last_words_alone() {
+fn a_message_replaced_a_thousand_times_is_found_by_its_last_words_alone() {
     let db = Db::new();
     let engine = open(&db, WINDOW);
     put(&engine, (0..20).map(|i| message(&format!("m{i}"), &format!("other{i}"))).collect());
@@ -134,7 +134,7 @@ fn a_message_replaced_a_thousand_times_has_its_last_words_alone() {
 }
 
 #[test]
-fn nothing_is_left_of_what_is_deleted() {
+fn no_term_of_a_deleted_message_remains() {
     let db = Db::new();
     let engine = open(&db, WINDOW);
     let ids: Vec<String> = (0..300).map(|i| format!("m{i}")).collect();
@@ -154,7 +154,7 @@ fn nothing_is_left_of_what_is_deleted() {
 
 /// One namespace's rare word is another's common one.
 #[test]
-fn namespaces_are_walls() {
+fn terms_of_one_namespace_are_not_found_in_another() {
     let db = Db::new();
     let engine = open(&db, WINDOW);
     let texts = |space: &str| -> Vec<Message> {
@@ -175,18 +175,18 @@ fn namespaces_are_walls() {
 }
 
 #[test]
-fn sessions_that_are_copied_restored_and_deleted() {
+fn copied_restored_and_deleted_sessions_are_found_as_they_are() {
     let db = Db::new();
     let engine = open(&db, WINDOW);
     let space = namespace(SPACE);
-    let words = MessageTokens::new(|text: &str| text.split_whitespace().count());
+    let words = PerPartTokenCounter::new(|text: &str| text.split_whitespace().count());
     let memory =
         engine.memory(&space, "s").limits(BufferLimits::new(2, 1.0, 1).unwrap()).message_counter(words).open().unwrap();
     let sessions = |question: &str| -> Vec<String> {
         engine.blocking().flush().unwrap();
         let hits = recall(&engine, lexical(question).k(100));
         let mut found: Vec<String> =
-            hits.iter().filter(|hit| hit.parts.bm25 > 0.0).map(|hit| hit.message.session.clone()).collect();
+            hits.iter().filter(|hit| hit.breakdown.bm25 > 0.0).map(|hit| hit.message.session.clone()).collect();
         found.sort();
         found
     };

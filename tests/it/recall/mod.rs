@@ -10,12 +10,13 @@ mod lexical;
 mod options;
 mod time;
 mod upgrade;
+mod without_embedder;
 
 use std::sync::Arc;
 
-use mnemon::{Engine, Hits, Message, Query, Reranker, Result, Strategy};
+use mnemon::{Engine, Hits, Message, Query, Reranker, Result};
 
-use crate::support::{Db, Hashing, namespace};
+use crate::support::{Db, Hashing, namespace, recall::lexical};
 
 const SPACE: &str = "a";
 
@@ -51,11 +52,6 @@ fn recall(engine: &Engine, query: Query) -> Hits {
     engine.blocking().recall(&namespace(SPACE), query).unwrap()
 }
 
-/// A question to the terms alone.
-fn lexical(text: impl Into<String>) -> Query {
-    Query::new(text).strategy(Strategy::Lexical).keep_duplicates()
-}
-
 fn ids(hits: &Hits) -> Vec<&str> {
     hits.iter().map(|hit| hit.message.id.as_str()).collect()
 }
@@ -63,10 +59,10 @@ fn ids(hits: &Hits) -> Vec<&str> {
 /// The ids of what shares a term with the question, best first.
 fn said(engine: &Engine, text: &str) -> Vec<String> {
     let hits = recall(engine, lexical(text).k(120));
-    hits.iter().filter(|hit| hit.parts.bm25 > 0.0).map(|hit| hit.message.id.clone()).collect()
+    hits.iter().filter(|hit| hit.breakdown.bm25 > 0.0).map(|hit| hit.message.id.clone()).collect()
 }
 
-/// Likes short passages.
+/// A reranker that scores short passages higher.
 struct Terse;
 
 impl Reranker for Terse {

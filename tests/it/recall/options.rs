@@ -1,4 +1,4 @@
-//! All options at once: whatever is asked, the answer keeps its promises.
+//! Random combinations of all query options: the hits satisfy each of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -6,13 +6,16 @@ use std::{
     time::Duration,
 };
 
-use mnemon::{BufferLimits, Engine, Message, MessageTokens, Query, Role, Strategy as Ranking, TimeUse, Timestamp};
+use mnemon::{
+    BufferLimits, Engine, Message, PerPartTokenCounter, Query, RankingStrategy as Ranking, Role, TimeUse, Timestamp,
+};
 use proptest::{prelude::*, sample::subsequence};
 
 use super::{SPACE, Terse, hashing, recall};
 use crate::support::{Db, message, namespace};
 
-/// Some flushed in batches, some put; with and without times and names; long ones; twins.
+/// Returns messages of which some are flushed in batches and some are put, with and without times and names; some are
+/// long, some equal.
 fn stored() -> &'static (Db, Engine, BTreeMap<String, Message>) {
     static STORED: OnceLock<(Db, Engine, BTreeMap<String, Message>)> = OnceLock::new();
     STORED.get_or_init(|| {
@@ -30,7 +33,7 @@ fn stored() -> &'static (Db, Engine, BTreeMap<String, Message>) {
             messages.push(message);
         }
         let batched = messages.iter().filter(|message| message.session == "batched").cloned();
-        let words = MessageTokens::new(|text: &str| text.split_whitespace().count());
+        let words = PerPartTokenCounter::new(|text: &str| text.split_whitespace().count());
         let memory = engine.memory(&namespace(SPACE), "batched").limits(BufferLimits::new(60, 1.0, 40).unwrap());
         let memory = memory.message_counter(words).open().unwrap();
         batched.for_each(|message| drop(memory.blocking().put(vec![message]).unwrap()));
@@ -117,7 +120,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn an_answer_keeps_its_promises(asked in asked()) {
+    fn hits_satisfy_every_combination_of_options(asked in asked()) {
         let (_, engine, stored) = stored();
         let hits = recall(engine, asked.query.clone());
         let is_allowed = |message: &Message| {
@@ -135,15 +138,15 @@ proptest! {
             prop_assert!(is_allowed(&hit.message), "{:?}", hit.message);
             prop_assert_eq!(&hit.message, &stored[&hit.message.id]);
             prop_assert_eq!(hit.rank, rank);
-            let parts = &hit.parts;
+            let parts = &hit.breakdown;
             prop_assert!(hit.score.is_finite() && (-1.001..=1.001).contains(&hit.similarity));
             prop_assert!((0.0..=1.0).contains(&parts.coverage) && parts.bm25 >= 0.0);
             prop_assert!(hit.message.text().get(hit.passage.clone()).is_some_and(|passage| !passage.is_empty()));
-            let lender = parts.lender.as_ref().map(|id| &stored[id]);
-            prop_assert!(lender.is_none_or(|lender| lender.session == hit.message.session && lender.id != hit.message.id));
-            prop_assert_eq!(lender.is_some(), parts.neighbor > 0.0);
+            let boosted_by = parts.boosted_by.as_ref().map(|id| &stored[id]);
+            prop_assert!(boosted_by.is_none_or(|boosted_by| boosted_by.session == hit.message.session && boosted_by.id != hit.message.id));
+            prop_assert_eq!(boosted_by.is_some(), parts.neighbor > 0.0);
         }
-        let originals: HashSet<&String> = hits.iter().filter_map(|hit| hit.parts.duplicate_of.as_ref()).collect();
+        let originals: HashSet<&String> = hits.iter().filter_map(|hit| hit.breakdown.duplicate_of.as_ref()).collect();
         prop_assert!(originals.iter().all(|id| stored.contains_key(*id)));
         prop_assert!((0.0..=1.0).contains(&hits.answerability()) && !hits.cut_short());
         if let Some(most) = asked.per_batch {
@@ -156,7 +159,7 @@ proptest! {
 
     /// More hits begin with the fewer.
     #[test]
-    fn the_best_are_the_best_for_any_k(word in 0..40usize, k in 1..100usize, more in 1..100usize) {
+    fn the_first_hits_are_the_same_for_any_k(word in 0..40usize, k in 1..100usize, more in 1..100usize) {
         let (_, engine, _) = stored();
         for ranking in [Ranking::Dense, Ranking::Lexical] {
             let ask = |k: usize| Query::new(format!("word{word} thing3")).strategy(ranking).keep_duplicates().k(k);

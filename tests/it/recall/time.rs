@@ -1,4 +1,4 @@
-//! Times that a question says, and ages.
+//! Times in queries, and the age of messages.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn sorted(hits: &Hits) -> Vec<&str> {
 }
 
 #[test]
-fn times_filter_and_boost() {
+fn a_time_in_the_query_filters_or_boosts() {
     let (_db, engine) = filled(days());
     for (text, wanted) in [
         ("what did we cook last week", &["2023-05-08", "2023-05-14"][..]),
@@ -51,21 +51,21 @@ fn times_filter_and_boost() {
         let hits = recall(&engine, asked(text));
         assert_eq!(hits.len(), 7, "{text}: all are there");
         for hit in &hits {
-            assert_eq!(hit.parts.time > 0.0, wanted.contains(&hit.message.id.as_str()), "{text}: {hit:?}");
+            assert_eq!(hit.breakdown.time > 0.0, wanted.contains(&hit.message.id.as_str()), "{text}: {hit:?}");
         }
         let hits = recall(&engine, asked(text).time(TimeUse::Ignore));
-        assert!(hits.iter().all(|hit| hit.parts.time == 0.0), "{text}");
+        assert!(hits.iter().all(|hit| hit.breakdown.time == 0.0), "{text}");
     }
 }
 
 #[test]
-fn no_time_and_times_that_cannot_be() {
+fn queries_without_a_time_and_with_impossible_times_are_answered() {
     let (_db, engine) = filled(days());
     for text in ["what soup did we cook", "soup between June and May 2023", "soup on 2023-02-31", "soup in 99999"] {
         for time in [TimeUse::Filter, TimeUse::Boost] {
             let hits = recall(&engine, asked(text).time(time));
             assert_eq!(hits.len(), 7, "{text}");
-            assert!(hits.iter().all(|hit| hit.parts.time == 0.0), "{text}");
+            assert!(hits.iter().all(|hit| hit.breakdown.time == 0.0), "{text}");
         }
     }
     let both = asked("soup last week").time(TimeUse::Filter).since(at("2023-05-10T00:00:00Z"));
@@ -75,18 +75,18 @@ fn no_time_and_times_that_cannot_be() {
 }
 
 #[test]
-fn newer_is_worth_more() {
+fn newer_messages_score_higher() {
     let (_db, engine) = filled(days());
     let day = Duration::from_secs(24 * 3600);
     let hits = recall(&engine, asked("soup").half_life(10 * day));
-    let recency = |id: &str| hits.iter().find(|hit| hit.message.id == id).unwrap().parts.recency;
+    let recency = |id: &str| hits.iter().find(|hit| hit.message.id == id).unwrap().breakdown.recency;
     assert!(recency("2023-05-16") > recency("2023-05-14") && recency("2023-05-14") > recency("2023-03-10"));
     assert!((recency("2023-05-08") - 2.0 * 0.5f32.powf(9.125 / 10.0)).abs() < 1e-3, "half as much for each half-life");
     assert_eq!((recency("2023-06-01"), recency("never")), (2.0, 0.0), "what is to come is new; without a time is old");
     // The shortest and the longest.
     for half_life in [Duration::from_nanos(1), Duration::MAX] {
         let hits = recall(&engine, asked("soup").now(at("2023-05-16T09:00:00Z")).half_life(half_life));
-        let sound = |hit: &mnemon::Hit| hit.score.is_finite() && (0.0..=2.0).contains(&hit.parts.recency);
+        let sound = |hit: &mnemon::Hit| hit.score.is_finite() && (0.0..=2.0).contains(&hit.breakdown.recency);
         assert!(hits.len() == 7 && hits.iter().all(sound), "{half_life:?}: {hits:?}");
     }
 }

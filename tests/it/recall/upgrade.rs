@@ -1,18 +1,15 @@
-//! Databases of schema 3, which have no lexical index, get one.
+//! Databases of schema 3 have no lexical index; it is built at the first recall.
 
 use mnemon::{Language, Query};
 
 use super::{SPACE, open, put, recall, said};
-use crate::{
-    rows,
-    support::{Db, message, namespace},
-};
+use crate::support::{Db, message, namespace, schemas};
 
 /// Makes a database one of schema 3.
 fn back_to_schema_3(db: &Db) {
     let file = redb::Database::open(&db.path).unwrap();
     let write = file.begin_write().unwrap();
-    rows::back_to_schema_3(&write);
+    schemas::back_to_schema_3(&write);
     write.commit().unwrap();
 }
 
@@ -30,7 +27,7 @@ fn old() -> Db {
 }
 
 #[test]
-fn the_index_is_made_when_it_is_first_asked() {
+fn the_lexical_index_is_built_at_the_first_recall() {
     let db = old();
     db.assert_sound();
     let engine = open(&db, 48);
@@ -47,7 +44,7 @@ fn the_index_is_made_when_it_is_first_asked() {
 }
 
 #[test]
-fn what_is_put_before_it_is_asked_is_found_beside_the_old() {
+fn messages_put_before_the_first_recall_are_found_beside_the_old() {
     for language in [None, Some(Language::German)] {
         let db = old();
         let engine = open(&db, 48);
@@ -65,9 +62,9 @@ fn what_is_put_before_it_is_asked_is_found_beside_the_old() {
     }
 }
 
-/// Some segments are there when the namespace is first asked, but not all.
+/// At the first recall some segments exist, but not all.
 #[test]
-fn an_index_of_the_new_alone_is_made_whole() {
+fn an_index_that_has_only_new_messages_is_completed() {
     let db = old();
     let engine = open(&db, 48);
     put(&engine, vec![message("new", "fresh")]);

@@ -1,4 +1,4 @@
-//! Back to the generation that served before.
+//! Rollback to the previous generation.
 
 use mnemon::{
     Error,
@@ -99,7 +99,7 @@ fn a_reindex_to_the_previous_model_embeds_what_came_since() {
     assert_eq!(db.assert_sound().vectors, 401);
 }
 
-/// What no model of before took stays pending, and does not keep the rollback from being done.
+/// A text that the previous model cannot embed stays pending, and does not prevent the rollback.
 #[test]
 fn a_text_that_the_previous_model_does_not_take_stays_pending() {
     let db = filled(50);

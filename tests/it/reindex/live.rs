@@ -1,4 +1,4 @@
-//! A running engine moves, and is used meanwhile.
+//! Reindexing in a running engine, with recalls and writes at the same time.
 
 use std::{
     collections::BTreeMap,
@@ -13,17 +13,21 @@ use std::{
 use mnemon::{Engine, Error, Language, Query, ReindexOptions, ReindexPhase};
 
 use super::{fill, filled, found, generations, hashing, open, untried};
-use crate::support::{Db, Hashing, go_on, message, namespace, random};
+use crate::support::{
+    Db, Hashing, below,
+    embedders::{Call, Hooked},
+    go_on, message, namespace,
+};
 
 /// Messages of each namespace; of the first the upper half may change.
 const COUNT: usize = 600;
 
-/// Puts, replaces, deletes and flushes until `stop`, and looks for what it has flushed. Returns what is to be there.
+/// Puts, replaces, deletes and flushes until `stop`, and recalls what it has flushed. Returns the expected messages.
 fn churn(engine: &Engine, stop: &AtomicBool, seed: u64) -> BTreeMap<String, String> {
     let (blocking, space) = (engine.blocking(), namespace("a"));
     let mut stored: BTreeMap<String, String> = BTreeMap::new();
     let mut state = seed;
-    let mut below = |n: usize| ((f64::from(random(&mut state)) + 1.0) / 2.0 * n as f64) as usize % n;
+    let mut below = |count: usize| below(&mut state, count);
     let mut round = 0;
     while !stop.load(Ordering::Relaxed) {
         round += 1;
@@ -49,7 +53,7 @@ fn churn(engine: &Engine, stop: &AtomicBool, seed: u64) -> BTreeMap<String, Stri
     stored
 }
 
-/// What nobody changes is found at every moment. Returns how often it was asked for.
+/// Asserts until `stop` that unchanged messages are found, and returns the number of recalls.
 fn watch(engine: &Engine, stop: &AtomicBool) -> usize {
     let mut asked = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -61,7 +65,7 @@ fn watch(engine: &Engine, stop: &AtomicBool) -> usize {
 }
 
 #[test]
-fn nothing_is_missing_at_any_time() {
+fn no_message_is_missing_at_any_time() {
     let db = Db::new();
     let engine = open(&db, 32);
     fill(&engine, COUNT);
@@ -121,7 +125,7 @@ impl Drop for EndOnDrop<'_> {
 }
 
 #[test]
-fn one_at_a_time() {
+fn a_second_reindex_is_refused_while_one_runs() {
     let db = filled(500);
     let engine = db.open();
     let (mut errors, blocking) = (Vec::new(), engine.blocking());
@@ -140,7 +144,7 @@ fn one_at_a_time() {
 }
 
 #[test]
-fn to_the_same_model_is_nothing_to_do() {
+fn a_reindex_to_the_same_model_does_nothing() {
     let db = filled(50);
     let engine = db.open();
     let embedder = hashing(32);
@@ -169,7 +173,7 @@ fn settings_out_of_range_are_errors() {
 }
 
 #[test]
-fn a_stopped_one_goes_on_in_whatever_way() {
+fn a_stopped_reindex_is_continued_live_and_offline() {
     let db = filled(1000);
     let engine = db.open();
     let stop = |phase: ReindexPhase| {
@@ -200,66 +204,52 @@ fn a_stopped_one_goes_on_in_whatever_way() {
     assert_eq!(found(&engine, "a", "word8 a"), None);
 }
 
-/// Embeds slowly, and says when it has begun.
-struct Slow {
-    hashing: Hashing,
-    begun: AtomicUsize,
-}
-
-impl mnemon::Embedder for Slow {
-    fn identity(&self) -> &mnemon::ModelIdentity {
-        self.hashing.identity()
-    }
-
-    fn embed_documents(&self, texts: &[&str]) -> mnemon::Result<Vec<Vec<f32>>> {
-        self.begun.fetch_add(1, Ordering::Relaxed);
-        thread::sleep(std::time::Duration::from_millis(50));
-        self.hashing.embed_documents(texts)
-    }
-
-    fn embed_query(&self, text: &str) -> mnemon::Result<Vec<f32>> {
-        self.hashing.embed_query(text)
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_ends_it_and_keeps_what_is_built() {
+async fn closing_the_engine_ends_a_reindex_and_keeps_its_work() {
     let db = filled(5000);
     let engine = db.open();
-    let slow = Arc::new(Slow { hashing: Hashing::new(48), begun: AtomicUsize::new(0) });
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&begun);
+    let slow = Arc::new(Hooked::new(Hashing::new(48), move |call| {
+        if matches!(call, Call::Documents(_)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(std::time::Duration::from_millis(50));
+        }
+        Ok(())
+    }));
     let running = tokio::spawn({
-        let (engine, slow) = (engine.clone(), slow.clone());
+        let engine = engine.clone();
         async move {
             let future = engine.reindex(slow, ReindexOptions::default(), go_on);
             // The handle must not keep the engine open, as that of a caller who waits does.
             tokio::time::timeout(std::time::Duration::from_millis(300), future).await
         }
     });
-    while slow.begun.load(Ordering::Relaxed) < 3 {
+    while begun.load(Ordering::Relaxed) < 3 {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     assert!(running.await.unwrap().is_err(), "it goes on when the future is dropped");
-    let before = slow.begun.load(Ordering::Relaxed);
+    let before = begun.load(Ordering::Relaxed);
     engine.close().await;
-    assert!(slow.begun.load(Ordering::Relaxed) < before + 5, "it ended");
+    assert!(begun.load(Ordering::Relaxed) < before + 5, "it ended");
     let report = db.assert_sound();
     assert!((10_001..20_000).contains(&report.vectors), "{report:?}");
     let report = crate::support::reindex(&db, hashing(48), None, go_on).unwrap();
     assert!(report.switched && report.resumed > 0 && report.embedded + report.resumed == 10_000, "{report:?}");
 }
 
-/// Of each generation; and what is put then.
+/// It applies to the stored messages of each generation, and to messages put during the reindex.
 #[test]
-fn a_language_is_set_on_the_way() {
+fn a_language_set_during_a_reindex_applies_to_both_generations() {
     let db = Db::new();
     let engine = open(&db, 32);
     fill(&engine, 1000);
     engine.blocking().put(&namespace("a"), vec![message("old", "häuser")]).unwrap();
     engine.blocking().flush().unwrap();
     let said = |word: &str| {
-        let query = Query::new(word).strategy(mnemon::Strategy::Lexical).k(1);
+        let query = Query::new(word).strategy(mnemon::RankingStrategy::Lexical).k(1);
         let hits = engine.blocking().recall(&namespace("a"), query).unwrap();
-        hits.iter().find(|hit| hit.parts.bm25 > 0.0).map(|hit| hit.message.id.clone())
+        hits.iter().find(|hit| hit.breakdown.bm25 > 0.0).map(|hit| hit.message.id.clone())
     };
     assert_eq!(said("haus"), None);
     let seen = Mutex::new(Vec::new());
@@ -287,7 +277,7 @@ fn a_language_is_set_on_the_way() {
     let engine = open(&db, 48);
     assert_eq!(found(&engine, "a", "größe1").as_deref(), Some("größe1"));
     engine.blocking().rollback(hashing(32), go_on).unwrap();
-    let query = Query::new("haus").strategy(mnemon::Strategy::Lexical).k(1);
+    let query = Query::new("haus").strategy(mnemon::RankingStrategy::Lexical).k(1);
     assert_eq!(engine.blocking().recall(&namespace("a"), query).unwrap()[0].message.id, "old");
     drop(engine);
     db.assert_sound();
@@ -347,7 +337,7 @@ fn a_text_that_no_model_takes_keeps_nothing_from_moving() {
 
 /// The model that served is not kept in memory.
 #[test]
-fn what_serves_no_more_is_dropped() {
+fn the_previous_generation_is_dropped() {
     let db = Db::new();
     let first = hashing(32);
     let weak = Arc::downgrade(&first);

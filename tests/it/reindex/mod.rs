@@ -1,8 +1,8 @@
-//! Moving to another model: in a running engine, and without one; back again; killed on the way.
+//! Reindexing to another model: in a running engine and offline, rollback, kills.
 
 mod back;
-mod crash;
 mod gate;
+mod kills;
 mod live;
 mod offline;
 
@@ -12,7 +12,7 @@ use mnemon::{Config, Engine, Query, ReindexOptions};
 
 use crate::support::{Db, Hashing, message, namespace};
 
-/// So many messages in each of two namespaces.
+/// Returns a database with this many messages in each of two namespaces.
 fn filled(count: usize) -> Db {
     let db = Db::new();
     fill(&db.open(), count);
@@ -27,7 +27,7 @@ fn fill(engine: &Engine, count: usize) {
     engine.blocking().flush().unwrap();
 }
 
-/// With graphs from 300 vectors on.
+/// Opens the engine with graphs from 300 vectors on.
 fn open(db: &Db, dimension: usize) -> Engine {
     let mut config = Config::default();
     (config.flush_size, config.exact_threshold) = (100_000, 300);
@@ -38,14 +38,14 @@ fn hashing(dimension: usize) -> Arc<Hashing> {
     Arc::new(Hashing::new(dimension))
 }
 
-/// Nothing is tried.
+/// Options without the gate.
 fn untried() -> ReindexOptions {
     let mut options = ReindexOptions::default();
     options.samples = 0;
     options
 }
 
-/// The id of the nearest message, if it says exactly this.
+/// Returns the id of the nearest message if it has exactly this text.
 fn found(engine: &Engine, space: &str, text: &str) -> Option<String> {
     let hits = engine.blocking().recall(&namespace(space), Query::new(text).k(3)).unwrap();
     hits.iter().find(|hit| hit.message.text() == text && hit.similarity > 0.99).map(|hit| hit.message.id.clone())

@@ -1,4 +1,4 @@
-//! Databases that no engine has open: beside, resumable, one switch.
+//! Reindexing of a database that no engine has open.
 
 use std::{ops::ControlFlow, sync::Arc, sync::atomic::Ordering};
 
@@ -75,7 +75,7 @@ fn a_stopped_reindex_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_third_model_drops_what_was_begun() {
+fn a_reindex_to_a_third_model_drops_the_unfinished_one() {
     let db = filled(1500);
     reindex(&db, Hashing::new(48), None, stop_after(1)).unwrap();
     let report = reindex(&db, Hashing::new(64), None, go_on).unwrap();
@@ -99,7 +99,7 @@ fn a_model_that_fails_does_not_serve() {
 }
 
 #[test]
-fn opening_deletes_what_a_dropped_reindex_has_left() {
+fn opening_deletes_the_rest_of_a_dropped_reindex() {
     let db = filled(1500);
     reindex(&db, Hashing::new(48), None, stop_after(1)).unwrap();
     // Drops the first, and fails, mostly before it is deleted.
@@ -119,9 +119,9 @@ fn opening_deletes_what_a_dropped_reindex_has_left() {
     assert_eq!(mnemon::stats(&db.path).unwrap().generations.len(), 1);
 }
 
-/// Nothing of it changes but the number, which says that releases before know no previous generation.
+/// Only the schema's number changes: it tells earlier releases that they do not know previous generations.
 #[test]
-fn a_database_of_schema_4_is_brought_up() {
+fn a_database_of_schema_4_is_upgraded() {
     let db = filled(50);
     let schema = redb::TableDefinition::<&str, &[u8]>::new("meta");
     let read = || {

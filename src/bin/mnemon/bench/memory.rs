@@ -1,4 +1,4 @@
-//! `mnemon bench memory`: a session's memory, put by put.
+//! `mnemon bench memory`: durable puts to a session's memory, and prompts from it.
 
 use std::{
     fs::File,
@@ -8,21 +8,21 @@ use std::{
 };
 
 use mnemon::{
-    Batch, BlockContent, BlockQuery, BufferLimits, Engine, IndexKind, Memory, MemoryBlock, Message, Namespace,
+    BlockContent, BlockQuery, BufferLimits, Engine, FlushedBatch, IndexKind, Memory, MemoryBlock, Message, Namespace,
     Precision, Result, StaticBlock, Tiktoken, VectorBlock,
 };
 use serde_json::{Value, json};
 
-use super::peak_memory;
+use super::process_memory::peak_bytes;
 use crate::{input, metrics::percentile, output};
 
 /// Options of `mnemon bench memory`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The messages; they are taken as one conversation.
+    /// The messages; they are read as one conversation.
     #[arg(long, value_name = "M.jsonl", default_value = "datasets/sample/messages.jsonl")]
     messages: PathBuf,
-    /// How often the conversation is repeated.
+    /// Number of times that the conversation is repeated.
     #[arg(long, default_value_t = 1)]
     repeat: usize,
     /// A model folder or name.
@@ -30,13 +30,13 @@ pub(super) struct Args {
     model: Option<String>,
 }
 
-/// Recent messages and blocks of a prompt, as in the target.
+/// Number of recent messages in a prompt.
 const RECENT: usize = 200;
 const PROMPTS: usize = 500;
 const TASKS: usize = 8;
 const ROUNDS: usize = 5;
 
-/// Counts the messages that were flushed.
+/// A block that counts the flushed messages.
 struct Counter;
 
 impl MemoryBlock for Counter {
@@ -44,7 +44,7 @@ impl MemoryBlock for Counter {
         "counter"
     }
 
-    fn put(&self, state: &Value, batch: &Batch<'_>) -> Result<Value> {
+    fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
         Ok((state.as_u64().unwrap_or(0) + batch.messages.len() as u64).into())
     }
 
@@ -65,13 +65,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         flushed += memory.blocking().put(vec![message])?.flushed.concat().len();
         Ok(())
     })?;
-    // What was flushed is embedded in the background, beside what follows.
+    // Flushed messages are embedded in the background: wait, so that this does not disturb what follows.
     memory.blocking().settle()?;
-    // In the same minute, on the same file system: what no durable put can be faster than.
+    // The lower bound of a durable put, measured at the same time on the same file system.
     let floor = fsyncs(&path.with_extension("floor"), puts.len().clamp(100, 1000))?;
     let (put_p50, floor_p50) = (percentile(&puts, 0.5), percentile(&floor[1], 0.5));
 
-    // In turns, and the median: one time alone says little.
+    // Alternating rounds and their medians: single times vary.
     let mut rates = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         rates.0.push(rate(&engine, &user, &talk, 1, round)?);
@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     rates.1.sort_by(f64::total_cmp);
     let (single, grouped) = (rates.0[ROUNDS / 2], rates.1[ROUNDS / 2]);
 
-    // Room for all recent messages: what is measured is the prompt, not a flush.
+    // The limits hold all recent messages, so that prompts are measured and not flushes.
     let limits = BufferLimits::new(1_000_000, 1.0, 3_000)?;
     let flushing = open(&engine, &user, "old", BufferLimits::new(2_000, 0.7, 500)?)?;
     flushing.blocking().put(numbered(&talk, "old"))?;
@@ -132,7 +132,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "assemble_p99_us": percentile(&assembles, 0.99),
         "get_p50_us": percentile(&gets, 0.5),
         "get_p99_us": percentile(&gets, 0.99),
-        "peak_memory_bytes": peak_memory(),
+        "peak_memory_bytes": peak_bytes(),
     }))
 }
 
@@ -144,12 +144,12 @@ fn open(engine: &Engine, user: &Namespace, session: &str, limits: BufferLimits) 
     builder(engine, user, session, limits).open()
 }
 
-/// The same messages under new ids.
+/// Returns the messages with new ids.
 fn numbered(messages: &[Message], prefix: &str) -> Vec<Message> {
     messages.iter().enumerate().map(|(at, message)| message.clone().with_id(format!("{prefix}-{at}"))).collect()
 }
 
-/// Microseconds of each, sorted, and seconds of all.
+/// Runs `work` on each message. Returns the sorted times in microseconds, and the total in seconds.
 fn timed(
     messages: Vec<Message>,
     mut work: impl FnMut(Message) -> anyhow::Result<()>,
@@ -166,7 +166,7 @@ fn timed(
     Ok((times, seconds))
 }
 
-/// Puts a second, of so many tasks that each put to a session of their own.
+/// Returns puts per second of several threads that each put to a session of their own.
 fn rate(engine: &Engine, user: &Namespace, talk: &[Message], tasks: usize, round: usize) -> anyhow::Result<f64> {
     let talk = &talk[..talk.len().min(500)];
     let memories: Vec<Memory> = (0..tasks)
@@ -181,17 +181,18 @@ fn rate(engine: &Engine, user: &Namespace, talk: &[Message], tasks: usize, round
                 scope.spawn(move || messages.into_iter().try_for_each(|m| memory.blocking().put(vec![m]).map(drop)))
             })
             .collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("no put panics"))
+        workers.into_iter().try_for_each(|worker| worker.join().expect("puts do not panic"))
     })?;
     Ok((talk.len() * tasks) as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Pages that a put writes, about: four trees of two or three levels, and what redb keeps of its own.
+/// Pages that a put writes, approximately: four trees of two or three levels, and redb's own.
 const PAGES: usize = 16;
 const PAGE: u64 = 4096;
 
-/// Microseconds of having pages on the disk, sorted: of one written in place, and of as many as a put writes to where the file
-/// had none yet, as most of a growing database's are: then the file system writes its own records too.
+/// Returns the sorted times in microseconds of writing and syncing one existing page, and of doing so with [`PAGES`]
+/// new pages of the file. Most pages of a growing database are new, and the file system then writes its own metadata
+/// too.
 fn fsyncs(path: &Path, count: usize) -> anyhow::Result<[Vec<f64>; 2]> {
     let mut file = File::create(path)?;
     file.write_all(&[0; PAGE as usize])?;

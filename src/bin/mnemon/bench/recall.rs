@@ -3,90 +3,90 @@
 use std::{path::PathBuf, time::Instant};
 
 use anyhow::ensure;
-use mnemon::{Namespace, Query, Strategy};
+use mnemon::{Namespace, Query, RankingStrategy};
 use serde_json::json;
 
-use super::{Common, peak_memory};
+use super::{ingest_options::IngestOptions, process_memory::peak_bytes};
 use crate::{input, metrics::percentile, output};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    common: Common,
-    /// The questions. Without: the texts of messages, evenly spread.
+    ingest: IngestOptions,
+    /// A file of queries. Default: the texts of messages, evenly spread.
     #[arg(long, value_name = "Q.jsonl")]
     queries: Option<PathBuf>,
-    /// Put all messages into this namespace, and ask there, whatever their lines say.
+    /// Store all messages in this namespace, and query it, instead of those that the lines name.
     #[arg(long)]
     namespace: Option<Namespace>,
-    /// Messages of an answer.
+    /// Number of messages to find.
     #[arg(short, default_value_t = 10)]
     k: usize,
-    /// How often the questions are asked.
+    /// Number of passes over the queries.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// hybrid, dense, lexical, rrf or weighted:0.5.
+    /// The ranking: hybrid, dense, lexical, rrf or weighted:0.5.
     #[arg(long, default_value = "hybrid")]
-    strategy: Strategy,
+    strategy: RankingStrategy,
 }
 
-/// Messages whose texts are asked, without questions.
-const ASKED: usize = 500;
+/// Number of messages whose texts are the queries if no file is given.
+const SAMPLED: usize = 500;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut messages = input::messages(&args.common.messages)?;
-    ensure!(!messages.is_empty(), "{}: no messages", args.common.messages.display());
+    let mut messages = input::messages(&args.ingest.messages)?;
+    ensure!(!messages.is_empty(), "{}: the file has no messages", args.ingest.messages.display());
     if let Some(namespace) = &args.namespace {
         messages.iter_mut().for_each(|(own, _)| own.clone_from(namespace));
     }
     let queries: Vec<(Namespace, String)> = match &args.queries {
         Some(path) => {
-            let place = |own: Namespace| args.namespace.clone().unwrap_or(own);
-            input::queries(path)?.into_iter().map(|line| (place(line.namespace), line.query)).collect()
+            let target = |own: Namespace| args.namespace.clone().unwrap_or(own);
+            input::queries(path)?.into_iter().map(|line| (target(line.namespace), line.query)).collect()
         }
         None => {
-            let spread = messages.iter().step_by(messages.len().div_ceil(ASKED));
+            let spread = messages.iter().step_by(messages.len().div_ceil(SAMPLED));
             let texts = spread.map(|(namespace, message)| (namespace.clone(), message.text()));
             texts.filter(|(_, text)| !text.trim().is_empty()).collect()
         }
     };
-    ensure!(!queries.is_empty(), "no questions");
+    ensure!(!queries.is_empty(), "there are no queries; give a file that has some with --queries");
     let text_bytes: usize = messages.iter().map(|(_, message)| message.text().len()).sum();
     let count = messages.len();
     let (engine, path, _folder) =
-        input::temporary(args.common.model.as_deref(), args.common.index, args.common.precision)?;
+        input::temporary(args.ingest.model.as_deref(), args.ingest.index, args.ingest.precision)?;
     let model = engine.model().to_string();
     let blocking = engine.blocking();
     let started = Instant::now();
     let mut messages = messages.into_iter().peekable();
     while messages.peek().is_some() {
-        blocking.put_all(messages.by_ref().take(args.common.batch.max(1)).collect())?;
+        blocking.put_all(messages.by_ref().take(args.ingest.batch.max(1)).collect())?;
     }
     blocking.flush()?;
     let ingest_seconds = started.elapsed().as_secs_f64();
 
-    let ask = |(namespace, text): &(Namespace, String)| {
+    let recall = |(namespace, text): &(Namespace, String)| {
         blocking.recall(namespace, Query::new(text).k(args.k).strategy(args.strategy))
     };
     for query in &queries {
         blocking.optimize(&query.0)?;
-        ask(query)?;
+        recall(query)?;
     }
     let mut latencies = Vec::new();
     for query in (0..args.rounds).flat_map(|_| &queries) {
         let started = Instant::now();
-        ask(query)?;
+        recall(query)?;
         latencies.push(started.elapsed().as_secs_f64() * 1e6);
     }
     latencies.sort_by(f64::total_cmp);
-    let peak_memory_bytes = peak_memory();
+    let peak_memory_bytes = peak_bytes();
     drop(engine);
     let stats = mnemon::stats(&path)?;
     output::json(&json!({
         "bench": "recall",
         "model": model,
-        "index": format!("{:?}", args.common.index),
-        "precision": args.common.precision,
+        "index": format!("{:?}", args.ingest.index),
+        "precision": args.ingest.precision,
         "strategy": args.strategy.to_string(),
         "messages": count,
         "text_bytes": text_bytes,

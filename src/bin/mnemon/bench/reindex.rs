@@ -1,4 +1,4 @@
-//! `mnemon bench reindex`: a database moves to another model and back while it is in use.
+//! `mnemon bench reindex`: reindexes a database to another model and rolls back, beside running recalls and puts.
 
 use std::{
     ops::ControlFlow,
@@ -14,99 +14,112 @@ use anyhow::ensure;
 use mnemon::{Device, Engine, Message, Model, Namespace, OnnxEmbedder, Precision, Query, ReindexOptions, ReindexPhase};
 use serde_json::{Value, json};
 
-use super::{Common, peak_memory};
+use super::{ingest_options::IngestOptions, process_memory::peak_bytes};
 use crate::{input, metrics::percentile, output};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    common: Common,
-    /// The model to move to: a folder or a name.
+    ingest: IngestOptions,
+    /// The new model: a folder or a name.
     #[arg(long, value_name = "DIR|NAME")]
     to: String,
-    /// The precision to move to. Default: as it is.
+    /// The new precision. Default: unchanged.
     #[arg(long)]
     to_precision: Option<Precision>,
-    /// Put all messages into this namespace, whatever their lines say.
+    /// Store all messages in this namespace instead of those that their lines name.
     #[arg(long)]
     namespace: Option<Namespace>,
-    /// The share of the time that the reindex embeds.
+    /// Share of the time that the reindex spends embedding, 0 to 1; it pauses for the rest.
     #[arg(long, default_value_t = 1.0)]
     duty: f64,
-    /// Seconds of recalls and puts before the reindex, and after it.
+    /// Seconds of recalls and puts before the reindex and after it.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
 }
 
-/// Messages that are asked for by their texts, and as many of those that are put, afterwards.
-const ASKED: usize = 500;
-/// Messages that these, and what is put, are chosen from; and words that they have more than, so that they say something.
+/// Number of messages that are searched for by their texts; after the reindex and after the rollback, as many of those
+/// put meanwhile.
+const SEARCHED: usize = 500;
+/// Number of messages that these, and the texts put meanwhile, are chosen from; and the number of words that each must
+/// exceed, so that its text is specific.
 const SPREAD: usize = 20_000;
 const WORDS: usize = 5;
 const K: usize = 10;
-/// The loop flushes after so many puts, and asks for the last.
-const FLUSHED: u64 = 20;
-/// Between two puts.
+/// Number of puts before a flush and a search for the last one.
+const PUTS_PER_FLUSH: u64 = 20;
+/// Pause between two puts.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What is going on while the loops run.
+/// The phases of the measurement.
 const PHASES: [&str; 6] = ["before", "embedding", "loading", "trying", "after", "rollback"];
 
-/// What a loop did in a phase.
+/// Results of a loop in one phase.
 #[derive(Default)]
-struct Done {
+struct LoopResult {
     latencies: Vec<f64>,
     failed: u64,
     missing: u64,
 }
 
-/// What the loops share.
+/// State shared by the loops.
 struct Loops<'a> {
     engine: &'a Engine,
-    /// The place in [`PHASES`].
+    /// Index into [`PHASES`].
     phase: AtomicUsize,
     stop: AtomicBool,
-    /// Texts that were put, and flushed.
+    /// Texts that were put and flushed.
     put: Mutex<Vec<(Namespace, String)>>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut messages = input::messages(&args.common.messages)?;
-    ensure!(!messages.is_empty(), "{}: no messages", args.common.messages.display());
+    let mut messages = input::messages(&args.ingest.messages)?;
+    ensure!(!messages.is_empty(), "{}: the file has no messages", args.ingest.messages.display());
     if let Some(namespace) = &args.namespace {
         messages.iter_mut().for_each(|(own, _)| own.clone_from(namespace));
     }
     let count = messages.len();
-    let model = args.common.model.as_deref().unwrap_or(Model::DEFAULT);
+    let model = args.ingest.model.as_deref().unwrap_or(Model::DEFAULT);
     let load = |name: &str| anyhow::Ok(Arc::new(input::embedder(name, &Device::Cpu, None)?));
     let (from, to) = (load(model)?, load(&args.to)?);
-    let (engine, path, _folder) = input::temporary(Some(model), args.common.index, args.common.precision)?;
+    let (engine, path, _folder) = input::temporary(Some(model), args.ingest.index, args.ingest.precision)?;
     let blocking = engine.blocking();
     let started = Instant::now();
-    for batch in messages.chunks(args.common.batch.max(1)) {
+    for batch in messages.chunks(args.ingest.batch.max(1)) {
         blocking.put_all(batch.to_vec())?;
     }
     blocking.flush()?;
     let ingest_rate = count as f64 / started.elapsed().as_secs_f64();
-    // Every other one is asked for, and the rest are put again, changed: none of those is nearer to a question than its answer.
-    let spread = messages.into_iter().step_by(count.div_ceil(SPREAD)).map(|(space, message)| (space, message.text()));
+    // Every other message is searched for. The others are put again with changes, so that no new message outranks an
+    // expected one.
+    let spread =
+        messages.into_iter().step_by(count.div_ceil(SPREAD)).map(|(namespace, message)| (namespace, message.text()));
     let spread = spread.filter(|(_, text)| text.split_whitespace().count() > WORDS).enumerate();
-    let (asked, again): (Vec<_>, Vec<_>) = spread.partition(|(at, _)| at % 2 == 0);
-    let [mut asked, again] = [asked, again].map(|part| part.into_iter().map(|(_, text)| text).collect::<Vec<_>>());
-    asked.iter().try_for_each(|(namespace, _)| blocking.optimize(namespace))?;
-    asked.retain(|(namespace, text)| is_found(&engine, namespace, text, 1).unwrap_or(false));
-    let asked: Vec<(Namespace, String)> = asked.iter().step_by(asked.len().div_ceil(ASKED).max(1)).cloned().collect();
-    ensure!(!asked.is_empty() && !again.is_empty(), "too few messages of more than {WORDS} words are found by them");
-    let memory_before = peak_memory();
+    let (searched, again): (Vec<_>, Vec<_>) = spread.partition(|(at, _)| at % 2 == 0);
+    let [mut searched, again] =
+        [searched, again].map(|part| part.into_iter().map(|(_, text)| text).collect::<Vec<_>>());
+    searched.iter().try_for_each(|(namespace, _)| blocking.optimize(namespace))?;
+    searched.retain(|(namespace, text)| is_found(&engine, namespace, text, 1).unwrap_or(false));
+    let searched: Vec<(Namespace, String)> =
+        searched.iter().step_by(searched.len().div_ceil(SEARCHED).max(1)).cloned().collect();
+    ensure!(
+        !searched.is_empty() && !again.is_empty(),
+        "too few messages of more than {WORDS} words are found by their own text; give a larger file"
+    );
+    let memory_before = peak_bytes();
 
     let loops =
         Loops { engine: &engine, phase: AtomicUsize::new(0), stop: AtomicBool::new(false), put: Mutex::default() };
     let (moved, recalls, puts) = thread::scope(|scope| {
-        let recalls = scope.spawn(|| recall(&loops, &asked));
+        let recalls = scope.spawn(|| recall(&loops, &searched));
         let puts = scope.spawn(|| put(&loops, &again));
-        let moved = there_and_back(&loops, args, (from, to), &asked);
+        let moved = reindex_and_rollback(&loops, args, (from, to), &searched);
         loops.stop.store(true, Ordering::Relaxed);
-        (moved, recalls.join().expect("it catches errors"), puts.join().expect("it catches errors"))
+        (
+            moved,
+            recalls.join().expect("the loops count errors and do not panic"),
+            puts.join().expect("the loops count errors and do not panic"),
+        )
     });
     let phases =
         PHASES.iter().zip(recalls).zip(puts).map(
@@ -123,25 +136,25 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "moved": moved,
         "phases": phases,
         "peak_memory_before_bytes": memory_before,
-        "peak_memory_bytes": peak_memory(),
+        "peak_memory_bytes": peak_bytes(),
         "problems": problems,
     }))
 }
 
-/// A reindex and a rollback beside the loops, with what is missing after each.
-fn there_and_back(
+/// Reindexes and rolls back beside the loops, and counts the missing messages after each.
+fn reindex_and_rollback(
     loops: &Loops,
     args: &Args,
     (from, to): (Arc<OnnxEmbedder>, Arc<OnnxEmbedder>),
-    asked: &[(Namespace, String)],
+    expected: &[(Namespace, String)],
 ) -> anyhow::Result<Value> {
     let enter = |phase: usize| loops.phase.store(phase, Ordering::Relaxed);
     let pause = || thread::sleep(Duration::from_secs(args.seconds));
     let missing = || -> anyhow::Result<Value> {
-        let put = loops.put.lock().expect("no holder panics").clone();
-        let spread = put.iter().rev().step_by(put.len().div_ceil(ASKED).max(1));
+        let put = loops.put.lock().expect("the lock is never held during a panic").clone();
+        let spread = put.iter().rev().step_by(put.len().div_ceil(SEARCHED).max(1));
         let (mut searched, mut missing) = (0, 0);
-        for (namespace, text) in asked.iter().chain(spread) {
+        for (namespace, text) in expected.iter().chain(spread) {
             searched += 1;
             missing += usize::from(!is_found(loops.engine, namespace, text, K)?);
         }
@@ -185,18 +198,18 @@ fn there_and_back(
     }))
 }
 
-/// Whether a message, or one that says the same, is among the first `k` that its own text recalls. By itself: what the turns next to it
-/// lend to others may put ten of those before it.
+/// Returns true if the first `k` hits for a text include a message with that text. Neighbor boosts are off: they may
+/// rank ten neighbors of matches above the message.
 fn is_found(engine: &Engine, namespace: &Namespace, text: &str, k: usize) -> mnemon::Result<bool> {
     let hits = engine.blocking().recall(namespace, Query::new(text).k(k).neighbors(false))?;
     Ok(hits.iter().any(|hit| hit.message.text() == text))
 }
 
-/// Asks for messages one after the other, until it is stopped.
-fn recall(loops: &Loops, asked: &[(Namespace, String)]) -> [Done; PHASES.len()] {
-    let mut done = <[Done; PHASES.len()]>::default();
-    for (namespace, text) in asked.iter().cycle().take_while(|_| !loops.stop.load(Ordering::Relaxed)) {
-        let phase = &mut done[loops.phase.load(Ordering::Relaxed)];
+/// Searches for messages one after the other until the loops are stopped.
+fn recall(loops: &Loops, searched: &[(Namespace, String)]) -> [LoopResult; PHASES.len()] {
+    let mut results = <[LoopResult; PHASES.len()]>::default();
+    for (namespace, text) in searched.iter().cycle().take_while(|_| !loops.stop.load(Ordering::Relaxed)) {
+        let phase = &mut results[loops.phase.load(Ordering::Relaxed)];
         let started = Instant::now();
         let found = is_found(loops.engine, namespace, text, K);
         phase.latencies.push(started.elapsed().as_secs_f64() * 1e6);
@@ -205,46 +218,46 @@ fn recall(loops: &Loops, asked: &[(Namespace, String)]) -> [Done; PHASES.len()] 
             Err(_) => phase.failed += 1,
         }
     }
-    done
+    results
 }
 
-/// Puts message after message, flushes now and then, and asks for the last, until it is stopped. Each says what was said before, and a
-/// number.
-fn put(loops: &Loops, again: &[(Namespace, String)]) -> [Done; PHASES.len()] {
-    let mut done = <[Done; PHASES.len()]>::default();
+/// Puts messages one after the other, flushes at times and searches for the last one, until the loops are stopped. Each
+/// text is an earlier one with a number in front.
+fn put(loops: &Loops, again: &[(Namespace, String)]) -> [LoopResult; PHASES.len()] {
+    let mut results = <[LoopResult; PHASES.len()]>::default();
     let (blocking, mut unflushed) = (loops.engine.blocking(), Vec::new());
     let numbers = (0_u64..).take_while(|_| !loops.stop.load(Ordering::Relaxed));
-    for (number, (space, text)) in numbers.zip(again.iter().cycle()) {
-        let phase = &mut done[loops.phase.load(Ordering::Relaxed)];
+    for (number, (namespace, text)) in numbers.zip(again.iter().cycle()) {
+        let phase = &mut results[loops.phase.load(Ordering::Relaxed)];
         let text = format!("note{number} {text}");
         let message = Message::user(&text).with_id(format!("bench-{number}"));
         let started = Instant::now();
-        match blocking.put(space, vec![message]) {
-            Ok(_) => unflushed.push((space.clone(), text.clone())),
+        match blocking.put(namespace, vec![message]) {
+            Ok(_) => unflushed.push((namespace.clone(), text.clone())),
             Err(_) => phase.failed += 1,
         }
         phase.latencies.push(started.elapsed().as_secs_f64() * 1e6);
-        if number % FLUSHED == FLUSHED - 1 {
-            match blocking.flush().and_then(|_| is_found(loops.engine, space, &text, K)) {
+        if number % PUTS_PER_FLUSH == PUTS_PER_FLUSH - 1 {
+            match blocking.flush().and_then(|_| is_found(loops.engine, namespace, &text, K)) {
                 Ok(found) => phase.missing += u64::from(!found),
                 Err(_) => phase.failed += 1,
             }
-            loops.put.lock().expect("no holder panics").append(&mut unflushed);
+            loops.put.lock().expect("the lock is never held during a panic").append(&mut unflushed);
         }
         thread::sleep(PAUSE);
     }
-    done
+    results
 }
 
-fn summary(done: Done) -> Value {
-    let mut sorted = done.latencies;
+fn summary(result: LoopResult) -> Value {
+    let mut sorted = result.latencies;
     sorted.sort_by(f64::total_cmp);
     json!({
         "count": sorted.len(),
         "p50_us": percentile(&sorted, 0.5),
         "p99_us": percentile(&sorted, 0.99),
         "max_us": percentile(&sorted, 1.0),
-        "failed": done.failed,
-        "missing": done.missing,
+        "failed": result.failed,
+        "missing": result.missing,
     })
 }

@@ -1,4 +1,4 @@
-//! Whether answerability tells questions that a namespace can answer from those that it cannot.
+//! Measures how well answerability separates questions that a namespace can answer from those that it cannot.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::{
     answers::{Answers, USUAL_K},
+    ingested::IngestedSet,
     random::Random,
     set::{ADVERSARIAL, Set},
-    stored::Stored,
     table::{self, figure},
     variant::Variant,
 };
@@ -18,7 +18,7 @@ use crate::{
     output,
 };
 
-/// Questions of other sets.
+/// Number of questions taken from other sets.
 const SAMPLE: usize = 300;
 const SEED: u64 = 7;
 
@@ -27,29 +27,29 @@ const OTHER_SETS: &str = "other sets";
 
 #[derive(Serialize)]
 pub(super) struct Answerability {
-    /// Questions whose answer is there.
+    /// Number of questions whose answer is in their namespace.
     answerable: usize,
-    /// Questions whose answer is not there, by kind.
+    /// Questions whose answer is not in the namespace, by kind.
     negatives: BTreeMap<&'static str, Negatives>,
     thresholds: Vec<Threshold>,
-    /// Tenths of all questions but the adversarial, by ascending answerability.
+    /// All but the adversarial questions in ten groups of equal size, by ascending answerability.
     calibration: Vec<Tenth>,
 }
 
 #[derive(Serialize)]
 struct Negatives {
     questions: usize,
-    /// The chance that an answerable question has the higher answerability.
+    /// Probability that an answerable question has a higher answerability than one of these.
     auc: f64,
 }
 
-/// What comes of refusing questions below a least answerability.
+/// The effect of refusing all questions below an answerability.
 #[derive(Serialize)]
 struct Threshold {
     least: f64,
-    /// The share of the answerable questions that still is answered.
+    /// Share of the answerable questions that are still answered.
     answered: f64,
-    /// Of each kind the share that is refused.
+    /// Share of the questions that are refused, by kind.
     refused: BTreeMap<&'static str, f64>,
 }
 
@@ -57,22 +57,27 @@ struct Threshold {
 struct Tenth {
     questions: usize,
     answerability: f64,
-    /// The share whose answer is there.
+    /// Share of the questions whose answer is in the namespace.
     answerable: f64,
 }
 
 impl Answerability {
-    /// Of questions asked as `answers` were; those of other namespaces and sets are asked here.
-    pub(super) fn new(stored: &Stored, variant: &Variant, answers: &Answers, sets: &[Set]) -> anyhow::Result<Self> {
-        let (set, questions) = (stored.set, &stored.set.questions);
-        let asked = || questions.iter().zip(&answers.answerability);
+    /// Measures with the answers of a variant; runs the questions of other namespaces and sets with the same variant.
+    pub(super) fn new(
+        ingested: &IngestedSet,
+        variant: &Variant,
+        answers: &Answers,
+        sets: &[Set],
+    ) -> anyhow::Result<Self> {
+        let (set, questions) = (ingested.set, &ingested.set.questions);
+        let scored = || questions.iter().zip(&answers.answerability);
         let answerable: Vec<f64> =
-            asked().filter(|(asked, _)| asked.is_answerable()).map(|(_, &value)| value).collect();
-        let adversarial = asked().filter(|(asked, _)| asked.is_adversarial()).map(|(_, &value)| value).collect();
+            scored().filter(|(question, _)| question.is_answerable()).map(|(_, &value)| value).collect();
+        let adversarial = scored().filter(|(question, _)| question.is_adversarial()).map(|(_, &value)| value).collect();
 
         let namespaces: Vec<&Namespace> = set.namespaces().collect();
         let ask = |(namespace, text): (&Namespace, &str)| -> anyhow::Result<f64> {
-            let hits = stored.recall(namespace, variant.of(set.query(namespace, text).k(USUAL_K)))?;
+            let hits = ingested.recall(namespace, variant.apply(set.query(namespace, text).k(USUAL_K)))?;
             Ok(f64::from(hits.answerability()))
         };
         let next = |namespace: &Namespace| {
@@ -106,7 +111,7 @@ impl Answerability {
                 negatives.iter().map(|(&kind, values)| (kind, share(values, &|value| value < least))).collect();
             Threshold { least, answered: share(answerable, &|value| value >= least), refused }
         };
-        // Adversarial questions are about what is there: that they have no answer, only reading can tell.
+        // Adversarial questions are about topics of the namespace: only reading shows that they have no answer.
         let strangers = negatives.iter().filter(|(kind, _)| **kind != ADVERSARIAL).flat_map(|(_, values)| values);
         let mut all: Vec<(f64, f64)> = answerable.iter().map(|&value| (value, 1.0)).collect();
         all.extend(strangers.map(|&value| (value, 0.0)));
@@ -131,7 +136,7 @@ impl Answerability {
     }
 
     pub(super) fn print(&self, variant: &str) -> anyhow::Result<()> {
-        output::line(&format!("\nanswerability ({variant}): {} questions whose answer is there", self.answerable))?;
+        output::line(&format!("\nanswerability ({variant}): {} answerable questions", self.answerable))?;
         let mut rows = vec![vec!["against".to_owned(), "questions".to_owned(), "AUC".to_owned()]];
         for (kind, Negatives { questions, auc }) in &self.negatives {
             rows.push(vec![(*kind).to_owned(), questions.to_string(), figure(*auc)]);
@@ -149,8 +154,8 @@ impl Answerability {
             std::iter::once(head.to_owned()).chain(self.calibration.iter().map(|tenth| figure(of(tenth)))).collect()
         };
         table::print(&[
-            tenths("tenths of all but adversarial: answerability", |tenth| tenth.answerability),
-            tenths("share whose answer is there", |tenth| tenth.answerable),
+            tenths("tenths of all but adversarial: mean answerability", |tenth| tenth.answerability),
+            tenths("share of answerable questions", |tenth| tenth.answerable),
         ])
     }
 }
@@ -160,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn aucs_thresholds_and_tenths_match_hand_computed_values() {
         let negatives = [(ADVERSARIAL, vec![0.95, 0.2]), (OTHER_NAMESPACE, vec![0.05, 0.3]), (OTHER_SETS, vec![])];
         let made = Answerability::of(&[0.9, 0.8, 0.4], negatives.into_iter().collect());
         let aucs: Vec<_> = made.negatives.iter().map(|(kind, one)| (*kind, one.questions, one.auc)).collect();
@@ -168,9 +173,9 @@ mod tests {
         let Threshold { least, answered, refused } = &made.thresholds[4];
         assert_eq!((*least, *answered), (0.5, 2.0 / 3.0));
         assert_eq!(refused.values().collect::<Vec<_>>(), [&0.5, &1.0]);
-        // What is just at the least is answered: 0.4 is.
+        // A question exactly at the threshold is answered: 0.4 is.
         assert_eq!(made.thresholds[3].answered, 1.0);
-        // Five questions: each a tenth, as there are no more.
+        // Five questions: each is a tenth of its own.
         let tenths: Vec<_> = made.calibration.iter().map(|tenth| (tenth.answerability, tenth.answerable)).collect();
         assert_eq!(tenths, [(0.05, 0.0), (0.3, 0.0), (0.4, 1.0), (0.8, 1.0), (0.9, 1.0)]);
     }

@@ -1,40 +1,43 @@
-//! Asking a set's questions one way.
+//! Runs a set's questions with one variant.
 
 use std::{collections::HashSet, time::Instant};
 
 use mnemon::Hit;
 
-use super::{set::Question, stored::Stored, variant::Variant};
-use crate::{metrics::Found, output};
+use super::{ingested::IngestedSet, set::Question, variant::Variant};
+use crate::{metrics::RelevantRanks, output};
 
-/// Hits among which sessions are looked for, at least: five sessions are among fewer, mostly.
+/// Least number of hits of the recall that is scored. Five different sessions are usually among fewer hits.
 const DEPTH: usize = 50;
-/// What is asked for when it is timed, as most programs would.
+/// Number of hits of the recall that is timed: a usual prompt's.
 pub(super) const USUAL_K: usize = 10;
 
+/// The answers of one variant to a set's questions.
 pub(super) struct Answers<'a> {
-    /// Of the labelled questions, in order.
+    /// Answers to the labelled questions, in the set's order.
     pub(super) labelled: Vec<Answer<'a>>,
-    /// Of all questions, in order, when [`USUAL_K`] hits are asked for.
+    /// Answerability of each question with [`USUAL_K`] hits, in the set's order.
     pub(super) answerability: Vec<f64>,
-    /// Of these, in microseconds, ascending.
+    /// Latencies of the recalls with [`USUAL_K`] hits, in microseconds, ascending.
     pub(super) latencies: Vec<f64>,
 }
 
+/// The ranks of the relevant messages and sessions in the hits of one question.
 pub(super) struct Answer<'a> {
     pub(super) question: &'a Question,
-    pub(super) messages: Found,
-    pub(super) sessions: Found,
+    pub(super) messages: RelevantRanks,
+    pub(super) sessions: RelevantRanks,
 }
 
 impl<'a> Answers<'a> {
-    /// Twice each: deep enough for all metrics, `k` or more, and then as usual, for the time it takes.
-    pub(super) fn new(stored: &Stored<'a>, variant: &Variant, k: usize) -> anyhow::Result<Self> {
-        let set = stored.set;
+    /// Runs each question twice: once with `k` hits or more, deep enough for all metrics, and once with [`USUAL_K`] for
+    /// the latency.
+    pub(super) fn new(ingested: &IngestedSet<'a>, variant: &Variant, k: usize) -> anyhow::Result<Self> {
+        let set = ingested.set;
         let bar = output::progress(2 * set.questions.len() as u64, "questions [{bar:30}] {pos} of {len}, {per_sec}");
         let ask = |question: &Question, k: usize| {
             let query = set.query(&question.namespace, &question.text).k(k);
-            stored.recall(&question.namespace, variant.of(query))
+            ingested.recall(&question.namespace, variant.apply(query))
         };
         let mut labelled = Vec::new();
         for question in &set.questions {
@@ -60,10 +63,10 @@ impl<'a> Answers<'a> {
 
 impl<'a> Answer<'a> {
     fn new(question: &'a Question, hits: &[Hit]) -> Self {
-        let messages = Found::new(hits.iter().map(|hit| hit.message.id.as_str()), &question.relevant);
+        let messages = RelevantRanks::new(hits.iter().map(|hit| hit.message.id.as_str()), &question.relevant);
         let mut seen = HashSet::new();
         let sessions = hits.iter().map(|hit| hit.message.session.as_str()).filter(|session| seen.insert(*session));
-        let sessions = Found::new(sessions, &question.sessions);
+        let sessions = RelevantRanks::new(sessions, &question.sessions);
         Answer { question, messages, sessions }
     }
 }

@@ -1,4 +1,4 @@
-//! How sure a mean over questions is.
+//! Bootstrap confidence intervals of means over questions.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::metrics::{mean, percentile};
 const RESAMPLES: usize = 1_000;
 const SEED: u64 = 5;
 
-/// A mean, and between what it lies with 95 % confidence, had other questions of the kind been asked.
+/// A mean and its 95 % confidence interval with respect to the choice of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Interval {
     pub(super) mean: f64,
@@ -16,7 +16,8 @@ pub(super) struct Interval {
     pub(super) high: f64,
 }
 
-/// The percentile bootstrap (Efron and Tibshirani 1993, ch. 13). Of differences, question by question, it is the paired one.
+/// Computes a percentile bootstrap interval (Efron and Tibshirani 1993, ch. 13). For differences per question it is the
+/// paired bootstrap.
 pub(super) fn interval(values: &[f64]) -> Interval {
     let mut random = Random::new(SEED);
     let mut resample = || {
@@ -35,15 +36,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_spreads() {
+    fn intervals_match_known_distributions() {
         assert_eq!(interval(&[0.25; 9]), Interval { mean: 0.25, low: 0.25, high: 0.25 });
         assert_eq!(interval(&[]), Interval { mean: 0.0, low: 0.0, high: 0.0 });
-        // Of n throws of a coin the mean's standard deviation is half the root of n: 1.96 of them are 0.049 of 400.
+        // The mean of n coin throws has a standard deviation of 1 / (2 sqrt(n)): for 400 throws, 1.96 of it are 0.049.
         let coin: Vec<f64> = (0..400).map(|throw| f64::from(throw % 2)).collect();
         let Interval { mean, low, high } = interval(&coin);
         assert_eq!(mean, 0.5);
         assert!((low - 0.451).abs() < 0.006 && (high - 0.549).abs() < 0.006, "{low} {high}");
-        // Four times as many, half as wide.
+        // Four times as many throws halve the interval.
         let Interval { low, high, .. } = interval(&coin.repeat(4));
         assert!((high - low - 0.049).abs() < 0.006, "{low} {high}");
         assert_eq!(interval(&coin), interval(&coin));
@@ -51,7 +52,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_within_the_values(values in prop::collection::vec(-1.0f64..1.0, 1..40)) {
+        fn an_interval_lies_within_the_values(values in prop::collection::vec(-1.0f64..1.0, 1..40)) {
             let Interval { low, high, .. } = interval(&values);
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
             let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -3,14 +3,14 @@
 mod answerability;
 mod answers;
 mod bootstrap;
+mod chart;
+mod ingested;
 mod namespaces;
-mod picture;
 mod random;
 mod replay;
 mod report;
 mod scores;
 mod set;
-mod stored;
 mod table;
 mod variant;
 
@@ -22,11 +22,11 @@ use mnemon::{IndexKind, MAX_K, Precision};
 use self::{
     answerability::Answerability,
     answers::Answers,
-    namespaces::Spread,
+    ingested::IngestedSet,
+    namespaces::ByNamespace,
     replay::Replay,
     report::{Measured, Report},
     set::{Files, Set},
-    stored::Stored,
     variant::Variant,
 };
 use crate::{
@@ -34,54 +34,54 @@ use crate::{
     output::{self, Format},
 };
 
-/// Measure recall on labelled questions: ingest into a temporary database, ask, compare.
+/// Measure recall on labelled questions, in a temporary database.
 ///
-/// Each question is asked inside its namespace, at the time of the namespace's last message. Questions without relevant ids are
-/// counted, not scored. All metrics are of one recall of 50 hits, or of the largest -k; latency is of another pass with 10 hits.
-/// Intervals are 95 % of 1,000 seeded resamples of the questions. A set and model is a table, or a line of JSON: its
-/// first variant, and `others`.
+/// Each question is a query to its own namespace at the time of that namespace's last message. Questions without
+/// relevant ids are counted but not scored. All metrics come from one recall of 50 hits, or of the largest -k; latency
+/// comes from a second pass with 10 hits. Intervals are 95 % of 1,000 seeded bootstrap resamples of the questions.
+/// Prints a table, or a line of JSON, for each set and model: the first variant, and the `others`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The messages, JSON Lines as for `ingest`; again for another set, each with its --queries.
+    /// The messages, JSON Lines as for `ingest`. Repeat it with --queries for another set.
     #[arg(long, value_name = "M.jsonl", required_unless_present = "sets")]
     messages: Vec<PathBuf>,
-    /// The questions: {"id", "namespace", "query", "relevant": [message ids], "category"?} a line.
+    /// The questions, one {"id", "namespace", "query", "relevant": [message ids], "category"?} per line.
     #[arg(long, value_name = "Q.jsonl", required_unless_present = "sets")]
     queries: Vec<PathBuf>,
-    /// Both files of a set, and what to call it; again for another.
+    /// The name and both files of a set. Can be repeated.
     #[arg(long = "set", value_name = "NAME=M.jsonl,Q.jsonl")]
     sets: Vec<Files>,
-    /// A model folder or name; again for another.
+    /// A model folder or name. Can be repeated.
     #[arg(long = "model", value_name = "DIR|NAME")]
     models: Vec<String>,
-    /// exact, hnsw, hnsw_rs, or auto: by the size of a namespace.
+    /// The vector index: exact, hnsw, hnsw_rs, or auto, which depends on the size of the namespace.
     #[arg(long, default_value = "auto")]
     index: IndexKind,
-    /// How vectors are stored: f32 or i8.
+    /// Precision of the stored vectors: f32 or i8.
     #[arg(long, default_value = "f32")]
     precision: Precision,
-    /// Ways to recall: dense, lexical, rrf, weighted:0.5 (the share of dense), hybrid; hybrid-neighbors, hybrid-prior and
-    /// hybrid-time are without that part. The others are compared with the first.
+    /// Ranking variants: hybrid, dense, lexical, rrf, weighted:0.5 (the share of dense); hybrid-neighbors, hybrid-prior
+    /// and hybrid-time are hybrid without that term. The first is the baseline for the others.
     #[arg(long, value_name = "VARIANT", value_delimiter = ',', default_value = "hybrid")]
     recall: Vec<Variant>,
-    /// Ranks to report recall and hit rate at.
+    /// Ranks at which recall and hit rate are reported.
     #[arg(short, value_delimiter = ',', default_value = "1,5,10,20")]
     k: Vec<usize>,
-    /// Print each category too; done anyway if there is one variant.
+    /// Print each category of questions too; always done for a single variant.
     #[arg(long)]
     categories: bool,
-    /// Print R@10 and nDCG@10 of each namespace too, with mean and standard deviation.
+    /// Print R@10 and nDCG@10 of each namespace too, with their mean and standard deviation.
     #[arg(long)]
     by_namespace: bool,
-    /// Measure answerability, with the first variant: questions whose answer is there against the adversarial ones, against
-    /// the same in the next namespace, and against 300 of the other sets.
+    /// Measure how well answerability separates answerable questions from adversarial ones, from questions sent to
+    /// another namespace, and from 300 questions of the other sets. Uses the first variant.
     #[arg(long)]
     answerability: bool,
-    /// Replay each session's last 30 turns of a user, with the first variant: what of 10 hits stays in its place from turn to turn,
-    /// plainly and when each turn is told what the one before found.
+    /// Replay the last 30 user turns of each session and measure how many of 10 hits keep their rank from turn to turn,
+    /// without and with the previous hits in the query. Uses the first variant.
     #[arg(long)]
     replay: bool,
-    /// Draw R@10 of all sets, models and variants.
+    /// Draw R@10 of all sets, models and variants as a chart.
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
 }
@@ -91,7 +91,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     ensure!(ks.iter().all(|k| (1..=MAX_K).contains(k)), "-k takes numbers from 1 to {MAX_K}, such as 1,5,10,20");
     ensure!(
         args.messages.len() == args.queries.len(),
-        "{} --messages and {} --queries; give both for each set",
+        "there are {} --messages and {} --queries; give both for each set",
         args.messages.len(),
         args.queries.len()
     );
@@ -99,7 +99,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let files: Vec<Files> =
         pairs.map(|(messages, queries)| Files::new(messages, queries)).chain(args.sets.clone()).collect();
     let names: BTreeSet<&str> = files.iter().map(|files| &*files.name).collect();
-    ensure!(names.len() == files.len(), "two sets have one name; name them with --set NAME=M.jsonl,Q.jsonl");
+    ensure!(names.len() == files.len(), "two sets have the same name; name them with --set NAME=M.jsonl,Q.jsonl");
     let sets = files.into_iter().map(Set::read).collect::<anyhow::Result<Vec<Set>>>()?;
     let models: Vec<Option<&str>> = match args.models.as_slice() {
         [] => vec![None],
@@ -110,7 +110,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let mut reports = Vec::new();
     for set in &sets {
         for &model in &models {
-            let report = measure(&args, &Stored::new(set, model, args.index, args.precision)?, &sets, &ks)?;
+            let report = measure(&args, &IngestedSet::new(set, model, args.index, args.precision)?, &sets, &ks)?;
             match format {
                 Format::Json => output::json(&report)?,
                 Format::Text => report.print(args.categories || args.recall.len() == 1)?,
@@ -119,13 +119,13 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         }
     }
     if let Some(path) = &args.svg {
-        std::fs::write(path, picture::svg(&reports)).with_context(|| path.display().to_string())?;
+        std::fs::write(path, chart::svg(&reports)).with_context(|| path.display().to_string())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure(args: &Args, stored: &Stored, sets: &[Set], ks: &[usize]) -> anyhow::Result<Report> {
-    let set = stored.set;
+fn measure(args: &Args, ingested: &IngestedSet, sets: &[Set], ks: &[usize]) -> anyhow::Result<Report> {
+    let set = ingested.set;
     let deepest = ks.last().copied().unwrap_or(0);
     let measured = |variant: &Variant, answers: &Answers, base: Option<&Answers>| Measured {
         recall: variant.to_string(),
@@ -133,20 +133,20 @@ fn measure(args: &Args, stored: &Stored, sets: &[Set], ks: &[usize]) -> anyhow::
         latency_p99_us: percentile(&answers.latencies, 0.99),
         scores: scores::by_group(answers, ks),
         difference: base.map(|base| scores::difference(answers, base)),
-        by_namespace: args.by_namespace.then(|| Spread::new(answers)),
+        by_namespace: args.by_namespace.then(|| ByNamespace::new(answers)),
     };
     let (first, others) = args.recall.split_first().context("--recall takes at least one variant")?;
-    let base = Answers::new(stored, first, deepest)?;
-    let other = |variant| Ok(measured(variant, &Answers::new(stored, variant, deepest)?, Some(&base)));
-    let answerability = args.answerability.then(|| Answerability::new(stored, first, &base, sets));
-    let replay = args.replay.then(|| Replay::new(stored, first));
+    let base = Answers::new(ingested, first, deepest)?;
+    let other = |variant| Ok(measured(variant, &Answers::new(ingested, variant, deepest)?, Some(&base)));
+    let answerability = args.answerability.then(|| Answerability::new(ingested, first, &base, sets));
+    let replay = args.replay.then(|| Replay::new(ingested, first));
     Ok(Report {
         set: set.name.clone(),
-        model: stored.engine.model().to_string(),
+        model: ingested.engine.model().to_string(),
         index: format!("{:?}", args.index),
         precision: args.precision,
         messages: set.messages.len(),
-        ingest_messages_per_second: stored.messages_per_second,
+        ingest_messages_per_second: ingested.messages_per_second,
         questions: set.questions.len(),
         unlabelled: set.questions.iter().filter(|question| question.relevant.is_empty()).count(),
         first: measured(first, &base, None),

@@ -1,4 +1,4 @@
-//! Each namespace apart: whether what is better on the whole is better everywhere.
+//! Scores of each namespace, which show whether a better mean is better everywhere.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use super::{
 use crate::metrics::{deviation, mean};
 
 #[derive(Serialize)]
-pub(super) struct Spread {
+pub(super) struct ByNamespace {
     namespaces: BTreeMap<String, Scores>,
-    /// Over the namespaces, each counted alike.
+    /// Mean over the namespaces, all weighted alike.
     mean: Scores,
     deviation: Scores,
 }
 
 #[derive(Serialize)]
 struct Scores {
-    /// Answerable ones.
+    /// Number of answerable questions.
     questions: usize,
     recall_at_10: f64,
     ndcg_at_10: f64,
 }
 
-impl Spread {
+impl ByNamespace {
     pub(super) fn new(answers: &Answers) -> Self {
         let mut groups: BTreeMap<String, Vec<&Answer>> = BTreeMap::new();
         for answer in answers.labelled.iter().filter(|answer| answer.question.is_answerable()) {
@@ -49,28 +49,32 @@ impl Spread {
             recall_at_10: statistic(&namespaces.values().map(|scores| scores.recall_at_10).collect::<Vec<_>>()),
             ndcg_at_10: statistic(&namespaces.values().map(|scores| scores.ndcg_at_10).collect::<Vec<_>>()),
         };
-        Spread { mean: over(mean), deviation: over(deviation), namespaces }
+        ByNamespace { mean: over(mean), deviation: over(deviation), namespaces }
     }
 }
 
-/// A table a metric: a row a namespace, a column a variant.
-pub(super) fn print(spreads: &[(&str, &Spread)]) -> anyhow::Result<()> {
-    print_metric(spreads, "R@10", |scores| scores.recall_at_10)?;
-    print_metric(spreads, "nDCG@10", |scores| scores.ndcg_at_10)
+/// Prints a table for each metric, with a row per namespace and a column per variant.
+pub(super) fn print(scores_by_variant: &[(&str, &ByNamespace)]) -> anyhow::Result<()> {
+    print_metric(scores_by_variant, "R@10", |scores| scores.recall_at_10)?;
+    print_metric(scores_by_variant, "nDCG@10", |scores| scores.ndcg_at_10)
 }
 
-fn print_metric(spreads: &[(&str, &Spread)], name: &str, metric: fn(&Scores) -> f64) -> anyhow::Result<()> {
-    let Some((_, first)) = spreads.first() else { return Ok(()) };
-    let heads = [name, "questions"].into_iter().chain(spreads.iter().map(|(variant, _)| *variant));
+fn print_metric(
+    scores_by_variant: &[(&str, &ByNamespace)],
+    name: &str,
+    metric: fn(&Scores) -> f64,
+) -> anyhow::Result<()> {
+    let Some((_, first)) = scores_by_variant.first() else { return Ok(()) };
+    let heads = [name, "questions"].into_iter().chain(scores_by_variant.iter().map(|(variant, _)| *variant));
     let mut rows: Vec<Vec<String>> = vec![heads.map(str::to_owned).collect()];
-    let mut row = |name: &str, questions: usize, of: &dyn Fn(&Spread) -> Option<&Scores>| {
-        let values = spreads.iter().filter_map(|(_, spread)| of(spread)).map(|scores| figure(metric(scores)));
+    let mut row = |name: &str, questions: usize, of: &dyn Fn(&ByNamespace) -> Option<&Scores>| {
+        let values = scores_by_variant.iter().filter_map(|(_, scores)| of(scores)).map(|scores| figure(metric(scores)));
         rows.push([name.to_owned(), questions.to_string()].into_iter().chain(values).collect());
     };
     for (namespace, scores) in &first.namespaces {
-        row(namespace, scores.questions, &|spread| spread.namespaces.get(namespace));
+        row(namespace, scores.questions, &|scores| scores.namespaces.get(namespace));
     }
-    row("mean", first.mean.questions, &|spread| Some(&spread.mean));
-    row("standard deviation", first.mean.questions, &|spread| Some(&spread.deviation));
+    row("mean", first.mean.questions, &|scores| Some(&scores.mean));
+    row("standard deviation", first.mean.questions, &|scores| Some(&scores.deviation));
     table::print(&rows)
 }

@@ -1,6 +1,6 @@
-//! Choices that are the same each time: what is drawn depends on a seed alone.
+//! Seeded random choices, the same in every run.
 
-/// SplitMix64 (Steele et al. 2014).
+/// A SplitMix64 generator (Steele et al. 2014).
 pub(super) struct Random(u64);
 
 impl Random {
@@ -8,7 +8,7 @@ impl Random {
         Random(seed)
     }
 
-    /// A number from 0 to `count` - 1, `count` being at least 1. Not quite even, by a part in 2^64 over `count`.
+    /// Returns a number from 0 to `count` - 1; `count` must be at least 1. The bias is below `count` / 2^64.
     pub(super) fn below(&mut self, count: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -18,7 +18,7 @@ impl Random {
         ((u128::from(z) * count as u128) >> 64) as usize
     }
 
-    /// Up to `count` of them, none twice, in no order.
+    /// Draws up to `count` items without replacement, in random order.
     pub(super) fn sample<T>(&mut self, mut from: Vec<T>, count: usize) -> Vec<T> {
         for at in 0..count.min(from.len()) {
             let other = at + self.below(from.len() - at);
@@ -44,7 +44,7 @@ mod tests {
             sample.dedup();
             assert_eq!(sample.len(), 3);
         }
-        // Each 600 times of 2,000; the standard deviation is 20.
+        // Each is expected 600 times in 2,000 draws, with a standard deviation of 20.
         assert!(counts.iter().all(|count| (500..700).contains(count)), "{counts:?}");
         assert_eq!(Random::new(1).sample(vec![7], 3), [7]);
     }

@@ -1,4 +1,4 @@
-//! What was measured of one set with one model.
+//! The report on one set with one model, as JSON and as tables.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     answerability::Answerability,
-    namespaces::{self, Spread},
+    namespaces::{self, ByNamespace},
     replay::Replay,
     scores::{Intervals, Scores},
     set::{ADVERSARIAL, ALL, BUT_ADVERSARIAL},
@@ -15,6 +15,7 @@ use super::{
 };
 use crate::output;
 
+/// The measurements of one set with one model.
 #[derive(Serialize)]
 pub(super) struct Report {
     pub(super) set: String,
@@ -25,31 +26,31 @@ pub(super) struct Report {
     pub(super) ingest_messages_per_second: f64,
     pub(super) questions: usize,
     pub(super) unlabelled: usize,
-    /// The first variant, which the others are compared with.
+    /// The first variant: the baseline.
     #[serde(flatten)]
     pub(super) first: Measured,
     pub(super) others: Vec<Measured>,
-    /// Of the first variant.
+    /// Measured with the first variant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) answerability: Option<Answerability>,
-    /// Of the first variant.
+    /// Measured with the first variant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) replay: Option<Replay>,
 }
 
-/// A variant.
+/// The measurements of one variant.
 #[derive(Serialize)]
 pub(super) struct Measured {
     pub(super) recall: String,
     pub(super) latency_p50_us: f64,
     pub(super) latency_p99_us: f64,
-    /// By group.
+    /// Scores by group of questions.
     pub(super) scores: BTreeMap<String, Scores>,
-    /// To the first variant, over all but adversarial questions.
+    /// Paired difference from the first variant, over all but the adversarial questions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) difference: Option<Intervals>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) by_namespace: Option<Spread>,
+    pub(super) by_namespace: Option<ByNamespace>,
 }
 
 impl Report {
@@ -63,22 +64,22 @@ impl Report {
             self.set, self.model, self.index, self.precision
         ))?;
         output::line(&format!(
-            "{} messages, ingested at {:.0} a second; {} questions, {} of them without relevant ids, not scored",
+            "{} messages, ingested at {:.0}/s; {} questions, of which {} have no relevant ids and are not scored",
             self.messages, self.ingest_messages_per_second, self.questions, self.unlabelled
         ))?;
         self.print_variants()?;
         if with_categories {
             self.variants().try_for_each(Measured::print_groups)?;
         }
-        let spreads: Vec<_> =
+        let by_namespace: Vec<_> =
             self.variants().filter_map(|one| Some((&*one.recall, one.by_namespace.as_ref()?))).collect();
-        namespaces::print(&spreads)?;
+        namespaces::print(&by_namespace)?;
         self.answerability.iter().try_for_each(|answerability| answerability.print(&self.first.recall))?;
         self.replay.iter().try_for_each(|replay| replay.print(&self.first.recall))?;
         output::line("")
     }
 
-    /// A row a variant, for the questions that count.
+    /// Prints a row per variant: means, intervals and differences, over all but the adversarial questions.
     fn print_variants(&self) -> anyhow::Result<()> {
         let scored: Vec<_> = self.variants().filter_map(|one| Some((one, one.scores.get(BUT_ADVERSARIAL)?))).collect();
         let Some((_, first)) = scored.first() else { return Ok(()) };
@@ -86,7 +87,7 @@ impl Report {
         means[0].extend(["p50 us", "p99 us"].map(str::to_owned));
         let heads = |title: &str| std::iter::once(title).chain(Intervals::NAMES).map(str::to_owned).collect();
         let mut intervals = vec![heads("95 % of resamples")];
-        let mut differences = vec![heads(&format!("over {}", self.first.recall))];
+        let mut differences = vec![heads(&format!("difference from {}", self.first.recall))];
         for (one, scores) in &scored {
             let mut row = scores.row(&one.recall);
             row.extend([one.latency_p50_us, one.latency_p99_us].map(|latency| format!("{latency:.0}")));

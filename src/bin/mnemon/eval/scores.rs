@@ -1,4 +1,4 @@
-//! What a group of questions comes to.
+//! Mean scores of groups of questions.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{
     bootstrap::{Interval, interval},
     set::BUT_ADVERSARIAL,
 };
-use crate::metrics::{Found, mean};
+use crate::metrics::{RelevantRanks, mean};
 
 /// Means over the questions of a group.
 #[derive(Serialize)]
@@ -24,7 +24,7 @@ pub(super) struct Scores {
     pub(super) intervals: Intervals,
 }
 
-/// Of the metrics that variants are told apart by.
+/// Bootstrap intervals of the metrics by which variants are compared.
 #[derive(Serialize)]
 pub(super) struct Intervals {
     pub(super) recall_at_5: Interval,
@@ -45,13 +45,13 @@ impl Intervals {
         }
     }
 
-    /// In the order of the names.
+    /// Returns the intervals in the order of [`Intervals::NAMES`].
     pub(super) fn values(&self) -> [Interval; 4] {
         [self.recall_at_5, self.recall_at_10, self.ndcg_at_10, self.session_hit_at_1]
     }
 }
 
-/// The scores of each group.
+/// Computes the scores of each group.
 pub(super) fn by_group(answers: &Answers, ks: &[usize]) -> BTreeMap<String, Scores> {
     let mut groups: BTreeMap<&str, Vec<&Answer>> = BTreeMap::new();
     for answer in &answers.labelled {
@@ -62,13 +62,13 @@ pub(super) fn by_group(answers: &Answers, ks: &[usize]) -> BTreeMap<String, Scor
 
 fn scores(answers: &[&Answer], ks: &[usize]) -> Scores {
     let mean = |value: &dyn Fn(&Answer) -> f64| mean(&answers.iter().map(|answer| value(answer)).collect::<Vec<_>>());
-    let at = |value: fn(&Found, usize) -> f64| -> BTreeMap<usize, f64> {
+    let at = |value: fn(&RelevantRanks, usize) -> f64| -> BTreeMap<usize, f64> {
         ks.iter().map(|&k| (k, mean(&|answer| value(&answer.messages, k)))).collect()
     };
     Scores {
         questions: answers.len(),
-        recall_at: at(Found::recall_at),
-        hit_at: at(Found::hit_at),
+        recall_at: at(RelevantRanks::recall_at),
+        hit_at: at(RelevantRanks::hit_at),
         mrr: mean(&|answer| answer.messages.reciprocal_rank()),
         ndcg_at_10: mean(&|answer| answer.messages.ndcg_at(10)),
         session_hit_at_1: mean(&|answer| answer.sessions.hit_at(1)),
@@ -77,7 +77,7 @@ fn scores(answers: &[&Answer], ks: &[usize]) -> Scores {
     }
 }
 
-/// How much better the answers to all but adversarial questions are than others to the same questions.
+/// Computes the paired difference between two variants' answers to the same questions, without the adversarial ones.
 pub(super) fn difference(answers: &Answers, base: &Answers) -> Intervals {
     let pairs = answers.labelled.iter().zip(&base.labelled);
     let pairs: Vec<_> =

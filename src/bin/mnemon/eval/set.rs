@@ -1,4 +1,4 @@
-//! A set: messages, and labelled questions about them.
+//! An evaluation set: messages, and labelled questions about them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -11,7 +11,7 @@ use mnemon::{Message, Namespace, Query, Timestamp};
 
 use crate::input::{self, QueryLine};
 
-/// Questions whose answer is not there, or not what it seems: reported apart by custom.
+/// Category of the questions whose answer is missing or misleading; by convention reported separately.
 pub(super) const ADVERSARIAL: &str = "adversarial";
 pub(super) const BUT_ADVERSARIAL: &str = "all but adversarial";
 pub(super) const ALL: &str = "all";
@@ -25,7 +25,8 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Called after the messages' file, up to its first dot; after its folder, if that says no more than `messages`.
+    /// Names the set after the messages' file up to its first dot, or after the file's folder if that name is just
+    /// `messages`.
     pub(super) fn new(messages: PathBuf, queries: PathBuf) -> Self {
         let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
         let file = text(messages.file_name());
@@ -42,25 +43,27 @@ impl FromStr for Files {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let parts = text.split_once('=').and_then(|(name, files)| Some((name, files.split_once(',')?)));
-        let (name, (messages, queries)) = parts.context("a set is NAME=M.jsonl,Q.jsonl")?;
+        let (name, (messages, queries)) = parts.context("a set is given as NAME=M.jsonl,Q.jsonl")?;
         Ok(Files { name: name.into(), messages: messages.into(), queries: queries.into() })
     }
 }
 
+/// Messages, and labelled questions about them.
 pub(super) struct Set {
     pub(super) name: String,
     pub(super) messages: Vec<(Namespace, Message)>,
     pub(super) questions: Vec<Question>,
-    /// Of each namespace the time of its last message, if any has one.
+    /// The time of each namespace's last message, if any message has a time.
     ends: BTreeMap<Namespace, Option<Timestamp>>,
 }
 
+/// A labelled question.
 pub(super) struct Question {
     pub(super) namespace: Namespace,
     pub(super) text: String,
     /// Ids of the messages that hold the answer.
     pub(super) relevant: Vec<String>,
-    /// The sessions of these.
+    /// The sessions of the relevant messages.
     pub(super) sessions: Vec<String>,
     pub(super) category: String,
 }
@@ -78,7 +81,7 @@ impl Set {
         let mut unknown = 0;
         let mut question = |line: QueryLine| {
             let QueryLine { namespace, query: text, relevant, category, .. } = line;
-            // A message that is not there is of a session that is never found: none has an empty name.
+            // A missing message gets a session that no recall finds: session names are never empty.
             let session =
                 |id: &String| sessions.get(&(&namespace, id.as_str())).copied().unwrap_or_default().to_owned();
             let sessions: BTreeSet<String> = relevant.iter().map(session).collect();
@@ -88,17 +91,20 @@ impl Set {
         };
         let questions = input::queries(&files.queries)?.into_iter().map(&mut question).collect();
         if unknown > 0 {
-            eprintln!("mnemon: {}: {unknown} questions are labelled with messages that are not there", files.name);
+            eprintln!(
+                "mnemon: {}: {unknown} questions are labelled with messages that the set does not have",
+                files.name
+            );
         }
         Ok(Set { name: files.name, messages, questions, ends })
     }
 
-    /// The namespaces that have messages.
+    /// Iterates over the namespaces that have messages.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
         self.ends.keys()
     }
 
-    /// A question to a namespace, asked at the time of its last message: "last week" is to mean the same each time this runs.
+    /// Builds a query at the time of the namespace's last message, so that "last week" means the same in every run.
     pub(super) fn query(&self, namespace: &Namespace, text: &str) -> Query {
         let query = Query::new(text);
         match self.ends.get(namespace) {
@@ -113,12 +119,12 @@ impl Question {
         self.category == ADVERSARIAL
     }
 
-    /// Whether the answer is there.
+    /// Returns true if the set labels messages that answer the question, and the question is not adversarial.
     pub(super) fn is_answerable(&self) -> bool {
         !self.relevant.is_empty() && !self.is_adversarial()
     }
 
-    /// The groups that its scores count in.
+    /// Iterates over the groups in which the question's scores count.
     pub(super) fn groups(&self) -> impl Iterator<Item = &str> {
         [Some(self.category.as_str()), (!self.is_adversarial()).then_some(BUT_ADVERSARIAL), Some(ALL)]
             .into_iter()
@@ -131,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn sets_are_named_after_their_files() {
         let named = |messages: &str| Files::new(messages.into(), "q.jsonl".into()).name;
         assert_eq!(named("data/locomo.messages.jsonl"), "locomo");
         assert_eq!(named("datasets/sample/messages.jsonl"), "sample");

@@ -1,9 +1,9 @@
-//! Tables for people.
+//! Aligned text tables.
 
 use super::bootstrap::Interval;
 use crate::output;
 
-/// Prints rows after a line that is empty: the first column to the left, the others to the right, all as wide as they need.
+/// Prints an empty line and then the rows, with the first column aligned left and the others right.
 pub(super) fn print(rows: &[Vec<String>]) -> anyhow::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
@@ -19,17 +19,17 @@ pub(super) fn print(rows: &[Vec<String>]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A share.
+/// Formats a score or share with three decimals.
 pub(super) fn figure(value: f64) -> String {
     format!("{value:.3}")
 }
 
-/// `0.754 [0.735, 0.772]`
+/// Formats a mean with its interval, such as `0.754 [0.735, 0.772]`.
 pub(super) fn with_interval(Interval { mean, low, high }: Interval) -> String {
     format!("{mean:.3} [{low:.3}, {high:.3}]")
 }
 
-/// `+0.031 [+0.012, +0.050]`
+/// Formats a difference with its interval, such as `+0.031 [+0.012, +0.050]`.
 pub(super) fn difference(Interval { mean, low, high }: Interval) -> String {
     format!("{mean:+.3} [{low:+.3}, {high:+.3}]")
 }

@@ -1,35 +1,35 @@
-//! The ways to recall that are measured beside each other.
+//! The ranking variants that are compared.
 
 use std::{fmt, str::FromStr};
 
 use anyhow::{Context, ensure};
-use mnemon::{Query, Strategy, TimeUse};
+use mnemon::{Query, RankingStrategy, TimeUse};
 
-/// A strategy, or hybrid recall without a part of it.
+/// A ranking strategy, or the hybrid one without one of its terms.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Variant {
-    strategy: Strategy,
-    without: Option<Part>,
+    strategy: RankingStrategy,
+    without: Option<Term>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Part {
+enum Term {
     Neighbors,
     Prior,
     Time,
 }
 
-const PARTS: [(&str, Part); 3] = [("neighbors", Part::Neighbors), ("prior", Part::Prior), ("time", Part::Time)];
+const TERMS: [(&str, Term); 3] = [("neighbors", Term::Neighbors), ("prior", Term::Prior), ("time", Term::Time)];
 
 impl Variant {
-    /// The query, recalled so.
-    pub(super) fn of(&self, query: Query) -> Query {
+    /// Returns the query with this variant's ranking.
+    pub(super) fn apply(&self, query: Query) -> Query {
         let query = query.strategy(self.strategy);
         match self.without {
             None => query,
-            Some(Part::Neighbors) => query.neighbors(false),
-            Some(Part::Prior) => query.length_prior(false),
-            Some(Part::Time) => query.time(TimeUse::Ignore),
+            Some(Term::Neighbors) => query.neighbors(false),
+            Some(Term::Prior) => query.length_prior(false),
+            Some(Term::Time) => query.time(TimeUse::Ignore),
         }
     }
 }
@@ -38,23 +38,23 @@ impl FromStr for Variant {
     type Err = anyhow::Error;
 
     fn from_str(name: &str) -> anyhow::Result<Self> {
-        let Some((strategy, part)) = name.split_once('-') else {
+        let Some((strategy, term)) = name.split_once('-') else {
             return Ok(Variant { strategy: name.parse()?, without: None });
         };
-        let part = PARTS.iter().find(|(known, _)| *known == part);
-        let (_, part) =
-            part.with_context(|| format!("{name:?} is not hybrid-neighbors, hybrid-prior or hybrid-time"))?;
+        let known = TERMS.iter().find(|(known, _)| *known == term);
+        let (_, term) =
+            known.with_context(|| format!("{name:?} is not hybrid-neighbors, hybrid-prior or hybrid-time"))?;
         let strategy = strategy.parse()?;
-        ensure!(strategy == Strategy::Hybrid, "{name:?}: only hybrid has parts to leave out");
-        Ok(Variant { strategy, without: Some(*part) })
+        ensure!(strategy == RankingStrategy::Hybrid, "{name:?}: only hybrid has terms that can be left out");
+        Ok(Variant { strategy, without: Some(*term) })
     }
 }
 
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.strategy)?;
-        match PARTS.iter().find(|(_, part)| Some(*part) == self.without) {
-            Some((part, _)) => write!(f, "-{part}"),
+        match TERMS.iter().find(|(_, term)| Some(*term) == self.without) {
+            Some((name, _)) => write!(f, "-{name}"),
             None => Ok(()),
         }
     }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn names_are_parsed_and_printed() {
         for name in
             ["dense", "lexical", "rrf", "weighted:0.5", "hybrid", "hybrid-neighbors", "hybrid-prior", "hybrid-time"]
         {
@@ -77,12 +77,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked() {
+    fn a_variant_changes_the_query() {
         let check = |name: &str, query: Query| {
-            assert_eq!(name.parse::<Variant>().unwrap().of(Query::new("q")), query, "{name}");
+            assert_eq!(name.parse::<Variant>().unwrap().apply(Query::new("q")), query, "{name}");
         };
         check("hybrid", Query::new("q"));
-        check("rrf", Query::new("q").strategy(Strategy::ReciprocalRank));
+        check("rrf", Query::new("q").strategy(RankingStrategy::ReciprocalRank));
         check("hybrid-neighbors", Query::new("q").neighbors(false));
         check("hybrid-prior", Query::new("q").length_prior(false));
         check("hybrid-time", Query::new("q").time(TimeUse::Ignore));

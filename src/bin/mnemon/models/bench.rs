@@ -12,7 +12,7 @@ use crate::{
     output::{self, Format},
 };
 
-/// Texts where no file is given: chat messages of many lengths.
+/// Texts that are embedded if no file is given: chat messages of many lengths.
 const SAMPLE: [&str; 12] = [
     "ok",
     "Sounds good, see you at seven.",
@@ -31,27 +31,28 @@ const SAMPLE: [&str; 12] = [
      water, run half of it through without a filter, wait for twenty minutes, run the rest, and rinse with two full tanks of \
      fresh water. If the water where you live is hard, do it every month, and use a filter in the tank all the same.",
 ];
-/// How often the sample is repeated: a measurement of the default model takes some tenths of a second.
+/// Repetitions of the sample: with the default model a measurement then takes some tenths of a second.
 const REPEATS: usize = 100;
-/// Texts of one call.
+/// Texts per call.
 const BATCH: usize = 512;
 
-/// Measure a model on this machine: texts a second, and the time of one question.
+/// Measure a model on this machine: texts per second, and the latency of one query.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// A model folder or name.
     #[arg(value_name = "DIR|NAME")]
     model: String,
-    /// What runs the model: cpu, cuda, or cuda:1 for the second GPU; for a GPU the program is built with the feature cuda.
+    /// The device that runs the model: cpu, cuda, or cuda:1 for the second GPU. A GPU needs a build with the feature
+    /// `cuda`.
     #[arg(long, default_value = "cpu")]
     device: Device,
-    /// Messages, as for `ingest`. Default: some that are built in.
+    /// A file of messages, as for `ingest`. Default: a built-in sample.
     #[arg(long, value_name = "M.jsonl")]
     messages: Option<PathBuf>,
-    /// Questions that are timed.
+    /// Number of queries to time.
     #[arg(long, value_name = "N", default_value_t = 200)]
     queries: usize,
-    /// Threads of a run. Default: the machine's cores.
+    /// Threads of the model. Default: the machine's cores.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 }
@@ -64,12 +65,12 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
         }
         None => SAMPLE.iter().cycle().take(SAMPLE.len() * REPEATS).map(|text| (*text).to_owned()).collect(),
     };
-    ensure!(!texts.is_empty(), "no texts");
+    ensure!(!texts.is_empty(), "no message has text");
     let started = Instant::now();
     let embedder = input::embedder(&args.model, &args.device, args.threads)?;
     let load_seconds = started.elapsed().as_secs_f64();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    // What is made when the first document comes is not what is measured.
+    // The first document creates the document sessions, which is not measured.
     embedder.embed_passages(&texts[..1])?;
     let started = Instant::now();
     for batch in texts.chunks(BATCH) {
@@ -93,7 +94,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
             "load_seconds": load_seconds, "queries": latencies.len(), "query_p50_us": p50, "query_p99_us": p99,
         }))?,
         Format::Text => output::line(&format!(
-            "{model}: {rate:.0} texts/s of {}; one question {p50:.0} us (p50), {p99:.0} us (p99); loaded in {load_seconds:.2} s",
+            "{model}: {rate:.0} texts/s over {} texts; one query {p50:.0} us (p50), {p99:.0} us (p99); loaded in {load_seconds:.2} s",
             texts.len()
         ))?,
     }

@@ -7,7 +7,7 @@ use mnemon::{Model, ModelFile, ModelInfo, RerankerInfo};
 use super::list;
 use crate::output::{self, Format};
 
-/// Show what the manifest of a model or a reranker says, and its files.
+/// Show the manifest and the files of an embedding model or a reranker.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// A model folder or name.
@@ -23,13 +23,13 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All of it, a line a fact.
+/// Prints a model's information, one fact per line.
 pub(super) fn print(info: &ModelInfo, format: Format) -> anyhow::Result<()> {
     if format == Format::Json {
         return output::json(info);
     }
-    let of = info.model_dimension.map(|all| format!(" of {all}")).unwrap_or_default();
-    let output = info.output.as_ref().map(|output| format!(", of the output {output}")).unwrap_or_default();
+    let of = info.model_dimension.map(|width| format!(" of {width}")).unwrap_or_default();
+    let output = info.output.as_ref().map(|output| format!(", read from output {output}")).unwrap_or_default();
     let padding = if info.padding_exact { "exact" } else { "not exact" };
     let facts = [
         ("name", info.name.clone()),

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use crate::output::{self, Format};
 
-/// Show the models there are, embedders and rerankers: the built-in one, and those in $MNEMON_MODELS and ./models.
+/// List the installed embedding models and rerankers: the built-in model, and the folders in $MNEMON_MODELS and
+/// ./models.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Show what `pull` can fetch instead; no network is needed for that.
+    /// List the models that `pull` can fetch instead; needs no network.
     #[arg(long)]
     catalogue: bool,
 }
@@ -39,12 +40,12 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(name: &str, dimension: &str, files: &[ModelFile], place: &dyn std::fmt::Display) -> String {
+fn line(name: &str, dimension: &str, files: &[ModelFile], path: &dyn std::fmt::Display) -> String {
     let megabytes = format!("{:.1} MB", files.iter().map(|file| file.bytes).sum::<u64>() as f64 / 1e6);
-    format!("{name:<28} {dimension:>5} {megabytes:>9}  {place}")
+    format!("{name:<28} {dimension:>5} {megabytes:>9}  {path}")
 }
 
-/// With the kind, which embedders do not have.
+/// Returns a reranker's information as JSON with a `kind`, which embedding models do not have.
 pub(super) fn reranker(info: &RerankerInfo) -> anyhow::Result<Value> {
     let mut value = serde_json::to_value(info)?;
     value["kind"] = "reranker".into();

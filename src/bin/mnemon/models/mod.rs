@@ -1,6 +1,7 @@
 //! `mnemon models`
 
 mod bench;
+mod destination;
 mod import;
 mod info;
 mod list;
@@ -8,21 +9,21 @@ mod options;
 mod pull;
 mod verify;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::Subcommand;
 
 use crate::output::Format;
 
-/// List, check, fetch and import embedding models.
+/// List, inspect, verify, fetch, import and measure models.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Action {
     List(list::Args),
     Info(info::Args),
     Verify(verify::Args),
@@ -32,18 +33,12 @@ enum What {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    match args.what {
-        What::List(args) => list::run(&args, format),
-        What::Info(args) => info::run(&args, format),
-        What::Verify(args) => verify::run(&args, format),
-        What::Pull(args) => pull::run(args, format),
-        What::Import(args) => import::run(args, format),
-        What::Bench(args) => bench::run(&args, format),
+    match args.action {
+        Action::List(args) => list::run(&args, format),
+        Action::Info(args) => info::run(&args, format),
+        Action::Verify(args) => verify::run(&args, format),
+        Action::Pull(args) => pull::run(args, format),
+        Action::Import(args) => import::run(args, format),
+        Action::Bench(args) => bench::run(&args, format),
     }
-}
-
-/// The folder of a model of this name: in the given folder of models, or `$MNEMON_MODELS`, or `./models`.
-fn place(to: Option<PathBuf>, name: &str) -> PathBuf {
-    let home = to.or_else(|| std::env::var_os("MNEMON_MODELS").filter(|home| !home.is_empty()).map(PathBuf::from));
-    home.unwrap_or_else(|| PathBuf::from("models")).join(name)
 }

@@ -1,28 +1,29 @@
-//! What `import` and `pull` can be told of a model.
+//! Model settings that `import` and `pull` share.
 
 use mnemon::{ImportOptions, Pooling};
 
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// mean, cls, last_token, or none if the graph does it. Default: what the model's files or the catalogue say.
+    /// How token states become one vector: mean, cls, last_token, or none if the graph does it. Default: as the model's
+    /// files or the catalogue state.
     #[arg(long)]
     pooling: Option<Pooling>,
-    /// The graph's output that is read, such as text_embeds.
+    /// The graph output to read, such as text_embeds.
     #[arg(long, value_name = "NAME")]
     output: Option<String>,
-    /// Take the first N components of what the model gives.
+    /// Keep the first N components of the model's vectors (Matryoshka models).
     #[arg(long, value_name = "N")]
     dimension: Option<usize>,
-    /// Tokens of a run, special ones included.
+    /// Most tokens of a text in one run, special tokens included; longer texts are split into windows.
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
-    /// Put before each question, such as "query: ".
+    /// Text in front of each query, such as "query: ".
     #[arg(long, value_name = "TEXT")]
     query_prefix: Option<String>,
-    /// Put before each text that is to be found.
+    /// Text in front of each document, such as "passage: ".
     #[arg(long, value_name = "TEXT")]
     document_prefix: Option<String>,
-    /// One line about the model.
+    /// A one-line description of the model.
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Where the model comes from.

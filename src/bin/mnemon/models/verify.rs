@@ -7,8 +7,10 @@ use serde_json::json;
 
 use crate::output::{self, Format};
 
-/// Check a model or a reranker: its files against their hashes, its tokenizer against its graph, and that it runs and gives what
-/// its manifest says.
+/// Verify an embedding model or a reranker. Exit status 3 if a problem is found.
+///
+/// Compares the files with their hashes and the tokenizer with the graph, then runs the model and compares its output
+/// with the manifest.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// A model folder or name.
@@ -32,7 +34,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
         Format::Json => output::json(&json!({"model": args.model, "problems": problems}))?,
         Format::Text => {
             problems.iter().try_for_each(|problem| output::line(problem))?;
-            output::line(if sound { "sound" } else { "NOT SOUND: fetch, import or make it again" })?;
+            output::line(if sound { "sound" } else { "NOT SOUND: fetch, import or build the model again" })?;
         }
     }
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(3) })

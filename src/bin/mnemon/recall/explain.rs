@@ -1,46 +1,47 @@
-//! Hits as text, and the evidence for them.
+//! Formats hits, and the evidence for them, as text.
 
-use mnemon::{Hit, Parts};
+use mnemon::{Hit, ScoreBreakdown};
 
-/// One line: rank, score, date, session, who, and the text without its line breaks.
+/// Formats a hit as one line: rank, score, date, session, speaker, and the text without its line breaks.
 pub(super) fn line(hit: &Hit) -> String {
     let message = &hit.message;
     let date = message.created_at.map_or_else(|| "no date".into(), |time| time.to_string()[..10].to_owned());
-    let who = message.name.as_deref().unwrap_or(message.role.as_str());
-    format!("{:>3}  {:.3}  {date}  {}  {who}: {}", hit.rank, hit.score, message.session, one_line(&message.text()))
+    let speaker = message.name.as_deref().unwrap_or(message.role.as_str());
+    format!("{:>3}  {:.3}  {date}  {}  {speaker}: {}", hit.rank, hit.score, message.session, one_line(&message.text()))
 }
 
-/// What there is of it, a line each: what both indexes say, what the score adds up, the passage if it is not the whole text.
+/// Formats the evidence for a hit, line by line: its rank in both indexes, the terms of its score, and the passage that
+/// matched if it is not the whole text.
 pub(super) fn evidence(hit: &Hit) -> Vec<String> {
-    let parts = &hit.parts;
-    let mut found = format!("{}: cosine {:.3} (rank {})", hit.message.id, hit.similarity, parts.dense_rank);
-    if parts.lexical_rank > 0 {
-        let Parts { bm25, coverage, lexical_rank, .. } = parts;
-        found += &format!("; BM25 {bm25:.2} (rank {lexical_rank}), coverage {coverage:.2}");
+    let breakdown = &hit.breakdown;
+    let mut ranks = format!("{}: cosine {:.3} (rank {})", hit.message.id, hit.similarity, breakdown.dense_rank);
+    if breakdown.lexical_rank > 0 {
+        let ScoreBreakdown { bm25, coverage, lexical_rank, .. } = breakdown;
+        ranks += &format!("; BM25 {bm25:.2} (rank {lexical_rank}), coverage {coverage:.2}");
     }
-    let mut lines = vec![found];
-    let lender = parts.lender.as_ref().map_or(String::new(), |lender| format!(" of {lender}"));
-    let added = [
-        ("dense", parts.dense, ""),
-        ("lexical", parts.lexical, ""),
-        ("neighbor", parts.neighbor, &*lender),
-        ("length", parts.length, ""),
-        ("time", parts.time, ""),
-        ("recency", parts.recency, ""),
+    let mut lines = vec![ranks];
+    let source = breakdown.boosted_by.as_ref().map_or(String::new(), |id| format!(" of {id}"));
+    let terms = [
+        ("dense", breakdown.dense, ""),
+        ("lexical", breakdown.lexical, ""),
+        ("neighbor", breakdown.neighbor, &*source),
+        ("length", breakdown.length, ""),
+        ("time", breakdown.time, ""),
+        ("recency", breakdown.recency, ""),
     ];
-    let added = added.into_iter().filter(|(_, value, _)| *value != 0.0);
-    let added: Vec<String> = added.map(|(name, value, of)| format!("{name} {value:+.2}{of}")).collect();
-    if !added.is_empty() {
-        lines.push(added.join(", "));
+    let terms = terms.into_iter().filter(|(_, value, _)| *value != 0.0);
+    let terms: Vec<String> = terms.map(|(name, value, source)| format!("{name} {value:+.2}{source}")).collect();
+    if !terms.is_empty() {
+        lines.push(terms.join(", "));
     }
-    lines.extend(parts.reranked.map(|score| format!("reranked {score:.3}")));
+    lines.extend(breakdown.reranked.map(|score| format!("reranked {score:.3}")));
     let text = hit.message.text();
     if hit.passage != (0..text.len()) {
         lines.extend(text.get(hit.passage.clone()).map(|passage| {
             format!("passage, bytes {} to {}: {}", hit.passage.start, hit.passage.end, one_line(passage))
         }));
     }
-    lines.extend(parts.duplicate_of.as_ref().map(|id| format!("says the same as {id}")));
+    lines.extend(breakdown.duplicate_of.as_ref().map(|id| format!("duplicate of {id}")));
     lines
 }
 
@@ -55,17 +56,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_there_is_is_told() {
+    fn a_hit_and_its_evidence_are_formatted() {
         let mut hit = Hit::new(Message::user("The boat.\nIt leaks.").with_id("m1").in_session("s"), 4.5, 2);
         assert!(line(&hit).starts_with("  2  4.500  2") && line(&hit).ends_with("  s  user: The boat. It leaks."));
         hit.similarity = 0.4321;
-        hit.parts.dense_rank = 3;
+        hit.breakdown.dense_rank = 3;
         assert_eq!(evidence(&hit), ["m1: cosine 0.432 (rank 3)"]);
-        (hit.parts.bm25, hit.parts.coverage, hit.parts.lexical_rank) = (7.0, 0.5, 1);
-        (hit.parts.dense, hit.parts.lexical, hit.parts.neighbor, hit.parts.length) = (2.0, 1.25, 0.5, -0.25);
-        hit.parts.lender = Some("m0".into());
-        hit.parts.reranked = Some(-1.5);
-        hit.parts.duplicate_of = Some("m9".into());
+        (hit.breakdown.bm25, hit.breakdown.coverage, hit.breakdown.lexical_rank) = (7.0, 0.5, 1);
+        (hit.breakdown.dense, hit.breakdown.lexical, hit.breakdown.neighbor, hit.breakdown.length) =
+            (2.0, 1.25, 0.5, -0.25);
+        hit.breakdown.boosted_by = Some("m0".into());
+        hit.breakdown.reranked = Some(-1.5);
+        hit.breakdown.duplicate_of = Some("m9".into());
         hit.passage = 10..19;
         assert_eq!(
             evidence(&hit),
@@ -74,7 +76,7 @@ mod tests {
                 "dense +2.00, lexical +1.25, neighbor +0.50 of m0, length -0.25",
                 "reranked -1.500",
                 "passage, bytes 10 to 19: It leaks.",
-                "says the same as m9",
+                "duplicate of m9",
             ]
         );
     }

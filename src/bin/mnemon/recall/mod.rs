@@ -15,15 +15,16 @@ use crate::{
     output::{self, Format},
 };
 
-/// Find the messages that are best for a question.
+/// Find the messages that answer a query.
 ///
-/// Prints a line each, best first, and how sure it is that there is something about the question, 0 to 1.
+/// Prints one line per message, best first: rank, score, date, session, speaker and text. The last line is the
+/// answerability, 0 to 1: how likely the namespace has messages about the query.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
     #[arg(long, value_name = "FILE")]
     db: PathBuf,
-    /// The model folder the database was made with. Default: looked for by its name.
+    /// The model that the database was made with. Default: a folder of the name that the database records.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
     /// The namespace to search.
@@ -31,21 +32,22 @@ pub(crate) struct Args {
     namespace: Option<Namespace>,
     #[command(flatten)]
     options: Options,
-    /// Have this cross-encoder put the best messages in order.
+    /// The folder of a cross-encoder that orders the best messages.
     #[arg(long, value_name = "DIR")]
     rerank: Option<PathBuf>,
-    /// Print the evidence for each message too.
+    /// Print the evidence for each message: its rank in both indexes and the terms of its score.
     #[arg(long)]
     explain: bool,
-    /// Answer a file of questions, {"id", "namespace", "query"} a line, with one JSON line each; - is stdin.
+    /// Run a file of queries, one {"id", "namespace", "query"} per line, and print one line of JSON for each; - reads
+    /// stdin.
     #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["namespace", "query", "explain"])]
     queries: Option<PathBuf>,
-    /// The question.
+    /// The query.
     #[arg(required_unless_present = "queries")]
     query: Option<String>,
 }
 
-/// A result line. These names are stable.
+/// The result of one query. Its JSON field names are stable.
 #[derive(Serialize)]
 struct Answer<'a> {
     query_id: Option<&'a str>,
@@ -56,7 +58,7 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    // One question is answered before a graph could be built for it.
+    // A single query is answered by a scan sooner than a graph is loaded.
     let mut config = input::config(if args.queries.is_some() { IndexKind::Auto } else { IndexKind::Exact });
     config.drain_on_open = false;
     let mut builder = input::builder(&args.db, args.model.as_deref(), config, false)?;
@@ -67,17 +69,17 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let pending = engine.blocking().pending()?;
     if pending > 0 {
         eprintln!(
-            "mnemon: {pending} messages are not embedded yet, and not searched; ingest their file again to embed them"
+            "mnemon: {pending} messages are not embedded yet and not searched; ingest their file again to embed them"
         );
     }
     let query = |text: &str| args.options.query(text, args.rerank.is_some());
     if let Some(file) = &args.queries {
         for line in input::lines(file)? {
             let line = line?;
-            let place = || input::at(file, line.number);
-            let asked = line.text.and_then(|text| Ok(serde_json::from_str::<input::QueryLine>(&text)?));
-            let asked = asked.with_context(place)?;
-            let answer = ask(&engine, Some(&asked.id), &asked.namespace, query(&asked.query)).with_context(place)?;
+            let position = || input::at(file, line.number);
+            let parsed = line.text.and_then(|text| Ok(serde_json::from_str::<input::QueryLine>(&text)?));
+            let line = parsed.with_context(position)?;
+            let answer = recall(&engine, Some(&line.id), &line.namespace, query(&line.query)).with_context(position)?;
             output::json(&answer)?;
         }
         return Ok(ExitCode::SUCCESS);
@@ -85,7 +87,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let (Some(namespace), Some(text)) = (&args.namespace, &args.query) else {
         unreachable!("clap requires both without --queries");
     };
-    let answer = ask(&engine, None, namespace, query(text))?;
+    let answer = recall(&engine, None, namespace, query(text))?;
     match format {
         Format::Json => output::json(&answer)?,
         Format::Text => print(&answer, &args)?,
@@ -93,7 +95,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn ask<'a>(
+fn recall<'a>(
     engine: &Engine,
     query_id: Option<&'a str>,
     namespace: &'a Namespace,
@@ -115,6 +117,6 @@ fn print(answer: &Answer, args: &Args) -> anyhow::Result<()> {
     if answer.hits.is_empty() {
         output::line(&format!("nothing found in {}", answer.namespace))?;
     }
-    let least = args.options.answerable.map_or(String::new(), |least| format!(", at least {least} asked for"));
-    output::line(&format!("answerability {:.3}{least}", answer.answerability))
+    let required = args.options.answerable.map_or(String::new(), |least| format!(", at least {least} required"));
+    output::line(&format!("answerability {:.3}{required}", answer.answerability))
 }

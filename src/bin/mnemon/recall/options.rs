@@ -1,16 +1,16 @@
-//! How a question is asked: what the command line says of a [`Query`].
+//! The command line options of a [`Query`].
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use jiff::{SignedDuration, Span, SpanRelativeTo};
-use mnemon::{Query, Role, Strategy, TimeUse, Timestamp};
+use mnemon::{Query, RankingStrategy, Role, TimeUse, Timestamp};
 
 use crate::input;
 
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// How many messages.
+    /// Number of messages to find.
     #[arg(short, default_value_t = 10)]
     k: usize,
     /// Only messages of this session.
@@ -19,49 +19,50 @@ pub(super) struct Options {
     /// Only messages of this role: system, user, assistant or tool.
     #[arg(long)]
     role: Option<Role>,
-    /// Only messages of this time (RFC 3339) or day (2024-05-01) or later.
+    /// Only messages from this time (RFC 3339) or day (2024-05-01) on.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     since: Option<Timestamp>,
     /// Only messages before this time or day.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     until: Option<Timestamp>,
-    /// None of these messages.
+    /// Leave out the messages with these ids.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     except: Vec<String>,
-    /// How messages are ranked: hybrid, dense, lexical, rrf, or weighted:0.5 for that share of dense.
+    /// How messages are ranked: hybrid, dense, lexical, rrf (reciprocal-rank fusion), or weighted:0.5 with the share of
+    /// the dense score.
     #[arg(long, default_value_t)]
-    strategy: Strategy,
-    /// Messages get nothing for the turns next to them.
+    strategy: RankingStrategy,
+    /// Do not boost messages whose neighbors match the query.
     #[arg(long)]
     no_neighbors: bool,
-    /// Messages get nothing for their length.
+    /// Do not adjust scores by the length of messages.
     #[arg(long)]
     no_length_prior: bool,
-    /// Times that the question says, such as "last week": ignore them, boost messages of them, or filter by them.
+    /// Time expressions of the query, such as "last week": boost messages of that time, filter by it, or ignore them.
     #[arg(long, default_value = "boost")]
     time: TimeUse,
-    /// The time or day that ages and words such as "last week" are counted from. Default: now.
+    /// The time or day from which ages and expressions such as "last week" are counted. Default: now.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     now: Option<Timestamp>,
-    /// Newer messages rank higher: by half as much for each 30d, 12h or other such span of age.
+    /// Boost newer messages; the boost halves with each such span of age, for example 30d or 12h.
     #[arg(long, value_name = "SPAN", value_parser = half_life)]
     half_life: Option<Duration>,
-    /// At most this many messages of what was flushed together.
+    /// At most N messages of each batch that a session flushed.
     #[arg(long, value_name = "N")]
     per_batch: Option<usize>,
-    /// Messages unlike one another: 1 for relevance alone, towards 0 for diversity.
+    /// Maximal marginal relevance: 1 ranks by relevance alone, lower values prefer messages unlike each other.
     #[arg(long, value_name = "LAMBDA")]
     diversity: Option<f32>,
-    /// Leave near-duplicates where they rank.
+    /// Do not move near-duplicates to the end.
     #[arg(long)]
     keep_duplicates: bool,
-    /// Find nothing if the answerability is less than this, 0 to 1.
+    /// Return nothing if the answerability is below this value, 0 to 1.
     #[arg(long, value_name = "LEAST")]
     pub(super) answerable: Option<f32>,
-    /// What the last question found, in order: what is still good keeps its place.
+    /// Ids that the previous query found, in order: those that still match keep their ranks.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     previous: Vec<String>,
-    /// Messages that the reranker puts in order.
+    /// Number of messages that the reranker orders.
     #[arg(long, value_name = "N", default_value_t = 50, requires = "rerank")]
     rerank_depth: usize,
 }
@@ -113,13 +114,13 @@ impl Options {
     }
 }
 
-/// A span of whole units up to weeks; days have 24 hours.
+/// Parses a span of units up to weeks; days have 24 hours.
 fn half_life(text: &str) -> anyhow::Result<Duration> {
-    let span: Span = text.parse().with_context(|| format!("{text:?} is not a span such as 30d or 12h"))?;
+    let span: Span = text.parse().with_context(|| format!("{text:?} is not a time span such as 30d or 12h"))?;
     let length: SignedDuration = span
         .to_duration(SpanRelativeTo::days_are_24_hours())
-        .context("months and years have no one length; say days")?;
-    ensure!(length.is_positive(), "{text:?} is no time at all");
+        .context("the length of months and years varies; give days instead")?;
+    ensure!(length.is_positive(), "{text:?} is not a positive time span");
     Ok(length.unsigned_abs())
 }
 
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_lives() {
+    fn half_lives_are_parsed() {
         let check =
             |text, hours: u64| assert_eq!(half_life(text).unwrap(), Duration::from_secs(3600 * hours), "{text}");
         check("30d", 720);

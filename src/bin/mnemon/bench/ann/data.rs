@@ -1,34 +1,34 @@
-//! A data set to measure with: vectors, questions, and the right answers.
+//! The data set of a measurement: vectors, queries and the ground truth.
 
 use std::path::Path;
 
 use anyhow::ensure;
 
 use crate::{
+    ground_truth,
     texmex::{self, Rows},
-    truth,
 };
 
-/// How many neighbours are asked for: recall@10 is what everybody reports.
+/// Neighbors per query: recall@10 is the usual metric.
 pub(super) const K: usize = 10;
 
-/// Unit vectors (or zeros, which a model gives for a text it knows nothing in).
+/// Unit vectors. A zero vector is allowed: models return it for a text without known words.
 pub(super) struct Vectors {
     pub(super) base: Rows<f32>,
     pub(super) queries: Rows<f32>,
-    /// Rows that were not of unit length in the files.
+    /// Number of rows that did not have unit length in the files.
     pub(super) normalized: usize,
 }
 
 impl Vectors {
-    /// From base.fvecs, the first `limit` rows of it, and query.fvecs.
+    /// Reads the first `limit` rows of base.fvecs, and query.fvecs.
     pub(super) fn read(folder: &Path, limit: Option<usize>) -> anyhow::Result<Self> {
         let (base_path, query_path) = (folder.join("base.fvecs"), folder.join("query.fvecs"));
         let mut base = texmex::read(&base_path, limit.unwrap_or(usize::MAX))?;
         let mut queries = texmex::read(&query_path, usize::MAX)?;
         ensure!(
             base.width == queries.width,
-            "{} has {} dimensions, {} has {}; both must come from one model",
+            "{} has {} dimensions, {} has {}; both must come from the same model",
             base_path.display(),
             base.width,
             query_path.display(),
@@ -39,13 +39,14 @@ impl Vectors {
         Ok(Vectors { base, queries, normalized })
     }
 
-    /// The nearest rows of each query: from groundtruth.ivecs where it holds for these vectors, else searched for.
+    /// Returns the nearest rows of each query: read from groundtruth.ivecs if it applies to these vectors, else
+    /// computed.
     pub(super) fn truth(&self, folder: &Path, limited: bool) -> anyhow::Result<Rows<u32>> {
         let path = folder.join("groundtruth.ivecs");
         if self.normalized > 0 {
             eprintln!(
-                "mnemon: {} vectors were not of length 1 and were normalised, as indexes search by cosine; the true \
-                 neighbours are searched for again",
+                "mnemon: {} vectors were not of length 1 and were normalised, since indexes search by cosine; the ground truth is \
+                 computed again",
                 self.normalized
             );
         } else if !limited && path.exists() {
@@ -53,38 +54,38 @@ impl Vectors {
             self.check(&path, &truth)?;
             return Ok(truth);
         }
-        Ok(truth::nearest(&truth::exact(&self.base), &self.queries, K, |_| None))
+        Ok(ground_truth::nearest(&ground_truth::exact(&self.base), &self.queries, K, |_| None))
     }
 
-    /// Whether these can be answers.
+    /// Checks that these rows can be the ground truth of the queries.
     pub(super) fn check(&self, path: &Path, truth: &Rows<u32>) -> anyhow::Result<()> {
-        let (name, remedy) = (path.display(), "delete the file, and it is computed");
+        let (name, remedy) = (path.display(), "delete the file to have it computed");
         ensure!(
             truth.len() == self.queries.len(),
             "{name} has {} rows for {} queries; {remedy}",
             truth.len(),
             self.queries.len()
         );
-        ensure!(truth.width >= K, "{name} has {} neighbours a query, {K} are needed; {remedy}", truth.width);
+        ensure!(truth.width >= K, "{name} has {} neighbors per query, and {K} are needed; {remedy}", truth.width);
         let rows = self.base.len();
         if let Some(at) = truth.values.iter().position(|&row| row as usize >= rows) {
             let (query, row) = (at / truth.width, truth.values[at] as i32);
-            anyhow::bail!("{name}: query {query} has neighbour {row}, but base.fvecs has {rows} rows; {remedy}");
+            anyhow::bail!("{name}: query {query} has neighbor {row}, but base.fvecs has {rows} rows; {remedy}");
         }
         Ok(())
     }
 }
 
-/// Makes all rows unit vectors; returns how many were not.
+/// Scales all rows to unit length and returns how many were changed.
 fn normalize(path: &Path, rows: &mut Rows<f32>) -> anyhow::Result<usize> {
     let mut changed = 0;
     for (number, row) in rows.values.chunks_exact_mut(rows.width).enumerate() {
         ensure!(
             row.iter().all(|x| x.is_finite()),
-            "{}: row {number} has a component that is not finite; leave the row out",
+            "{}: row {number} has a component that is not finite; remove the row",
             path.display()
         );
-        // In f64, which no sum of squares of f32 overflows.
+        // In f64: the sum of squares of f32 values cannot overflow it.
         let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
         if norm > 0.0 && (norm - 1.0).abs() > 1e-3 {
             row.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
@@ -94,7 +95,7 @@ fn normalize(path: &Path, rows: &mut Rows<f32>) -> anyhow::Result<usize> {
     Ok(changed)
 }
 
-/// How many of the first [`K`] true neighbours were found.
-pub(super) fn right(found: impl Iterator<Item = u32>, truth: &[u32]) -> usize {
+/// Counts the found rows that are among the first [`K`] true neighbors.
+pub(super) fn count_correct(found: impl Iterator<Item = u32>, truth: &[u32]) -> usize {
     found.take(K).filter(|row| truth[..K].contains(row)).count()
 }

@@ -1,7 +1,7 @@
-//! The same vectors through the engine: a file, commits, filters, deletions.
+//! Measures an engine with the same vectors: ingest, opening, commits, filters, deletions.
 //!
-//! The embedder is a table, so what is measured is everything but the model. Rows are texts such as `row 17`, questions
-//! such as `query 5`.
+//! The embedder looks vectors up in a table, so everything but the model is measured. Rows are texts such as `row 17`,
+//! queries such as `query 5`.
 
 use std::{
     path::Path,
@@ -13,33 +13,34 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use mnemon::{Bitmap, Config, Embedder, Engine, Error, Message, ModelIdentity, Namespace, Query, Strategy, VectorsIn};
+use mnemon::{
+    Bitmap, Config, Embedder, Engine, Error, Message, ModelIdentity, Namespace, Query, RankingStrategy, VectorStorage,
+};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    data::{K, Vectors, right},
-    machine::{grown_mb, resident_mb},
-};
+use super::data::{K, Vectors, count_correct};
 use crate::{
+    bench::process_memory::{growth_mib, resident_bytes},
+    ground_truth,
     metrics::percentile,
     output,
     texmex::{self, Rows},
-    truth,
 };
 
-/// Messages of one put while ingesting, and ids of one deletion.
+/// Messages per put while ingesting, and ids per deletion.
 const BATCH: usize = 1000;
-/// Messages of a small commit: a turn or two of a conversation.
+/// Messages per small commit: a turn or two of a conversation.
 const COMMIT: usize = 20;
 const COMMITS: usize = 50;
 const REOPENINGS: usize = 5;
-/// Enough for a p99, and soon over with exact search as well.
+/// Queries per measurement: enough for a p99, and quick with exact search too.
 const QUERIES: usize = 1000;
-/// Every so manieth row is deleted: 20 %.
+/// One row in this many is deleted: 20 %.
 const DELETED: usize = 5;
-/// A filter leaves one in so many rows, of a data set that is large enough.
+/// A filter keeps one row in this many if the data set is large enough.
 const SESSIONS: usize = 100;
 
+/// The measurements of an engine.
 #[derive(Clone, Deserialize, Serialize)]
 pub(super) struct EngineReport {
     rows: usize,
@@ -47,30 +48,30 @@ pub(super) struct EngineReport {
     vectors_in_store: bool,
     cache_bytes: usize,
     ingest_s: f64,
-    /// Background work of the index that was left after the ingest.
+    /// Background work of the index that remained after the ingest.
     optimize_s: f64,
-    /// Both.
+    /// Rate over the ingest and the background work.
     ingest_rows_per_s: f64,
     file_bytes: u64,
-    /// From opening to the first answer, the file in the system's cache; a median.
+    /// Median time from opening to the first answer, with the file in the system's cache.
     open_ms: f64,
-    idle: Asked,
-    /// Recall beside a thread that commits as fast as it can; its recall is not known, as the rows change.
+    idle: Measurement,
+    /// Latency beside a thread that commits as fast as it can. Recall is unknown, since the rows change.
     busy: Latency,
     busy_rows_per_s: f64,
-    /// Of a small commit: messages put, durable when it returns.
+    /// Durable put of the messages of a small commit.
     put_p50_ms: f64,
     put_p99_ms: f64,
-    /// Of the commit of their vectors and links after it.
+    /// The following commit of their vectors and links.
     commit_p50_ms: f64,
     commit_p99_ms: f64,
-    /// The share of the rows that the filter leaves.
+    /// Share of the rows that pass the filter.
     filter_share: f64,
-    filtered: Asked,
+    filtered: Measurement,
     deleted_rows_per_s: f64,
-    /// After a fifth of the ingested rows is deleted; those of the small commits are there.
-    deleted: Asked,
-    /// After the deletions, beyond the table of vectors.
+    /// Queries after a fifth of the ingested rows was deleted; the rows of the small commits are included.
+    deleted: Measurement,
+    /// Growth of resident memory up to after the deletions, without the table of vectors.
     resident_mb: Option<f64>,
 }
 
@@ -80,9 +81,9 @@ struct Latency {
     p99_us: f64,
 }
 
-/// One thread's questions.
+/// Recall and speed of the queries of one thread.
 #[derive(Clone, Deserialize, Serialize)]
-struct Asked {
+struct Measurement {
     recall: f64,
     qps: f64,
     #[serde(flatten)]
@@ -91,17 +92,17 @@ struct Asked {
 
 impl EngineReport {
     pub(super) fn lines(&self) -> Vec<String> {
-        let asked = |what: &str, asked: &Asked| {
-            let Latency { p50_us, p99_us } = asked.latency;
+        let line = |title: &str, measured: &Measurement| {
+            let Latency { p50_us, p99_us } = measured.latency;
             format!(
-                "  {what:<22} recall@10 {:.4}  {:>7.0} q/s  p50 {p50_us:.0} us, p99 {p99_us:.0} us",
-                asked.recall, asked.qps
+                "  {title:<22} recall@10 {:.4}  {:>7.0} q/s  p50 {p50_us:.0} us, p99 {p99_us:.0} us",
+                measured.recall, measured.qps
             )
         };
         let mb = self.resident_mb.map_or("unknown".into(), |mb| format!("{mb:.0} MB"));
         vec![
             format!(
-                "  engine: {} rows at {:.0} a second ({:.1} s durable, {:.1} s index), file {:.1} MB, memory {mb}",
+                "  engine: {} rows at {:.0}/s ({:.1} s durable, {:.1} s index), file {:.1} MB, memory {mb}",
                 self.rows,
                 self.ingest_rows_per_s,
                 self.ingest_s,
@@ -113,29 +114,31 @@ impl EngineReport {
                 "  {COMMIT} put: p50 {:.2} ms, p99 {:.2} ms; their vectors and links committed: p50 {:.2} ms, p99 {:.2} ms",
                 self.put_p50_ms, self.put_p99_ms, self.commit_p50_ms, self.commit_p99_ms
             ),
-            asked(&format!("idle, ef {}", self.ef_search), &self.idle),
-            asked(&format!("filter leaves {:.1} %", 100.0 * self.filter_share), &self.filtered),
-            asked(&format!("{} % deleted", 100 / DELETED), &self.deleted),
+            line(&format!("idle, ef {}", self.ef_search), &self.idle),
+            line(&format!("filter keeps {:.1} %", 100.0 * self.filter_share), &self.filtered),
+            line(&format!("{} % deleted", 100 / DELETED), &self.deleted),
             format!(
-                "  {:<22} {:.0} rows inserted a second meanwhile, p50 {:.0} us, p99 {:.0} us",
+                "  {:<22} {:.0} rows inserted per second, p50 {:.0} us, p99 {:.0} us",
                 "busy", self.busy_rows_per_s, self.busy.p50_us, self.busy.p99_us
             ),
         ]
     }
 }
 
-/// Which rows are used for what.
+/// The rows of each measurement.
 pub(super) struct Plan {
-    /// The first so many are ingested; those after are for the small commits.
+    /// Number of rows that are ingested first.
     kept: usize,
+    /// Number of the following rows, which the small commits insert.
     held: usize,
+    /// Number of sessions among which the rows are spread, for filters.
     sessions: usize,
 }
 
 impl Plan {
     pub(super) fn of(rows: usize) -> anyhow::Result<Self> {
         let least = 10 * COMMIT;
-        ensure!(rows >= least, "--engine needs {least} rows at least; there are {rows}");
+        ensure!(rows >= least, "--engine needs at least {least} rows; there are {rows}");
         let held = (rows / 10).min(COMMIT * COMMITS) / COMMIT * COMMIT;
         let kept = rows - held;
         Ok(Plan { kept, held, sessions: (kept / (2 * K)).min(SESSIONS) })
@@ -145,13 +148,13 @@ impl Plan {
         (number % self.sessions).to_string()
     }
 
-    /// Searches for the true neighbours of each measure, and writes them to files.
+    /// Computes the ground truth of each measurement and writes it to files.
     pub(super) fn write_truths(&self, vectors: &Vectors, folder: &Path) -> anyhow::Result<()> {
-        let index = truth::exact(&vectors.base);
+        let index = ground_truth::exact(&vectors.base);
         let rows = |allowed: &dyn Fn(usize) -> bool| Bitmap::from_fn(self.kept, |row| allowed(row as usize));
         let all = rows(&|_| true);
         // The small commits come before the deletions.
-        let left = Bitmap::from_fn(vectors.base.len(), |row| {
+        let remaining = Bitmap::from_fn(vectors.base.len(), |row| {
             row as usize >= self.kept || !(row as usize).is_multiple_of(DELETED)
         });
         let sessions: Vec<Bitmap> = (0..self.sessions).map(|one| rows(&|row| row % self.sessions == one)).collect();
@@ -160,19 +163,19 @@ impl Plan {
                 width: vectors.queries.width,
                 values: vectors.queries.iter().take(QUERIES).flatten().copied().collect(),
             };
-            texmex::write(&folder.join(file), &truth::nearest(&index, &queries, K, |query| Some(allowed(query))))
+            texmex::write(&folder.join(file), &ground_truth::nearest(&index, &queries, K, |query| Some(allowed(query))))
         };
         write(ALL, &|_| all.clone())?;
-        write(LEFT, &|_| left.clone())?;
+        write(REMAINING, &|_| remaining.clone())?;
         write(FILTERED, &|query| sessions[query % self.sessions].clone())
     }
 }
 
 const ALL: &str = "all.ivecs";
-const LEFT: &str = "left.ivecs";
+const REMAINING: &str = "remaining.ivecs";
 const FILTERED: &str = "filtered.ivecs";
 
-/// A model that knows its vectors by heart.
+/// An embedder that looks its vectors up in a table.
 struct Table {
     identity: ModelIdentity,
     vectors: Vectors,
@@ -192,69 +195,72 @@ impl Embedder for Table {
             let rows = if what == "row" { &self.vectors.base } else { &self.vectors.queries };
             number.parse().ok().filter(|&number: &usize| number < rows.len()).map(|number| rows.row(number).to_vec())
         });
-        // The engine tries any text when an embedding failed.
-        row.ok_or_else(|| Error::Embedding { reason: format!("{text:?} is no row or query"), source: None })
+        // After a failed embedding the engine embeds a probe text.
+        row.ok_or_else(|| Error::Embedding {
+            reason: format!("{text:?} is neither a row nor a query of the table"),
+            source: None,
+        })
     }
 }
 
-/// What all measures are made with.
+/// State of all measurements.
 struct Bench {
     plan: Plan,
-    space: Namespace,
+    namespace: Namespace,
     queries: usize,
     engine: Engine,
 }
 
-/// Measures in a temporary file.
+/// Measures an engine on a temporary file.
 pub(super) fn measure(config: Config, vectors: Vectors, truths: &Path) -> anyhow::Result<EngineReport> {
     let truth = |file: &str| texmex::read::<u32>(&truths.join(file), usize::MAX);
-    let (all, left, filtered) = (truth(ALL)?, truth(LEFT)?, truth(FILTERED)?);
-    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("a temporary folder")?;
+    let (all, remaining, filtered) = (truth(ALL)?, truth(REMAINING)?, truth(FILTERED)?);
+    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("creating a temporary folder")?;
     let path = folder.path().join("memory.redb");
     let plan = Plan::of(vectors.base.len())?;
     let queries = vectors.queries.len().min(QUERIES);
     let identity = ModelIdentity { name: "table".into(), dimension: vectors.base.width, hash: "table".into() };
     let table = Arc::new(Table { identity, vectors });
     let open = || Engine::builder(&path).config(config.clone()).embedder(table.clone()).open();
-    let before = resident_mb();
-    let mut bench = Bench { plan, space: "bench/ann".parse()?, queries, engine: open()? };
+    let before = resident_bytes();
+    let mut bench = Bench { plan, namespace: "bench/ann".parse()?, queries, engine: open()? };
     let (ingest_s, optimize_s) = bench.ingest()?;
     let file_bytes = std::fs::metadata(&path)?.len();
 
     let mut openings = Vec::new();
     for _ in 0..REOPENINGS {
-        let Bench { plan, space, queries, engine } = bench;
-        // Waits until the file is closed.
+        let Bench { plan, namespace, queries, engine } = bench;
+        // Dropping the engine waits until the file is closed.
         drop(engine);
         let started = Instant::now();
         let engine = open()?;
-        engine.blocking().recall(&space, dense(0))?;
+        engine.blocking().recall(&namespace, dense(0))?;
         openings.push(started.elapsed().as_secs_f64() * 1e3);
-        bench = Bench { plan, space, queries, engine };
+        bench = Bench { plan, namespace, queries, engine };
     }
     openings.sort_by(f64::total_cmp);
-    bench.engine.blocking().optimize(&bench.space)?;
+    bench.engine.blocking().optimize(&bench.namespace)?;
 
-    let idle = bench.ask(&all, |_, query| query)?;
+    let idle = bench.query(&all, |_, query| query)?;
     let filter = |number: usize, query: Query| query.session(bench.plan.session(number));
-    let filtered = bench.ask(&filtered, filter)?;
+    let filtered = bench.query(&filtered, filter)?;
     let (puts, commits) = bench.commits()?;
 
     let Plan { kept, sessions, .. } = bench.plan;
-    let gone: Vec<String> = (0..kept).step_by(DELETED).map(|row| row.to_string()).collect();
-    let (count, started) = (gone.len(), Instant::now());
-    bench.delete(gone)?;
+    let deleted_ids: Vec<String> = (0..kept).step_by(DELETED).map(|row| row.to_string()).collect();
+    let (count, started) = (deleted_ids.len(), Instant::now());
+    bench.delete(deleted_ids)?;
     let deleted_rows_per_s = count as f64 / started.elapsed().as_secs_f64();
-    bench.engine.blocking().optimize(&bench.space)?;
-    let deleted = bench.ask(&left, |_, query| query)?;
-    let resident_mb = grown_mb(before);
-    // Last: how many rows it adds depends on how fast it is, and they would be in all other figures.
+    bench.engine.blocking().optimize(&bench.namespace)?;
+    let deleted = bench.query(&remaining, |_, query| query)?;
+    let resident_mb = growth_mib(before);
+    // Last: the number of rows that it adds depends on its speed, and they would affect all other figures.
     let (busy, busy_rows_per_s) = bench.busy(&all)?;
 
     Ok(EngineReport {
         rows: kept,
         ef_search: config.ef_search,
-        vectors_in_store: config.vectors == VectorsIn::Store,
+        vectors_in_store: config.vectors == VectorStorage::Store,
         cache_bytes: config.cache_bytes,
         ingest_s,
         optimize_s,
@@ -279,10 +285,11 @@ pub(super) fn measure(config: Config, vectors: Vectors, truths: &Path) -> anyhow
 impl Bench {
     fn message(&self, row: usize, id: String) -> (Namespace, Message) {
         let message = Message::user(format!("row {row}")).with_id(id).in_session(self.plan.session(row));
-        (self.space.clone(), message)
+        (self.namespace.clone(), message)
     }
 
-    /// Seconds of what is durable and embedded, and of the index's work after.
+    /// Ingests the rows. Returns the seconds until they are durable and embedded, and those of the index's background
+    /// work after it.
     fn ingest(&self) -> anyhow::Result<(f64, f64)> {
         let engine = self.engine.blocking();
         let bar = output::progress(self.plan.kept as u64, "engine: ingest [{bar:30}] {pos} of {len}, {per_sec}");
@@ -295,31 +302,31 @@ impl Bench {
         engine.flush()?;
         bar.finish_and_clear();
         let ingested = started.elapsed().as_secs_f64();
-        engine.optimize(&self.space)?;
+        engine.optimize(&self.namespace)?;
         Ok((ingested, started.elapsed().as_secs_f64() - ingested))
     }
 
-    /// All questions once, one after the other.
-    fn ask(&self, truth: &Rows<u32>, shape: impl Fn(usize, Query) -> Query) -> anyhow::Result<Asked> {
+    /// Runs all queries once, one after the other.
+    fn query(&self, truth: &Rows<u32>, shape: impl Fn(usize, Query) -> Query) -> anyhow::Result<Measurement> {
         let engine = self.engine.blocking();
         let mut times = Vec::with_capacity(self.queries);
         let mut found = 0;
         for number in 0..self.queries {
             let query = shape(number, dense(number));
             let started = Instant::now();
-            let hits = engine.recall(&self.space, query)?;
+            let hits = engine.recall(&self.namespace, query)?;
             times.push(started.elapsed().as_secs_f64() * 1e6);
-            // Ids that are no numbers are of the rows of `busy`, which are nobody's true neighbours.
-            found += right(hits.iter().filter_map(|hit| hit.message.id.parse().ok()), truth.row(number));
+            // Ids that are not numbers belong to the rows of `busy`, which are not in the ground truth.
+            found += count_correct(hits.iter().filter_map(|hit| hit.message.id.parse().ok()), truth.row(number));
         }
         let qps = times.len() as f64 * 1e6 / times.iter().sum::<f64>();
         times.sort_by(f64::total_cmp);
         let latency = Latency { p50_us: percentile(&times, 0.5), p99_us: percentile(&times, 0.99) };
-        Ok(Asked { recall: found as f64 / (self.queries * K) as f64, qps, latency })
+        Ok(Measurement { recall: found as f64 / (self.queries * K) as f64, qps, latency })
     }
 
-    /// Milliseconds of putting a few messages until they are on the disk, and of flushing them until their vectors are too
-    /// and they are found, sorted.
+    /// Makes small commits. Returns the sorted milliseconds of the puts, until the messages are durable, and of the
+    /// flushes, until their vectors are durable and searchable.
     fn commits(&self) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
         let engine = self.engine.blocking();
         let (mut puts, mut commits) = (Vec::with_capacity(COMMITS), Vec::with_capacity(COMMITS));
@@ -337,14 +344,14 @@ impl Bench {
         Ok((puts, commits))
     }
 
-    /// Questions while another thread inserts: their latency, and rows inserted a second.
+    /// Runs the queries while another thread inserts. Returns their latency, and the rows inserted per second.
     fn busy(&self, truth: &Rows<u32>) -> anyhow::Result<(Latency, f64)> {
         let done = AtomicBool::new(false);
         let insert = || -> mnemon::Result<f64> {
             let engine = self.engine.blocking();
             let (mut count, started) = (0, Instant::now());
             while !done.load(Ordering::Relaxed) {
-                // The rows of the small commits, under new ids.
+                // The rows of the small commits, with new ids.
                 let message =
                     |number| self.message(self.plan.kept + number % self.plan.held, format!("again-{number}"));
                 engine.put_all((count..count + COMMIT).map(message).collect())?;
@@ -353,24 +360,24 @@ impl Bench {
             }
             Ok(count as f64 / started.elapsed().as_secs_f64())
         };
-        let (asked, rate) = std::thread::scope(|scope| {
+        let (measured, rate) = std::thread::scope(|scope| {
             let inserter = scope.spawn(insert);
-            let asked = self.ask(truth, |_, query| query);
+            let measured = self.query(truth, |_, query| query);
             done.store(true, Ordering::Relaxed);
-            (asked, inserter.join().expect("inserts do not panic"))
+            (measured, inserter.join().expect("inserts do not panic"))
         });
-        Ok((asked?.latency, rate?))
+        Ok((measured?.latency, rate?))
     }
 
     fn delete(&self, ids: Vec<String>) -> anyhow::Result<()> {
         for batch in ids.chunks(BATCH) {
-            self.engine.blocking().delete(&self.space, batch.to_vec())?;
+            self.engine.blocking().delete(&self.namespace, batch.to_vec())?;
         }
         Ok(())
     }
 }
 
-/// To the vectors alone.
+/// Builds a query that ranks by vectors alone.
 fn dense(number: usize) -> Query {
-    Query::new(format!("query {number}")).k(K).strategy(Strategy::Dense).keep_duplicates()
+    Query::new(format!("query {number}")).k(K).strategy(RankingStrategy::Dense).keep_duplicates()
 }

@@ -1,9 +1,12 @@
-//! The indexes that can be measured, by name.
+//! Creates the indexes to measure by name.
 
 use anyhow::bail;
-use mnemon::{ExactIndex, HnswIndex, HnswOptions, HnswRsIndex, VectorIndex};
+use mnemon::{ExactIndex, HnswIndex, HnswOptions, VectorIndex};
 
-/// An empty index. The one place that knows the names: a new kind is one more line here.
+/// The indexes that are measured unless others are named.
+pub(super) const DEFAULT: &str = if cfg!(feature = "hnsw_rs") { "exact,hnsw,hnsw_rs" } else { "exact,hnsw" };
+
+/// Creates an empty index. This is the only list of names: a new kind of index is one more line here.
 pub(super) fn new(
     name: &str,
     dimension: usize,
@@ -17,12 +20,15 @@ pub(super) fn new(
             options.ef_construction = ef_construction.unwrap_or(options.ef_construction);
             Box::new(HnswIndex::new(dimension, options))
         }
-        "hnsw_rs" => Box::new(HnswRsIndex::new(dimension, 0)),
+        #[cfg(feature = "hnsw_rs")]
+        "hnsw_rs" => Box::new(mnemon::HnswRsIndex::new(dimension, 0)),
+        #[cfg(not(feature = "hnsw_rs"))]
+        "hnsw_rs" => bail!("index \"hnsw_rs\" needs the cargo feature `hnsw_rs`"),
         _ => bail!("index {name:?} is not one of exact, hnsw, hnsw_rs"),
     })
 }
 
-/// Whether an index always finds all: then there is no effort to choose.
+/// Returns true if an index always finds all neighbors, so that there is no effort to choose.
 pub(super) fn is_exact(name: &str) -> bool {
     name == "exact"
 }

@@ -1,12 +1,13 @@
-//! What the figures were measured on, where the system tells (Linux).
+//! The machine that the figures were measured on, as far as the system reports it (Linux).
 
 use serde::{Deserialize, Serialize};
 
+/// The processor and the threads.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Machine {
     pub(super) processor: String,
     pub(super) cores: usize,
-    /// Threads that searched.
+    /// Search threads.
     pub(super) threads: usize,
 }
 
@@ -25,16 +26,4 @@ impl Machine {
         let s = if self.threads == 1 { "" } else { "s" };
         format!("{}, {} search thread{s}", self.processor, self.threads)
     }
-}
-
-/// MiB that this process has resident.
-pub(super) fn resident_mb() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.trim().trim_end_matches(" kB").parse::<f64>().ok()? / 1024.0)
-}
-
-/// What memory has grown by since it was `before`.
-pub(super) fn grown_mb(before: Option<f64>) -> Option<f64> {
-    Some((resident_mb()? - before?).max(0.0).round())
 }

@@ -1,12 +1,12 @@
-//! `mnemon bench ann`: how fast indexes find how much of what exact search finds.
+//! `mnemon bench ann`: recall and speed of the vector indexes, compared with exact search.
 
+mod bare_index;
+mod chart;
 mod curve;
 mod data;
 mod engine;
 mod indexes;
 mod machine;
-mod picture;
-mod raw;
 mod report;
 mod table;
 
@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
-use mnemon::{Config, IndexKind, VectorsIn};
+use mnemon::{Config, IndexKind, VectorStorage};
 use serde::de::DeserializeOwned;
 
 use self::{
@@ -34,59 +34,59 @@ use crate::{
 /// Options of `mnemon bench ann`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// A folder with base.fvecs, query.fvecs and groundtruth.ivecs (TEXMEX), as `mnemon embed` writes it. Without the
-    /// last, and with vectors that are not of length 1, the true neighbours are searched for.
+    /// A folder with base.fvecs, query.fvecs and groundtruth.ivecs (TEXMEX), as `mnemon embed` writes it. The ground
+    /// truth is computed if its file is missing or if vectors had to be normalised to length 1.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Indexes: exact, hnsw, hnsw_rs.
-    #[arg(long, value_delimiter = ',', default_value = "exact,hnsw,hnsw_rs", value_name = "NAMES")]
+    /// Indexes to measure: exact, hnsw, hnsw_rs.
+    #[arg(long, value_delimiter = ',', default_value = indexes::DEFAULT, value_name = "NAMES")]
     index: Vec<String>,
-    /// Search threads for the queries a second; latency is always one thread's.
+    /// Search threads for the rate; latency is always measured with one thread.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Candidates that a search keeps: a point of the curve each.
+    /// Candidates that a search keeps; each value is a point of the curve.
     #[arg(long, value_delimiter = ',', default_value = "10,16,24,32,48,64,96,128,192,256", value_name = "NUMBERS")]
     ef: Vec<usize>,
-    /// Only the first N vectors of the base.
+    /// Use only the first N vectors of the base.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Also measure the engine with each index: ingest, opening, commits, filters, deletions. Slower.
+    /// Also measure an engine with each index: ingest, opening, commits, filters, deletions. Slower.
     #[arg(long)]
     engine: bool,
     /// Candidates that the engine's searches keep.
     #[arg(long, default_value_t = 128, value_name = "EF")]
     ef_search: usize,
-    /// Where the engine keeps the vectors of a graph: memory or store.
+    /// Where the engine keeps the vectors of a graph: memory, or store for the database file.
     #[arg(long, default_value = "memory", value_name = "WHERE")]
-    vectors: VectorsIn,
-    /// The engine's page cache.
+    vectors: VectorStorage,
+    /// Size of the engine's page cache.
     #[arg(long, default_value_t = 64, value_name = "MIB")]
     cache: usize,
-    /// Candidates that an insert into hnsw looks at: fewer make it faster to build. Default: 200.
+    /// Candidates that an insert into hnsw considers; fewer build faster. Default: 200.
     #[arg(long, value_name = "EF", value_parser = clap::value_parser!(u32).range(8..=4096))]
     ef_construction: Option<u32>,
-    /// Also delete a fifth of the rows, and compare with an index built of what is left.
+    /// Also delete a fifth of the rows, and compare with an index built from the rest.
     #[arg(long)]
     deletions: bool,
-    /// Curves to compare with: a list of {"peer", "build_s", "index_mb", "points": [{"effort", "recall", "qps"}]}, or
-    /// an earlier --json.
+    /// Files with curves to compare with: a list of {"peer", "build_s", "index_mb", "points": [{"effort", "recall",
+    /// "qps"}]}, or the output of an earlier --json.
     #[arg(long, num_args = 1.., value_name = "FILE.json")]
     peers: Vec<PathBuf>,
-    /// Write the figures here.
+    /// Write the figures to this file.
     #[arg(long, value_name = "OUT.json")]
     json: Option<PathBuf>,
-    /// Draw the curves here.
+    /// Draw the curves into this file.
     #[arg(long, value_name = "OUT.svg")]
     svg: Option<PathBuf>,
-    /// Measure one index and print what was found: how the command calls itself.
+    /// Measure one part of one index. The command starts itself with this option.
     #[arg(long, hide = true, requires = "truths")]
     part: Option<Part>,
-    /// The true neighbours, for a part.
+    /// The folder with the ground truth, for --part.
     #[arg(long, hide = true)]
     truths: Option<PathBuf>,
 }
 
-/// What one process measures: its memory is then its own.
+/// The part that one process measures, so that memory can be attributed to it.
 #[derive(Clone, Copy, ValueEnum)]
 enum Part {
     Raw,
@@ -94,6 +94,7 @@ enum Part {
     Engine,
 }
 
+/// The file of the ground truth for [`Part::Raw`].
 const TRUTH: &str = "truth.ivecs";
 
 pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
@@ -106,11 +107,11 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
         "--ef takes numbers from 1 to 100000, such as 16,64,256"
     );
     for name in &args.index {
-        // Hours may pass before the last is reached.
+        // All names are checked first: hours may pass before the last index is measured.
         indexes::new(name, 1, None)?;
         name.parse::<IndexKind>().map(drop).or_else(|error| if args.engine { Err(error) } else { Ok(()) })?;
     }
-    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("a temporary folder")?;
+    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("creating a temporary folder")?;
     let data = prepare(args, folder.path())?;
     let peers = args.peers.iter().map(|path| report::peers(path, &data)).collect::<anyhow::Result<Vec<_>>>()?.concat();
     let indexes = args.index.iter().map(|name| {
@@ -130,7 +131,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
         write(path, serde_json::to_string_pretty(&report)? + "\n")?;
     }
     if let Some(path) = &args.svg {
-        write(path, picture::svg(&report, &peers))?;
+        write(path, chart::svg(&report, &peers))?;
     }
     match format {
         Format::Json => output::json(&report),
@@ -138,8 +139,8 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// Checks the data, and writes the true neighbours where the parts find them. The vectors are not kept: the parts have
-/// their own.
+/// Checks the data and writes the ground truth to files for the parts. The vectors are dropped again: each part reads
+/// its own.
 fn prepare(args: &Args, truths: &Path) -> anyhow::Result<Data> {
     let vectors = Vectors::read(&args.data, args.limit)?;
     texmex::write(&truths.join(TRUTH), &vectors.truth(&args.data, args.limit.is_some())?)?;
@@ -152,11 +153,11 @@ fn prepare(args: &Args, truths: &Path) -> anyhow::Result<Data> {
 /// Measures a part in a process of its own.
 fn child<T: DeserializeOwned>(args: &Args, part: Part, name: &str, truths: &Path) -> anyhow::Result<T> {
     let efforts: Vec<String> = args.ef.iter().map(usize::to_string).collect();
-    let mut command = Command::new(std::env::current_exe().context("the path of this program")?);
+    let mut command = Command::new(std::env::current_exe().context("finding the path of this program")?);
     command.args(["bench", "ann", "--index", name, "--ef", &efforts.join(",")]);
     let part = part.to_possible_value().expect("no part is skipped");
     command.args(["--part", part.get_name(), "--cache", &args.cache.to_string()]);
-    command.args(["--vectors", if args.vectors == VectorsIn::Store { "store" } else { "memory" }]);
+    command.args(["--vectors", if args.vectors == VectorStorage::Store { "store" } else { "memory" }]);
     command.args(["--threads", &args.threads.to_string(), "--ef-search", &args.ef_search.to_string()]);
     if let Some(ef) = args.ef_construction {
         command.args(["--ef-construction", &ef.to_string()]);
@@ -165,10 +166,10 @@ fn child<T: DeserializeOwned>(args: &Args, part: Part, name: &str, truths: &Path
     if let Some(limit) = args.limit {
         command.args(["--limit", &limit.to_string()]);
     }
-    // Its progress and errors are for whoever reads ours.
+    // The child's progress and errors go to this process's stderr.
     let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("starting to measure {name}"))?;
-    ensure!(output.status.success(), "{name} was not measured ({}); what came before says why", output.status);
-    serde_json::from_slice(&output.stdout).with_context(|| format!("what {name} measured"))
+    ensure!(output.status.success(), "measuring {name} failed ({}); see the error above", output.status);
+    serde_json::from_slice(&output.stdout).with_context(|| format!("reading the figures of {name}"))
 }
 
 fn run_part(args: &Args, part: Part, truths: &Path) -> anyhow::Result<()> {
@@ -181,9 +182,9 @@ fn run_part(args: &Args, part: Part, truths: &Path) -> anyhow::Result<()> {
                 let path = truths.join(TRUTH);
                 let truth = texmex::read(&path, usize::MAX)?;
                 vectors.check(&path, &truth)?;
-                output::json(&raw::measure(name, &new, &vectors, &truth, &args.ef, args.threads)?)?;
+                output::json(&bare_index::measure(name, &new, &vectors, &truth, &args.ef, args.threads)?)?;
             }
-            Part::Deletions => output::json(&raw::deletions(name, &new, &vectors, &args.ef)?)?,
+            Part::Deletions => output::json(&bare_index::deletions(name, &new, &vectors, &args.ef)?)?,
             Part::Engine => {
                 let mut config = Config::default();
                 (config.index, config.ef_search) = (name.parse()?, args.ef_search);

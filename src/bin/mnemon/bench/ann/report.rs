@@ -1,4 +1,4 @@
-//! What is measured, as it is written to JSON and read again.
+//! The report, written as JSON and read again for comparisons.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{engine::EngineReport, machine::Machine};
 
+/// All measurements of a run.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Report {
     pub(super) machine: Machine,
@@ -14,6 +15,7 @@ pub(super) struct Report {
     pub(super) indexes: Vec<Measured>,
 }
 
+/// The shape of the data set.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct Data {
     pub(super) n: usize,
@@ -21,13 +23,13 @@ pub(super) struct Data {
     pub(super) queries: usize,
 }
 
-/// An index, ours or a peer's.
+/// The measurements of an index, mnemon's or a peer's.
 #[derive(Clone, Deserialize, Serialize)]
 pub(super) struct Measured {
     #[serde(alias = "peer")]
     pub(super) index: String,
     pub(super) build_s: f64,
-    /// Resident growth over the build, in MiB; the vectors' own rows are not in it unless the index keeps copies.
+    /// Growth of resident memory over the build, in MiB; includes the vectors only if the index copies them.
     pub(super) index_mb: Option<f64>,
     pub(super) points: Vec<Point>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +38,7 @@ pub(super) struct Measured {
     pub(super) engine: Option<EngineReport>,
 }
 
-/// After a fifth of the rows is deleted and the index repaired, beside one that is built of what is left.
+/// An index after a fifth of its rows was deleted and the rest repaired, beside an index built from the rest.
 #[derive(Clone, Deserialize, Serialize)]
 pub(super) struct Deletions {
     pub(super) repair_s: f64,
@@ -44,20 +46,21 @@ pub(super) struct Deletions {
     pub(super) fresh: Vec<Point>,
 }
 
+/// A point of an index's curve.
 #[derive(Clone, Deserialize, Serialize)]
 pub(super) struct Point {
-    /// Candidates kept (`ef`), or what a peer calls so; 0 of an exact index.
+    /// Candidates kept (`ef`), or the peer's corresponding setting; 0 for an exact index.
     pub(super) effort: usize,
     pub(super) recall: f64,
     pub(super) qps: f64,
-    /// Of one thread.
+    /// Latency of a search on one thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) p50_us: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) p99_us: Option<f64>,
 }
 
-/// A file to compare with.
+/// A file of figures to compare with.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum PeerFile {
@@ -65,7 +68,8 @@ enum PeerFile {
     Ours(Report),
 }
 
-/// Peers of a file: a list of them, or an earlier report of ours, whose indexes are then called after the file as well.
+/// Reads the peers in a file: a list of them, or an earlier report of this command, whose indexes then have the file's
+/// name added.
 pub(super) fn peers(path: &Path, data: &Data) -> anyhow::Result<Vec<Measured>> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| name.to_string())?;
@@ -82,15 +86,15 @@ pub(super) fn peers(path: &Path, data: &Data) -> anyhow::Result<Vec<Measured>> {
                 eprintln!("mnemon: {name} was measured with other data: {} x {}", report.data.n, report.data.dim);
             }
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let called = |one: Measured| Measured { index: format!("{} ({stem})", one.index), ..one };
-            report.indexes.into_iter().map(called).collect()
+            let renamed = |one: Measured| Measured { index: format!("{} ({stem})", one.index), ..one };
+            report.indexes.into_iter().map(renamed).collect()
         }
     };
     for peer in &peers {
         let sound = |point: &Point| (0.0..=1.0).contains(&point.recall) && point.qps > 0.0 && point.qps.is_finite();
         ensure!(
             peer.points.iter().all(sound),
-            "{name}: {} has a recall outside of 0 to 1, or a rate that is not positive; measure it again",
+            "{name}: {} has a recall outside 0 to 1, or a rate that is not positive; correct the file",
             peer.index
         );
     }

@@ -1,4 +1,4 @@
-//! The report for people.
+//! Prints the report as text.
 
 use super::{
     curve::qps_at,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::output::line;
 
-/// Recalls that curves are compared at.
+/// The recalls at which curves are compared.
 const RECALLS: [f64; 2] = [0.95, 0.99];
 
 pub(super) fn print(report: &Report, peers: &[Measured]) -> anyhow::Result<()> {
@@ -24,7 +24,7 @@ fn block(index: &Measured) -> anyhow::Result<()> {
     if let Some(deletions) = &index.deletions {
         line(&format!("  20 % deleted, repaired in {:.2} s", deletions.repair_s))?;
         deletions.repaired.iter().try_for_each(point)?;
-        line("  built of what is left")?;
+        line("  built from the rest")?;
         deletions.fresh.iter().try_for_each(point)?;
     }
     index.engine.iter().flat_map(|engine| engine.lines()).try_for_each(|text| line(&text))
@@ -38,7 +38,7 @@ fn point(point: &Point) -> anyhow::Result<()> {
     line(&format!("  effort {:>4}  recall@10 {:.4}  {:>7.0} q/s{latency}", point.effort, point.recall, point.qps))
 }
 
-/// Rates at equal recall, and ours over each peer's.
+/// Prints the rates at equal recall, and mnemon's rate over each peer's.
 fn compare(ours: &[Measured], peers: &[Measured]) -> anyhow::Result<()> {
     let heads: String = RECALLS.iter().map(|recall| format!(" {:>10}", format!("at {recall}"))).collect();
     line(&format!("{:<32}{heads}", "q/s by recall@10"))?;

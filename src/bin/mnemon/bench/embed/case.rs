@@ -1,4 +1,4 @@
-//! What one process measures.
+//! The measurement of one case, in a process of its own.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -9,13 +9,14 @@ use clap::ValueEnum;
 use mnemon::{Embedder, Model, OnnxEmbedder};
 use serde::{Deserialize, Serialize};
 
-use super::{Texts, peer};
-use crate::{bench::peak_memory, metrics::percentile};
+use super::{peer, texts::Texts};
+use crate::{bench::process_memory::peak_bytes, metrics::percentile};
 
+/// A way to run a model.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Case {
     Mnemon,
-    /// The peak of memory alone.
+    /// Peak memory of mnemon; nothing else is measured.
     Memory,
     FastembedDefaults,
     #[value(name = "fastembed-32")]
@@ -31,15 +32,17 @@ pub(super) struct Measured {
     pub(super) peak_memory_mb: Option<f64>,
 }
 
-/// Texts of one call: as many as the engine embeds at once.
+/// Texts per call: as many as the engine embeds at once.
 const CALL: usize = 1024;
-/// Turns, and words, of the mix whose memory is measured; the bytes of its longest text; and the rest between two questions.
+/// Number of turns, and of single words, in the mix of texts whose memory is measured.
 const MIXED: usize = 256;
+/// Bytes of the longest text of the mix.
 const LONGEST: usize = 1 << 16;
+/// Pause between two queries beside the mix.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Questions of a round.
-const QUESTIONS: usize = 300;
-/// A pass over the texts is repeated until so many seconds are over, so that a fast model is measured long enough.
+/// Queries per round.
+const QUERIES: usize = 300;
+/// Passes over the texts are repeated for at least this many seconds, so that a fast model is measured long enough.
 const LEAST_SECONDS: f64 = 1.0;
 
 impl Case {
@@ -51,7 +54,7 @@ impl Case {
         match self {
             Case::Mnemon | Case::Memory => "mnemon",
             Case::FastembedDefaults => "fastembed, defaults",
-            Case::Fastembed32 => "fastembed, 32 a run",
+            Case::Fastembed32 => "fastembed, 32 per run",
         }
     }
 
@@ -60,8 +63,8 @@ impl Case {
             Case::Mnemon => {
                 let embedder = open(model, threads)?;
                 let documents = |texts: &[&str]| Ok(embedder.embed_passages(texts).map(drop)?);
-                let question = |text: &str| Ok(embedder.embed_query(text).map(drop)?);
-                rates(embedder.identity().name.clone(), texts, documents, question)
+                let query = |text: &str| Ok(embedder.embed_query(text).map(drop)?);
+                rates(embedder.identity().name.clone(), texts, documents, query)
             }
             Case::Memory => memory(&open(model, threads)?, texts),
             Case::FastembedDefaults | Case::Fastembed32 => {
@@ -69,8 +72,8 @@ impl Case {
                 let peer = std::cell::RefCell::new(peer::Fastembed::open(model, threads)?);
                 let name = std::path::Path::new(model).file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let documents = |texts: &[&str]| peer.borrow_mut().embed(texts, batch);
-                let question = |text: &str| peer.borrow_mut().embed(&[text], batch);
-                rates(name, texts, documents, question)
+                let query = |text: &str| peer.borrow_mut().embed(&[text], batch);
+                rates(name, texts, documents, query)
             }
         }
     }
@@ -84,10 +87,10 @@ fn rates(
     model: String,
     texts: &Texts,
     documents: impl Fn(&[&str]) -> anyhow::Result<()>,
-    question: impl Fn(&str) -> anyhow::Result<()>,
+    query: impl Fn(&str) -> anyhow::Result<()>,
 ) -> anyhow::Result<Measured> {
     let all: Vec<&str> = texts.documents.iter().map(String::as_str).collect();
-    // Sessions are made, and buffers grow, with the first.
+    // The first calls create sessions and grow buffers, which is not measured.
     documents(&all[..all.len().min(64)])?;
     let (started, mut passes) = (Instant::now(), Vec::new());
     while passes.is_empty() || started.elapsed().as_secs_f64() < LEAST_SECONDS {
@@ -96,12 +99,12 @@ fn rates(
         passes.push(pass.elapsed().as_secs_f64());
     }
     passes.sort_by(f64::total_cmp);
-    let questions = || texts.questions.iter().cycle().take(QUESTIONS);
-    questions().take(20).try_for_each(|text| question(text))?;
-    let mut times = Vec::with_capacity(QUESTIONS);
-    for text in questions() {
+    let queries = || texts.queries.iter().cycle().take(QUERIES);
+    queries().take(20).try_for_each(|text| query(text))?;
+    let mut times = Vec::with_capacity(QUERIES);
+    for text in queries() {
         let one = Instant::now();
-        question(text)?;
+        query(text)?;
         times.push(one.elapsed().as_secs_f64() * 1e6);
     }
     times.sort_by(f64::total_cmp);
@@ -114,8 +117,8 @@ fn rates(
     })
 }
 
-/// Texts of all lengths at once, from two threads, and questions meanwhile: words, turns, and texts that make up to some hundred
-/// windows.
+/// Embeds texts of all lengths from two threads, with queries beside them: words, turns, and texts of up to some
+/// hundred windows.
 fn memory(embedder: &OnnxEmbedder, texts: &Texts) -> anyhow::Result<Measured> {
     let usual: Vec<&str> = texts.documents.iter().map(String::as_str).take(MIXED).collect();
     let words: Vec<&str> = usual.iter().flat_map(|text| text.split_whitespace()).take(MIXED).collect();
@@ -127,26 +130,29 @@ fn memory(embedder: &OnnxEmbedder, texts: &Texts) -> anyhow::Result<Measured> {
     let done = AtomicBool::new(false);
     let embed = || {
         let mut order = mixed.clone();
-        // The same texts in another order from each thread.
+        // Each thread has the texts in another order.
         order.rotate_left(mixed.len() / 2);
         embedder.embed_passages(&order).map(drop)
     };
     std::thread::scope(|scope| -> anyhow::Result<()> {
-        let asking = scope.spawn(|| -> mnemon::Result<()> {
-            let mut questions = texts.questions.iter().cycle();
+        let querying = scope.spawn(|| -> mnemon::Result<()> {
+            let mut queries = texts.queries.iter().cycle();
             while !done.load(Ordering::Relaxed) {
-                embedder.embed_query(questions.next().expect("there are questions"))?;
+                embedder.embed_query(queries.next().expect("`Texts::read` rejects a file without queries"))?;
                 std::thread::sleep(PAUSE);
             }
             Ok(())
         });
         let other = scope.spawn(embed);
-        let results = (embedder.embed_passages(&mixed).map(drop), other.join().expect("no panic leaves an embedder"));
+        let results = (
+            embedder.embed_passages(&mixed).map(drop),
+            other.join().expect("embedding returns errors and does not panic"),
+        );
         done.store(true, Ordering::Relaxed);
-        asking.join().expect("no panic leaves an embedder")?;
+        querying.join().expect("embedding returns errors and does not panic")?;
         Ok(results.0.and(results.1)?)
     })?;
-    let peak_memory_mb = peak_memory().map(|bytes| bytes as f64 / (1 << 20) as f64);
+    let peak_memory_mb = peak_bytes().map(|bytes| bytes as f64 / (1 << 20) as f64);
     Ok(Measured { model: embedder.identity().name.clone(), peak_memory_mb, ..Measured::default() })
 }
 

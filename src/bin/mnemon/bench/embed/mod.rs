@@ -1,8 +1,10 @@
-//! `mnemon bench embed`: how fast models turn text into vectors, beside other ways to run the same ones.
+//! `mnemon bench embed`: embedding rates and query latencies of models, beside other programs that run the same models.
 
 mod case;
 mod peer;
+mod report;
 mod table;
+mod texts;
 
 use std::{
     path::PathBuf,
@@ -11,84 +13,56 @@ use std::{
 
 use anyhow::{Context, ensure};
 use mnemon::Model;
-use serde::{Deserialize, Serialize};
 
-use self::case::{Case, Measured};
-use crate::{
-    input,
-    output::{self, Format},
+use self::{
+    case::{Case, Measured},
+    report::{Report, Row},
+    texts::Texts,
 };
+use crate::output::{self, Format};
 
 /// Options of `mnemon bench embed`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The messages; texts are embedded as ingest does it, the speaker's name in front.
+    /// The messages. Texts are embedded as `ingest` does, with the speaker's name in front.
     #[arg(long, value_name = "M.jsonl", default_value = "datasets/sample/messages.jsonl")]
     messages: PathBuf,
-    /// The questions that are embedded one by one.
+    /// The queries, which are embedded one by one.
     #[arg(long, value_name = "Q.jsonl", default_value = "datasets/sample/queries.jsonl")]
     queries: PathBuf,
-    /// Only the first N messages.
+    /// Use only the first N messages.
     #[arg(long, value_name = "N", default_value_t = 1500)]
     limit: usize,
     /// Model folders or names.
     #[arg(long, value_name = "DIR|NAME", value_delimiter = ',', default_value = Model::DEFAULT)]
     model: Vec<String>,
-    /// A folder that fastembed runs too, with its defaults: texts in the order given, 256 a run; and with 32 a run.
+    /// A model folder to measure with fastembed too: with its defaults (texts in the given order, 256 per run), and
+    /// with 32 per run.
     #[arg(long, value_name = "DIR")]
     fastembed: Option<PathBuf>,
-    /// Each is measured so often, in turns; what is shown is the median.
+    /// Number of alternating measurements of each model; the median is shown.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Threads of a model. Default: the machine's cores.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Figures of other programs to show beside, as `benches/embed.py` writes them.
+    /// Figures of other programs to include, as `benches/embed.py` writes them.
     #[arg(long, num_args = 1.., value_name = "FILE.json")]
     peers: Vec<PathBuf>,
-    /// Write the figures here.
+    /// Write the figures to this file.
     #[arg(long, value_name = "OUT.json")]
     json: Option<PathBuf>,
-    /// Measure one case once: how the command calls itself.
+    /// Measure one case once. The command starts itself with this option.
     #[arg(long, hide = true)]
     case: Option<Case>,
 }
 
-/// Names ONNX Runtime's library file.
+/// The environment variable with the path of ONNX Runtime's library.
 const RUNTIME_ENV: &str = "ORT_DYLIB_PATH";
-
-/// One way to run one model.
-#[derive(Deserialize, Serialize)]
-struct Row {
-    /// What ran it.
-    by: String,
-    model: String,
-    /// A figure each: the median of the rounds.
-    texts_per_second: f64,
-    /// The slowest and the fastest round.
-    #[serde(default)]
-    texts_per_second_range: Option<(f64, f64)>,
-    #[serde(default)]
-    query_p50_us: Option<f64>,
-    #[serde(default)]
-    query_p99_us: Option<f64>,
-    /// The most memory of a process that embeds texts of all lengths, and questions meanwhile.
-    #[serde(default)]
-    peak_memory_mb: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct Report {
-    bench: &'static str,
-    messages: String,
-    texts: usize,
-    threads: usize,
-    rows: Vec<Row>,
-}
 
 pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     ensure!(args.rounds > 0 && args.limit > 0, "--rounds and --limit take 1 or more");
-    let texts = Texts::read(args)?;
+    let texts = Texts::read(&args.messages, &args.queries, args.limit)?;
     if let Some(case) = args.case {
         return output::json(&case.measure(&args.model[0], &texts, args.threads())?);
     }
@@ -142,50 +116,34 @@ impl Args {
     }
 }
 
-/// What is embedded.
-struct Texts {
-    documents: Vec<String>,
-    questions: Vec<String>,
-}
-
-impl Texts {
-    fn read(args: &Args) -> anyhow::Result<Self> {
-        let messages = input::messages(&args.messages)?.into_iter();
-        let mut documents: Vec<String> =
-            messages.map(|(_, message)| message.searchable()).filter(|text| !text.trim().is_empty()).collect();
-        documents.truncate(args.limit);
-        let questions: Vec<String> = input::queries(&args.queries)?.into_iter().map(|line| line.query).collect();
-        ensure!(!documents.is_empty(), "{}: no message has text", args.messages.display());
-        ensure!(!questions.is_empty(), "{}: no question", args.queries.display());
-        Ok(Texts { documents, questions })
-    }
-}
-
-/// Measures a case in a process of its own, whose memory is then its own.
+/// Measures a case in a process of its own, so that memory can be attributed to it.
 fn child(args: &Args, case: Case, model: &str) -> anyhow::Result<Measured> {
-    let mut command = Command::new(std::env::current_exe().context("the path of this program")?);
+    let mut command = Command::new(std::env::current_exe().context("finding the path of this program")?);
     command.args(["bench", "embed", "--case", &case.name(), "--model", model]);
     command.args(["--limit", &args.limit.to_string(), "--threads", &args.threads().to_string()]);
     command.arg("--messages").arg(&args.messages).arg("--queries").arg(&args.queries);
     if matches!(case, Case::FastembedDefaults | Case::Fastembed32) && std::env::var_os(RUNTIME_ENV).is_none() {
-        // It knows no other place.
+        // fastembed looks nowhere else.
         command.env(RUNTIME_ENV, runtime()?);
     }
     let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("starting to measure {model}"))?;
-    ensure!(output.status.success(), "{model} was not measured ({}); what came before says why", output.status);
-    serde_json::from_slice(&output.stdout).with_context(|| format!("what {model} measured"))
+    ensure!(output.status.success(), "measuring {model} failed ({}); see the error above", output.status);
+    serde_json::from_slice(&output.stdout).with_context(|| format!("reading the figures of {model}"))
 }
 
-/// The library that `make runtime` fetched.
+/// Finds the library that `make runtime` fetched.
 fn runtime() -> anyhow::Result<PathBuf> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(".runtime");
     let entries = std::fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
     let libraries = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let found =
         libraries.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains("onnxruntime.")));
-    found
-        .max()
-        .with_context(|| format!("no ONNX Runtime in {}; set {RUNTIME_ENV}, or run `make runtime`", folder.display()))
+    found.max().with_context(|| {
+        format!(
+            "there is no ONNX Runtime in {}; set {RUNTIME_ENV} to its library, or run `make runtime`",
+            folder.display()
+        )
+    })
 }
 
 fn row(case: Case, rounds: Vec<Measured>, peak_memory_mb: Option<f64>) -> Row {

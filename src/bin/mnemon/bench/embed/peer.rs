@@ -1,4 +1,4 @@
-//! The same model as fastembed runs it.
+//! Runs a model folder with fastembed, for comparison.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ pub(super) struct Fastembed {
 }
 
 impl Fastembed {
-    /// A folder of a model that is mean-pooled, as sentence-transformers' small ones are.
+    /// Opens a model with mean pooling, as the small models of sentence-transformers have.
     pub(super) fn open(folder: &str, threads: usize) -> anyhow::Result<Self> {
         let read = |name: &str| {
             let path = Path::new(folder).join(name);
@@ -23,7 +23,7 @@ impl Fastembed {
             tokenizer_config_file: read("tokenizer_config.json")?,
         };
         let model = UserDefinedEmbeddingModel::new(read("model.onnx")?, tokenizer).with_pooling(Pooling::Mean);
-        // All its defaults but the threads, which are the others' here.
+        // fastembed's defaults, except for the threads, which are the same for all.
         let options = InitOptionsUserDefined::new().with_intra_threads(threads);
         Ok(Fastembed { model: TextEmbedding::try_new_from_user_defined(model, options)? })
     }

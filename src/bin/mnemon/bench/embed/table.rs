@@ -1,11 +1,11 @@
-//! The figures as a table.
+//! Prints the figures as a table.
 
-use super::Report;
+use super::report::Report;
 use crate::output;
 
 pub(super) fn print(report: &Report) -> anyhow::Result<()> {
     let Report { messages, texts, threads, rows, .. } = report;
-    output::line(&format!("{texts} texts of {messages}, {threads} threads; the ratio is to the first row"))?;
+    output::line(&format!("{texts} texts of {messages}, {threads} threads; ratios are to the first row"))?;
     output::line(&format!(
         "{:<34} {:<26} {:>10} {:>6} {:>17} {:>12} {:>12} {:>9}",
         "by", "model", "texts/s", "ratio", "slowest-fastest", "one p50 us", "one p99 us", "peak MiB"

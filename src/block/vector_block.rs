@@ -1,0 +1,223 @@
+//! Messages recalled from long-term memory for the last messages of the prompt.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::{block_query::BlockQuery, content::BlockContent, memory_block::MemoryBlock, token_excess::TokenExcess};
+use crate::{
+    error::{Result, impl_debug},
+    ids::Namespace,
+    message::Message,
+    recall::{Hit, MAX_K, Query, keep_positions},
+};
+
+/// A function that changes the hits before they are used, for instance reranks, drops or adds some.
+pub type HitProcessor = Arc<dyn Fn(Vec<Hit>) -> Result<Vec<Hit>> + Send + Sync>;
+
+/// The ids of the hits in the last prompt of each session.
+type PreviousHits = HashMap<(Namespace, String), Vec<String>>;
+
+/// The number of sessions whose previous hits are remembered. If there are more, all are forgotten.
+const MAX_PREVIOUS_SESSIONS: usize = 4096;
+
+/// The messages that a [`VectorBlock`] adds to the prompt for a hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RetrievalUnit {
+    /// The message that was found.
+    #[default]
+    Message,
+    /// All messages that were flushed together with the message that was found.
+    Batch,
+}
+
+/// The messages of the namespace that are most relevant to the last messages of the prompt.
+///
+/// The query consists of the texts of the last messages of the prompt, joined by spaces. If they have no text, the
+/// block is empty. Messages and texts that are already in the prompt are left out, and so are repeated texts.
+#[derive(Clone)]
+pub struct VectorBlock {
+    name: String,
+    priority: u32,
+    window: usize,
+    top_k: usize,
+    threshold: Option<f32>,
+    unit: RetrievalUnit,
+    own_session: bool,
+    /// `None` unless [`VectorBlock::keep_previous_hits`] was called.
+    previous: Option<Arc<Mutex<PreviousHits>>>,
+    processors: Vec<HitProcessor>,
+}
+
+impl_debug!(VectorBlock { name, priority, window, top_k, threshold, unit, own_session });
+
+impl VectorBlock {
+    /// Creates a block with the default options.
+    pub fn new(name: impl Into<String>) -> Self {
+        VectorBlock {
+            name: name.into(),
+            priority: 0,
+            window: 5,
+            top_k: 2,
+            threshold: None,
+            unit: RetrievalUnit::Message,
+            own_session: false,
+            previous: None,
+            processors: Vec::new(),
+        }
+    }
+
+    /// Sets the [priority](MemoryBlock::priority). Default: 0. Truncation drops the hits with the lowest score first.
+    pub fn with_priority(mut self, priority: u32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Sets how many of the last messages make up the query, at least 1. Default: 5.
+    pub fn retrieval_context_window(mut self, messages: usize) -> Self {
+        self.window = messages.max(1);
+        self
+    }
+
+    /// Sets the maximum number of hits in the prompt. Default: 2.
+    pub fn similarity_top_k(mut self, k: usize) -> Self {
+        self.top_k = k;
+        self
+    }
+
+    /// Sets the minimum cosine similarity of a hit, -1 to 1. Default: none.
+    pub fn similarity_threshold(mut self, score: f32) -> Self {
+        self.threshold = Some(score);
+        self
+    }
+
+    /// Sets which messages are added to the prompt for a hit. Default: [`RetrievalUnit::Message`].
+    pub fn retrieval_unit(mut self, unit: RetrievalUnit) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// Keeps the hits of a session's previous prompt at their positions as long as they are still among the best 1.5 k
+    /// hits, as [`Query::previous`] does. The prompt then changes no more than necessary, and a provider's prompt cache
+    /// stays valid. The block remembers the hits in memory until it is dropped.
+    pub fn keep_previous_hits(mut self) -> Self {
+        self.previous = Some(Arc::default());
+        self
+    }
+
+    /// Recalls only messages of the prompt's own session. Default: all sessions of the namespace.
+    pub fn own_session(mut self) -> Self {
+        self.own_session = true;
+        self
+    }
+
+    /// Adds a function that changes the hits. Functions run in the order in which they were added, after the threshold
+    /// and the removal of duplicates, and before the hits are reduced to k.
+    pub fn hit_processor(mut self, processor: impl Fn(Vec<Hit>) -> Result<Vec<Hit>> + Send + Sync + 'static) -> Self {
+        self.processors.push(Arc::new(processor));
+        self
+    }
+
+    /// Joins the texts of the last messages into the text of a query.
+    fn query_text(&self, messages: &[Arc<Message>]) -> String {
+        let last = &messages[messages.len().saturating_sub(self.window)..];
+        last.iter().map(|message| message.text()).filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Recalls messages that are not in the prompt yet, without repeated texts.
+    fn new_hits(&self, text: String, query: &BlockQuery) -> Result<Vec<Hit>> {
+        // More than k, because some are left out below.
+        let mut request = Query::new(text).k(self.top_k.saturating_mul(2).saturating_add(8).min(MAX_K));
+        if self.own_session {
+            request = request.session(&query.session);
+        }
+        let mut hits = query.recall(&request)?;
+        let shown = shown_ids(query);
+        hits.retain(|hit| {
+            self.threshold.is_none_or(|least| hit.similarity >= least) && !shown.contains(&*hit.message.id)
+        });
+        let mut texts: Vec<String> = Vec::new();
+        hits.retain(|hit| {
+            let text = hit.message.text();
+            let is_known = texts.contains(&text) || query.messages.iter().any(|message| message.has_text(&text));
+            texts.push(text);
+            !is_known
+        });
+        Ok(hits)
+    }
+
+    /// Moves hits of the session's previous prompt to their positions there, and remembers the hits for the next
+    /// prompt.
+    fn keep_previous(&self, hits: Vec<Hit>, previous: &mut PreviousHits, query: &BlockQuery) -> Vec<Hit> {
+        let session = (query.namespace.clone(), query.session.clone());
+        let hits = keep_positions(hits, previous.get(&session).map_or(&[], Vec::as_slice), self.top_k);
+        if previous.len() >= MAX_PREVIOUS_SESSIONS && !previous.contains_key(&session) {
+            previous.clear();
+        }
+        previous.insert(session, hits.iter().map(|hit| hit.message.id.clone()).collect());
+        hits
+    }
+
+    /// Replaces hits with the messages to add to the prompt, without those that it already contains.
+    fn expand(&self, hits: Vec<Hit>, query: &BlockQuery) -> Result<Vec<Message>> {
+        let shown = shown_ids(query);
+        let mut expanded: Vec<Message> = Vec::new();
+        for hit in hits {
+            let messages = match self.unit {
+                RetrievalUnit::Message => vec![hit.message],
+                RetrievalUnit::Batch => query.batch_of(&hit.message)?,
+            };
+            for message in messages {
+                if !shown.contains(&*message.id) && expanded.iter().all(|other| other.id != message.id) {
+                    expanded.push(message);
+                }
+            }
+        }
+        Ok(expanded)
+    }
+}
+
+impl MemoryBlock for VectorBlock {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn priority(&self) -> u32 {
+        self.priority
+    }
+
+    /// Returns false: the engine indexes flushed messages, and the block has no state of its own.
+    fn takes_batches(&self) -> bool {
+        false
+    }
+
+    fn get(&self, _: &Value, query: &BlockQuery) -> Result<BlockContent> {
+        let text = self.query_text(&query.messages);
+        if text.is_empty() || self.top_k == 0 {
+            return Ok(BlockContent::default());
+        }
+        let mut hits = self.new_hits(text, query)?;
+        for processor in &self.processors {
+            hits = processor(hits)?;
+        }
+        if let Some(previous) = &self.previous {
+            hits = self.keep_previous(hits, &mut previous.lock(), query);
+        }
+        hits.truncate(self.top_k);
+        Ok(BlockContent::Quoted(self.expand(hits, query)?))
+    }
+
+    fn truncate(&self, content: BlockContent, excess: &TokenExcess<'_>) -> BlockContent {
+        let BlockContent::Quoted(messages) = content else { return BlockContent::default() };
+        excess.keep_most(messages.len(), |count| BlockContent::Quoted(messages[..count].to_vec()))
+    }
+}
+
+/// Returns the ids of the messages in the prompt.
+fn shown_ids(query: &BlockQuery) -> HashSet<&str> {
+    query.messages.iter().map(|message| message.id.as_str()).collect()
+}

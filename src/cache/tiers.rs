@@ -1,0 +1,133 @@
+//! The cache itself: a tier in memory over a tier in a file. Either may be missing.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use serde::Serialize;
+
+use super::{
+    file_tier::{CacheFile, CacheFileStats},
+    key::Key,
+    memory_tier::MemoryTier,
+};
+use crate::{
+    config::{CACHE_FILE_BYTES, Config, in_range},
+    error::Result,
+};
+
+/// Usage of a [`CachedEmbedder`](crate::CachedEmbedder) since it was opened, and its contents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Texts whose vectors were cached, in memory or in the file, or were computed for an equal text of the same call.
+    pub hits: u64,
+    /// Texts that were embedded.
+    pub misses: u64,
+    /// Texts whose vectors are in memory now.
+    pub entries: u64,
+    /// Bytes of memory that they take.
+    pub bytes: u64,
+    /// Texts whose vectors were evicted from memory to keep its bound.
+    pub evictions: u64,
+    /// The file's statistics, if there is a file and it is usable.
+    pub file: Option<CacheFileStats>,
+}
+
+/// A cache, which embedders of several models may share.
+pub(crate) struct Cache {
+    memory: Option<MemoryTier>,
+    file: Option<CacheFile>,
+    /// The file failed, and is not used any more.
+    is_broken: AtomicBool,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl Cache {
+    pub(super) fn open(memory_bytes: usize, file: Option<(&Path, u64)>) -> Result<Self> {
+        let file = match file {
+            Some((path, max_bytes)) => {
+                in_range("the maximum length of an embedding cache's file", max_bytes, CACHE_FILE_BYTES)?;
+                Some(CacheFile::open(path, max_bytes)?)
+            }
+            None => None,
+        };
+        let memory = (memory_bytes > 0).then(|| MemoryTier::new(memory_bytes));
+        Ok(Cache { memory, file, is_broken: AtomicBool::new(false), hits: 0.into(), misses: 0.into() })
+    }
+
+    /// Opens the cache of an engine's configuration. `None`: the configuration asks for none.
+    pub(crate) fn configured(config: &Config) -> Result<Option<Self>> {
+        let file = config.embedding_cache_file.as_deref().map(|path| (path, config.embedding_cache_file_bytes));
+        let is_wanted = config.embedding_cache > 0 || file.is_some();
+        is_wanted.then(|| Cache::open(config.embedding_cache, file)).transpose()
+    }
+
+    /// Returns the entry of each key that has one. Entries that only the file has are copied to memory.
+    pub(super) fn find(&self, keys: &[Key], deadline: Option<Instant>) -> Vec<Option<Arc<[u8]>>> {
+        let Some(memory) = &self.memory else {
+            return self.find_in_file(keys, deadline);
+        };
+        let mut found: Vec<_> = keys.iter().map(|key| memory.get(key)).collect();
+        let wanted: Vec<Key> =
+            keys.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(key, _)| *key).collect();
+        let mut read = self.find_in_file(&wanted, deadline).into_iter();
+        for (key, found) in keys.iter().zip(&mut found).filter(|(_, found)| found.is_none()) {
+            *found = read.next().flatten();
+            if let Some(bytes) = found {
+                memory.insert(*key, Arc::clone(bytes));
+            }
+        }
+        found
+    }
+
+    fn find_in_file(&self, keys: &[Key], deadline: Option<Instant>) -> Vec<Option<Arc<[u8]>>> {
+        let found = (!keys.is_empty()).then(|| self.with_file(|file| file.get(keys, deadline))).flatten();
+        found.unwrap_or_else(|| vec![None; keys.len()])
+    }
+
+    /// Adds entries to both tiers.
+    pub(super) fn keep(&self, entries: &[(Key, Arc<[u8]>)], deadline: Option<Instant>) {
+        if let Some(memory) = &self.memory {
+            entries.iter().for_each(|(key, bytes)| memory.insert(*key, Arc::clone(bytes)));
+        }
+        self.with_file(|file| file.put(entries, deadline));
+    }
+
+    /// Calls `call` with the file. `None`: there is no file, or it failed now or earlier. A file that failed is not used again.
+    fn with_file<T>(&self, call: impl FnOnce(&CacheFile) -> Result<T>) -> Option<T> {
+        let file = self.file.as_ref().filter(|_| !self.is_broken.load(Relaxed))?;
+        call(file)
+            .inspect_err(|error| {
+                self.is_broken.store(true, Relaxed);
+                tracing::warn!(%error, "the file of the embedding cache failed; the cache continues without it");
+            })
+            .ok()
+    }
+
+    pub(super) fn count(&self, hits: usize, misses: usize) {
+        self.hits.fetch_add(hits as u64, Relaxed);
+        self.misses.fetch_add(misses as u64, Relaxed);
+        if let Some(file) = &self.file {
+            file.count(hits as u64, misses as u64);
+        }
+    }
+
+    pub(crate) fn stats(&self) -> CacheStats {
+        let memory = self.memory.as_ref();
+        CacheStats {
+            hits: self.hits.load(Relaxed),
+            misses: self.misses.load(Relaxed),
+            entries: memory.map_or(0, MemoryTier::entries),
+            bytes: memory.map_or(0, MemoryTier::bytes),
+            evictions: memory.map_or(0, MemoryTier::evictions),
+            file: self.with_file(|file| Ok(file.stats())),
+        }
+    }
+}

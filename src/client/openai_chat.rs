@@ -1,0 +1,138 @@
+//! The chat model that calls a server.
+
+use std::{fmt, time::Duration};
+
+use serde_json::{Map, Number, Value};
+
+use super::{
+    http::Failure,
+    openai_server::{OpenAiServer, error_message},
+};
+use crate::{
+    chat::{ChatModel, ChatRequest},
+    error::{Error, Result},
+    message::{ContentPart, Message, Role, Timestamp, from_openai, to_openai},
+};
+
+const MAX_ANSWER_BYTES: u64 = 8 << 20;
+
+/// A [`ChatModel`] that calls `POST {base_url}/chat/completions`: a model of OpenAI, or of any server that speaks its protocol, such as
+/// Ollama, vLLM and llama.cpp.
+///
+/// Blocks the calling thread. Transient failures (see [`Error::Chat`]) are retried within the call. Proxies are taken
+/// from the environment (`HTTPS_PROXY`, `NO_PROXY`); redirects are not followed.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use mnemon::{ChatModel, ChatRequest, Message, OpenAiChat};
+/// let model = OpenAiChat::new("http://localhost:11434/v1", "llama3.2").timeout(Duration::from_secs(120));
+/// let answer = model.chat(&ChatRequest::new(vec![Message::user("Where is Ada?")]).temperature(0.0))?;
+/// println!("{}", answer.text());
+/// # Ok::<(), mnemon::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct OpenAiChat {
+    server: OpenAiServer,
+    model: String,
+}
+
+impl OpenAiChat {
+    /// Uses this model of the server at this URL, such as `https://api.openai.com/v1`. No request is sent yet.
+    pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
+        OpenAiChat { server: OpenAiServer::new(base_url), model: model.into() }
+    }
+
+    /// Uses this model of the server at `OPENAI_BASE_URL`, or of OpenAI's, with the key in `OPENAI_API_KEY`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: neither variable is set.
+    pub fn from_env(model: impl Into<String>) -> Result<Self> {
+        Ok(OpenAiChat { server: OpenAiServer::from_env()?, model: model.into() })
+    }
+
+    /// Sets the key, which is trimmed, sent as a bearer token, and never shown.
+    pub fn api_key(self, key: impl Into<String>) -> Self {
+        OpenAiChat { server: self.server.api_key(key), ..self }
+    }
+
+    /// Sets the time limit of each attempt, from connecting to the last byte of the answer, up to a day. Default:
+    /// 60 s.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        OpenAiChat { server: self.server.timeout(timeout), ..self }
+    }
+
+    /// Sets the number of attempts of each call, at least one. Default: 3.
+    pub fn attempts(self, attempts: usize) -> Self {
+        OpenAiChat { server: self.server.attempts(attempts), ..self }
+    }
+
+    /// Sets the wait before the second attempt, of which half to all is used at random. It doubles with each further
+    /// attempt, up to 30 s. A server's `Retry-After`, up to 30 s, counts instead. Default: 500 ms.
+    pub fn backoff(self, backoff: Duration) -> Self {
+        OpenAiChat { server: self.server.backoff(backoff), ..self }
+    }
+
+    /// Formats the request as JSON. Fields of the request take precedence over options of the same name.
+    fn body(&self, request: &ChatRequest) -> Result<Value> {
+        let ChatRequest { messages, max_tokens, temperature, options } = request;
+        if options.get("stream").is_some_and(|stream| *stream != false) {
+            return Err(Error::chat("streamed answers are not supported; leave out the option `stream`"));
+        }
+        let mut body: Map<String, Value> = options.clone();
+        body.insert("model".to_owned(), self.model.as_str().into());
+        body.insert("messages".to_owned(), to_openai(messages).into());
+        if let Some(max_tokens) = max_tokens {
+            body.insert("max_tokens".to_owned(), (*max_tokens).into());
+        }
+        if let Some(temperature) = temperature {
+            // Converted through text, so that 0.2 stays 0.2.
+            let number = temperature.to_string().parse().ok().and_then(Number::from_f64);
+            let number =
+                number.ok_or_else(|| Error::chat(format!("temperature {temperature} is not a finite number")))?;
+            body.insert("temperature".to_owned(), number.into());
+        }
+        Ok(body.into())
+    }
+
+    fn attempt(&self, body: &str) -> Result<Message, Failure> {
+        self.message(&self.server.post("chat/completions", body, Duration::MAX, MAX_ANSWER_BYTES)?)
+    }
+
+    /// Reads the message of the first choice.
+    fn message(&self, answer: &[u8]) -> Result<Message, Failure> {
+        let unusable = |what: &str| Failure::transient(self.server.answered(what));
+        let answer: Value =
+            serde_json::from_slice(answer).map_err(|error| unusable("text that is not JSON").caused_by(error))?;
+        let value = &answer["choices"][0]["message"];
+        if value.is_null() {
+            let detail = error_message(&answer).map(|text| format!(": {text}")).unwrap_or_default();
+            return Err(unusable(&format!("no message{detail}")));
+        }
+        let read = from_openai(std::slice::from_ref(value));
+        let mut messages = read.map_err(|error| unusable(&format!("JSON that is not a message: {error}")))?;
+        let has_content = |part: &ContentPart| !matches!(part, ContentPart::Text { text } if text.trim().is_empty());
+        match messages.pop().filter(|message| message.role == Role::Assistant) {
+            Some(message) if message.content.iter().any(has_content) => Ok(message.at(Timestamp::now())),
+            // The same request is likely to get the same answer.
+            Some(_) => Err(Failure::lasting(self.server.answered("an empty message"))),
+            None => Err(unusable("a message that is not the assistant's")),
+        }
+    }
+}
+
+impl ChatModel for OpenAiChat {
+    fn chat(&self, request: &ChatRequest) -> Result<Message> {
+        let body = self.body(request)?.to_string();
+        self.server.retry.run(|| self.attempt(&body)).map_err(error)
+    }
+}
+
+impl fmt::Debug for OpenAiChat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenAiChat").field("model", &self.model).field("server", &self.server).finish()
+    }
+}
+
+fn error(Failure { reason, transient, retry_after, source, .. }: Failure) -> Error {
+    Error::Chat { reason, transient, retry_after, source }
+}

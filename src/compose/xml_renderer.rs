@@ -1,0 +1,43 @@
+//! Memory as XML.
+
+use super::{
+    prompt_seal::PromptSeal,
+    renderer::{PromptSection, Renderer, format_items},
+};
+use crate::message::{escape_xml, xml::message_element};
+
+const SEAL: PromptSeal = PromptSeal { before_checksum: "<memory checksum='", after_checksum: "'>\n", end: "</memory>" };
+
+/// Renders memory as XML in the form of LlamaIndex, but with every field escaped:
+///
+/// ```text
+/// <memory checksum='5f1d2a0c'>
+/// <facts>
+/// Ada rows on Thursdays.
+/// </facts>
+/// <recalled>
+/// <message role='user' name='Ada' date='2024-05-01T09:30:00Z'>I moved my rowing lesson.</message>
+/// </recalled>
+/// </memory>
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct XmlRenderer;
+
+impl Renderer for XmlRenderer {
+    fn render(&self, sections: &[PromptSection<'_>]) -> String {
+        let mut body = String::new();
+        for (name, content) in sections {
+            body.push_str(&format!("<{name}>\n"));
+            for line in format_items(content, |text| escape_xml(text).into_owned(), message_element) {
+                body.push_str(&line);
+                body.push('\n');
+            }
+            body.push_str(&format!("</{name}>\n"));
+        }
+        SEAL.seal(&body)
+    }
+
+    fn strip(&self, text: &str) -> Option<String> {
+        SEAL.strip(text)
+    }
+}

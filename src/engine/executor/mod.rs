@@ -1,0 +1,212 @@
+//! Owns all threads of an engine.
+//!
+//! Work runs on a [`Lane`]. Every lane has threads of its own, so recalls that hang in an embedder, and blocks that hang, keep no
+//! thread from operations that need neither. [`Executor::close`] waits for all operations in flight and joins the threads. It does
+//! not wait for two lanes: they run code of blocks, which may hang for ever, and use the engine only in short operations
+//! ([`Executor::begin_operation`]).
+
+mod block_on;
+mod in_flight;
+mod own_threads;
+mod worker_pool;
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+pub(crate) use self::{block_on::block_on, in_flight::Operation};
+use self::{block_on::may_block, in_flight::InFlight, own_threads::Owner, worker_pool::WorkerPool};
+use crate::error::{Error, Result};
+
+/// The most threads of a lane that reads the store, waits for commits or makes prompts.
+const MAX_WORKERS: usize = 32;
+/// The most threads that call blocks for the content of prompts.
+const MAX_BLOCK_CALLS: usize = 64;
+/// The most long operations at a time.
+const MAX_LONG: usize = 16;
+
+/// A kind of work, with threads of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Recalls. They are bound by the processor and have [`Config::threads`](crate::Config::threads) threads.
+    Recalls,
+    /// Short operations, which read the store, wait for a commit or count tokens.
+    Store,
+    /// Prompts, which wait for blocks until a deadline.
+    Prompts,
+    /// Operations that may take minutes.
+    Long,
+    /// Calls of blocks and other code of the program that may hang. Not waited for at close.
+    BlockCalls,
+    /// Jobs of blocks that take batches. Not waited for at close.
+    BlockJobs,
+}
+
+pub(crate) struct Executor {
+    owner: Owner,
+    in_flight: Arc<InFlight>,
+    recalls: rayon::ThreadPool,
+    planners: Arc<rayon::ThreadPool>,
+    store: Arc<WorkerPool>,
+    prompts: Arc<WorkerPool>,
+    long: Arc<WorkerPool>,
+    block_calls: Arc<WorkerPool>,
+    block_jobs: Arc<WorkerPool>,
+    services: Mutex<Vec<Service>>,
+}
+
+/// A thread that runs until the engine is closed.
+struct Service {
+    stop: Box<dyn FnOnce() + Send>,
+    thread: JoinHandle<()>,
+}
+
+impl Executor {
+    /// # Errors
+    /// [`Error::ThreadNotStarted`].
+    pub(super) fn new(threads: usize, block_threads: usize) -> Result<Self> {
+        let owner = Owner::new();
+        Ok(Executor {
+            owner,
+            in_flight: Arc::default(),
+            recalls: rayon_pool("mnemon-recall", threads, owner)?,
+            planners: Arc::new(rayon_pool("mnemon-plan", threads, owner)?),
+            store: WorkerPool::new("mnemon-store", MAX_WORKERS, owner),
+            prompts: WorkerPool::new("mnemon-prompt", MAX_WORKERS, owner),
+            long: WorkerPool::new("mnemon-long", MAX_LONG, owner),
+            block_calls: WorkerPool::new("mnemon-block", MAX_BLOCK_CALLS, owner),
+            block_jobs: WorkerPool::new("mnemon-jobs", block_threads, owner),
+            services: Mutex::default(),
+        })
+    }
+
+    /// The pool that plans changes of graphs and does nothing else.
+    pub(super) fn planners(&self) -> Arc<rayon::ThreadPool> {
+        Arc::clone(&self.planners)
+    }
+
+    /// Starts a thread that runs until `stop` is called. Services are stopped and joined in reverse order of their start.
+    ///
+    /// # Errors
+    /// [`Error::ThreadNotStarted`].
+    pub(super) fn serve(
+        &self,
+        name: &str,
+        stop: impl FnOnce() + Send + 'static,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<()> {
+        let thread = self.owner.start(name, run)?;
+        self.services.lock().push(Service { stop: Box::new(stop), thread });
+        Ok(())
+    }
+
+    /// Runs `work` on a lane and waits for its result. Runs it on the calling thread if that is in [`block_on`].
+    /// Work that has begun goes on if the future is dropped.
+    ///
+    /// # Errors
+    /// Those of `work`; [`Error::Panicked`]; [`Error::ThreadNotStarted`].
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let work = move || catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)));
+        if may_block() {
+            return work();
+        }
+        let (reply, answer) = oneshot::channel();
+        // If the caller is gone, the result is dropped here, before the operation ends.
+        self.spawn(lane, move || drop(reply.send(work())))?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    /// Runs `work` on a lane.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::ThreadNotStarted`].
+    pub(crate) fn spawn(&self, lane: Lane, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let pool = match lane {
+            Lane::BlockCalls => return self.block_calls.submit(Box::new(work)),
+            Lane::BlockJobs => return self.block_jobs.submit(Box::new(work)),
+            Lane::Recalls => None,
+            Lane::Store => Some(&self.store),
+            Lane::Prompts => Some(&self.prompts),
+            Lane::Long => Some(&self.long),
+        };
+        let operation = self.begin_operation().ok_or(Error::Closed)?;
+        let job = move || {
+            // Drops all that it captured, before the operation ends.
+            work();
+            drop(operation);
+        };
+        match pool {
+            Some(pool) => pool.submit(Box::new(job)),
+            None => {
+                self.recalls.spawn(job);
+                Ok(())
+            }
+        }
+    }
+
+    /// Begins an operation that [`Executor::close`] waits for. Returns `None` once closing has begun.
+    pub(crate) fn begin_operation(&self) -> Option<Operation> {
+        self.in_flight.begin()
+    }
+
+    /// Returns true once the last handle on the engine is dropped: long operations must end.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.in_flight.is_closing()
+    }
+
+    /// Returns true if the current thread belongs to this executor, so must not wait for its end.
+    pub(super) fn owns_current_thread(&self) -> bool {
+        self.owner.owns_current_thread()
+    }
+
+    /// Refuses new operations from now on and asks long ones to end.
+    pub(super) fn begin_closing(&self) {
+        self.in_flight.begin_closing();
+    }
+
+    /// Waits for the operations in flight, then stops and joins the threads. Must not be called on one of them.
+    pub(super) fn close(&self) {
+        self.begin_closing();
+        self.in_flight.wait();
+        let joined = [&self.store, &self.prompts, &self.long].map(|pool| pool.close());
+        joined.into_iter().flatten().for_each(join);
+        // Their threads may hang in code of the program: they end when that does.
+        drop([&self.block_calls, &self.block_jobs].map(|pool| pool.close()));
+        while let Some(Service { stop, thread }) = { self.services.lock().pop() } {
+            stop();
+            join(thread);
+        }
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    // A panic of the thread was reported by the panic hook.
+    let _ = thread.join();
+}
+
+fn rayon_pool(name: &'static str, threads: usize, owner: Owner) -> Result<rayon::ThreadPool> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .start_handler(move |_| owner.mark_current_thread())
+        // Without a handler rayon aborts the process.
+        .panic_handler(|_| tracing::error!("a job panicked"))
+        .thread_name(move |number| format!("{name}-{number}"))
+        .build()
+        .map_err(|source| Error::ThreadNotStarted { name: name.to_owned(), source: source.into() })
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Error::Panicked { message: text.unwrap_or("no message").to_owned() }
+}

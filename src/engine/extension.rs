@@ -1,0 +1,14 @@
+//! State of a layer above the engine, and its notification of commits.
+
+use std::any::Any;
+
+use crate::store::BufferChange;
+
+/// State of a higher layer that lives as long as the engine and follows its commits.
+pub(crate) trait Extension: Any + Send + Sync {
+    /// Applies a commit's changes of short-term buffers. Called on the writer's thread, in the order of commits.
+    fn publish(&self, changes: Vec<BufferChange>);
+
+    /// Called when the engine is being closed. Must end waits and long work, and must not wait itself.
+    fn close(&self);
+}

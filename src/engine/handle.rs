@@ -1,0 +1,108 @@
+//! The handle on an open engine. Dropping the last one closes the engine.
+
+use std::{path::Path, sync::Arc, thread};
+
+use tokio::sync::oneshot;
+
+use super::core::Core;
+use crate::{
+    config::{Config, Precision},
+    embed::{Embedder, Reranker},
+    error::{Result, impl_debug},
+    ids::ModelIdentity,
+};
+
+/// A long-term memory in one file.
+///
+/// Cheap to clone; clones share everything. Async methods only wait for the engine's own threads, so they run on any executor and
+/// block none of its workers; [`Engine::blocking`] has the same methods for programs without an executor. Dropping the last clone
+/// waits for the operations in flight and closes the file. Messages that are pending then stay pending: the next opening embeds
+/// them.
+///
+#[cfg_attr(feature = "bundled-model", doc = "```")]
+#[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]
+/// # fn main() -> mnemon::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("memory.redb");
+/// use mnemon::{Engine, Message, Query};
+/// let engine = Engine::open(&path)?;
+/// let namespace = "acme/user-42".parse()?;
+/// engine.blocking().put(&namespace, vec![Message::user("my bike is in the cellar")])?;
+/// engine.blocking().flush()?;
+/// let hits = engine.blocking().recall(&namespace, Query::new("where is the bicycle?").k(1))?;
+/// assert_eq!(hits[0].message.text(), "my bike is in the cellar");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Engine {
+    // Dropped in this order: whoever drops the last handle finds the core used by operations in flight alone.
+    core: Arc<Core>,
+    _last: Arc<LastHandle>,
+}
+
+impl_debug!(Engine, self { model: self.model().name });
+
+impl Engine {
+    /// Opens the database. `resolve` is given the model that it was made with and returns the embedder.
+    pub(crate) fn open_core(
+        path: &Path,
+        config: Config,
+        create: bool,
+        reranker: Option<Arc<dyn Reranker>>,
+        resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
+    ) -> Result<Self> {
+        let core = Arc::new(Core::open(path, config, create, reranker, resolve)?);
+        Ok(Engine { _last: Arc::new(LastHandle(Some(Arc::clone(&core)))), core })
+    }
+
+    /// Returns the model of the serving generation: after an [`Engine::reindex`], the new one.
+    pub fn model(&self) -> ModelIdentity {
+        self.core.shared.generations.serving().embedder.identity().clone()
+    }
+
+    /// Returns the precision of stored vectors. [`Config::precision`] sets it for a new database, [`Engine::reindex`] changes it.
+    pub fn precision(&self) -> Precision {
+        self.core.shared.generations.serving().generation.precision
+    }
+
+    /// Drops this handle. If it was the last, waits, without blocking, until the file is closed. Dropping the last handle waits on the
+    /// calling thread instead. Both wait for operations in flight and for a batch that is being embedded, about a second at most.
+    pub async fn close(self) {
+        let (reply, closed) = oneshot::channel();
+        // If the system starts no thread, the handle is dropped right here, with the closure.
+        let thread = thread::Builder::new().name("mnemon-closer".into()).spawn(move || {
+            drop(self);
+            let _ = reply.send(());
+        });
+        drop(thread);
+        // An error only says that the thread is gone, and with it the handle.
+        let _ = closed.await;
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+}
+
+/// Closes the engine when it is dropped: the one place that decides how.
+struct LastHandle(Option<Arc<Core>>);
+
+impl Drop for LastHandle {
+    fn drop(&mut self) {
+        let core = self.0.take().expect("dropped once");
+        let is_own_thread = core.executor().owns_current_thread();
+        core.begin_closing();
+        let close = move || {
+            core.close();
+            // The last reference: the file is closed here.
+            drop(core);
+        };
+        if is_own_thread {
+            // A callback or a block dropped the handle on a thread of the engine, which cannot wait for itself.
+            drop(thread::Builder::new().name("mnemon-closer".into()).spawn(close));
+        } else {
+            close();
+        }
+    }
+}

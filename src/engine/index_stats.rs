@@ -1,0 +1,23 @@
+//! Statistics of a namespace's index.
+
+use serde::Serialize;
+
+#[cfg(doc)]
+use crate::config::Config;
+
+/// The size of a namespace's index, and the estimated recall of its searches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct IndexStats {
+    /// Vectors that can be found.
+    pub vectors: usize,
+    /// Vectors linked in the graph; every query scans the others. 0 where the index has no graph that is stored.
+    pub linked: usize,
+    /// Number of candidates that a search keeps now; [`Config::target_recall`] tunes it.
+    pub ef_search: usize,
+    /// Share of the truly nearest messages that searches find, estimated since the namespace was loaded: one search in
+    /// 64 is repeated exactly in the background.
+    pub recall: Option<f64>,
+    /// Number of searches repeated for the estimate.
+    pub samples: u64,
+}

@@ -1,0 +1,215 @@
+//! A generation in memory: its embedder and its loaded namespaces.
+//!
+//! A namespace is loaded when it is first queried; later commits are published to it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak, mpsc},
+};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::{
+    index_stats::IndexStats,
+    lexical_rebuild::LexicalRebuild,
+    namespace_slot::{LoadedNamespace, NamespaceSlot},
+    segment_rewrite::rewrite_segment,
+    stored_graph::{Committed, Planners, StoredGraph, Workers},
+    writer::Writer,
+};
+use crate::{
+    config::Config,
+    embed::Embedder,
+    error::{Error, Result},
+    ids::{GenerationId, NamespaceId},
+    recall::{self, AddedRows, NamespaceChange, OnSample, ScoreBuffers},
+    store::{Generation, Store, Transaction},
+};
+
+/// A generation in memory: its embedder and its loaded namespaces.
+pub(super) struct LoadedGeneration {
+    pub(super) generation: Generation,
+    pub(super) embedder: Arc<dyn Embedder>,
+    config: Config,
+    store: Arc<Store>,
+    /// Weak, because commits queued in the writer may hold the generation.
+    writer: Weak<Writer>,
+    slots: RwLock<HashMap<NamespaceId, Arc<NamespaceSlot>>>,
+    improve: mpsc::Sender<Improve>,
+    /// Held while a batch is embedded and handed to the writer, and while the language that batches are analyzed by
+    /// changes.
+    pub(super) batching: Mutex<()>,
+    pub(super) buffers: ScoreBuffers,
+}
+
+/// A namespace of a generation whose index may need work in the background; `None` ends the thread that does it.
+pub(super) type Improve = Option<(GenerationId, NamespaceId)>;
+
+impl LoadedGeneration {
+    pub(super) fn new(
+        store: Arc<Store>,
+        writer: Weak<Writer>,
+        generation: Generation,
+        embedder: Arc<dyn Embedder>,
+        config: Config,
+        improve: mpsc::Sender<Improve>,
+    ) -> Self {
+        let (slots, batching, buffers) = (RwLock::default(), Mutex::default(), ScoreBuffers::default());
+        LoadedGeneration { generation, embedder, config, store, writer, slots, improve, batching, buffers }
+    }
+
+    /// The namespaces that are loaded.
+    pub(super) fn namespaces(&self) -> Vec<NamespaceId> {
+        self.all_loaded().into_iter().map(|(namespace, _)| namespace).collect()
+    }
+
+    fn all_loaded(&self) -> Vec<(NamespaceId, Arc<LoadedNamespace>)> {
+        let slots: Vec<_> = self.slots.read().iter().map(|(&namespace, slot)| (namespace, Arc::clone(slot))).collect();
+        slots.into_iter().filter_map(|(namespace, slot)| Some((namespace, slot.loaded()?))).collect()
+    }
+
+    fn slot(&self, namespace: NamespaceId) -> Option<Arc<NamespaceSlot>> {
+        self.slots.read().get(&namespace).cloned()
+    }
+
+    fn loaded(&self, namespace: NamespaceId) -> Option<Arc<LoadedNamespace>> {
+        self.slot(namespace)?.loaded()
+    }
+
+    /// Returns a namespace, loaded if it was not yet.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`] and [`Error::Storage`]; [`Error::Closed`] if its lexical index must be rebuilt and the
+    /// engine is closing.
+    pub(super) fn load(&self, namespace: NamespaceId) -> Result<Arc<LoadedNamespace>> {
+        let slot = self.slot(namespace).unwrap_or_else(|| Arc::clone(self.slots.write().entry(namespace).or_default()));
+        if let Some(loaded) = slot.loaded() {
+            return Ok(loaded);
+        }
+        let loaded = slot.load(|| self.read(namespace, &slot))?;
+        self.improve_later(namespace);
+        Ok(loaded)
+    }
+
+    /// Reads a namespace from the store, after its lexical index was rebuilt if that is missing or damaged.
+    fn read(&self, namespace: NamespaceId, slot: &Arc<NamespaceSlot>) -> Result<LoadedNamespace> {
+        let on_sample: OnSample = {
+            let (improve, generation) = (self.improve.clone(), self.generation.id);
+            Arc::new(move || {
+                let _ = improve.send(Some((generation, namespace)));
+            })
+        };
+        let read = || recall::load(&self.store, &self.generation, namespace, &self.config, &on_sample);
+        let found = match read()? {
+            Some(found) => found,
+            None => {
+                let writer = self.writer.upgrade().ok_or(Error::Closed)?;
+                let slot = Arc::clone(slot);
+                let generations = vec![(self.generation.id, &*self.embedder)];
+                // Published by the writer, in order with other commits: the rebuild replaces what they did to segments.
+                LexicalRebuild { namespace, generations, language: None }.commit(
+                    &self.store,
+                    &writer,
+                    move |changes| {
+                        slot.publish(NamespaceChange::Segments(namespace, None, changes.concat()));
+                    },
+                )?;
+                let incomplete = "a lexical index that was just rebuilt is incomplete; verify the database";
+                read()?.ok_or_else(|| Error::corrupted(incomplete))?
+            }
+        };
+        let graph = found.graph.map(|graph| Arc::new(StoredGraph::new(graph, self.generation.id, namespace)));
+        Ok(LoadedNamespace { index: RwLock::new(found.index), graph })
+    }
+
+    /// Links rows in the transaction that stores them, where that is quick. The returned links are to be applied once
+    /// the transaction is committed and the rows are published.
+    pub(super) fn link(
+        &self,
+        transaction: &mut Transaction,
+        added: &[AddedRows],
+        planners: &Planners,
+    ) -> Result<Vec<Committed>> {
+        let mut linked = Vec::new();
+        for AddedRows { rows: new, .. } in added {
+            if let Some(graph) = self.graph(new.namespace) {
+                linked.extend(graph.link(transaction, new, planners)?);
+            }
+        }
+        Ok(linked)
+    }
+
+    /// Applies a commit to its namespace, if that is in memory.
+    pub(super) fn publish(&self, change: NamespaceChange) {
+        let namespace = change.namespace();
+        if self.slot(namespace).is_some_and(|slot| slot.publish(change)) {
+            self.improve_later(namespace);
+        }
+    }
+
+    /// Does one step of the background work of a namespace's index; work of every kind if `is_thorough`. Returns true
+    /// if more is left.
+    pub(super) fn improve(&self, namespace: NamespaceId, workers: &Workers, is_thorough: bool) -> Result<bool> {
+        let Some(loaded) = self.loaded(namespace) else { return Ok(false) };
+        // The lock is released first: the writer is waited for, and it publishes under that lock.
+        let sparse = loaded.index.read().sparse_segment();
+        if let Some((number, segment)) = sparse {
+            let slot = self.slot(namespace).expect("a slot is never taken out");
+            return rewrite_segment(self.generation.id, namespace, &slot, &loaded, (number, segment), workers);
+        }
+        match &loaded.graph {
+            Some(graph) => graph.step(workers, is_thorough),
+            None => {
+                let vectors = loaded.index.read().vectors.clone();
+                Ok(vectors.index().improve())
+            }
+        }
+    }
+
+    /// Stores the links that background work has not stored yet.
+    pub(super) fn close(&self, workers: &Workers) {
+        for graph in self.all_loaded().iter().filter_map(|(_, loaded)| loaded.graph.as_ref()) {
+            if let Err(error) = graph.close(workers) {
+                tracing::error!(%error, "links were not stored; the next opening makes them again");
+            }
+        }
+    }
+
+    /// Does all background work of a namespace's index now.
+    pub(super) fn optimize(&self, namespace: NamespaceId, workers: &Workers) -> Result<()> {
+        self.load(namespace)?;
+        while self.improve(namespace, workers, true)? {}
+        Ok(())
+    }
+
+    fn graph(&self, namespace: NamespaceId) -> Option<Arc<StoredGraph>> {
+        self.loaded(namespace)?.graph.clone()
+    }
+
+    /// The number of rows in the graph of a namespace; 0 if it is not loaded or has no graph.
+    pub(super) fn linked(&self, namespace: NamespaceId) -> usize {
+        self.graph(namespace).map_or(0, |graph| graph.index().counts().1)
+    }
+
+    /// Statistics of a namespace's index. Loads the namespace.
+    pub(super) fn index_stats(&self, namespace: NamespaceId) -> Result<IndexStats> {
+        let loaded = self.load(namespace)?;
+        Ok(match &loaded.graph {
+            None => {
+                let vectors = loaded.index.read().live_rows();
+                IndexStats { vectors, linked: 0, ef_search: self.config.ef_search, recall: None, samples: 0 }
+            }
+            Some(graph) => {
+                let ((vectors, linked), estimate) = (graph.index().counts(), graph.estimate());
+                let (recall, samples, ef_search) = (estimate.recall, estimate.samples, estimate.ef);
+                IndexStats { vectors, linked, ef_search, recall, samples }
+            }
+        })
+    }
+
+    /// Asks the background thread to improve a namespace's index.
+    pub(super) fn improve_later(&self, namespace: NamespaceId) {
+        // Without a receiver the engine is closing, and the index with it.
+        let _ = self.improve.send(Some((self.generation.id, namespace)));
+    }
+}

@@ -1,0 +1,100 @@
+//! Methods of [`Engine`] on messages: put, delete, flush, recall, get.
+
+use tokio::sync::oneshot;
+
+use super::{
+    core::Core,
+    executor::Lane,
+    handle::Engine,
+    reports::{FlushReport, PutReport},
+    shared::Wake,
+};
+#[cfg(doc)]
+use crate::config::Config;
+use crate::{
+    error::{Error, Result},
+    ids::Namespace,
+    message::Message,
+    recall::{Hits, Query},
+    store::Transaction,
+};
+
+impl Engine {
+    /// Stores messages durably, in order, in one commit. They are embedded later: by [`Engine::flush`], or in the background
+    /// once [`Config::flush_size`] messages are pending. A message with a known id replaces the stored one at its position.
+    ///
+    /// Puts that wait at the same time share one commit. Cost: one fsync.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`], [`Error::Storage`]. Nothing is stored in either case.
+    pub async fn put(&self, namespace: &Namespace, messages: Vec<Message>) -> Result<PutReport> {
+        let messages = messages.into_iter().map(|message| (namespace.clone(), message)).collect();
+        self.put_all(messages).await
+    }
+
+    /// Same as [`Engine::put`], for messages of several namespaces, in one commit.
+    ///
+    /// # Errors
+    /// Those of [`Engine::put`].
+    pub async fn put_all(&self, messages: Vec<(Namespace, Message)>) -> Result<PutReport> {
+        messages.iter().try_for_each(|(_, message)| message.check())?;
+        let apply = move |transaction: &mut Transaction| {
+            let mut put = transaction.edit_messages().put(&messages)?;
+            let effects = std::mem::take(&mut put.effects);
+            Ok((PutReport { new: put.new, replaced: put.replaced, unchanged: put.unchanged }, effects))
+        };
+        self.core().write(apply).await
+    }
+
+    /// Embeds and indexes all pending messages. Once it returns, all messages put before can be found.
+    ///
+    /// # Errors
+    /// [`Error::Embedding`]: the messages that failed stay stored and pending; all others can be found.
+    /// [`Error::EmbedderUnavailable`]: all messages that are not embedded yet stay stored and pending.
+    pub async fn flush(&self) -> Result<FlushReport> {
+        let (reply, answer) = oneshot::channel();
+        self.core().wake(Wake::Flush(Box::new(move |result| drop(reply.send(result)))))?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    /// Returns the `k` best messages of a namespace for a query, best first, or all that match if they are fewer. Pending messages
+    /// are not found yet. An unknown namespace or session has no messages.
+    ///
+    /// # Errors
+    /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::EmbedderUnavailable`], [`Error::Reranking`], [`Error::Corrupted`].
+    pub async fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
+        let namespace = namespace.clone();
+        self.core().run(Lane::Recalls, move |core| core.shared.recall(&namespace, &query)).await
+    }
+
+    /// Returns the message with this id, pending or not.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn get(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
+        let (namespace, id) = (namespace.clone(), id.to_owned());
+        self.core().run(Lane::Store, move |core| core.reads().message(&namespace, &id)).await
+    }
+
+    /// Returns the number of pending messages: stored, not embedded, and not found by recall yet. Cost: a pass over their keys.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn pending(&self) -> Result<u64> {
+        let pending = |core: &Core| core.reads().pending(core.shared.generations.serving().generation.id);
+        self.core().run(Lane::Store, pending).await
+    }
+
+    /// Deletes the messages with these ids, and their vectors. Unknown ids are ignored. Returns the number of messages deleted.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn delete(&self, namespace: &Namespace, ids: Vec<String>) -> Result<u64> {
+        if self.namespace_id(namespace).await?.is_none() {
+            return Ok(0);
+        }
+        let namespace = namespace.clone();
+        let delete = move |transaction: &mut Transaction| transaction.edit_messages().delete(&namespace, &ids);
+        self.core().write(delete).await
+    }
+}

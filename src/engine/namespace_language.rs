@@ -1,0 +1,38 @@
+//! Sets the language in which a namespace's text is analyzed.
+
+use std::sync::Arc;
+
+use super::{
+    lexical_rebuild::LexicalRebuild, loaded_generation::LoadedGeneration, shared::Shared, stored_graph::Workers,
+};
+use crate::{
+    error::Result,
+    ids::Namespace,
+    lexical::Language,
+    recall::{NamespaceChange, SegmentChange},
+};
+
+impl Shared {
+    /// Sets the language of a namespace, which is made if it is new. If it was another, rebuilds the lexical indexes of
+    /// all generations in memory; one that is not in memory is rebuilt when it is loaded.
+    pub(super) fn set_language(&self, namespace: &Namespace, language: Language, workers: &Workers) -> Result<()> {
+        let known = self.store.read()?.namespaces().id(namespace)?;
+        let namespace =
+            known.map_or_else(|| self.store.write(|transaction| transaction.namespaces().create(namespace)), Ok)?;
+        let all: Vec<Arc<LoadedGeneration>> = self.generations.all();
+        // Between batches: one analyzed in the old language was handed to the writer before this, all others come
+        // after.
+        let _between: Vec<_> = all.iter().map(|generation| generation.batching.lock()).collect();
+        let generations = all.iter().map(|loaded| (loaded.generation.id, &*loaded.embedder)).collect();
+        let rebuild = LexicalRebuild { namespace, generations, language: Some(language) };
+        let publish = {
+            let all = all.clone();
+            move |changes: Vec<Vec<SegmentChange>>| {
+                for (generation, changes) in all.iter().zip(changes) {
+                    generation.publish(NamespaceChange::Segments(namespace, Some(language), changes));
+                }
+            }
+        };
+        rebuild.commit(&self.store, &workers.writer, publish)
+    }
+}

@@ -1,0 +1,83 @@
+//! A namespace of a loaded generation: unloaded, being loaded by one thread while others wait, or loaded.
+//!
+//! Commits are published to the slot. A commit that arrives while the namespace is being loaded is queued and applied
+//! after, so the writer never waits for a load.
+
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::stored_graph::StoredGraph;
+use crate::{
+    error::Result,
+    recall::{NamespaceChange, NamespaceIndex},
+};
+
+#[derive(Default)]
+pub(super) struct NamespaceSlot {
+    state: RwLock<State>,
+    /// Held by the thread that loads.
+    loading: Mutex<()>,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Unloaded,
+    /// With the commits since loading began.
+    Loading(Vec<NamespaceChange>),
+    Loaded(Arc<LoadedNamespace>),
+}
+
+/// A loaded namespace, and what maintains its graph in the store, if it has one.
+pub(super) struct LoadedNamespace {
+    pub(super) index: RwLock<NamespaceIndex>,
+    pub(super) graph: Option<Arc<StoredGraph>>,
+}
+
+impl NamespaceSlot {
+    pub(super) fn loaded(&self) -> Option<Arc<LoadedNamespace>> {
+        match &*self.state.read() {
+            State::Loaded(loaded) => Some(Arc::clone(loaded)),
+            _ => None,
+        }
+    }
+
+    /// Returns the loaded namespace; if it is not loaded, calls `read` first. Of several threads one loads, the others
+    /// wait.
+    pub(super) fn load(&self, read: impl FnOnce() -> Result<LoadedNamespace>) -> Result<Arc<LoadedNamespace>> {
+        if let Some(loaded) = self.loaded() {
+            return Ok(loaded);
+        }
+        let _one_at_a_time = self.loading.lock();
+        if let Some(loaded) = self.loaded() {
+            return Ok(loaded);
+        }
+        // Before a snapshot is taken: commits after the snapshot must be queued.
+        *self.state.write() = State::Loading(Vec::new());
+        let read = read();
+        let mut state = self.state.write();
+        let queue = std::mem::take(&mut *state);
+        let mut loaded = read?;
+        if let State::Loading(queue) = queue {
+            queue.iter().for_each(|change| loaded.index.get_mut().apply(change));
+        }
+        let loaded = Arc::new(loaded);
+        *state = State::Loaded(Arc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    /// Applies a commit. Called by one thread, in the order of the commits. Returns true if the namespace is loaded.
+    pub(super) fn publish(&self, change: NamespaceChange) -> bool {
+        let loaded = match &mut *self.state.write() {
+            State::Unloaded => return false,
+            State::Loading(queue) => {
+                queue.push(change);
+                return false;
+            }
+            State::Loaded(loaded) => Arc::clone(loaded),
+        };
+        loaded.index.write().apply(&change);
+        true
+    }
+}

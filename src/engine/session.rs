@@ -1,0 +1,153 @@
+//! A stored session, for the memory that works on it.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    core::Core, executor::Executor, extension::Extension, handle::Engine, sessions::copy_session, weak::WeakEngine,
+};
+use crate::{
+    error::Result,
+    ids::Namespace,
+    message::Message,
+    store::{BlockKey, BlockState, Checkpoint, Effects, PutResult, SessionChange, SessionPosition, Transaction},
+};
+
+/// A session in the file of an open engine. Its methods that are not async may wait: call them on a lane of the [`Executor`].
+///
+/// It is not a handle: its owner also holds an [`Engine`], or is an operation in flight.
+pub(crate) struct StoredSession {
+    core: Arc<Core>,
+    pub(crate) namespace: Namespace,
+    pub(crate) session: String,
+}
+
+impl StoredSession {
+    pub(crate) fn new(engine: &Engine, namespace: Namespace, session: String) -> Self {
+        StoredSession { core: Arc::clone(engine.core()), namespace, session }
+    }
+
+    pub(crate) fn executor(&self) -> &Arc<Executor> {
+        self.core.executor()
+    }
+
+    pub(crate) fn weak_engine(&self) -> WeakEngine {
+        WeakEngine::new(&self.core)
+    }
+
+    /// Same as [`Core::extension`].
+    pub(crate) fn extension<E: Extension>(&self, make: impl FnOnce() -> E) -> Arc<E> {
+        self.core.extension(make)
+    }
+
+    /// Returns the time before a failed block is first tried again.
+    pub(crate) fn block_retry(&self) -> Duration {
+        self.core.shared.config.block_retry
+    }
+
+    /// Returns how many blocks may take batches at the same time.
+    pub(crate) fn block_threads(&self) -> usize {
+        self.core.shared.config.block_threads
+    }
+
+    /// Returns the messages in the short-term buffer with their sequence numbers.
+    pub(crate) fn buffered(&self) -> Result<Vec<(u64, Message)>> {
+        self.core.reads().session_messages(&self.namespace, &self.session, Some(SessionPosition::Buffer))
+    }
+
+    pub(crate) fn history(&self) -> Result<Vec<Message>> {
+        self.core.reads().history(&self.namespace, &self.session)
+    }
+
+    /// Returns the session's message with this id.
+    pub(crate) fn message(&self, id: &str) -> Result<Option<Message>> {
+        let message = self.core.reads().message(&self.namespace, id)?;
+        Ok(message.filter(|message| message.session == self.session))
+    }
+
+    /// Returns true if the session has a message with this id.
+    pub(crate) fn has_message(&self, id: &str) -> Result<bool> {
+        self.core.reads().has_message(&self.namespace, &self.session, id)
+    }
+
+    /// Puts and removes messages in one commit. With `with_checkpoint`, the commit also makes a checkpoint if something changed.
+    pub(crate) async fn update(&self, change: SessionChange, with_checkpoint: bool) -> Result<PutResult> {
+        let (namespace, session) = (self.namespace.clone(), self.session.clone());
+        let apply = move |transaction: &mut Transaction| {
+            let mut put = transaction.edit_messages().update(&namespace, &session, &change)?;
+            let effects = std::mem::take(&mut put.effects);
+            if with_checkpoint && put.new + put.replaced + put.removed > 0 {
+                transaction.checkpoints().create(&namespace, &session, "")?;
+            }
+            Ok((put, effects))
+        };
+        self.core.write(apply).await
+    }
+
+    /// Moves buffered messages to long-term memory, as batches, in one commit.
+    pub(crate) fn flush(&self, batches: Vec<Vec<u64>>) -> Result<u64> {
+        let (namespace, session) = (self.namespace.clone(), self.session.clone());
+        self.core.write_now(move |transaction: &mut Transaction| -> Result<(u64, Effects)> {
+            transaction.edit_sessions().flush(&namespace, &session, &batches)
+        })
+    }
+
+    /// Returns the number of the session's batches.
+    pub(crate) fn batches(&self) -> Result<u32> {
+        self.core.reads().batches(&self.namespace, &self.session)
+    }
+
+    /// Returns the state of a block.
+    pub(crate) fn block_state(&self, key: &BlockKey) -> Result<BlockState> {
+        self.core.reads().block_state(key)
+    }
+
+    /// Returns the states of several blocks as of one commit.
+    pub(crate) fn block_states(&self, keys: &[BlockKey]) -> Result<Vec<BlockState>> {
+        self.core.reads().block_states(keys)
+    }
+
+    pub(crate) async fn checkpoint(&self, label: String) -> Result<u32> {
+        let (namespace, session) = (self.namespace.clone(), self.session.clone());
+        let apply = move |transaction: &mut Transaction| {
+            Ok((transaction.checkpoints().create(&namespace, &session, &label)?, Effects::default()))
+        };
+        self.core.write(apply).await
+    }
+
+    pub(crate) fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
+        self.core.reads().checkpoints(&self.namespace, &self.session)
+    }
+
+    /// Returns the messages as they were at a checkpoint.
+    pub(crate) fn messages_at(&self, checkpoint: u32) -> Result<Vec<Message>> {
+        self.core.reads().messages_at(&self.namespace, &self.session, checkpoint)
+    }
+
+    pub(crate) fn restore(&self, checkpoint: u32) -> Result<()> {
+        let (namespace, session) = (self.namespace.clone(), self.session.clone());
+        self.core.write_now(move |transaction: &mut Transaction| {
+            Ok(((), transaction.edit_sessions().restore(&namespace, &session, checkpoint)?))
+        })
+    }
+
+    /// Copies the session to a new one, as it was at a checkpoint or as it is now.
+    pub(crate) async fn copy(&self, checkpoint: Option<u32>, to: &str) -> Result<u64> {
+        copy_session(&self.core, &self.namespace, &self.session, checkpoint, to).await
+    }
+}
+
+impl Engine {
+    /// Appends messages to the history of a session, or replaces it.
+    pub(crate) fn put_history(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        messages: Vec<Message>,
+        replace: bool,
+    ) -> Result<()> {
+        let (namespace, session) = (namespace.clone(), session.to_owned());
+        self.core().write_now(move |transaction: &mut Transaction| {
+            Ok(((), transaction.edit_messages().put_history(&namespace, &session, &messages, replace)?))
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! Reads of stored messages, sessions and blocks. Each call reads one snapshot.
+
+use crate::{
+    error::{Error, Result},
+    ids::{GenerationId, Namespace, NamespaceId},
+    message::Message,
+    store::{self, BlockKey, BlockState, Checkpoint, SessionInfo, SessionPosition, Store, StoredBatch},
+};
+
+/// Reads of an engine's store. A namespace or session that the file does not have is empty.
+pub(super) struct StoreReads<'a>(pub(super) &'a Store);
+
+impl StoreReads<'_> {
+    /// Returns the number of a namespace, or `None` if the file does not have it.
+    pub(super) fn namespace_id(&self, namespace: &Namespace) -> Result<Option<NamespaceId>> {
+        self.0.read()?.namespaces().id(namespace)
+    }
+
+    /// Returns the message with this id, pending or not.
+    pub(super) fn message(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
+        let snapshot = self.0.read()?;
+        snapshot.namespaces().id(namespace)?.map_or(Ok(None), |namespace| snapshot.messages().by_id(namespace, id))
+    }
+
+    /// Returns the number of messages that are pending in a generation.
+    pub(super) fn pending(&self, generation: GenerationId) -> Result<u64> {
+        self.0.read()?.pending().count(generation)
+    }
+
+    /// Returns the sessions of a namespace that have messages, ordered by id.
+    pub(super) fn sessions(&self, namespace: &Namespace) -> Result<Vec<SessionInfo>> {
+        let snapshot = self.0.read()?;
+        snapshot
+            .namespaces()
+            .id(namespace)?
+            .map_or(Ok(Vec::new()), |namespace| store::session_infos(&snapshot, namespace))
+    }
+
+    /// Returns all messages of a session in order.
+    pub(super) fn history(&self, namespace: &Namespace, session: &str) -> Result<Vec<Message>> {
+        let messages = self.session_messages(namespace, session, None)?;
+        Ok(messages.into_iter().map(|(_, message)| message).collect())
+    }
+
+    /// Returns the messages of a session at this position, or all, with their sequence numbers.
+    pub(super) fn session_messages(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        position: Option<SessionPosition>,
+    ) -> Result<Vec<(u64, Message)>> {
+        let snapshot = self.0.read()?;
+        let Some(id) = snapshot.namespaces().id(namespace)? else { return Ok(Vec::new()) };
+        let Some(session) = snapshot.sessions().number(id, session)? else { return Ok(Vec::new()) };
+        snapshot.history().messages(id, session, position)
+    }
+
+    /// Returns true if this session has a message with this id.
+    pub(super) fn has_message(&self, namespace: &Namespace, session: &str, id: &str) -> Result<bool> {
+        let snapshot = self.0.read()?;
+        let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(false) };
+        let own = snapshot.sessions().number(namespace, session)?;
+        Ok(snapshot.messages().locate(namespace, id)?.is_some_and(|(_, session)| Some(session) == own))
+    }
+
+    /// Returns the messages of the batch in which a message was flushed.
+    pub(super) fn batch_of(&self, namespace: &Namespace, id: &str) -> Result<Vec<Message>> {
+        let snapshot = self.0.read()?;
+        let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(Vec::new()) };
+        snapshot.batches().of_message(namespace, id)
+    }
+
+    /// Returns the number of batches of a session.
+    pub(super) fn batches(&self, namespace: &Namespace, session: &str) -> Result<u32> {
+        let snapshot = self.0.read()?;
+        let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(0) };
+        let Some(session) = snapshot.sessions().number(namespace, session)? else { return Ok(0) };
+        snapshot.batches().next_number(namespace, session)
+    }
+
+    /// Returns a batch of the session of a block.
+    pub(super) fn batch(&self, key: &BlockKey, number: u32) -> Result<Option<StoredBatch>> {
+        let snapshot = self.0.read()?;
+        let Some(namespace) = snapshot.namespaces().id(&key.namespace)? else { return Ok(None) };
+        let Some(session) = snapshot.sessions().number(namespace, &key.session)? else { return Ok(None) };
+        snapshot.batches().get(namespace, session, number)
+    }
+
+    /// Returns the states of several blocks as of one commit.
+    pub(super) fn block_states(&self, keys: &[BlockKey]) -> Result<Vec<BlockState>> {
+        let snapshot = self.0.read()?;
+        keys.iter().map(|key| snapshot.blocks().get(key)).collect()
+    }
+
+    /// Returns the state of a block.
+    pub(super) fn block_state(&self, key: &BlockKey) -> Result<BlockState> {
+        self.0.read()?.blocks().get(key)
+    }
+
+    /// Returns the checkpoints of a session, oldest first.
+    pub(super) fn checkpoints(&self, namespace: &Namespace, session: &str) -> Result<Vec<Checkpoint>> {
+        let snapshot = self.0.read()?;
+        let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(Vec::new()) };
+        let session = snapshot.sessions().number(namespace, session)?;
+        session.map_or(Ok(Vec::new()), |session| snapshot.checkpoints().list(namespace, session))
+    }
+
+    /// Returns the messages of a session as they were at a checkpoint.
+    pub(super) fn messages_at(&self, namespace: &Namespace, session: &str, checkpoint: u32) -> Result<Vec<Message>> {
+        let snapshot = self.0.read()?;
+        let unknown = || Error::no_session(namespace, session);
+        let id = snapshot.namespaces().id(namespace)?.ok_or_else(unknown)?;
+        let session = snapshot.sessions().number(id, session)?.ok_or_else(unknown)?;
+        snapshot.checkpoints().messages_at(id, session, checkpoint)
+    }
+}

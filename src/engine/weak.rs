@@ -1,0 +1,70 @@
+//! A reference to an engine that does not keep it open, for code that may run longer than the engine.
+
+use std::sync::{Arc, Weak};
+
+use super::{core::Core, executor::Executor};
+use crate::{
+    error::{Error, Result},
+    ids::Namespace,
+    message::Message,
+    recall::{Hits, Query},
+    store::{BlockKey, BlockState, StoredBatch, Transaction},
+};
+
+/// An engine that may be closed meanwhile. Each call is short and is waited for at close; once closing has begun, calls return
+/// [`Error::Closed`].
+#[derive(Clone)]
+pub(crate) struct WeakEngine {
+    core: Weak<Core>,
+    // Holds threads, not the file.
+    executor: Arc<Executor>,
+}
+
+impl WeakEngine {
+    pub(super) fn new(core: &Arc<Core>) -> Self {
+        WeakEngine { core: Arc::downgrade(core), executor: Arc::clone(core.executor()) }
+    }
+
+    pub(crate) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
+        self.visit(|core| core.shared.recall(namespace, query))
+    }
+
+    /// Returns the messages of the batch in which a message was flushed.
+    pub(crate) fn batch_of(&self, namespace: &Namespace, id: &str) -> Result<Vec<Message>> {
+        self.visit(|core| core.reads().batch_of(namespace, id))
+    }
+
+    /// Returns the state of a block.
+    pub(crate) fn block_state(&self, key: &BlockKey) -> Result<BlockState> {
+        self.visit(|core| core.reads().block_state(key))
+    }
+
+    /// Returns a batch of the session of a block.
+    pub(crate) fn batch(&self, key: &BlockKey, number: u32) -> Result<Option<StoredBatch>> {
+        self.visit(|core| core.reads().batch(key, number))
+    }
+
+    /// Stores the state that a block made from a batch. Does nothing if its state, the batch or the session changed since they were
+    /// read. Returns true if it was stored.
+    pub(crate) fn put_block_state(
+        &self,
+        key: &BlockKey,
+        read: BlockState,
+        new: BlockState,
+        batch: Option<StoredBatch>,
+    ) -> Result<bool> {
+        let key = key.clone();
+        self.visit(|core| {
+            core.write_now(move |transaction: &mut Transaction| {
+                Ok((transaction.blocks().put(&key, &read, &new, batch.as_ref())?, Default::default()))
+            })
+        })
+    }
+
+    fn visit<T>(&self, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
+        // Declared first, so dropped last: closing waits until the core is let go.
+        let _operation = self.executor.begin_operation().ok_or(Error::Closed)?;
+        let core = self.core.upgrade().ok_or(Error::Closed)?;
+        work(&core)
+    }
+}

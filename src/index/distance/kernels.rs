@@ -1,0 +1,69 @@
+//! The table of functions that one instruction set provides.
+
+use super::codes::Line;
+
+/// Returns the inner product of two slices of the same length.
+type DotKernel = fn(&[f32], &[f32]) -> f32;
+
+/// Writes the inner product of a query with each row into `products`. The query has twice as many lines as a row.
+type CodeKernel = fn(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]);
+
+/// Encodes a vector: see [`Kernels::encode`].
+type Encoder = fn(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32;
+
+/// Turns a row into a query: see [`Kernels::unpack`].
+type Unpacker = fn(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32;
+
+/// The functions of one instruction set.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::index) struct Kernels {
+    #[cfg_attr(not(test), allow(dead_code, reason = "tests name the instruction set that fails"))]
+    pub(super) name: &'static str,
+    pub(super) dot: DotKernel,
+    pub(super) codes: CodeKernel,
+    pub(super) encode: Encoder,
+    pub(super) unpack: Unpacker,
+}
+
+impl Kernels {
+    /// Returns the inner product of two vectors.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[inline]
+    pub(in crate::index) fn dot(&self, a: &[f32], b: &[f32]) -> f32 {
+        assert_eq!(a.len(), b.len(), "vectors of one index have one dimension");
+        (self.dot)(a, b)
+    }
+
+    /// Writes the inner product of `query` with each of `rows` into `products`.
+    ///
+    /// # Panics
+    /// If the query has not twice as many lines as each row, or there are fewer products than rows.
+    #[inline]
+    pub(in crate::index) fn products(&self, query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
+        assert!(rows.len() <= products.len(), "each row has a product");
+        assert!(rows.iter().all(|row| row.len() * 2 == query.len()), "codes of one index have one length");
+        (self.codes)(query, rows, products);
+    }
+
+    /// Encodes a vector into both planes. Returns its scale: a component is about `(code - 128) * scale`, with codes
+    /// from 1 to 255. The padding of the last line decodes to 0.
+    ///
+    /// # Panics
+    /// If a plane has too few lines.
+    #[inline]
+    pub(in crate::index) fn encode(&self, vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
+        (self.encode)(vector, coarse, fine)
+    }
+
+    /// Unpacks both planes of a row into lines of signed bytes, two for each line of a plane. Returns the sum of the
+    /// bytes.
+    ///
+    /// # Panics
+    /// If `query` has too few lines.
+    #[inline]
+    pub(in crate::index) fn unpack(&self, coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
+        (self.unpack)(coarse, fine, query)
+    }
+}

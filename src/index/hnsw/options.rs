@@ -1,0 +1,38 @@
+//! The options of a graph.
+
+use crate::{
+    config::{Config, EF_CONSTRUCTION, M, in_range},
+    error::Result,
+};
+
+/// The options of building an [`HnswIndex`](crate::HnswIndex).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HnswOptions {
+    /// Maximum number of links of a row on each upper layer; layer 0 has twice as many. A higher number gives a higher
+    /// recall, slower inserts and more memory. 4 to 64. Default: 16.
+    pub m: usize,
+    /// Number of candidates that an insert considers as links. A higher number gives a better graph and slower inserts.
+    /// 8 to 4,096. Default: 200.
+    pub ef_construction: usize,
+    /// Number of rows up to which there is no graph and every search is exact. Default: 10,000.
+    pub graph_above: usize,
+}
+
+impl Default for HnswOptions {
+    fn default() -> Self {
+        let Config { m, ef_construction, exact_threshold: graph_above, .. } = Config::default();
+        HnswOptions { m, ef_construction, graph_above }
+    }
+}
+
+impl HnswOptions {
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`](crate::Error::InvalidConfig) if an option is out of its range.
+    pub(crate) fn check(&self) -> Result<()> {
+        in_range("m", self.m, M)?;
+        in_range("ef_construction", self.ef_construction, EF_CONSTRUCTION)
+    }
+}

@@ -1,0 +1,67 @@
+//! Files that one process at a time has open.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    path::Path,
+};
+
+use same_file::Handle;
+
+/// Opens a file and takes an exclusive lock of the operating system, which a killed process releases. The locked file
+/// has this name at that moment: only the holder of the lock may rename another file to the name, or remove it.
+///
+/// # Errors
+/// [`TryLockError::WouldBlock`]: the file is locked by another open handle. [`TryLockError::Error`]: it cannot be
+/// opened or locked.
+pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<File, TryLockError> {
+    loop {
+        let file = options.open(path).map_err(TryLockError::Error)?;
+        file.try_lock()?;
+        let own = file.try_clone().and_then(Handle::from_file).map_err(TryLockError::Error)?;
+        if Handle::from_path(path).is_ok_and(|named| named == own) {
+            return Ok(file);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        sync::atomic::{AtomicUsize, Ordering},
+        thread,
+    };
+
+    use super::*;
+
+    /// Holds even if the name is given to another file again and again.
+    #[test]
+    fn a_lock_has_one_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false);
+        let (owners, had) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let (path, options, owners, had) = (&path, &options, &owners, &had);
+                let new = folder.path().join(format!("new{number}"));
+                scope.spawn(move || {
+                    for _ in 0..500 {
+                        let Ok(file) = open(path, options) else { continue };
+                        assert_eq!(owners.fetch_add(1, Ordering::SeqCst), 0, "the lock has one owner");
+                        had.fetch_add(1, Ordering::SeqCst);
+                        let other = File::create(&new).unwrap();
+                        other.lock().unwrap();
+                        fs::rename(&new, path).unwrap();
+                        drop(file);
+                        thread::yield_now();
+                        assert_eq!(owners.fetch_sub(1, Ordering::SeqCst), 1);
+                        drop(other);
+                    }
+                });
+            }
+        });
+        assert!(had.load(Ordering::SeqCst) > 10, "{had:?}");
+    }
+}

@@ -1,0 +1,292 @@
+//! The handle on a session's memory and its methods.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{
+    batch_jobs, block_state,
+    inner::Inner,
+    prompt::AssembleRequest,
+    put,
+    reports::{BlockStatus, MemoryReport},
+    settings::Settings,
+};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::{
+    compose::Prompt,
+    engine::{Engine, Lane, StoredSession},
+    error::{Result, impl_debug},
+    ids::Namespace,
+    message::{Message, MessageUpdate},
+    store::Checkpoint,
+};
+
+/// The memory of one session. Made by [`Engine::memory`](crate::Engine::memory).
+///
+/// Recent messages stay in a short-term buffer. When the buffer exceeds its share of the token budget, whole turns are flushed, the
+/// oldest first: to long-term memory, where every session of the namespace recalls them, and to the memory's blocks.
+/// [`Memory::get`] and [`Memory::assemble`] make prompts from recent messages and the content of blocks.
+///
+/// Cheap to clone. Memories of one session share its buffer. Settings and blocks belong to each memory: a flush hands the batch to the
+/// blocks of the memory that flushed; the blocks of other memories take it when theirs next flushes, settles or is opened. Keep a memory
+/// for as long as the session is in use: it holds the buffer and the token counts of its messages. As with [`Engine`](crate::Engine),
+/// async methods run on any executor and block none of its workers; [`Memory::blocking`] has the same methods for programs without an
+/// executor.
+///
+#[cfg_attr(feature = "bundled-model", doc = "```")]
+#[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]
+/// # fn main() -> mnemon::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// use mnemon::{Engine, Message, Namespace, StaticBlock, VectorBlock};
+/// let engine = Engine::open(folder.path().join("memory.redb"))?;
+/// let memory = engine
+///     .memory(&Namespace::from_context([("app", "chat"), ("user", "42")]), "monday")
+///     .block(StaticBlock::new("about", "The user is Ada."))
+///     .block(VectorBlock::new("memories").with_priority(1))
+///     .open()?;
+/// memory.blocking().put(vec![Message::user("I row on Thursdays."), Message::assistant("Noted.")])?;
+/// let prompt = memory.blocking().get(None)?;
+/// assert!(prompt.messages[0].text().contains("The user is Ada."));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Memory {
+    // Dropped before the handle on the engine: closing waits for operations in flight alone.
+    inner: Arc<Inner>,
+    engine: Engine,
+}
+
+impl_debug!(Memory, self { namespace: self.namespace(), session: self.session() });
+
+impl Memory {
+    /// Opens a session's memory on the calling thread.
+    pub(super) fn open(engine: Engine, namespace: Namespace, session: String, settings: Settings) -> Result<Self> {
+        let stored = StoredSession::new(&engine, namespace, session);
+        let inner = Inner::new(settings, stored);
+        open(&inner)?;
+        Ok(Memory { inner: Arc::new(inner), engine })
+    }
+
+    /// Returns the namespace of the session.
+    pub fn namespace(&self) -> &Namespace {
+        &self.inner.stored.namespace
+    }
+
+    /// Returns the id of the session.
+    pub fn session(&self) -> &str {
+        &self.inner.stored.session
+    }
+
+    /// Appends messages to the session, in order and in one commit. They are durable when the call returns. A message whose id
+    /// the session has replaces the stored one at its position; of several messages with one id the last counts. Their `session`
+    /// is set to this one. The same call imports a long earlier conversation.
+    ///
+    /// If the buffer is over its budget then, whole turns are flushed, in one more commit. Text that a prompt of this memory
+    /// inserted into a message is removed from it; a message that is nothing else is not stored.
+    ///
+    /// Cost: one fsync, two with a flush. Puts that wait at the same time, of any session, share their commits.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`], and nothing is stored: a message cannot be stored, or another session of the namespace has its
+    /// id; ids are unique in a namespace. [`Error::Storage`]: the put failed and nothing is stored, or the flush after it failed
+    /// and the messages are stored. [`Engine::get`](crate::Engine::get) tells which; putting stored messages again changes
+    /// nothing. [`Error::Panicked`]: a token counter or a renderer panicked, with the same two outcomes.
+    pub async fn put(&self, messages: Vec<Message>) -> Result<MemoryReport> {
+        self.update(messages.into_iter().map(MessageUpdate::Put).collect()).await
+    }
+
+    /// Puts and removes messages in one commit, as [`add_messages`](crate::add_messages) does to a list. A removed message is
+    /// deleted, from long-term memory too. [`MessageUpdate::RemoveAll`] deletes the messages in the buffer.
+    ///
+    /// # Errors
+    /// Those of [`Memory::put`]. [`Error::InvalidMessage`] also if the session does not have an id that is to be removed.
+    pub async fn update(&self, updates: Vec<MessageUpdate>) -> Result<MemoryReport> {
+        put::update(&self.inner, updates).await
+    }
+
+    /// Flushes the whole buffer except the leading system messages, as one batch. Call it when a conversation is over, so that
+    /// other sessions recall it and blocks take it: until then its last turns are in the prompts of this session alone. Returns
+    /// the ids of the flushed messages, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Storage`], [`Error::Corrupted`].
+    pub async fn flush(&self) -> Result<Vec<String>> {
+        self.run(Lane::Store, put::flush).await
+    }
+
+    /// Returns the messages in the buffer, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn messages(&self) -> Result<Vec<Message>> {
+        self.run(Lane::Store, Inner::messages).await
+    }
+
+    /// Returns all messages of the session, flushed ones too, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn history(&self) -> Result<Vec<Message>> {
+        self.run(Lane::Store, |inner| inner.stored.history()).await
+    }
+
+    /// Makes a prompt of the recent messages with memory in them, as LlamaIndex's `Memory.get` does. Blocks get the recent
+    /// messages and `input` as their query; `input` is not in the result. A tool result without its call before it is left out.
+    ///
+    /// A block that fails or misses the deadline is left out and named in [`Prompt::failed`].
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`], [`Error::Panicked`]. A prompt that is too long is not an error: see
+    /// [`Prompt::over`].
+    pub async fn get(&self, input: Option<Message>) -> Result<Prompt> {
+        self.run(Lane::Prompts, |inner| inner.get(input)).await
+    }
+
+    /// Makes a whole agent prompt: system messages with memory and the messages recalled for the prompt, recent messages as
+    /// selected, the prompt, and the steps completed since. No id occurs twice. Nothing is stored: put the prompt when it is
+    /// answered, or before.
+    ///
+    /// A second call with the same prompt id includes the steps added meanwhile; a call with another prompt begins without steps.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`]: the prompt could not be stored. [`Error::InvalidConfig`]: a block has the name of the section of
+    /// recalled messages. Those of [`Memory::get`].
+    pub async fn assemble(&self, request: impl Into<AssembleRequest>) -> Result<Prompt> {
+        let request = request.into();
+        self.run(Lane::Prompts, |inner| inner.assemble(request)).await
+    }
+
+    /// Adds a completed step of the turn, such as a tool call or its result. [`Memory::assemble`] places the steps after the
+    /// prompt. Steps are never stored. Steps added before the first prompt belong to the first prompt.
+    pub fn add_step(&self, step: Message) {
+        self.inner.live.turn.lock().steps.push(step);
+    }
+
+    /// Returns the steps of the turn so far.
+    pub fn steps(&self) -> Vec<Message> {
+        self.inner.live.turn.lock().steps.clone()
+    }
+
+    /// Waits until all pending messages of the engine are embedded, and every block of this memory has taken its batches or
+    /// failed. Blocks that wait to be tried again are tried now.
+    ///
+    /// # Errors
+    /// [`Error::Block`]: the first block that failed; it is tried again later. Those of [`Engine::flush`](crate::Engine::flush).
+    pub async fn settle(&self) -> Result<()> {
+        batch_jobs::take_batches(&self.inner, true);
+        self.engine.flush().await?;
+        self.run(Lane::Long, batch_jobs::wait).await
+    }
+
+    /// Returns the progress of the blocks that take batches.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn status(&self) -> Result<Vec<BlockStatus>> {
+        self.run(Lane::Store, batch_jobs::status).await
+    }
+
+    /// Hands a block the batches again that it failed on. Returns how many it took this time.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: the memory has no such block. Those of the block.
+    pub async fn retry_failed(&self, block: &str) -> Result<u64> {
+        batch_jobs::retry_failed(&self.inner, block).await
+    }
+
+    /// Returns the state of a block: what it made of its batches, `Value::Null` before the first.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: the memory has no such block. [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn block_state(&self, block: &str) -> Result<Value> {
+        let key = self.inner.key(&**self.inner.block(block)?);
+        self.run(Lane::Store, move |inner| block_state::value(&inner.stored.block_state(&key)?)).await
+    }
+
+    /// Changes the state of a block. If a batch changed the state meanwhile, `change` is called again with the newer state.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: the memory has no such block. Those of `change`.
+    pub async fn change_block(
+        &self,
+        block: &str,
+        change: impl FnMut(&Value) -> Result<Value> + Send + 'static,
+    ) -> Result<()> {
+        let changed = block_state::Change::new(&self.inner, block)?;
+        // On a lane that closing does not wait for: the program's code may take long.
+        self.inner.stored.executor().run(Lane::BlockCalls, move || changed.apply(change)).await
+    }
+
+    /// Makes a checkpoint of the session: messages, buffer, batches, and the states of its own blocks. Returns the number of the
+    /// checkpoint. Cost: one small record. Messages that are replaced or deleted later are kept for it.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`]: the session has no message yet.
+    pub async fn checkpoint(&self, label: impl Into<String>) -> Result<u32> {
+        self.inner.stored.checkpoint(label.into()).await
+    }
+
+    /// Returns the session's checkpoints, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
+        self.run(Lane::Store, |inner| inner.stored.checkpoints()).await
+    }
+
+    /// Returns the messages of the session as they were at a checkpoint, flushed ones too, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`].
+    pub async fn messages_at(&self, checkpoint: u32) -> Result<Vec<Message>> {
+        self.run(Lane::Store, move |inner| inner.stored.messages_at(checkpoint)).await
+    }
+
+    /// Restores the session to a checkpoint, in one commit. Messages, batches and checkpoints made since are deleted:
+    /// [fork](Memory::fork) first to keep them. States that blocks share with other sessions stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`]. [`Error::InvalidMessage`]: a message to be restored was deleted
+    /// since, and another session has its id now.
+    pub async fn restore(&self, checkpoint: u32) -> Result<()> {
+        self.run(Lane::Store, move |inner| put::restore(inner, checkpoint)).await
+    }
+
+    /// Copies the session to a new one, as it was at a checkpoint or, with `None`, as it is now. Opens the new session's memory
+    /// with the same settings. See [`Engine::copy_session`](crate::Engine::copy_session).
+    ///
+    /// # Errors
+    /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`]; [`Error::SessionExists`]: `to`.
+    pub async fn fork(&self, checkpoint: Option<u32>, to: impl Into<String>) -> Result<Memory> {
+        let to = to.into();
+        self.inner.stored.copy(checkpoint, &to).await?;
+        let stored = StoredSession::new(&self.engine, self.inner.stored.namespace.clone(), to);
+        let inner = Arc::new(Inner::new(self.inner.settings.clone(), stored));
+        let memory = Memory { inner, engine: self.engine.clone() };
+        memory.run(Lane::Store, open).await?;
+        Ok(memory)
+    }
+
+    /// Changes the state of a block on the calling thread.
+    pub(super) fn change_block_now(&self, block: &str, change: impl FnMut(&Value) -> Result<Value>) -> Result<()> {
+        block_state::Change::new(&self.inner, block)?.apply(change)
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.inner.run(lane, work).await
+    }
+}
+
+/// Reads the buffer and has blocks go on with batches that they have not taken yet.
+fn open(inner: &Inner) -> Result<()> {
+    inner.buffer()?;
+    batch_jobs::take_batches(inner, false);
+    Ok(())
+}

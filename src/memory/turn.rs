@@ -1,0 +1,39 @@
+//! The turn that a session is working on, and the prompts that it was given last.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use crate::message::{ContentPart, Message};
+
+/// State of a session's prompts beside what is stored.
+#[derive(Default)]
+pub(super) struct Turn {
+    /// Id of the prompt that is being answered.
+    pub(super) prompt: Option<String>,
+    /// Completed steps of the answer.
+    pub(super) steps: Vec<Message>,
+    /// Messages of the last prompts, to recognize them when they come back.
+    pub(super) given: VecDeque<Arc<[GivenMessage]>>,
+    /// Media that memory inserted into these prompts.
+    pub(super) media: Arc<Vec<ContentPart>>,
+}
+
+/// A message of a prompt that was given out.
+pub(super) struct GivenMessage {
+    pub(super) id: String,
+    /// Hash of its content.
+    pub(super) hash: u64,
+    pub(super) origin: Origin,
+    /// True if memory made the message or was inserted into it.
+    pub(super) has_memory: bool,
+}
+
+/// Source of a message of a prompt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The short-term buffer.
+    Buffer,
+    /// The prompt that is being answered, or one of its steps.
+    Turn,
+    /// A message that memory or a block made.
+    Memory,
+}

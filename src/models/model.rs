@@ -1,0 +1,183 @@
+//! Embedding models: in folders, and the one that is compiled in.
+
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
+
+#[cfg(feature = "bundled-model")]
+use super::bundled;
+use super::{
+    folder::{self, MANIFEST},
+    manifest::{Kind, Manifest},
+};
+use crate::{
+    error::{Error, Result},
+    ids::ModelIdentity,
+};
+
+/// The files of every model folder, beside `manifest.toml`.
+const FILES: [&str; 2] = ["model.onnx", "tokenizer.json"];
+
+/// The environment variable that names a folder of model folders.
+const MODELS_ENV: &str = "MNEMON_MODELS";
+
+/// The files of an embedding model, not yet loaded. [`OnnxEmbedder`](crate::OnnxEmbedder) runs them.
+///
+/// A model folder has the graph as `model.onnx`, the files that hold weights of the graph, its `tokenizer.json`, and a `manifest.toml`:
+///
+/// ```toml
+/// name = "nomic-embed-text-v1.5"
+/// description = "English sentence encoder"
+/// source = "nomic-ai/nomic-embed-text-v1.5"
+/// license = "Apache-2.0"
+/// dimension = 256                         # components of a vector, 1 to 65,535
+/// model_dimension = 768                   # optional: components of the output, if a vector is the first `dimension` of them
+/// pooling = "mean"                        # or "cls", "last_token", "none": the output has one row for each text
+/// output = "last_hidden_state"            # optional; default: "sentence_embedding" without pooling, "last_hidden_state" with
+///                                         # pooling, or the only output
+/// normalize = true                        # required: vectors are compared by angle
+/// max_tokens = 2048                       # of one text, special tokens included; longer text is split into windows
+/// query_prefix = "search_query: "         # prepended to each query
+/// document_prefix = "search_document: "   # prepended to each document
+/// quantization = "none"                   # or "static", or "dynamic": activations are quantized at run time
+/// padding_exact = false                   # optional: whether padding changes no bit of a vector
+///
+/// [files]                                 # sha256
+/// "model.onnx" = "..."
+/// "tokenizer.json" = "..."
+/// ```
+///
+/// If a model has attention, the memory of a batch grows with the square of its longest text: the scores of 12 heads take 50 MB for 1,024
+/// tokens, and 3 GB for 8,192. Few texts of such lengths run at a time; a lower `max_tokens` bounds the memory, because longer text is split
+/// into windows.
+///
+/// Every file is checked against its hash when it is read, before it is parsed. A graph may have weights in other files (ONNX external
+/// data) if they are in the folder itself and named in `[files]`. Other files, such as `config.json`, may be in the folder and in `[files]`;
+/// they are not read.
+///
+/// [`Model::import`] makes such a folder from the exports of common tools.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub(crate) manifest: Manifest,
+    identity: ModelIdentity,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Folder(PathBuf),
+    #[cfg(feature = "bundled-model")]
+    Bundled,
+}
+
+impl Model {
+    /// The name of the default model.
+    pub const DEFAULT: &str = "static-en-256";
+
+    /// Returns the default model, which is compiled into the program.
+    #[cfg(feature = "bundled-model")]
+    pub fn bundled() -> Self {
+        let manifest = toml::from_str(bundled::MANIFEST).expect("the bundled manifest is valid, which a test checks");
+        Model::new(manifest, Source::Bundled)
+    }
+
+    /// Opens the model in a folder. Reads the manifest only.
+    ///
+    /// # Errors
+    /// [`Error::InvalidModel`]: `manifest.toml` is missing, does not parse, is a reranker's, or has an invalid value; or a file that it
+    /// names is missing.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let path = folder.as_ref();
+        let manifest: Manifest = folder::manifest(path, Kind::Embedder)?;
+        if let Some(fault) = manifest.fault() {
+            return Err(folder::invalid(path, fault, None));
+        }
+        folder::check(path, &FILES, &manifest.files)?;
+        let named: Vec<&str> = manifest.files.keys().map(String::as_str).collect();
+        folder::check(path, &named, &manifest.files)?;
+        Ok(Model::new(manifest, Source::Folder(path.to_path_buf())))
+    }
+
+    /// Finds a model by path or name: a folder with a `manifest.toml`; the bundled model by its name; a folder of this name in
+    /// `$MNEMON_MODELS`, in `./models`, or in the folder `models` of the sources that the crate was built from.
+    ///
+    /// # Errors
+    /// [`Error::ModelNotFound`] with the folders that were tried; those of [`Model::open`].
+    pub fn find(name: &str) -> Result<Self> {
+        let path = Path::new(name);
+        if path.join(MANIFEST).is_file() {
+            return Model::open(path);
+        }
+        #[cfg(feature = "bundled-model")]
+        if name == Model::DEFAULT {
+            return Ok(Model::bundled());
+        }
+        let mut looked = vec![path.to_path_buf()];
+        for home in Model::homes() {
+            let folder = home.join(name);
+            if folder.join(MANIFEST).is_file() {
+                return Model::open(folder);
+            }
+            looked.push(folder);
+        }
+        Err(Error::ModelNotFound { name: name.to_owned(), looked })
+    }
+
+    /// Returns the folders that are searched for model folders.
+    pub(crate) fn homes() -> impl Iterator<Item = PathBuf> {
+        let homes = [
+            std::env::var_os(MODELS_ENV).map(PathBuf::from),
+            Some(PathBuf::from("models")),
+            Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("models")),
+        ];
+        homes.into_iter().flatten()
+    }
+
+    fn new(manifest: Manifest, source: Source) -> Self {
+        let identity =
+            ModelIdentity { name: manifest.name.clone(), dimension: manifest.dimension, hash: manifest.hash() };
+        Model { manifest, identity, source }
+    }
+
+    /// Returns the identity of the model's vectors.
+    pub fn identity(&self) -> &ModelIdentity {
+        &self.identity
+    }
+
+    /// Returns one line with the model's description, source and licence.
+    pub fn description(&self) -> String {
+        format!("{} ({}; {})", self.manifest.description, self.manifest.source, self.manifest.license)
+    }
+
+    /// Returns the model's folder. `None`: the model is bundled.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match &self.source {
+            Source::Folder(folder) => Some(folder),
+            #[cfg(feature = "bundled-model")]
+            Source::Bundled => None,
+        }
+    }
+
+    /// Returns the folder, or `<bundled>/NAME`.
+    pub(crate) fn path(&self) -> PathBuf {
+        match &self.source {
+            Source::Folder(folder) => folder.clone(),
+            #[cfg(feature = "bundled-model")]
+            Source::Bundled => Path::new("<bundled>").join(&self.manifest.name),
+        }
+    }
+
+    /// Reads a file that the manifest names and checks its hash.
+    pub(crate) fn read(&self, file: &str) -> Result<Cow<'static, [u8]>> {
+        match &self.source {
+            Source::Folder(path) => {
+                folder::check(path, &[file], &self.manifest.files)?;
+                folder::read(path, file, &self.manifest.files).map(Cow::Owned)
+            }
+            // Hashes of the bundled files are checked by a test, not on every start.
+            #[cfg(feature = "bundled-model")]
+            Source::Bundled => Ok(bundled::file(file).into()),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Opening sessions of ONNX Runtime, and the inputs of a text encoder.
+
+use std::path::Path;
+
+use ort::{
+    environment::Environment,
+    logging::LogLevel,
+    session::{Session, builder::SessionBuilder},
+    value::{DynValue, Outlet, Tensor, TensorElementType},
+};
+
+use super::weights::Weights;
+use crate::{config::Device, error::Result, models::folder};
+
+/// The inputs that a graph may have. Only the first is required: a token table needs no mask.
+const INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
+
+/// Opens a session of the model in `folder`.
+///
+/// # Errors
+/// [`Error::InvalidModel`], [`Error::DeviceUnavailable`].
+pub(super) fn open(
+    weights: &Weights,
+    environment: &Environment,
+    device: &Device,
+    threads: usize,
+    folder: &Path,
+) -> Result<Session> {
+    let configure = || -> ort::Result<SessionBuilder> {
+        let builder = Session::builder(environment)?.with_intra_threads(threads)?.with_inter_threads(1)?;
+        // ONNX Runtime's own format, which it would detect by the first bytes, was not checked for references to other files.
+        let builder = builder.with_config_entry("session.load_model_format", "ONNX")?;
+        // Errors are returned, so they are not printed as well.
+        let builder = builder.with_log_level(LogLevel::Fatal)?;
+        // Spinning idle threads would take a core from the program.
+        Ok(builder.with_intra_op_spinning(false)?)
+    };
+    let refused =
+        |error: ort::Error| folder::invalid(folder, "ONNX Runtime does not load model.onnx", Some(error.into()));
+    weights.commit(device.apply(configure().map_err(refused)?)?).map_err(refused)
+}
+
+/// The element type of each of [`INPUTS`], 64-bit or 32-bit integers; none if the graph lacks the input.
+pub(super) struct Inputs([Option<TensorElementType>; INPUTS.len()]);
+
+impl Inputs {
+    /// Reads the inputs of a session. Fails with the reason if they are not those of a text encoder.
+    pub(super) fn of(session: &Session) -> Result<Self, String> {
+        let names: Vec<&str> = session.inputs().iter().map(Outlet::name).collect();
+        if !names.contains(&INPUTS[0]) || !names.iter().all(|name| INPUTS.contains(name)) {
+            return Err(format!(
+                "model.onnx: its inputs are {names:?}, but only {INPUTS:?} are supported and the first is required; export the model as \
+                 a text encoder with these names"
+            ));
+        }
+        let mut kinds = [None; INPUTS.len()];
+        for (name, kind) in INPUTS.into_iter().zip(&mut kinds) {
+            let Some(input) = session.inputs().iter().find(|input| input.name() == name) else { continue };
+            *kind = match input.dtype().tensor_type() {
+                given @ Some(TensorElementType::Int64 | TensorElementType::Int32) => given,
+                _ => {
+                    let (given, wanted) = (input.dtype(), TensorElementType::Int64);
+                    return Err(format!(
+                        "model.onnx: {name:?} is {given}, not a tensor of {wanted}; export the model again"
+                    ));
+                }
+            };
+        }
+        Ok(Inputs(kinds))
+    }
+
+    /// Makes tensors of this shape of the values of [`INPUTS`], for the inputs that the graph has.
+    pub(super) fn tensors(
+        &self,
+        shape: [usize; 2],
+        values: [Vec<i64>; 3],
+    ) -> ort::Result<Vec<(&'static str, DynValue)>> {
+        let mut tensors = Vec::with_capacity(INPUTS.len());
+        for ((name, kind), values) in INPUTS.into_iter().zip(self.0).zip(values) {
+            let tensor = match kind {
+                None => continue,
+                Some(TensorElementType::Int32) => {
+                    let values: Vec<i32> = values.into_iter().map(|value| value as i32).collect();
+                    Tensor::from_array((shape, values))?.into_dyn()
+                }
+                Some(_) => Tensor::from_array((shape, values))?.into_dyn(),
+            };
+            tensors.push((name, tensor));
+        }
+        Ok(tensors)
+    }
+}
+
+/// Finds the output of this name. Fails with the names of all outputs.
+pub(super) fn output<'s>(session: &'s Session, name: &str) -> Result<&'s Outlet, String> {
+    session.outputs().iter().find(|output| output.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = session.outputs().iter().map(Outlet::name).collect();
+        format!("model.onnx: its outputs are {names:?}; {name:?} is not among them")
+    })
+}

@@ -1,0 +1,138 @@
+//! Tokenizers of models, from `tokenizer.json`.
+//!
+//! The truncation and padding that the file configures are turned off: texts that are too long are split into windows instead.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
+
+use tokenizers::{Encoding, ModelWrapper, NormalizerWrapper, PostProcessor, Tokenizer};
+
+use super::wordpiece::WordPiece;
+use crate::{
+    embed::token_windows,
+    error::{BoxError, Error, Result},
+    models::folder,
+};
+
+/// The text that a new tokenizer is tried on.
+const SAMPLE: &str = "mnemon";
+
+/// The tokenizer of a model.
+pub(super) struct TextTokenizer {
+    /// The tokenizer, with truncation and padding disabled.
+    tokenizer: Tokenizer,
+    /// A much faster tokenizer with the same ids, for BERT-like models.
+    word_piece: Option<WordPiece>,
+    pad_id: u32,
+    largest_id: u32,
+}
+
+impl TextTokenizer {
+    /// Reads the bytes of a model's `tokenizer.json`, and tries the tokenizer on a short text.
+    ///
+    /// # Errors
+    /// [`Error::InvalidModel`].
+    pub(super) fn open(folder: &Path, json: &[u8]) -> Result<Self> {
+        TextTokenizer::from_json(json).map_err(|error| unusable(folder, error))
+    }
+
+    fn from_json(json: &[u8]) -> Result<Self, BoxError> {
+        guarded(|| {
+            let mut tokenizer = Tokenizer::from_bytes(json)?;
+            let pad_id = tokenizer.get_padding().map_or(0, |padding| padding.pad_id);
+            tokenizer.with_padding(None);
+            tokenizer.with_truncation(None)?;
+            tokenizer.encode_fast(SAMPLE, true)?;
+            let largest_id = tokenizer.get_vocab(true).into_values().max().ok_or("it has no tokens")?;
+            Ok(TextTokenizer { word_piece: WordPiece::of(&tokenizer), tokenizer, pad_id, largest_id })
+        })
+    }
+
+    /// Checks that the tokenizer encodes a pair of texts, which only rerankers need.
+    ///
+    /// # Errors
+    /// [`Error::InvalidModel`].
+    pub(super) fn try_pair(&self, folder: &Path) -> Result<()> {
+        guarded(|| self.tokenizer.encode_fast((SAMPLE, SAMPLE), true))
+            .map(drop)
+            .map_err(|error| unusable(folder, error))
+    }
+
+    pub(super) fn encode_pair(&self, first: &str, second: &str) -> Result<Encoding> {
+        self.tokenizer.encode_fast((first, second), true).map_err(failed)
+    }
+
+    /// Returns the number of special tokens around a text, or around and between the texts of a pair.
+    pub(super) fn special(&self, pair: bool) -> usize {
+        self.tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(pair))
+    }
+
+    /// Returns an upper bound of the tokens, special ones included, of a text of this many bytes. `None`: the text has to be tokenized.
+    pub(super) fn most_tokens(&self, bytes: usize) -> Option<usize> {
+        match (self.tokenizer.get_model(), self.tokenizer.get_normalizer()) {
+            // Canonical decomposition (NFD) yields at most two characters for each byte.
+            (ModelWrapper::WordPiece(_), None | Some(NormalizerWrapper::BertNormalizer(_))) => {
+                Some(2 * bytes + self.special(false))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the largest token id.
+    pub(super) fn largest_id(&self) -> u32 {
+        self.largest_id
+    }
+
+    /// Returns the id that pads shorter rows of a batch.
+    pub(super) fn pad_id(&self) -> u32 {
+        self.pad_id
+    }
+}
+
+impl token_windows::Tokenizer for TextTokenizer {
+    fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        if let Some(word_piece) = &self.word_piece {
+            // Tokens rarely have more than 4 bytes.
+            let mut ids = Vec::with_capacity(8 + text.len() / 4);
+            if word_piece.encode(text, &mut ids) {
+                return Ok(ids);
+            }
+        }
+        self.tokenizer.encode_fast(text, true).map(|encoding| encoding.get_ids().to_vec()).map_err(failed)
+    }
+
+    fn word_starts(&self, text: &str) -> Result<Vec<usize>> {
+        let encoding = self.tokenizer.encode(text, false).map_err(failed)?;
+        let mut starts: Vec<usize> = Vec::with_capacity(encoding.len());
+        let mut last_word = None;
+        for (word, offsets) in encoding.get_word_ids().iter().zip(encoding.get_offsets()) {
+            let begins = word.is_none_or(|word| Some(word) != last_word);
+            last_word = *word;
+            // A token inside a word has the start of the word, so that cuts fall between words. Starts never decrease: that would leave
+            // gaps between windows.
+            let last = starts.last().copied();
+            starts.push(match last {
+                Some(last) if !begins => last,
+                last => offsets.0.max(last.unwrap_or(0)),
+            });
+        }
+        Ok(starts)
+    }
+}
+
+/// Turns panics into errors: `tokenizers` panics if the parts of a file do not fit together.
+fn guarded<T>(call: impl FnOnce() -> Result<T, BoxError>) -> Result<T, BoxError> {
+    let panicked = |_| Err("the parts of the file do not fit together: the tokenizer panicked".into());
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(panicked)
+}
+
+fn unusable(folder: &Path, error: BoxError) -> Error {
+    let remedy = "save it again with `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)`";
+    folder::invalid(folder, format!("tokenizer.json is not a valid tokenizer; {remedy}"), Some(error))
+}
+
+fn failed(source: BoxError) -> Error {
+    Error::Embedding { reason: "the tokenizer failed".into(), source: Some(source) }
+}

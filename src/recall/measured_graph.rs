@@ -1,0 +1,111 @@
+//! A graph whose search quality is measured: one search in 64 is repeated by scanning every row, in the background.
+
+use std::{
+    ops::RangeInclusive,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+
+use crate::index::{HnswIndex, Neighbor};
+
+/// One search in this many is sampled.
+const SAMPLE_INTERVAL: u64 = 64;
+/// The weight of one sample in the running estimate.
+const SAMPLE_WEIGHT: f64 = 1.0 / 32.0;
+/// Scores that differ by less are counted as equal.
+const TIE: f32 = 1e-6;
+/// The range within which `ef_search` is tuned.
+const EF_RANGE: RangeInclusive<usize> = 16..=2048;
+
+/// A graph, the recall of its searches as estimated from samples, and the `ef_search` tuned by that estimate.
+pub(crate) struct MeasuredGraph {
+    pub(crate) index: HnswIndex,
+    searches: AtomicU64,
+    /// The number of candidates that searches keep now.
+    ef: AtomicUsize,
+    target_recall: Option<f64>,
+    state: Mutex<State>,
+    on_sample: OnSample,
+}
+
+/// Called when a search was kept as a sample: [`MeasuredGraph::measure`] has work to do.
+pub(crate) type OnSample = Arc<dyn Fn() + Send + Sync>;
+
+#[derive(Default)]
+struct State {
+    waiting: Option<Sample>,
+    recall: Option<f64>,
+    samples: u64,
+}
+
+/// A search that waits to be repeated exactly.
+struct Sample {
+    query: Vec<f32>,
+    /// The scores of the rows that the search found.
+    scores: Vec<f32>,
+}
+
+/// The recall of a graph's searches, estimated from samples.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Estimate {
+    pub(crate) recall: Option<f64>,
+    pub(crate) samples: u64,
+    pub(crate) ef: usize,
+}
+
+impl MeasuredGraph {
+    pub(crate) fn new(index: HnswIndex, ef: usize, target_recall: Option<f64>, on_sample: OnSample) -> Self {
+        let (searches, ef, state) = (AtomicU64::new(0), AtomicUsize::new(ef), Mutex::default());
+        MeasuredGraph { index, searches, ef, target_recall, state, on_sample }
+    }
+
+    pub(crate) fn ef(&self) -> usize {
+        self.ef.load(Ordering::Relaxed)
+    }
+
+    /// Keeps a search as a sample if it is the 64th since the last and no other sample waits.
+    pub(super) fn offer_sample(&self, query: &[f32], found: &[Neighbor]) {
+        if !self.searches.fetch_add(1, Ordering::Relaxed).is_multiple_of(SAMPLE_INTERVAL) {
+            return;
+        }
+        let mut state = self.state.lock();
+        if state.waiting.is_none() && !found.is_empty() {
+            let scores = found.iter().map(|neighbor| neighbor.score).collect();
+            state.waiting = Some(Sample { query: query.to_vec(), scores });
+            drop(state);
+            (self.on_sample)();
+        }
+    }
+
+    /// Repeats the waiting sample, if there is one, by scanning every row; updates the estimate and tunes `ef_search`.
+    pub(crate) fn measure(&self) {
+        let Some(sample) = self.state.lock().waiting.take() else { return };
+        let truth = self.index.search_exactly(&sample.query, sample.scores.len());
+        let Some(last) = truth.last() else { return };
+        let right = sample.scores.iter().filter(|&&score| score >= last.score - TIE).count();
+        let recall = right as f64 / truth.len().max(sample.scores.len()) as f64;
+        let mut state = self.state.lock();
+        let estimate = state.recall.map_or(recall, |old| old + (recall - old) * SAMPLE_WEIGHT);
+        state.recall = Some(estimate);
+        state.samples += 1;
+        if let Some(target) = self.target_recall {
+            // Raised fast below the target; lowered slowly once recall is halfway from the target to 1.
+            let ef = self.ef();
+            let tuned = match estimate {
+                low if low < target => ef + ef / 8,
+                high if high > (target + 1.0) / 2.0 => ef - ef / 32,
+                _ => ef,
+            };
+            self.ef.store(tuned.clamp(*EF_RANGE.start(), *EF_RANGE.end()), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn estimate(&self) -> Estimate {
+        let state = self.state.lock();
+        Estimate { recall: state.recall, samples: state.samples, ef: self.ef() }
+    }
+}

@@ -1,0 +1,288 @@
+//! One loaded namespace: its rows, its index of vectors, its lexical index, and statistics over them.
+//!
+//! A *row* is one window of one message, numbered alike in both indexes. A message with several windows has several
+//! rows, one after the other, and is identified by the first of them.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
+
+use super::{
+    measured_graph::MeasuredGraph,
+    query::Filter,
+    sample::{Sample, TypicalLengths, spread},
+};
+use crate::{
+    index::{Bitmap, Neighbor, VectorIndex, dot},
+    lexical::{Language, LexicalIndex, Scores, Segment},
+    store::RowMeta,
+};
+
+/// Number of messages before and after a match that are boosted as its neighbors.
+const NEIGHBOR_REACH: usize = 2;
+
+/// A loaded namespace: what searches read, and what [`apply`](Self::apply) keeps equal to the store.
+pub(crate) struct NamespaceIndex {
+    pub(crate) vectors: Vectors,
+    /// The metadata of each row; `None` for a removed one.
+    pub(super) rows: Vec<Option<RowMeta>>,
+    /// The rows of each session, ordered by message and window.
+    pub(super) sessions: HashMap<u32, Vec<u32>>,
+    pub(super) lexical: LexicalIndex,
+    pub(super) language: Language,
+    pub(super) dimension: usize,
+    /// Counts the removed rows that were reused for another message.
+    pub(super) rows_reused: u64,
+    /// Computed when a search first needs it; cleared by every change.
+    pub(super) sample: OnceLock<Sample>,
+}
+
+/// The index of a namespace's vectors.
+#[derive(Clone)]
+pub(crate) enum Vectors {
+    /// An index that is only in memory. `ef` is the number of candidates that its searches keep.
+    Plain { index: Arc<dyn VectorIndex>, ef: usize },
+    /// A graph that is also in the store.
+    Graph(Arc<MeasuredGraph>),
+}
+
+impl Vectors {
+    pub(crate) fn index(&self) -> &dyn VectorIndex {
+        match self {
+            Vectors::Plain { index, .. } => &**index,
+            Vectors::Graph(graph) => &graph.index,
+        }
+    }
+
+    /// The number of candidates that a search keeps.
+    pub(super) fn ef(&self) -> usize {
+        match self {
+            Vectors::Plain { ef, .. } => *ef,
+            Vectors::Graph(graph) => graph.ef(),
+        }
+    }
+
+    /// Finds the nearest rows by scoring every row.
+    pub(super) fn scan(&self, query: &[f32], k: usize) -> Vec<Neighbor> {
+        match self {
+            Vectors::Graph(graph) => graph.index.search_exactly(query, k),
+            Vectors::Plain { index, .. } => {
+                let rows: Vec<u32> = (0..index.rows() as u32).collect();
+                let mut scored = Vec::with_capacity(rows.len());
+                index.vectors(&rows, &mut |at, row| scored.push(Neighbor { row: rows[at], score: dot(query, row) }));
+                scored.sort_unstable_by(Neighbor::order);
+                scored.truncate(k);
+                scored
+            }
+        }
+    }
+}
+
+impl NamespaceIndex {
+    pub(super) fn new(
+        vectors: Vectors,
+        dimension: usize,
+        rows: Vec<Option<RowMeta>>,
+        lexical: LexicalIndex,
+        language: Language,
+    ) -> Self {
+        let mut sessions: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (row, meta) in (0..).zip(&rows) {
+            if let Some(meta) = meta {
+                sessions.entry(meta.session).or_default().push(row);
+            }
+        }
+        sessions.values_mut().for_each(|of_session| of_session.sort_by_key(|&row| session_order(&rows, row)));
+        NamespaceIndex {
+            vectors,
+            rows,
+            sessions,
+            lexical,
+            language,
+            dimension,
+            rows_reused: 0,
+            sample: OnceLock::new(),
+        }
+    }
+
+    /// The number of live rows.
+    pub(crate) fn live_rows(&self) -> usize {
+        self.rows.iter().flatten().count()
+    }
+
+    /// The lexical segment that has too many removed rows, with its number, if there is one.
+    pub(crate) fn sparse_segment(&self) -> Option<(u32, Arc<Segment>)> {
+        self.lexical.sparse()
+    }
+
+    /// The rows of a segment whose terms are searched: those that are live and in no newer segment.
+    pub(crate) fn rows_searched_in(&self, number: u32, segment: &Segment) -> Vec<u32> {
+        segment.rows().iter().copied().filter(|&row| self.lexical.is_home(number, row)).collect()
+    }
+
+    /// The metadata of a row; `None` if the row was removed or never existed.
+    pub(super) fn live(&self, row: u32) -> Option<&RowMeta> {
+        self.rows.get(row as usize)?.as_ref()
+    }
+
+    /// Returns true if the row is live and its message is not excepted.
+    pub(super) fn is_wanted(&self, row: u32, except: &HashSet<u64>) -> bool {
+        self.live(row).is_some_and(|meta| !except.contains(&meta.seq))
+    }
+
+    /// The rows that a filter allows; `None` for all. `session` is the number of the filter's session.
+    pub(super) fn allowed(&self, filter: &Filter, session: Option<u32>) -> Option<Bitmap> {
+        if filter.is_empty() {
+            return None;
+        }
+        let allows = |row: u32| self.live(row).is_some_and(|meta| filter.allows(meta.role, meta.created_at));
+        Some(match session {
+            None => Bitmap::from_fn(self.rows.len(), allows),
+            Some(session) => {
+                let mut bitmap = Bitmap::default();
+                // A session lists live rows only, so the rows are checked only if the filter has other conditions.
+                let is_all = filter.is_session_only();
+                for &row in self.sessions.get(&session).into_iter().flatten().filter(|&&row| is_all || allows(row)) {
+                    bitmap.insert(row);
+                }
+                bitmap
+            }
+        })
+    }
+
+    /// The first row of the message that a row belongs to.
+    pub(super) fn first_row(&self, row: u32) -> u32 {
+        row - self.live(row).map_or(0, |meta| u32::from(meta.window))
+    }
+
+    /// The rows of the message with this first row.
+    pub(super) fn message_rows(&self, first: u32) -> Range<u32> {
+        let Some(message) = self.live(first).map(|meta| meta.seq) else { return first..first + 1 };
+        let is_next = |row: &u32| self.live(*row).is_some_and(|meta| meta.seq == message && meta.window > 0);
+        let more = (first + 1..).take_while(is_next).count();
+        first..first + 1 + more as u32
+    }
+
+    /// The `count` best messages among these live rows, by first row, each with the score of its best row; best first.
+    pub(super) fn best_messages(&self, rows: impl Iterator<Item = Neighbor>, count: usize) -> Vec<Neighbor> {
+        let of_message = |neighbor: Neighbor| Neighbor { row: self.first_row(neighbor.row), ..neighbor };
+        let mut messages = best_scores(rows.map(of_message).collect());
+        messages.sort_unstable_by(Neighbor::order);
+        messages.truncate(count);
+        messages
+    }
+
+    /// The `count` allowed messages with the best BM25, by first row; best first.
+    pub(super) fn best_by_terms(
+        &self,
+        scores: &Scores,
+        count: usize,
+        is_allowed: impl Fn(u32) -> bool,
+    ) -> Vec<Neighbor> {
+        let rows = scores.touched().iter().copied().filter(|&row| is_allowed(row));
+        let mut rows: Vec<Neighbor> = rows.map(|row| Neighbor { row, score: scores.get(row) }).collect();
+        // A message may have several rows, so the number of sorted rows is doubled until they cover enough messages.
+        let mut sorted = count;
+        loop {
+            if sorted < rows.len() {
+                rows.select_nth_unstable_by(sorted, Neighbor::order);
+            }
+            let messages = self.best_messages(rows.iter().take(sorted).copied(), count);
+            if messages.len() == count || sorted >= rows.len() {
+                return messages;
+            }
+            sorted = sorted.saturating_mul(2);
+        }
+    }
+
+    /// The first rows of the `count` newest messages whose first row is allowed, in no particular order.
+    pub(super) fn newest_messages(&self, count: usize, is_allowed: impl Fn(u32) -> bool) -> Vec<u32> {
+        let is_first = |meta: &RowMeta| meta.window == 0;
+        let firsts = (0..self.rows.len() as u32).filter(|&row| self.live(row).is_some_and(is_first) && is_allowed(row));
+        let mut newest: Vec<u32> = firsts.collect();
+        if count < newest.len() {
+            newest.select_nth_unstable_by_key(count, |&row| Reverse(session_order(&self.rows, row)));
+            newest.truncate(count);
+        }
+        newest
+    }
+
+    /// The first rows of up to [`NEIGHBOR_REACH`] messages before and after a message in its session.
+    pub(super) fn neighbors(&self, first: u32) -> impl Iterator<Item = u32> {
+        let mut near = [None; 2 * NEIGHBOR_REACH];
+        if let Some(meta) = self.live(first) {
+            let rows = self.sessions.get(&meta.session).map_or(&[][..], Vec::as_slice);
+            let at = rows.partition_point(|&row| session_order(&self.rows, row) < (meta.seq, 0));
+            let is_first = |row: &&u32| self.live(**row).is_some_and(|meta| meta.window == 0);
+            let before = rows[..at].iter().rev().filter(is_first).take(NEIGHBOR_REACH);
+            let after = rows[(at + 1).min(rows.len())..].iter().filter(is_first).take(NEIGHBOR_REACH);
+            for (slot, &row) in near.iter_mut().zip(before.chain(after)) {
+                *slot = Some(row);
+            }
+        }
+        near.into_iter().flatten()
+    }
+
+    /// The logarithm of the number of terms in a message's rows.
+    pub(super) fn length(&self, rows: Range<u32>) -> f32 {
+        (rows.map(|row| self.lexical.length(row)).sum::<u32>().max(1) as f32).ln()
+    }
+
+    /// The cosine of each row with the nearest of the query's vectors; 0 if the query has none.
+    ///
+    /// The cosines of rows in `known`, which is sorted by row, are taken from there. The search computed them, and they
+    /// are exact even if the index keeps only codes.
+    pub(super) fn cosines(&self, vectors: &[Vec<f32>], rows: &[u32], known: &[Neighbor]) -> Vec<f32> {
+        let mut cosines = vec![0.0; rows.len()];
+        if vectors.is_empty() {
+            return cosines;
+        }
+        let (mut positions, mut unknown) = (Vec::new(), Vec::new());
+        for (at, &row) in rows.iter().enumerate() {
+            match known.binary_search_by_key(&row, |neighbor| neighbor.row) {
+                Ok(found) => cosines[at] = known[found].score,
+                Err(_) => {
+                    positions.push(at);
+                    unknown.push(row);
+                }
+            }
+        }
+        self.vectors.index().vectors(&unknown, &mut |at, row| {
+            cosines[positions[at]] = vectors.iter().map(|vector| dot(vector, row)).fold(-1.0, f32::max);
+        });
+        cosines
+    }
+
+    /// The vectors of these rows; empty for a removed one.
+    pub(super) fn row_vectors(&self, rows: &[u32]) -> Vec<Vec<f32>> {
+        let mut vectors = vec![Vec::new(); rows.len()];
+        self.vectors.index().vectors(rows, &mut |at, row| vectors[at] = row.to_vec());
+        vectors
+    }
+
+    pub(super) fn sample(&self) -> &Sample {
+        self.sample.get_or_init(|| {
+            let rows = spread(self.rows.len(), |row| self.live(row).is_some());
+            let messages = rows.iter().filter_map(|&row| {
+                let meta = self.live(row).filter(|meta| meta.window == 0)?;
+                Some((meta.role, self.length(self.message_rows(row))))
+            });
+            Sample { lengths: TypicalLengths::new(messages), rows }
+        })
+    }
+}
+
+/// The sort key of a session's rows: the sequence number of the message, and the number of the window.
+pub(super) fn session_order(rows: &[Option<RowMeta>], row: u32) -> (u64, u16) {
+    rows.get(row as usize).and_then(Option::as_ref).map_or((0, 0), |meta| (meta.seq, meta.window))
+}
+
+/// The best score of each row, ascending by row.
+pub(super) fn best_scores(mut found: Vec<Neighbor>) -> Vec<Neighbor> {
+    found.sort_unstable_by(|a, b| a.row.cmp(&b.row).then(b.score.total_cmp(&a.score)));
+    found.dedup_by_key(|neighbor| neighbor.row);
+    found
+}

@@ -1,0 +1,148 @@
+//! Preparing a query for the search: its names are resolved to numbers, its times are read, its text is embedded.
+
+use std::{collections::HashSet, time::Instant};
+
+use super::{
+    query::{Filter, Query, Ranking, RankingStrategy, TimeUse},
+    when::{TimeSpan, time_expressions},
+};
+use crate::{
+    embed::{self, Embedder},
+    error::{Error, Result},
+    ids::{Namespace, NamespaceId},
+    message::Timestamp,
+    store::Store,
+};
+
+/// A query prepared for the indexes.
+pub(crate) struct PreparedQuery<'a> {
+    pub(crate) query: &'a Query,
+    pub(crate) namespace: NamespaceId,
+    /// One vector for each window of the text; none if words alone are searched.
+    pub(super) vectors: Vec<Vec<f32>>,
+    /// The query's filter, with the times that its text names if those filter.
+    pub(super) filter: Filter,
+    /// The number of the filter's session.
+    pub(super) session: Option<u32>,
+    /// The sequence numbers of messages to leave out. They are few, so they are dropped from the results of a search.
+    pub(super) except: HashSet<u64>,
+    pub(super) ranking: Ranking,
+    /// The times that the query's text names.
+    pub(super) spans: Vec<TimeSpan>,
+    pub(super) now: Timestamp,
+    pub(super) deadline: Option<Instant>,
+    /// The deadline passed before the text, or all of it, was embedded.
+    pub(super) is_late: bool,
+    /// Scan every row instead of searching the graph.
+    pub(crate) scan: bool,
+}
+
+impl<'a> PreparedQuery<'a> {
+    /// Resolves a query against the store. `None` if its namespace or session does not exist: then there are no hits.
+    ///
+    /// The query is not embedded yet: see [`embed`](Self::embed).
+    pub(crate) fn new(query: &'a Query, namespace: &Namespace, store: &Store) -> Result<Option<Self>> {
+        let deadline = query.budget.and_then(|budget| Instant::now().checked_add(budget));
+        let snapshot = store.read()?;
+        let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(None) };
+        let session = match &query.filter.session {
+            None => None,
+            Some(session) => match snapshot.sessions().number(namespace, session)? {
+                None => return Ok(None),
+                number => number,
+            },
+        };
+        let except = query
+            .except
+            .iter()
+            .filter_map(|id| snapshot.messages().seq(namespace, id).transpose())
+            .collect::<Result<HashSet<u64>>>()?;
+        let mut prepared = PreparedQuery { session, except, deadline, ..Self::unresolved(query, namespace) };
+        if query.time != TimeUse::Ignore {
+            let expressions = time_expressions(&query.text, prepared.now);
+            prepared.spans = expressions.into_iter().map(|expression| expression.span).collect();
+        }
+        if query.time == TimeUse::Filter {
+            prepared.filter.spans.clone_from(&prepared.spans);
+        }
+        Ok(Some(prepared))
+    }
+
+    /// A query by vectors alone, which leaves out these messages; its text and its other options are not read.
+    pub(crate) fn by_vectors(
+        query: &'a Query,
+        namespace: NamespaceId,
+        vectors: Vec<Vec<f32>>,
+        except: HashSet<u64>,
+    ) -> Self {
+        let ranking = Ranking { strategy: RankingStrategy::Dense, ..query.ranking };
+        PreparedQuery { vectors, except, ranking, ..Self::unresolved(query, namespace) }
+    }
+
+    fn unresolved(query: &'a Query, namespace: NamespaceId) -> Self {
+        PreparedQuery {
+            query,
+            namespace,
+            vectors: Vec::new(),
+            filter: query.filter.clone(),
+            session: None,
+            except: HashSet::new(),
+            ranking: query.ranking,
+            spans: Vec::new(),
+            now: query.now.unwrap_or_else(Timestamp::now),
+            deadline: None,
+            is_late: false,
+            scan: false,
+        }
+    }
+
+    /// Embeds the query's text, unless words alone are searched.
+    ///
+    /// If the deadline passes meanwhile, the query is answered by words and by the windows that were embedded in time.
+    ///
+    /// # Errors
+    /// Those of the embedder; after the deadline only if the query cannot be answered by words:
+    /// [`RankingStrategy::Dense`], [`Query::answerable`].
+    pub(crate) fn embed(&mut self, embedder: &dyn Embedder) -> Result<()> {
+        if self.ranking.strategy == RankingStrategy::Lexical {
+            return Ok(());
+        }
+        let answers_by_words = self.ranking.strategy != RankingStrategy::Dense && self.query.answerable.is_none();
+        match embed_before(embedder, &self.query.text, self.deadline) {
+            Ok((vectors, is_late)) => (self.vectors, self.is_late) = (vectors, is_late),
+            Err(error) if answers_by_words && (matches!(error, Error::DeadlineExceeded) || is_over(self.deadline)) => {
+                tracing::debug!(%error, "the deadline of a query passed before it was embedded; it is answered by words");
+                self.ranking.strategy = RankingStrategy::Lexical;
+                self.is_late = true;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// Embeds a query's text: one vector for each window.
+pub(crate) fn embed_query(embedder: &dyn Embedder, text: &str) -> Result<Vec<Vec<f32>>> {
+    embed_before(embedder, text, None).map(|(vectors, _)| vectors)
+}
+
+/// Embeds the windows of a query's text until the deadline, at least the first. The second value returned is true if
+/// windows are missing.
+fn embed_before(embedder: &dyn Embedder, text: &str, deadline: Option<Instant>) -> Result<(Vec<Vec<f32>>, bool)> {
+    let mut vectors = Vec::new();
+    for window in embed::windows(embedder, text)? {
+        if !vectors.is_empty() && is_over(deadline) {
+            return Ok((vectors, true));
+        }
+        match embed::query_before(embedder, window, deadline) {
+            Ok(vector) => vectors.push(vector),
+            Err(Error::DeadlineExceeded) if !vectors.is_empty() => return Ok((vectors, true)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((vectors, false))
+}
+
+fn is_over(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}

@@ -1,0 +1,245 @@
+//! Combines the evidence for each candidate into one score and sorts the candidates by it.
+//!
+//! This module owns the ranking strategies and their constants. It reads no index: `candidates` gathers the evidence.
+//! The hybrid score is a sum of these terms:
+//!
+//! - *dense*: the candidate's cosine similarity as a z-score over a sample of the namespace, divided by √(2 ln n). That
+//!   is the z-score which the best of n unrelated messages reaches by chance, so the term is comparable between small
+//!   and large namespaces. For a message with several windows the z-score is lowered, because the maximum of several
+//!   draws is higher by chance.
+//! - *lexical*: the z-score of the candidate's BM25, times the square root of its coverage, the share of the query's
+//!   terms that it has, weighted by rarity. The z-score is large where the query's terms are common in the namespace;
+//!   the coverage is small where the query is worded differently from all messages, so that such a query is left to the
+//!   vectors.
+//! - *neighbor*: a boost by the strongest lexical match within two turns. The maximum, not the sum: many weak matches
+//!   nearby count no more than one.
+//! - *length*: within a role, longer messages have more content than shorter ones, up to a point. A role that is much
+//!   wordier than another, such as an assistant with long answers, has less content for the same score. Both are
+//!   measured against the typical lengths of the namespace.
+//! - *time* and *recency*: a constant for messages of a time that the query names, and a boost that decays with age if
+//!   the query asks for it.
+//!
+//! The weights were fitted by listwise logistic regression to LoCoMo, to chats with long answers and to IRC together,
+//! each weighted equally, then rounded; `benches/results/README.md` has an ablation of each term.
+
+use std::ops::{Range, RangeInclusive};
+
+use super::{
+    hit::ScoreBreakdown,
+    query::{Ranking, RankingStrategy},
+    when::TimeSpan,
+};
+use crate::message::Timestamp;
+
+const DENSE: f32 = 3.5;
+const LEXICAL: f32 = 0.6;
+const NEIGHBOR: f32 = 0.5;
+const LENGTH: f32 = 0.7;
+const WORDY_ROLE: f32 = 0.5;
+/// The range of log lengths that count: from about a seventh of the typical length to about three times that.
+const LENGTHS: RangeInclusive<f32> = -2.0..=1.0;
+/// Standard deviations by which the z-score of a message's best window is lowered, for each √(2 ln windows).
+const WINDOWS: f32 = 0.25;
+const TIME: f32 = 1.0;
+const RECENCY: f32 = 2.0;
+/// The constant k of reciprocal-rank fusion.
+const RANK_OFFSET: f32 = 60.0;
+
+/// A message that may become a hit, with the evidence for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Candidate {
+    pub(crate) seq: u64,
+    /// The row of its best window.
+    pub(crate) row: u32,
+    pub(crate) windows: u32,
+    /// The cosine of its best window.
+    pub(crate) cosine: f32,
+    pub(crate) bm25: f32,
+    pub(crate) coverage: f32,
+    /// See [`strength`].
+    pub(crate) strength: f32,
+    /// The greatest lexical strength among its neighbors, and the sequence number of that neighbor.
+    pub(crate) neighbor_strength: f32,
+    pub(crate) boosted_by: Option<u64>,
+    /// The logarithm of its length over the typical length of its role.
+    pub(crate) length: f32,
+    /// The logarithm of its role's typical length over that of the tersest role.
+    pub(crate) wordiness: f32,
+    pub(crate) created_at: Option<Timestamp>,
+    /// The bytes of its best window, if it has several.
+    pub(crate) passage: Option<Range<u32>>,
+}
+
+/// The mean and the standard deviation of a query's cosines over a sample of the namespace.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ScoreStatistics {
+    pub(crate) mean: f32,
+    pub(crate) deviation: f32,
+    pub(crate) rows: usize,
+}
+
+impl ScoreStatistics {
+    /// The z-score of a cosine, lowered for several windows, in units of the z-score that the best row reaches by
+    /// chance.
+    pub(crate) fn normalized(&self, cosine: f32, windows: u32) -> f32 {
+        let expected = |n: f32| (2.0 * n.ln()).sqrt();
+        let tries = WINDOWS * expected(windows.max(1) as f32);
+        let deviations = (cosine - self.mean) / self.deviation.max(1e-3);
+        (deviations - tries) / expected(self.rows.max(10) as f32)
+    }
+}
+
+/// The lexical strength of a match: the z-score of its BM25, `deviations`, times the square root of its coverage.
+pub(crate) fn strength(deviations: f32, coverage: f32) -> f32 {
+    deviations.max(0.0) * coverage.clamp(0.0, 1.0).sqrt()
+}
+
+/// A candidate with its score.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranked {
+    pub(crate) seq: u64,
+    pub(crate) row: u32,
+    pub(crate) score: f32,
+    pub(crate) similarity: f32,
+    pub(crate) boosted_by: Option<u64>,
+    pub(crate) passage: Option<Range<u32>>,
+    pub(crate) breakdown: ScoreBreakdown,
+}
+
+/// Scores the candidates and sorts them, best first; of equal scores the nearer comes first, then the older message.
+/// Messages without any term of a lexical query come newest first.
+pub(crate) fn rank(
+    candidates: &[Candidate],
+    statistics: &ScoreStatistics,
+    ranking: &Ranking,
+    spans: &[TimeSpan],
+    now: Timestamp,
+) -> Vec<Ranked> {
+    let dense_ranks = ranks(candidates, |candidate| candidate.cosine);
+    let lexical_ranks = ranks(candidates, |candidate| candidate.bm25);
+    let cosines = Extent::of(candidates.iter().map(|candidate| candidate.cosine));
+    let bm25s = Extent::of(candidates.iter().map(|candidate| candidate.bm25));
+    let mut ranked: Vec<Ranked> = candidates
+        .iter()
+        .enumerate()
+        .map(|(at, candidate)| {
+            let has_terms = candidate.bm25 > 0.0;
+            let mut breakdown = ScoreBreakdown {
+                dense_rank: dense_ranks[at],
+                lexical_rank: if has_terms { lexical_ranks[at] } else { 0 },
+                bm25: candidate.bm25,
+                coverage: candidate.coverage,
+                ..ScoreBreakdown::default()
+            };
+            let score = match ranking.strategy {
+                RankingStrategy::Hybrid => hybrid(candidate, statistics, ranking, spans, now, &mut breakdown),
+                RankingStrategy::Dense => candidate.cosine,
+                RankingStrategy::Lexical => candidate.bm25,
+                RankingStrategy::ReciprocalRank => {
+                    let share = |rank: usize| 1.0 / (RANK_OFFSET + rank as f32);
+                    share(breakdown.dense_rank) + if has_terms { share(breakdown.lexical_rank) } else { 0.0 }
+                }
+                RankingStrategy::Weighted(share) => {
+                    share * cosines.scaled(candidate.cosine) + (1.0 - share) * bm25s.scaled(candidate.bm25)
+                }
+            };
+            let boosted_by = candidate.boosted_by.filter(|_| breakdown.neighbor > 0.0);
+            let (seq, row, similarity) = (candidate.seq, candidate.row, candidate.cosine);
+            Ranked { seq, row, score, similarity, boosted_by, passage: candidate.passage.clone(), breakdown }
+        })
+        .collect();
+    let is_lexical = ranking.strategy == RankingStrategy::Lexical;
+    let by_age =
+        |a: &Ranked, b: &Ranked| if is_lexical && a.score == 0.0 { b.seq.cmp(&a.seq) } else { a.seq.cmp(&b.seq) };
+    ranked.sort_unstable_by(|a, b| {
+        b.score.total_cmp(&a.score).then(b.similarity.total_cmp(&a.similarity)).then_with(|| by_age(a, b))
+    });
+    ranked
+}
+
+fn hybrid(
+    candidate: &Candidate,
+    statistics: &ScoreStatistics,
+    ranking: &Ranking,
+    spans: &[TimeSpan],
+    now: Timestamp,
+    breakdown: &mut ScoreBreakdown,
+) -> f32 {
+    breakdown.dense = DENSE * statistics.normalized(candidate.cosine, candidate.windows);
+    breakdown.lexical = LEXICAL * candidate.strength;
+    if ranking.has_neighbors {
+        breakdown.neighbor = NEIGHBOR * candidate.neighbor_strength;
+    }
+    if ranking.has_prior {
+        let length = candidate.length.clamp(*LENGTHS.start(), *LENGTHS.end());
+        breakdown.length = LENGTH * length - WORDY_ROLE * candidate.wordiness;
+    }
+    if let Some(time) = candidate.created_at {
+        if spans.iter().any(|span| span.contains(time)) {
+            breakdown.time = TIME;
+        }
+        if let Some(half_life) = ranking.half_life {
+            let age_s = now.as_micros().saturating_sub(time.as_micros()).max(0) as f32 / 1e6;
+            breakdown.recency = RECENCY * (-age_s / half_life.as_secs_f32()).exp2();
+        }
+    }
+    breakdown.dense + breakdown.lexical + breakdown.neighbor + breakdown.length + breakdown.time + breakdown.recency
+}
+
+/// The rank of each candidate by a score, 1 for the highest; of equal scores the older message comes first.
+fn ranks(candidates: &[Candidate], score: impl Fn(&Candidate) -> f32) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    order.sort_unstable_by(|&a, &b| {
+        let (a, b) = (&candidates[a], &candidates[b]);
+        score(b).total_cmp(&score(a)).then(a.seq.cmp(&b.seq))
+    });
+    let mut ranks = vec![0; candidates.len()];
+    for (rank, at) in order.into_iter().enumerate() {
+        ranks[at] = rank + 1;
+    }
+    ranks
+}
+
+/// The least and the greatest of several values.
+struct Extent(f32, f32);
+
+impl Extent {
+    fn of(values: impl Iterator<Item = f32>) -> Self {
+        values.fold(Extent(f32::INFINITY, f32::NEG_INFINITY), |Extent(low, high), x| Extent(low.min(x), high.max(x)))
+    }
+
+    /// Scales a value to 0 for the least and 1 for the greatest; to 0 if all are equal.
+    fn scaled(&self, value: f32) -> f32 {
+        let width = self.1 - self.0;
+        if width > 0.0 { (value - self.0) / width } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::recall::query::Query;
+
+    #[test]
+    fn recency_halves_with_age() {
+        let now: Timestamp = "2024-05-01T12:00:00Z".parse().unwrap();
+        let check = |half_life: Duration, created_at: &str, wanted: f32| {
+            let created_at = Some(created_at.parse().unwrap());
+            let candidate = Candidate { windows: 1, created_at, ..Candidate::default() };
+            let ranking = Query::new("q").half_life(half_life).ranking;
+            let found = rank(&[candidate], &ScoreStatistics::default(), &ranking, &[], now)[0].clone();
+            assert!((found.breakdown.recency - wanted).abs() < 1e-5, "{half_life:?}, {:?}", found.breakdown);
+            assert!(found.score.is_finite());
+        };
+        let day = Duration::from_secs(24 * 3600);
+        check(day, "2024-05-01T12:00:00Z", RECENCY);
+        check(day, "2024-04-30T12:00:00Z", RECENCY / 2.0);
+        check(day, "2024-04-28T12:00:00Z", RECENCY / 8.0);
+        check(day, "2030-01-01T00:00:00Z", RECENCY);
+        check(Duration::from_nanos(1), "2024-05-01T12:00:00Z", RECENCY);
+        check(Duration::from_nanos(1), "2024-05-01T11:59:59Z", 0.0);
+        check(Duration::MAX, "1970-01-01T00:00:00Z", RECENCY);
+    }
+}

@@ -1,0 +1,260 @@
+//! Searches a loaded namespace, wider and wider, until the caller accepts what was found.
+//!
+//! The search of the vectors runs without the namespace's lock, so that commits are published meanwhile. If one of them
+//! reused a row, the row numbers found may stand for other messages than those that were searched: the search is
+//! repeated.
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+
+use super::{
+    answerability::answerability,
+    candidates::{Nearest, rank_candidates},
+    namespace::{NamespaceIndex, Vectors, best_scores},
+    prepare::PreparedQuery,
+    rank::Ranked,
+};
+use crate::{
+    error::Result,
+    index::{Bitmap, Neighbor, SearchOptions, SearchResult},
+    lexical::{Language, Scores},
+};
+
+/// Attempts without the lock before a search that blocks writers. An attempt is repeated when a row was reused while it
+/// ran.
+const UNLOCKED_ATTEMPTS: u32 = 3;
+
+/// The factor by which a wider search looks for more messages.
+pub(super) const WIDENING: usize = 4;
+
+/// The candidates that a search found, ranked.
+pub(crate) struct SearchOutcome {
+    /// Best first: as many messages as were searched for, and more.
+    pub(crate) ranked: Vec<Ranked>,
+    /// The stored vectors of the first of them.
+    pub(super) vectors: Vec<Vec<f32>>,
+    pub(super) answerability: f32,
+    pub(super) language: Language,
+    /// The deadline cut the search short.
+    pub(super) cut_short: bool,
+    /// No other message is allowed: a wider search finds no more.
+    pub(super) is_exhaustive: bool,
+}
+
+/// Buffers for the BM25 scores of all rows, reused from search to search.
+#[derive(Default)]
+pub(crate) struct ScoreBuffers(Mutex<Vec<Scores>>);
+
+/// Searches for `messages` messages or more, and for more until `accept` returns an answer. It must accept an outcome
+/// that is exhaustive or was cut short. Each outcome has the vectors of its first `vectors` candidates.
+pub(crate) fn search_until<T>(
+    index: &RwLock<NamespaceIndex>,
+    buffers: &ScoreBuffers,
+    query: &PreparedQuery,
+    messages: usize,
+    vectors: usize,
+    mut accept: impl FnMut(SearchOutcome) -> Result<Option<T>>,
+) -> Result<T> {
+    let mut search = Search { index, buffers, query, allowed: None };
+    // A long message has several rows, so this many rows may belong to too few messages.
+    let excluded = query.except.len();
+    let (mut messages, mut rows) = (messages, messages.saturating_add(excluded));
+    loop {
+        match search.run(messages, rows, vectors) {
+            None => rows = rows.saturating_mul(2),
+            Some(outcome) => {
+                if let Some(answer) = accept(outcome)? {
+                    return Ok(answer);
+                }
+                messages = messages.saturating_mul(WIDENING);
+                rows = messages.saturating_add(excluded);
+            }
+        }
+    }
+}
+
+struct Search<'a> {
+    index: &'a RwLock<NamespaceIndex>,
+    buffers: &'a ScoreBuffers,
+    query: &'a PreparedQuery<'a>,
+    allowed: Option<AllowedRows>,
+}
+
+/// The rows that the query's filter allows, `None` for all, until a row is reused.
+struct AllowedRows {
+    rows: Option<Bitmap>,
+    rows_reused: u64,
+}
+
+impl Search<'_> {
+    /// Searches for the nearest `rows` rows. `None` if they may not contain the nearest `messages` messages, and there
+    /// are more rows.
+    fn run(&mut self, messages: usize, rows: usize, vectors: usize) -> Option<SearchOutcome> {
+        let mut index = self.index.read();
+        let found = self.nearest_rows(&mut index, rows);
+        let allowed = self.allowed.as_ref().and_then(|allowed| allowed.rows.as_ref());
+        // The recall of the graph is not measured by a search that the deadline ended.
+        if let (Vectors::Graph(graph), [vector], [result], None) =
+            (&index.vectors, &self.query.vectors[..], &found[..], allowed)
+            && !(result.cut_short || self.query.scan)
+        {
+            graph.offer_sample(vector, &result.neighbors);
+        }
+        let cut_short = found.iter().any(|result| result.cut_short);
+        let lists: Vec<Vec<Neighbor>> = found.into_iter().map(|result| result.neighbors).collect();
+        let scored = best_scores(lists.iter().flatten().copied().collect());
+        let wanted = scored.iter().copied().filter(|found| index.is_wanted(found.row, &self.query.except));
+        let nearest = index.best_messages(wanted, messages);
+        // A list is complete if no row beyond its end can be better than the last message. There is a list for each
+        // window of the query.
+        let worst = nearest.get(messages - 1).map_or(f32::NEG_INFINITY, |neighbor| neighbor.score);
+        let is_complete = |list: &Vec<Neighbor>| list.len() < rows || list[rows - 1].score <= worst;
+        if rows < index.rows.len() && !cut_short && !lists.iter().all(is_complete) {
+            return None;
+        }
+        let nearest = Nearest { messages: &nearest, scored_rows: &scored };
+        let (ranked, statistics, is_exhaustive) =
+            self.buffers.with(|scores| rank_candidates(&index, self.query, &nearest, allowed, messages, scores));
+        Some(SearchOutcome {
+            vectors: index.row_vectors(&ranked.iter().take(vectors).map(|ranked| ranked.row).collect::<Vec<_>>()),
+            answerability: answerability(&ranked, &statistics),
+            language: index.language,
+            cut_short: cut_short || self.query.is_late,
+            is_exhaustive,
+            ranked,
+        })
+    }
+
+    /// Searches for the nearest `rows` allowed rows of each of the query's vectors, without the lock, and again when a
+    /// row was reused meanwhile. Sets `allowed`.
+    fn nearest_rows(&mut self, index: &mut RwLockReadGuard<'_, NamespaceIndex>, rows: usize) -> Vec<SearchResult> {
+        let query = self.query;
+        for attempt in 0.. {
+            let (vectors, rows_reused) = (index.vectors.clone(), index.rows_reused);
+            if self.allowed.as_ref().is_none_or(|allowed| allowed.rows_reused != rows_reused) {
+                let rows = index.allowed(&query.filter, query.session);
+                self.allowed = Some(AllowedRows { rows, rows_reused });
+            }
+            let allowed = self.allowed.as_ref().and_then(|allowed| allowed.rows.as_ref());
+            let options = SearchOptions::new(rows).ef(vectors.ef()).allowed(allowed).deadline(query.deadline);
+            let search = |vector: &Vec<f32>| match query.scan {
+                true => SearchResult { neighbors: vectors.scan(vector, rows), cut_short: false },
+                false => vectors.index().search(vector, &options),
+            };
+            let search = || query.vectors.iter().map(search).collect();
+            let found = match attempt < UNLOCKED_ATTEMPTS {
+                true => RwLockReadGuard::unlocked(index, search),
+                false => search(),
+            };
+            if index.rows_reused == rows_reused {
+                return found;
+            }
+        }
+        unreachable!("no row is reused while the lock is held")
+    }
+}
+
+impl ScoreBuffers {
+    fn with<T>(&self, work: impl FnOnce(&mut Scores) -> T) -> T {
+        let mut scores = self.0.lock().pop().unwrap_or_default();
+        let result = work(&mut scores);
+        scores.clear();
+        self.0.lock().push(scores);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::HashSet,
+        sync::{
+            Arc, OnceLock,
+            atomic::{AtomicU32, Ordering},
+        },
+    };
+
+    use super::*;
+    use crate::{
+        ids::{GenerationId, NamespaceId},
+        index::{ExactIndex, VectorIndex},
+        lexical::{Document, LexicalIndex, Segment},
+        message::Role,
+        recall::{
+            changes::{AddedRows, NamespaceChange},
+            query::Query,
+        },
+        store::{NewRows, Removed, RowMeta},
+    };
+
+    const NAMESPACE: NamespaceId = NamespaceId(0);
+
+    /// Gives row 0 to another message after each of the first `times` searches.
+    struct Meddling {
+        index: ExactIndex,
+        namespace: OnceLock<Arc<RwLock<NamespaceIndex>>>,
+        searches: AtomicU32,
+        times: u32,
+    }
+
+    impl VectorIndex for Meddling {
+        fn insert(&self, rows: &[u32], vectors: &[f32]) {
+            self.index.insert(rows, vectors);
+        }
+
+        fn remove(&self, rows: &[u32]) {
+            self.index.remove(rows);
+        }
+
+        fn search(&self, query: &[f32], search: &SearchOptions) -> SearchResult {
+            let found = self.index.search(query, search);
+            let searches = self.searches.fetch_add(1, Ordering::Relaxed) + 1;
+            if searches <= self.times {
+                let mut namespace = self.namespace.get().unwrap().write();
+                let removed = Removed { generation: GenerationId(1), namespace: NAMESPACE, rows: vec![0] };
+                namespace.apply(&NamespaceChange::Removed(removed));
+                namespace.apply(&added(0, u64::from(searches), [0.0, 1.0]));
+            }
+            found
+        }
+
+        fn vectors(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32])) {
+            self.index.vectors(rows, visit);
+        }
+
+        fn rows(&self) -> usize {
+            self.index.rows()
+        }
+    }
+
+    fn added(row: u32, seq: u64, vector: [f32; 2]) -> NamespaceChange {
+        let meta = RowMeta { seq, created_at: None, session: 0, window: 0, role: Role::User };
+        let rows = NewRows { namespace: NAMESPACE, rows: vec![row], metas: vec![meta], vectors: vector.to_vec() };
+        let document = Document { row, passage: None, terms: Vec::new() };
+        let segment = Arc::new(Segment::build(Language::English, vec![document]));
+        NamespaceChange::Added(AddedRows { rows, segments: vec![(seq as u32, Some(segment))] })
+    }
+
+    #[test]
+    fn a_row_reused_during_a_search_is_not_mistaken() {
+        for times in 0..=UNLOCKED_ATTEMPTS {
+            let meddling = Arc::new(Meddling {
+                index: ExactIndex::new(2),
+                namespace: OnceLock::new(),
+                searches: AtomicU32::new(0),
+                times,
+            });
+            let vectors = Vectors::Plain { index: Arc::clone(&meddling) as Arc<dyn VectorIndex>, ef: 128 };
+            let mut index = NamespaceIndex::new(vectors, 2, Vec::new(), LexicalIndex::default(), Language::English);
+            index.apply(&added(0, 0, [1.0, 0.0]));
+            let index = Arc::new(RwLock::new(index));
+            meddling.namespace.set(Arc::clone(&index)).ok().expect("set once");
+            let query = Query::new("x");
+            let prepared = PreparedQuery::by_vectors(&query, NAMESPACE, vec![vec![1.0, 0.0]], HashSet::new());
+            let accept = |found: SearchOutcome| Ok(Some(found.ranked));
+            let ranked = search_until(&index, &ScoreBuffers::default(), &prepared, 1, 0, accept).unwrap();
+            let found: Vec<(u64, f32)> = ranked.iter().map(|ranked| (ranked.seq, ranked.score)).collect();
+            let score = if times == 0 { 1.0 } else { 0.0 };
+            assert_eq!(found, [(u64::from(times), score)], "the last message given the row, by its own vector");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Changes of sessions as a whole: flushing buffers, copying, restoring and deleting.
+
+use std::collections::HashSet;
+
+use redb::WriteTransaction;
+
+use super::{
+    batches::Batches,
+    blocks::Blocks,
+    checkpoints::Checkpoints,
+    edit::Edit,
+    effects::Effects,
+    message_record::{MessageRecord, StoredMessage},
+    namespaces::Namespaces,
+    schema::*,
+    session_state::SessionState,
+    sessions::Sessions,
+};
+use crate::{
+    error::{Error, Result},
+    ids::{Namespace, NamespaceId},
+    message::new_id,
+};
+
+/// Changes of sessions as a whole, in one transaction.
+pub(crate) struct EditSessions<'t>(pub(super) &'t WriteTransaction);
+
+impl EditSessions<'_> {
+    /// Moves messages from a session's buffer to long-term memory, as one batch for each of `batches`. Messages that
+    /// are no longer in the buffer are skipped. Returns how many were moved.
+    pub(crate) fn flush(&self, namespace: &Namespace, session: &str, batches: &[Vec<u64>]) -> Result<(u64, Effects)> {
+        let mut edit = Edit::begin(self.0)?;
+        let mut namespace = edit.open(namespace)?;
+        let id = namespace.id();
+        let mut moved = 0;
+        if let Some(number) = edit.known_session(&namespace, session)? {
+            let mut next = Batches(self.0).next_number(id, number)?;
+            for batch in batches {
+                let mut ends = None;
+                for &seq in batch {
+                    if edit.position(&namespace, number, seq)? == Some(SessionPosition::Buffer) {
+                        let old = edit.stored(&namespace, seq)?;
+                        edit.move_to(&mut namespace, old, SessionPosition::LongTerm(Some(next)))?;
+                        ends = Some((ends.map_or(seq, |(first, _)| first), seq));
+                        moved += 1;
+                    }
+                }
+                if let Some(ends) = ends {
+                    Batches(self.0).put(id, number, next, ends)?;
+                    next += 1;
+                }
+            }
+        }
+        edit.close(namespace);
+        Ok((moved, edit.finish()?))
+    }
+
+    /// Deletes a session with its messages, batches, blocks and checkpoints. Returns how many messages it had, or
+    /// `None` if there was no such session.
+    pub(crate) fn delete(&self, namespace: &Namespace, session: &str) -> Result<(Option<u64>, Effects)> {
+        let mut edit = Edit::begin(self.0)?;
+        let mut namespace = edit.open(namespace)?;
+        let id = namespace.id();
+        let number = edit.known_session(&namespace, session)?;
+        let mut messages = 0;
+        if let Some(number) = number {
+            for (seq, _) in edit.history(&namespace, number)? {
+                messages += 1;
+                let old = edit.stored(&namespace, seq)?;
+                edit.remove(&mut namespace, old)?;
+            }
+            edit.remove_session(&namespace, session)?;
+        }
+        edit.close(namespace);
+        let effects = edit.finish()?;
+        if let Some(number) = number {
+            Batches(self.0).remove_from(id, number, 0)?;
+            Blocks(self.0).remove(id, number)?;
+            Checkpoints(self.0).remove_from(id, number, 0)?;
+        }
+        Ok((number.map(|_| messages), effects))
+    }
+
+    /// Deletes all sessions of a namespace. Returns how many messages they had.
+    pub(crate) fn delete_all(&self, namespace: &Namespace) -> Result<(u64, Effects)> {
+        let (mut messages, mut all) = (0, Effects::default());
+        let Some(id) = Namespaces(self.0).id(namespace)? else { return Ok((messages, all)) };
+        for (session, _) in Sessions(self.0).all(id)? {
+            let (found, effects) = self.delete(namespace, &session)?;
+            messages += found.unwrap_or(0);
+            all.removed.extend(effects.removed);
+            all.buffers.extend(effects.buffers);
+        }
+        Ok((messages, all))
+    }
+
+    /// Copies a session, as it is now or as it was `at` a checkpoint, to a new session of its namespace: the messages
+    /// under new ids, the buffer, the batches and the states of its blocks. Returns the number of messages.
+    ///
+    /// # Errors
+    /// The error of [`Error::no_session`]; [`Error::SessionExists`]; [`Error::CheckpointNotFound`].
+    pub(crate) fn copy(&self, namespace: &Namespace, from: &str, at: Option<u32>, to: &str) -> Result<(u64, Effects)> {
+        let (id, source) = self.existing(namespace, from)?;
+        if Sessions(self.0).number(id, to)?.is_some() {
+            return Err(Error::SessionExists { session: to.to_owned() });
+        }
+        let state = match at {
+            None => SessionState::now(self.0, id, source)?,
+            Some(checkpoint) => SessionState::at(self.0, id, source, checkpoint)?,
+        };
+        let mut edit = Edit::begin(self.0)?;
+        let mut namespace = edit.open(namespace)?;
+        let target = edit.session(&mut namespace, to)?;
+        // Old and new sequence numbers, ascending.
+        let mut numbers = Vec::new();
+        for StoredMessage { seq, position, record, .. } in state.messages {
+            let record = MessageRecord { id: new_id(), session: to.to_owned(), revision: 0, ..record };
+            numbers.push((seq, edit.insert(&mut namespace, record, position)?));
+        }
+        edit.close(namespace);
+        let effects = edit.finish()?;
+        for batch in 0..state.next_batch {
+            let Some((first, last)) = Batches(self.0).ends(id, source, batch)? else { continue };
+            let within: Vec<u64> =
+                numbers.iter().filter(|(old, _)| (first..=last).contains(old)).map(|(_, new)| *new).collect();
+            // A batch whose messages are all deleted keeps its number and is empty.
+            let ends = match within.as_slice() {
+                [] => (1, 0),
+                some => (some[0], some[some.len() - 1]),
+            };
+            Batches(self.0).put(id, target, batch, ends)?;
+        }
+        Blocks(self.0).write_all(id, target, &state.blocks)?;
+        Ok((numbers.len() as u64, effects))
+    }
+
+    /// Restores a session to a checkpoint. Later messages, batches and checkpoints are deleted.
+    ///
+    /// # Errors
+    /// The error of [`Error::no_session`]; [`Error::CheckpointNotFound`]; [`Error::InvalidMessage`] if the id of a
+    /// message to restore belongs to another message now.
+    pub(crate) fn restore(&self, namespace: &Namespace, session: &str, checkpoint: u32) -> Result<Effects> {
+        let (id, number) = self.existing(namespace, session)?;
+        let state = SessionState::at(self.0, id, number, checkpoint)?;
+        let mut edit = Edit::begin(self.0)?;
+        let mut namespace = edit.open(namespace)?;
+        let kept: HashSet<u64> = state.messages.iter().map(|stored| stored.seq).collect();
+        for (seq, _) in edit.history(&namespace, number)? {
+            if !kept.contains(&seq) {
+                let old = edit.stored(&namespace, seq)?;
+                edit.remove(&mut namespace, old)?;
+            }
+        }
+        for was in state.messages {
+            match edit.find(&namespace, &was.record.id)? {
+                Some(now) if now.seq == was.seq => {
+                    if now.record != was.record {
+                        edit.replace(&mut namespace, now, was.record)?;
+                    }
+                    let now = edit.stored(&namespace, was.seq)?;
+                    edit.move_to(&mut namespace, now, was.position)?;
+                }
+                Some(_) => {
+                    let reason = format!(
+                        "cannot restore message {:?}: another message has its id now; delete that one first",
+                        was.record.id
+                    );
+                    return Err(Error::message(reason));
+                }
+                None => edit.add_again(&mut namespace, was)?,
+            }
+        }
+        edit.close(namespace);
+        let effects = edit.finish()?;
+        Batches(self.0).remove_from(id, number, state.next_batch)?;
+        let blocks = Blocks(self.0);
+        let restores = blocks.restores(id, number)?;
+        blocks.remove(id, number)?;
+        blocks.write_all(id, number, &state.blocks)?;
+        blocks.set_restores(id, number, restores + 1)?;
+        Checkpoints(self.0).remove_from(id, number, checkpoint + 1)?;
+        Checkpoints(self.0).remove_old_from(id, number, checkpoint)?;
+        Ok(effects)
+    }
+
+    /// The numbers of a namespace and of a session in it.
+    ///
+    /// # Errors
+    /// The error of [`Error::no_session`] if there is no such session.
+    fn existing(&self, namespace: &Namespace, session: &str) -> Result<(NamespaceId, u32)> {
+        let no_session = || Error::no_session(namespace, session);
+        let id = Namespaces(self.0).id(namespace)?.ok_or_else(no_session)?;
+        Ok((id, Sessions(self.0).number(id, session)?.ok_or_else(no_session)?))
+    }
+}

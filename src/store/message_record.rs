@@ -1,0 +1,146 @@
+//! The stored form of a message.
+
+use bincode::{Decode, Encode};
+use redb::ReadableTable;
+use serde_json::Value;
+
+use super::{codec, schema::*, tables::storage};
+use crate::{
+    error::{Error, Result},
+    message::{ContentPart, Message, Timestamp},
+};
+
+/// The stored form of a message.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct MessageRecord {
+    pub(super) id: String,
+    pub(super) session: String,
+    pub(super) role: u8,
+    pub(super) name: Option<String>,
+    /// The text if the content is a single text part, else the parts as JSON.
+    pub(super) content: String,
+    pub(super) is_json: bool,
+    pub(super) created_at: Option<i64>,
+    /// The metadata as a JSON object, or `None` if it is empty.
+    pub(super) metadata: Option<String>,
+    /// Changes whenever the vectors must change. A vector made from an older revision is not stored.
+    pub(super) revision: u64,
+}
+
+impl MessageRecord {
+    /// Reads the message with this sequence number.
+    pub(super) fn read(
+        messages: &impl ReadableTable<(u32, u64), Bytes>,
+        namespace: u32,
+        seq: u64,
+    ) -> Result<Option<Self>> {
+        let value = messages.get((namespace, seq)).map_err(storage)?;
+        value.map(|value| codec::decode(value.value())).transpose()
+    }
+
+    /// Reads a message that another table refers to.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`] if there is no such message.
+    pub(super) fn expect(messages: &impl ReadableTable<(u32, u64), Bytes>, namespace: u32, seq: u64) -> Result<Self> {
+        Self::read(messages, namespace, seq)?.ok_or_else(|| Error::corrupted(format!("message {seq} is missing")))
+    }
+
+    /// The record of a message.
+    pub(super) fn new(message: &Message, revision: u64) -> Self {
+        let (content, is_json) = match message.content.as_slice() {
+            [ContentPart::Text { text }] => (text.clone(), false),
+            parts => (serde_json::to_string(parts).expect("message parts always serialize"), true),
+        };
+        MessageRecord {
+            id: message.id.clone(),
+            session: message.session.clone(),
+            role: role_number(message.role),
+            name: message.name.clone(),
+            content,
+            is_json,
+            created_at: message.created_at.map(Timestamp::as_micros),
+            metadata: (!message.metadata.is_empty())
+                .then(|| serde_json::to_string(&message.metadata).expect("a JSON map always serializes")),
+            revision,
+        }
+    }
+
+    /// Converts the record to a message.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`]: bad JSON, or a role or time out of range.
+    pub(super) fn message(self) -> Result<Message> {
+        let content = match self.is_json {
+            false => vec![ContentPart::Text { text: self.content }],
+            true => serde_json::from_str(&self.content).map_err(bad_json)?,
+        };
+        let metadata = match self.metadata {
+            None => serde_json::Map::new(),
+            Some(text) => match serde_json::from_str(&text).map_err(bad_json)? {
+                Value::Object(map) => map,
+                _ => return Err(Error::corrupted("the metadata of a message is not a JSON object")),
+            },
+        };
+        let created_at = self
+            .created_at
+            .map(|micros| {
+                Timestamp::from_micros(micros).ok_or_else(|| Error::corrupted("the time of a message is out of range"))
+            })
+            .transpose()?;
+        Ok(Message {
+            id: self.id,
+            session: self.session,
+            role: role(self.role)?,
+            name: self.name,
+            content,
+            created_at,
+            metadata,
+        })
+    }
+
+    /// Returns true if the message has text to embed. Cost: the parts are parsed if they are stored as JSON.
+    pub(super) fn has_text(&self) -> Result<bool> {
+        if !self.is_json {
+            return Ok(!self.content.trim().is_empty());
+        }
+        let parts: Vec<ContentPart> = serde_json::from_str(&self.content).map_err(bad_json)?;
+        Ok(parts.iter().any(|part| match part {
+            ContentPart::Text { text } => !text.trim().is_empty(),
+            ContentPart::ToolResult { content, .. } => !content.trim().is_empty(),
+            _ => false,
+        }))
+    }
+
+    /// Returns true if content, name and role are equal; session and time may differ.
+    pub(super) fn same_content(&self, other: &MessageRecord) -> bool {
+        (self.content == other.content && self.is_json == other.is_json)
+            && self.name == other.name
+            && self.role == other.role
+    }
+
+    /// Returns true if the rows stored for `self` are also right for `other`.
+    pub(super) fn same_vectors(&self, other: &MessageRecord) -> bool {
+        self.same_content(other) && self.session == other.session && self.created_at == other.created_at
+    }
+}
+
+fn bad_json(error: serde_json::Error) -> Error {
+    Error::corrupted(format!("a message holds bad JSON: {error}"))
+}
+
+/// A message with its sequence number, the number of its session and its position there.
+pub(super) struct StoredMessage {
+    pub(super) seq: u64,
+    pub(super) session: u32,
+    pub(super) position: SessionPosition,
+    pub(super) record: MessageRecord,
+}
+
+/// A message as it was before a change.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct OldMessage {
+    pub(super) record: MessageRecord,
+    /// The position, as a number like in [`HISTORY`].
+    pub(super) position: u32,
+}

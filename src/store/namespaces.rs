@@ -1,0 +1,88 @@
+//! Namespaces: their numbers, names, counters and languages.
+
+use redb::{ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
+
+use super::{
+    codec,
+    schema::*,
+    tables::{Tables, storage},
+};
+use crate::{
+    error::{Error, Result},
+    ids::{Namespace, NamespaceId},
+};
+
+/// The tables of namespaces and of their languages.
+pub(crate) struct Namespaces<'t, T>(pub(super) &'t T);
+
+impl<T: Tables> Namespaces<'_, T> {
+    /// The id of a namespace, or `None` if nothing was ever put into it.
+    pub(crate) fn id(&self, namespace: &Namespace) -> Result<Option<NamespaceId>> {
+        Ok(self.record(namespace)?.map(|record| NamespaceId(record.id)))
+    }
+
+    /// The name of a namespace. Cost: a pass over all namespaces.
+    pub(crate) fn name(&self, namespace: NamespaceId) -> Result<String> {
+        for entry in self.0.table(NAMESPACES)?.iter().map_err(storage)? {
+            let (name, value) = entry.map_err(storage)?;
+            if codec::decode::<NamespaceRecord>(value.value())?.id == namespace.0 {
+                return Ok(name.value().to_owned());
+            }
+        }
+        Err(Error::corrupted(format!("namespace {} has no name", namespace.0)))
+    }
+
+    /// The language of a namespace, if one was set.
+    pub(crate) fn language(&self, namespace: NamespaceId) -> Result<Option<String>> {
+        let table = self.0.table(LANGUAGES)?;
+        Ok(table.get(namespace.0).map_err(storage)?.map(|value| value.value().to_owned()))
+    }
+
+    /// The record of a namespace, or `None` if nothing was ever put into it.
+    pub(super) fn record(&self, namespace: &Namespace) -> Result<Option<NamespaceRecord>> {
+        record(&self.0.table(NAMESPACES)?, namespace)
+    }
+}
+
+impl Namespaces<'_, WriteTransaction> {
+    /// Returns the id of a namespace, which is created if it does not exist.
+    pub(crate) fn create(&self, namespace: &Namespace) -> Result<NamespaceId> {
+        Ok(NamespaceId(record_or_new(&mut self.0.table(NAMESPACES)?, namespace)?.id))
+    }
+
+    /// Sets the language of a namespace.
+    pub(crate) fn set_language(&self, namespace: NamespaceId, language: &str) -> Result<()> {
+        self.0.table(LANGUAGES)?.insert(namespace.0, language).map_err(storage)?;
+        Ok(())
+    }
+}
+
+fn record(table: &impl ReadableTable<&'static str, Bytes>, namespace: &Namespace) -> Result<Option<NamespaceRecord>> {
+    let value = table.get(namespace.as_str()).map_err(storage)?;
+    value.map(|value| codec::decode(value.value())).transpose()
+}
+
+/// The record of a namespace, which is created if it does not exist.
+pub(super) fn record_or_new(
+    table: &mut Table<'_, &'static str, Bytes>,
+    namespace: &Namespace,
+) -> Result<NamespaceRecord> {
+    if let Some(record) = record(table, namespace)? {
+        return Ok(record);
+    }
+    // Ids are counted and never reused: no namespace is ever deleted from this table.
+    let id = table.len().map_err(storage)? as u32;
+    let record = NamespaceRecord { id, next_seq: 0, next_session: 0, messages: 0 };
+    write_record(table, namespace, &record)?;
+    Ok(record)
+}
+
+/// Stores the record of a namespace.
+pub(super) fn write_record(
+    table: &mut Table<'_, &'static str, Bytes>,
+    namespace: &Namespace,
+    record: &NamespaceRecord,
+) -> Result<()> {
+    table.insert(namespace.as_str(), codec::encode(record).as_slice()).map_err(storage)?;
+    Ok(())
+}

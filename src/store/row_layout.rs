@@ -1,0 +1,219 @@
+//! The layout of a block of vectors: rows of one namespace and generation, as many as fit just under 64 KiB.
+//!
+//! redb stores a large value in pages whose total size is a power of two, so a block just under one wastes little. A
+//! flush rewrites at most one partly filled block, and the blocks with rows that it reuses. A row contains all that
+//! filters need, so that loading an index reads blocks only.
+
+use super::{
+    codec::{self, Codec, HEADER_BYTES},
+    precision, schema,
+};
+use crate::{
+    config::Precision,
+    error::{Error, Result},
+    message::{Role, Timestamp},
+};
+
+/// An upper bound of redb's own bytes in the pages of a value: key, lengths, page header.
+const PAGE_OVERHEAD: usize = 512;
+const BLOCK_BYTES: usize = (64 << 10) - PAGE_OVERHEAD;
+const META_BYTES: usize = 24;
+/// The offset of the byte that is 1 in a live row.
+const LIVE: usize = 23;
+/// The stored time of a message without one. No timestamp is this early.
+const NO_TIME: i64 = i64::MIN;
+
+/// The data of a message that is stored with each of its vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowMeta {
+    /// The message's sequence number in its namespace.
+    pub(crate) seq: u64,
+    pub(crate) created_at: Option<Timestamp>,
+    /// The session's number in its namespace.
+    pub(crate) session: u32,
+    /// The number of the window in its message, from 0.
+    pub(crate) window: u16,
+    pub(crate) role: Role,
+}
+
+/// A row of a block. Of a dead row only its position is left: it has no `meta`, and its bytes are zero.
+pub(crate) struct Row<'a> {
+    pub(crate) meta: Option<RowMeta>,
+    precision: Precision,
+    vector: &'a [u8],
+}
+
+/// The layout of a generation's blocks of vectors.
+#[derive(Clone, Copy)]
+pub(super) struct RowLayout {
+    dimension: usize,
+    precision: Precision,
+}
+
+impl RowLayout {
+    pub(super) fn new(dimension: usize, precision: Precision) -> Self {
+        RowLayout { dimension, precision }
+    }
+
+    /// A codec for each precision, so that no block is read with the wrong one.
+    fn codec(self) -> Codec {
+        match self.precision {
+            Precision::F32 => Codec::Rows,
+            Precision::I8 => Codec::Rows8,
+        }
+    }
+
+    fn row_bytes(self) -> usize {
+        META_BYTES + precision::bytes(self.precision, self.dimension)
+    }
+
+    /// Number of rows of a full block, at least 1.
+    pub(super) fn rows_per_block(self) -> u32 {
+        ((BLOCK_BYTES - HEADER_BYTES) / self.row_bytes()).max(1) as u32
+    }
+
+    /// A block without rows.
+    pub(super) fn empty(self) -> Vec<u8> {
+        codec::header(self.codec()).to_vec()
+    }
+
+    /// Writes a row of a block: the one after the last, or a dead one. Returns the row as it will be read.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`] if the row is live or the block is too short.
+    pub(super) fn put<'b>(self, block: &'b mut Vec<u8>, row: u32, meta: &RowMeta, vector: &[f32]) -> Result<Row<'b>> {
+        debug_assert_eq!(vector.len(), self.dimension);
+        let begin = HEADER_BYTES + row as usize * self.row_bytes();
+        if begin == block.len() {
+            block.resize(begin + self.row_bytes(), 0);
+        }
+        let bytes = block.get_mut(begin..begin + self.row_bytes());
+        let bytes = bytes.ok_or_else(|| Error::corrupted("a block of vectors is too short for its rows"))?;
+        let (header, stored) = bytes.split_at_mut(META_BYTES);
+        if header[LIVE] != 0 {
+            return Err(Error::corrupted("a row of vectors is recorded as free, but is in use"));
+        }
+        header[0..8].copy_from_slice(&meta.seq.to_le_bytes());
+        header[8..16].copy_from_slice(&meta.created_at.map_or(NO_TIME, Timestamp::as_micros).to_le_bytes());
+        header[16..20].copy_from_slice(&meta.session.to_le_bytes());
+        header[20..22].copy_from_slice(&meta.window.to_le_bytes());
+        header[22] = schema::role_number(meta.role);
+        header[LIVE] = 1;
+        precision::write(self.precision, vector, stored);
+        Ok(Row { meta: Some(*meta), precision: self.precision, vector: stored })
+    }
+
+    /// Zeroes a row of a block, including its vector, so that nothing of a deleted message is left.
+    pub(super) fn erase(self, block: &mut [u8], row: u32) -> Result<()> {
+        let begin = HEADER_BYTES + row as usize * self.row_bytes();
+        let row = block.get_mut(begin..begin + self.row_bytes());
+        row.ok_or_else(|| Error::corrupted("a block of vectors is too short for its rows"))?.fill(0);
+        Ok(())
+    }
+
+    /// One row of a block, or `None` if the block is shorter.
+    pub(super) fn row(self, block: &[u8], row: u32) -> Result<Option<Row<'_>>> {
+        let payload = codec::payload(self.codec(), block)?;
+        payload.chunks_exact(self.row_bytes()).nth(row as usize).map(|bytes| self.read_row(bytes)).transpose()
+    }
+
+    /// All rows of a block, in order.
+    pub(super) fn read(self, block: &[u8]) -> Result<impl ExactSizeIterator<Item = Result<Row<'_>>>> {
+        let payload = codec::payload(self.codec(), block)?;
+        let row_bytes = self.row_bytes();
+        if payload.is_empty()
+            || !payload.len().is_multiple_of(row_bytes)
+            || payload.len() / row_bytes > self.rows_per_block() as usize
+        {
+            return Err(Error::corrupted(format!("a block of vectors has {} bytes", block.len())));
+        }
+        Ok(payload.chunks_exact(row_bytes).map(move |bytes| self.read_row(bytes)))
+    }
+
+    fn read_row(self, bytes: &[u8]) -> Result<Row<'_>> {
+        let (meta, vector) = bytes.split_at(META_BYTES);
+        Ok(Row { meta: read_meta(meta)?, precision: self.precision, vector })
+    }
+}
+
+fn read_meta(bytes: &[u8]) -> Result<Option<RowMeta>> {
+    if bytes[LIVE] == 0 {
+        return Ok(None);
+    }
+    let micros = i64::from_le_bytes(bytes[8..16].try_into().expect("8 bytes"));
+    let created_at = match micros {
+        NO_TIME => None,
+        micros => Some(Timestamp::from_micros(micros).ok_or_else(|| Error::corrupted("a row's time is out of range"))?),
+    };
+    Ok(Some(RowMeta {
+        seq: u64::from_le_bytes(bytes[0..8].try_into().expect("8 bytes")),
+        created_at,
+        session: u32::from_le_bytes(bytes[16..20].try_into().expect("4 bytes")),
+        window: u16::from_le_bytes(bytes[20..22].try_into().expect("2 bytes")),
+        role: schema::role(bytes[22])?,
+    }))
+}
+
+impl Row<'_> {
+    /// Appends the row's components to `vector`.
+    pub(crate) fn append_to(&self, vector: &mut Vec<f32>) {
+        precision::read(self.precision, self.vector, vector);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUTS: [RowLayout; 2] =
+        [RowLayout { dimension: 2, precision: Precision::F32 }, RowLayout { dimension: 2, precision: Precision::I8 }];
+    const META: RowMeta = RowMeta { seq: 258, created_at: None, session: 3, window: 2, role: Role::User };
+
+    fn block(layout: RowLayout) -> Vec<u8> {
+        let mut block = layout.empty();
+        let meta = RowMeta { created_at: Timestamp::from_micros(-2), ..META };
+        layout.put(&mut block, 0, &meta, &[0.6, -0.8]).unwrap();
+        layout.put(&mut block, 1, &META, &[0.0, 0.0]).unwrap();
+        layout.erase(&mut block, 1).unwrap();
+        block
+    }
+
+    /// Stored databases outlive releases: these bytes are never changed.
+    #[test]
+    fn golden_bytes() {
+        let meta = "0201000000000000 feffffffffffffff 03000000 0200 01 01";
+        let check = |layout: RowLayout, header: &str, vector: &str| {
+            let hex: String = block(layout).iter().map(|byte| format!("{byte:02x}")).collect();
+            let dead = "00".repeat(layout.row_bytes());
+            assert_eq!(hex, [header, meta, vector, &dead].concat().replace(' ', ""));
+        };
+        check(LAYOUTS[0], "4d6e 0201", "9a99193f cdcc4cbf");
+        check(LAYOUTS[1], "4d6e 0401", "8f9bce3b 5f 81");
+    }
+
+    #[test]
+    fn a_row_written_is_returned_as_it_will_be_read() {
+        for layout in LAYOUTS {
+            let (mut put, mut read) = (Vec::new(), Vec::new());
+            let mut bytes = layout.empty();
+            layout.put(&mut bytes, 0, &META, &[0.28, 0.96]).unwrap().append_to(&mut put);
+            let row = layout.row(&bytes, 0).unwrap().unwrap();
+            row.append_to(&mut read);
+            assert_eq!((row.meta, read), (Some(META), put));
+            assert!(layout.row(&bytes, 1).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn a_block_is_not_read_with_the_wrong_precision() {
+        let [full, small] = LAYOUTS;
+        assert!(full.read(&block(full)).is_ok() && small.read(&block(small)).is_ok());
+        assert!(full.read(&block(small)).is_err() && small.read(&block(full)).is_err());
+        assert!(full.row(&block(small), 0).is_err() && small.row(&block(full), 0).is_err());
+        let long = block(small);
+        for cut in 0..long.len() {
+            let rows = small.read(&long[..cut]).map(Iterator::count);
+            assert!(rows.is_err() || (cut - HEADER_BYTES).is_multiple_of(small.row_bytes()), "cut at {cut}");
+        }
+    }
+}

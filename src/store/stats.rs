@@ -1,0 +1,118 @@
+//! Counts and sizes of the stored data.
+
+use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
+use serde::Serialize;
+
+use super::{
+    batches::Batches,
+    codec,
+    history::History,
+    rows::Rows,
+    schema::*,
+    sessions::Sessions,
+    tables::{Tables, count, storage},
+    transaction::Snapshot,
+};
+use crate::{
+    error::Result,
+    ids::{GenerationId, Namespace, NamespaceId},
+};
+
+/// Bytes of the file by kind of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct StorageSizes {
+    /// Bytes of messages, their ids and their order.
+    pub messages: u64,
+    /// Bytes of the vectors of all generations.
+    pub vectors: u64,
+    /// Bytes of the graphs.
+    pub graphs: u64,
+    /// Bytes of the segments of lexical indexes.
+    pub lexical: u64,
+}
+
+/// The counts of one namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct NamespaceCounts {
+    pub(crate) namespace: Namespace,
+    pub(crate) messages: u64,
+    pub(crate) sessions: u64,
+    pub(crate) vectors: u64,
+    pub(crate) pending: u64,
+    pub(crate) buffered: u64,
+}
+
+/// A session and its counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SessionInfo {
+    /// The id of the session.
+    pub session: String,
+    /// Number of messages, including those in the buffer.
+    pub messages: u64,
+    /// Number of messages in the short-term buffer.
+    pub buffered: u64,
+    /// Number of batches flushed so far.
+    pub batches: u64,
+}
+
+/// Measures how many bytes each kind of data takes. Cost: a look at each page.
+pub(crate) fn sizes(snapshot: &Snapshot) -> Result<StorageSizes> {
+    let tables = snapshot.tables();
+    Ok(StorageSizes {
+        messages: bytes(tables, MESSAGES)? + bytes(tables, IDS)? + bytes(tables, HISTORY)? + bytes(tables, SESSIONS)?,
+        vectors: bytes(tables, VECTORS)? + bytes(tables, VECTOR_ROWS)? + bytes(tables, FREE_ROWS)?,
+        graphs: bytes(tables, GRAPH_PAGES)? + bytes(tables, GRAPH_DELTAS)?,
+        lexical: bytes(tables, SEGMENTS)? + bytes(tables, SEGMENT_PARTS)?,
+    })
+}
+
+/// The bytes of a table, including the unused space in its pages.
+fn bytes<K: redb::Key + 'static, V: redb::Value + 'static>(
+    tables: &ReadTransaction,
+    definition: redb::TableDefinition<'_, K, V>,
+) -> Result<u64> {
+    let stats = tables.table(definition)?.stats().map_err(storage)?;
+    Ok(stats.stored_bytes() + stats.metadata_bytes() + stats.fragmented_bytes())
+}
+
+/// Counts the contents of each namespace, by name, with the vectors and pending messages of a generation.
+pub(crate) fn namespace_counts(snapshot: &Snapshot, generation: GenerationId) -> Result<Vec<NamespaceCounts>> {
+    let tables = snapshot.tables();
+    let (sessions, pending, history) = (tables.table(SESSIONS)?, tables.table(PENDING)?, tables.table(HISTORY)?);
+    let mut counts = Vec::new();
+    for entry in tables.table(NAMESPACES)?.iter().map_err(storage)? {
+        let (name, value) = entry.map_err(storage)?;
+        let record: NamespaceRecord = codec::decode(value.value())?;
+        let mut buffered = 0;
+        for entry in history.range((record.id, 0, 0)..(record.id + 1, 0, 0)).map_err(storage)? {
+            buffered += u64::from(entry.map_err(storage)?.1.value() == SessionPosition::Buffer.number());
+        }
+        let waiting = (generation.0, record.id, 0)..=(generation.0, record.id, u64::MAX);
+        counts.push(NamespaceCounts {
+            namespace: Namespace::new(name.value())?,
+            messages: record.messages,
+            sessions: count(&sessions, (record.id, "")..(record.id + 1, ""))?,
+            vectors: Rows(tables).live_count(generation, NamespaceId(record.id))? as u64,
+            pending: count(&pending, waiting)?,
+            buffered,
+        });
+    }
+    Ok(counts)
+}
+
+/// The sessions of a namespace that have messages, by name.
+pub(crate) fn session_infos(snapshot: &Snapshot, namespace: NamespaceId) -> Result<Vec<SessionInfo>> {
+    let tables = snapshot.tables();
+    let mut infos = Vec::new();
+    for (session, number) in Sessions(tables).all(namespace)? {
+        let positions = History(tables).positions(namespace, number)?;
+        let buffered = positions.iter().filter(|(_, position)| *position == SessionPosition::Buffer).count() as u64;
+        let batches = u64::from(Batches(tables).next_number(namespace, number)?);
+        if !positions.is_empty() {
+            infos.push(SessionInfo { session, messages: positions.len() as u64, buffered, batches });
+        }
+    }
+    Ok(infos)
+}

@@ -1,0 +1,77 @@
+//! Opening tables, in a transaction that reads or in one that writes.
+
+use std::{borrow::Borrow, ops::RangeInclusive};
+
+use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition, Value, WriteTransaction};
+
+use crate::error::{Error, Result};
+
+/// A redb transaction, of either kind. The groups of tables (`Messages`, `Graphs`, ...) are generic over it: their
+/// reading methods work in both kinds, their writing methods only in a `WriteTransaction`.
+pub(crate) trait Tables {
+    type Table<'t, K: Key + 'static, V: Value + 'static>: ReadableTable<K, V>
+    where
+        Self: 't;
+
+    /// Opens a table. A write transaction opens a table once at a time: the last one must be dropped before.
+    fn table<K: Key + 'static, V: Value + 'static>(
+        &self,
+        definition: TableDefinition<'_, K, V>,
+    ) -> Result<Self::Table<'_, K, V>>;
+}
+
+impl Tables for ReadTransaction {
+    type Table<'t, K: Key + 'static, V: Value + 'static> = ReadOnlyTable<K, V>;
+
+    fn table<K: Key + 'static, V: Value + 'static>(
+        &self,
+        definition: TableDefinition<'_, K, V>,
+    ) -> Result<ReadOnlyTable<K, V>> {
+        self.open_table(definition).map_err(storage)
+    }
+}
+
+impl Tables for WriteTransaction {
+    type Table<'t, K: Key + 'static, V: Value + 'static> = Table<'t, K, V>;
+
+    fn table<K: Key + 'static, V: Value + 'static>(
+        &self,
+        definition: TableDefinition<'_, K, V>,
+    ) -> Result<Table<'_, K, V>> {
+        self.open_table(definition).map_err(storage)
+    }
+}
+
+/// Converts an error of redb that the user did not cause.
+pub(super) fn storage(error: impl Into<redb::Error>) -> Error {
+    match error.into() {
+        redb::Error::Corrupted(what) => Error::Corrupted { what },
+        other => Error::Storage(Box::new(other)),
+    }
+}
+
+/// Counts the entries of a range. Cost: a pass over them.
+pub(super) fn count<'a, K: Key + 'static, V: Value + 'static>(
+    table: &impl ReadableTable<K, V>,
+    range: impl std::ops::RangeBounds<K::SelfType<'a>> + 'a,
+) -> Result<u64>
+where
+    K::SelfType<'a>: Borrow<K::SelfType<'a>>,
+{
+    let mut count = 0;
+    for entry in table.range::<K::SelfType<'a>>(range).map_err(storage)? {
+        entry.map_err(storage)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Removes up to `limit` entries of a range. Returns how many were removed.
+pub(super) fn remove_up_to<'a, K: Key + 'static, V: Value + 'static, KR: Borrow<K::SelfType<'a>> + 'a>(
+    table: &mut Table<K, V>,
+    range: RangeInclusive<KR>,
+    limit: usize,
+) -> Result<usize> {
+    let removed = table.extract_from_if(range, |_, _| true).map_err(storage)?.take(limit);
+    removed.map(|entry| entry.map(|_| 1).map_err(storage)).sum()
+}

@@ -1,0 +1,110 @@
+//! Transactions, and the groups of tables that are reached from them.
+
+use redb::{ReadTransaction, WriteTransaction};
+
+use super::{
+    batches::Batches, blocks::Blocks, checkpoints::Checkpoints, edit_messages::EditMessages,
+    edit_sessions::EditSessions, generations::Generations, graphs::Graphs, history::History, messages::Messages,
+    namespaces::Namespaces, pending::Pending, rows::Rows, segments::Segments, sessions::Sessions, tables::storage,
+    vectors::Vectors,
+};
+use crate::error::Result;
+
+/// A write transaction: committed as a whole, or dropped without effect.
+pub(crate) struct Transaction<T = WriteTransaction> {
+    tables: T,
+}
+
+/// A consistent view of the database as of one commit.
+pub(crate) type Snapshot = Transaction<ReadTransaction>;
+
+impl<T> Transaction<T> {
+    pub(super) fn new(tables: T) -> Self {
+        Transaction { tables }
+    }
+
+    pub(super) fn tables(&self) -> &T {
+        &self.tables
+    }
+
+    /// Namespaces: numbers, names, languages.
+    pub(crate) fn namespaces(&self) -> Namespaces<'_, T> {
+        Namespaces(&self.tables)
+    }
+
+    /// The numbers of sessions.
+    pub(crate) fn sessions(&self) -> Sessions<'_, T> {
+        Sessions(&self.tables)
+    }
+
+    /// Messages by id and by sequence number.
+    pub(crate) fn messages(&self) -> Messages<'_, T> {
+        Messages(&self.tables)
+    }
+
+    /// Sessions' messages in order.
+    pub(crate) fn history(&self) -> History<'_, T> {
+        History(&self.tables)
+    }
+
+    /// The messages that each flush moved.
+    pub(crate) fn batches(&self) -> Batches<'_, T> {
+        Batches(&self.tables)
+    }
+
+    /// The states of memory blocks.
+    pub(crate) fn blocks(&self) -> Blocks<'_, T> {
+        Blocks(&self.tables)
+    }
+
+    /// Sessions' checkpoints.
+    pub(crate) fn checkpoints(&self) -> Checkpoints<'_, T> {
+        Checkpoints(&self.tables)
+    }
+
+    /// Generations and their states.
+    pub(crate) fn generations(&self) -> Generations<'_, T> {
+        Generations(&self.tables)
+    }
+
+    /// Messages that wait to be embedded.
+    pub(crate) fn pending(&self) -> Pending<'_, T> {
+        Pending(&self.tables)
+    }
+
+    /// Which rows belong to which message, and which are free.
+    pub(crate) fn rows(&self) -> Rows<'_, T> {
+        Rows(&self.tables)
+    }
+
+    /// Vectors.
+    pub(crate) fn vectors(&self) -> Vectors<'_, T> {
+        Vectors(&self.tables)
+    }
+
+    /// Graphs: pages and deltas.
+    pub(crate) fn graphs(&self) -> Graphs<'_, T> {
+        Graphs(&self.tables)
+    }
+
+    /// Segments of lexical indexes.
+    pub(crate) fn segments(&self) -> Segments<'_, T> {
+        Segments(&self.tables)
+    }
+}
+
+impl Transaction {
+    /// Changes of messages.
+    pub(crate) fn edit_messages(&self) -> EditMessages<'_> {
+        EditMessages(&self.tables)
+    }
+
+    /// Changes of sessions as a whole.
+    pub(crate) fn edit_sessions(&self) -> EditSessions<'_> {
+        EditSessions(&self.tables)
+    }
+
+    pub(super) fn commit(self) -> Result<()> {
+        self.tables.commit().map_err(storage)
+    }
+}

@@ -1,0 +1,133 @@
+//! Creating the tables of a new database, and upgrading a database of an older schema.
+
+use redb::{ReadTransaction, ReadableTable, TableError, WriteTransaction};
+
+use super::{
+    codec,
+    generations::Generations,
+    message_record::MessageRecord,
+    rows::Rows,
+    schema::*,
+    sessions,
+    tables::{Tables, storage},
+};
+use crate::error::{Error, Result};
+
+/// The schema version of a database, or `None` if the file is not a database of this crate.
+pub(super) fn version(tables: &ReadTransaction) -> Result<Option<u32>> {
+    let table = match tables.open_table(META) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_) | TableError::TableTypeMismatch { .. }) => return Ok(None),
+        Err(error) => return Err(storage(error)),
+    };
+    let Some(value) = table.get("schema").map_err(storage)? else { return Ok(None) };
+    let bytes = value.value().try_into().map_err(|_| Error::corrupted("the schema version is not 4 bytes"))?;
+    Ok(Some(u32::from_le_bytes(bytes)))
+}
+
+/// Creates the tables of a new database.
+pub(super) fn create(tables: &WriteTransaction) -> Result<()> {
+    set_schema(tables)?;
+    // Opening a table creates it, so that readers find it.
+    tables.table(NAMESPACES)?;
+    tables.table(SESSIONS)?;
+    tables.table(MESSAGES)?;
+    tables.table(IDS)?;
+    tables.table(GENERATIONS)?;
+    tables.table(PENDING)?;
+    tables.table(VECTOR_ROWS)?;
+    tables.table(COUNTS)?;
+    tables.table(VECTORS)?;
+    create_session_tables(tables)?;
+    create_row_tables(tables)?;
+    create_lexical_tables(tables)
+}
+
+/// Upgrades a database of an older schema to the current one.
+pub(super) fn upgrade(tables: &WriteTransaction, from: u32) -> Result<()> {
+    // First, because the other upgrades read the generations.
+    if from < 4 {
+        upgrade_generations(tables)?;
+    }
+    if from < 2 {
+        upgrade_to_2(tables)?;
+    }
+    if from < 3 {
+        upgrade_to_3(tables)?;
+    }
+    // Schema 3 had no lexical indexes. Each namespace gets one when it is loaded.
+    create_lexical_tables(tables)?;
+    // Schema 4 had no previous generation, and a release for it must not open a database that may have one.
+    set_schema(tables)
+}
+
+/// Upgrades the records of generations from schema 3 or older, in which all vectors had 32 bits a component.
+fn upgrade_generations(tables: &WriteTransaction) -> Result<()> {
+    let mut generations = tables.table(GENERATIONS)?;
+    let mut records = Vec::new();
+    for entry in generations.iter().map_err(storage)? {
+        let (id, value) = entry.map_err(storage)?;
+        let old: OldGenerationRecord = codec::decode(value.value())?;
+        records.push((id.value(), GenerationRecord::from(old)));
+    }
+    for (id, record) in records {
+        generations.insert(id, codec::encode(&record).as_slice()).map_err(storage)?;
+    }
+    Ok(())
+}
+
+/// Upgrades from schema 1, which stored only the names of sessions: every message goes to long-term memory.
+fn upgrade_to_2(tables: &WriteTransaction) -> Result<()> {
+    create_session_tables(tables)?;
+    let (sessions, mut history) = (tables.table(SESSIONS)?, tables.table(HISTORY)?);
+    for entry in tables.table(MESSAGES)?.iter().map_err(storage)? {
+        let (key, value) = entry.map_err(storage)?;
+        let (namespace, seq) = key.value();
+        let record: MessageRecord = codec::decode(value.value())?;
+        let session = sessions::known_number(&sessions, namespace, &record.session)?;
+        history.insert((namespace, session, seq), SessionPosition::LongTerm(None).number()).map_err(storage)?;
+    }
+    Ok(())
+}
+
+/// Upgrades from schema 2, which reused no rows and stored no graphs.
+fn upgrade_to_3(tables: &WriteTransaction) -> Result<()> {
+    create_row_tables(tables)?;
+    for generation in Generations(tables).live()? {
+        for namespace in Rows(tables).namespaces(generation)? {
+            Rows(tables).add_all_dead(generation, namespace)?;
+        }
+    }
+    Ok(())
+}
+
+fn set_schema(tables: &WriteTransaction) -> Result<()> {
+    tables.table(META)?.insert("schema", codec::SCHEMA.to_le_bytes().as_slice()).map_err(storage)?;
+    Ok(())
+}
+
+fn create_session_tables(tables: &WriteTransaction) -> Result<()> {
+    tables.table(HISTORY)?;
+    tables.table(BATCHES)?;
+    tables.table(BLOCKS)?;
+    tables.table(CURSORS)?;
+    tables.table(CHECKPOINTS)?;
+    tables.table(OLD_MESSAGES)?;
+    tables.table(OLD_BLOCKS)?;
+    Ok(())
+}
+
+fn create_row_tables(tables: &WriteTransaction) -> Result<()> {
+    tables.table(FREE_ROWS)?;
+    tables.table(GRAPHS)?;
+    tables.table(GRAPH_PAGES)?;
+    tables.table(GRAPH_DELTAS)?;
+    Ok(())
+}
+
+fn create_lexical_tables(tables: &WriteTransaction) -> Result<()> {
+    tables.table(SEGMENTS)?;
+    tables.table(SEGMENT_PARTS)?;
+    tables.table(LANGUAGES)?;
+    Ok(())
+}

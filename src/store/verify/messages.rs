@@ -1,0 +1,117 @@
+//! Checking namespaces and messages.
+
+use std::collections::{BTreeMap, HashMap};
+
+use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
+
+use super::report::VerifyReport;
+use crate::{
+    error::Result,
+    ids::Namespace,
+    store::{
+        codec,
+        message_record::MessageRecord,
+        row_layout::RowMeta,
+        schema::*,
+        tables::{Tables, storage},
+    },
+};
+
+/// The facts about a message that its rows and pending entries are checked against.
+pub(super) struct Expected {
+    /// Whether the message has text and is not in the buffer.
+    pub(super) needs_vectors: bool,
+    pub(super) revision: u64,
+    /// The expected row data of window 0.
+    pub(super) meta: RowMeta,
+}
+
+/// Checks namespaces and messages. Returns the expectations for each message, by namespace and sequence number.
+pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Result<BTreeMap<(u32, u64), Expected>> {
+    let mut messages = BTreeMap::new();
+    let ids = tables.table(IDS)?;
+    let sessions = tables.table(SESSIONS)?;
+    let history = tables.table(HISTORY)?;
+    let mut namespaces: HashMap<u32, (String, NamespaceRecord, u64)> = HashMap::new();
+    for entry in tables.table(NAMESPACES)?.iter().map_err(storage)? {
+        let (name, value) = entry.map_err(storage)?;
+        let record: NamespaceRecord = match codec::decode(value.value()) {
+            Ok(record) => record,
+            Err(error) => {
+                report.problem(format!("namespace {:?}: {error}", name.value()));
+                continue;
+            }
+        };
+        if let Err(error) = Namespace::new(name.value()) {
+            report.problem(error.to_string());
+        }
+        if let Some((other, ..)) = namespaces.insert(record.id, (name.value().to_owned(), record, 0)) {
+            report.problem(format!("namespaces {other:?} and {:?} have the same number", name.value()));
+        }
+        report.namespaces += 1;
+    }
+    for entry in tables.table(MESSAGES)?.iter().map_err(storage)? {
+        let (key, value) = entry.map_err(storage)?;
+        let (namespace, seq) = key.value();
+        let record: MessageRecord = match codec::decode(value.value()) {
+            Ok(record) => record,
+            Err(error) => {
+                report.problem(format!("message {seq} of namespace {namespace}: {error}"));
+                continue;
+            }
+        };
+        report.messages += 1;
+        let named = |what: &str| format!("message {:?} of namespace {namespace}: {what}", record.id);
+        match namespaces.get_mut(&namespace) {
+            None => report.problem(named("its namespace does not exist")),
+            Some((_, namespace, count)) => {
+                *count += 1;
+                if seq >= namespace.next_seq {
+                    report.problem(named("its sequence number was never assigned"));
+                }
+            }
+        }
+        if ids.get((namespace, record.id.as_str())).map_err(storage)?.map(|seq| seq.value()) != Some(seq) {
+            report.problem(named("its id leads elsewhere"));
+        }
+        let session =
+            sessions.get((namespace, record.session.as_str())).map_err(storage)?.map(|session| session.value());
+        if session.is_none() {
+            report.problem(named("its session has no number"));
+        }
+        let position =
+            history.get((namespace, session.unwrap_or(0), seq)).map_err(storage)?.map(|position| position.value());
+        if position.is_none() {
+            report.problem(named("it is not in the history of its session"));
+        }
+        let revision = record.revision;
+        match record.clone().message() {
+            Err(error) => report.problem(named(&error.to_string())),
+            Ok(message) => {
+                let meta = RowMeta {
+                    seq,
+                    created_at: message.created_at,
+                    session: session.unwrap_or(0),
+                    window: 0,
+                    role: message.role,
+                };
+                let needs_vectors =
+                    position != Some(SessionPosition::Buffer.number()) && !message.searchable().trim().is_empty();
+                messages.insert((namespace, seq), Expected { needs_vectors, revision, meta });
+            }
+        }
+    }
+    if ids.len().map_err(storage)? != report.messages {
+        report.problem(format!("{} ids for {} messages", ids.len().map_err(storage)?, report.messages));
+    }
+    if history.len().map_err(storage)? != report.messages {
+        report.problem(format!("{} history entries for {} messages", history.len().map_err(storage)?, report.messages));
+    }
+    for (name, record, count) in namespaces.values() {
+        if record.messages != *count {
+            report
+                .problem(format!("namespace {name:?} has {count} messages, but its record counts {}", record.messages));
+        }
+    }
+    Ok(messages)
+}

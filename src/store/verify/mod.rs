@@ -1,0 +1,36 @@
+//! Verification: checks every record against the records that it refers to.
+
+mod graphs;
+mod messages;
+mod report;
+mod sessions;
+mod vectors;
+
+use redb::ReadTransaction;
+
+pub use self::report::VerifyReport;
+use super::{generations::records, schema::*, tables::Tables};
+use crate::error::Result;
+
+/// Verifies the whole database. Cost: a pass over the file, and memory for one entry per message.
+pub(super) fn verify(tables: &ReadTransaction) -> Result<VerifyReport> {
+    let mut report = VerifyReport::default();
+    let messages = messages::verify(tables, &mut report)?;
+    let generations = records(&tables.table(GENERATIONS)?)?;
+    let serving = generations.iter().filter(|(_, record)| record.state == GenerationState::Serving).count();
+    if serving > 1 || (serving == 0 && !messages.is_empty()) {
+        report.problem(format!("{serving} generations serve instead of one"));
+    }
+    let previous = generations.iter().filter(|(_, record)| record.state == GenerationState::Previous).count();
+    if previous > 1 {
+        report.problem(format!("{previous} generations are kept as the previous one instead of at most one"));
+    }
+    sessions::verify(tables, &mut report)?;
+    for (id, record) in generations {
+        if record.state != GenerationState::Retired {
+            let is_begun = record.state == GenerationState::Begun;
+            vectors::verify(tables, &mut report, &messages, id, is_begun)?;
+        }
+    }
+    Ok(report)
+}

@@ -1,0 +1,330 @@
+//! The `mnemon` command, run as a process.
+
+mod eval;
+mod kills;
+mod models;
+#[cfg(feature = "pull")]
+mod pull;
+mod reindex;
+mod runtime;
+mod sample;
+mod vectors;
+
+use std::fs;
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+
+use crate::support::{
+    Db,
+    model_folders::{fixture, reranker_folder},
+    sample,
+};
+
+fn mnemon() -> Command {
+    Command::cargo_bin("mnemon").unwrap()
+}
+
+struct Output {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    Output {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn ingest(db: &Db, arguments: &[&str], input: &str) -> Output {
+    run(mnemon().args(["--format", "json", "ingest", "--db"]).arg(&db.path).args(arguments).arg("-").write_stdin(input))
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn messages_are_ingested_recalled_counted_and_verified() {
+    let db = Db::new();
+    let output = run(mnemon().args(["ingest", "--db"]).arg(&db.path).arg(sample("messages.jsonl")));
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stdout.contains("stored, embedded, indexed"));
+
+    let recall = |arguments: &[&str]| run(mnemon().args(["recall", "--db"]).arg(&db.path).args(arguments));
+    let text = recall(&["--namespace", "friends/ines-tom", "-k", "3", "the canal boat"]);
+    assert_eq!((text.code, text.stdout.lines().count()), (0, 4), "{}", text.stderr);
+    assert!(text.stdout.lines().last().unwrap().starts_with("answerability 0."), "{}", text.stdout);
+    assert!(text.stdout.to_lowercase().contains("boat"), "{}", text.stdout);
+
+    let answer =
+        json(&recall(&["--format", "json", "--namespace", "friends/ines-tom", "-k", "2", "the canal boat"]).stdout);
+    let hit = &answer["hits"][0];
+    let mut names: Vec<&str> = hit.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    let wanted = [
+        "breakdown",
+        "content",
+        "created_at",
+        "id",
+        "name",
+        "passage",
+        "rank",
+        "role",
+        "score",
+        "session",
+        "similarity",
+    ];
+    assert_eq!(names, wanted);
+    assert_eq!((&answer["query_id"], &answer["namespace"]), (&Value::Null, &json!("friends/ines-tom")));
+    assert!(answer["latency_us"].as_u64().unwrap() > 0);
+    assert!((0.0..=1.0).contains(&answer["answerability"].as_f64().unwrap()));
+
+    let filtered = json(
+        &recall(&[
+            "--format",
+            "json",
+            "--namespace",
+            "friends/ines-tom",
+            "--session",
+            "s2",
+            "--role",
+            "user",
+            "--since",
+            "2024-01-01",
+            "--until",
+            "2024-12-31T00:00:00Z",
+            "-k",
+            "50",
+            "the boat",
+        ])
+        .stdout,
+    );
+    let hits = filtered["hits"].as_array().unwrap();
+    assert!(!hits.is_empty() && hits.iter().all(|hit| hit["session"] == "s2" && hit["role"] == "user"));
+
+    let questions = fs::read_to_string(sample("queries.jsonl")).unwrap();
+    let answers =
+        run(mnemon().args(["recall", "--db"]).arg(&db.path).args(["--queries", "-"]).write_stdin(questions.clone()));
+    assert_eq!(answers.stdout.lines().count(), questions.lines().count());
+    for (question, answer) in questions.lines().zip(answers.stdout.lines()) {
+        let (question, answer) = (json(question), json(answer));
+        assert_eq!((&question["id"], &question["namespace"]), (&answer["query_id"], &answer["namespace"]));
+        assert_eq!(answer["hits"].as_array().unwrap().len(), 10);
+    }
+
+    let stats = json(&run(mnemon().args(["--format", "json", "stats", "--db"]).arg(&db.path)).stdout);
+    assert_eq!(stats["namespaces"].as_array().unwrap().len(), 3);
+    assert_eq!(stats["generations"][0]["model"]["name"], "static-en-256");
+    let verify = run(mnemon().args(["verify", "--db"]).arg(&db.path));
+    assert!(verify.code == 0 && verify.stdout.ends_with("sound\n"));
+}
+
+#[test]
+fn recall_obeys_its_options() {
+    let db = Db::new();
+    run(mnemon().args(["ingest", "--db"]).arg(&db.path).arg(sample("messages.jsonl")));
+    let question = "What did Tom pay when he bought his narrowboat?";
+    let recall = |arguments: &[&str]| {
+        let common = ["recall", "--namespace", "friends/ines-tom", "-k", "5", question, "--db"];
+        let output = run(mnemon().args(common).arg(&db.path).args(arguments));
+        assert_eq!(output.code, 0, "{arguments:?}: {}", output.stderr);
+        output.stdout
+    };
+    let hits = |arguments: &[&str]| json(&recall(&[&["--format", "json"], arguments].concat()))["hits"].clone();
+    let ids = |arguments: &[&str]| -> Vec<String> {
+        hits(arguments).as_array().unwrap().iter().map(|hit| hit["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let plain = ids(&[]);
+    for name in ["dense", "lexical", "rrf", "weighted:0.5"] {
+        let other = hits(&["--strategy", name]);
+        assert!(
+            other[0]["breakdown"]["dense_rank"].as_u64() > Some(0) && other[0]["breakdown"]["dense"] == 0.0,
+            "{other}"
+        );
+    }
+    assert!(hits(&[])[0]["breakdown"]["neighbor"].as_f64() > Some(0.0));
+    for (without, part) in [("--no-neighbors", "neighbor"), ("--no-length-prior", "length")] {
+        assert!(hits(&[without]).as_array().unwrap().iter().all(|hit| hit["breakdown"][part] == 0.0), "{without}");
+    }
+    let except = ids(&["--except", &plain[..2].join(",")]);
+    assert!(except.len() == 5 && plain[..2].iter().all(|id| !except.contains(id)), "{except:?}");
+    // The first of the other hits has its old place, the second.
+    let previous = ids(&["--previous", &format!("nothing,{}", plain[2])]);
+    assert_eq!((&previous[0], &previous[1]), (&plain[0], &plain[2]));
+    let aged = hits(&["--half-life", "30d", "--now", "2024-03-01"]);
+    assert!(aged.as_array().unwrap().iter().all(|hit| hit["breakdown"]["recency"].as_f64() > Some(0.0)), "{aged}");
+    let february = |how: &str| {
+        let common = ["--format", "json", "recall", "--namespace", "friends/ines-tom", "What broke in February 2024?"];
+        json(&run(mnemon().args(common).args(["--time", how, "--db"]).arg(&db.path)).stdout)["hits"].clone()
+    };
+    let boosted = |hits: &Value| hits.as_array().unwrap().iter().filter(|hit| hit["breakdown"]["time"] != 0.0).count();
+    assert!(boosted(&february("ignore")) == 0 && boosted(&february("boost")) > 0);
+    let only = february("filter");
+    let of_february = |hit: &Value| hit["created_at"].as_str().unwrap().starts_with("2024-02");
+    assert!(boosted(&only) > 0 && only.as_array().unwrap().iter().all(of_february), "{only}");
+    for more in [&["--per-batch", "1"][..], &["--diversity", "0.5"], &["--keep-duplicates"]] {
+        assert!(!ids(more).is_empty(), "{more:?}");
+    }
+    assert_eq!(ids(&["--per-batch", "1"]).len(), 5, "what was not put by a session is no batch");
+    assert_eq!(ids(&["--diversity", "1"])[0], plain[0]);
+
+    let explained = recall(&["--explain", "--half-life", "30d"]);
+    for part in
+        ["cosine 0.", "BM25 ", "coverage 0.", "dense +", "lexical +", "neighbor +", " of ft-s", "length ", "(rank 1)"]
+    {
+        assert!(explained.contains(part), "{part}: {explained}");
+    }
+    let refused = recall(&["--answerable", "1"]);
+    let lines: Vec<&str> = refused.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (2, "nothing found in friends/ines-tom"));
+    assert!(lines[1].starts_with("answerability 0.") && lines[1].ends_with(", at least 1 required"), "{refused}");
+}
+
+/// The reranker is a test graph whose score is the share of the query's words that a passage contains.
+#[test]
+fn recall_uses_a_reranker() {
+    let db = Db::new();
+    let texts = ["red dog", "red dog sleeps", "the river sings", "a green tree"];
+    let lines: Vec<String> =
+        texts.iter().map(|text| format!("{{\"role\":\"user\",\"content\":\"{text}\"}}\n")).collect();
+    ingest(&db, &["--namespace", "a"], &lines.concat());
+    let encoder = reranker_folder(&fixture("overlap"), "none");
+    let recall = |arguments: &[&str]| {
+        let common = ["recall", "--namespace", "a", "tree green tree", "--explain", "--rerank"];
+        run(mnemon().args(common).arg(encoder.path()).args(arguments).arg("--db").arg(&db.path))
+    };
+    let output = recall(&[]);
+    assert!(output.code == 0 && output.stdout.contains("user: a green tree"), "{}", output.stderr);
+    assert_eq!(output.stdout.matches("reranked ").count(), 4, "{}", output.stdout);
+    assert_eq!(recall(&["-k", "1", "--rerank-depth", "2"]).stdout.matches("reranked ").count(), 1);
+    let missing = run(mnemon().args(["recall", "--namespace", "a", "x", "--rerank", "nowhere", "--db"]).arg(&db.path));
+    assert!(missing.code == 1 && missing.stderr.contains("nowhere"), "{}", missing.stderr);
+}
+
+#[test]
+fn ingest_sets_the_language_of_a_namespace() {
+    let line = r#"{"role":"user","content":"Wir haben zwei alte Häuser gekauft."}"#;
+    for (language, finds) in [("german", true), ("english", false)] {
+        let db = Db::new();
+        let output = ingest(&db, &["--namespace", "a", "--language", language], line);
+        assert_eq!((output.code, &json(&output.stdout)["new"]), (0, &json!(1)), "{}", output.stderr);
+        // It is kept.
+        ingest(&db, &["--namespace", "a"], r#"{"role":"user","content":"Die Häuser sind trocken."}"#);
+        let recall = ["--format", "json", "recall", "--namespace", "a", "Haus", "--db"];
+        let hits = json(&run(mnemon().args(recall).arg(&db.path)).stdout)["hits"].clone();
+        let found = hits.as_array().unwrap().iter().filter(|hit| hit["breakdown"]["bm25"].as_f64() > Some(0.0));
+        assert_eq!(found.count(), if finds { 2 } else { 0 }, "{language}: {hits}");
+        db.assert_sound();
+    }
+    let unknown = ingest(&Db::new(), &["--namespace", "a", "--language", "klingon"], line);
+    assert!(unknown.code == 2 && unknown.stderr.contains("klingon"), "{}", unknown.stderr);
+}
+
+#[test]
+fn ingesting_again_doubles_nothing_with_or_without_ids() {
+    let db = Db::new();
+    let lines = r#"{"role":"user","content":"one"}
+{"role":"user","content":"one"}
+
+{"role":"user","content":"two","id":"2"}
+"#;
+    let first = json(&ingest(&db, &["--namespace", "a"], lines).stdout);
+    assert_eq!((&first["new"], &first["unchanged"]), (&json!(3), &json!(0)), "two alike are two");
+    let again = json(&ingest(&db, &["--namespace", "a"], lines).stdout);
+    assert_eq!((&again["new"], &again["unchanged"]), (&json!(0), &json!(3)));
+    // The override is a namespace of its own, also for lines that name another.
+    let other = ingest(&db, &["--namespace", "b"], r#"{"role":"user","content":"x","namespace":"a"}"#);
+    assert_eq!(json(&other.stdout)["new"], 1);
+    let stats = mnemon::stats(&db.path).unwrap();
+    let counts: Vec<_> = stats.namespaces.iter().map(|space| (space.namespace.as_str(), space.messages)).collect();
+    assert_eq!(counts, [("a", 3), ("b", 1)]);
+}
+
+#[test]
+fn a_bad_line_stops_ingest_and_the_error_says_how_to_continue() {
+    let good = |i: usize| format!("{{\"role\":\"user\",\"content\":\"line {i}\",\"id\":\"{i}\"}}\n");
+    let lines: String = (1..=700).map(good).collect::<String>() + "{\"role\":\"user\"}\n" + &good(702);
+    let db = Db::new();
+    let stopped = ingest(&db, &["--namespace", "a"], &lines);
+    assert_eq!(stopped.code, 1);
+    for part in ["-:701", "missing field `content`", "all lines before it are stored", "--skip-bad"] {
+        assert!(stopped.stderr.contains(part), "{}", stopped.stderr);
+    }
+    let report = db.assert_sound();
+    assert_eq!((report.messages, report.pending), (700, 0));
+    let skipped = ingest(&db, &["--namespace", "a", "--skip-bad"], &lines);
+    assert_eq!(skipped.code, 0);
+    assert!(skipped.stderr.contains("skipped -:701"), "{}", skipped.stderr);
+    let report = json(&skipped.stdout);
+    assert_eq!((&report["new"], &report["unchanged"], &report["skipped"]), (&json!(1), &json!(700), &json!(1)));
+    // Bytes that are no text are a bad line as well.
+    let output = run(mnemon()
+        .args(["ingest", "--namespace", "a", "--db"])
+        .arg(&db.path)
+        .arg("-")
+        .write_stdin(&b"\xff\xfe\n"[..]));
+    assert!(output.code == 1 && output.stderr.contains("-:1: not UTF-8"), "{}", output.stderr);
+}
+
+#[test]
+fn errors_name_the_remedy_and_exit_with_1() {
+    let db = Db::new();
+    let missing = run(mnemon().args(["recall", "--namespace", "a", "hi", "--db"]).arg(&db.path));
+    assert!(missing.code == 1 && missing.stderr.contains("mnemon ingest"), "{}", missing.stderr);
+    let no_space = ingest(&db, &[], r#"{"role":"user","content":"x"}"#);
+    assert!(no_space.code == 1 && no_space.stderr.contains("--namespace"), "{}", no_space.stderr);
+    ingest(&db, &["--namespace", "a"], r#"{"role":"user","content":"x"}"#);
+    let zero = run(mnemon().args(["recall", "--namespace", "a", "-k", "0", "hi", "--db"]).arg(&db.path));
+    assert!(zero.code == 1 && zero.stderr.contains("k is 0"), "{}", zero.stderr);
+    let model = run(mnemon().args(["reindex", "--model", "nothing", "--db"]).arg(&db.path));
+    assert!(model.code == 1 && model.stderr.contains("MNEMON_MODELS"), "{}", model.stderr);
+    // Wrong usage is 2.
+    for arguments in [
+        &["recall", "--db", "x", "--namespace", "a//b", "hi"][..],
+        &["recall", "--db", "x", "--namespace", "a", "--since", "soon", "hi"],
+        &["recall", "--db", "x", "--namespace", "a", "--role", "human", "hi"],
+        &["recall", "--db", "x", "--namespace", "a", "--strategy", "best", "hi"],
+        &["recall", "--db", "x", "--namespace", "a", "--half-life", "1mo", "hi"],
+        &["recall", "--db", "x", "--namespace", "a", "--rerank-depth", "5", "hi"],
+        &["recall", "--db", "x", "hi"],
+        &["eval", "--messages", "x"],
+        &["eval", "--set", "x"],
+        &["eval", "--set", "x=a,b", "--recall", "dense-time"],
+        &["ingest", "--db", "x"],
+        &["ingest", "--db", "x", "--precision", "f16", "y"],
+        &["reindex", "--db", "x", "--rollback", "--drop-previous"],
+        &["reindex", "--db", "x", "--rollback", "--precision", "i8"],
+        &["nonsense"],
+    ] {
+        assert_eq!(run(mnemon().args(arguments)).code, 2, "{arguments:?}");
+    }
+}
+
+#[test]
+fn every_command_has_help() {
+    for command in ["ingest", "recall", "eval", "embed", "reindex", "stats", "verify", "models", "bench"] {
+        let output = run(mnemon().args([command, "--help"]));
+        assert!(output.code == 0 && output.stdout.len() > 100, "{command}");
+    }
+    let help = run(mnemon().arg("--help")).stdout;
+    assert!(help.contains("Exit status") && help.contains("ORT_DYLIB_PATH"), "{help}");
+}
+
+#[test]
+fn bench_prints_json() {
+    for what in ["flush", "recall"] {
+        let output =
+            run(mnemon().args(["bench", what, "--messages"]).arg(sample("messages.jsonl")).args(if what == "recall" {
+                vec!["--queries".into(), sample("queries.jsonl").into_os_string()]
+            } else {
+                vec![]
+            }));
+        let report = json(&output.stdout);
+        assert_eq!((&report["bench"], &report["messages"]), (&json!(what), &json!(462)));
+    }
+}

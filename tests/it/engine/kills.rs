@@ -1,0 +1,119 @@
+//! Kills at random moments of an engine with the bundled model: what `put` has acknowledged is never lost.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use mnemon::{Engine, Message, Query};
+
+use crate::support::{
+    Db,
+    killing::{acknowledged, child_arguments, kill_after, runs},
+    namespace,
+    random::delay,
+};
+
+const BATCH: u64 = 20;
+const SPACES: u64 = 2;
+
+/// Returns batch `batch` of run `run`: new messages, and changed ones that earlier runs may have put.
+fn batch(run: u64, batch: u64) -> Vec<Message> {
+    (0..BATCH)
+        .map(|i| {
+            let id =
+                if i < BATCH - 4 { format!("{run}/{batch}/{i}") } else { format!("shared/{}", (batch * 4 + i) % 50) };
+            let text =
+                format!("run {run} batch {batch} message {i}: the {} went to {}", id.len(), run * 31 + batch * 7 + i);
+            let time = mnemon::Timestamp::from_micros((run * 1_000_000 + batch) as i64).unwrap();
+            Message::user(text).with_id(id).at(time).in_session(format!("s{}", batch % 3))
+        })
+        .collect()
+}
+
+fn space(batch: u64) -> mnemon::Namespace {
+    namespace(&format!("crash/{}", batch % SPACES))
+}
+
+/// The process that is killed. It puts batch after batch, prints which are acknowledged, and flushes after every fifth.
+#[test]
+#[ignore = "the process that acknowledged_messages_survive_kills starts and kills"]
+fn child() {
+    let (path, run) = child_arguments();
+    let mut config = mnemon::Config::default();
+    // Small, so that kills meet the background flush too.
+    config.flush_size = 50;
+    // The others have 32 bits.
+    config.precision = mnemon::Precision::I8;
+    let engine = Engine::builder(path).config(config).open().unwrap();
+    for number in 0.. {
+        engine.blocking().put(&space(number), batch(run, number)).unwrap();
+        println!("ack {number}");
+        if number % 5 == 4 {
+            engine.blocking().flush().unwrap();
+        }
+    }
+}
+
+#[test]
+fn acknowledged_messages_survive_kills() {
+    let runs = runs();
+    let db = Db::new();
+    let mut state = 42;
+    // (run, acknowledged batches)
+    let mut history: Vec<(u64, u64)> = Vec::new();
+    for run in 0..runs {
+        let delay = delay(&mut state, Duration::from_millis(200));
+        history.push((run, acknowledged(&kill_after(module_path!(), "child", &db.path, run, delay), "")));
+
+        let report = db.assert_sound();
+        let engine = Engine::open(&db.path).unwrap();
+        // Every acknowledged message is there as it was last put, or as the batch in flight has it.
+        let mut last: BTreeMap<(u64, String), Message> = BTreeMap::new();
+        for &(earlier, acknowledged) in &history {
+            for number in 0..acknowledged {
+                last.extend(
+                    batch(earlier, number).into_iter().map(|message| ((number % SPACES, message.id.clone()), message)),
+                );
+            }
+            let in_flight = batch(earlier, acknowledged);
+            for message in &in_flight {
+                let key = (acknowledged % SPACES, message.id.clone());
+                let found = engine.blocking().get(&space(acknowledged), &message.id).unwrap();
+                // Committed, though the process died before it could say so: what follows builds on it.
+                if found.as_ref() == Some(message) {
+                    last.insert(key, message.clone());
+                }
+            }
+        }
+        for ((number, id), message) in &last {
+            let found = engine.blocking().get(&space(*number), id).unwrap();
+            assert_eq!(found.as_ref(), Some(message), "run {run}");
+        }
+        drop(engine);
+        assert!(report.messages >= history.iter().map(|(_, acks)| acks * (BATCH - 4)).sum::<u64>());
+    }
+    let acknowledged: u64 = history.iter().map(|(_, acks)| acks * BATCH).sum();
+    assert!(acknowledged > 0, "the kills came too early to test anything");
+
+    // Ingesting all again leaves exactly one of each, all found.
+    let engine = Engine::open(&db.path).unwrap();
+    let mut ids = BTreeSet::new();
+    for &(run, acks) in &history {
+        // One more than acknowledged: the batch in flight may have been committed.
+        for number in 0..=acks {
+            let messages = batch(run, number);
+            ids.extend(messages.iter().map(|message| (number % SPACES, message.id.clone())));
+            engine.blocking().put(&space(number), messages).unwrap();
+        }
+    }
+    engine.blocking().flush().unwrap();
+    for number in 0..SPACES {
+        let all = engine.blocking().recall(&space(number), Query::new("the message").k(10_000)).unwrap();
+        assert_eq!(all.len(), ids.iter().filter(|(space, _)| *space == number).count().min(10_000));
+    }
+    drop(engine);
+    let report = db.assert_sound();
+    assert_eq!((report.messages as usize, report.vectors as usize, report.pending), (ids.len(), ids.len(), 0));
+    eprintln!("{runs} kills, {acknowledged} messages acknowledged, none lost, none doubled");
+}

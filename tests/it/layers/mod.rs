@@ -1,0 +1,235 @@
+//! The structure of `src`, checked on its sources: what each module imports, and that no files use each other in a circle.
+//!
+//! `ROOMS` lists exactly the imports that there are, so that a new one is seen in review and an old one does not stay
+//! allowed. When it differs from the sources, the test prints the whole table as it should be. The same holds for
+//! `CONFINED` and `CIRCLES`.
+
+mod graph;
+mod report;
+mod scanner_tests;
+mod source;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    path::{Path, PathBuf},
+};
+
+use graph::Crate;
+
+/// (layer, module, modules that it imports from lower layers, modules that it imports from its own layer).
+///
+/// A module imports only modules of rows above its own.
+#[rustfmt::skip]
+const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
+    (0, "error", &[], &[]),
+    (0, "ids", &[], &["error"]),
+    (0, "config", &[], &["error"]),
+    (0, "lock", &[], &[]),
+    (1, "tokens", &["error"], &[]),
+    (1, "message", &["error", "ids"], &["tokens"]),
+    (1, "chat", &["error"], &["message"]),
+    (1, "embed", &["error", "ids"], &[]),
+    (1, "index", &["config", "error"], &[]),
+    (1, "lexical", &["error"], &[]),
+    (1, "models", &["error", "ids"], &[]),
+    (1, "onnx", &["config", "error", "ids"], &["embed", "models"]),
+    (1, "client", &["error", "ids"], &["chat", "embed", "message"]),
+    (1, "import", &["error", "ids", "lock"], &["client", "models", "onnx"]),
+    (2, "default_embedder", &["config", "embed", "error", "ids", "models", "onnx"], &[]),
+    (2, "store", &["config", "error", "ids", "message"], &[]),
+    (2, "cache", &["config", "embed", "error", "ids", "lock"], &[]),
+    (3, "recall", &["config", "embed", "error", "ids", "index", "lexical", "message", "store"], &[]),
+    (3, "buffer", &["error", "message"], &[]),
+    (3, "block", &["chat", "error", "ids", "message"], &["recall"]),
+    (3, "compose", &["error", "message"], &["block"]),
+    (3, "history", &["error", "ids", "message"], &[]),
+    (3, "fewshot", &["embed", "error", "index", "tokens"], &[]),
+    (4, "engine", &["cache", "config", "default_embedder", "embed", "error", "ids", "index", "lexical", "message", "recall", "store"], &[]),
+    (4, "memory", &["block", "buffer", "compose", "error", "history", "ids", "message", "recall", "store", "tokens"], &["engine"]),
+    (4, "reindex", &["config", "default_embedder", "embed", "error", "ids", "store"], &["engine"]),
+    (4, "maintenance", &["config", "error", "ids", "recall", "store"], &[]),
+];
+
+/// (external crate, the modules that name it); `bin` is the command.
+#[rustfmt::skip]
+const CONFINED: &[(&str, &[&str])] = &[
+    ("redb", &["store"]),
+    ("bincode", &["store"]),
+    ("ort", &["onnx"]),
+    // Its catalogue; and the command measures beside it.
+    ("fastembed", &["import", "bin"]),
+    ("tokenizers", &["import", "onnx", "tokens"]),
+    ("aho_corasick", &["onnx"]),
+    ("foldhash", &["onnx"]),
+    ("tiktoken_rs", &["tokens"]),
+    ("hnsw_rs", &["index"]),
+    ("quick_cache", &["cache"]),
+    ("same_file", &["lock"]),
+    ("rust_stemmers", &["lexical"]),
+    ("unicode_segmentation", &["lexical"]),
+    ("ureq", &["client", "import"]),
+    ("base64", &["client"]),
+    ("prost", &["onnx"]),
+    ("safetensors", &["import"]),
+    ("half", &["import", "onnx"]),
+    ("sha1", &["import"]),
+    ("zip", &["import"]),
+    ("unicode_normalization", &["lexical", "onnx"]),
+    ("rayon", &["engine", "index"]),
+    ("clap", &["bin"]),
+    ("anyhow", &["bin"]),
+    ("indicatif", &["bin"]),
+];
+
+/// The circles of files that are still to be taken apart.
+#[rustfmt::skip]
+const CIRCLES: &[&[&str]] = &[];
+
+#[test]
+fn every_module_imports_exactly_what_its_row_lists() {
+    let actual = library().top_modules();
+    let table = table(&actual, ROOMS).unwrap_or_else(|fault| panic!("{fault}"));
+    let expected: String = ROOMS.iter().map(row).collect();
+    assert!(
+        table == expected,
+        "\nThe imports of `src` differ from ROOMS in tests/it/layers/mod.rs:\n{}\nIf they are meant to be so, replace the \
+         rows by these, and check the layer of a new module:\n\n{table}",
+        difference(&expected, &table)
+    );
+}
+
+#[test]
+fn external_crates_are_named_by_the_listed_modules_only() {
+    let (library, command) = (library(), command());
+    let mut actual = String::new();
+    let mut expected = String::new();
+    for (name, listed) in CONFINED {
+        let mut modules: Vec<String> = library.naming(name).into_iter().collect();
+        modules.extend((!command.naming(name).is_empty()).then(|| "bin".to_owned()));
+        let mut listed = listed.to_vec();
+        let key = |module: &str| (module == "bin", module.to_owned());
+        listed.sort_by_key(|module| key(module));
+        writeln!(actual, "    ({name:?}, {}),", quoted(&modules)).unwrap();
+        writeln!(expected, "    ({name:?}, {}),", quoted(&listed)).unwrap();
+    }
+    assert!(
+        actual == expected,
+        "\nThe modules that name external crates differ from CONFINED in tests/it/layers/mod.rs:\n{}\nIf they are meant to be \
+         so, replace the rows by these:\n\n{actual}",
+        difference(&expected, &actual)
+    );
+}
+
+#[test]
+fn no_files_use_each_other_in_a_circle() {
+    let mut actual = String::new();
+    let mut explained = String::new();
+    for (folder, sources) in [("src/", library()), ("src/bin/mnemon/", command())] {
+        for circle in sources.circles() {
+            let files: Vec<String> = circle.files.iter().map(|file| format!("{folder}{file}")).collect();
+            writeln!(actual, "    {},", quoted(&files)).unwrap();
+            writeln!(explained, "\n{} files in {folder}:\n  {}", files.len(), circle.edges.join("\n  ")).unwrap();
+        }
+    }
+    let expected: String = CIRCLES.iter().map(|circle| format!("    {},\n", quoted(circle))).collect();
+    assert!(
+        actual == expected,
+        "\nThe circles of files differ from CIRCLES in tests/it/layers/mod.rs:\n{}\nTake a new one apart: move what both files \
+         need to a file of its own, or hand it over as an argument. Take one that is gone off the list. All circles that there \
+         are:\n\n{actual}\n{explained}",
+        difference(&expected, &actual)
+    );
+}
+
+fn library() -> Crate {
+    Crate::read(&root().join("src/lib.rs"))
+}
+
+fn command() -> Crate {
+    Crate::read(&root().join("src/bin/mnemon/main.rs"))
+}
+
+/// The checkout that is examined: this one, or that in the variable, so that an older one can be compared.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::env::var_os("MNEMON_STRUCTURE_OF").map_or_else(|| here.to_path_buf(), PathBuf::from)
+}
+
+type Row<'a> = (u32, &'a str, &'a [&'a str], &'a [&'a str]);
+
+/// The rows that describe `actual`, with the layers of `known`. A module that is not known gets the lowest layer from which
+/// its imports go up nowhere.
+///
+/// # Errors
+/// An import from a higher layer, or modules of one layer that import each other in a circle.
+fn table(actual: &BTreeMap<String, BTreeSet<String>>, known: &[Row<'_>]) -> Result<String, String> {
+    let mut layers: BTreeMap<&str, u32> = known
+        .iter()
+        .map(|(layer, module, ..)| (*module, *layer))
+        .filter(|(module, _)| actual.contains_key(*module))
+        .collect();
+    for _ in 0..actual.len() {
+        for (module, imports) in actual.iter().filter(|(module, _)| !known.iter().any(|row| row.1 == *module)) {
+            let highest = imports.iter().filter_map(|import| layers.get(import.as_str())).max().copied();
+            layers.insert(module, highest.unwrap_or(0));
+        }
+    }
+    let layers_of = &layers;
+    let above = actual.iter().flat_map(|(module, imports)| {
+        let above = imports.iter().filter(|import| layers_of[import.as_str()] > layers_of[module.as_str()]);
+        above.map(move |import| {
+            let (own, higher) = (layers_of[module.as_str()], layers_of[import.as_str()]);
+            format!("`{module}` (layer {own}) imports `{import}` (layer {higher}): imports go down")
+        })
+    });
+    let above: Vec<String> = above.collect();
+    if !above.is_empty() {
+        return Err(above.join("\n"));
+    }
+    let mut rows = String::new();
+    let mut placed: BTreeSet<&str> = BTreeSet::new();
+    let mut waiting: Vec<(&str, &BTreeSet<String>)> =
+        actual.iter().map(|(module, imports)| (module.as_str(), imports)).collect();
+    // In the order of the table as it is, new modules last.
+    waiting.sort_by_key(|(module, _)| {
+        (layers[module], known.iter().position(|row| row.1 == *module).unwrap_or(usize::MAX))
+    });
+    while !waiting.is_empty() {
+        let ready = waiting.iter().position(|(module, imports)| {
+            let lowest = layers[module] == layers[waiting[0].0];
+            lowest && imports.iter().all(|import| placed.contains(import.as_str()))
+        });
+        let Some(ready) = ready else {
+            let layer = layers[waiting[0].0];
+            let circle: Vec<&str> =
+                waiting.iter().map(|(module, _)| *module).filter(|module| layers[module] == layer).collect();
+            return Err(format!("among these modules of layer {layer} some import each other in a circle: {circle:?}"));
+        };
+        let (module, imports) = waiting.remove(ready);
+        placed.insert(module);
+        let (beside, below): (Vec<&str>, Vec<&str>) =
+            imports.iter().map(String::as_str).partition(|import| layers[import] == layers[module]);
+        rows += &row(&(layers[module], module, &below, &beside));
+    }
+    Ok(rows)
+}
+
+fn row(row: &Row<'_>) -> String {
+    let (layer, module, below, beside) = row;
+    format!("    ({layer}, {module:?}, {}, {}),\n", quoted(below), quoted(beside))
+}
+
+fn quoted(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("{:?}", name.as_ref())).collect();
+    format!("&[{}]", names.join(", "))
+}
+
+/// The lines that only one of two texts has.
+fn difference(expected: &str, actual: &str) -> String {
+    let only = |a: &str, b: &str, mark: char| -> String {
+        a.lines().filter(|line| !b.lines().any(|other| other == *line)).map(|line| format!("{mark}{line}\n")).collect()
+    };
+    let lines = only(expected, actual, '-') + &only(actual, expected, '+');
+    if lines.is_empty() { "the order of the rows\n".into() } else { lines }
+}

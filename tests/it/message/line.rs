@@ -1,0 +1,131 @@
+//! The JSON form of messages: lossless and strict.
+
+use mnemon::{ContentPart, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine, Namespace, Role};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::support::any_message;
+
+fn parse(line: &str) -> Result<MessageLine, String> {
+    MessageLine::parse(line).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_line_needs_only_a_role_and_a_content() {
+    let line = parse(r#"{"role":"user","content":"hi"}"#).unwrap();
+    assert_eq!(line.namespace, None);
+    assert!(!line.has_id);
+    let message = line.message;
+    assert_eq!((message.session.as_str(), message.role, message.text().as_str()), ("default", Role::User, "hi"));
+    assert_eq!((message.name, message.created_at), (None, None));
+    assert!(!message.id.is_empty());
+}
+
+#[test]
+fn every_field_and_every_kind_of_part_is_read() {
+    let line = json!({
+        "id": "m1", "namespace": "acme/42", "session": "s1", "role": "assistant", "name": "Atlas",
+        "content": [
+            {"type": "text", "text": "looking"},
+            {"type": "tool_call", "id": "c1", "name": "search", "arguments": {"q": ["a", 1, null]}},
+            {"type": "tool_result", "id": "c1", "content": "found"},
+            {"type": "image", "uri": "file:///a.png", "media_type": "image/png"},
+            {"type": "audio", "uri": "a.ogg"},
+            {"type": "file", "uri": "https://example.org/a.pdf"},
+        ],
+        "created_at": "2024-05-01T11:30:00.25+02:00",
+        "metadata": {"z": 1, "a": {"b": [true]}},
+    });
+    let parsed = parse(&line.to_string()).unwrap();
+    assert_eq!(parsed.namespace, Some(Namespace::new("acme/42").unwrap()));
+    let message = parsed.message;
+    assert_eq!(message.text(), "looking\nfound");
+    assert_eq!(message.created_at.unwrap().to_string(), "2024-05-01T09:30:00.25Z");
+    assert_eq!(message.content[4], ContentPart::Audio(MediaReference { uri: "a.ogg".into(), media_type: None }));
+    // What is written is read back equal.
+    let again = parse(&serde_json::to_string(&message).unwrap()).unwrap().message;
+    assert_eq!(again, message);
+}
+
+#[test]
+fn a_bad_line_is_an_error_that_names_the_fault() {
+    let long_id = "x".repeat(513);
+    let long_text = "x".repeat(MAX_MESSAGE_BYTES + 1);
+    let rows: &[(&str, &str)] = &[
+        ("", "expected a JSON object"),
+        ("hello", "expected a JSON object"),
+        ("{", "EOF"),
+        ("[]", "expected a JSON object"),
+        (r#"{"content":"hi"}"#, "missing field `role`"),
+        (r#"{"role":"user"}"#, "missing field `content`"),
+        (r#"{"role":"human","content":"hi"}"#, "role \"human\" is not one of"),
+        (r#"{"role":"user","content":""}"#, "content is empty"),
+        (r#"{"role":"user","content":" \n\t"}"#, "content is empty"),
+        (r#"{"role":"user","content":[]}"#, "content is empty"),
+        (r#"{"role":"user","content":5}"#, "content is a string or an array of parts"),
+        (r#"{"role":"user","content":[{"type":"video"}]}"#, "content is a string or an array of parts"),
+        (r#"{"role":"user","content":"hi","created_at":"yesterday"}"#, "is not an RFC 3339 time"),
+        (r#"{"role":"user","content":"hi","created_at":"2024-05-01T11:30:00"}"#, "is not an RFC 3339 time"),
+        (r#"{"role":"user","content":"hi","created_at":"2024-05-01 11:30:00Z"}"#, "is not an RFC 3339 time"),
+        (r#"{"role":"user","content":"hi","created_at":"2024-05-01T11:30:00Z[UTC]"}"#, "is not an RFC 3339 time"),
+        (r#"{"role":"user","content":"hi","created_at":"2024-02-30T11:30:00Z"}"#, "is not an RFC 3339 time"),
+        (r#"{"role":"user","content":"hi","metadata":[1]}"#, "expected a map"),
+        (r#"{"role":"user","content":"hi","colour":"red"}"#, "unknown field `colour`"),
+        (r#"{"role":"user","content":"hi","namespace":"a//b"}"#, "a segment is empty"),
+        (r#"{"role":"user","content":"hi","id":""}"#, "the id is empty"),
+        (r#"{"role":"user","content":"\ud800"}"#, "hex escape"),
+        (&format!(r#"{{"role":"user","content":"hi","id":"{long_id}"}}"#), "the id has 513 bytes"),
+        (&format!(r#"{{"role":"user","content":"{long_text}"}}"#), "the maximum is 1048576"),
+    ];
+    for (line, reason) in rows {
+        let error = parse(line).unwrap_err();
+        assert!(error.contains(reason), "{line:.60}: {error}");
+        assert!(!error.contains("invalid message: invalid message"), "{line:.60}: {error}");
+    }
+}
+
+#[test]
+fn times_before_year_0_are_read_and_written() {
+    let line = |time: &str| parse(&json!({"role": "user", "content": "hi", "created_at": time}).to_string());
+    for time in ["-000044-03-15T12:00:00Z", "-009999-01-02T01:59:59Z", "0000-01-01T00:00:00Z"] {
+        assert_eq!(line(time).unwrap().message.created_at.unwrap().to_string(), time);
+    }
+    // The last that there is, and half a second more.
+    assert_eq!(line("9999-12-30T22:00:00Z").unwrap().message.created_at.unwrap().to_string(), "9999-12-30T22:00:00Z");
+    assert!(line("9999-12-30T22:00:00.5Z").unwrap_err().contains("is not an RFC 3339 time"));
+    for time in ["-0044-03-15T12:00:00Z", "-44-03-15T12:00:00Z", "-000000-01-01T00:00:00Z", "+002024-01-01T00:00:00Z"] {
+        assert!(line(time).unwrap_err().contains("is not an RFC 3339 time"), "{time}");
+    }
+}
+
+#[test]
+fn every_accepted_message_can_be_read_again() {
+    let nested = |depth: usize| (0..depth).fold(json!(null), |inner, _| json!([inner]));
+    let mut refused = 0;
+    for depth in 110..130 {
+        let call = ContentPart::ToolCall { id: "c".into(), name: "f".into(), arguments: nested(depth) };
+        let metadata = [("deep".to_owned(), nested(depth))].into_iter().collect();
+        for message in
+            [Message { content: vec![call], ..Message::user("hi") }, Message { metadata, ..Message::user("hi") }]
+        {
+            match message.check() {
+                Ok(()) => assert_eq!(parse(&serde_json::to_string(&message).unwrap()).unwrap().message, message),
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!((1..30).contains(&refused), "{refused} are too deep");
+}
+
+proptest! {
+    #[test]
+    fn a_message_survives_its_json_form(message in any_message()) {
+        let line = serde_json::to_string(&message).unwrap();
+        prop_assert_eq!(parse(&line).unwrap().message, message);
+    }
+
+    #[test]
+    fn any_bytes_are_a_message_or_an_error(line in ".*") {
+        let _ = parse(&line);
+    }
+}
