@@ -164,6 +164,9 @@ pub struct Config {
     pub precision: Precision,
     /// Number of pending messages that starts a flush in the background. 1 to 100,000. Default: 256.
     pub flush_size: usize,
+    /// The time after the last put when the pending messages are embedded in the background, so that they are found by
+    /// meaning and not only by words. `None`: only once there are `flush_size` of them. Default: 1 second.
+    pub idle_flush: Option<Duration>,
     /// Whether opening a database starts to embed its pending messages in the background. Default: true.
     pub drain_on_open: bool,
     /// Threads for embedding; as many again for recall, and as many for building graphs. 1 to 1,024. Default: the number of cores.
@@ -203,6 +206,7 @@ impl Default for Config {
             vectors: VectorStorage::Memory,
             precision: Precision::F32,
             flush_size: 256,
+            idle_flush: Some(Duration::from_secs(1)),
             drain_on_open: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             device: Device::Cpu,

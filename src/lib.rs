@@ -11,7 +11,8 @@
 //!
 //! ```text
 //! write   put ─> commit: the text is durable and pending ─> flush ─> embed, analyse words ─> commit: vectors, terms, links ─> publish to the indexes
-//! recall  query ─> embed, analyse words ─> candidates: nearest vectors, matching words, their neighbors ─> rank ─> choose ─> hits
+//! recall  query ─> embed, analyse words ─> candidates: nearest vectors, matching words, their neighbors, unindexed messages with
+//!         matching words ─> rank ─> choose ─> hits
 //!
 //! memory  put ─> commit: the text is durable and buffered ─(over budget)─> commit: whole turns become pending, as one batch
 //!         batch ─> each block, in the background ─> commit: the block's new state and its position in the batches
@@ -75,6 +76,7 @@
 //! - A block receives each flushed batch once, and a flush is one commit.
 //! - Exactly one generation serves. A switch is one commit, to a generation that contains everything that can be found at that time. A
 //!   recall uses the generation that served when it began.
+//! - A stored message is indexed, or is compared by its words with each query: what `put` acknowledged is found.
 //! - Each vector of a namespace is in its graph or is scanned, so committed messages are found while links are still being built.
 //! - A row is reused for another message only when no link leads to it any more.
 //! - The terms of a row are those in its newest segment, and the commit that assigns a row stores its terms. A lexical index that is

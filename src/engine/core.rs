@@ -4,6 +4,7 @@ use std::{
     any::Any,
     path::Path,
     sync::{Arc, atomic::AtomicU64, atomic::Ordering, mpsc},
+    time::Instant,
 };
 
 use parking_lot::Mutex;
@@ -69,6 +70,7 @@ impl Core {
             recent_queries: RecentQueries::default(),
             unflushed: AtomicU64::new(leftover),
             moving: Mutex::default(),
+            last_put: Mutex::default(),
             executor,
             extension: Default::default(),
             config,
@@ -179,6 +181,8 @@ impl Core {
         let wake = self.wake.clone();
         self.writer.submit(apply, move |result| {
             reply(result.map(|(value, effects)| {
+                // Before the rows are removed, so that a recall finds a replaced message at every moment.
+                shared.publish_unindexed(&effects.unindexed);
                 for removed in effects.removed {
                     if let Some(generation) = shared.generations.get(removed.generation) {
                         generation.publish(NamespaceChange::Removed(removed));
@@ -187,10 +191,15 @@ impl Core {
                 if let Some(extension) = shared.extension.get() {
                     extension.publish(effects.buffers);
                 }
-                let waiting = shared.unflushed.fetch_add(effects.pending, Ordering::Relaxed) + effects.pending;
-                if waiting >= shared.config.flush_size as u64 {
-                    // Fails only when the engine is closing.
-                    let _ = wake.send(Wake::Pending);
+                if effects.pending > 0 {
+                    let last_put = shared.last_put.lock().replace(Instant::now());
+                    let before = shared.unflushed.fetch_add(effects.pending, Ordering::Relaxed);
+                    // Sending fails only when the engine is closing.
+                    if before + effects.pending >= shared.config.flush_size as u64 {
+                        let _ = wake.send(Wake::Pending);
+                    } else if before == 0 || last_put.is_none() {
+                        let _ = wake.send(Wake::Put);
+                    }
                 }
                 value
             }));

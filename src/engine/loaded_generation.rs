@@ -23,7 +23,7 @@ use crate::{
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
     recall::{self, AddedRows, NamespaceChange, OnSample, ScoreBuffers},
-    store::{Generation, Store, Transaction},
+    store::{Generation, Store, Transaction, UnindexedChange},
 };
 
 /// A generation in memory: its embedder and its loaded namespaces.
@@ -119,7 +119,7 @@ impl LoadedGeneration {
             }
         };
         let graph = found.graph.map(|graph| Arc::new(StoredGraph::new(graph, self.generation.id, namespace)));
-        Ok(LoadedNamespace { index: RwLock::new(found.index), graph })
+        Ok(LoadedNamespace { index: RwLock::new(found.index), unindexed: found.unindexed, graph })
     }
 
     /// Links rows in the transaction that stores them, where that is quick. The returned links are to be applied once
@@ -144,6 +144,13 @@ impl LoadedGeneration {
         let namespace = change.namespace();
         if self.slot(namespace).is_some_and(|slot| slot.publish(change)) {
             self.improve_later(namespace);
+        }
+    }
+
+    /// Applies the changes of unindexed messages by a commit to their namespace, if that is in memory.
+    pub(super) fn publish_unindexed(&self, namespace: NamespaceId, changes: Vec<UnindexedChange>) {
+        if let Some(slot) = self.slot(namespace) {
+            slot.publish(NamespaceChange::Unindexed(namespace, changes));
         }
     }
 

@@ -20,8 +20,9 @@ use crate::{
 };
 
 impl Engine {
-    /// Stores messages durably, in order, in one commit. They are embedded later: by [`Engine::flush`], or in the background
-    /// once [`Config::flush_size`] messages are pending. A message with a known id replaces the stored one at its position.
+    /// Stores messages durably, in order, in one commit. From then on recalls find them by their words. They are embedded later, and
+    /// found by meaning from then on: by [`Engine::flush`], or in the background once [`Config::flush_size`] messages are pending or
+    /// [`Config::idle_flush`] has passed without a put. A message with a known id replaces the stored one at its position.
     ///
     /// Puts that wait at the same time share one commit. Cost: one fsync.
     ///
@@ -46,10 +47,10 @@ impl Engine {
         self.core().write(apply).await
     }
 
-    /// Embeds and indexes all pending messages. Once it returns, all messages put before can be found.
+    /// Embeds and indexes all pending messages. Once it returns, all messages put before are found by meaning, too.
     ///
     /// # Errors
-    /// [`Error::Embedding`]: the messages that failed stay stored and pending; all others can be found.
+    /// [`Error::Embedding`]: the messages that failed stay stored and pending; all others are embedded.
     /// [`Error::EmbedderUnavailable`]: all messages that are not embedded yet stay stored and pending.
     pub async fn flush(&self) -> Result<FlushReport> {
         let (reply, answer) = oneshot::channel();
@@ -57,8 +58,9 @@ impl Engine {
         answer.await.map_err(|_| Error::Closed)?
     }
 
-    /// Returns the `k` best messages of a namespace for a query, best first, or all that match if they are fewer. Pending messages
-    /// are not found yet. An unknown namespace or session has no messages.
+    /// Returns the `k` best messages of a namespace for a query, best first, or all that match if they are fewer. Messages
+    /// that are not embedded yet, pending ones and those in sessions' short-term buffers, are found by their words:
+    /// [`Hits::pending`] is their number. An unknown namespace or session has no messages.
     ///
     /// # Errors
     /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::EmbedderUnavailable`], [`Error::Reranking`], [`Error::Corrupted`].
@@ -76,7 +78,7 @@ impl Engine {
         self.core().run(Lane::Store, move |core| core.reads().message(&namespace, &id)).await
     }
 
-    /// Returns the number of pending messages: stored, not embedded, and not found by recall yet. Cost: a pass over their keys.
+    /// Returns the number of pending messages: stored, and not embedded yet. Cost: a pass over their keys.
     ///
     /// # Errors
     /// [`Error::Storage`].

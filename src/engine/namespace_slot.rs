@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use super::stored_graph::StoredGraph;
 use crate::{
     error::Result,
-    recall::{NamespaceChange, NamespaceIndex},
+    recall::{NamespaceChange, NamespaceIndex, Unindexed},
 };
 
 #[derive(Default)]
@@ -32,7 +32,22 @@ enum State {
 /// A loaded namespace, and what maintains its graph in the store, if it has one.
 pub(super) struct LoadedNamespace {
     pub(super) index: RwLock<NamespaceIndex>,
+    pub(super) unindexed: Unindexed,
     pub(super) graph: Option<Arc<StoredGraph>>,
+}
+
+impl LoadedNamespace {
+    fn apply(&self, change: &NamespaceChange) {
+        match change {
+            NamespaceChange::Unindexed(_, changes) => self.unindexed.apply(changes),
+            NamespaceChange::Added(added) => {
+                self.index.write().apply(change);
+                // After they are in the index, so that a recall finds them at every moment.
+                self.unindexed.remove(added.rows.metas.iter().map(|meta| meta.seq));
+            }
+            _ => self.index.write().apply(change),
+        }
+    }
 }
 
 impl NamespaceSlot {
@@ -58,9 +73,9 @@ impl NamespaceSlot {
         let read = read();
         let mut state = self.state.write();
         let queue = std::mem::take(&mut *state);
-        let mut loaded = read?;
+        let loaded = read?;
         if let State::Loading(queue) = queue {
-            queue.iter().for_each(|change| loaded.index.get_mut().apply(change));
+            queue.iter().for_each(|change| loaded.apply(change));
         }
         let loaded = Arc::new(loaded);
         *state = State::Loaded(Arc::clone(&loaded));
@@ -77,7 +92,7 @@ impl NamespaceSlot {
             }
             State::Loaded(loaded) => Arc::clone(loaded),
         };
-        loaded.index.write().apply(&change);
+        loaded.apply(&change);
         true
     }
 }

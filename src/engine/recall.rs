@@ -19,6 +19,7 @@ impl Shared {
         prepared.embed(&*serving.embedder)?;
         self.recent_queries.push(prepared.namespace, &query.text);
         let loaded = serving.load(prepared.namespace)?;
-        find_hits(&prepared, &loaded.index, &serving.buffers, &self.store, self.reranker.as_deref())
+        let reranker = self.reranker.as_deref();
+        find_hits(&prepared, &loaded.index, &serving.buffers, &loaded.unindexed, &self.store, reranker)
     }
 }

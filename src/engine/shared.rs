@@ -1,9 +1,12 @@
 //! State that the engine's threads share, and the loops of two of them: one embeds pending messages, one improves indexes.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU64, Ordering},
-    mpsc,
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -24,11 +27,14 @@ use crate::{
     embed::Reranker,
     error::{Error, Result},
     recall::{AddedRows, NamespaceChange},
-    store::{self, Generation, GenerationState, Store},
+    store::{self, Generation, GenerationState, Store, UnindexedChange},
 };
 
 /// Number of blocks of an old generation that one commit deletes, so that other writes do not wait for long: 4 MiB.
 const SWEEP_BLOCKS: usize = 64;
+
+/// The time after which a flush in the background is tried again, if the embedder did not answer.
+const RETRY: Duration = Duration::from_secs(60);
 
 /// State that the engine's threads share.
 pub(super) struct Shared {
@@ -41,6 +47,8 @@ pub(super) struct Shared {
     pub(super) config: Config,
     /// Approximate number of messages put since the last flush began. It only decides when the next one begins.
     pub(super) unflushed: AtomicU64,
+    /// When messages were last put; `None` before the first.
+    pub(super) last_put: Mutex<Option<Instant>>,
     pub(super) executor: Arc<Executor>,
     /// Set when memory is first used.
     pub(super) extension: OnceLock<Arc<dyn Extension>>,
@@ -55,6 +63,8 @@ type Work = Box<dyn FnOnce(&Arc<Shared>, &Workers) + Send>;
 pub(super) enum Wake {
     /// Enough messages are pending for a flush in the background.
     Pending,
+    /// A message was put, the first since the last flush: [`Config::idle_flush`] begins.
+    Put,
     Flush(Reply),
     /// Runs between two flushes.
     Between(Work),
@@ -71,6 +81,19 @@ impl Shared {
         self.executor.is_closing()
     }
 
+    /// Publishes the changes of unindexed messages by a commit.
+    pub(super) fn publish_unindexed(&self, changes: &[UnindexedChange]) {
+        if changes.is_empty() {
+            return;
+        }
+        let generations = self.generations.all();
+        for changes in changes.chunk_by(|a, b| a.namespace == b.namespace) {
+            for generation in &generations {
+                generation.publish_unindexed(changes[0].namespace, changes.to_vec());
+            }
+        }
+    }
+
     /// Deletes retired generations, left by a reindex, also by one that was killed. Works in steps until the engine is closed.
     pub(super) fn sweep(&self, workers: &Workers) -> Result<()> {
         let retired = |generation: &Generation| generation.state == GenerationState::Retired;
@@ -85,6 +108,20 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// Flushes unless nothing was put since the last flush. Returns when to try again, if the embedder does not answer.
+    fn flush_in_background(self: &Arc<Self>, workers: &Workers) -> Option<Instant> {
+        if self.unflushed.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let error = self.flush(workers).err()?;
+        tracing::error!(%error, "a flush in the background failed; its messages stay pending until the next one");
+        let is_temporary = matches!(error, Error::EmbedderUnavailable { .. });
+        is_temporary.then(|| {
+            self.unflushed.fetch_add(1, Ordering::Relaxed);
+            Instant::now() + RETRY
+        })
     }
 
     /// Embeds the pending messages of the serving generation.
@@ -152,15 +189,25 @@ pub(super) fn run_drain(shared: &Arc<Shared>, workers: &Workers, wakes: &mpsc::R
     if let Err(error) = shared.sweep(workers) {
         tracing::error!(%error, "an old generation was not deleted; the next opening tries again");
     }
-    while let Ok(wake) = wakes.recv() {
+    let idle = shared.config.idle_flush;
+    // When to flush, unless messages are put until then.
+    let mut due: Option<Instant> = None;
+    loop {
+        let wake = match due {
+            None => wakes.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(due) => wakes.recv_timeout(due.saturating_duration_since(Instant::now())),
+        };
         match wake {
-            Wake::Close => return,
-            Wake::Flush(reply) => reply(shared.flush(workers)),
-            Wake::Between(work) => work(shared, workers),
-            Wake::Pending if shared.unflushed.load(Ordering::Relaxed) == 0 => {}
-            Wake::Pending => {
-                if let Err(error) = shared.flush(workers) {
-                    tracing::error!(%error, "a flush in the background failed; its messages stay pending until the next one");
+            Ok(Wake::Close) | Err(RecvTimeoutError::Disconnected) => return,
+            Ok(Wake::Flush(reply)) => reply(shared.flush(workers)),
+            Ok(Wake::Between(work)) => work(shared, workers),
+            Ok(Wake::Put) => due = due.or_else(|| Instant::now().checked_add(idle?)),
+            Ok(Wake::Pending) => due = shared.flush_in_background(workers),
+            Err(RecvTimeoutError::Timeout) => {
+                let last_put = *shared.last_put.lock();
+                due = idle.and_then(|idle| last_put?.checked_add(idle)).filter(|due| *due > Instant::now());
+                if due.is_none() {
+                    due = shared.flush_in_background(workers);
                 }
             }
         }

@@ -30,6 +30,7 @@ pub use hnsw::{HnswIndex, HnswOptions};
 #[cfg(feature = "hnsw_rs")]
 pub use hnsw_rs::HnswRsIndex;
 pub(crate) use mmr::{cosine, mmr};
+pub(crate) use search::is_past;
 pub use search::{Neighbor, SearchOptions, SearchResult};
 pub(crate) use vector::{dot, is_finite};
 pub use vector_index::VectorIndex;

@@ -78,7 +78,7 @@ impl<'a> SearchOptions<'a> {
 
 /// Returns true if there is a deadline and it has passed.
 #[inline]
-pub(super) fn is_past(deadline: Option<Instant>) -> bool {
+pub(crate) fn is_past(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 

@@ -12,7 +12,7 @@
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::{MAX_TERMS, Segment, bm25::Bm25, scores::Scores};
+use super::{MAX_TERMS, Segment, bm25::Bm25, scores::Scores, term_counts::TermCounts};
 
 /// Maximum number of distinct terms of a query. Of more terms, the rarest are used.
 const MAX_QUERY_TERMS: usize = 1024;
@@ -122,19 +122,35 @@ impl LexicalIndex {
         sparse.map(|(&number, loaded)| (number, Arc::clone(&loaded.segment)))
     }
 
-    /// Scores the live rows for the terms of a query, and replaces the contents of `scores`. A repeated term counts up
-    /// to 3 times; of more than 1,024 distinct terms the rarest are used. The scores do not depend on how rows are
-    /// spread over segments, to the bit.
+    /// Same as [`score_with`](Self::score_with) without more texts.
+    #[cfg(test)]
     pub(crate) fn score(&self, terms: &[u64], scores: &mut Scores) {
+        self.score_with(terms, self.homes.len() as u32, &[], scores);
+    }
+
+    /// Scores the live rows for the terms of a query, and `more` texts as if they were rows: `first`, which is above
+    /// all rows, and the following. Replaces the contents of `scores`. A repeated term counts up to 3 times; of more
+    /// than 1,024 distinct terms the rarest are used. The scores do not depend on how rows are spread over segments,
+    /// to the bit.
+    pub(crate) fn score_with(&self, terms: &[u64], first: u32, more: &[&TermCounts], scores: &mut Scores) {
         scores.clear();
-        scores.make_room(self.homes.len());
-        let length_factor = self.bm25.length_factor((self.total_length as f64 / self.live_rows as f64) as f32);
+        scores.make_room(self.homes.len().max(first as usize + more.len()));
+        let documents = self.live_rows + more.len();
+        let length = self.total_length + more.iter().map(|text| u64::from(text.length())).sum::<u64>();
+        let length_factor = self.bm25.length_factor((length as f64 / documents as f64) as f32);
         for (term, repetitions) in self.query_terms(terms) {
             scores.postings.clear();
             self.for_each_posting(term, |row, frequency, length| {
                 scores.postings.push((row, self.bm25.saturation(frequency, length, length_factor)));
             });
-            let idf = Bm25::idf(scores.postings.len(), self.live_rows);
+            for (row, text) in (first..).zip(more) {
+                let frequency = text.frequency(term);
+                if frequency > 0 {
+                    let saturation = self.bm25.saturation(frequency, text.length(), length_factor);
+                    scores.postings.push((row, saturation));
+                }
+            }
+            let idf = Bm25::idf(scores.postings.len(), documents);
             scores.add_term(idf * repetitions as f32, self.bm25.max_saturation());
         }
     }

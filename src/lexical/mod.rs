@@ -22,6 +22,7 @@ mod segment;
 mod stop_words;
 mod term;
 mod term_cache;
+mod term_counts;
 #[cfg(test)]
 mod tests;
 
@@ -30,3 +31,4 @@ pub(crate) use index::LexicalIndex;
 pub use language::Language;
 pub(crate) use scores::Scores;
 pub(crate) use segment::{Document, MAX_ROWS, MAX_TERMS, Segment, merge::merge_plan};
+pub(crate) use term_counts::TermCounts;

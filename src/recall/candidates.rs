@@ -3,17 +3,18 @@
 //! The vectors nominate the nearest messages; the terms nominate those with the best BM25 and their neighbors. Both
 //! scores are then looked up for each of them.
 
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use super::{
     namespace::NamespaceIndex,
     prepare::PreparedQuery,
     query::RankingStrategy,
     rank::{Candidate, Ranked, ScoreStatistics, rank, strength},
+    unindexed::UnindexedMessage,
 };
 use crate::{
     index::{Bitmap, Neighbor},
-    lexical::{Analyzer, Scores},
+    lexical::{Analyzer, Scores, TermCounts},
 };
 
 /// The result of a search of the vectors.
@@ -24,10 +25,11 @@ pub(super) struct Nearest<'a> {
     pub(super) scored_rows: &'a [Neighbor],
 }
 
-/// Ranks all candidates: the nearest messages and as many by terms, among the allowed rows. The last value returned is
-/// true if no other message is allowed.
+/// Ranks all candidates: the nearest messages and as many by terms, among the allowed rows, and the unindexed messages
+/// with a term of the query. The last value returned is true if no other message is allowed.
 pub(super) fn rank_candidates(
     index: &NamespaceIndex,
+    unindexed: &[Arc<UnindexedMessage>],
     query: &PreparedQuery,
     nearest: &Nearest<'_>,
     allowed: Option<&Bitmap>,
@@ -38,21 +40,35 @@ pub(super) fn rank_candidates(
     if query.ranking.strategy != RankingStrategy::Dense {
         Analyzer::of(index.language).terms(&query.query.text, &mut terms);
     }
-    index.lexical.score(&terms, scores);
-    let lexical = LexicalEvidence::new(scores, index.lexical.rows());
+    // Unindexed messages are scored as rows behind those of the index.
+    let first_unindexed = index.rows.len() as u32;
+    let texts: Vec<&TermCounts> = unindexed.iter().map(|message| &message.terms).collect();
+    index.lexical.score_with(&terms, first_unindexed, &texts, scores);
+    let lexical = LexicalEvidence::new(scores, index.lexical.rows() + unindexed.len());
     let (nominated, is_exhaustive) = nominate(index, query, nearest.messages, allowed, wanted, scores);
     let messages: Vec<Range<u32>> = nominated.into_iter().map(|first| index.message_rows(first)).collect();
     let rows: Vec<u32> = messages.iter().cloned().flatten().collect();
     let cosines = index.cosines(&query.vectors, &rows, nearest.scored_rows);
     let statistics = statistics(index, &query.vectors);
     let mut rest = &cosines[..];
-    let candidates: Vec<Candidate> = messages
+    let mut candidates: Vec<Candidate> = messages
         .into_iter()
         .map(|rows| {
             let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
             candidate(index, rows, cosines, &lexical)
         })
         .collect();
+    // Of a lexical query with few matches, messages without a term are candidates as well.
+    let is_filled = query.ranking.strategy == RankingStrategy::Lexical && is_exhaustive;
+    let is_nominated = |row: u32| is_filled || scores.get(row) > 0.0;
+    let indexed: HashSet<u64> = match unindexed {
+        [] => HashSet::new(),
+        _ => candidates.iter().map(|candidate| candidate.seq).collect(),
+    };
+    let new = (first_unindexed..).zip(unindexed).filter(|(row, message)| {
+        is_nominated(*row) && query.allows_unindexed(message) && !indexed.contains(&message.seq)
+    });
+    candidates.extend(new.map(|(row, message)| unindexed_candidate(index, message, scores.get(row), &lexical)));
     (rank(&candidates, &statistics, &query.ranking, &query.spans, query.now), statistics, is_exhaustive)
 }
 
@@ -114,7 +130,7 @@ fn candidate(index: &NamespaceIndex, rows: Range<u32>, cosines: &[f32], lexical:
     let row = if bm25 > 0.0 { with_terms } else { nearest };
     Candidate {
         seq: meta.seq,
-        row,
+        row: Some(row),
         windows: rows.len() as u32,
         cosine,
         bm25,
@@ -126,6 +142,27 @@ fn candidate(index: &NamespaceIndex, rows: Range<u32>, cosines: &[f32], lexical:
         wordiness: lengths.of_role(meta.role) - lengths.tersest,
         created_at: meta.created_at,
         passage: index.lexical.passage(row),
+    }
+}
+
+/// The evidence for a message that is not embedded: its words, its length and its time.
+fn unindexed_candidate(
+    index: &NamespaceIndex,
+    message: &UnindexedMessage,
+    bm25: f32,
+    lexical: &LexicalEvidence,
+) -> Candidate {
+    let lengths = &index.sample().lengths;
+    Candidate {
+        seq: message.seq,
+        windows: 1,
+        bm25,
+        coverage: lexical.coverage(bm25),
+        strength: lexical.strength(bm25),
+        length: f32::from(message.terms.length().max(1)).ln() - lengths.of_role(message.role),
+        wordiness: lengths.of_role(message.role) - lengths.tersest,
+        created_at: message.created_at,
+        ..Candidate::default()
     }
 }
 

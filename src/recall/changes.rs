@@ -6,13 +6,15 @@ use super::namespace::{NamespaceIndex, session_order};
 use crate::{
     ids::NamespaceId,
     lexical::{Language, Segment},
-    store::{NewRows, Removed},
+    store::{NewRows, Removed, UnindexedChange},
 };
 
 /// The change of one namespace by one commit.
 pub(crate) enum NamespaceChange {
     Added(AddedRows),
     Removed(Removed),
+    /// Messages began to wait to be indexed, or were deleted.
+    Unindexed(NamespaceId, Vec<UnindexedChange>),
     /// Segments were rewritten. A language, if given, becomes that of the namespace.
     Segments(NamespaceId, Option<Language>, Vec<SegmentChange>),
 }
@@ -31,7 +33,7 @@ impl NamespaceChange {
         match self {
             NamespaceChange::Added(added) => added.rows.namespace,
             NamespaceChange::Removed(removed) => removed.namespace,
-            NamespaceChange::Segments(namespace, ..) => *namespace,
+            NamespaceChange::Unindexed(namespace, _) | NamespaceChange::Segments(namespace, ..) => *namespace,
         }
     }
 }
@@ -45,6 +47,7 @@ impl NamespaceIndex {
     pub(crate) fn apply(&mut self, change: &NamespaceChange) {
         self.sample.take();
         match change {
+            NamespaceChange::Unindexed(..) => {}
             NamespaceChange::Added(AddedRows { rows: new, segments }) => {
                 let mut fresh = Vec::with_capacity(new.rows.len());
                 for (at, (&row, &meta)) in new.rows.iter().zip(&new.metas).enumerate() {

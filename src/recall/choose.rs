@@ -16,6 +16,7 @@ use super::{
     query::{Query, RankingStrategy},
     rank::Ranked,
     search::{ScoreBuffers, SearchOutcome, WIDENING, search_until},
+    unindexed::Unindexed,
 };
 use crate::{
     embed::{self, Reranker},
@@ -45,10 +46,15 @@ pub(crate) fn find_hits(
     prepared: &PreparedQuery,
     index: &RwLock<NamespaceIndex>,
     buffers: &ScoreBuffers,
+    unindexed: &Unindexed,
     store: &Store,
     reranker: Option<&dyn Reranker>,
 ) -> Result<Hits> {
     let query = prepared.query;
+    // Before the index is searched: a message that is indexed meanwhile is found by one of the two.
+    let language = index.read().language;
+    let (unindexed, is_late) = unindexed.messages(prepared.namespace, language, prepared.deadline, || store.read())?;
+    let pending = unindexed.iter().filter(|message| prepared.filter_allows(message)).count();
     // Hits are chosen from the pool: as many as are reranked, and some more where the choice leaves some out.
     let depth = query.rerank.unwrap_or(0).max(query.k);
     let keeps_order = query.keep_duplicates && query.previous.is_empty() && query.diversity.is_none();
@@ -59,10 +65,10 @@ pub(crate) fn find_hits(
         RankingStrategy::Dense => pool,
         _ => (pool * WIDENING).max(MIN_CANDIDATES),
     };
-    search_until(index, buffers, prepared, messages, vectors, |found| {
-        let (cut_short, answerability) = (found.cut_short, found.answerability);
+    search_until(index, buffers, prepared, &unindexed, messages, vectors, |found| {
+        let (cut_short, answerability) = (found.cut_short || is_late, found.answerability);
         if query.answerable.is_some_and(|least| answerability < least) {
-            return Ok(Some(Hits { hits: Vec::new(), cut_short, answerability }));
+            return Ok(Some(Hits { hits: Vec::new(), cut_short, answerability, pending }));
         }
         // The snapshot is taken after the search, so it contains every row that was found.
         let snapshot = store.read()?;
@@ -75,7 +81,7 @@ pub(crate) fn find_hits(
         for (rank, hit) in (1..).zip(&mut hits) {
             hit.rank = rank;
         }
-        Ok(Some(Hits { hits, cut_short, answerability }))
+        Ok(Some(Hits { hits, cut_short, answerability, pending }))
     })
 }
 
@@ -188,9 +194,12 @@ impl Choice<'_> {
             return None;
         }
         let vector = self.found.vectors.get(new.at)?;
+        // Messages that are not embedded are compared by their texts alone.
+        let is_near =
+            |other: &Vec<f32>| vector.is_empty() || other.is_empty() || dot(vector, other) >= DUPLICATE_COSINE;
         let is_same = |other: &&Chosen| {
             other.hit.message.name == new.hit.message.name
-                && self.found.vectors.get(other.at).is_some_and(|other| dot(vector, other) >= DUPLICATE_COSINE)
+                && self.found.vectors.get(other.at).is_some_and(is_near)
                 && is_duplicate(new.terms(analyzer), other.terms(analyzer))
         };
         chosen.iter().find(is_same).map(|other| other.hit.message.id.clone())

@@ -17,8 +17,8 @@ pub struct Hit {
     /// [`RankingStrategy::Hybrid`](crate::RankingStrategy) the sum of the terms in [`ScoreBreakdown`], for the other
     /// strategies the cosine, the BM25 or the fused score; for a reranked hit the reranker's score.
     pub score: f32,
-    /// The cosine of the query and the message's best window, -1 to 1; higher is nearer. 0 if the query was not
-    /// embedded.
+    /// The cosine of the query and the message's best window, -1 to 1; higher is nearer. 0 if the query or the
+    /// message was not embedded.
     pub similarity: f32,
     /// The position among the hits, 1 for the first.
     pub rank: usize,
@@ -37,7 +37,7 @@ pub struct ScoreBreakdown {
     /// The term for the vectors: the z-score of the cosine in the namespace, divided by the z-score that the best of as
     /// many unrelated messages reaches by chance.
     pub dense: f32,
-    /// The rank among the candidates by cosine, 1 for the best.
+    /// The rank among the candidates by cosine, 1 for the best; 0 if the message is not embedded yet.
     pub dense_rank: usize,
     /// The BM25 of the best window.
     pub bm25: f32,
@@ -88,6 +88,8 @@ pub struct Hits {
     pub(crate) cut_short: bool,
     #[serde(skip)]
     pub(crate) answerability: f32,
+    #[serde(skip)]
+    pub(crate) pending: usize,
 }
 
 impl Hits {
@@ -95,6 +97,13 @@ impl Hits {
     /// there may be better hits.
     pub fn cut_short(&self) -> bool {
         self.cut_short
+    }
+
+    /// Returns the number of messages that the filter allows and that were searched by words alone, because they are not
+    /// embedded yet: those that wait for a flush, and those in sessions' short-term buffers.
+    /// [`RankingStrategy::Dense`](crate::RankingStrategy) does not find them.
+    pub fn pending(&self) -> usize {
+        self.pending
     }
 
     /// The estimated probability that the namespace has something about the query, 0 to 1: a logistic function of the

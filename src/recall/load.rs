@@ -6,6 +6,7 @@ use super::{
     measured_graph::{MeasuredGraph, OnSample},
     namespace::{NamespaceIndex, Vectors},
     segments::{language, load_lexical},
+    unindexed::Unindexed,
 };
 use crate::{
     config::{Config, IndexKind, VectorStorage},
@@ -20,6 +21,7 @@ pub(crate) struct ReadNamespace {
     pub(crate) index: NamespaceIndex,
     /// The graph in `index`, if it has one.
     pub(crate) graph: Option<ReadGraph>,
+    pub(crate) unindexed: Unindexed,
 }
 
 /// A graph that was read from the store.
@@ -109,8 +111,9 @@ pub(crate) fn load(
     let language = language(snapshot.namespaces().language(namespace)?)?;
     let lexical = load_lexical(&snapshot, generation.id, namespace, language, &metas)?;
     let Some(lexical) = lexical else { return Ok(None) };
+    let unindexed = Unindexed::new(snapshot.pending().unindexed(generation.id, namespace)?);
     let index = NamespaceIndex::new(vectors, dimension, metas, lexical, language);
-    Ok(Some(ReadNamespace { index, graph }))
+    Ok(Some(ReadNamespace { index, graph, unindexed }))
 }
 
 pub(super) fn graph_options(config: &Config) -> HnswOptions {

@@ -3,7 +3,7 @@
 //! A recall goes down through these files: `prepare` resolves and embeds the [`Query`]; `choose` finds the hits, by
 //! `search`, which searches wider and wider, `candidates`, which gathers the evidence from both indexes of the
 //! `namespace`, and `rank`, which turns evidence into scores. `load` reads a namespace from the store, `changes`
-//! applies later commits to it.
+//! applies later commits to it. `unindexed` has the messages that are not embedded yet.
 //!
 //! The engine keeps loaded namespaces, applies commits to them and maintains their graphs in the background: nothing
 //! here writes to the store.
@@ -25,6 +25,7 @@ mod rank;
 mod sample;
 mod search;
 mod segments;
+mod unindexed;
 mod when;
 
 pub(crate) use changes::{AddedRows, NamespaceChange, SegmentChange};
@@ -40,4 +41,5 @@ pub use query::{MAX_K, Query, RankingStrategy, TimeUse};
 pub(crate) use rank::Ranked;
 pub(crate) use search::{ScoreBuffers, search_until};
 pub(crate) use segments::{language, read_segment};
+pub(crate) use unindexed::Unindexed;
 pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_at_offset};

@@ -256,10 +256,12 @@ impl NamespaceIndex {
         cosines
     }
 
-    /// The vectors of these rows; empty for a removed one.
-    pub(super) fn row_vectors(&self, rows: &[u32]) -> Vec<Vec<f32>> {
+    /// The vectors of these rows; empty for a removed one, and for none.
+    pub(super) fn row_vectors(&self, rows: impl Iterator<Item = Option<u32>>) -> Vec<Vec<f32>> {
+        // No row has the greatest number.
+        let rows: Vec<u32> = rows.map(|row| row.unwrap_or(u32::MAX)).collect();
         let mut vectors = vec![Vec::new(); rows.len()];
-        self.vectors.index().vectors(rows, &mut |at, row| vectors[at] = row.to_vec());
+        self.vectors.index().vectors(&rows, &mut |at, row| vectors[at] = row.to_vec());
         vectors
     }
 

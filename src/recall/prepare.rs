@@ -4,6 +4,7 @@ use std::{collections::HashSet, time::Instant};
 
 use super::{
     query::{Filter, Query, Ranking, RankingStrategy, TimeUse},
+    unindexed::UnindexedMessage,
     when::{TimeSpan, time_expressions},
 };
 use crate::{
@@ -77,6 +78,16 @@ impl<'a> PreparedQuery<'a> {
     ) -> Self {
         let ranking = Ranking { strategy: RankingStrategy::Dense, ..query.ranking };
         PreparedQuery { vectors, except, ranking, ..Self::unresolved(query, namespace) }
+    }
+
+    /// Returns true if a message that is not indexed may be a hit.
+    pub(super) fn allows_unindexed(&self, message: &UnindexedMessage) -> bool {
+        self.ranking.strategy != RankingStrategy::Dense && self.filter_allows(message)
+    }
+
+    /// Returns true if the filter allows a message that is not indexed, and it is not excepted.
+    pub(super) fn filter_allows(&self, message: &UnindexedMessage) -> bool {
+        message.is_allowed(&self.filter, self.session) && !self.except.contains(&message.seq)
     }
 
     fn unresolved(query: &'a Query, namespace: NamespaceId) -> Self {

@@ -49,10 +49,10 @@ const RANK_OFFSET: f32 = 60.0;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Candidate {
     pub(crate) seq: u64,
-    /// The row of its best window.
-    pub(crate) row: u32,
+    /// The row of its best window; `None` if the message is not indexed yet, and so has no cosine.
+    pub(crate) row: Option<u32>,
     pub(crate) windows: u32,
-    /// The cosine of its best window.
+    /// The cosine of its best window; 0 if it has none.
     pub(crate) cosine: f32,
     pub(crate) bm25: f32,
     pub(crate) coverage: f32,
@@ -98,7 +98,7 @@ pub(crate) fn strength(deviations: f32, coverage: f32) -> f32 {
 #[derive(Clone, Debug)]
 pub(crate) struct Ranked {
     pub(crate) seq: u64,
-    pub(crate) row: u32,
+    pub(crate) row: Option<u32>,
     pub(crate) score: f32,
     pub(crate) similarity: f32,
     pub(crate) boosted_by: Option<u64>,
@@ -115,17 +115,19 @@ pub(crate) fn rank(
     spans: &[TimeSpan],
     now: Timestamp,
 ) -> Vec<Ranked> {
-    let dense_ranks = ranks(candidates, |candidate| candidate.cosine);
+    // Those without a vector come last.
+    let cosine = |candidate: &Candidate| candidate.row.map_or(f32::NEG_INFINITY, |_| candidate.cosine);
+    let dense_ranks = ranks(candidates, cosine);
     let lexical_ranks = ranks(candidates, |candidate| candidate.bm25);
-    let cosines = Extent::of(candidates.iter().map(|candidate| candidate.cosine));
+    let cosines = Extent::of(candidates.iter().map(cosine).filter(|cosine| cosine.is_finite()));
     let bm25s = Extent::of(candidates.iter().map(|candidate| candidate.bm25));
     let mut ranked: Vec<Ranked> = candidates
         .iter()
         .enumerate()
         .map(|(at, candidate)| {
-            let has_terms = candidate.bm25 > 0.0;
+            let (has_vector, has_terms) = (candidate.row.is_some(), candidate.bm25 > 0.0);
             let mut breakdown = ScoreBreakdown {
-                dense_rank: dense_ranks[at],
+                dense_rank: if has_vector { dense_ranks[at] } else { 0 },
                 lexical_rank: if has_terms { lexical_ranks[at] } else { 0 },
                 bm25: candidate.bm25,
                 coverage: candidate.coverage,
@@ -137,10 +139,12 @@ pub(crate) fn rank(
                 RankingStrategy::Lexical => candidate.bm25,
                 RankingStrategy::ReciprocalRank => {
                     let share = |rank: usize| 1.0 / (RANK_OFFSET + rank as f32);
-                    share(breakdown.dense_rank) + if has_terms { share(breakdown.lexical_rank) } else { 0.0 }
+                    let by_vectors = if has_vector { share(breakdown.dense_rank) } else { 0.0 };
+                    by_vectors + if has_terms { share(breakdown.lexical_rank) } else { 0.0 }
                 }
                 RankingStrategy::Weighted(share) => {
-                    share * cosines.scaled(candidate.cosine) + (1.0 - share) * bm25s.scaled(candidate.bm25)
+                    let by_vectors = if has_vector { share * cosines.scaled(candidate.cosine) } else { 0.0 };
+                    by_vectors + (1.0 - share) * bm25s.scaled(candidate.bm25)
                 }
             };
             let boosted_by = candidate.boosted_by.filter(|_| breakdown.neighbor > 0.0);
@@ -165,7 +169,10 @@ fn hybrid(
     now: Timestamp,
     breakdown: &mut ScoreBreakdown,
 ) -> f32 {
-    breakdown.dense = DENSE * statistics.normalized(candidate.cosine, candidate.windows);
+    // A message without a vector is ranked as if its cosine were the mean.
+    if candidate.row.is_some() {
+        breakdown.dense = DENSE * statistics.normalized(candidate.cosine, candidate.windows);
+    }
     breakdown.lexical = LEXICAL * candidate.strength;
     if ranking.has_neighbors {
         breakdown.neighbor = NEIGHBOR * candidate.neighbor_strength;

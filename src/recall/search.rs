@@ -4,6 +4,8 @@
 //! reused a row, the row numbers found may stand for other messages than those that were searched: the search is
 //! repeated.
 
+use std::sync::Arc;
+
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::{
@@ -12,6 +14,7 @@ use super::{
     namespace::{NamespaceIndex, Vectors, best_scores},
     prepare::PreparedQuery,
     rank::Ranked,
+    unindexed::UnindexedMessage,
 };
 use crate::{
     error::Result,
@@ -44,17 +47,18 @@ pub(crate) struct SearchOutcome {
 #[derive(Default)]
 pub(crate) struct ScoreBuffers(Mutex<Vec<Scores>>);
 
-/// Searches for `messages` messages or more, and for more until `accept` returns an answer. It must accept an outcome
+/// Searches for `messages` messages or more, among those of the index and the `unindexed` ones, and for more until `accept` returns an answer. It must accept an outcome
 /// that is exhaustive or was cut short. Each outcome has the vectors of its first `vectors` candidates.
 pub(crate) fn search_until<T>(
     index: &RwLock<NamespaceIndex>,
     buffers: &ScoreBuffers,
     query: &PreparedQuery,
+    unindexed: &[Arc<UnindexedMessage>],
     messages: usize,
     vectors: usize,
     mut accept: impl FnMut(SearchOutcome) -> Result<Option<T>>,
 ) -> Result<T> {
-    let mut search = Search { index, buffers, query, allowed: None };
+    let mut search = Search { index, buffers, query, unindexed, allowed: None };
     // A long message has several rows, so this many rows may belong to too few messages.
     let excluded = query.except.len();
     let (mut messages, mut rows) = (messages, messages.saturating_add(excluded));
@@ -76,6 +80,7 @@ struct Search<'a> {
     index: &'a RwLock<NamespaceIndex>,
     buffers: &'a ScoreBuffers,
     query: &'a PreparedQuery<'a>,
+    unindexed: &'a [Arc<UnindexedMessage>],
     allowed: Option<AllowedRows>,
 }
 
@@ -112,10 +117,11 @@ impl Search<'_> {
             return None;
         }
         let nearest = Nearest { messages: &nearest, scored_rows: &scored };
-        let (ranked, statistics, is_exhaustive) =
-            self.buffers.with(|scores| rank_candidates(&index, self.query, &nearest, allowed, messages, scores));
+        let (ranked, statistics, is_exhaustive) = self
+            .buffers
+            .with(|scores| rank_candidates(&index, self.unindexed, self.query, &nearest, allowed, messages, scores));
         Some(SearchOutcome {
-            vectors: index.row_vectors(&ranked.iter().take(vectors).map(|ranked| ranked.row).collect::<Vec<_>>()),
+            vectors: index.row_vectors(ranked.iter().take(vectors).map(|ranked| ranked.row)),
             answerability: answerability(&ranked, &statistics),
             language: index.language,
             cut_short: cut_short || self.query.is_late,
@@ -251,7 +257,7 @@ mod tests {
             let query = Query::new("x");
             let prepared = PreparedQuery::by_vectors(&query, NAMESPACE, vec![vec![1.0, 0.0]], HashSet::new());
             let accept = |found: SearchOutcome| Ok(Some(found.ranked));
-            let ranked = search_until(&index, &ScoreBuffers::default(), &prepared, 1, 0, accept).unwrap();
+            let ranked = search_until(&index, &ScoreBuffers::default(), &prepared, &[], 1, 0, accept).unwrap();
             let found: Vec<(u64, f32)> = ranked.iter().map(|ranked| (ranked.seq, ranked.score)).collect();
             let score = if times == 0 { 1.0 } else { 0.0 };
             assert_eq!(found, [(u64::from(times), score)], "the last message given the row, by its own vector");

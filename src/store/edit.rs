@@ -199,6 +199,7 @@ impl<'t> Edit<'t> {
         self.messages.remove(key).map_err(storage)?;
         self.ids.remove((key.0, old.record.id.as_str())).map_err(storage)?;
         self.history.remove((key.0, old.session, old.seq)).map_err(storage)?;
+        self.consequences.set_unindexed(namespace.id(), old.seq, false);
         if old.position == SessionPosition::Buffer {
             self.consequences.buffer_changed(&namespace.name, &old.record.session, old.seq, None);
             return Ok(());
@@ -238,10 +239,11 @@ impl<'t> Edit<'t> {
         self.messages.insert((namespace.record.id, seq), codec::encode(&record).as_slice()).map_err(storage)?;
         self.history.insert((namespace.record.id, session, seq), position.number()).map_err(storage)?;
         if needs_vectors || position == SessionPosition::Buffer {
+            let has_text = record.has_text()?;
+            self.consequences.set_unindexed(namespace.id(), seq, has_text);
             match position {
                 SessionPosition::LongTerm(_) => {
-                    let revision = record.has_text()?.then_some(record.revision);
-                    self.consequences.set_pending(namespace.id(), seq, revision)?;
+                    self.consequences.set_pending(namespace.id(), seq, has_text.then_some(record.revision))?;
                 }
                 SessionPosition::Buffer => {
                     let session = record.session.clone();

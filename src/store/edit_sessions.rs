@@ -90,6 +90,7 @@ impl EditSessions<'_> {
             messages += found.unwrap_or(0);
             all.removed.extend(effects.removed);
             all.buffers.extend(effects.buffers);
+            all.unindexed.extend(effects.unindexed);
         }
         Ok((messages, all))
     }

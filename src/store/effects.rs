@@ -23,6 +23,17 @@ pub(crate) struct Effects {
     pub(crate) removed: Vec<Removed>,
     /// The changes of short-term buffers, in order.
     pub(crate) buffers: Vec<BufferChange>,
+    /// The changes of the messages without an index entry, in order.
+    pub(crate) unindexed: Vec<UnindexedChange>,
+}
+
+/// A message that is to be indexed, because it is new or its text changed, or that was deleted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnindexedChange {
+    pub(crate) namespace: NamespaceId,
+    pub(crate) seq: u64,
+    /// The message waits to be embedded, or is in a short-term buffer. False: it was deleted, or has no text.
+    pub(crate) is_waiting: bool,
 }
 
 /// A message that entered a short-term buffer, changed in it, or left it.
@@ -74,6 +85,11 @@ impl<'t> Consequences<'t> {
     /// Marks a message whose vectors [`Consequences::finish`] erases.
     pub(super) fn outdate(&mut self, namespace: NamespaceId, seq: u64) {
         self.outdated.push((namespace, seq));
+    }
+
+    /// Records that a message waits to be indexed, as a new one, or no longer does.
+    pub(super) fn set_unindexed(&mut self, namespace: NamespaceId, seq: u64, is_waiting: bool) {
+        self.effects.unindexed.push(UnindexedChange { namespace, seq, is_waiting });
     }
 
     /// Records that a message entered its session's buffer or changed in it, or with `None` that it left.

@@ -70,7 +70,7 @@ pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
 pub(crate) use database::Store;
 pub(crate) use edit_messages::{PutResult, SessionChange, restore_id};
-pub(crate) use effects::{BufferChange, Effects};
+pub(crate) use effects::{BufferChange, Effects, UnindexedChange};
 pub(crate) use generations::Generation;
 pub(crate) use pending::{HISTORY_START, PendingCursor, PendingMessage};
 pub(crate) use row_layout::RowMeta;

@@ -106,6 +106,24 @@ impl<T: Tables> Pending<'_, T> {
         tables::count(&self.0.table(PENDING)?, all)
     }
 
+    /// The sequence numbers of a namespace's messages without an index entry in a generation: those that are pending,
+    /// and those in short-term buffers. Cost: a pass over the keys of the namespace's messages.
+    pub(crate) fn unindexed(&self, generation: GenerationId, namespace: NamespaceId) -> Result<Vec<u64>> {
+        let (pending, history) = (self.0.table(PENDING)?, self.0.table(HISTORY)?);
+        let keys = (generation.0, namespace.0, 0)..=(generation.0, namespace.0, u64::MAX);
+        let mut found = Vec::new();
+        for entry in pending.range(keys).map_err(storage)? {
+            found.push(entry.map_err(storage)?.0.value().2);
+        }
+        for entry in history.range((namespace.0, 0, 0)..=(namespace.0, u32::MAX, u64::MAX)).map_err(storage)? {
+            let (key, position) = entry.map_err(storage)?;
+            if position.value() == SessionPosition::Buffer.number() {
+                found.push(key.value().2);
+            }
+        }
+        Ok(found)
+    }
+
     /// Returns true if a message is pending in a generation.
     pub(crate) fn contains(&self, generation: GenerationId, namespace: NamespaceId, seq: u64) -> Result<bool> {
         Ok(self.0.table(PENDING)?.get((generation.0, namespace.0, seq)).map_err(storage)?.is_some())

@@ -70,6 +70,7 @@ impl Embedder for Gated {
 fn open(db: &Db, threads: usize, embedder: Arc<dyn Embedder>) -> Engine {
     let mut config = Config::default();
     (config.threads, config.flush_size) = (threads, 100_000);
+    config.idle_flush = None;
     Engine::builder(&db.path).config(config).embedder(embedder).open().unwrap()
 }
 

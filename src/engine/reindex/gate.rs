@@ -155,7 +155,7 @@ fn nearest(
     let started = Instant::now();
     let loaded = generation.load(sample.namespace)?;
     let accept = |found| Ok(Some(found));
-    let mut found = search_until(&loaded.index, &generation.buffers, &prepared, K, 0, accept)?.ranked;
+    let mut found = search_until(&loaded.index, &generation.buffers, &prepared, &[], K, 0, accept)?.ranked;
     found.truncate(K);
     Ok((found, started.elapsed()))
 }

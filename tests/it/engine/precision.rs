@@ -17,6 +17,7 @@ fn embedder() -> Hashing {
 fn config(precision: Precision) -> Config {
     let mut config = Config::default();
     (config.precision, config.flush_size) = (precision, 100_000);
+    config.idle_flush = None;
     config
 }
 

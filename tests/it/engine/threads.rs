@@ -18,6 +18,7 @@ const LONGEST: Duration = Duration::from_secs(120);
 fn open(db: &Db, threads: usize) -> Engine {
     let mut config = Config::default();
     (config.index, config.threads, config.flush_size) = (IndexKind::Hnsw, threads, 100_000);
+    config.idle_flush = None;
     Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap()
 }
 

@@ -224,14 +224,14 @@ impl Talk {
             assert_eq!(taken.iter().collect::<Vec<_>>(), due, "batch {number}: {batch:?}");
         }
 
-        let query = Query::new("message").k(10_000).session(memory.session());
+        let query = Query::new("message changed").k(10_000).session(memory.session());
         let hits = engine.blocking().recall(memory.namespace(), query).unwrap();
         let mut recalled: Vec<Message> = hits.into_iter().map(|hit| hit.message).collect();
-        let mut flushed = self.halves().0;
-        flushed.retain(|message| !message.text().is_empty());
+        let mut stored = self.messages.clone();
+        stored.retain(|message| !message.text().is_empty());
         recalled.sort_by(|a, b| a.id.cmp(&b.id));
-        flushed.sort_by(|a, b| a.id.cmp(&b.id));
-        assert_eq!(recalled, flushed);
+        stored.sort_by(|a, b| a.id.cmp(&b.id));
+        assert_eq!(recalled, stored, "those in the buffer by their words");
     }
 }
 

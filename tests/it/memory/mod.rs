@@ -33,6 +33,7 @@ use crate::support::{Db, Hashing, embedders::Gate, ids, namespace, words};
 fn open(db: &Db) -> Engine {
     let mut config = Config::default();
     config.flush_size = 100_000;
+    config.idle_flush = None;
     config.block_retry = Duration::from_millis(1);
     Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap()
 }

@@ -23,6 +23,7 @@ fn seconds() -> u64 {
 fn open(db: &Db, kind: IndexKind) -> Engine {
     let mut config = Config::default();
     (config.index, config.threads, config.flush_size) = (kind, 2, 100_000);
+    config.idle_flush = None;
     Engine::builder(&db.path).config(config).embedder(Arc::new(hashing(32, 60))).open().unwrap()
 }
 

@@ -9,6 +9,7 @@ mod language;
 mod lexical;
 mod options;
 mod time;
+mod unindexed;
 mod upgrade;
 mod without_embedder;
 

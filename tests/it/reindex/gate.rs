@@ -45,6 +45,7 @@ fn an_index_that_misses_does_not_pass() {
     let open = |dimension: usize, ef: usize| {
         let mut config = Config::default();
         (config.index, config.flush_size) = (IndexKind::Hnsw, 100_000);
+        config.idle_flush = None;
         (config.m, config.ef_construction, config.ef_search) = (4, 8, ef);
         Engine::builder(&db.path).config(config).embedder(hashing(dimension)).open().unwrap()
     };
@@ -76,6 +77,7 @@ fn every_kind_of_index_is_tried() {
         let db = Db::new();
         let mut config = Config::default();
         (config.index, config.flush_size) = (index, 100_000);
+        config.idle_flush = None;
         let engine = Engine::builder(&db.path).config(config).embedder(hashing(32)).open().unwrap();
         super::fill(&engine, 700);
         engine.blocking().recall(&namespace("a"), Query::new("word1 word2")).unwrap();

@@ -31,6 +31,7 @@ fn fill(engine: &Engine, count: usize) {
 fn open(db: &Db, dimension: usize) -> Engine {
     let mut config = Config::default();
     (config.flush_size, config.exact_threshold) = (100_000, 300);
+    config.idle_flush = None;
     Engine::builder(&db.path).config(config).embedder(hashing(dimension)).open().unwrap()
 }
 

@@ -53,6 +53,7 @@ impl Db {
     pub(crate) fn try_open_with(&self, embedder: Arc<dyn Embedder>) -> Result<Engine> {
         let mut config = Config::default();
         config.flush_size = 100_000;
+        config.idle_flush = None;
         Engine::builder(&self.path).config(config).embedder(embedder).open()
     }
 

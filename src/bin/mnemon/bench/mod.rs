@@ -3,6 +3,7 @@
 mod ann;
 mod embed;
 mod flush;
+mod fresh;
 mod ingest_options;
 mod memory;
 mod process_memory;
@@ -37,6 +38,8 @@ enum Bench {
     Embed(embed::Args),
     /// Durable ingest: put in batches, embed, commit, index.
     Flush(IngestOptions),
+    /// How soon a message is recalled after it was put: by its words, and by meaning.
+    Fresh(fresh::Args),
     /// A session's memory: durable puts one by one and from 8 threads, and prompts with 4 blocks and 200 recent
     /// messages.
     Memory(memory::Args),
@@ -52,6 +55,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         Bench::Ann(args) => ann::run(&args, format)?,
         Bench::Embed(args) => embed::run(&args, format)?,
         Bench::Flush(options) => flush::run(&options)?,
+        Bench::Fresh(args) => fresh::run(&args)?,
         Bench::Memory(args) => memory::run(&args)?,
         Bench::Recall(args) => recall::run(&args)?,
         Bench::Reindex(args) => reindex::run(&args)?,

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{SPACE, assert_settles, is_found, open, text, wide};
+use crate::support::recall::dense;
 use crate::support::{
     Db, below,
     killing::{acknowledged, child_arguments, kill_after, runs},
@@ -53,6 +54,7 @@ fn graph_and_messages_agree_after_kills() {
     let mut state = 99;
     let mut stored: BTreeMap<String, String> = BTreeMap::new();
     let (mut steps, mut unlinked) = (0, 0);
+    let (mut checked, mut missed) = (0, 0);
     for run in 0..runs() {
         let delay = delay(&mut state, Duration::from_millis(300));
         let acknowledged = acknowledged(&kill_after(module_path!(), "child", &db.path, run, delay), "");
@@ -89,7 +91,14 @@ fn graph_and_messages_agree_after_kills() {
         unlinked += u64::from(stats.linked < stats.vectors);
         // As the kill has left it; and, now and then, when all is linked.
         for (id, text) in stored.iter().step_by(5) {
-            assert!(is_found(&engine, id, text), "run {run}: {id}, {text:?}");
+            checked += 1;
+            if !is_found(&engine, id, text) {
+                // The graph is approximate: a search of it may miss a row whose neighbors were all removed. Its vector is there.
+                let all = engine.blocking().recall(&space, dense(text).k(stored.len())).unwrap();
+                let is_first = all.first().is_some_and(|hit| hit.message.id == *id && hit.score > 0.999);
+                assert!(is_first, "run {run}: {id}, {text:?} is lost: {:?}, {stats:?}", all.first());
+                missed += 1;
+            }
         }
         if run % 3 == 0 {
             assert_settles(&engine, stored.len());
@@ -99,9 +108,13 @@ fn graph_and_messages_agree_after_kills() {
         assert_eq!(db.assert_sound().vectors as usize, stored.len());
     }
     assert!(steps > 0, "the kills came too early to test anything");
+    assert!(missed <= 1 + checked / 1000, "{missed} of {checked} searches of unfinished graphs missed their message");
     let file = redb::Database::open(&db.path).unwrap();
     let read = redb::ReadableDatabase::begin_read(&file).unwrap();
     let pages = read.open_table(redb::TableDefinition::<(u32, u32, u32), &[u8]>::new("graph_pages"));
     let pages = redb::ReadableTableMetadata::len(&pages.unwrap()).unwrap();
-    eprintln!("{pages} pages, {} kills, {steps} steps acknowledged, {unlinked} times with rows to link", runs());
+    eprintln!(
+        "{pages} pages, {} kills, {steps} steps acknowledged, {unlinked} times with rows to link, {missed} of {checked} missed",
+        runs()
+    );
 }

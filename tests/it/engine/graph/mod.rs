@@ -22,6 +22,7 @@ fn config() -> Config {
     let mut config = Config::default();
     config.index = IndexKind::Hnsw;
     config.flush_size = 100_000;
+    config.idle_flush = None;
     config.threads = 2;
     config
 }

@@ -1,0 +1,28 @@
+//! The terms of a text that is scored without being in a segment.
+
+/// The distinct terms of a text, ascending, each with the number of times that it occurs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TermCounts {
+    counts: Vec<(u64, u32)>,
+    /// The number of terms, with repetitions.
+    length: u16,
+}
+
+impl TermCounts {
+    /// Counts the terms of a text: as many of them as a segment stores of a row.
+    pub(crate) fn new(mut terms: Vec<u64>) -> Self {
+        terms.truncate(super::MAX_TERMS);
+        terms.sort_unstable();
+        let counts = terms.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u32)).collect();
+        TermCounts { counts, length: terms.len() as u16 }
+    }
+
+    pub(crate) fn length(&self) -> u16 {
+        self.length
+    }
+
+    /// Returns the number of times that the text contains a term.
+    pub(super) fn frequency(&self, term: u64) -> u32 {
+        self.counts.binary_search_by_key(&term, |&(other, _)| other).map_or(0, |at| self.counts[at].1)
+    }
+}
