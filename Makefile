@@ -28,7 +28,7 @@ SHORT ?=
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
-demo: runtime ## ingest the sample conversations, ask questions, measure recall
+demo: ## ingest the sample conversations, ask questions, measure recall
 	$(CARGO) build --release --features cli
 	@./datasets/sample/demo.sh $(BINARY)
 
@@ -64,7 +64,7 @@ package: ## the package for the registry, its contents and its size
 	[ "$$size" -lt 10000000 ] || { echo "$$crate: 10 MB or more; see 'include' in Cargo.toml"; exit 1; }
 
 # `cargo clippy --all-targets` has compiled the criterion benches: the short form leaves them out.
-bench: runtime ## criterion benches, then the command's own as JSON (SHORT=1: the command's alone, once)
+bench: ## criterion benches, then the command's own as JSON (SHORT=1: the command's alone, once)
 	$(if $(SHORT),,$(CARGO) bench)
 	$(CARGO) build --release --features cli
 	$(BINARY) bench flush
@@ -82,11 +82,11 @@ bench-embed: runtime $(MINILM)/manifest.toml ## embedding models beside fastembe
 	$(CARGO) build --release --features cli
 	@mkdir -p target/bench
 	$(VENV)/bin/python -B benches/embed.py $(BENCH_EMBED) --out target/bench/embed-python.json $(MINILM)
-	$(BINARY) bench embed --model static-en-256,$(MINILM),$(MINILM)-int8 --fastembed $(MINILM) \
+	ORT_DYLIB_PATH=$${ORT_DYLIB_PATH:-$(RUNTIME)} $(BINARY) bench embed --model static-en-256,$(MINILM),$(MINILM)-int8 --fastembed $(MINILM) \
 		$(BENCH_EMBED) $(if $(SHORT),--rounds 1) --peers target/bench/embed-python.json
 
 # The sample conversation three times over: once does not fill LlamaIndex's buffer.
-bench-memory: runtime $(VENV)-compat/ready ## a session's memory beside LlamaIndex's on the same conversation (SHORT=1: once)
+bench-memory: $(VENV)-compat/ready ## a session's memory beside LlamaIndex's on the same conversation (SHORT=1: once)
 	$(CARGO) build --release --features cli
 	@mkdir -p target/bench; cat datasets/sample/messages.jsonl datasets/sample/messages.jsonl datasets/sample/messages.jsonl \
 		> target/bench/conversation.jsonl
@@ -94,8 +94,9 @@ bench-memory: runtime $(VENV)-compat/ready ## a session's memory beside LlamaInd
 	$(VENV)-compat/bin/python -B tests/compat/bench_memory.py target/bench/conversation.jsonl
 	$(BINARY) bench memory --messages target/bench/conversation.jsonl
 
-# ONNX Runtime's shared library, taken out of its PyPI wheel. Does nothing if ORT_DYLIB_PATH names a library. The wheels of all
-# Python versions carry the same library.
+# ONNX Runtime's shared library, taken out of its PyPI wheel, for the tests and for models other than the default one;
+# .cargo/config.toml says where it is. Users run `mnemon runtime pull` instead. Does nothing if ORT_DYLIB_PATH names a library. The
+# wheels of all Python versions carry the same library.
 runtime: ## fetch ONNX Runtime into .runtime, unless it is there
 	@if [ -n "$$ORT_DYLIB_PATH" ] || [ -f $(RUNTIME)/$(ORT_VERSION) ]; then exit 0; fi; \
 	set -e; rm -rf $(RUNTIME); mkdir -p $(RUNTIME)/wheel; \

@@ -1,7 +1,7 @@
 //! An agent with a memory: 150 scripted turns with a budget of 1,200 tokens. Prints what is flushed, recalled and
 //! assembled.
 //!
-//! Run `make runtime` once, then `cargo run --example agent` in the sources. The turns are a work assistant's, from
+//! Run `cargo run --example agent` in the sources. The turns are a work assistant's, from
 //! `datasets/sample`, and the script's answers replace a language model. For a real one see `OpenAiChat` (feature
 //! `openai`).
 

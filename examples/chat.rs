@@ -1,6 +1,6 @@
 //! A small agent loop on tokio: each turn is stored as it happens, and each answer begins with a recall.
 //!
-//! Run `make runtime` once, then `cargo run --example chat`.
+//! Run it with `cargo run --example chat`.
 
 use mnemon::{Engine, Message, Namespace, Query};
 

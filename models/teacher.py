@@ -280,8 +280,11 @@ def reference(weights, ids):
 
 
 def write_folder(folder, teacher, model, *, description, source, dimension, max_tokens,
-                 pooling="mean", quantization="none", padding_exact=False, config=None):
-    """Writes the five files of a model, and the manifest with their hashes."""
+                 pooling="mean", quantization="none", padding_exact=False, config=None, same_weights=False):
+    """Writes the five files of a model, and the manifest with their hashes.
+
+    With same_weights, the manifest names the upstream files: the model is then the same as one that `Model::import` builds of them.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer_config = teacher.json("tokenizer_config.json") | {"model_max_length": max_tokens}
@@ -316,5 +319,9 @@ def write_folder(folder, teacher, model, *, description, source, dimension, max_
     for name, blob in files.items():
         (folder / name).write_bytes(blob)
         lines.append(f'"{name}" = "{hashlib.sha256(blob).hexdigest()}"')
+    if same_weights:
+        lines += ["", "[made_from]"]
+        upstream = ("config.json", "model.safetensors", "tokenizer.json")
+        lines += [f'"{name}" = "{hashlib.sha256(teacher.files[name]).hexdigest()}"' for name in upstream]
     (folder / "manifest.toml").write_text("\n".join(lines) + "\n")
     print(f"wrote {folder.name}: {sum(map(len, files.values())) / 1e6:.1f} MB")

@@ -10,7 +10,7 @@ use crate::{config::Config, embed::Embedder, error::Result, ids::ModelIdentity};
 /// Opens the model that a database was made with, or the default model for a new database (`stored` is none).
 ///
 /// # Errors
-/// Those of `Model::find` and `OnnxEmbedder::open`; [`Error::InvalidConfig`](crate::Error::InvalidConfig) without the feature `onnx`.
+/// Those of `Model::find_same` and `OnnxEmbedder::open`; [`Error::InvalidConfig`](crate::Error::InvalidConfig) without the feature `onnx`.
 pub(crate) fn open(stored: Option<&ModelIdentity>, config: &Config) -> Result<Arc<dyn Embedder>> {
     imp::open(stored, config)
 }
@@ -29,15 +29,18 @@ mod imp {
     };
 
     pub(super) fn open(stored: Option<&ModelIdentity>, config: &Config) -> Result<Arc<dyn Embedder>> {
-        let model = Model::find(stored.map_or(Model::DEFAULT, |identity| &identity.name))?;
+        let model = match stored {
+            Some(identity) => Model::find_same(identity)?,
+            None => Model::find(Model::DEFAULT)?,
+        };
         let mut options = OnnxOptions::default();
         (options.threads, options.device) = (config.threads, config.device.clone());
         Ok(Arc::new(OnnxEmbedder::open(model, options)?))
     }
 
     pub(super) fn find(identity: &ModelIdentity) -> Option<Arc<dyn Embedder>> {
-        let found = Model::find(&identity.name).and_then(OnnxEmbedder::new).ok()?;
-        (found.identity() == identity).then(|| Arc::new(found) as _)
+        let found = Model::find_same(identity).and_then(OnnxEmbedder::new).ok()?;
+        Some(Arc::new(found))
     }
 }
 

@@ -165,10 +165,25 @@ pub enum Error {
     },
 
     /// ONNX Runtime could not be loaded.
-    #[error("ONNX Runtime was not found; tried:\n{}install it, for example with `pip install onnxruntime==1.31.1`, and set ORT_DYLIB_PATH to the libonnxruntime library in its `capi` folder (in a checkout of mnemon, `make runtime` fetches it)", lines(.looked))]
+    #[error(
+        "this model needs ONNX Runtime, which was not found; tried:\n{}fetch it with `Runtime::pull` (on the command line, `mnemon runtime pull`); or install it, for example with `pip install onnxruntime`, and set ORT_DYLIB_PATH to the libonnxruntime library in its `capi` folder",
+        lines(.looked)
+    )]
     RuntimeNotFound {
         /// Each path that was tried, with the reason why it was rejected.
         looked: Vec<String>,
+    },
+
+    /// ONNX Runtime could not be downloaded.
+    #[error(
+        "ONNX Runtime was not downloaded: {reason}; it can be installed by other means too, for example with `pip install onnxruntime`: set ORT_DYLIB_PATH to the libonnxruntime library in its `capi` folder"
+    )]
+    RuntimeNotDownloaded {
+        /// The server, the file, and the cause of the failure.
+        reason: String,
+        /// The underlying error, if there is one.
+        #[source]
+        source: Option<BoxError>,
     },
 
     /// The model returned no vectors for a text. The text stays stored and pending.

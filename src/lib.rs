@@ -33,13 +33,13 @@
 //!
 //! | layer | module | contents |
 //! | --- | --- | --- |
-//! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
+//! | 0 | `error`, `ids`, `config`, `lock`, `data_folder` | the error type, identifiers, settings, file locks, the user's data folder |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, OpenAI's format |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
 //! | 1 | `index`, `lexical` | nearest vectors: exact and HNSW; words: analysis, segments, BM25 |
 //! | 1 | `models` | model folders: manifest, hashes, search by name, the model that is compiled in |
-//! | 1 | `onnx` | ONNX Runtime: sessions, tensors, tokenizers; embedding models and cross-encoders |
+//! | 1 | `onnx` | running models: token tables; ONNX Runtime's sessions and tensors; tokenizers; cross-encoders |
 //! | 1 | `client` | clients of servers, for chat and for embeddings, with one policy for time limits and retries |
 //! | 1 | `import` | new model folders: import of other layouts, catalogue, download |
 //! | 2 | `default_embedder` | the embedder of an engine that was opened without one |
@@ -104,6 +104,8 @@ mod chat;
 mod client;
 mod compose;
 mod config;
+#[cfg(feature = "onnx")]
+mod data_folder;
 mod default_embedder;
 mod embed;
 mod engine;
@@ -169,7 +171,7 @@ pub use message::{
 #[cfg(feature = "onnx")]
 pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInfo};
 #[cfg(feature = "onnx")]
-pub use onnx::{CrossEncoder, EmbeddingJob, OnnxEmbedder, OnnxOptions};
+pub use onnx::{CrossEncoder, EmbeddingJob, OnnxEmbedder, OnnxOptions, Runtime};
 pub use recall::{
     Hit, Hits, MAX_K, Query, RankingStrategy, ScoreBreakdown, TimeExpression, TimeSpan, TimeUse, time_expressions,
     time_expressions_at_offset,

@@ -163,6 +163,10 @@ impl Embedder for CachedEmbedder {
         self.inner.identity()
     }
 
+    fn is_same_model(&self, stored: &ModelIdentity) -> bool {
+        self.inner.is_same_model(stored)
+    }
+
     fn windows(&self, text: &str) -> Vec<Range<usize>> {
         self.inner.windows(text)
     }

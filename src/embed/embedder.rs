@@ -23,6 +23,13 @@ pub trait Embedder: Send + Sync {
     /// Identifies the model, and states the dimension of its vectors.
     fn identity(&self) -> &ModelIdentity;
 
+    /// Returns true if the vectors that a database has with this identity are this embedder's. Implement it for an embedder that had
+    /// other hashes before. Default: the hash and the dimension are those of [`identity`](Embedder::identity).
+    fn is_same_model(&self, stored: &ModelIdentity) -> bool {
+        let own = self.identity();
+        stored.hash == own.hash && stored.dimension == own.dimension
+    }
+
     /// Returns the byte ranges of `text` that are embedded as one vector each: the whole text if the model takes it in one piece, else
     /// overlapping windows that together cover it. There is at least one, and each is on character boundaries.
     fn windows(&self, text: &str) -> Vec<Range<usize>> {

@@ -236,9 +236,7 @@ fn serving(
     let given = embedder.identity();
     embed::check_identity(given)?;
     let generation = match found {
-        Some(generation)
-            if generation.identity.hash != given.hash || generation.identity.dimension != given.dimension =>
-        {
+        Some(generation) if !embedder.is_same_model(&generation.identity) => {
             return Err(Error::ModelMismatch { stored: generation.identity.to_string(), given: given.to_string() });
         }
         Some(generation) => generation,

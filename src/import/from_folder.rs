@@ -133,5 +133,6 @@ fn manifest(
         quantization: graph_source::quantization(&graph.model),
         padding_exact: false,
         files: BTreeMap::new(),
+        made_from: graph.made_from.clone(),
     })
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 
 use super::{
     description::Described,
@@ -15,6 +16,7 @@ use super::{
 };
 use crate::{
     error::Result,
+    ids::hex,
     models::{
         Pooling, Quantization,
         folder::{self, invalid},
@@ -48,6 +50,8 @@ pub(super) struct SourceGraph {
     pub(super) width: Option<usize>,
     /// Maximum tokens of a text, if known.
     pub(super) max_tokens: Option<usize>,
+    /// The hashes of the files that the graph was built from; empty if it was read, or if the description has more than these files.
+    pub(super) made_from: BTreeMap<String, String>,
 }
 
 /// The output of a graph that is read.
@@ -140,7 +144,8 @@ fn read_graph(root: &Path, file: &Path, described: &Described, options: &ImportO
     let pooling = options.pooling.or(described.pooling);
     let (output, width) = output(outputs, options.output.as_deref(), pooling, !described.dense.is_empty())
         .map_err(|fault| invalid(root, format!("{shown}: {fault}"), None))?;
-    Ok(SourceGraph { files, output, width, max_tokens: family::max_tokens(&described.config), model })
+    let (max_tokens, made_from) = (family::max_tokens(&described.config), BTreeMap::new());
+    Ok(SourceGraph { files, output, width, max_tokens, made_from, model })
 }
 
 /// Chooses the output to read and its pooling, and returns them with the output's number of components, if known.
@@ -219,6 +224,7 @@ fn build(described: &Described, options: &ImportOptions) -> Result<SourceGraph> 
     let weights = fs::read(folder.join(WEIGHTS))
         .map_err(|error| invalid(folder, format!("{WEIGHTS}: {error}"), Some(error.into())))?;
     let encoder = encoder::build(&described.config, &weights, &described.dense).map_err(fault)?;
+    let made_from = made_from(described, &weights);
     drop(weights);
     let bytes = encoder.model.encode();
     Ok(SourceGraph {
@@ -227,7 +233,25 @@ fn build(described: &Described, options: &ImportOptions) -> Result<SourceGraph> 
         output: Output { pooling, name: None },
         width: Some(encoder.width),
         max_tokens: Some(encoder.max_tokens),
+        made_from,
     })
+}
+
+/// Returns the hashes of the files that determine the vectors of a graph that is built from weights, besides the settings in the
+/// manifest. Empty: they are not all in one folder and under their usual names.
+fn made_from(described: &Described, weights: &[u8]) -> BTreeMap<String, String> {
+    let read = |name: &str| Some((name.to_owned(), hex(&Sha256::digest(fs::read(described.folder.join(name)).ok()?))));
+    let others: &[&str] = match described.folder.join("tokenizer.json").is_file() {
+        true => &["config.json", "tokenizer.json"],
+        false => &["config.json", "vocab.txt", "tokenizer_config.json"],
+    };
+    match others.iter().map(|name| read(name)).collect::<Option<BTreeMap<_, _>>>() {
+        Some(mut files) if described.dense.is_empty() && !described.lower_case => {
+            files.insert(WEIGHTS.to_owned(), hex(&Sha256::digest(weights)));
+            files
+        }
+        _ => BTreeMap::new(),
+    }
 }
 
 /// Detects from the graph's operators how its activations are quantized.

@@ -75,6 +75,10 @@ pub(super) fn install(prepared: PreparedModel, source: &Path, destination: &Path
         manifest.source.clone_from(&found.source);
         manifest.description.clone_from(&found.description);
         manifest.license.clone_from(&found.license);
+        // A folder that an earlier version made keeps its identity.
+        if found.made_from.is_empty() {
+            manifest.made_from.clear();
+        }
         if *found != manifest {
             return Err(occupied(destination, "contains another model"));
         }

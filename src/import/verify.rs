@@ -40,7 +40,7 @@ impl Model {
 
     fn check_vocabulary(&self) -> Result<()> {
         let graph = GraphFiles::read(self)?;
-        let model = external::parse(&self.path(), "model.onnx", &graph.bytes.into_owned().into())?;
+        let model = external::parse(&self.path(), "model.onnx", &graph.bytes)?;
         vocabulary_check::check(&self.path(), &model, &self.read("tokenizer.json")?)
     }
 }

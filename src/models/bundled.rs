@@ -2,12 +2,11 @@
 
 macro_rules! bundle {
     ($file:literal) => {
-        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/models/static-en-256/", $file))
+        include_bytes!(concat!("../../models/static-en-256/", $file))
     };
 }
 
-pub(super) const MANIFEST: &str =
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/models/static-en-256/manifest.toml"));
+pub(super) const MANIFEST: &str = include_str!("../../models/static-en-256/manifest.toml");
 
 /// Returns the bytes of a file that the manifest names.
 pub(super) fn file(name: &str) -> &'static [u8] {

@@ -1,7 +1,7 @@
 //! Descriptions of models for display, and the list of installed models.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -93,8 +93,9 @@ impl Model {
         })
     }
 
-    /// Lists the models that [`Model::find`] finds by name: the bundled one, then those in `$MNEMON_MODELS`, in `./models`, and in the folder
-    /// `models` of the sources. Each has its folder, and an error if the model is invalid. Of two models with one name, the first is found.
+    /// Lists the models that [`Model::find`] finds by name: the bundled one, then those in the folders that it searches, in order. Each has
+    /// its folder, and an error if the model is invalid. Of two models with one name, the first is found; of two copies
+    /// of a model, the first is listed.
     pub fn installed() -> Vec<(PathBuf, Result<Model>)> {
         let mut models = Vec::new();
         #[cfg(feature = "bundled-model")]
@@ -107,6 +108,9 @@ impl Model {
             folders.sort();
             models.extend(folders.into_iter().map(|folder| (folder.clone(), Model::open(folder))));
         }
+        // The same model may be in several folders.
+        let mut identities = HashSet::new();
+        models.retain(|(_, model)| model.as_ref().map_or(true, |model| identities.insert(model.identity().clone())));
         models
     }
 

@@ -51,6 +51,10 @@ pub(crate) struct Manifest {
     pub(crate) padding_exact: bool,
     /// Maps file names to SHA-256, hexadecimal.
     pub(crate) files: BTreeMap<String, String>,
+    /// Maps the files that the graph was built from, such as `model.safetensors`, to SHA-256, hexadecimal; empty if it was not built. The
+    /// weights decide whether models are the same, and different tools build different graphs of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) made_from: BTreeMap<String, String>,
 }
 
 /// The manifest of a reranker.
@@ -170,21 +174,26 @@ impl Manifest {
                 _ => None,
             })
             .or_else(|| files_fault(&self.files))
+            .or_else(|| files_fault(&self.made_from))
             .map(|fault| format!("manifest.toml: {fault}"))
     }
 
-    /// Returns the hash of everything that changes a vector. Names and descriptions do not.
+    /// Returns the hash of everything that changes a vector: the settings, and the files that the graph was built from, or else the model's
+    /// own files. Names and descriptions do not count.
     pub(crate) fn hash(&self) -> String {
+        self.hash_with(if self.made_from.is_empty() { &self.files } else { &self.made_from })
+    }
+
+    /// Returns the hash that versions of this crate without `made_from` gave to the model.
+    pub(crate) fn hash_of_files(&self) -> String {
+        self.hash_with(&self.files)
+    }
+
+    fn hash_with(&self, files: &BTreeMap<String, String>) -> String {
         let mut hasher = Sha256::new();
         let facts = format!(
-            "{} {:?} {} {:?} {:?} {:?} {:?}",
-            self.dimension,
-            self.pooling,
-            self.max_tokens,
-            self.query_prefix,
-            self.document_prefix,
-            self.quantization,
-            self.files
+            "{} {:?} {} {:?} {:?} {:?} {files:?}",
+            self.dimension, self.pooling, self.max_tokens, self.query_prefix, self.document_prefix, self.quantization,
         );
         hasher.update(facts);
         // Only if they are set, so that the hashes of older manifests stay the same.
@@ -214,8 +223,10 @@ fn files_fault(files: &BTreeMap<String, String>) -> Option<String> {
 
 fn file_fault(file: &str, hash: &str) -> Option<String> {
     if !is_plain(file) {
-        return Some(format!("[files] names {file:?}; only names of files in the folder itself are allowed"));
+        return Some(format!(
+            "[files] or [made_from] names {file:?}; only names of files in the folder itself are allowed"
+        ));
     }
     let is_sha256 = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (!is_sha256).then(|| format!("[files]: {hash:?} of {file} is not a sha256 (64 hexadecimal digits)"))
+    (!is_sha256).then(|| format!("{hash:?} of {file} is not a sha256 (64 hexadecimal digits)"))
 }

@@ -12,6 +12,7 @@ use super::{
     manifest::{Kind, Manifest},
 };
 use crate::{
+    data_folder,
     error::{Error, Result},
     ids::ModelIdentity,
 };
@@ -46,7 +47,15 @@ const MODELS_ENV: &str = "MNEMON_MODELS";
 /// [files]                                 # sha256
 /// "model.onnx" = "..."
 /// "tokenizer.json" = "..."
+///
+/// [made_from]                             # optional: sha256 of the files that model.onnx was built from
+/// "config.json" = "..."
+/// "model.safetensors" = "..."
+/// "tokenizer.json" = "..."
 /// ```
+///
+/// Models that were made from the same files with the same settings are the same model, whichever tool built the graph: a database that
+/// was made with one opens with the other.
 ///
 /// If a model has attention, the memory of a batch grows with the square of its longest text: the scores of 12 heads take 50 MB for 1,024
 /// tokens, and 3 GB for 8,192. Few texts of such lengths run at a time; a lower `max_tokens` bounds the memory, because longer text is split
@@ -100,7 +109,7 @@ impl Model {
     }
 
     /// Finds a model by path or name: a folder with a `manifest.toml`; the bundled model by its name; a folder of this name in
-    /// `$MNEMON_MODELS`, in `./models`, or in the folder `models` of the sources that the crate was built from.
+    /// `$MNEMON_MODELS`, in `models` beside the executable, in `models` of the user's data folder ([`Model::home`]), or in `./models`.
     ///
     /// # Errors
     /// [`Error::ModelNotFound`] with the folders that were tried; those of [`Model::open`].
@@ -124,20 +133,53 @@ impl Model {
         Err(Error::ModelNotFound { name: name.to_owned(), looked })
     }
 
+    /// Returns the folder that new models belong in, so that they are found by name from everywhere: `$MNEMON_MODELS`, or else `models`
+    /// in the user's data folder, which is `$XDG_DATA_HOME/mnemon`, or else `~/.local/share/mnemon`, or `~/Library/Application
+    /// Support/mnemon` on macOS; on Windows `%LOCALAPPDATA%\mnemon`. `None`: the environment names no home.
+    pub fn home() -> Option<PathBuf> {
+        let given = std::env::var_os(MODELS_ENV).filter(|home| !home.is_empty());
+        given.map(PathBuf::from).or_else(|| Some(data_folder::path()?.join("models")))
+    }
+
     /// Returns the folders that are searched for model folders.
     pub(crate) fn homes() -> impl Iterator<Item = PathBuf> {
-        let homes = [
-            std::env::var_os(MODELS_ENV).map(PathBuf::from),
-            Some(PathBuf::from("models")),
-            Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("models")),
-        ];
-        homes.into_iter().flatten()
+        let given = std::env::var_os(MODELS_ENV).filter(|home| !home.is_empty()).map(PathBuf::from);
+        let executable = std::env::current_exe().ok();
+        let beside = executable.as_deref().and_then(Path::parent).map(|folder| folder.join("models"));
+        let own = data_folder::path().map(|folder| folder.join("models"));
+        [given, beside, own, Some(PathBuf::from("models"))].into_iter().flatten()
     }
 
     fn new(manifest: Manifest, source: Source) -> Self {
         let identity =
             ModelIdentity { name: manifest.name.clone(), dimension: manifest.dimension, hash: manifest.hash() };
         Model { manifest, identity, source }
+    }
+
+    /// Finds the model of this identity, whatever its folder is called: the model of this name, or else an installed one.
+    ///
+    /// # Errors
+    /// [`Error::ModelMismatch`]: only another model of this name is installed. [`Error::ModelNotFound`]; those of [`Model::open`].
+    pub(crate) fn find_same(identity: &ModelIdentity) -> Result<Self> {
+        let named = Model::find(&identity.name);
+        let is_same = |model: &Model| model.is_same(identity);
+        if let Some(same) = named
+            .iter()
+            .cloned()
+            .chain(Model::installed().into_iter().filter_map(|(_, model)| model.ok()))
+            .find(is_same)
+        {
+            return Ok(same);
+        }
+        let given = named?;
+        let given = format!("{} in {}", given.identity, given.path().display());
+        Err(Error::ModelMismatch { stored: identity.to_string(), given })
+    }
+
+    /// Returns true if this model made the vectors that a database has with this identity, perhaps by an earlier version of this crate.
+    pub(crate) fn is_same(&self, stored: &ModelIdentity) -> bool {
+        stored.dimension == self.identity.dimension
+            && (stored.hash == self.identity.hash || stored.hash == self.manifest.hash_of_files())
     }
 
     /// Returns the identity of the model's vectors.

@@ -1,4 +1,5 @@
-//! Running models with ONNX Runtime: embedders and rerankers from model folders, and reading and writing ONNX files.
+//! Running models: embedders and rerankers from model folders with ONNX Runtime, token tables without it, and reading and writing ONNX
+//! files.
 //!
 //! No type of `ort` or `tokenizers` leaves this module. Invariant: the same text gives the same vector bit by bit, whatever it is
 //! batched with, and the same pair gives the same score.
@@ -7,14 +8,20 @@ mod cross_encoder;
 mod device;
 mod embedder;
 pub(crate) mod graph;
+mod graph_model;
 mod length_limits;
+mod options;
 mod runner;
-mod runtime;
+pub(crate) mod runtime;
 mod session;
+mod token_table;
 mod tokenizer;
+mod unit_vector;
 pub(crate) mod vocabulary_check;
 mod weights;
 mod wordpiece;
 
 pub use cross_encoder::CrossEncoder;
-pub use embedder::{EmbeddingJob, OnnxEmbedder, OnnxOptions};
+pub use embedder::{EmbeddingJob, OnnxEmbedder};
+pub use options::OnnxOptions;
+pub use runtime::Runtime;

@@ -8,7 +8,10 @@ use ort::{
     value::{DynValue, Outlet, TensorElementType},
 };
 
-use super::session::{self, Inputs};
+use super::{
+    session::{self, Inputs},
+    unit_vector::normalized,
+};
 use crate::{
     error::{Error, Result},
     models::{Pooling, manifest::Manifest},
@@ -144,17 +147,4 @@ fn extract(value: &DynValue) -> ort::Result<(Vec<usize>, Cow<'_, [f32]>)> {
     }
     let (shape, values) = value.try_extract_tensor::<f32>()?;
     Ok((sizes(shape), Cow::Borrowed(values)))
-}
-
-fn normalized(mut row: Vec<f32>) -> Result<Vec<f32>> {
-    let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
-    if !norm.is_finite() {
-        let remedy = "leave out this text, or export the model again, in f32 if it is in f16";
-        let reason = format!("the model gave a vector of length {norm}, so a component is not finite; {remedy}");
-        return Err(Error::Embedding { reason, source: None });
-    }
-    if norm > 0.0 {
-        row.iter_mut().for_each(|x| *x /= norm);
-    }
-    Ok(row)
 }

@@ -8,8 +8,9 @@
 //! All other data that a graph keeps in files is passed inside the graph or in memory: for a tensor in neither, ONNX Runtime would open a
 //! file in the working directory.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
+use bytes::Bytes;
 use half::f16;
 use ort::{
     session::{
@@ -29,7 +30,7 @@ const TAKEN_OUT: &str = "weights";
 
 /// A graph and its weights, ready for opening sessions.
 pub(super) struct Weights {
-    graph: Cow<'static, [u8]>,
+    graph: Bytes,
     /// The shared tensors, by their names in the graph.
     tensors: Vec<(String, Arc<DynValue>)>,
     packed: PrepackedWeights,
@@ -197,8 +198,10 @@ mod tests {
         }
         // 64 x 16 values of 4 bytes do not take 4,095 bytes: ONNX Runtime rejects the tensor.
         let mut graph = graph("table_outside.onnx", &[("table.bin", fixture("table.bin"))]);
-        let at = graph.bytes.windows(4).position(|bytes| bytes == b"4096").unwrap();
-        graph.bytes.to_mut()[at..at + 4].copy_from_slice(b"4095");
+        let mut bytes = graph.bytes.to_vec();
+        let at = bytes.windows(4).position(|bytes| bytes == b"4096").unwrap();
+        bytes[at..at + 4].copy_from_slice(b"4095");
+        graph.bytes = bytes.into();
         let weights = Weights::shared(graph).unwrap();
         let environment = runtime::load(None).unwrap();
         assert!(weights.commit(Session::builder(&environment).unwrap()).is_err());

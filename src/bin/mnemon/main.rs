@@ -13,6 +13,7 @@ mod models;
 mod output;
 mod recall;
 mod reindex;
+mod runtime;
 mod stats;
 mod svg;
 mod texmex;
@@ -30,10 +31,11 @@ use crate::output::Format;
     version,
     after_help = "Exit status: 0 success, 1 failure, 2 wrong usage, 3 `verify` or `models verify` found problems, 4 the vectors \
     of a reindex were rejected.\n\
-    ONNX Runtime 1.24 or newer is searched for in $ORT_DYLIB_PATH, in .runtime of the source tree (`make runtime` puts it there), \
-    beside the executable, and in the system's library path.\n\
-    A model is given as a folder with a manifest.toml, or as the name of a folder in $MNEMON_MODELS or ./models. The model \
-    static-en-256 is built in."
+    The model static-en-256 is built in and needs nothing else. Most other models need ONNX Runtime 1.24 or newer, which `mnemon \
+    runtime pull` fetches; it is searched for in $ORT_DYLIB_PATH, beside the executable, in the user's data folder, and by the \
+    system's loader.\n\
+    A model is given as a folder with a manifest.toml, or as the name of a folder in $MNEMON_MODELS, in models beside the \
+    executable, in models in the user's data folder (such as ~/.local/share/mnemon), or in ./models."
 )]
 struct Cli {
     /// The format of the results.
@@ -54,6 +56,7 @@ enum Command {
     Stats(stats::Args),
     Verify(verify::Args),
     Models(models::Args),
+    Runtime(runtime::Args),
     Bench(bench::Args),
 }
 
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Stats(args) => stats::run(args, cli.format),
         Command::Verify(args) => verify::run(args, cli.format),
         Command::Models(args) => models::run(args, cli.format),
+        Command::Runtime(args) => runtime::run(args, cli.format),
         Command::Bench(args) => bench::run(args, cli.format),
     };
     result.unwrap_or_else(|error| {

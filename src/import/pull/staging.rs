@@ -1,4 +1,4 @@
-//! The folder that a model is downloaded into. Only one call at a time uses it, and a call resumes the downloads of an interrupted one.
+//! A folder that files are downloaded into. Only one call at a time uses it, and a call resumes the downloads of an interrupted one.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -37,7 +37,7 @@ impl Staging {
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
                 Err(TryLockError::WouldBlock) => {
                     return Err(Failure::lasting(format!(
-                        "another call is downloading the model into {}; try again when it has finished",
+                        "another call is downloading into {}; try again when it has finished",
                         path.display()
                     )));
                 }
@@ -49,7 +49,7 @@ impl Staging {
         &self.path
     }
 
-    /// Removes the folder after the model was installed. A folder that cannot be removed only takes space.
+    /// Removes the folder after its files were installed. A folder that cannot be removed only takes space.
     pub(super) fn remove(mut self) {
         let _ = fs::remove_dir_all(std::mem::take(&mut self.path));
     }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
+
 use super::{
     external,
     tensors::{self, Data, Tensor},
@@ -11,7 +13,7 @@ use crate::{error::Result, models::Model};
 /// A graph as ONNX Runtime takes it, all in memory, so that ONNX Runtime reads no file that was not checked.
 pub(crate) struct GraphFiles {
     /// The bytes of `model.onnx`.
-    pub(crate) bytes: Cow<'static, [u8]>,
+    pub(crate) bytes: Bytes,
     /// The files that hold weights of the graph, by their names in the graph.
     pub(crate) external: Vec<(String, Vec<u8>)>,
 }
@@ -22,7 +24,10 @@ impl GraphFiles {
     /// # Errors
     /// [`Error::InvalidModel`](crate::Error::InvalidModel), [`Error::ModelHashMismatch`](crate::Error::ModelHashMismatch).
     pub(crate) fn read(model: &Model) -> Result<Self> {
-        let bytes = model.read("model.onnx")?;
+        let bytes = match model.read("model.onnx")? {
+            Cow::Borrowed(bytes) => Bytes::from_static(bytes),
+            Cow::Owned(bytes) => Bytes::from(bytes),
+        };
         let external = match model.folder() {
             Some(folder) => external::read(folder, &bytes, &model.manifest.files)?,
             None => Vec::new(),

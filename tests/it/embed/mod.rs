@@ -33,7 +33,7 @@ const MANIFEST: &str = "pooling = \"mean\"\ndimension = 16\nmax_tokens = 80\nqua
                         query_prefix = \"\"\ndocument_prefix = \"\"\n";
 
 /// A model's folder: a graph of the fixtures, the default model's tokenizer, and these lines in the manifest.
-fn folder(graph: &[u8], manifest: &str) -> TempDir {
+pub(crate) fn folder(graph: &[u8], manifest: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let files = [
         ("model.onnx", graph.to_vec()),
@@ -64,7 +64,7 @@ fn embedder(graph: &str, manifest: &str) -> OnnxEmbedder {
 }
 
 /// [`MANIFEST`] with another value for a key.
-fn manifest(changes: &[(&str, &str)]) -> String {
+pub(crate) fn manifest(changes: &[(&str, &str)]) -> String {
     let line = |line: &str| {
         let key = line.split(" =").next().unwrap();
         let value = changes.iter().find(|(changed, _)| *changed == key).map(|(_, value)| format!("{key} = {value}"));

@@ -26,14 +26,15 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (0, "ids", &[], &["error"]),
     (0, "config", &[], &["error"]),
     (0, "lock", &[], &[]),
+    (0, "data_folder", &[], &[]),
     (1, "tokens", &["error"], &[]),
     (1, "message", &["error", "ids"], &["tokens"]),
     (1, "chat", &["error"], &["message"]),
     (1, "embed", &["error", "ids"], &[]),
     (1, "index", &["config", "error"], &[]),
     (1, "lexical", &["error"], &[]),
-    (1, "models", &["error", "ids"], &[]),
-    (1, "onnx", &["config", "error", "ids"], &["embed", "models"]),
+    (1, "models", &["data_folder", "error", "ids"], &[]),
+    (1, "onnx", &["config", "data_folder", "error", "ids"], &["embed", "models"]),
     (1, "client", &["error", "ids"], &["chat", "embed", "message"]),
     (1, "import", &["error", "ids", "lock"], &["client", "models", "onnx"]),
     (2, "default_embedder", &["config", "embed", "error", "ids", "models", "onnx"], &[]),
@@ -140,6 +141,29 @@ fn no_files_use_each_other_in_a_circle() {
          are:\n\n{actual}\n{explained}",
         difference(&expected, &actual)
     );
+}
+
+/// A program must not look for anything on the machine that built it. Unit tests may: they run there.
+#[test]
+fn no_path_of_the_build_machine_is_in_a_program() {
+    let mut folders = vec![root().join("src")];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in folder.read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name().is_some_and(|name| name != "tests.rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let program = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+                for part in ["CARGO_MANIFEST_DIR", "option_env!", "OUT_DIR"] {
+                    assert!(!program.contains(part), "{} contains {part}", path.display());
+                }
+                files += 1;
+            }
+        }
+    }
+    assert!(files > 100, "{files} files");
 }
 
 fn library() -> Crate {

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-/// Returns the folder for a model of this name: in the given folder, or `$MNEMON_MODELS`, or `./models`.
+use mnemon::Model;
+
+/// Returns the folder for a model of this name: in the given folder, or `$MNEMON_MODELS`, or the user's data folder.
 pub(super) fn destination(to: Option<PathBuf>, name: &str) -> PathBuf {
-    let home = to.or_else(|| std::env::var_os("MNEMON_MODELS").filter(|home| !home.is_empty()).map(PathBuf::from));
-    home.unwrap_or_else(|| PathBuf::from("models")).join(name)
+    to.or_else(Model::home).unwrap_or_else(|| PathBuf::from("models")).join(name)
 }

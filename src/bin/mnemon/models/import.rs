@@ -18,7 +18,8 @@ pub(super) struct Args {
     /// The name of the model and of its folder.
     #[arg(long)]
     name: String,
-    /// The folder that gets the model folder. Default: $MNEMON_MODELS, or ./models.
+    /// The folder that gets the model folder. Default: $MNEMON_MODELS, or models in the user's data folder, such as
+    /// ~/.local/share/mnemon.
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     /// The graph's path in the folder, such as onnx/model_quantized.onnx; or model.safetensors to build a graph from

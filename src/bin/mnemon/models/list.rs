@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::output::{self, Format};
 
-/// List the installed embedding models and rerankers: the built-in model, and the folders in $MNEMON_MODELS and
-/// ./models.
+/// List the installed embedding models and rerankers: the built-in model, and the folders in $MNEMON_MODELS, in models
+/// beside the executable, in models in the user's data folder, and in ./models.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// List the models that `pull` can fetch instead; needs no network.

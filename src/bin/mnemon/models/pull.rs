@@ -19,7 +19,8 @@ pub(super) struct Args {
     /// The name of the local model and of its folder. Default: the catalogue's name.
     #[arg(long)]
     name: Option<String>,
-    /// The folder that gets the model folder. Default: $MNEMON_MODELS, or ./models.
+    /// The folder that gets the model folder. Default: $MNEMON_MODELS, or models in the user's data folder, such as
+    /// ~/.local/share/mnemon.
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use mnemon::Model;
+use mnemon::{Model, Runtime};
 
 use self::{
     case::{Case, Measured},
@@ -122,28 +122,13 @@ fn child(args: &Args, case: Case, model: &str) -> anyhow::Result<Measured> {
     command.args(["bench", "embed", "--case", &case.name(), "--model", model]);
     command.args(["--limit", &args.limit.to_string(), "--threads", &args.threads().to_string()]);
     command.arg("--messages").arg(&args.messages).arg("--queries").arg(&args.queries);
-    if matches!(case, Case::FastembedDefaults | Case::Fastembed32) && std::env::var_os(RUNTIME_ENV).is_none() {
+    if matches!(case, Case::FastembedDefaults | Case::Fastembed32) {
         // fastembed looks nowhere else.
-        command.env(RUNTIME_ENV, runtime()?);
+        command.env(RUNTIME_ENV, Runtime::load()?);
     }
     let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("starting to measure {model}"))?;
     ensure!(output.status.success(), "measuring {model} failed ({}); see the error above", output.status);
     serde_json::from_slice(&output.stdout).with_context(|| format!("reading the figures of {model}"))
-}
-
-/// Finds the library that `make runtime` fetched.
-fn runtime() -> anyhow::Result<PathBuf> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(".runtime");
-    let entries = std::fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
-    let libraries = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let found =
-        libraries.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains("onnxruntime.")));
-    found.max().with_context(|| {
-        format!(
-            "there is no ONNX Runtime in {}; set {RUNTIME_ENV} to its library, or run `make runtime`",
-            folder.display()
-        )
-    })
 }
 
 fn row(case: Case, rounds: Vec<Measured>, peak_memory_mb: Option<f64>) -> Row {

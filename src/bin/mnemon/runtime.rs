@@ -1,0 +1,55 @@
+//! `mnemon runtime`
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Subcommand;
+use mnemon::Runtime;
+use serde_json::json;
+
+use crate::output::{self, Format};
+
+/// Fetch or find ONNX Runtime, the library that runs models other than the built-in one.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    Pull(PullArgs),
+    /// Load ONNX Runtime as a model would, and print the path of its library.
+    Info,
+}
+
+/// Fetch ONNX Runtime from PyPI ($PIP_INDEX_URL, or pypi.org), verify its hash and install it for this user.
+///
+/// If it is installed already, nothing is fetched. An interrupted download resumes.
+#[derive(clap::Args)]
+struct PullArgs {
+    /// The folder that gets the library. Default: runtime in the user's data folder, such as
+    /// ~/.local/share/mnemon/runtime. In another folder, it is found if $ORT_DYLIB_PATH names that folder.
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+    let library = match args.action {
+        Action::Pull(args) => {
+            let bar = output::progress(0, "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}");
+            let library = Runtime::pull(args.to.as_deref(), |file, done, total| {
+                bar.set_message(file.to_owned());
+                bar.set_length(total);
+                bar.set_position(done);
+            })?;
+            bar.finish_and_clear();
+            library
+        }
+        Action::Info => Runtime::load()?,
+    };
+    match format {
+        Format::Json => output::json(&json!({"library": library}))?,
+        Format::Text => output::line(&library.display().to_string())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
