@@ -32,7 +32,7 @@
 //!
 //! | layer | module | contents |
 //! | --- | --- | --- |
-//! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
+//! | 0 | `error`, `ids`, `config`, `lock`, `span` | the error type, identifiers, settings, file locks, spans of calls |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, OpenAI's format |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
@@ -123,6 +123,7 @@ mod models;
 mod onnx;
 mod recall;
 mod reindex;
+mod span;
 mod store;
 mod tokens;
 
