@@ -4,7 +4,7 @@ use std::{fmt, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, setters};
 
 /// The index that vectors are searched with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,7 +140,11 @@ impl std::str::FromStr for Device {
     }
 }
 
-/// Settings of an [`Engine`](crate::Engine). All have defaults: start with `Config::default()`.
+/// Settings of an [`Engine`](crate::Engine). All have defaults.
+///
+/// ```
+/// let config = mnemon::Config::default().threads(2).flush_size(64);
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
@@ -192,6 +196,10 @@ pub struct Config {
     /// Whether to use two-phase commit, which costs one more fsync for each commit and is safe against a writer that can choose the
     /// bytes written around a crash. Default: false (redb's checksummed one-phase commit).
     pub two_phase_commit: bool,
+    /// Whether other processes may read the file while this engine has it open
+    /// ([`Engine::open_read_only`](crate::Engine::open_read_only), [`stats`](crate::stats()), [`verify`](crate::verify())). It
+    /// implies [`two_phase_commit`](field@Config::two_phase_commit). Default: true.
+    pub other_readers: bool,
 }
 
 impl Default for Config {
@@ -217,7 +225,43 @@ impl Default for Config {
             embedding_cache_file_bytes: 1 << 30,
             cache_bytes: 64 << 20,
             two_phase_commit: false,
+            other_readers: true,
         }
+    }
+}
+
+setters!(Config {
+    index: IndexKind,
+    exact_threshold: usize,
+    ef_search: usize,
+    m: usize,
+    ef_construction: usize,
+    vectors: VectorStorage,
+    precision: Precision,
+    flush_size: usize,
+    drain_on_open: bool,
+    threads: usize,
+    device: Device,
+    block_threads: usize,
+    block_retry: Duration,
+    embedding_cache: usize,
+    embedding_cache_file_bytes: u64,
+    cache_bytes: usize,
+    two_phase_commit: bool,
+    other_readers: bool,
+});
+
+impl Config {
+    /// Sets [`target_recall`](field@Config::target_recall).
+    pub fn target_recall(mut self, recall: f64) -> Self {
+        self.target_recall = Some(recall);
+        self
+    }
+
+    /// Sets [`embedding_cache_file`](field@Config::embedding_cache_file).
+    pub fn embedding_cache_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.embedding_cache_file = Some(path.into());
+        self
     }
 }
 

@@ -21,8 +21,27 @@ macro_rules! impl_debug {
 }
 pub(crate) use impl_debug;
 
+/// Adds a method for each public field of a type that sets the field.
+macro_rules! setters {
+    ($name:ident { $($field:ident: $type:ty),+ $(,)? }) => {
+        impl $name {
+            $(
+                #[doc = concat!("Sets [`", stringify!($field), "`](field@", stringify!($name), "::", stringify!($field), ").")]
+                pub fn $field(mut self, $field: $type) -> Self {
+                    self.$field = $field;
+                    self
+                }
+            )+
+        }
+    };
+}
+pub(crate) use setters;
+
 /// The error of every fallible call in this crate.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` shows what `Display` shows, followed by the sources, so that a program whose `main` returns a [`Result`] prints
+/// the remedy.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A namespace is not 1 to 8 segments of 1 to 128 bytes.
@@ -257,10 +276,26 @@ pub enum Error {
     },
 
     /// The database, the folder of a history, or the file of an embedding cache is already open, in another process or in this one.
-    #[error("{}: already open in another process or in this one; close it there first, or share it within the process (an engine by clones, a history by an `Arc`)", .path.display())]
+    #[error("{}: already open in another process or in this one; close it there first, share it within the process (an engine by clones, a history by an `Arc`), or read the database with `Engine::open_read_only`", .path.display())]
     DatabaseLocked {
         /// The file or folder.
         path: PathBuf,
+    },
+
+    /// The engine was opened for reading, and the call would write.
+    #[error("{}: open for reading only; open it with `Engine::open` to change it", .path.display())]
+    ReadOnly {
+        /// The database file.
+        path: PathBuf,
+    },
+
+    /// The database cannot be opened for reading only as it is.
+    #[error("{}: cannot be opened for reading only: {reason}; open it once with `Engine::open`", .path.display())]
+    WriteAccessNeeded {
+        /// The database file.
+        path: PathBuf,
+        /// Why the file must be written first.
+        reason: String,
     },
 
     /// A line of a history's file is invalid.
@@ -333,9 +368,7 @@ pub enum Error {
     },
 
     /// The system refused to start a thread.
-    #[error(
-        "the system did not start the thread {name:?}: {source}; raise its limit of threads, or lower `Config::threads`"
-    )]
+    #[error("the system did not start the thread {name:?}; raise its limit of threads, or lower `Config::threads`")]
     ThreadNotStarted {
         /// The name of the thread.
         name: String,
@@ -355,13 +388,35 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// [`std::result::Result`] with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&chain(self))
+    }
+}
+
+/// Returns the text of an error and of its sources, without what was said before.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let more = error.to_string();
+        let label = text.find(": ").map_or("", |end| &text[..end + 2]);
+        let more = more.strip_prefix(label).unwrap_or(&more);
+        if !text.contains(more) {
+            text = format!("{text}: {more}");
+        }
+        next = error.source();
+    }
+    text
+}
+
 impl Error {
     pub(crate) fn message(reason: impl Into<String>) -> Self {
-        Error::InvalidMessage { reason: reason.into() }
+        Error::InvalidMessage { reason: without_label(reason.into(), "invalid message: ") }
     }
 
     pub(crate) fn query(reason: impl Into<String>) -> Self {
-        Error::InvalidQuery { reason: reason.into() }
+        Error::InvalidQuery { reason: without_label(reason.into(), "invalid query: ") }
     }
 
     /// Returns the error of a chat request that would fail again.
@@ -375,6 +430,15 @@ impl Error {
 
     pub(crate) fn corrupted(what: impl Into<String>) -> Self {
         Error::Corrupted { what: what.into() }
+    }
+}
+
+/// Removes the label of an error from the reason of another error of the same kind. Deserializers pass errors on as text.
+fn without_label(reason: String, label: &str) -> String {
+    match reason.split_once(label) {
+        // Not in quoted text.
+        Some((before, after)) if !before.contains('"') => format!("{before}{after}"),
+        _ => reason,
     }
 }
 

@@ -33,7 +33,8 @@
 //!
 //! | layer | module | contents |
 //! | --- | --- | --- |
-//! | 0 | `error`, `ids`, `config`, `lock`, `data_folder` | the error type, identifiers, settings, file locks, the user's data folder |
+//! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
+//! | 0 | `span`, `data_folder` | spans of calls, the user's data folder |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, OpenAI's format |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
@@ -127,6 +128,7 @@ mod models;
 mod onnx;
 mod recall;
 mod reindex;
+mod span;
 mod store;
 mod tokens;
 

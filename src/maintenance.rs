@@ -1,4 +1,4 @@
-//! Statistics and verification of a database that no engine has open.
+//! Statistics and verification of a database. Neither writes to its file.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 pub use crate::store::{GenerationState, VerifyReport};
 use crate::{
     config::{Config, Precision},
-    error::Result,
+    error::{Error, Result},
     ids::{ModelIdentity, Namespace},
     recall::{check_graphs, check_lexical},
     store::{self, StorageSizes, Store},
@@ -60,18 +60,24 @@ pub struct NamespaceStats {
     pub buffered: u64,
 }
 
-/// Counts the contents of a database. Cost: a pass over the keys of its messages.
+/// Counts the contents of a database, as of this moment; other processes may have it open. The file may be read-only.
+/// Cost: a pass over the keys of its messages.
 ///
 /// # Errors
-/// The errors of opening an engine, except those of its model; [`Error::Corrupted`](crate::Error::Corrupted).
+/// Those of [`Engine::open_read_only`](crate::Engine::open_read_only), except those of its model and
+/// [`Error::WriteAccessNeeded`]; [`Error::Corrupted`].
 pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
-    let store = open(path.as_ref())?;
+    let (path, config) = (path.as_ref(), Config::default());
+    let store = match Store::open_read_only(path, &config) {
+        Err(Error::WriteAccessNeeded { .. }) => Store::open_unchanged(path, &config)?,
+        opened => opened?,
+    };
     let snapshot = store.read()?;
     let namespaces = match snapshot.generations().serving()? {
         Some(generation) => store::namespace_counts(&snapshot, generation.id)?,
         None => Vec::new(),
     };
-    let file_bytes = std::fs::metadata(store.path()).map_err(|error| crate::Error::Storage(error.into()))?.len();
+    let file_bytes = std::fs::metadata(store.path()).map_err(|error| Error::Storage(error.into()))?.len();
     Ok(Stats {
         file_bytes,
         sizes: store::sizes(&snapshot)?,
@@ -105,10 +111,18 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
 /// Checks the pages of a database, every record against the records that it refers to, and then its graphs and lexical
 /// indexes. Cost: a pass over the whole file, and memory for one entry per message.
 ///
+/// The file does not change and may be read-only. While another process has it open for writing, its records are checked
+/// as of this moment and its pages are not ([`VerifyReport::pages_checked`]). Otherwise no writer can open it meanwhile.
+///
 /// # Errors
-/// The errors of opening an engine, except those of its model. Problems inside the database are in the report.
+/// Those of [`Engine::open_read_only`](crate::Engine::open_read_only), except those of its model and
+/// [`Error::WriteAccessNeeded`]. Problems inside the database are in the report.
 pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
-    let mut store = open(path.as_ref())?;
+    let (path, config) = (path.as_ref(), Config::default());
+    let mut store = match Store::open_unchanged(path, &config) {
+        Err(Error::DatabaseLocked { .. }) => Store::open_read_only(path, &config)?,
+        opened => opened?,
+    };
     let mut report = store.verify()?;
     // If pages or rows are damaged, problems of the indexes would only follow from that.
     if report.problems.is_empty() {
@@ -116,8 +130,4 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
         report.problems.extend(check_lexical(&store)?);
     }
     Ok(report)
-}
-
-fn open(path: &Path) -> Result<Store> {
-    Store::open(path, &Config::default(), false)
 }

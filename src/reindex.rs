@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     default_embedder,
     embed::Embedder,
-    engine::Engine,
+    engine::{Engine, Opening},
     error::{Error, Result},
     ids::ModelIdentity,
     store::{self, Store},
@@ -72,7 +72,8 @@ fn open(path: &Path, new: &Arc<dyn Embedder>) -> Result<Engine> {
     };
     // Pending messages of the serving generation stay pending: its model may not be available.
     let config = Config { drain_on_open: false, ..Config::default() };
-    Engine::open_core(path, config, false, None, resolve)
+    let store = Store::open(path, &config, false)?;
+    Engine::open_core(Opening { store, config, reranker: None }, None, resolve)
 }
 
 fn open_store(path: &Path) -> Result<Store> {

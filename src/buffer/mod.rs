@@ -7,11 +7,16 @@
 use std::{borrow::Borrow, ops::Range};
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, setters},
     message::{Message, MessageTokenCounter, Role, match_tool_results},
 };
 
 /// The token limits of a short-term buffer, with the semantics of LlamaIndex's `Memory`.
+///
+/// ```
+/// let limits = mnemon::BufferLimits::default().token_limit(1_000);
+/// assert_eq!((limits.budget(), limits.flush_size()), (700, 100));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BufferLimits {
@@ -20,15 +25,17 @@ pub struct BufferLimits {
     /// The share of `token_limit` that recent messages may take, greater than 0 and at most 1. Default: 0.7.
     pub chat_history_token_ratio: f64,
     /// The minimum number of tokens of a flushed batch, 1 to `token_limit`. A batch is smaller only if there are not
-    /// enough whole turns. Default: 3,000.
-    pub token_flush_size: usize,
+    /// enough whole turns. Default: none, which stands for a tenth of `token_limit`.
+    pub token_flush_size: Option<usize>,
 }
 
 impl Default for BufferLimits {
     fn default() -> Self {
-        BufferLimits { token_limit: 30_000, chat_history_token_ratio: 0.7, token_flush_size: 3_000 }
+        BufferLimits { token_limit: 30_000, chat_history_token_ratio: 0.7, token_flush_size: None }
     }
 }
+
+setters!(BufferLimits { token_limit: usize, chat_history_token_ratio: f64 });
 
 impl BufferLimits {
     /// Creates limits and checks them.
@@ -36,6 +43,29 @@ impl BufferLimits {
     /// # Errors
     /// [`Error::InvalidConfig`] for a value outside its range.
     pub fn new(token_limit: usize, chat_history_token_ratio: f64, token_flush_size: usize) -> Result<Self> {
+        let limits = BufferLimits { token_limit, chat_history_token_ratio, token_flush_size: Some(token_flush_size) };
+        limits.check()?;
+        Ok(limits)
+    }
+
+    /// Sets [`token_flush_size`](field@BufferLimits::token_flush_size).
+    pub fn token_flush_size(mut self, tokens: usize) -> Self {
+        self.token_flush_size = Some(tokens);
+        self
+    }
+
+    /// Returns the minimum number of tokens of a flushed batch: as set, or a tenth of the token limit.
+    pub fn flush_size(&self) -> usize {
+        self.token_flush_size.unwrap_or(self.token_limit / 10).max(1)
+    }
+
+    /// Checks that the limits fit each other.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`].
+    pub(crate) fn check(&self) -> Result<()> {
+        let BufferLimits { token_limit, chat_history_token_ratio, .. } = *self;
+        let token_flush_size = self.token_flush_size.unwrap_or(1);
         let fault = if token_limit == 0 {
             Some("token_limit is 0; it must be at least 1".to_owned())
         } else if !(chat_history_token_ratio > 0.0 && chat_history_token_ratio <= 1.0) {
@@ -49,7 +79,7 @@ impl BufferLimits {
         };
         match fault {
             Some(reason) => Err(Error::InvalidConfig { reason }),
-            None => Ok(BufferLimits { token_limit, chat_history_token_ratio, token_flush_size }),
+            None => Ok(()),
         }
     }
 
@@ -62,7 +92,7 @@ impl BufferLimits {
     /// if the messages are within the [budget](BufferLimits::budget).
     ///
     /// Leading system messages stay. A batch ends where a turn begins: at a user message before which every tool call
-    /// has its results. A batch has at least [`token_flush_size`](BufferLimits::token_flush_size) tokens, or consists
+    /// has its results. A batch has at least [`flush_size`](BufferLimits::flush_size) tokens, or consists
     /// of all messages before the last turn. Batches are planned until the rest is within the budget. The rest may
     /// still exceed the budget, because the last turn always stays, and because nothing is flushed if there is no user
     /// message.
@@ -86,7 +116,7 @@ impl BufferLimits {
             let mut size = 0;
             let full = (begin..costs.len()).find(|&index| {
                 size += costs[index];
-                size >= self.token_flush_size
+                size >= self.flush_size()
             });
             let mut later = cuts.iter().copied().filter(|&cut| cut > begin);
             let next = full.and_then(|full| later.clone().find(|&cut| cut > full));

@@ -10,7 +10,10 @@ use super::{
     embedder::{Embedder, Passage},
     validate::{check_count, check_vector, parts},
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    span::{Timed, call_span},
+};
 
 /// Calls [`Embedder::windows`] and checks that there is at least one window and that each is a part of the text.
 pub(crate) fn windows<'t>(embedder: &dyn Embedder, text: &'t str) -> Result<Vec<&'t str>> {
@@ -34,6 +37,7 @@ pub(crate) fn documents(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<V
 
 /// Calls [`Embedder::embed_passages`] and checks the ranges and the vectors.
 pub(crate) fn passages(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<Vec<Passage>>> {
+    let _span = Timed::enter(call_span!(DEBUG "embed", texts = texts.len()));
     let passages = guarded(|| embedder.embed_passages(texts))?;
     check_count(embedder.identity(), passages.len(), texts.len())?;
     for (text, passages) in texts.iter().zip(&passages) {
@@ -50,6 +54,7 @@ pub(crate) fn query(embedder: &dyn Embedder, text: &str) -> Result<Vec<f32>> {
 
 /// Calls [`Embedder::embed_query_before`] and checks the vector.
 pub(crate) fn query_before(embedder: &dyn Embedder, text: &str, deadline: Option<Instant>) -> Result<Vec<f32>> {
+    let _span = Timed::enter(call_span!(DEBUG "embed", texts = 1));
     let row = guarded(|| embedder.embed_query_before(text, deadline))?;
     check_vector(embedder.identity(), &row)?;
     Ok(row)

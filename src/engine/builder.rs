@@ -5,15 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use super::handle::Engine;
-#[cfg(doc)]
-use crate::error::Error;
+use super::{core::Opening, handle::Engine};
 use crate::{
     config::Config,
     default_embedder,
     embed::{Embedder, Reranker},
-    error::{Result, impl_debug},
+    error::{Error, Result, impl_debug},
     ids::ModelIdentity,
+    store::Store,
 };
 
 impl Engine {
@@ -25,21 +24,74 @@ impl Engine {
         Engine::builder(path).open()
     }
 
+    /// Opens the database at `path` for reading, with default settings. See [`EngineBuilder::open_read_only`].
+    ///
+    /// # Errors
+    /// Those of [`EngineBuilder::open_read_only`].
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
+        Engine::builder(path).open_read_only()
+    }
+
+    /// Creates an engine whose database is in memory and is lost with its last handle, with default settings: for tests
+    /// and for scratch work. [`Engine::builder_in_memory`] takes other settings.
+    ///
+    #[cfg_attr(feature = "bundled-model", doc = "```")]
+    #[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]
+    /// # fn main() -> mnemon::Result<()> {
+    /// use mnemon::{Engine, Message, Query};
+    /// let engine = Engine::in_memory()?;
+    /// let namespace = "test".parse()?;
+    /// engine.blocking().put(&namespace, vec![Message::user("my bike is in the cellar")])?;
+    /// engine.blocking().flush()?;
+    /// assert_eq!(engine.blocking().recall(&namespace, Query::new("bicycle"))?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`EngineBuilder::open`].
+    pub fn in_memory() -> Result<Self> {
+        Engine::builder_in_memory().open()
+    }
+
     /// Returns a builder that opens the database at `path` with other than default settings.
     pub fn builder(path: impl AsRef<Path>) -> EngineBuilder {
         EngineBuilder {
-            path: path.as_ref().to_path_buf(),
+            path: Some(path.as_ref().to_path_buf()),
             config: Config::default(),
             create: true,
             embedder: None,
             reranker: None,
         }
     }
+
+    /// Returns a builder of an engine whose database is in memory. See [`Engine::in_memory`].
+    pub fn builder_in_memory() -> EngineBuilder {
+        EngineBuilder { path: None, ..Engine::builder("") }
+    }
+
+    /// Opens the file again for reading, and returns an engine that shows the database as of this moment. It shares the
+    /// model, the settings and the embedding cache; namespaces are loaded again by their first query. This engine goes on
+    /// showing what it showed. An engine that was not opened for reading shows every commit, and returns a clone of itself.
+    ///
+    /// # Errors
+    /// Those of [`EngineBuilder::open_read_only`].
+    pub fn reopen(&self) -> Result<Self> {
+        let shared = &self.core().shared;
+        if !shared.store.is_read_only() {
+            return Ok(self.clone());
+        }
+        let store = Store::open_read_only(shared.store.path(), &shared.config)?;
+        let embedder = Arc::clone(&shared.generations.serving().embedder);
+        let opening = Opening { store, config: shared.config.clone(), reranker: shared.reranker.clone() };
+        Engine::open_core(opening, Some(shared.cache.clone()), |_| Ok(embedder))
+    }
 }
 
 /// Builder of an [`Engine`]. Made by [`Engine::builder`].
 pub struct EngineBuilder {
-    path: PathBuf,
+    /// `None`: in memory.
+    path: Option<PathBuf>,
     config: Config,
     create: bool,
     embedder: Option<Arc<dyn Embedder>>,
@@ -74,7 +126,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Opens the database and begins to embed messages that were left pending. Blocks the calling thread while it reads the file
+    /// Opens the database and begins to embed messages that were left pending. Other processes may read the database
+    /// meanwhile ([`EngineBuilder::open_read_only`]), and none may write to it. Blocks the calling thread while it reads the file
     /// and the model: about 50 ms with the bundled model.
     ///
     /// # Errors
@@ -84,11 +137,41 @@ impl EngineBuilder {
     /// [`Error::ThreadNotStarted`].
     pub fn open(self) -> Result<Engine> {
         self.config.check()?;
+        let store = match &self.path {
+            Some(path) => Store::open(path, &self.config, self.create)?,
+            None => Store::in_memory(&self.config)?,
+        };
+        self.open_store(store)
+    }
+
+    /// Opens the database for reading. Nothing is written: the file may be read-only, and so may its folder. Another process
+    /// may have the database open, for writing too, unless it opened it with [`Config::other_readers`] off.
+    ///
+    /// The engine shows the database as of this moment, a state between two commits; [`Engine::reopen`] moves on to what
+    /// was committed since. As long as an engine shows a state, the process that writes keeps the pages that belong to it,
+    /// and the file grows by what is replaced meanwhile.
+    ///
+    /// Calls that would write return [`Error::ReadOnly`]; memory blocks take no batches. Pending messages stay pending.
+    ///
+    /// # Errors
+    /// Those of [`EngineBuilder::open`]. [`Error::WriteAccessNeeded`]: the process that wrote last was killed, or is of an
+    /// older version, so the file must first be opened for writing.
+    pub fn open_read_only(self) -> Result<Engine> {
+        self.config.check()?;
+        let Some(path) = &self.path else {
+            let reason = "a new database in memory has nothing to read; open it with `EngineBuilder::open`";
+            return Err(Error::InvalidConfig { reason: reason.into() });
+        };
+        let store = Store::open_read_only(path, &self.config)?;
+        self.open_store(store)
+    }
+
+    fn open_store(self, store: Store) -> Result<Engine> {
         let (embedder, config) = (self.embedder, self.config.clone());
         let resolve = move |stored: Option<&ModelIdentity>| match embedder {
             Some(embedder) => Ok(embedder),
             None => default_embedder::open(stored, &config),
         };
-        Engine::open_core(&self.path, self.config, self.create, self.reranker, resolve)
+        Engine::open_core(Opening { store, config: self.config, reranker: self.reranker }, None, resolve)
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     any::Any,
-    path::Path,
     sync::{Arc, atomic::AtomicU64, atomic::Ordering, mpsc},
     time::Instant,
 };
@@ -28,9 +27,17 @@ use crate::{
     embed::{self, Embedder, Reranker},
     error::{Error, Result},
     ids::{ModelIdentity, Namespace},
-    recall::NamespaceChange,
+    recall::{Hits, NamespaceChange, Query},
+    span::{Timed, call_span},
     store::{Effects, Generation, GenerationState, Store, Transaction},
 };
+
+/// An open database, and the settings of the engine that is to be opened on it.
+pub(crate) struct Opening {
+    pub(crate) store: Store,
+    pub(crate) config: Config,
+    pub(crate) reranker: Option<Arc<dyn Reranker>>,
+}
 
 /// An open engine, without its handles.
 pub(crate) struct Core {
@@ -42,17 +49,23 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// `cache` is the embedding cache that the embedder of `resolve` uses already, if any; without it, the cache is made by
+    /// the configuration and put before the embedder.
     pub(super) fn open(
-        path: &Path,
-        config: Config,
-        create: bool,
-        reranker: Option<Arc<dyn Reranker>>,
+        Opening { store, config, reranker }: Opening,
+        cache: Option<Option<Arc<Cache>>>,
         resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
     ) -> Result<Self> {
-        let store = Arc::new(Store::open(path, &config, create)?);
-        let (generation, embedder) = serving(&store, config.precision, resolve)?;
-        let cache = Cache::configured(&config)?.map(Arc::new);
-        let embedder = cached(embedder, cache.as_ref());
+        let store = Arc::new(store);
+        let (generation, mut embedder) = serving(&store, config.precision, resolve)?;
+        let cache = match cache {
+            Some(cache) => cache,
+            None => {
+                let cache = Cache::configured(&config)?.map(Arc::new);
+                embedder = cached(embedder, cache.as_ref());
+                cache
+            }
+        };
         let leftover = store.read()?.pending().count(generation.id)?;
 
         let executor = Arc::new(Executor::new(config.threads, config.block_threads)?);
@@ -77,6 +90,10 @@ impl Core {
             store,
         });
         let core = Core { shared, writer, planners, wake, improve };
+        if core.shared.store.is_read_only() {
+            // All that the services do ends in a commit.
+            return Ok(core);
+        }
         // The threads that did start hold the file open.
         core.start_services(wakes, improvable).inspect_err(|_| core.close())?;
         if leftover > 0 && core.shared.config.drain_on_open {
@@ -206,8 +223,23 @@ impl Core {
         });
     }
 
+    /// Sends a request to the thread that embeds.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`], [`Error::Closed`].
     pub(super) fn wake(&self, wake: Wake) -> Result<()> {
+        if self.shared.store.is_read_only() {
+            return Err(Error::ReadOnly { path: self.shared.store.path().to_path_buf() });
+        }
         self.wake.send(wake).map_err(|_| Error::Closed)
+    }
+
+    /// Answers a query, on the calling thread.
+    pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
+        let span = Timed::enter(call_span!(INFO "recall", hits));
+        let hits = self.shared.recall(namespace, query)?;
+        span.record("hits", hits.len());
+        Ok(hits)
     }
 
     pub(super) fn optimize(&self, namespace: &Namespace) -> Result<()> {

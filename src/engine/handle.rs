@@ -1,13 +1,14 @@
 //! The handle on an open engine. Dropping the last one closes the engine.
 
-use std::{path::Path, sync::Arc, thread};
+use std::{sync::Arc, thread};
 
 use tokio::sync::oneshot;
 
-use super::core::Core;
+use super::core::{Core, Opening};
 use crate::{
-    config::{Config, Precision},
-    embed::{Embedder, Reranker},
+    cache::Cache,
+    config::Precision,
+    embed::Embedder,
     error::{Result, impl_debug},
     ids::ModelIdentity,
 };
@@ -44,15 +45,14 @@ pub struct Engine {
 impl_debug!(Engine, self { model: self.model().name });
 
 impl Engine {
-    /// Opens the database. `resolve` is given the model that it was made with and returns the embedder.
+    /// Opens an engine on a database. `resolve` is given the model that it was made with and returns the embedder; same for
+    /// `cache` as in [`Core::open`].
     pub(crate) fn open_core(
-        path: &Path,
-        config: Config,
-        create: bool,
-        reranker: Option<Arc<dyn Reranker>>,
+        opening: Opening,
+        cache: Option<Option<Arc<Cache>>>,
         resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
     ) -> Result<Self> {
-        let core = Arc::new(Core::open(path, config, create, reranker, resolve)?);
+        let core = Arc::new(Core::open(opening, cache, resolve)?);
         Ok(Engine { _last: Arc::new(LastHandle(Some(Arc::clone(&core)))), core })
     }
 

@@ -16,6 +16,7 @@ use crate::{
     ids::Namespace,
     message::Message,
     recall::{Hits, Query},
+    span::{call_span, timed},
     store::Transaction,
 };
 
@@ -39,12 +40,13 @@ impl Engine {
     /// Those of [`Engine::put`].
     pub async fn put_all(&self, messages: Vec<(Namespace, Message)>) -> Result<PutReport> {
         messages.iter().try_for_each(|(_, message)| message.check())?;
+        let span = call_span!(INFO "put", messages = messages.len());
         let apply = move |transaction: &mut Transaction| {
             let mut put = transaction.edit_messages().put(&messages)?;
             let effects = std::mem::take(&mut put.effects);
             Ok((PutReport { new: put.new, replaced: put.replaced, unchanged: put.unchanged }, effects))
         };
-        self.core().write(apply).await
+        timed(span, self.core().write(apply)).await
     }
 
     /// Embeds and indexes all pending messages. Once it returns, all messages put before are found by meaning, too.
@@ -66,7 +68,7 @@ impl Engine {
     /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::EmbedderUnavailable`], [`Error::Reranking`], [`Error::Corrupted`].
     pub async fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
         let namespace = namespace.clone();
-        self.core().run(Lane::Recalls, move |core| core.shared.recall(&namespace, &query)).await
+        self.core().run(Lane::Recalls, move |core| core.recall(&namespace, &query)).await
     }
 
     /// Returns the message with this id, pending or not.

@@ -46,6 +46,7 @@ pub use self::{
 };
 pub(crate) use self::{
     blocking::blocking_methods,
+    core::Opening,
     executor::{Executor, Lane, block_on},
     extension::Extension,
     session::StoredSession,

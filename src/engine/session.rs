@@ -9,6 +9,7 @@ use crate::{
     error::Result,
     ids::Namespace,
     message::Message,
+    span::{call_span, timed},
     store::{BlockKey, BlockState, Checkpoint, Effects, PutResult, SessionChange, SessionPosition, Transaction},
 };
 
@@ -72,6 +73,7 @@ impl StoredSession {
     /// Puts and removes messages in one commit. With `with_checkpoint`, the commit also makes a checkpoint if something changed.
     pub(crate) async fn update(&self, change: SessionChange, with_checkpoint: bool) -> Result<PutResult> {
         let (namespace, session) = (self.namespace.clone(), self.session.clone());
+        let span = call_span!(INFO "put", messages = change.put.len());
         let apply = move |transaction: &mut Transaction| {
             let mut put = transaction.edit_messages().update(&namespace, &session, &change)?;
             let effects = std::mem::take(&mut put.effects);
@@ -80,7 +82,7 @@ impl StoredSession {
             }
             Ok((put, effects))
         };
-        self.core.write(apply).await
+        timed(span, self.core.write(apply)).await
     }
 
     /// Moves buffered messages to long-term memory, as batches, in one commit.

@@ -27,6 +27,7 @@ use crate::{
     embed::Reranker,
     error::{Error, Result},
     recall::{AddedRows, NamespaceChange},
+    span::{Timed, call_span},
     store::{self, Generation, GenerationState, Store, UnindexedChange},
 };
 
@@ -126,8 +127,10 @@ impl Shared {
 
     /// Embeds the pending messages of the serving generation.
     fn flush(self: &Arc<Self>, workers: &Workers) -> Result<FlushReport> {
+        let span = Timed::enter(call_span!(INFO "flush", embedded));
         self.unflushed.store(0, Ordering::Relaxed);
         let drained = self.drain(&self.generations.serving(), None, workers, |_| !self.is_over())?;
+        span.record("embedded", drained.embedded as usize);
         match drained.refused.into_iter().next() {
             Some(refused) => Err(refused.error),
             None => Ok(FlushReport { embedded: drained.embedded }),

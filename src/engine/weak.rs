@@ -26,7 +26,7 @@ impl WeakEngine {
     }
 
     pub(crate) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
-        self.visit(|core| core.shared.recall(namespace, query))
+        self.visit(|core| core.recall(namespace, query))
     }
 
     /// Returns the messages of the batch in which a message was flushed.
@@ -39,9 +39,10 @@ impl WeakEngine {
         self.visit(|core| core.reads().block_state(key))
     }
 
-    /// Returns a batch of the session of a block.
+    /// Returns a batch of the session of a block. An engine that is open for reading has none: a block's state could not be
+    /// stored.
     pub(crate) fn batch(&self, key: &BlockKey, number: u32) -> Result<Option<StoredBatch>> {
-        self.visit(|core| core.reads().batch(key, number))
+        self.visit(|core| if core.shared.store.is_read_only() { Ok(None) } else { core.reads().batch(key, number) })
     }
 
     /// Stores the state that a block made from a batch. Does nothing if its state, the batch or the session changed since they were

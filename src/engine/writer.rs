@@ -8,6 +8,7 @@ use std::{
 use super::executor::Executor;
 use crate::{
     error::{Error, Result},
+    span::{Timed, call_span},
     store::{Store, Transaction},
 };
 
@@ -141,5 +142,6 @@ fn run(store: &Store, receiver: &mpsc::Receiver<Message>) {
 }
 
 fn commit(store: &Store, group: &mut [Box<dyn Job>]) -> Result<()> {
+    let _span = Timed::enter(call_span!(DEBUG "commit", changes = group.len()));
     store.write(|transaction| group.iter_mut().try_for_each(|job| job.apply(transaction)))
 }

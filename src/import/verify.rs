@@ -47,15 +47,5 @@ impl Model {
 
 /// Formats an error and its sources in one line.
 fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let more = error.to_string();
-        // Some errors repeat their source in their own text.
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        next = error.source();
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    crate::error::chain(error).split_whitespace().collect::<Vec<_>>().join(" ")
 }

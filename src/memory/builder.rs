@@ -97,9 +97,8 @@ impl MemoryBuilder {
         check_id("session", &self.session)?;
         let MemoryBuilder { engine, namespace, session, mut settings } = self;
         check_names(settings.blocks.iter().map(|block| &**block))?;
-        let BufferLimits { token_limit, chat_history_token_ratio, token_flush_size } = settings.limits;
-        settings.limits = BufferLimits::new(token_limit, chat_history_token_ratio, token_flush_size)?;
-        settings.composer.token_limit = token_limit;
+        settings.limits.check()?;
+        settings.composer.token_limit = settings.limits.token_limit;
         Memory::open(engine, namespace, session, settings)
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     error::{Result, impl_debug},
     ids::Namespace,
     message::{Message, MessageUpdate},
+    span::{Timed, call_span},
     store::Checkpoint,
 };
 
@@ -156,7 +157,11 @@ impl Memory {
     /// recalled messages. Those of [`Memory::get`].
     pub async fn assemble(&self, request: impl Into<AssembleRequest>) -> Result<Prompt> {
         let request = request.into();
-        self.run(Lane::Prompts, |inner| inner.assemble(request)).await
+        let assemble = move |inner: &Inner| {
+            let span = Timed::enter(call_span!(INFO "assemble", messages));
+            inner.assemble(request).inspect(|prompt| span.record("messages", prompt.messages.len()))
+        };
+        self.run(Lane::Prompts, assemble).await
     }
 
     /// Adds a completed step of the turn, such as a tool call or its result. [`Memory::assemble`] places the steps after the

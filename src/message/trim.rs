@@ -6,7 +6,7 @@ use super::{
     chat_message::Message, content::ContentPart, role::Role, token_count::MessageTokenCounter,
     tool_calls::match_tool_results,
 };
-use crate::error::{Error, Result, impl_debug};
+use crate::error::{Error, Result, impl_debug, setters};
 
 /// The end of the list that [`trim_messages`] keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,8 +21,12 @@ pub enum TrimStrategy {
 /// A function that splits a text into pieces. The pieces joined must be the text.
 pub type TextSplitter = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
 
-/// The options of [`trim_messages`]. Start from [`TrimOptions::last`] or [`TrimOptions::first`] and set the fields that
-/// differ.
+/// The options of [`trim_messages`]. Start from [`TrimOptions::last`] or [`TrimOptions::first`] and set what differs.
+///
+/// ```
+/// use mnemon::{Role, TrimOptions};
+/// let trim = TrimOptions::last(4_000).include_system(true).start_on([Role::User]);
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct TrimOptions {
@@ -77,7 +81,27 @@ impl TrimOptions {
     pub fn first(max_tokens: usize) -> Self {
         TrimOptions { strategy: TrimStrategy::First, ..TrimOptions::last(max_tokens) }
     }
+
+    /// Sets [`start_on`](field@TrimOptions::start_on).
+    pub fn start_on(mut self, roles: impl Into<Vec<Role>>) -> Self {
+        self.start_on = roles.into();
+        self
+    }
+
+    /// Sets [`end_on`](field@TrimOptions::end_on).
+    pub fn end_on(mut self, roles: impl Into<Vec<Role>>) -> Self {
+        self.end_on = roles.into();
+        self
+    }
+
+    /// Sets [`splitter`](field@TrimOptions::splitter).
+    pub fn splitter(mut self, split: impl Fn(&str) -> Vec<String> + Send + Sync + 'static) -> Self {
+        self.splitter = Arc::new(split);
+        self
+    }
 }
+
+setters!(TrimOptions { include_system: bool, allow_partial: bool, keep_tool_calls_whole: bool });
 
 /// Returns the messages that fit into the token budget, in order. All ids are kept, also of a message that is
 /// shortened.

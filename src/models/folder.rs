@@ -57,5 +57,8 @@ pub(crate) fn read(folder: &Path, file: &str, hashes: &BTreeMap<String, String>)
 }
 
 pub(crate) fn invalid(folder: &Path, reason: impl Into<String>, source: Option<BoxError>) -> Error {
-    Error::InvalidModel { path: folder.to_path_buf(), reason: reason.into(), source }
+    let reason = reason.into();
+    // A reason may quote its source, which would be shown twice.
+    let source = source.filter(|source| !reason.contains(&source.to_string()));
+    Error::InvalidModel { path: folder.to_path_buf(), reason, source }
 }

@@ -53,6 +53,7 @@ mod edit;
 mod edit_messages;
 mod edit_sessions;
 
+mod overlay;
 mod transaction;
 
 mod stats;

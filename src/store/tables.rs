@@ -1,6 +1,6 @@
 //! Opening tables, in a transaction that reads or in one that writes.
 
-use std::{borrow::Borrow, ops::RangeInclusive};
+use std::{borrow::Borrow, ops::RangeInclusive, sync::Arc};
 
 use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition, Value, WriteTransaction};
 
@@ -28,6 +28,18 @@ impl Tables for ReadTransaction {
         definition: TableDefinition<'_, K, V>,
     ) -> Result<ReadOnlyTable<K, V>> {
         self.open_table(definition).map_err(storage)
+    }
+}
+
+/// A read transaction that several snapshots share.
+impl Tables for Arc<ReadTransaction> {
+    type Table<'t, K: Key + 'static, V: Value + 'static> = ReadOnlyTable<K, V>;
+
+    fn table<K: Key + 'static, V: Value + 'static>(
+        &self,
+        definition: TableDefinition<'_, K, V>,
+    ) -> Result<ReadOnlyTable<K, V>> {
+        (**self).table(definition)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Transactions, and the groups of tables that are reached from them.
 
+use std::sync::Arc;
+
 use redb::{ReadTransaction, WriteTransaction};
 
 use super::{
@@ -16,7 +18,7 @@ pub(crate) struct Transaction<T = WriteTransaction> {
 }
 
 /// A consistent view of the database as of one commit.
-pub(crate) type Snapshot = Transaction<ReadTransaction>;
+pub(crate) type Snapshot = Transaction<Arc<ReadTransaction>>;
 
 impl<T> Transaction<T> {
     pub(super) fn new(tables: T) -> Self {

@@ -1,9 +1,11 @@
 //! Limits of the short-term buffer, and which turns are flushed.
 
-use mnemon::{BufferLimits, Error, Message, MessageTokenCounter, Role};
+use std::sync::Arc;
+
+use mnemon::{BufferLimits, Engine, Error, Message, MessageTokenCounter, Role};
 use proptest::prelude::*;
 
-use crate::support::{call, conversation, result, splits_a_call, words};
+use crate::support::{Hashing, call, conversation, namespace, result, splits_a_call, words};
 
 #[test]
 fn limits_out_of_range_are_errors() {
@@ -15,8 +17,27 @@ fn limits_out_of_range_are_errors() {
             "{limit} {ratio} {size}"
         );
     }
-    assert_eq!(BufferLimits::default(), BufferLimits::new(30_000, 0.7, 3_000).unwrap());
+    assert_eq!((BufferLimits::default().token_limit, BufferLimits::default().flush_size()), (30_000, 3_000));
     assert_eq!(BufferLimits::default().budget(), 21_000);
+}
+
+#[test]
+fn a_limit_that_is_not_set_follows_the_token_limit() {
+    let engine = Engine::builder_in_memory().embedder(Arc::new(Hashing::new(32))).open().unwrap();
+    let open = |limits| engine.memory(&namespace("a"), "s").limits(limits).open();
+    for limit in [1, 9, 1_000, 1_000_000] {
+        let mut by_field = BufferLimits::default();
+        by_field.token_limit = limit;
+        let by_builder = BufferLimits::default().token_limit(limit);
+        assert_eq!((by_field, by_builder.flush_size()), (by_builder, (limit / 10).max(1)));
+        open(by_field).unwrap();
+    }
+    // What was set is kept, and is refused if it contradicts the rest.
+    let set = BufferLimits::default().token_flush_size(300).chat_history_token_ratio(0.5);
+    assert_eq!((set.token_limit(1_000).flush_size(), set.token_limit(1_000).budget()), (300, 500));
+    for wrong in [set.token_limit(299), set.token_flush_size(0), set.chat_history_token_ratio(0.0)] {
+        assert!(matches!(open(wrong), Err(Error::InvalidConfig { .. })), "{wrong:?}");
+    }
 }
 
 #[test]

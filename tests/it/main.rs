@@ -14,6 +14,7 @@ mod cli;
 mod compat;
 mod embed;
 mod engine;
+mod error;
 mod executor;
 mod fewshot;
 mod history;

@@ -25,7 +25,10 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
             output::count("pending", report.pending)?;
             report.problems.iter().try_for_each(|problem| output::line(problem))?;
             output::line(if report.problems.is_empty() {
-                "sound"
+                match report.pages_checked {
+                    true => "sound",
+                    false => "sound; the pages of the file were not checked, because a process has it open for writing",
+                }
             } else {
                 "NOT SOUND: restore a backup, or ingest the messages into a new database"
             })?;

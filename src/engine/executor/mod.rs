@@ -121,6 +121,9 @@ impl Executor {
             return work();
         }
         let (reply, answer) = oneshot::channel();
+        // The spans of the work belong to the caller's.
+        let span = tracing::Span::current();
+        let work = move || span.in_scope(work);
         // If the caller is gone, the result is dropped here, before the operation ends.
         self.spawn(lane, move || drop(reply.send(work())))?;
         answer.await.map_err(|_| Error::Closed)?

@@ -14,6 +14,8 @@ pub struct VerifyReport {
     pub vectors: u64,
     /// Number of pending messages, over all generations.
     pub pending: u64,
+    /// Whether the pages of the file were checked too. They are not while another process has it open for writing.
+    pub pages_checked: bool,
     /// The problems, a line each. The database is sound if there are none.
     pub problems: Vec<String>,
 }

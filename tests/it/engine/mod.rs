@@ -3,9 +3,12 @@
 mod bad_input;
 mod flush;
 mod graph;
+mod in_memory;
 mod kills;
 mod precision;
+mod read_only;
 mod rows;
+mod spans;
 mod threads;
 
 use std::{collections::BTreeMap, sync::Arc};

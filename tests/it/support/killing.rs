@@ -1,12 +1,12 @@
 //! Processes that are killed at random moments: a test starts this program again to run one of its own tests as the child.
 //!
-//! A child is a test that is ignored, so that it runs only when it is started by name. It prints `ack <number>` for
+//! A child prints `ack <number>` for
 //! each step that it has finished. `MNEMON_CRASH_RUNS` sets the number of kills of each test; default 30.
 
 use std::{
     io::{BufRead, BufReader},
     path::Path,
-    process::{Command, Stdio},
+    process::Stdio,
     time::Duration,
 };
 
@@ -33,9 +33,7 @@ pub(crate) fn child_arguments() -> (String, u64) {
 /// Starts a child of the module `module_path!()`, kills it some time after it has opened the database, and returns its
 /// lines.
 pub(crate) fn kill_after(module: &str, child: &str, path: &Path, run: u64, delay: Duration) -> Vec<String> {
-    let module = module.split_once("::").expect("a module of this crate").1;
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([&format!("{module}::{child}"), "--exact", "--ignored", "--nocapture"])
+    let mut child = super::children::command(module, child)
         .env(CHILD, format!("{}#{run}", path.display()))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

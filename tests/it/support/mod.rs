@@ -1,6 +1,7 @@
 //! What several tests need: temporary databases, generated data, stand-ins for models and servers, processes that are
 //! killed.
 
+pub(crate) mod children;
 pub(crate) mod embedders;
 pub(crate) mod killing;
 pub(crate) mod messages;

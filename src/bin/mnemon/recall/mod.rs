@@ -6,7 +6,7 @@ mod options;
 use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Instant};
 
 use anyhow::Context;
-use mnemon::{CrossEncoder, Engine, Hit, IndexKind, Namespace, Query};
+use mnemon::{CrossEncoder, Engine, EngineBuilder, Hit, IndexKind, Namespace, Query};
 use serde::Serialize;
 
 use self::options::Options;
@@ -61,11 +61,16 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     // A single query is answered by a scan sooner than a graph is loaded.
     let mut config = input::config(if args.queries.is_some() { IndexKind::Auto } else { IndexKind::Exact });
     config.drain_on_open = false;
-    let mut builder = input::builder(&args.db, args.model.as_deref(), config, false)?;
-    if let Some(folder) = &args.rerank {
-        builder = builder.reranker(Arc::new(CrossEncoder::open(folder)?));
-    }
-    let engine = builder.open()?;
+    let builder = || -> anyhow::Result<EngineBuilder> {
+        let builder = input::builder(&args.db, args.model.as_deref(), config.clone(), false)?;
+        let Some(folder) = &args.rerank else { return Ok(builder) };
+        Ok(builder.reranker(Arc::new(CrossEncoder::open(folder)?)))
+    };
+    let engine = match builder()?.open_read_only() {
+        // The process that wrote last was killed, or is of an older version.
+        Err(mnemon::Error::WriteAccessNeeded { .. }) => builder()?.open()?,
+        opened => opened?,
+    };
     let pending = engine.blocking().pending()?;
     if pending > 0 {
         eprintln!(
