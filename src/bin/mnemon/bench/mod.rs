@@ -8,6 +8,7 @@ mod memory;
 mod process_memory;
 mod recall;
 mod reindex;
+mod sample;
 
 use std::process::ExitCode;
 
