@@ -59,10 +59,12 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a line with the id, the time, the session and the speaker, and then the text.
+/// Prints a line with the id, the time, the session and the speaker, and then the text, or other content as JSON.
 fn print(message: &Message) -> anyhow::Result<()> {
     let time = message.created_at.map_or_else(|| "no date".into(), |time| time.to_string());
     let speaker = message.name.as_deref().unwrap_or(message.role.as_str());
     output::line(&format!("{}  {time}  {}  {speaker}:", message.id, message.session))?;
-    output::line(&format!("{}\n", message.text()))
+    let text = message.text();
+    let content = if text.is_empty() { serde_json::to_string(&message.content)? } else { text };
+    output::line(&format!("{content}\n"))
 }

@@ -82,9 +82,6 @@ struct Report {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    for file in args.files.iter().filter(|file| *file != Path::new("-")) {
-        input::open(file)?;
-    }
     let is_new = !args.db.exists();
     let result = ingest_all(&args, format);
     if result.is_err() && is_new {
