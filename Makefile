@@ -22,7 +22,7 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 SHORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak package bench bench-embed bench-memory runtime model-static model-minilm test-graphs compat asan \
+.PHONY: help demo test soak package bench bench-embed bench-memory user-package runtime model-static model-minilm test-graphs compat asan \
 	cargo-deny deny advisories clean
 
 help: ## this list
@@ -71,6 +71,10 @@ bench: ## criterion benches, then the command's own as JSON (SHORT=1: the comman
 	$(BINARY) bench recall $(if $(SHORT),--rounds 1)
 	$(BINARY) bench memory
 
+# Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
+user-package: runtime ## the READMEs' programs, compiled as a user's package and run
+	TARGET=$(TARGET) CARGO="$(CARGO)" tests/user_package.sh
+
 MINILM := models/all-MiniLM-L6-v2
 
 $(MINILM)/manifest.toml: | $(VENV)/ready
@@ -80,19 +84,19 @@ BENCH_EMBED := $(if $(SHORT),--limit 32)
 
 bench-embed: runtime $(MINILM)/manifest.toml ## embedding models beside fastembed and Python on the same texts (SHORT=1: few texts)
 	$(CARGO) build --release --features cli
-	@mkdir -p target/bench
-	$(VENV)/bin/python -B benches/embed.py $(BENCH_EMBED) --out target/bench/embed-python.json $(MINILM)
+	@mkdir -p $(TARGET)/bench
+	$(VENV)/bin/python -B benches/embed.py $(BENCH_EMBED) --out $(TARGET)/bench/embed-python.json $(MINILM)
 	ORT_DYLIB_PATH=$${ORT_DYLIB_PATH:-$(RUNTIME)} $(BINARY) bench embed --model static-en-256,$(MINILM),$(MINILM)-int8 --fastembed $(MINILM) \
-		$(BENCH_EMBED) $(if $(SHORT),--rounds 1) --peers target/bench/embed-python.json
+		$(BENCH_EMBED) $(if $(SHORT),--rounds 1) --peers $(TARGET)/bench/embed-python.json
 
 # The sample conversation three times over: once does not fill LlamaIndex's buffer.
 bench-memory: $(VENV)-compat/ready ## a session's memory beside LlamaIndex's on the same conversation (SHORT=1: once)
 	$(CARGO) build --release --features cli
-	@mkdir -p target/bench; cat datasets/sample/messages.jsonl datasets/sample/messages.jsonl datasets/sample/messages.jsonl \
-		> target/bench/conversation.jsonl
-	$(if $(SHORT),,$(BINARY) bench memory --messages target/bench/conversation.jsonl)
-	$(VENV)-compat/bin/python -B tests/compat/bench_memory.py target/bench/conversation.jsonl
-	$(BINARY) bench memory --messages target/bench/conversation.jsonl
+	@mkdir -p $(TARGET)/bench; cat datasets/sample/messages.jsonl datasets/sample/messages.jsonl datasets/sample/messages.jsonl \
+		> $(TARGET)/bench/conversation.jsonl
+	$(if $(SHORT),,$(BINARY) bench memory --messages $(TARGET)/bench/conversation.jsonl)
+	$(VENV)-compat/bin/python -B tests/compat/bench_memory.py $(TARGET)/bench/conversation.jsonl
+	$(BINARY) bench memory --messages $(TARGET)/bench/conversation.jsonl
 
 # ONNX Runtime's shared library, taken out of its PyPI wheel, for the tests and for models other than the default one;
 # .cargo/config.toml says where it is. Users run `mnemon runtime pull` instead. Does nothing if ORT_DYLIB_PATH names a library. The
@@ -137,7 +141,7 @@ compat: $(VENV)-compat/ready ## record what LangChain, LangGraph and LlamaIndex 
 
 # -Zsanitizer is a nightly flag, which RUSTC_BOOTSTRAP allows on stable. Miri needs a nightly toolchain and is not run.
 asan: ## the modules with unsafe code under AddressSanitizer (Linux on x86-64)
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/asan \
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=$(TARGET)/asan \
 		$(CARGO) test --target x86_64-unknown-linux-gnu --no-default-features --lib index::
 
 # Compiled in the target folder, so that an interrupted installation goes on where it stopped.

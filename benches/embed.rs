@@ -7,7 +7,7 @@ use mnemon::{Embedder, MessageLine, Model, OnnxEmbedder};
 
 fn embed(criterion: &mut Criterion) {
     let embedder = OnnxEmbedder::new(Model::bundled()).unwrap();
-    let lines = std::fs::read_to_string("datasets/sample/messages.jsonl").unwrap();
+    let lines = include_str!("../datasets/sample/messages.jsonl");
     let texts: Vec<String> = lines.lines().map(|line| MessageLine::parse(line).unwrap().message.text()).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
 

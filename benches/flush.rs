@@ -28,7 +28,7 @@ impl Embedder for Constant {
 }
 
 fn flush(criterion: &mut Criterion) {
-    let lines = std::fs::read_to_string("datasets/sample/messages.jsonl").unwrap();
+    let lines = include_str!("../datasets/sample/messages.jsonl");
     let messages: Vec<(Namespace, Message)> = lines
         .lines()
         .map(|line| MessageLine::parse(line).unwrap())

@@ -11,7 +11,7 @@ use mnemon::{
 };
 
 fn talk() -> impl Iterator<Item = Message> {
-    let lines = std::fs::read_to_string("datasets/sample/messages.jsonl").unwrap();
+    let lines = include_str!("../datasets/sample/messages.jsonl");
     let messages: Vec<Message> = lines.lines().map(|line| MessageLine::parse(line).unwrap().message).collect();
     let mut number = 0;
     messages.into_iter().cycle().map(move |message| {

@@ -12,7 +12,7 @@ fn recall(criterion: &mut Criterion) {
     // The query is always the same: a cache would hide the cost of embedding.
     config.embedding_cache = 0;
     let engine = Engine::builder(folder.path().join("memory.redb")).config(config).open().unwrap();
-    let lines = std::fs::read_to_string("datasets/sample/messages.jsonl").unwrap();
+    let lines = include_str!("../datasets/sample/messages.jsonl");
     let messages = lines.lines().map(|line| MessageLine::parse(line).unwrap());
     engine.blocking().put_all(messages.map(|line| (line.namespace.unwrap(), line.message)).collect()).unwrap();
     engine.blocking().flush().unwrap();

@@ -17,10 +17,10 @@ ask() {
 echo
 echo "== mnemon recall: rank, score, date, session, who said it"
 ask friends/ines-tom "What musical instrument is she learning?"
-ask friends/ines-tom "How is the restoration of the boat going?"
+ask friends/ines-tom "What work did Tom do on the hull?"
 ask acme/priya "Which meeting times does she prefer?"
 ask acme/priya "the deployment that failed with an error"
-ask home/okafor "When do we fly to Lisbon?"
+ask home/okafor "What happened to the tomato plants?"
 
 echo
 echo "== mnemon eval: the sample's labelled questions"
@@ -28,5 +28,6 @@ echo "== mnemon eval: the sample's labelled questions"
 
 echo
 echo "The database is $db. Try next:"
-echo "  $mnemon recall --db $db --namespace home/okafor --since 2023-06-01 'what is planted in the garden?'"
+echo "  $mnemon recall --db $db --namespace friends/ines-tom --since 2024-06-01 'What colour is the boat painted?'"
+echo "  $mnemon namespaces --db $db"
 echo "  $mnemon stats --db $db"

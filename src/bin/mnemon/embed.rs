@@ -9,7 +9,9 @@ use serde::Serialize;
 use crate::{
     ground_truth, input,
     output::{self, Format},
+    progress::Progress,
     texmex::{self, Rows},
+    usage,
 };
 
 /// Write the vectors of messages to files, for `mnemon bench ann` or other tools.
@@ -71,12 +73,15 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let queries: Vec<String> = match &args.queries {
         Some(path) => input::queries(path)?.into_iter().map(|line| line.query).collect(),
         None => {
-            ensure!(
+            usage::ensure(
                 (1..base.len()).contains(&args.hold_out),
-                "--hold-out {} of {} messages with text leaves no base or no queries; choose another number, or give --queries",
-                args.hold_out,
-                base.len()
-            );
+                format!(
+                    "--hold-out {} of {} messages with text leaves no base or no queries; choose another number, or give \
+                     --queries",
+                    args.hold_out,
+                    base.len()
+                ),
+            )?;
             base.split_off(base.len() - args.hold_out)
         }
     };
@@ -121,19 +126,19 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
 /// Embeds the first window of each text with `call`: one row per text.
 fn embed(
     embedder: &OnnxEmbedder,
-    what: &str,
+    what: &'static str,
     texts: &[String],
     call: impl Fn(&[&str]) -> mnemon::Result<Vec<Vec<f32>>>,
 ) -> anyhow::Result<Rows<f32>> {
-    let bar = output::progress(texts.len() as u64, &format!("{what} [{{bar:30}}] {{pos}} of {{len}}, {{per_sec}}"));
+    let progress = Progress::new();
+    progress.begin("embedding", what, texts.len() as u64);
     let width = embedder.identity().dimension;
     let mut values = Vec::with_capacity(texts.len() * width);
     for batch in texts.chunks(BATCH) {
         let windows: Vec<&str> =
             batch.iter().map(|text| embedder.windows(text).first().map_or("", |first| &text[first.clone()])).collect();
         values.extend(call(&windows)?.into_iter().flatten());
-        bar.inc(batch.len() as u64);
+        progress.inc(batch.len() as u64);
     }
-    bar.finish_and_clear();
     Ok(Rows { width, values })
 }

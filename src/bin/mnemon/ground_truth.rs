@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mnemon::{Bitmap, ExactIndex, SearchOptions, VectorIndex};
 
-use crate::{output, texmex::Rows};
+use crate::{progress::Progress, texmex::Rows};
 
 /// Builds an exact index of all rows.
 pub(crate) fn exact(base: &Rows<f32>) -> ExactIndex {
@@ -22,7 +22,8 @@ pub(crate) fn nearest(
     k: usize,
     allowed: impl Fn(usize) -> Option<Bitmap> + Sync,
 ) -> Rows<u32> {
-    let bar = output::progress(queries.len() as u64, "exact search [{bar:30}] {pos} of {len}  (remaining: {eta})");
+    let progress = Progress::new();
+    progress.begin("exact search", "queries", queries.len() as u64);
     let next = AtomicUsize::new(0);
     let work = || {
         let mut found = Vec::new();
@@ -35,7 +36,7 @@ pub(crate) fn nearest(
             let neighbors =
                 index.search(queries.row(number), &SearchOptions::new(k).allowed(allowed.as_ref())).neighbors;
             found.push((number, neighbors));
-            bar.inc(1);
+            progress.inc(1);
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -43,7 +44,7 @@ pub(crate) fn nearest(
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("searches do not panic")).collect()
     });
-    bar.finish_and_clear();
+    drop(progress);
     all.sort_unstable_by_key(|(number, _)| *number);
     let values = all.into_iter().flat_map(|(_, neighbors)| neighbors).map(|neighbor| neighbor.row).collect();
     Rows { width: k, values }

@@ -8,12 +8,15 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use mnemon::{Device, Engine, IndexKind, Language, Message, Namespace, Precision, PutReport};
+use mnemon::{Device, Engine, IndexKind, Language, Message, Namespace, Precision, PutReport, Stats};
 use serde::Serialize;
 
 use crate::{
     input::{self, MessageReader},
     output::{self, Format},
+    phases,
+    progress::{Progress, Total},
+    stderr,
 };
 
 /// Messages per commit.
@@ -56,7 +59,7 @@ pub(crate) struct Args {
     /// a millisecond per text. It can be deleted at any time.
     #[arg(long, value_name = "FILE")]
     embedding_cache: Option<PathBuf>,
-    /// Report bad lines and continue, instead of stopping at the first.
+    /// Report bad lines and continue, instead of stopping at the first. The command still fails if most lines are bad.
     #[arg(long)]
     skip_bad: bool,
     /// JSON Lines files; - reads stdin.
@@ -79,6 +82,25 @@ struct Report {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+    let is_new = !args.db.exists();
+    let result = ingest_all(&args, format);
+    if result.is_err() && is_new {
+        remove_empty(&args.db);
+    }
+    result
+}
+
+/// Removes a database that has no message.
+fn remove_empty(db: &Path) {
+    let is_empty = |stats: Stats| stats.namespaces.iter().all(|namespace| namespace.messages == 0);
+    if mnemon::stats(db).is_ok_and(is_empty)
+        && let Err(error) = std::fs::remove_file(db)
+    {
+        stderr::note(format!("the new database {} has no messages and was not removed: {error}", db.display()));
+    }
+}
+
+fn ingest_all(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
     let mut config = input::config(IndexKind::Auto);
     config.precision = args.precision.unwrap_or_default();
     config.embedding_cache_file = args.embedding_cache.clone();
@@ -92,6 +114,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
              database with `mnemon reindex --precision {given}`"
         );
     }
+    let progress = Progress::new();
     let started = Instant::now();
     let mut report = Report::default();
     let mut with_language = BTreeSet::new();
@@ -99,12 +122,13 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         // A reader per file: of two equal lines in one file the second is another message; in another file it is the
         // same one.
         let mut reader = MessageReader::new(args.namespace.clone());
-        let stopped = ingest(&engine, file, &args, &mut with_language, &mut reader, &mut report);
+        let stopped = ingest(&engine, file, args, &progress, &mut with_language, &mut reader, &mut report);
         // After a bad line too: the messages before it must be searchable.
-        let flushed = engine.blocking().flush();
+        let flushed = phases::embed(&engine, &progress);
         stopped?;
         flushed?;
     }
+    drop(progress);
     report.seconds = started.elapsed().as_secs_f64();
     let cache = engine.blocking().cache_stats().unwrap_or_default();
     (report.cache_hits, report.cache_misses) = (cache.hits, cache.misses);
@@ -127,24 +151,30 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
             ))?;
         }
     }
+    let lines = messages + report.skipped;
+    ensure!(
+        2 * report.skipped <= lines,
+        "{} of {lines} lines were bad and skipped, most of them; the others are stored",
+        report.skipped
+    );
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ingests one file. `with_language` holds the namespaces whose language was set by this command.
+/// Stores the messages of one file. `with_language` holds the namespaces whose language was set by this command.
 fn ingest(
     engine: &Engine,
     file: &Path,
     args: &Args,
+    progress: &Progress,
     with_language: &mut BTreeSet<Namespace>,
     reader: &mut MessageReader,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let bytes = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
-    let bar = output::progress(bytes, "{msg} [{bar:30}] {percent:>3} %  {elapsed} (remaining: {eta})");
-    let started = Instant::now();
+    progress.begin("storing", "messages", Total::Unknown);
     let before = report.new + report.replaced + report.unchanged;
     let mut batch: Vec<(Namespace, Message)> = Vec::with_capacity(BATCH);
-    let mut put = |batch: &mut Vec<(Namespace, Message)>, report: &mut Report| -> anyhow::Result<()> {
+    let mut put = |batch: &mut Vec<(Namespace, Message)>, bytes_read: u64, report: &mut Report| -> anyhow::Result<()> {
         for (namespace, _) in batch.iter() {
             // Before the messages are stored: a later change of the language analyses them again.
             if let Some(language) = args.language
@@ -159,26 +189,30 @@ fn ingest(
         report.replaced += replaced;
         report.unchanged += unchanged;
         let done = report.new + report.replaced + report.unchanged - before;
-        let rate = done as f64 / started.elapsed().as_secs_f64();
-        bar.set_message(format!("{done} messages, {rate:.0}/s"));
+        // The size of stdin is unknown.
+        let share = bytes_read as f64 / bytes as f64;
+        let total = if bytes > 0 { Total::Estimated((done as f64 / share).round() as u64) } else { Total::Unknown };
+        progress.set(done, total);
         Ok(())
     };
+    let mut bytes_read = 0;
     for line in input::lines(file)? {
         let line = match line {
             Ok(line) => line,
             Err(error) => {
-                put(&mut batch, report)?;
+                put(&mut batch, bytes_read, report)?;
                 return Err(error);
             }
         };
+        bytes_read = line.bytes_read;
         match line.text.and_then(|text| reader.parse(&text)).with_context(|| input::at(file, line.number)) {
             Ok(message) => batch.push(message),
             Err(error) if args.skip_bad => {
-                bar.suspend(|| eprintln!("mnemon: skipped {error:#}"));
+                progress.note(&format!("skipped {error:#}"));
                 report.skipped += 1;
             }
             Err(error) => {
-                put(&mut batch, report)?;
+                put(&mut batch, bytes_read, report)?;
                 return Err(error.context(
                     "stopped at this line; all lines before it are stored. Correct the line and ingest the file again (stored messages \
                      are not duplicated), or skip bad lines with --skip-bad",
@@ -186,11 +220,8 @@ fn ingest(
             }
         }
         if batch.len() == BATCH {
-            put(&mut batch, report)?;
-            bar.set_position(line.bytes_read);
+            put(&mut batch, bytes_read, report)?;
         }
     }
-    put(&mut batch, report)?;
-    bar.finish_and_clear();
-    Ok(())
+    put(&mut batch, bytes_read, report)
 }

@@ -29,17 +29,25 @@ pub(crate) struct Line {
     pub(crate) bytes_read: u64,
 }
 
+/// Opens a file, or stdin for `-`.
+fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    Ok(Box::new(File::open(path).with_context(|| path.display().to_string())?))
+}
+
 /// Iterates over the lines of a file, or of stdin for `-`, without the blank ones.
 pub(crate) fn lines(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Line>> + use<>> {
-    let reader: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(io::stdin())
-    } else {
-        Box::new(File::open(path).with_context(|| path.display().to_string())?)
-    };
+    Ok(lines_of(open(path)?, path))
+}
+
+/// Iterates over the lines of what `reader` reads, without the blank ones. Errors name the path.
+fn lines_of<R: Read>(reader: R, path: &Path) -> impl Iterator<Item = anyhow::Result<Line>> + use<R> {
     let mut reader = BufReader::with_capacity(1 << 16, reader);
     let path = path.to_path_buf();
     let (mut number, mut bytes_read) = (0, 0);
-    Ok(std::iter::from_fn(move || {
+    std::iter::from_fn(move || {
         loop {
             let mut bytes = Vec::new();
             let limited = reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
@@ -63,7 +71,7 @@ pub(crate) fn lines(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::
             let text = String::from_utf8(bytes).map_err(|error| anyhow!("not UTF-8: {error}"));
             return Some(Ok(Line { text, number, bytes_read }));
         }
-    }))
+    })
 }
 
 /// Parses lines into messages that have a namespace and an id.
@@ -106,14 +114,18 @@ impl MessageReader {
 
 /// Reads all messages of a file; the first bad line is an error.
 pub(crate) fn messages(path: &Path) -> anyhow::Result<Vec<(Namespace, Message)>> {
-    let mut reader = MessageReader::default();
-    parse_all(path, |text| reader.parse(text))
+    messages_of(open(path)?, path)
 }
 
-/// A line of a queries file.
+/// Reads all messages of what `reader` reads; errors name the path.
+pub(crate) fn messages_of(reader: impl Read, path: &Path) -> anyhow::Result<Vec<(Namespace, Message)>> {
+    let mut lines = MessageReader::default();
+    parse_all(reader, path, |text| lines.parse(text))
+}
+
+/// A line of a file of labelled questions.
 #[derive(Deserialize)]
 pub(crate) struct QueryLine {
-    pub(crate) id: String,
     pub(crate) namespace: Namespace,
     pub(crate) query: String,
     /// Ids of the messages that hold the answer.
@@ -122,13 +134,22 @@ pub(crate) struct QueryLine {
     pub(crate) category: Option<String>,
 }
 
-/// Reads all queries of a file; the first bad line is an error.
+/// Reads all labelled questions of a file; the first bad line is an error.
 pub(crate) fn queries(path: &Path) -> anyhow::Result<Vec<QueryLine>> {
-    parse_all(path, |text| Ok(serde_json::from_str(text)?))
+    queries_of(open(path)?, path)
 }
 
-fn parse_all<T>(path: &Path, mut parse: impl FnMut(&str) -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
-    lines(path)?
+/// Reads all labelled questions of what `reader` reads; errors name the path.
+pub(crate) fn queries_of(reader: impl Read, path: &Path) -> anyhow::Result<Vec<QueryLine>> {
+    parse_all(reader, path, |text| Ok(serde_json::from_str(text)?))
+}
+
+fn parse_all<T>(
+    reader: impl Read,
+    path: &Path,
+    mut parse: impl FnMut(&str) -> anyhow::Result<T>,
+) -> anyhow::Result<Vec<T>> {
+    lines_of(reader, path)
         .map(|line| {
             let line = line?;
             let position = || at(path, line.number);

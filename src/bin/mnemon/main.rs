@@ -3,27 +3,36 @@
 //! Each subcommand has a file or folder of its own. Results go to stdout, progress and errors to stderr.
 
 mod bench;
+mod delete;
 mod embed;
 mod eval;
+mod get;
 mod ground_truth;
 mod ingest;
 mod input;
 mod metrics;
 mod models;
+mod namespaces;
 mod output;
+mod phases;
+mod progress;
 mod recall;
 mod reindex;
 mod runtime;
+mod sessions;
 mod stats;
+mod stderr;
+mod stored;
 mod svg;
 mod texmex;
+mod usage;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::output::Format;
+use crate::{output::Format, usage::UsageError};
 
 /// Long-term memory for LLM agents: stores chat messages in one file and finds those that answer a question.
 #[derive(Parser)]
@@ -38,9 +47,12 @@ use crate::output::Format;
     executable, in models in the user's data folder (such as ~/.local/share/mnemon), or in ./models."
 )]
 struct Cli {
-    /// The format of the results.
+    /// The format of the results on stdout, and of errors, notes and progress on stderr.
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Print no progress and no notes on stderr, only errors.
+    #[arg(long, short, global = true)]
+    quiet: bool,
 
     #[command(subcommand)]
     command: Command,
@@ -50,6 +62,10 @@ struct Cli {
 enum Command {
     Ingest(ingest::Args),
     Recall(recall::Args),
+    Namespaces(namespaces::Args),
+    Sessions(sessions::Args),
+    Get(get::Args),
+    Delete(delete::Args),
     Eval(eval::Args),
     Embed(embed::Args),
     Reindex(reindex::Args),
@@ -61,10 +77,18 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    stderr::configure(cli.format, cli.quiet);
     let result = match cli.command {
         Command::Ingest(args) => ingest::run(args, cli.format),
         Command::Recall(args) => recall::run(args, cli.format),
+        Command::Namespaces(args) => namespaces::run(&args, cli.format),
+        Command::Sessions(args) => sessions::run(&args, cli.format),
+        Command::Get(args) => get::run(&args, cli.format),
+        Command::Delete(args) => delete::run(args, cli.format),
         Command::Eval(args) => eval::run(args, cli.format),
         Command::Embed(args) => embed::run(args, cli.format),
         Command::Reindex(args) => reindex::run(args, cli.format),
@@ -79,7 +103,24 @@ fn main() -> ExitCode {
         if output::is_closed_pipe(&error) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("mnemon: {error:#}");
-        ExitCode::FAILURE
+        let status = if error.is::<UsageError>() { usage::STATUS } else { 1 };
+        stderr::error(format!("{error:#}"), status);
+        ExitCode::from(status)
     })
+}
+
+/// Prints the help or the version, or the error of arguments that do not parse.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let wants_json = arguments.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
+        || arguments.iter().any(|argument| argument == "--format=json");
+    if error.use_stderr() && wants_json {
+        stderr::configure(Format::Json, false);
+        let text = error.render().to_string();
+        stderr::error(text.trim_start_matches("error: ").trim_end(), usage::STATUS);
+    } else {
+        // There is nowhere to report that stderr is closed.
+        let _ = error.print();
+    }
+    ExitCode::from(if error.use_stderr() { usage::STATUS } else { 0 })
 }

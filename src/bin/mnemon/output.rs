@@ -1,13 +1,12 @@
-//! Prints results on stdout and progress on stderr.
+//! Prints results on stdout.
 
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 /// The format of the results.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Text for people.
     Text,
@@ -28,12 +27,6 @@ pub(crate) fn line(text: &str) -> anyhow::Result<()> {
 /// Returns true if the error is a closed stdout: the reader of a pipe has ended.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Creates a progress bar on stderr; it is shown on terminals only.
-pub(crate) fn progress(total: u64, template: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template(template).expect("the templates are constants");
-    ProgressBar::new(total).with_style(style.progress_chars("=> "))
 }
 
 /// Prints a name and a number, aligned with other such lines.

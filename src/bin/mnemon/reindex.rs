@@ -8,7 +8,6 @@ use std::{
 };
 
 use anyhow::Context;
-use indicatif::ProgressBar;
 use mnemon::{
     CachedEmbedder, Config, Device, Embedder, GateReport, GenerationState, Precision, ReindexOptions, ReindexPhase,
     ReindexProgress, ReindexReport,
@@ -18,6 +17,8 @@ use serde_json::json;
 use crate::{
     input,
     output::{self, Format},
+    progress::Progress,
+    usage,
 };
 
 /// Exit status if the quality gate rejected the new vectors.
@@ -48,13 +49,13 @@ pub(crate) struct Args {
     #[arg(long)]
     precision: Option<Precision>,
     /// Lowest accepted recall@10 of the new index against an exact scan, 0 to 1; 0 accepts any.
-    #[arg(long, value_name = "SHARE", default_value_t = ReindexOptions::default().min_recall)]
+    #[arg(long, value_name = "SHARE", default_value_t = ReindexOptions::default().min_recall, value_parser = usage::share::<f64>)]
     min_recall: f64,
     /// Lowest accepted share of the first 10 hits that both models find, 0 to 1. Default: not checked.
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = usage::share::<f64>)]
     min_overlap: Option<f64>,
     /// Messages whose texts are used as sample queries; 0 for none.
-    #[arg(long, value_name = "N", default_value_t = ReindexOptions::default().samples)]
+    #[arg(long, value_name = "N", default_value_t = ReindexOptions::default().samples, value_parser = usage::within(0..=10_000))]
     samples: usize,
     /// Do not keep the old vectors for a rollback. Without --model and --precision, only deletes the vectors kept
     /// earlier.
@@ -87,9 +88,14 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         let cached = Arc::new(CachedEmbedder::builder(embedder).memory_bytes(0).file(file, bytes).open()?);
         embedder = cache.insert(cached).clone();
     }
-    let bar = output::progress(0, "{prefix} {pos} of {len} [{bar:30}] {msg}");
+    let shown = Progress::new();
     let progress = |progress: ReindexProgress| {
-        show(&bar, &progress);
+        let (name, unit) = match progress.phase {
+            ReindexPhase::Loading => ("linking", "vectors"),
+            ReindexPhase::Trying => ("comparing", "sample queries"),
+            _ => ("embedding", "messages"),
+        };
+        shown.report(name, unit, progress.done, progress.total);
         ControlFlow::Continue(())
     };
     let report = if args.rollback {
@@ -101,7 +107,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         options.keep_previous = !args.drop_previous;
         mnemon::reindex(&args.db, embedder, options, progress)?
     };
-    bar.finish_and_clear();
+    drop(shown);
     match format {
         Format::Json => output::json(&report)?,
         Format::Text => {
@@ -113,19 +119,6 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     }
     let failed = report.gate.is_some_and(|gate| gate.failed.is_some());
     Ok(if failed { ExitCode::from(REJECTED) } else { ExitCode::SUCCESS })
-}
-
-fn show(bar: &ProgressBar, progress: &ReindexProgress) {
-    bar.set_prefix(match progress.phase {
-        ReindexPhase::Embedding => "messages",
-        ReindexPhase::Loading => "vectors linked",
-        ReindexPhase::Trying => "sample queries",
-        _ => "messages",
-    });
-    bar.set_length(progress.total);
-    bar.set_position(progress.done);
-    let left = progress.left.map(|left| format!(" (remaining: {} s)", left.as_secs())).unwrap_or_default();
-    bar.set_message(format!("{:.0}/s{left}", progress.rate));
 }
 
 fn print(report: &ReindexReport) -> anyhow::Result<()> {

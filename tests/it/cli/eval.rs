@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::{Output, json, mnemon, run};
-use crate::support::sample;
+use crate::support::{root, sample};
 
 fn eval(arguments: &[&str]) -> Output {
     let sample = |name: &str| sample(name).to_str().unwrap().to_owned();
@@ -84,6 +84,33 @@ fn sets_and_variants_are_measured_side_by_side_and_drawn() {
     assert!(svg.contains("hybrid-neighbors") && !svg.contains("NaN"));
     let mut reader = quick_xml::Reader::from_str(&svg);
     while reader.read_event().unwrap_or_else(|error| panic!("{error}: {svg}")) != quick_xml::events::Event::Eof {}
+}
+
+#[test]
+fn an_unknown_variant_is_an_error_that_lists_all() {
+    let output = eval(&["--recall", "foo"]);
+    assert_eq!(output.code, 2);
+    for variant in ["lexical", "rrf", "weighted:0.5", "hybrid-neighbors", "hybrid-prior", "hybrid-time"] {
+        assert!(output.stderr.contains(variant), "{variant}: {}", output.stderr);
+    }
+}
+
+/// The committed charts fit a page, and the one of `mnemon eval` is drawn from the committed results.
+#[test]
+fn committed_charts_are_legible_at_the_width_of_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let drawn = folder.path().join("recall.svg");
+    let results = root("benches/results/recall.json");
+    let output = run(mnemon().args(["eval", "--draw"]).arg(results).arg("--svg").arg(&drawn));
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let committed = root("benches/results");
+    assert!(fs::read(drawn).unwrap() == fs::read(committed.join("recall.svg")).unwrap(), "draw recall.svg again");
+    let files = committed.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "svg")) {
+        let svg = fs::read_to_string(&file).unwrap();
+        let width = svg.split_once(" width=\"").unwrap().1.split('"').next().unwrap();
+        assert!(width.parse::<f64>().unwrap() <= 900.0, "{}: {width}", file.display());
+    }
 }
 
 #[test]

@@ -1,11 +1,17 @@
 //! The `mnemon` command, run as a process.
 
+mod contents;
+mod errors;
 mod eval;
 mod identity;
+mod ingest;
 mod kills;
+mod makefile;
 mod models;
+mod progress;
 #[cfg(feature = "pull")]
 mod pull;
+mod queries;
 mod reindex;
 mod runtime;
 mod sample;
@@ -208,107 +214,23 @@ fn recall_uses_a_reranker() {
 }
 
 #[test]
-fn ingest_sets_the_language_of_a_namespace() {
-    let line = r#"{"role":"user","content":"Wir haben zwei alte Häuser gekauft."}"#;
-    for (language, finds) in [("german", true), ("english", false)] {
-        let db = Db::new();
-        let output = ingest(&db, &["--namespace", "a", "--language", language], line);
-        assert_eq!((output.code, &json(&output.stdout)["new"]), (0, &json!(1)), "{}", output.stderr);
-        // It is kept.
-        ingest(&db, &["--namespace", "a"], r#"{"role":"user","content":"Die Häuser sind trocken."}"#);
-        let recall = ["--format", "json", "recall", "--namespace", "a", "Haus", "--db"];
-        let hits = json(&run(mnemon().args(recall).arg(&db.path)).stdout)["hits"].clone();
-        let found = hits.as_array().unwrap().iter().filter(|hit| hit["breakdown"]["bm25"].as_f64() > Some(0.0));
-        assert_eq!(found.count(), if finds { 2 } else { 0 }, "{language}: {hits}");
-        db.assert_sound();
-    }
-    let unknown = ingest(&Db::new(), &["--namespace", "a", "--language", "klingon"], line);
-    assert!(unknown.code == 2 && unknown.stderr.contains("klingon"), "{}", unknown.stderr);
-}
-
-#[test]
-fn ingesting_again_doubles_nothing_with_or_without_ids() {
-    let db = Db::new();
-    let lines = r#"{"role":"user","content":"one"}
-{"role":"user","content":"one"}
-
-{"role":"user","content":"two","id":"2"}
-"#;
-    let first = json(&ingest(&db, &["--namespace", "a"], lines).stdout);
-    assert_eq!((&first["new"], &first["unchanged"]), (&json!(3), &json!(0)), "two alike are two");
-    let again = json(&ingest(&db, &["--namespace", "a"], lines).stdout);
-    assert_eq!((&again["new"], &again["unchanged"]), (&json!(0), &json!(3)));
-    // The override is a namespace of its own, also for lines that name another.
-    let other = ingest(&db, &["--namespace", "b"], r#"{"role":"user","content":"x","namespace":"a"}"#);
-    assert_eq!(json(&other.stdout)["new"], 1);
-    let stats = mnemon::stats(&db.path).unwrap();
-    let counts: Vec<_> = stats.namespaces.iter().map(|space| (space.namespace.as_str(), space.messages)).collect();
-    assert_eq!(counts, [("a", 3), ("b", 1)]);
-}
-
-#[test]
-fn a_bad_line_stops_ingest_and_the_error_says_how_to_continue() {
-    let good = |i: usize| format!("{{\"role\":\"user\",\"content\":\"line {i}\",\"id\":\"{i}\"}}\n");
-    let lines: String = (1..=700).map(good).collect::<String>() + "{\"role\":\"user\"}\n" + &good(702);
-    let db = Db::new();
-    let stopped = ingest(&db, &["--namespace", "a"], &lines);
-    assert_eq!(stopped.code, 1);
-    for part in ["-:701", "missing field `content`", "all lines before it are stored", "--skip-bad"] {
-        assert!(stopped.stderr.contains(part), "{}", stopped.stderr);
-    }
-    let report = db.assert_sound();
-    assert_eq!((report.messages, report.pending), (700, 0));
-    let skipped = ingest(&db, &["--namespace", "a", "--skip-bad"], &lines);
-    assert_eq!(skipped.code, 0);
-    assert!(skipped.stderr.contains("skipped -:701"), "{}", skipped.stderr);
-    let report = json(&skipped.stdout);
-    assert_eq!((&report["new"], &report["unchanged"], &report["skipped"]), (&json!(1), &json!(700), &json!(1)));
-    // Bytes that are no text are a bad line as well.
-    let output = run(mnemon()
-        .args(["ingest", "--namespace", "a", "--db"])
-        .arg(&db.path)
-        .arg("-")
-        .write_stdin(&b"\xff\xfe\n"[..]));
-    assert!(output.code == 1 && output.stderr.contains("-:1: not UTF-8"), "{}", output.stderr);
-}
-
-#[test]
-fn errors_name_the_remedy_and_exit_with_1() {
-    let db = Db::new();
-    let missing = run(mnemon().args(["recall", "--namespace", "a", "hi", "--db"]).arg(&db.path));
-    assert!(missing.code == 1 && missing.stderr.contains("mnemon ingest"), "{}", missing.stderr);
-    let no_space = ingest(&db, &[], r#"{"role":"user","content":"x"}"#);
-    assert!(no_space.code == 1 && no_space.stderr.contains("--namespace"), "{}", no_space.stderr);
-    ingest(&db, &["--namespace", "a"], r#"{"role":"user","content":"x"}"#);
-    let zero = run(mnemon().args(["recall", "--namespace", "a", "-k", "0", "hi", "--db"]).arg(&db.path));
-    assert!(zero.code == 1 && zero.stderr.contains("k is 0"), "{}", zero.stderr);
-    let model = run(mnemon().args(["reindex", "--model", "nothing", "--db"]).arg(&db.path));
-    assert!(model.code == 1 && model.stderr.contains("MNEMON_MODELS"), "{}", model.stderr);
-    // Wrong usage is 2.
-    for arguments in [
-        &["recall", "--db", "x", "--namespace", "a//b", "hi"][..],
-        &["recall", "--db", "x", "--namespace", "a", "--since", "soon", "hi"],
-        &["recall", "--db", "x", "--namespace", "a", "--role", "human", "hi"],
-        &["recall", "--db", "x", "--namespace", "a", "--strategy", "best", "hi"],
-        &["recall", "--db", "x", "--namespace", "a", "--half-life", "1mo", "hi"],
-        &["recall", "--db", "x", "--namespace", "a", "--rerank-depth", "5", "hi"],
-        &["recall", "--db", "x", "hi"],
-        &["eval", "--messages", "x"],
-        &["eval", "--set", "x"],
-        &["eval", "--set", "x=a,b", "--recall", "dense-time"],
-        &["ingest", "--db", "x"],
-        &["ingest", "--db", "x", "--precision", "f16", "y"],
-        &["reindex", "--db", "x", "--rollback", "--drop-previous"],
-        &["reindex", "--db", "x", "--rollback", "--precision", "i8"],
-        &["nonsense"],
-    ] {
-        assert_eq!(run(mnemon().args(arguments)).code, 2, "{arguments:?}");
-    }
-}
-
-#[test]
 fn every_command_has_help() {
-    for command in ["ingest", "recall", "eval", "embed", "reindex", "stats", "verify", "models", "runtime", "bench"] {
+    for command in [
+        "ingest",
+        "recall",
+        "namespaces",
+        "sessions",
+        "get",
+        "delete",
+        "eval",
+        "embed",
+        "reindex",
+        "stats",
+        "verify",
+        "models",
+        "runtime",
+        "bench",
+    ] {
         let output = run(mnemon().args([command, "--help"]));
         assert!(output.code == 0 && output.stdout.len() > 100, "{command}");
     }
@@ -327,5 +249,15 @@ fn bench_prints_json() {
             }));
         let report = json(&output.stdout);
         assert_eq!((&report["bench"], &report["messages"]), (&json!(what), &json!(462)));
+    }
+}
+
+#[test]
+fn benches_need_no_file_of_the_repository() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    for arguments in [&["flush"][..], &["recall", "--rounds", "1"]] {
+        let output = run(mnemon().current_dir(&elsewhere).arg("bench").args(arguments));
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        assert_eq!(json(&output.stdout)["messages"], 462);
     }
 }

@@ -44,6 +44,15 @@ fn a_model_is_imported_listed_shown_verified_and_measured() {
     assert!(names.len() >= 2 && names[0] == "static-en-256" && names[1] == "tiny", "{listed}");
     let text = run(&["list"]).stdout;
     assert!(text.lines().nth(1).unwrap().starts_with("tiny    "), "{text}");
+    // A model that several of the searched folders have is listed where it is found.
+    fs::create_dir_all(folder.path().join("models/tiny")).unwrap();
+    for file in ["manifest.toml", "model.onnx", "tokenizer.json"] {
+        fs::copy(home.join("tiny").join(file), folder.path().join("models/tiny").join(file)).unwrap();
+    }
+    let mut beside = mnemon();
+    let beside = super::run(beside.current_dir(&folder).env("MNEMON_MODELS", &home).args(["models", "list"])).stdout;
+    assert_eq!(beside.matches("tiny    ").count(), 1, "{beside}");
+    assert_eq!(beside.matches("static-en-256    ").count(), 1, "{beside}");
 
     for name in ["tiny", "static-en-256"] {
         let verified = run(&["verify", name]);

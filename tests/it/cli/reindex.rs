@@ -129,3 +129,14 @@ fn an_embedding_cache_outlives_the_database() {
     let wrong = ingest(&Db::new(), &["--namespace", "a", "--embedding-cache", db.path.to_str().unwrap()], lines);
     assert!(wrong.code == 1 && wrong.stderr.contains("embedding cache"), "{}", wrong.stderr);
 }
+
+#[test]
+fn a_bench_of_a_reindex_to_the_same_model_is_wrong_usage() {
+    for more in [&[][..], &["--to-precision", "f32"]] {
+        let output = run(mnemon().args(["bench", "reindex", "--to", "static-en-256"]).args(more));
+        assert_eq!(output.code, 2, "{}", output.stderr);
+        for part in ["are ingested with static-en-256", "--to-precision"] {
+            assert!(output.stderr.contains(part), "{}", output.stderr);
+        }
+    }
+}

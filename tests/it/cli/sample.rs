@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mnemon::MessageLine;
 use serde_json::Value;
 
-use crate::support::sample;
+use crate::support::{Db, sample};
 
 #[test]
 fn the_sample_has_the_size_and_the_labels_that_its_readme_states() {
@@ -60,4 +60,21 @@ fn eval_finds_most_of_the_evidence() {
         assert!(recall > 0.4, "{index}: R@10 {recall}");
         assert!(report["unlabelled"].as_u64().unwrap() > 0);
     }
+}
+
+/// The script's last lines suggest a question: its answer is the first hit.
+#[test]
+fn the_suggested_question_of_the_demo_is_answered() {
+    let script = std::fs::read_to_string(sample("demo.sh")).unwrap();
+    let echo = script.lines().find(|line| line.contains("$mnemon recall --db $db --namespace")).expect("a suggestion");
+    let suggestion = echo.trim_start_matches("echo \"").trim_end_matches('"');
+    let db = Db::new();
+    let mnemon = assert_cmd::cargo::cargo_bin("mnemon");
+    let mut ingest = std::process::Command::new(&mnemon);
+    let ingest = ingest.args(["ingest", "--db"]).arg(&db.path).arg(sample("messages.jsonl"));
+    assert!(ingest.output().unwrap().status.success());
+    let mut shell = std::process::Command::new("sh");
+    let output = shell.args(["-c", suggestion]).env("mnemon", mnemon).env("db", &db.path).output().unwrap();
+    let hits = String::from_utf8(output.stdout).unwrap();
+    assert!(hits.lines().next().is_some_and(|first| first.contains("navy blue")), "{suggestion}: {hits}");
 }

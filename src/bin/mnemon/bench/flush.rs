@@ -8,12 +8,12 @@ use super::{ingest_options::IngestOptions, process_memory::peak_bytes};
 use crate::{input, metrics::percentile, output};
 
 pub(super) fn run(options: &IngestOptions) -> anyhow::Result<()> {
-    let messages = input::messages(&options.messages)?;
+    let messages = options.messages()?;
     let (engine, path, _folder) = input::temporary(options.model.as_deref(), options.index, options.precision)?;
     let count = messages.len();
     let mut puts = Vec::new();
     let started = Instant::now();
-    for batch in messages.chunks(options.batch.max(1)) {
+    for batch in messages.chunks(options.batch) {
         let put = Instant::now();
         engine.blocking().put_all(batch.to_vec())?;
         puts.push(put.elapsed().as_secs_f64() * 1e6);

@@ -1,14 +1,18 @@
 //! Command line options of the benches that ingest a file of messages.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use mnemon::{IndexKind, Precision};
+use anyhow::ensure;
+use mnemon::{IndexKind, Message, Namespace, Precision};
+
+use super::sample;
+use crate::usage;
 
 #[derive(clap::Args)]
 pub(super) struct IngestOptions {
-    /// The messages.
-    #[arg(long, value_name = "M.jsonl", default_value = "datasets/sample/messages.jsonl")]
-    pub(super) messages: PathBuf,
+    /// The messages. Default: the built-in sample.
+    #[arg(long, value_name = "M.jsonl")]
+    messages: Option<PathBuf>,
     /// A model folder or name.
     #[arg(long, value_name = "DIR|NAME")]
     pub(super) model: Option<String>,
@@ -19,6 +23,19 @@ pub(super) struct IngestOptions {
     #[arg(long, default_value = "f32")]
     pub(super) precision: Precision,
     /// Messages per put.
-    #[arg(long, default_value_t = 512)]
+    #[arg(long, default_value_t = 512, value_parser = usage::within(1..=1_000_000))]
     pub(super) batch: usize,
+}
+
+impl IngestOptions {
+    /// Reads the messages, which are at least one.
+    pub(super) fn messages(&self) -> anyhow::Result<Vec<(Namespace, Message)>> {
+        let messages = sample::messages(self.messages.as_deref())?;
+        ensure!(
+            !messages.is_empty(),
+            "{}: the file has no messages",
+            self.messages.as_deref().unwrap_or(Path::new(sample::NAME)).display()
+        );
+        Ok(messages)
+    }
 }

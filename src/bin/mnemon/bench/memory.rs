@@ -13,15 +13,15 @@ use mnemon::{
 };
 use serde_json::{Value, json};
 
-use super::process_memory::peak_bytes;
+use super::{process_memory::peak_bytes, sample};
 use crate::{input, metrics::percentile, output};
 
 /// Options of `mnemon bench memory`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The messages; they are read as one conversation.
-    #[arg(long, value_name = "M.jsonl", default_value = "datasets/sample/messages.jsonl")]
-    messages: PathBuf,
+    /// The messages; they are read as one conversation. Default: the built-in sample.
+    #[arg(long, value_name = "M.jsonl")]
+    messages: Option<PathBuf>,
     /// Number of times that the conversation is repeated.
     #[arg(long, default_value_t = 1)]
     repeat: usize,
@@ -54,7 +54,8 @@ impl MemoryBlock for Counter {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let one: Vec<Message> = input::messages(&args.messages)?.into_iter().map(|(_, message)| message).collect();
+    let one: Vec<Message> =
+        sample::messages(args.messages.as_deref())?.into_iter().map(|(_, message)| message).collect();
     let talk: Vec<Message> = std::iter::repeat_n(&one, args.repeat.max(1)).flatten().cloned().collect();
     let (engine, path, _folder) = input::temporary(args.model.as_deref(), IndexKind::Auto, Precision::F32)?;
     let user: Namespace = "bench/user".parse()?;

@@ -9,6 +9,7 @@ mod memory;
 mod process_memory;
 mod recall;
 mod reindex;
+mod sample;
 
 use std::process::ExitCode;
 

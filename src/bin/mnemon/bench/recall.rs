@@ -3,11 +3,11 @@
 use std::{path::PathBuf, time::Instant};
 
 use anyhow::ensure;
-use mnemon::{Namespace, Query, RankingStrategy};
+use mnemon::{MAX_K, Namespace, Query, RankingStrategy};
 use serde_json::json;
 
 use super::{ingest_options::IngestOptions, process_memory::peak_bytes};
-use crate::{input, metrics::percentile, output};
+use crate::{input, metrics::percentile, output, usage};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -20,10 +20,10 @@ pub(super) struct Args {
     #[arg(long)]
     namespace: Option<Namespace>,
     /// Number of messages to find.
-    #[arg(short, default_value_t = 10)]
+    #[arg(short, default_value_t = 10, value_parser = usage::within(1..=MAX_K))]
     k: usize,
     /// Number of passes over the queries.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = usage::within(1..=1_000_000))]
     rounds: usize,
     /// The ranking: hybrid, dense, lexical, rrf or weighted:0.5.
     #[arg(long, default_value = "hybrid")]
@@ -34,8 +34,7 @@ pub(super) struct Args {
 const SAMPLED: usize = 500;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut messages = input::messages(&args.ingest.messages)?;
-    ensure!(!messages.is_empty(), "{}: the file has no messages", args.ingest.messages.display());
+    let mut messages = args.ingest.messages()?;
     if let Some(namespace) = &args.namespace {
         messages.iter_mut().for_each(|(own, _)| own.clone_from(namespace));
     }
@@ -60,7 +59,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut messages = messages.into_iter().peekable();
     while messages.peek().is_some() {
-        blocking.put_all(messages.by_ref().take(args.ingest.batch.max(1)).collect())?;
+        blocking.put_all(messages.by_ref().take(args.ingest.batch).collect())?;
     }
     blocking.flush()?;
     let ingest_seconds = started.elapsed().as_secs_f64();

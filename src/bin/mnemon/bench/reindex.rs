@@ -11,11 +11,13 @@ use std::{
 };
 
 use anyhow::ensure;
-use mnemon::{Device, Engine, Message, Model, Namespace, OnnxEmbedder, Precision, Query, ReindexOptions, ReindexPhase};
+use mnemon::{
+    Device, Embedder, Engine, Message, Model, Namespace, OnnxEmbedder, Precision, Query, ReindexOptions, ReindexPhase,
+};
 use serde_json::{Value, json};
 
 use super::{ingest_options::IngestOptions, process_memory::peak_bytes};
-use crate::{input, metrics::percentile, output};
+use crate::{input, metrics::percentile, output, usage};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -73,19 +75,26 @@ struct Loops<'a> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut messages = input::messages(&args.ingest.messages)?;
-    ensure!(!messages.is_empty(), "{}: the file has no messages", args.ingest.messages.display());
+    let model = args.ingest.model.as_deref().unwrap_or(Model::DEFAULT);
+    let load = |name: &str| anyhow::Ok(Arc::new(input::embedder(name, &Device::Cpu, None)?));
+    let (from, to) = (load(model)?, load(&args.to)?);
+    let stays = args.to_precision.is_none_or(|precision| precision == args.ingest.precision);
+    usage::ensure(
+        !stays || from.identity() != to.identity(),
+        format!(
+            "the messages are ingested with {} already: name another model with --to, or another --to-precision",
+            to.identity()
+        ),
+    )?;
+    let mut messages = args.ingest.messages()?;
     if let Some(namespace) = &args.namespace {
         messages.iter_mut().for_each(|(own, _)| own.clone_from(namespace));
     }
     let count = messages.len();
-    let model = args.ingest.model.as_deref().unwrap_or(Model::DEFAULT);
-    let load = |name: &str| anyhow::Ok(Arc::new(input::embedder(name, &Device::Cpu, None)?));
-    let (from, to) = (load(model)?, load(&args.to)?);
     let (engine, path, _folder) = input::temporary(Some(model), args.ingest.index, args.ingest.precision)?;
     let blocking = engine.blocking();
     let started = Instant::now();
-    for batch in messages.chunks(args.ingest.batch.max(1)) {
+    for batch in messages.chunks(args.ingest.batch) {
         blocking.put_all(batch.to_vec())?;
     }
     blocking.flush()?;

@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Instant};
 use mnemon::Hit;
 
 use super::{ingested::IngestedSet, set::Question, variant::Variant};
-use crate::{metrics::RelevantRanks, output};
+use crate::{metrics::RelevantRanks, progress::Progress};
 
 /// Least number of hits of the recall that is scored. Five different sessions are usually among fewer hits.
 const DEPTH: usize = 50;
@@ -34,7 +34,8 @@ impl<'a> Answers<'a> {
     /// the latency.
     pub(super) fn new(ingested: &IngestedSet<'a>, variant: &Variant, k: usize) -> anyhow::Result<Self> {
         let set = ingested.set;
-        let bar = output::progress(2 * set.questions.len() as u64, "questions [{bar:30}] {pos} of {len}, {per_sec}");
+        let progress = Progress::new();
+        progress.begin(&format!("{}, {variant}", set.name), "questions", 2 * set.questions.len() as u64);
         let ask = |question: &Question, k: usize| {
             let query = set.query(&question.namespace, &question.text).k(k);
             ingested.recall(&question.namespace, variant.apply(query))
@@ -45,7 +46,7 @@ impl<'a> Answers<'a> {
             if !question.relevant.is_empty() {
                 labelled.push(Answer::new(question, &hits));
             }
-            bar.inc(1);
+            progress.inc(1);
         }
         let (mut answerability, mut latencies) = (Vec::new(), Vec::new());
         for question in &set.questions {
@@ -53,9 +54,8 @@ impl<'a> Answers<'a> {
             let hits = ask(question, USUAL_K)?;
             latencies.push(started.elapsed().as_secs_f64() * 1e6);
             answerability.push(f64::from(hits.answerability()));
-            bar.inc(1);
+            progress.inc(1);
         }
-        bar.finish_and_clear();
         latencies.sort_by(f64::total_cmp);
         Ok(Answers { labelled, answerability, latencies })
     }

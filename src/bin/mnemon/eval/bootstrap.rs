@@ -1,6 +1,6 @@
 //! Bootstrap confidence intervals of means over questions.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::random::Random;
 use crate::metrics::{mean, percentile};
@@ -9,7 +9,7 @@ const RESAMPLES: usize = 1_000;
 const SEED: u64 = 5;
 
 /// A mean and its 95 % confidence interval with respect to the choice of questions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct Interval {
     pub(super) mean: f64,
     pub(super) low: f64,

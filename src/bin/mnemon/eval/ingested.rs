@@ -6,7 +6,7 @@ use mnemon::{Engine, Hits, IndexKind, Namespace, Precision, Query};
 use tempfile::TempDir;
 
 use super::set::Set;
-use crate::{input, output};
+use crate::{input, phases, progress::Progress};
 
 /// Messages per commit.
 const BATCH: usize = 512;
@@ -30,15 +30,15 @@ impl<'a> IngestedSet<'a> {
         let (engine, _, folder) = input::temporary(model, index, precision)?;
         let count = set.messages.len();
         let started = Instant::now();
-        let bar = output::progress(count as u64, "ingest [{bar:30}] {pos} of {len}, {per_sec}");
+        let progress = Progress::new();
+        progress.begin("storing", "messages", count as u64);
         for batch in set.messages.chunks(BATCH) {
             engine.blocking().put_all(batch.to_vec())?;
-            bar.inc(batch.len() as u64);
+            progress.inc(batch.len() as u64);
         }
-        engine.blocking().flush()?;
-        bar.finish_and_clear();
+        phases::embed(&engine, &progress)?;
         let messages_per_second = count as f64 / started.elapsed().as_secs_f64();
-        set.namespaces().try_for_each(|namespace| engine.blocking().optimize(namespace))?;
+        set.namespaces().try_for_each(|namespace| phases::link(&engine, namespace, &progress))?;
         Ok(IngestedSet { set, engine, messages_per_second, _folder: folder })
     }
 

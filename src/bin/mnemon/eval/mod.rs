@@ -14,14 +14,19 @@ mod set;
 mod table;
 mod variant;
 
-use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use mnemon::{IndexKind, MAX_K, Precision};
 
 use self::{
     answerability::Answerability,
     answers::Answers,
+    chart::Group,
     ingested::IngestedSet,
     namespaces::ByNamespace,
     replay::Replay,
@@ -32,6 +37,7 @@ use self::{
 use crate::{
     metrics::percentile,
     output::{self, Format},
+    usage,
 };
 
 /// Measure recall on labelled questions, in a temporary database.
@@ -43,10 +49,10 @@ use crate::{
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The messages, JSON Lines as for `ingest`. Repeat it with --queries for another set.
-    #[arg(long, value_name = "M.jsonl", required_unless_present = "sets")]
+    #[arg(long, value_name = "M.jsonl", required_unless_present_any = ["sets", "draw"])]
     messages: Vec<PathBuf>,
     /// The questions, one {"id", "namespace", "query", "relevant": [message ids], "category"?} per line.
-    #[arg(long, value_name = "Q.jsonl", required_unless_present = "sets")]
+    #[arg(long, value_name = "Q.jsonl", required_unless_present_any = ["sets", "draw"])]
     queries: Vec<PathBuf>,
     /// The name and both files of a set. Can be repeated.
     #[arg(long = "set", value_name = "NAME=M.jsonl,Q.jsonl")]
@@ -65,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VARIANT", value_delimiter = ',', default_value = "hybrid")]
     recall: Vec<Variant>,
     /// Ranks at which recall and hit rate are reported.
-    #[arg(short, value_delimiter = ',', default_value = "1,5,10,20")]
+    #[arg(short, value_delimiter = ',', default_value = "1,5,10,20", value_parser = usage::within(1..=MAX_K))]
     k: Vec<usize>,
     /// Print each category of questions too; always done for a single variant.
     #[arg(long)]
@@ -84,22 +90,30 @@ pub(crate) struct Args {
     /// Draw R@10 of all sets, models and variants as a chart.
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
+    /// Only draw the chart of earlier results, the output of --format json.
+    #[arg(long, value_name = "FILE.json", requires = "svg", conflicts_with_all = ["messages", "queries", "sets"])]
+    draw: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+    if let (Some(results), Some(svg)) = (&args.draw, &args.svg) {
+        draw(svg, &std::fs::read_to_string(results).with_context(|| results.display().to_string())?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let ks: BTreeSet<usize> = args.k.iter().copied().collect();
-    ensure!(ks.iter().all(|k| (1..=MAX_K).contains(k)), "-k takes numbers from 1 to {MAX_K}, such as 1,5,10,20");
-    ensure!(
-        args.messages.len() == args.queries.len(),
-        "there are {} --messages and {} --queries; give both for each set",
-        args.messages.len(),
-        args.queries.len()
-    );
+    let (messages, queries) = (args.messages.len(), args.queries.len());
+    usage::ensure(
+        messages == queries,
+        format!("there are {messages} --messages and {queries} --queries; give both for each set"),
+    )?;
     let pairs = args.messages.iter().cloned().zip(args.queries.iter().cloned());
     let files: Vec<Files> =
         pairs.map(|(messages, queries)| Files::new(messages, queries)).chain(args.sets.clone()).collect();
     let names: BTreeSet<&str> = files.iter().map(|files| &*files.name).collect();
-    ensure!(names.len() == files.len(), "two sets have the same name; name them with --set NAME=M.jsonl,Q.jsonl");
+    usage::ensure(
+        names.len() == files.len(),
+        "two sets have the same name; name them with --set NAME=M.jsonl,Q.jsonl",
+    )?;
     let sets = files.into_iter().map(Set::read).collect::<anyhow::Result<Vec<Set>>>()?;
     let models: Vec<Option<&str>> = match args.models.as_slice() {
         [] => vec![None],
@@ -107,7 +121,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     };
 
     let ks: Vec<usize> = ks.into_iter().collect();
-    let mut reports = Vec::new();
+    let mut results = String::new();
     for set in &sets {
         for &model in &models {
             let report = measure(&args, &IngestedSet::new(set, model, args.index, args.precision)?, &sets, &ks)?;
@@ -115,13 +129,21 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
                 Format::Json => output::json(&report)?,
                 Format::Text => report.print(args.categories || args.recall.len() == 1)?,
             }
-            reports.push(report);
+            results += &serde_json::to_string(&report)?;
+            results.push('\n');
         }
     }
     if let Some(path) = &args.svg {
-        std::fs::write(path, chart::svg(&reports)).with_context(|| path.display().to_string())?;
+        draw(path, &results)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Draws the chart of results, which are one report as JSON per line.
+fn draw(svg: &Path, results: &str) -> anyhow::Result<()> {
+    let groups: Result<Vec<Group>, _> = results.lines().map(serde_json::from_str).collect();
+    let groups = groups.context("the results are not those of `mnemon eval --format json`")?;
+    std::fs::write(svg, chart::svg(&groups)).with_context(|| svg.display().to_string())
 }
 
 fn measure(args: &Args, ingested: &IngestedSet, sets: &[Set], ks: &[usize]) -> anyhow::Result<Report> {

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     metrics::{RelevantRanks, mean},
     output,
+    progress::Progress,
 };
 
 /// Number of a session's last user turns that are replayed.
@@ -68,7 +69,8 @@ impl Replay {
         for (namespace, message) in &ingested.set.messages {
             sessions.entry((namespace, &message.session)).or_default().push(message);
         }
-        let bar = output::progress(sessions.len() as u64, "sessions [{bar:30}] {pos} of {len}");
+        let progress = Progress::new();
+        progress.begin("replay", "sessions", sessions.len() as u64);
         let [mut plain, mut previous] = [(); 2].map(|()| Vec::new());
         let mut overlaps = Vec::new();
         for ((namespace, _), messages) in &sessions {
@@ -84,9 +86,9 @@ impl Replay {
                 }
                 before = Some(now);
             }
-            bar.inc(1);
+            progress.inc(1);
         }
-        bar.finish_and_clear();
+        drop(progress);
         Ok(Replay {
             sessions: sessions.len(),
             turns: plain.len(),

@@ -9,7 +9,10 @@ use std::{
 use anyhow::Context;
 use mnemon::{Message, Namespace, Query, Timestamp};
 
-use crate::input::{self, QueryLine};
+use crate::{
+    input::{self, QueryLine},
+    stderr,
+};
 
 /// Category of the questions whose answer is missing or misleading; by convention reported separately.
 pub(super) const ADVERSARIAL: &str = "adversarial";
@@ -91,10 +94,10 @@ impl Set {
         };
         let questions = input::queries(&files.queries)?.into_iter().map(&mut question).collect();
         if unknown > 0 {
-            eprintln!(
-                "mnemon: {}: {unknown} questions are labelled with messages that the set does not have",
+            stderr::note(format!(
+                "{}: {unknown} questions are labelled with messages that the set does not have",
                 files.name
-            );
+            ));
         }
         Ok(Set { name: files.name, messages, questions, ends })
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use anyhow::{Context, ensure};
+use anyhow::anyhow;
 use mnemon::{Query, RankingStrategy, TimeUse};
 
 /// A ranking strategy, or the hybrid one without one of its terms.
@@ -21,6 +21,9 @@ enum Term {
 
 const TERMS: [(&str, Term); 3] = [("neighbors", Term::Neighbors), ("prior", Term::Prior), ("time", Term::Time)];
 
+/// All variants, for an error.
+const VARIANTS: &str = "hybrid, dense, lexical, rrf, weighted:0.5 (the share of dense, 0 to 1), hybrid-neighbors, hybrid-prior, hybrid-time";
+
 impl Variant {
     /// Returns the query with this variant's ranking.
     pub(super) fn apply(&self, query: Query) -> Query {
@@ -38,15 +41,15 @@ impl FromStr for Variant {
     type Err = anyhow::Error;
 
     fn from_str(name: &str) -> anyhow::Result<Self> {
-        let Some((strategy, term)) = name.split_once('-') else {
-            return Ok(Variant { strategy: name.parse()?, without: None });
+        let found = match name.split_once('-') {
+            None => name.parse().ok().map(|strategy| Variant { strategy, without: None }),
+            Some(("hybrid", term)) => {
+                let without = TERMS.iter().find(|(known, _)| *known == term);
+                without.map(|(_, term)| Variant { strategy: RankingStrategy::Hybrid, without: Some(*term) })
+            }
+            Some(_) => None,
         };
-        let known = TERMS.iter().find(|(known, _)| *known == term);
-        let (_, term) =
-            known.with_context(|| format!("{name:?} is not hybrid-neighbors, hybrid-prior or hybrid-time"))?;
-        let strategy = strategy.parse()?;
-        ensure!(strategy == RankingStrategy::Hybrid, "{name:?}: only hybrid has terms that can be left out");
-        Ok(Variant { strategy, without: Some(*term) })
+        found.ok_or_else(|| anyhow!("{name:?} is not one of {VARIANTS}"))
     }
 }
 

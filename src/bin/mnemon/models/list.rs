@@ -1,6 +1,6 @@
 //! `mnemon models list`
 
-use std::process::ExitCode;
+use std::{collections::BTreeSet, process::ExitCode};
 
 use mnemon::{Model, ModelFile, RerankerInfo};
 use serde_json::{Value, json};
@@ -20,7 +20,12 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
     if args.catalogue {
         return catalogue(format);
     }
+    // Models are found by the names of their folders, in this order: another of the same name is never found.
+    let mut names = BTreeSet::new();
     for (path, model) in Model::installed() {
+        if !names.insert(path.file_name().map(ToOwned::to_owned)) {
+            continue;
+        }
         let shown = match (model.and_then(|model| model.info()), RerankerInfo::read(&path)) {
             (Ok(info), _) => {
                 let line = line(&info.name, &info.dimension.to_string(), &info.files, &info.path.display());

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use mnemon::Model;
 
 use super::{destination::destination, info, options::Options};
-use crate::output::{self, Format};
+use crate::{output::Format, progress::Progress};
 
 /// Fetch a model of the catalogue, verify and import it. An interrupted download resumes.
 ///
@@ -30,14 +30,10 @@ pub(super) struct Args {
 pub(super) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let name = args.name.unwrap_or_else(|| args.model.clone());
     let destination = destination(args.to, &name);
-    let bar = output::progress(0, "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}");
-    let progress = |file: &str, done, total| {
-        bar.set_message(file.to_owned());
-        bar.set_length(total);
-        bar.set_position(done);
-    };
+    let shown = Progress::new();
+    let progress = |file: &str, done, total| shown.report(file, "bytes", done, total);
     let model = Model::pull(&args.model, destination, &args.options.named(name), progress)?;
-    bar.finish_and_clear();
+    drop(shown);
     info::print(&model.info()?, format)?;
     Ok(ExitCode::SUCCESS)
 }

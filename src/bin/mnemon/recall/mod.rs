@@ -2,17 +2,20 @@
 
 mod explain;
 mod options;
+mod query_line;
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, path::PathBuf, process::ExitCode, sync::Arc, time::Instant};
 
 use anyhow::Context;
-use mnemon::{CrossEncoder, Engine, EngineBuilder, Hit, IndexKind, Namespace, Query};
+use mnemon::{CrossEncoder, Engine, EngineBuilder, Error, Hit, IndexKind, Namespace, Query};
 use serde::Serialize;
 
-use self::options::Options;
+use self::{options::Options, query_line::QueryLine};
 use crate::{
     input,
     output::{self, Format},
+    stderr, stored,
+    usage::UsageError,
 };
 
 /// Find the messages that answer a query.
@@ -27,7 +30,7 @@ pub(crate) struct Args {
     /// The model that the database was made with. Default: a folder of the name that the database records.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
-    /// The namespace to search.
+    /// The namespace to search; with --queries, instead of those that the lines name.
     #[arg(long, value_name = "NS", required_unless_present = "queries")]
     namespace: Option<Namespace>,
     #[command(flatten)]
@@ -38,9 +41,9 @@ pub(crate) struct Args {
     /// Print the evidence for each message: its rank in both indexes and the terms of its score.
     #[arg(long)]
     explain: bool,
-    /// Run a file of queries, one {"id", "namespace", "query"} per line, and print one line of JSON for each; - reads
-    /// stdin.
-    #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["namespace", "query", "explain"])]
+    /// Run a file of queries and print one line of JSON for each; - reads stdin. A line is {"query", "namespace"?,
+    /// "id"?}, or just the text of a query.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["query", "explain"])]
     queries: Option<PathBuf>,
     /// The query.
     #[arg(required_unless_present = "queries")]
@@ -73,26 +76,45 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     };
     let pending = engine.blocking().pending()?;
     if pending > 0 {
-        eprintln!(
-            "mnemon: {pending} messages are not embedded yet and not searched; ingest their file again to embed them"
-        );
+        stderr::note(format!(
+            "{pending} messages are not embedded yet and not searched; ingest their file again to embed them"
+        ));
     }
     let query = |text: &str| args.options.query(text, args.rerank.is_some());
     if let Some(file) = &args.queries {
+        let mut unknown = BTreeSet::new();
         for line in input::lines(file)? {
             let line = line?;
             let position = || input::at(file, line.number);
-            let parsed = line.text.and_then(|text| Ok(serde_json::from_str::<input::QueryLine>(&text)?));
-            let line = parsed.with_context(position)?;
-            let answer = recall(&engine, Some(&line.id), &line.namespace, query(&line.query)).with_context(position)?;
+            let line =
+                line.text.and_then(|text| QueryLine::parse(&text, args.namespace.as_ref())).with_context(position)?;
+            let answer =
+                recall(&engine, line.id.as_deref(), &line.namespace, query(&line.query)).with_context(position)?;
+            if answer.hits.is_empty() && engine.blocking().sessions(&line.namespace)?.is_empty() {
+                unknown.insert(line.namespace.clone());
+            }
             output::json(&answer)?;
+        }
+        drop(engine);
+        for namespace in &unknown {
+            let found = stored::check_namespace(&args.db, namespace, &mnemon::stats(&args.db)?.namespaces);
+            // Lines may name users who have no messages yet: only the one namespace that was given must exist.
+            match found {
+                Err(error) if args.namespace.is_none() => stderr::note(error),
+                found => found?,
+            }
         }
         return Ok(ExitCode::SUCCESS);
     }
     let (Some(namespace), Some(text)) = (&args.namespace, &args.query) else {
         unreachable!("clap requires both without --queries");
     };
-    let answer = recall(&engine, None, namespace, query(text))?;
+    let answer = recall(&engine, None, namespace, query(text)).map_err(usage_error)?;
+    if answer.hits.is_empty() && engine.blocking().sessions(namespace)?.is_empty() {
+        // A database is open once at a time.
+        drop(engine);
+        stored::check_namespace(&args.db, namespace, &mnemon::stats(&args.db)?.namespaces)?;
+    }
     match format {
         Format::Json => output::json(&answer)?,
         Format::Text => print(&answer, &args)?,
@@ -100,12 +122,20 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A query that only the engine refuses, such as an empty one, is wrong usage all the same.
+fn usage_error(error: Error) -> anyhow::Error {
+    match error {
+        Error::InvalidQuery { .. } => UsageError(error.to_string()).into(),
+        error => error.into(),
+    }
+}
+
 fn recall<'a>(
     engine: &Engine,
     query_id: Option<&'a str>,
     namespace: &'a Namespace,
     query: Query,
-) -> anyhow::Result<Answer<'a>> {
+) -> mnemon::Result<Answer<'a>> {
     let started = Instant::now();
     let hits = engine.blocking().recall(namespace, query)?;
     let latency_us = started.elapsed().as_micros() as u64;

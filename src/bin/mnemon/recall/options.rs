@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use jiff::{SignedDuration, Span, SpanRelativeTo};
-use mnemon::{Query, RankingStrategy, Role, TimeUse, Timestamp};
+use mnemon::{MAX_K, Query, RankingStrategy, Role, TimeUse, Timestamp};
 
-use crate::input;
+use crate::{input, usage};
 
 #[derive(clap::Args)]
 pub(super) struct Options {
     /// Number of messages to find.
-    #[arg(short, default_value_t = 10)]
+    #[arg(short, default_value_t = 10, value_parser = usage::within(1..=MAX_K))]
     k: usize,
     /// Only messages of this session.
     #[arg(long)]
@@ -48,22 +48,22 @@ pub(super) struct Options {
     #[arg(long, value_name = "SPAN", value_parser = half_life)]
     half_life: Option<Duration>,
     /// At most N messages of each batch that a session flushed.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = usage::within(1..=MAX_K))]
     per_batch: Option<usize>,
     /// Maximal marginal relevance: 1 ranks by relevance alone, lower values prefer messages unlike each other.
-    #[arg(long, value_name = "LAMBDA")]
+    #[arg(long, value_name = "LAMBDA", value_parser = usage::share::<f32>)]
     diversity: Option<f32>,
     /// Do not move near-duplicates to the end.
     #[arg(long)]
     keep_duplicates: bool,
     /// Return nothing if the answerability is below this value, 0 to 1.
-    #[arg(long, value_name = "LEAST")]
+    #[arg(long, value_name = "LEAST", value_parser = usage::share::<f32>)]
     pub(super) answerable: Option<f32>,
     /// Ids that the previous query found, in order: those that still match keep their ranks.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     previous: Vec<String>,
     /// Number of messages that the reranker orders.
-    #[arg(long, value_name = "N", default_value_t = 50, requires = "rerank")]
+    #[arg(long, value_name = "N", default_value_t = 50, requires = "rerank", value_parser = usage::within(1..=MAX_K))]
     rerank_depth: usize,
 }
 

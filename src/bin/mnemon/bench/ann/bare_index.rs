@@ -13,7 +13,7 @@ use crate::{
     bench::process_memory::{growth_mib, resident_bytes},
     ground_truth,
     metrics::percentile,
-    output,
+    progress::Progress,
     texmex::Rows,
 };
 
@@ -85,15 +85,15 @@ fn sweep(
     threads: usize,
 ) -> Vec<Point> {
     let efforts = if indexes::is_exact(name) { &[0] } else { efforts };
-    let bar =
-        output::progress((efforts.len() * ROUNDS) as u64, &format!("{name}: search [{{bar:30}}] {{pos}} of {{len}}"));
+    let progress = Progress::new();
+    progress.begin(&format!("{name}: search"), "rounds", (efforts.len() * ROUNDS) as u64);
     let searches = Searches { index, queries: &vectors.queries, truth };
     let mut points = Vec::with_capacity(efforts.len());
     for &effort in efforts {
         let mut rounds = Vec::with_capacity(ROUNDS);
         for _ in 0..ROUNDS {
             rounds.push(searches.round(effort, threads));
-            bar.inc(1);
+            progress.inc(1);
         }
         let best = rounds.into_iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds)).expect("ROUNDS is positive");
         let queries = vectors.queries.len() as f64;
@@ -107,7 +107,7 @@ fn sweep(
             p99_us: Some(percentile(&latencies, 0.99)),
         });
     }
-    bar.finish_and_clear();
+    drop(progress);
     points
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::ensure;
 
 use crate::{
-    ground_truth,
+    ground_truth, stderr,
     texmex::{self, Rows},
 };
 
@@ -44,11 +44,10 @@ impl Vectors {
     pub(super) fn truth(&self, folder: &Path, limited: bool) -> anyhow::Result<Rows<u32>> {
         let path = folder.join("groundtruth.ivecs");
         if self.normalized > 0 {
-            eprintln!(
-                "mnemon: {} vectors were not of length 1 and were normalised, since indexes search by cosine; the ground truth is \
-                 computed again",
+            stderr::note(format!(
+                "{} vectors were not of length 1 and were normalised, since indexes search by cosine; the ground truth is computed again",
                 self.normalized
-            );
+            ));
         } else if !limited && path.exists() {
             let truth = texmex::read(&path, usize::MAX)?;
             self.check(&path, &truth)?;

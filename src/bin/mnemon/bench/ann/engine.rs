@@ -23,7 +23,7 @@ use crate::{
     bench::process_memory::{growth_mib, resident_bytes},
     ground_truth,
     metrics::percentile,
-    output,
+    progress::Progress,
     texmex::{self, Rows},
 };
 
@@ -292,15 +292,16 @@ impl Bench {
     /// work after it.
     fn ingest(&self) -> anyhow::Result<(f64, f64)> {
         let engine = self.engine.blocking();
-        let bar = output::progress(self.plan.kept as u64, "engine: ingest [{bar:30}] {pos} of {len}, {per_sec}");
+        let progress = Progress::new();
+        progress.begin("engine: storing", "rows", self.plan.kept as u64);
         let started = Instant::now();
         for begin in (0..self.plan.kept).step_by(BATCH) {
             let rows = begin..(begin + BATCH).min(self.plan.kept);
-            bar.inc(rows.len() as u64);
+            progress.inc(rows.len() as u64);
             engine.put_all(rows.map(|row| self.message(row, row.to_string())).collect())?;
         }
         engine.flush()?;
-        bar.finish_and_clear();
+        drop(progress);
         let ingested = started.elapsed().as_secs_f64();
         engine.optimize(&self.namespace)?;
         Ok((ingested, started.elapsed().as_secs_f64() - ingested))

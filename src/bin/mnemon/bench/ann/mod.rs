@@ -28,7 +28,7 @@ use self::{
 };
 use crate::{
     output::{self, Format},
-    texmex,
+    texmex, usage,
 };
 
 /// Options of `mnemon bench ann`.
@@ -42,10 +42,10 @@ pub(super) struct Args {
     #[arg(long, value_delimiter = ',', default_value = indexes::DEFAULT, value_name = "NAMES")]
     index: Vec<String>,
     /// Search threads for the rate; latency is always measured with one thread.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = usage::within(1..=1024))]
     threads: usize,
     /// Candidates that a search keeps; each value is a point of the curve.
-    #[arg(long, value_delimiter = ',', default_value = "10,16,24,32,48,64,96,128,192,256", value_name = "NUMBERS")]
+    #[arg(long, value_delimiter = ',', default_value = "10,16,24,32,48,64,96,128,192,256", value_name = "NUMBERS", value_parser = usage::within(1..=100_000))]
     ef: Vec<usize>,
     /// Use only the first N vectors of the base.
     #[arg(long, value_name = "N")]
@@ -101,11 +101,6 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     if let (Some(part), Some(truths)) = (args.part, &args.truths) {
         return run_part(args, part, truths);
     }
-    ensure!((1..=1024).contains(&args.threads), "--threads takes 1 to 1024");
-    ensure!(
-        args.ef.iter().all(|ef| (1..=100_000).contains(ef)),
-        "--ef takes numbers from 1 to 100000, such as 16,64,256"
-    );
     for name in &args.index {
         // All names are checked first: hours may pass before the last index is measured.
         indexes::new(name, 1, None)?;

@@ -6,6 +6,7 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::{engine::EngineReport, machine::Machine};
+use crate::stderr;
 
 /// All measurements of a run.
 #[derive(Deserialize, Serialize)]
@@ -83,7 +84,7 @@ pub(super) fn peers(path: &Path, data: &Data) -> anyhow::Result<Vec<Measured>> {
         PeerFile::Peers(peers) => peers,
         PeerFile::Ours(report) => {
             if report.data != *data {
-                eprintln!("mnemon: {name} was measured with other data: {} x {}", report.data.n, report.data.dim);
+                stderr::note(format!("{name} was measured with other data: {} x {}", report.data.n, report.data.dim));
             }
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let renamed = |one: Measured| Measured { index: format!("{} ({stem})", one.index), ..one };

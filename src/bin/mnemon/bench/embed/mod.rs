@@ -19,19 +19,24 @@ use self::{
     report::{Report, Row},
     texts::Texts,
 };
-use crate::output::{self, Format};
+use super::sample;
+use crate::{
+    output::{self, Format},
+    progress::Progress,
+    usage,
+};
 
 /// Options of `mnemon bench embed`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The messages. Texts are embedded as `ingest` does, with the speaker's name in front.
-    #[arg(long, value_name = "M.jsonl", default_value = "datasets/sample/messages.jsonl")]
-    messages: PathBuf,
-    /// The queries, which are embedded one by one.
-    #[arg(long, value_name = "Q.jsonl", default_value = "datasets/sample/queries.jsonl")]
-    queries: PathBuf,
+    /// The messages. Texts are embedded as `ingest` does, with the speaker's name in front. Default: the built-in sample.
+    #[arg(long, value_name = "M.jsonl")]
+    messages: Option<PathBuf>,
+    /// The queries, which are embedded one by one. Default: those of the sample.
+    #[arg(long, value_name = "Q.jsonl")]
+    queries: Option<PathBuf>,
     /// Use only the first N messages.
-    #[arg(long, value_name = "N", default_value_t = 1500)]
+    #[arg(long, value_name = "N", default_value_t = 1500, value_parser = usage::within(1..=1_000_000_000))]
     limit: usize,
     /// Model folders or names.
     #[arg(long, value_name = "DIR|NAME", value_delimiter = ',', default_value = Model::DEFAULT)]
@@ -41,7 +46,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR")]
     fastembed: Option<PathBuf>,
     /// Number of alternating measurements of each model; the median is shown.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = usage::within(1..=1_000_000))]
     rounds: usize,
     /// Threads of a model. Default: the machine's cores.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -61,8 +66,7 @@ pub(super) struct Args {
 const RUNTIME_ENV: &str = "ORT_DYLIB_PATH";
 
 pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
-    ensure!(args.rounds > 0 && args.limit > 0, "--rounds and --limit take 1 or more");
-    let texts = Texts::read(&args.messages, &args.queries, args.limit)?;
+    let texts = Texts::read(args.messages.as_deref(), args.queries.as_deref(), args.limit)?;
     if let Some(case) = args.case {
         return output::json(&case.measure(&args.model[0], &texts, args.threads())?);
     }
@@ -73,14 +77,15 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     }
     cases.extend(args.model.iter().map(|model| (Case::Mnemon, model.clone())));
     let mut rounds: Vec<Vec<Measured>> = cases.iter().map(|_| Vec::new()).collect();
-    let bar = output::progress((cases.len() * args.rounds) as u64, "measuring [{bar:30}] {pos} of {len}");
+    let progress = Progress::new();
+    progress.begin("measuring", "cases", (cases.len() * args.rounds) as u64);
     for _ in 0..args.rounds {
         for ((case, model), rounds) in cases.iter().zip(&mut rounds) {
             rounds.push(child(args, *case, model)?);
-            bar.inc(1);
+            progress.inc(1);
         }
     }
-    bar.finish_and_clear();
+    drop(progress);
     let mut rows = Vec::new();
     for ((case, model), rounds) in cases.iter().zip(rounds) {
         let peak = match case {
@@ -95,7 +100,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     }
     let report = Report {
         bench: "embed",
-        messages: args.messages.display().to_string(),
+        messages: args.messages.as_deref().map_or_else(|| sample::NAME.into(), |file| file.display().to_string()),
         texts: texts.documents.len(),
         threads: args.threads(),
         rows,
@@ -121,7 +126,9 @@ fn child(args: &Args, case: Case, model: &str) -> anyhow::Result<Measured> {
     let mut command = Command::new(std::env::current_exe().context("finding the path of this program")?);
     command.args(["bench", "embed", "--case", &case.name(), "--model", model]);
     command.args(["--limit", &args.limit.to_string(), "--threads", &args.threads().to_string()]);
-    command.arg("--messages").arg(&args.messages).arg("--queries").arg(&args.queries);
+    for (option, file) in [("--messages", &args.messages), ("--queries", &args.queries)] {
+        command.args(file.iter().flat_map(|file| [option.as_ref(), file.as_os_str()]));
+    }
     if matches!(case, Case::FastembedDefaults | Case::Fastembed32) {
         // fastembed looks nowhere else.
         command.env(RUNTIME_ENV, Runtime::load()?);

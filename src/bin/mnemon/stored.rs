@@ -1,0 +1,108 @@
+//! Opens a database to look up or delete stored messages, which needs no model.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, bail};
+use mnemon::{Config, Embedder, Engine, Error, GenerationState, ModelIdentity, Namespace, NamespaceStats, SessionInfo};
+
+/// The options that say which database and namespace a command works on.
+#[derive(clap::Args)]
+pub(crate) struct Location {
+    /// The database.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: PathBuf,
+    /// The namespace.
+    #[arg(long, value_name = "NS")]
+    pub(crate) namespace: Namespace,
+}
+
+impl Location {
+    /// Opens the database. Pending messages stay pending.
+    ///
+    /// # Errors
+    /// The database has no such namespace.
+    pub(crate) fn open(&self) -> anyhow::Result<Engine> {
+        let stats = mnemon::stats(&self.db)?;
+        check_namespace(&self.db, &self.namespace, &stats.namespaces)?;
+        let is_serving = |state| state == GenerationState::Serving;
+        let serving = stats.generations.into_iter().find(|generation| is_serving(generation.state));
+        let model = serving
+            .context("the database has no model, although it has messages; check it with `mnemon verify`")?
+            .model;
+        let mut config = Config::default();
+        config.drain_on_open = false;
+        Ok(Engine::builder(&self.db).create(false).config(config).embedder(Arc::new(NoModel(model))).open()?)
+    }
+
+    /// Returns the counts of a session.
+    ///
+    /// # Errors
+    /// The namespace has no such session.
+    pub(crate) fn session(&self, engine: &Engine, session: &str) -> anyhow::Result<SessionInfo> {
+        let sessions = engine.blocking().sessions(&self.namespace)?;
+        if let Some(found) = sessions.iter().find(|known| known.session == session) {
+            return Ok(found.clone());
+        }
+        let nearest = nearest(session, sessions.iter().map(|known| &*known.session)).unwrap_or_default();
+        bail!(
+            "no session {session:?} in namespace {:?}; the nearest is {nearest:?} (`mnemon sessions` lists all)",
+            self.namespace.as_str()
+        )
+    }
+}
+
+/// Returns an error that names the nearest namespace unless this one has messages.
+pub(crate) fn check_namespace(db: &Path, namespace: &Namespace, known: &[NamespaceStats]) -> anyhow::Result<()> {
+    let mut known = known.iter().filter(|known| known.messages > 0).map(|known| known.namespace.as_str());
+    if known.clone().any(|known| known == namespace.as_str()) {
+        return Ok(());
+    }
+    let (name, db) = (namespace.as_str(), db.display());
+    match nearest(name, &mut known) {
+        Some(nearest) => {
+            bail!("no namespace {name:?} in {db}; the nearest is {nearest:?} (`mnemon namespaces` lists all)")
+        }
+        None => bail!("no namespace {name:?} in {db}, which has no messages; store some with `mnemon ingest`"),
+    }
+}
+
+/// Returns the name with the fewest edits from `name`.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known.min_by_key(|known| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase()))
+}
+
+/// A stand-in for the model of the database. It has the model's identity, and every embedding fails.
+struct NoModel(ModelIdentity);
+
+impl Embedder for NoModel {
+    fn identity(&self) -> &ModelIdentity {
+        &self.0
+    }
+
+    fn embed_documents(&self, _: &[&str]) -> mnemon::Result<Vec<Vec<f32>>> {
+        let reason = "the database was opened without its model".to_owned();
+        Err(Error::EmbedderUnavailable { reason, transient: false, retry_after: None, source: None })
+    }
+
+    fn embed_query(&self, _: &str) -> mnemon::Result<Vec<f32>> {
+        self.embed_documents(&[]).map(|_| Vec::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_has_the_fewest_edits() {
+        let known = ["acme/priya", "friends/ines-tom", "home/okafor"];
+        let check = |name, wanted| assert_eq!(nearest(name, known.into_iter()), Some(wanted), "{name}");
+        check("friends/ines-tim", "friends/ines-tom");
+        check("Home/Okafor", "home/okafor");
+        check("acme/pirya", "acme/priya");
+        assert_eq!(nearest("x", [].into_iter()), None);
+    }
+}

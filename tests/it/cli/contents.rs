@@ -1,0 +1,96 @@
+//! `mnemon namespaces`, `sessions`, `get` and `delete`.
+
+use super::{Output, ingest, json, mnemon, run};
+use crate::support::{Db, sample};
+
+/// Runs a command on a database, without a model and without ONNX Runtime.
+fn on(db: &Db, arguments: &[&str]) -> Output {
+    run(mnemon().args(arguments).arg("--db").arg(&db.path).env("ORT_DYLIB_PATH", "/nowhere"))
+}
+
+fn filled() -> Db {
+    let db = Db::new();
+    assert_eq!(run(mnemon().args(["ingest", "--db"]).arg(&db.path).arg(sample("messages.jsonl"))).code, 0);
+    db
+}
+
+const TOM: [&str; 2] = ["--namespace", "friends/ines-tom"];
+
+#[test]
+fn namespaces_sessions_and_messages_are_listed() {
+    let db = filled();
+    let listed = on(&db, &["namespaces"]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    assert!(listed.stdout.contains("       153         9  friends/ines-tom\n"), "{}", listed.stdout);
+    let lines = on(&db, &["--format", "json", "namespaces"]).stdout;
+    let names: Vec<_> = lines.lines().map(|line| json(line)["namespace"].clone()).collect();
+    assert_eq!(names, ["acme/priya", "friends/ines-tom", "home/okafor"]);
+
+    let sessions = on(&db, &[&["--format", "json", "sessions"][..], &TOM].concat());
+    let sessions: Vec<_> = sessions.stdout.lines().map(json).collect();
+    assert_eq!((sessions.len(), &sessions[0]["session"]), (9, &"s1".into()));
+    let counts = sessions.iter().map(|session| session["messages"].as_u64().unwrap());
+    assert_eq!(counts.sum::<u64>(), 153);
+    assert!(on(&db, &[&["sessions"][..], &TOM].concat()).stdout.lines().nth(9).unwrap().ends_with("  s9"));
+
+    let shown = on(&db, &[&["get", "ft-s1-02", "ft-s1-01"][..], &TOM].concat());
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(shown.stdout.starts_with("ft-s1-02  2024-01-14T"), "{}", shown.stdout);
+    // What is shown as JSON can be ingested again.
+    let session = on(&db, &[&["--format", "json", "get", "--session", "s2"][..], &TOM].concat()).stdout;
+    let again = ingest(&db, &[], &session);
+    let unchanged = json(&again.stdout)["unchanged"].as_u64().unwrap();
+    assert_eq!((again.code, unchanged), (0, session.lines().count() as u64), "{}", again.stderr);
+    let unknown = on(&db, &[&["get", "m1"][..], &TOM].concat());
+    assert!(unknown.code == 1 && unknown.stderr.contains("no message \"m1\""), "{}", unknown.stderr);
+}
+
+#[test]
+fn an_unknown_namespace_or_session_is_an_error_that_names_the_nearest() {
+    let db = filled();
+    for arguments in
+        [&["recall", "the boat"][..], &["sessions"], &["get", "m1"], &["delete", "m1"], &["delete", "--all"]]
+    {
+        let output = on(&db, &[arguments, &["--namespace", "friends/ines-tim"]].concat());
+        // Recall needs the model, which needs ONNX Runtime.
+        let output = if arguments[0] == "recall" {
+            let common = ["recall", "the boat", "--namespace", "friends/ines-tim", "--db"];
+            run(mnemon().args(common).arg(&db.path))
+        } else {
+            output
+        };
+        assert_eq!((output.code, &*output.stdout), (1, ""), "{arguments:?}");
+        for part in ["no namespace \"friends/ines-tim\"", "the nearest is \"friends/ines-tom\"", "mnemon namespaces"] {
+            assert!(output.stderr.contains(part), "{arguments:?}: {}", output.stderr);
+        }
+    }
+    let session = on(&db, &[&["get", "--session", "s11"][..], &TOM].concat());
+    assert!(session.code == 1 && session.stderr.contains("the nearest is \"s1\""), "{}", session.stderr);
+}
+
+#[test]
+fn messages_are_deleted_by_id_and_more_only_with_yes() {
+    let db = filled();
+    let delete = |arguments: &[&str]| on(&db, &[&["--format", "json", "delete"][..], &TOM, arguments].concat());
+    let messages = || mnemon::stats(&db.path).unwrap().namespaces.iter().map(|found| found.messages).sum::<u64>();
+    let unknown = delete(&["ft-s1-01", "m1"]);
+    assert!(unknown.code == 1 && unknown.stderr.contains("nothing was deleted"), "{}", unknown.stderr);
+    assert_eq!(messages(), 462);
+    assert_eq!(json(&delete(&["ft-s1-01", "ft-s1-02"]).stdout)["deleted"], 2);
+    assert_eq!(messages(), 460);
+
+    for (what, said) in [(&["--session", "s1"][..], "messages of session"), (&["--all"], "151 messages in 9 sessions")]
+    {
+        let refused = delete(what);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(refused.stderr.contains(said) && refused.stderr.contains("--yes"), "{}", refused.stderr);
+    }
+    assert_eq!(messages(), 460);
+    let session = json(&delete(&["--session", "s1", "--yes"]).stdout)["deleted"].as_u64().unwrap();
+    let rest = json(&delete(&["--all", "--yes"]).stdout)["deleted"].as_u64().unwrap();
+    assert_eq!((session + rest, messages()), (151, 309));
+    assert_eq!(on(&db, &["namespaces"]).stdout.lines().count(), 3, "a line of heads, and two namespaces");
+    db.assert_sound();
+    let gone = delete(&["--all", "--yes"]);
+    assert!(gone.code == 1 && gone.stderr.contains("no namespace"), "{}", gone.stderr);
+}

@@ -1,0 +1,38 @@
+//! `mnemon recall --queries`.
+
+use serde_json::Value;
+
+use super::{Output, ingest, json, mnemon, run};
+use crate::support::Db;
+
+fn recall(db: &Db, arguments: &[&str], lines: &str) -> Output {
+    run(mnemon().args(["recall", "--queries", "-", "--db"]).arg(&db.path).args(arguments).write_stdin(lines))
+}
+
+#[test]
+fn queries_need_neither_ids_nor_namespaces_in_their_lines() {
+    let db = Db::new();
+    ingest(&db, &["--namespace", "a"], r#"{"role":"user","content":"my bike is in the cellar","id":"1"}"#);
+    let lines = "Where is the bike?\n{\"query\":\"bike\"}\n{\"id\":\"q3\",\"namespace\":\"b\",\"query\":\"bike\"}\n";
+    let output = recall(&db, &["--namespace", "a"], lines);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let answers: Vec<Value> = output.stdout.lines().map(json).collect();
+    let ids: Vec<&Value> = answers.iter().map(|answer| &answer["query_id"]).collect();
+    assert_eq!(ids, [&Value::Null, &Value::Null, &"q3".into()]);
+    assert!(answers.iter().all(|answer| answer["namespace"] == "a" && answer["hits"][0]["id"] == "1"), "{answers:?}");
+
+    let none = recall(&db, &[], "Where is the bike?");
+    assert!(none.code == 1 && none.stderr.contains("-:1: no namespace"), "{}", none.stderr);
+}
+
+#[test]
+fn unknown_namespaces_of_lines_are_noted_and_a_given_one_is_an_error() {
+    let db = Db::new();
+    ingest(&db, &["--namespace", "a/b"], r#"{"role":"user","content":"x"}"#);
+    let line = r#"{"namespace":"a/c","query":"x"}"#;
+    let noted = recall(&db, &[], &format!("{line}\n{line}"));
+    assert_eq!((noted.code, noted.stdout.lines().count()), (0, 2), "{}", noted.stderr);
+    assert_eq!(noted.stderr.matches("no namespace \"a/c\"").count(), 1, "{}", noted.stderr);
+    let given = recall(&db, &["--namespace", "a/d"], "x");
+    assert!(given.code == 1 && given.stderr.contains("the nearest is \"a/b\""), "{}", given.stderr);
+}
