@@ -72,7 +72,7 @@ impl Inner {
         once_each(&mut outputs, &messages);
         let mut prompt = self.settings.composer.compose_counted(&history.messages, &history.costs, outputs);
         answers.report(&mut prompt);
-        self.remember_prompt(&prompt.messages, &history.messages, &[]);
+        self.remember_prompt(&prompt.messages, &left_out, &history.messages, &[]);
         Ok(Prompt { left_out, ..prompt })
     }
 
@@ -127,6 +127,7 @@ impl Inner {
             if cut == 0 {
                 self.remember_prompt(
                     &composed.messages,
+                    &left_out,
                     &[&system.messages[..], &recent.messages].concat(),
                     &end.messages,
                 );
