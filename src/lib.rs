@@ -143,7 +143,7 @@ pub use chat::{ChatModel, ChatRequest};
 pub use client::{OpenAiChat, OpenAiEmbedder};
 pub use compose::{
     BlockFailure, BlockOutput, Composer, InsertMethod, MarkdownRenderer, Prompt, PromptOverflow, PromptSeal,
-    PromptSection, Renderer, XmlRenderer,
+    PromptSection, PromptSectionReport, RecalledMessage, Renderer, XmlRenderer,
 };
 pub use config::{Config, Device, IndexKind, Precision, VectorStorage};
 pub use embed::{Embedder, Passage, Reranker};

@@ -1,6 +1,8 @@
 //! The context in which a block is asked for its content.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use crate::{
     error::{Result, impl_debug},
@@ -20,6 +22,8 @@ pub struct BlockQuery {
     /// The messages in the prompt, oldest first; the input is the last one.
     pub messages: Arc<[Arc<Message>]>,
     retriever: Arc<dyn Retriever>,
+    /// The scores of the messages that were recalled with this query, by id.
+    scores: Arc<Mutex<HashMap<String, f32>>>,
 }
 
 impl_debug!(BlockQuery { namespace, session });
@@ -51,15 +55,33 @@ impl BlockQuery {
         messages: impl Into<Arc<[Arc<Message>]>>,
         retriever: Arc<dyn Retriever>,
     ) -> Self {
-        BlockQuery { namespace, session: session.into(), messages: messages.into(), retriever }
+        BlockQuery { namespace, session: session.into(), messages: messages.into(), retriever, scores: Arc::default() }
     }
 
-    /// Recalls messages of the namespace. Same as [`Engine::recall`](crate::Engine::recall).
+    /// Returns a copy with scores of its own, for one block.
+    pub(crate) fn for_block(&self) -> Self {
+        BlockQuery { scores: Arc::default(), ..self.clone() }
+    }
+
+    /// Returns the scores of the messages that were recalled, by id.
+    pub(crate) fn take_scores(&self) -> HashMap<String, f32> {
+        std::mem::take(&mut self.scores.lock())
+    }
+
+    /// Records the scores of hits, for [`Prompt::recalled`](crate::Prompt::recalled).
+    pub(super) fn record(&self, hits: &[Hit]) {
+        self.scores.lock().extend(hits.iter().map(|hit| (hit.message.id.clone(), hit.score)));
+    }
+
+    /// Recalls messages of the namespace. Same as [`Engine::recall`](crate::Engine::recall). The prompt reports the scores of
+    /// those that the block's content quotes: see [`Prompt::recalled`](crate::Prompt::recalled).
     ///
     /// # Errors
     /// Same as [`Engine::recall`](crate::Engine::recall).
     pub fn recall(&self, query: &Query) -> Result<Vec<Hit>> {
-        self.retriever.recall(&self.namespace, query)
+        let hits = self.retriever.recall(&self.namespace, query)?;
+        self.record(&hits);
+        Ok(hits)
     }
 
     /// Returns the messages that were flushed together with `message`, including itself. Only `message` if it was not

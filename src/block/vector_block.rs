@@ -19,11 +19,17 @@ use crate::{
 /// A function that changes the hits before they are used, for instance reranks, drops or adds some.
 pub type HitProcessor = Arc<dyn Fn(Vec<Hit>) -> Result<Vec<Hit>> + Send + Sync>;
 
+/// A function that sets the options of a query.
+type QueryOptions = Arc<dyn Fn(Query) -> Query + Send + Sync>;
+
 /// The ids of the hits in the last prompt of each session.
 type PreviousHits = HashMap<(Namespace, String), Vec<String>>;
 
 /// The number of sessions whose previous hits are remembered. If there are more, all are forgotten.
 const MAX_PREVIOUS_SESSIONS: usize = 4096;
+
+/// How many times more hits are asked for when processors left too few.
+const WIDENING: usize = 4;
 
 /// The messages that a [`VectorBlock`] adds to the prompt for a hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +54,7 @@ pub struct VectorBlock {
     threshold: Option<f32>,
     unit: RetrievalUnit,
     own_session: bool,
+    query: Option<QueryOptions>,
     /// `None` unless [`VectorBlock::keep_previous_hits`] was called.
     previous: Option<Arc<Mutex<PreviousHits>>>,
     processors: Vec<HitProcessor>,
@@ -66,6 +73,7 @@ impl VectorBlock {
             threshold: None,
             unit: RetrievalUnit::Message,
             own_session: false,
+            query: None,
             previous: None,
             processors: Vec::new(),
         }
@@ -115,8 +123,24 @@ impl VectorBlock {
         self
     }
 
+    /// Sets the options of the query, such as its filter and its ranking. `options` gets the block's query, once for each
+    /// prompt. The block sets k itself, and leaves out the messages of the prompt.
+    ///
+    /// ```
+    /// use mnemon::{RankingStrategy, Role, VectorBlock};
+    /// let block = VectorBlock::new("said").query(|query| query.role(Role::User).strategy(RankingStrategy::Dense));
+    /// ```
+    pub fn query(mut self, options: impl Fn(Query) -> Query + Send + Sync + 'static) -> Self {
+        self.query = Some(Arc::new(options));
+        self
+    }
+
     /// Adds a function that changes the hits. Functions run in the order in which they were added, after the threshold
     /// and the removal of duplicates, and before the hits are reduced to k.
+    ///
+    /// If fewer than k are left, the block recalls four times as many and calls the functions again with these, until k are
+    /// left or nothing more is found. So a function may drop most hits, but one that always returns fewer than k makes
+    /// every prompt recall up to [`MAX_K`] messages. [`VectorBlock::query`] filters at less cost.
     pub fn hit_processor(mut self, processor: impl Fn(Vec<Hit>) -> Result<Vec<Hit>> + Send + Sync + 'static) -> Self {
         self.processors.push(Arc::new(processor));
         self
@@ -128,26 +152,45 @@ impl VectorBlock {
         last.iter().map(|message| message.text()).filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Recalls messages that are not in the prompt yet, without repeated texts.
+    /// Recalls messages that are not in the prompt yet and processes them, until there are k or nothing more is found.
     fn new_hits(&self, text: String, query: &BlockQuery) -> Result<Vec<Hit>> {
-        // More than k, because some are left out below.
-        let mut request = Query::new(text).k(self.top_k.saturating_mul(2).saturating_add(8).min(MAX_K));
+        let mut request = Query::new(text).except(shown_ids(query));
         if self.own_session {
             request = request.session(&query.session);
         }
-        let mut hits = query.recall(&request)?;
+        if let Some(options) = &self.query {
+            request = options(request);
+        }
+        // More than k, because some are left out below.
+        let mut k = self.top_k.saturating_mul(2).saturating_add(8);
+        let mut best = 0;
+        loop {
+            request = request.k(k.min(MAX_K));
+            let mut hits = query.recall(&request)?;
+            let is_all = hits.len() < k.min(MAX_K) || k >= MAX_K;
+            self.drop_known(&mut hits, query);
+            // With the threshold, more hits need not be more good ones.
+            let is_more = self.threshold.is_none() || hits.len() > best;
+            best = hits.len();
+            for processor in &self.processors {
+                hits = processor(hits)?;
+            }
+            if hits.len() >= self.top_k || is_all || !is_more || self.processors.is_empty() {
+                return Ok(hits);
+            }
+            k = k.saturating_mul(WIDENING);
+        }
+    }
+
+    /// Drops hits below the threshold, those in the prompt, and repeated texts.
+    fn drop_known(&self, hits: &mut Vec<Hit>, query: &BlockQuery) {
         let shown = shown_ids(query);
+        let mut texts: HashSet<String> = query.messages.iter().map(|message| message.text()).collect();
         hits.retain(|hit| {
-            self.threshold.is_none_or(|least| hit.similarity >= least) && !shown.contains(&*hit.message.id)
+            self.threshold.is_none_or(|least| hit.similarity >= least)
+                && !shown.contains(&*hit.message.id)
+                && texts.insert(hit.message.text())
         });
-        let mut texts: Vec<String> = Vec::new();
-        hits.retain(|hit| {
-            let text = hit.message.text();
-            let is_known = texts.contains(&text) || query.messages.iter().any(|message| message.has_text(&text));
-            texts.push(text);
-            !is_known
-        });
-        Ok(hits)
     }
 
     /// Moves hits of the session's previous prompt to their positions there, and remembers the hits for the next
@@ -201,13 +244,12 @@ impl MemoryBlock for VectorBlock {
             return Ok(BlockContent::default());
         }
         let mut hits = self.new_hits(text, query)?;
-        for processor in &self.processors {
-            hits = processor(hits)?;
-        }
         if let Some(previous) = &self.previous {
             hits = self.keep_previous(hits, &mut previous.lock(), query);
         }
         hits.truncate(self.top_k);
+        // Processors may have added hits and changed scores.
+        query.record(&hits);
         Ok(BlockContent::Quoted(self.expand(hits, query)?))
     }
 

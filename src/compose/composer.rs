@@ -4,14 +4,14 @@ use std::{borrow::Borrow, cmp::Reverse, sync::Arc};
 
 use super::{
     insertion::{InsertMethod, insert_memory},
-    prompt::{Prompt, PromptOverflow},
+    prompt::{Prompt, PromptOverflow, PromptSectionReport, RecalledMessage},
     renderer::{PromptSection, Renderer},
     xml_renderer::XmlRenderer,
 };
 use crate::{
     block::{BlockContent, MemoryBlock, TokenExcess, check_names},
     error::{Result, impl_debug},
-    message::{ContentPart, Message, MessageTokenCounter, PerPartTokenCounter},
+    message::{ContentPart, Message, MessageTokenCounter, PerPartTokenCounter, Role},
 };
 
 /// A block and its content.
@@ -100,6 +100,7 @@ impl Composer {
                 (prompt.messages, prompt.tokens) = self.join(messages, costs, &outputs);
             }
         }
+        (prompt.sections, prompt.recalled) = (self.section_reports(&outputs), recalled_messages(&outputs));
         if prompt.tokens > self.token_limit {
             let of_messages: usize = costs.iter().sum();
             let of_memory = prompt.tokens.saturating_sub(of_messages);
@@ -112,6 +113,35 @@ impl Composer {
             });
         }
         prompt
+    }
+
+    /// Returns the name and the tokens of each block with content.
+    fn section_reports(&self, outputs: &[BlockOutput]) -> Vec<PromptSectionReport> {
+        let has_content = |(_, content): &&BlockOutput| !content.is_empty();
+        let is_section = |(_, content): &&BlockOutput| !matches!(content, BlockContent::Messages(_));
+        let outputs: Vec<&BlockOutput> = outputs.iter().filter(has_content).collect();
+        let sections: Vec<PromptSection<'_>> =
+            outputs.iter().copied().filter(is_section).map(|(block, content)| (block.name(), content)).collect();
+        // The tokens of a message with the memory alone.
+        let count = |sections: &[PromptSection<'_>]| {
+            let text = ContentPart::Text { text: self.renderer.render(sections) };
+            let parts = std::iter::once(text).chain(sections.iter().flat_map(|(_, content)| media_parts(content)));
+            self.tokens.count(&Message::from_parts(Role::System, parts.collect()))
+        };
+        let all = if sections.is_empty() { 0 } else { count(&sections) };
+        let mut at = 0;
+        let report = |(block, content): &BlockOutput| {
+            let tokens = match content {
+                BlockContent::Messages(messages) => messages.iter().map(|message| self.tokens.count(message)).sum(),
+                _ => {
+                    let without: Vec<_> = [&sections[..at], &sections[at + 1..]].concat();
+                    at += 1;
+                    all.saturating_sub(if without.is_empty() { 0 } else { count(&without) })
+                }
+            };
+            PromptSectionReport { name: block.name().to_owned(), tokens, ..PromptSectionReport::default() }
+        };
+        outputs.into_iter().map(report).collect()
     }
 
     /// Returns the messages with the content of the blocks in them, and their tokens.
@@ -147,6 +177,22 @@ impl Composer {
         }
         (all, tokens)
     }
+}
+
+/// Returns the messages that blocks quote or add.
+fn recalled_messages(outputs: &[BlockOutput]) -> Vec<RecalledMessage> {
+    let recalled = outputs.iter().flat_map(|(block, content)| {
+        let messages = match content {
+            BlockContent::Quoted(messages) | BlockContent::Messages(messages) => messages.as_slice(),
+            _ => &[],
+        };
+        messages.iter().map(|message| RecalledMessage {
+            block: block.name().to_owned(),
+            id: message.id.clone(),
+            score: None,
+        })
+    });
+    recalled.collect()
 }
 
 /// Returns the media of a block's parts. They follow the rendered text, which mentions them.

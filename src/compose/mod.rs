@@ -15,7 +15,7 @@ mod xml_renderer;
 pub use composer::{BlockOutput, Composer};
 pub use insertion::InsertMethod;
 pub use markdown_renderer::MarkdownRenderer;
-pub use prompt::{BlockFailure, Prompt, PromptOverflow};
+pub use prompt::{BlockFailure, Prompt, PromptOverflow, PromptSectionReport, RecalledMessage};
 pub use prompt_seal::PromptSeal;
 pub use renderer::{PromptSection, Renderer};
 pub use xml_renderer::XmlRenderer;

@@ -1,11 +1,14 @@
 //! The composed prompt.
 
-use serde::Serialize;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::message::Message;
 
-/// Messages for a model, and what was shortened or left out to fit the token limit.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+/// Messages for a model, what they are made of, and what was shortened or left out to fit the token limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Prompt {
     /// The messages, in order.
@@ -23,10 +26,41 @@ pub struct Prompt {
     /// The ids of buffered messages that are not in the prompt: tool results without a call before them, messages that
     /// the selector did not select, and old turns left out to fit.
     pub left_out: Vec<String>,
+    /// The blocks that were asked for content, in the order of the memory. Composers list those with content.
+    pub sections: Vec<PromptSectionReport>,
+    /// The messages that blocks quote or add, in the order of the prompt.
+    pub recalled: Vec<RecalledMessage>,
+}
+
+/// The share of a block in a prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PromptSectionReport {
+    /// The name of the block.
+    pub name: String,
+    /// The number of tokens of its content in the prompt: those that the memory would be shorter by without it. 0 if it is not
+    /// in the prompt.
+    pub tokens: usize,
+    /// The time that the block took to answer. The time that was waited for it if it missed the deadline. 0 in a prompt that
+    /// a [`Composer`](crate::Composer) made of given content.
+    pub elapsed: Duration,
+}
+
+/// An earlier message that a block placed in a prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RecalledMessage {
+    /// The name of the block.
+    pub block: String,
+    /// The id of the message.
+    pub id: String,
+    /// The score that it was [found](crate::Hit::score) with, which compares the messages of one block. `None` if the block did
+    /// not find the message itself, such as the other messages of a batch.
+    pub score: Option<f32>,
 }
 
 /// The excess of a prompt over its token limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PromptOverflow {
     /// The number of tokens over the limit.
@@ -36,7 +70,7 @@ pub struct PromptOverflow {
 }
 
 /// A block whose content is missing from the prompt because of an error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BlockFailure {
     /// The name of the block.

@@ -70,6 +70,12 @@ impl StoredSession {
         self.core.reads().has_message(&self.namespace, &self.session, id)
     }
 
+    /// Returns true if another session of the namespace has a message with this id and the same hash of its content.
+    pub(crate) fn is_message_elsewhere(&self, message: &Message, hash: impl Fn(&Message) -> u64) -> Result<bool> {
+        let stored = self.core.reads().message(&self.namespace, &message.id)?;
+        Ok(stored.is_some_and(|stored| stored.session != self.session && hash(&stored) == hash(message)))
+    }
+
     /// Puts and removes messages in one commit. With `with_checkpoint`, the commit also makes a checkpoint if something changed.
     pub(crate) async fn update(&self, change: SessionChange, with_checkpoint: bool) -> Result<PutResult> {
         let (namespace, session) = (self.namespace.clone(), self.session.clone());

@@ -31,6 +31,7 @@ impl BlockingMemory<'_> {
     blocking_methods! {
         Memory:
         fn put(messages: Vec<Message>) -> Result<MemoryReport>;
+        fn sync(chat: Vec<Message>) -> Result<MemoryReport>;
         fn update(updates: Vec<MessageUpdate>) -> Result<MemoryReport>;
         fn flush() -> Result<Vec<String>>;
         fn messages() -> Result<Vec<Message>>;

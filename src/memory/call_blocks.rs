@@ -1,6 +1,7 @@
 //! Calls all blocks of a prompt at the same time and collects their content until a deadline.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU8, Ordering},
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     block::{BlockContent, BlockQuery, Retriever},
-    compose::{BlockFailure, BlockOutput},
+    compose::{BlockFailure, BlockOutput, Prompt, PromptSectionReport},
     engine::{Executor, Lane, WeakEngine},
     error::{Error, Result},
     ids::Namespace,
@@ -38,21 +39,48 @@ impl Retriever for Recaller {
     }
 }
 
+/// The content of blocks.
+#[derive(Default)]
+pub(super) struct BlockAnswers {
+    /// The content of the blocks that answered, in the order of the blocks.
+    pub(super) outputs: Vec<BlockOutput>,
+    failed: Vec<BlockFailure>,
+    /// The name of each block, the time that it took, and the scores of the messages that it recalled.
+    calls: Vec<(String, Duration, HashMap<String, f32>)>,
+}
+
+impl BlockAnswers {
+    /// Adds to a prompt how its blocks were called.
+    pub(super) fn report(self, prompt: &mut Prompt) {
+        prompt.failed = self.failed;
+        for recalled in &mut prompt.recalled {
+            let call = self.calls.iter().find(|(name, ..)| *name == recalled.block);
+            recalled.score = call.and_then(|(.., scores)| scores.get(&recalled.id).copied());
+        }
+        let tokens: HashMap<String, usize> =
+            std::mem::take(&mut prompt.sections).into_iter().map(|section| (section.name, section.tokens)).collect();
+        let sections = self.calls.into_iter().map(|(name, elapsed, _)| {
+            let mut section = PromptSectionReport::default();
+            (section.tokens, section.name, section.elapsed) = (tokens.get(&name).copied().unwrap_or(0), name, elapsed);
+            section
+        });
+        prompt.sections = sections.collect();
+    }
+}
+
 impl Inner {
-    /// Returns the content of each block for a prompt with these messages, in the order of the blocks, and the blocks that failed.
-    pub(super) fn call_blocks(
-        &self,
-        blocks: &[PromptBlock],
-        messages: Vec<Arc<Message>>,
-    ) -> Result<(Vec<BlockOutput>, Vec<BlockFailure>)> {
+    /// Asks all blocks for their content for a prompt with these messages.
+    pub(super) fn call_blocks(&self, blocks: &[PromptBlock], messages: Vec<Arc<Message>>) -> Result<BlockAnswers> {
+        let mut all = BlockAnswers::default();
         if blocks.is_empty() {
-            return Ok((Vec::new(), Vec::new()));
+            return Ok(all);
         }
         let recall = Arc::new(Recaller(self.stored.weak_engine()));
         let query = BlockQuery::new(self.stored.namespace.clone(), self.stored.session.clone(), messages, recall);
-        let deadline = Instant::now() + self.settings.block_deadline.min(MAX_DEADLINE);
+        let begin = Instant::now();
+        let deadline = begin + self.settings.block_deadline.min(MAX_DEADLINE);
         let (answers, answered) = mpsc::channel();
-        let mut results: Vec<Option<Result<BlockContent, String>>> = Vec::new();
+        let mut results: Vec<Option<(Result<BlockContent, String>, Duration)>> = Vec::new();
         let mut calls = Vec::new();
         let executor = self.stored.executor();
         let keys: Vec<_> = blocks.iter().map(|called| self.key(&*called.block)).collect();
@@ -61,45 +89,45 @@ impl Inner {
             let state = value(state)?;
             // A block that hangs costs few threads, not one for each prompt.
             let is_late = called.late.load(Ordering::Acquire) >= MAX_LATE;
-            let call = Arc::new(AtomicU8::new(RUNNING));
+            let (call, query) = (Arc::new(AtomicU8::new(RUNNING)), query.for_block());
             let refused = if is_late {
                 Some(format!("it is still busy with {MAX_LATE} earlier prompts, past their deadlines"))
             } else {
                 call_block(executor, called.clone(), state, query.clone(), at, answers.clone(), Arc::clone(&call)).err()
             };
-            results.push(refused.map(Err));
-            calls.push(call);
+            results.push(refused.map(|reason| (Err(reason), Duration::ZERO)));
+            calls.push((call, query));
         }
         drop(answers);
         while results.iter().any(Option::is_none) {
             let left = deadline.saturating_duration_since(Instant::now());
             match answered.recv_timeout(left.min(CLOSING_CHECK)) {
-                Ok((at, answer)) => results[at] = Some(answer),
+                Ok((at, answer)) => results[at] = Some((answer, begin.elapsed())),
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 Err(_) if executor.is_closing() => return Err(Error::Closed),
                 Err(_) if left.is_zero() => break,
                 Err(_) => {}
             }
         }
-        let mut outputs = Vec::new();
-        let mut failed = Vec::new();
-        for ((called, result), call) in blocks.iter().zip(results).zip(calls) {
-            let result = result.unwrap_or_else(|| {
+        for ((called, result), (call, query)) in blocks.iter().zip(results).zip(calls) {
+            let (result, elapsed) = result.unwrap_or_else(|| {
                 if call.compare_exchange(RUNNING, LATE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                     called.late.fetch_add(1, Ordering::AcqRel);
                 }
-                Err(format!("not done within {} s", self.settings.block_deadline.as_secs_f32()))
+                let reason = format!("not done within {} s", self.settings.block_deadline.as_secs_f32());
+                (Err(reason), begin.elapsed())
             });
+            let name = called.block.name().to_owned();
+            all.calls.push((name.clone(), elapsed, query.take_scores()));
             match result {
-                Ok(content) => outputs.push((Arc::clone(&called.block), content)),
+                Ok(content) => all.outputs.push((Arc::clone(&called.block), content)),
                 Err(reason) => {
-                    let name = called.block.name().to_owned();
                     tracing::warn!(block = name, reason, "a block is left out of a prompt");
-                    failed.push(BlockFailure { name, reason });
+                    all.failed.push(BlockFailure { name, reason });
                 }
             }
         }
-        Ok((outputs, failed))
+        Ok(all)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Recognizes the content of earlier prompts in messages that are put.
 //!
 //! Agents put whole prompts back to be stored. Content that memory inserted must not become memory again. Three things are
-//! recognized: rendered memory, by its checksum, anywhere in a text; a message that a block placed in one of the last prompts, by
-//! its id and content; and one of the last prompts that comes back with other ids, as chat formats have none, by the content of
-//! its messages in order.
+//! recognized: rendered memory, by its checksum, anywhere in a text, also after a restart; a message that a block placed in one of
+//! the last prompts, by its id and content; and one of the last prompts that comes back with other ids, as chat formats have none,
+//! by the content of its messages in order.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,22 +17,97 @@ use super::{
 };
 use crate::{
     error::Result,
-    message::{ContentPart, Message},
+    message::{ContentPart, Message, xml::media_element},
 };
 
+/// A message that came back to the session.
+pub(super) struct Returned {
+    /// The message without the memory in it. Its id is that of the prompt's message that it is, if there is one.
+    pub(super) message: Message,
+    /// The id that it came with.
+    id: String,
+    /// The source of the prompt's message that it is.
+    pub(super) origin: Option<Origin>,
+    /// True if it came under another id than the prompt's message.
+    is_renamed: bool,
+    /// True if memory was removed from it.
+    is_stripped: bool,
+}
+
+impl Returned {
+    /// Returns true if memory made the whole message.
+    fn is_memory(&self) -> bool {
+        self.origin == Some(Origin::Memory) || self.is_stripped && is_blank(&self.message)
+    }
+}
+
+/// Messages without the content of earlier prompts.
+#[derive(Default)]
+pub(super) struct WithoutEchoes {
+    pub(super) kept: Vec<Message>,
+    /// Ids of the messages that were dropped or shortened.
+    pub(super) echoes: Vec<String>,
+    /// Number of messages that were dropped because they are the session's last ones.
+    pub(super) known: u64,
+}
+
 impl Inner {
-    /// Removes the content of earlier prompts from messages. Returns the messages that are left, and the ids of those that were
-    /// dropped or shortened. With `whole`, the messages may begin with a prompt that comes back under other ids.
-    pub(super) fn without_echoes(&self, messages: Vec<Message>, whole: bool) -> Result<(Vec<Message>, Vec<String>)> {
+    /// Removes the content of earlier prompts from messages. With `whole`, the messages may begin with a prompt or with the
+    /// session's last messages that come back under other ids.
+    pub(super) fn without_echoes(&self, messages: Vec<Message>, whole: bool) -> Result<WithoutEchoes> {
+        let mut without = WithoutEchoes::default();
+        let returned = self.returned(messages, whole);
+        let is_prompt = returned.iter().any(|returned| returned.is_renamed);
+        for returned in returned {
+            let Returned { message, is_renamed, .. } = &returned;
+            let is_echo = match returned.origin {
+                _ if returned.is_memory() => true,
+                // A message edited or deleted since is not put back to its old content. Any other is an ordinary put.
+                Some(Origin::Buffer) => *is_renamed || !self.is_stored_as_is(message)?,
+                Some(Origin::Turn) => *is_renamed && self.stored.has_message(&message.id)?,
+                _ => false,
+            };
+            if returned.is_stripped || is_echo {
+                without.echoes.push(returned.id);
+            }
+            if !is_echo {
+                without.kept.push(returned.message);
+            }
+        }
+        if whole && !is_prompt {
+            let before = without.kept.len();
+            without.kept = self.without_known(without.kept)?;
+            without.known = (before - without.kept.len()) as u64;
+        }
+        Ok(without)
+    }
+
+    /// Removes the content of earlier prompts from a chat that comes back. Returns its other messages, each with true if it is as
+    /// a prompt had it, and the ids of those that were dropped or shortened.
+    pub(super) fn returned_chat(&self, chat: Vec<Message>) -> (Vec<(Message, bool)>, Vec<String>) {
         let mut echoes = Vec::new();
-        let mut kept = Vec::with_capacity(messages.len());
-        // Copied out of the lock: what follows reads the store and runs code of the program.
+        let mut kept = Vec::with_capacity(chat.len());
+        for returned in self.returned(chat, true) {
+            if returned.is_stripped || returned.is_memory() {
+                echoes.push(returned.id.clone());
+            }
+            if !returned.is_memory() {
+                kept.push((returned.message, returned.origin.is_some()));
+            }
+        }
+        (kept, echoes)
+    }
+
+    /// Recognizes the messages of earlier prompts and removes memory from them. With `whole`, the messages may begin with a prompt
+    /// under other ids.
+    fn returned(&self, messages: Vec<Message>, whole: bool) -> Vec<Returned> {
+        // Copied out of the lock: what follows runs code of the program.
         let (prompts, media) = {
             let turn = self.live.turn.lock();
             (turn.given.clone(), Arc::clone(&turn.media))
         };
         let begins = if whole { beginning(&prompts, &messages) } else { &[] };
-        for (at, mut message) in messages.into_iter().enumerate() {
+        let returned = |(at, mut message): (usize, Message)| {
             let id = message.id.clone();
             let given = match begins.get(at) {
                 Some(given) => {
@@ -41,30 +116,26 @@ impl Inner {
                 }
                 None => {
                     let hash = content_hash(&message);
-                    prompts.iter().flat_map(|given| &**given).find(|given| given.id == message.id && given.hash == hash)
+                    let mut given = prompts.iter().flat_map(|prompt| &**prompt);
+                    given.find(|given| given.id == message.id && given.hash == hash)
                 }
             };
-            let stripped = self.strip(&mut message, &media);
-            let echo = match given.map(|given| given.origin) {
-                _ if stripped && is_blank(&message) => true,
-                None => false,
-                Some(Origin::Memory) => true,
-                // A message edited or deleted since is not put back to its old content. Any other is an ordinary put.
-                Some(Origin::Buffer) => at < begins.len() || !self.is_stored_as_is(&message)?,
-                Some(Origin::Turn) => at < begins.len() && self.stored.has_message(&message.id)?,
-            };
-            if stripped || echo {
-                echoes.push(id);
-            }
-            if !echo {
-                kept.push(message);
-            }
-        }
-        Ok((kept, echoes))
+            let is_stripped = self.strip(&mut message, &media);
+            let origin = given.map(|given| given.origin);
+            Returned { message, id, origin, is_renamed: at < begins.len(), is_stripped }
+        };
+        messages.into_iter().enumerate().map(returned).collect()
     }
 
-    /// Remembers the messages of a prompt that is given out: those of the buffer, of the turn, and those of memory.
-    pub(super) fn remember_prompt(&self, messages: &[Message], buffer: &[Arc<Message>], turn: &[Arc<Message>]) {
+    /// Remembers the messages of a prompt that is given out: those of the buffer, of the turn, and those of memory; and the ids of
+    /// the buffer's messages that are not in it.
+    pub(super) fn remember_prompt(
+        &self,
+        messages: &[Message],
+        left_out: &[String],
+        buffer: &[Arc<Message>],
+        turn: &[Arc<Message>],
+    ) {
         let by_id = |messages: &[Arc<Message>]| -> HashMap<String, Arc<Message>> {
             messages.iter().map(|message| (message.id.clone(), Arc::clone(message))).collect()
         };
@@ -85,8 +156,10 @@ impl Inner {
         }
         let mut turn = self.live.turn.lock();
         turn.given.push_back(given.into());
+        turn.left_out.push_back(left_out.to_vec());
         if turn.given.len() > PROMPTS {
             turn.given.pop_front();
+            turn.left_out.pop_front();
         }
         if !media.is_empty() {
             let all = Arc::make_mut(&mut turn.media);
@@ -104,21 +177,31 @@ impl Inner {
     /// Removes rendered memory from a message, with the media that were inserted with it. Returns true if there was any.
     fn strip(&self, message: &mut Message, media: &[ContentPart]) -> bool {
         let renderer = &self.settings.composer.renderer;
-        let mut stripped = false;
-        for part in &mut message.content {
-            if let ContentPart::Text { text } = part
-                && let Some(left) = renderer.strip(text)
-            {
-                stripped = true;
-                *text = left;
-            }
-        }
-        if stripped {
-            let blank = |part: &ContentPart| matches!(part, ContentPart::Text { text } if text.is_empty());
-            message.content.retain(|part| !blank(part) && !media.contains(part));
-        }
-        stripped
+        let mut is_stripped = false;
+        // The text that media may follow which belong to the memory in it.
+        let mut memory = String::new();
+        message.content.retain_mut(|part| match part {
+            ContentPart::Text { text } => match renderer.strip(text) {
+                Some(left) => {
+                    is_stripped = true;
+                    memory = std::mem::replace(text, left);
+                    !text.is_empty()
+                }
+                None => {
+                    memory.clear();
+                    true
+                }
+            },
+            part => !(is_stripped && media.contains(part) || is_line_of(&memory, part)),
+        });
+        is_stripped
     }
+}
+
+/// Returns true if rendered memory mentions these media on a line of their own.
+fn is_line_of(memory: &str, part: &ContentPart) -> bool {
+    let Some(element) = media_element(part) else { return false };
+    memory.lines().any(|line| line.strip_prefix("> ").unwrap_or(line) == element)
 }
 
 /// Number of prompts of a session that are remembered.
@@ -144,8 +227,9 @@ fn is_blank(message: &Message) -> bool {
     message.content.iter().all(|part| matches!(part, ContentPart::Text { text } if text.trim().is_empty()))
 }
 
-/// Hashes the content of a message as far as chat formats keep it: its role, its texts joined by line feeds, its calls and media.
-fn content_hash(message: &Message) -> u64 {
+/// Hashes the content of a message as far as chat formats keep it: its role, its texts joined by line feeds, its calls, the ids of
+/// the calls that it answers, and media.
+pub(super) fn content_hash(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.role.hash(&mut hasher);
     let mut first = true;
@@ -160,6 +244,7 @@ fn content_hash(message: &Message) -> u64 {
     for part in &message.content {
         match part {
             ContentPart::ToolCall { id, name, arguments } => (id, name, arguments.to_string()).hash(&mut hasher),
+            ContentPart::ToolResult { id, .. } => id.hash(&mut hasher),
             ContentPart::Image(media)
             | ContentPart::Audio(media)
             | ContentPart::Video(media)

@@ -88,6 +88,11 @@ impl Memory {
     /// If the buffer is over its budget then, whole turns are flushed, in one more commit. Text that a prompt of this memory
     /// inserted into a message is removed from it; a message that is nothing else is not stored.
     ///
+    /// A chat without ids that begins with the session's last messages is recognized: its known beginning is not stored again,
+    /// if it has at least two messages or is the whole session, system messages aside, and a message follows it. Ids that
+    /// [`Message::new`] or [`from_openai`](crate::from_openai) made count as none. So a put of one message is always stored, and
+    /// so is a repeated turn that is put alone. [`Memory::sync`] is for clients that send their whole chat each time.
+    ///
     /// Cost: one fsync, two with a flush. Puts that wait at the same time, of any session, share their commits.
     ///
     /// # Errors
@@ -106,6 +111,50 @@ impl Memory {
     /// Those of [`Memory::put`]. [`Error::InvalidMessage`] also if the session does not have an id that is to be removed.
     pub async fn update(&self, updates: Vec<MessageUpdate>) -> Result<MemoryReport> {
         put::update(&self.inner, updates).await
+    }
+
+    /// Makes the session what a client's chat is, in one commit: for clients that send their whole chat each time, with ids or
+    /// without. A second call with the same chat changes nothing, also after a restart.
+    ///
+    /// - Text that prompts inserted is removed first; a message that is nothing else is ignored.
+    /// - A message is known by its id if the session has it, otherwise by its role, content and tool call ids. As many messages
+    ///   as possible are found in the session, in order, as late as possible; these are kept.
+    /// - The chat may begin in the middle of the session, as prompts are shortened: earlier messages stay. If the session has none
+    ///   of its messages, all of them are appended.
+    /// - From its first known message on, the chat is the truth. A message in the place of another one of its role replaces it,
+    ///   under the same id, unless it has an id of its own; any other is new and stored at its place. Messages of the session that the chat lacks are removed,
+    ///   flushed ones too if they follow an edit or the chat's last message. The chat may skip flushed messages between two that
+    ///   are known, and messages that a prompt left out ([`Prompt::left_out`]): these stay.
+    /// - The chat's leading system messages replace the session's; a chat without them leaves the session's as they are.
+    ///
+    /// Give each chat a session of its own: another chat in the same session would be taken for an edit. Messages after a new one
+    /// that is not the last are stored anew, and pass the buffer again if they were flushed.
+    ///
+    /// The report counts messages that were kept as `unchanged`.
+    ///
+    /// Cost: a read of the session; one fsync if anything changed, two with a flush.
+    ///
+    /// # Errors
+    /// Those of [`Memory::put`].
+    ///
+    #[cfg_attr(feature = "bundled-model", doc = "```")]
+    #[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]
+    /// # fn main() -> mnemon::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let engine = mnemon::Engine::open(folder.path().join("memory.redb"))?;
+    /// use mnemon::{Message, from_openai, to_openai};
+    /// let memory = engine.memory(&"chat".parse()?, "monday").open()?;
+    /// let prompt = memory.blocking().assemble(Message::user("When do I row?"))?;
+    /// // The client adds the answer to what it was sent, and sends all of it back.
+    /// let mut chat = to_openai(&prompt.messages);
+    /// chat.push(serde_json::json!({"role": "assistant", "content": "On Thursdays."}));
+    /// assert_eq!(memory.blocking().sync(from_openai(&chat)?)?.new, 2);
+    /// assert_eq!(memory.blocking().sync(from_openai(&chat)?)?.unchanged, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn sync(&self, chat: Vec<Message>) -> Result<MemoryReport> {
+        put::sync(&self.inner, chat).await
     }
 
     /// Flushes the whole buffer except the leading system messages, as one batch. Call it when a conversation is over, so that

@@ -25,6 +25,8 @@ pub(super) struct LiveSession {
     /// `None`: not read yet.
     buffer: RwLock<Option<Buffered>>,
     flushing: Flushing,
+    /// Held while the session is synchronized with a chat.
+    pub(super) syncing: Mutex<()>,
     pub(super) turn: Mutex<Turn>,
 }
 

@@ -7,6 +7,7 @@
 //! Invariants: messages that a put acknowledged are in the file; a flush is one commit; the rest of the buffer begins with a user
 //! message, after the system prompt; a block takes each batch once.
 
+mod align;
 mod batch_jobs;
 mod block_state;
 mod blocking;
@@ -24,7 +25,9 @@ mod prompt;
 mod put;
 mod registry;
 mod reports;
+mod resent;
 mod settings;
+mod sync;
 mod turn;
 
 pub use self::{

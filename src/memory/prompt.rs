@@ -66,12 +66,14 @@ struct CountedMessages {
 impl Inner {
     pub(super) fn get(&self, input: Option<Message>) -> Result<Prompt> {
         let (history, left_out) = self.valid_buffer(None)?;
-        let messages = history.messages.iter().cloned().chain(input.map(Arc::new)).collect();
-        let (mut outputs, failed) = self.call_blocks(&self.blocks, messages)?;
-        once_each(&mut outputs, &history.messages);
-        let prompt = self.settings.composer.compose_counted(&history.messages, &history.costs, outputs);
-        self.remember_prompt(&prompt.messages, &history.messages, &[]);
-        Ok(Prompt { failed, left_out, ..prompt })
+        let messages: Vec<_> = history.messages.iter().cloned().chain(input.map(Arc::new)).collect();
+        let mut answers = self.call_blocks(&self.blocks, messages.clone())?;
+        let mut outputs = std::mem::take(&mut answers.outputs);
+        once_each(&mut outputs, &messages);
+        let mut prompt = self.settings.composer.compose_counted(&history.messages, &history.costs, outputs);
+        answers.report(&mut prompt);
+        self.remember_prompt(&prompt.messages, &left_out, &history.messages, &[]);
+        Ok(Prompt { left_out, ..prompt })
     }
 
     pub(super) fn assemble(&self, request: AssembleRequest) -> Result<Prompt> {
@@ -107,7 +109,8 @@ impl Inner {
         }
         let prompt = Arc::new(prompt);
         let asked_with = system.messages.iter().chain(&recent.messages).chain([&prompt]).cloned().collect();
-        let (mut outputs, failed) = self.call_blocks(&blocks, asked_with)?;
+        let mut answers = self.call_blocks(&blocks, asked_with)?;
+        let mut outputs = std::mem::take(&mut answers.outputs);
 
         let end = CountedMessages::count(
             std::iter::once(prompt).chain(steps.into_iter().map(Arc::new)).collect(),
@@ -118,17 +121,19 @@ impl Inner {
             let all = CountedMessages::join([&system, &recent, &end]);
             let mut now = outputs.clone();
             once_each(&mut now, &all.messages);
-            let composed = self.settings.composer.compose_counted(&all.messages, &all.costs, now);
+            let mut composed = self.settings.composer.compose_counted(&all.messages, &all.costs, now);
             let over = composed.over.as_ref().map_or(0, |over| over.tokens);
             let cut = if over > 0 { oldest_turns(&recent, over) } else { 0 };
             if cut == 0 {
                 self.remember_prompt(
                     &composed.messages,
+                    &left_out,
                     &[&system.messages[..], &recent.messages].concat(),
                     &end.messages,
                 );
-                dropped.extend(composed.dropped);
-                return Ok(Prompt { failed, left_out, dropped, ..composed });
+                dropped.append(&mut composed.dropped);
+                answers.report(&mut composed);
+                return Ok(Prompt { left_out, dropped, ..composed });
             }
             recent.costs.drain(..cut);
             left_out.extend(recent.messages.drain(..cut).map(|message| message.id.clone()));

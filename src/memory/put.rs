@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{batch_jobs, inner::Inner, reports::MemoryReport};
+use super::{batch_jobs, echo::WithoutEchoes, inner::Inner, reports::MemoryReport};
 use crate::{
     engine::Lane,
     error::{Error, Result},
@@ -29,6 +29,15 @@ pub(super) async fn update(memory: &Arc<Inner>, updates: Vec<MessageUpdate>) -> 
     // The flush runs to its end even if the caller drops the future.
     report.flushed = memory.run(Lane::Store, flush_due).await?;
     Ok(report)
+}
+
+/// Makes the session what a client's chat is, then flushes the buffer if it is over its budget.
+pub(super) async fn sync(memory: &Arc<Inner>, chat: Vec<Message>) -> Result<MemoryReport> {
+    let sync = move |memory: &Inner| {
+        let report = memory.sync(chat)?;
+        Ok(MemoryReport { flushed: flush_due(memory)?, ..report })
+    };
+    memory.run(Lane::Store, sync).await
 }
 
 /// Flushes the whole buffer but for the leading system messages. Returns the ids of what was flushed.
@@ -113,7 +122,8 @@ impl Inner {
         puts.iter().try_for_each(Message::check)?;
         // Updates that also remove messages are not a prompt that came back.
         let whole = !change.clear && change.remove.is_empty();
-        (change.put, report.echoes) = self.without_echoes(puts, whole)?;
+        let WithoutEchoes { kept, echoes, known } = self.without_echoes(puts, whole)?;
+        (change.put, report.echoes, report.unchanged) = (kept, echoes, known);
         Ok((change, report))
     }
 
@@ -138,6 +148,6 @@ impl MemoryReport {
     /// Adds the counts of the commit.
     fn with_counts(self, put: PutResult) -> Self {
         let PutResult { new, replaced, unchanged, removed, .. } = put;
-        MemoryReport { new, replaced: self.replaced + replaced, unchanged, removed, ..self }
+        MemoryReport { new, replaced: self.replaced + replaced, unchanged: self.unchanged + unchanged, removed, ..self }
     }
 }

@@ -2,15 +2,16 @@
 
 use serde::Serialize;
 
-/// Counts and ids of a put to a memory.
+/// Counts and ids of a put to a memory, or of [`Memory::sync`](crate::Memory::sync).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MemoryReport {
     /// Messages whose id was new.
     pub new: u64,
-    /// Messages that replaced a different message with the same id, of the session or of the same put.
+    /// Messages that replaced a different message: one with the same id, of the session or of the same put, or the one in whose
+    /// place a synchronized chat has them.
     pub replaced: u64,
-    /// Messages that the session had already with the same content.
+    /// Messages that the session had already with the same content, under their ids or, in a chat without ids, in their places.
     pub unchanged: u64,
     /// Messages that were removed.
     pub removed: u64,

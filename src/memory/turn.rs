@@ -13,6 +13,8 @@ pub(super) struct Turn {
     pub(super) steps: Vec<Message>,
     /// Messages of the last prompts, to recognize them when they come back.
     pub(super) given: VecDeque<Arc<[GivenMessage]>>,
+    /// Ids of the session's messages that each of these prompts had no place for or did not select.
+    pub(super) left_out: VecDeque<Vec<String>>,
     /// Media that memory inserted into these prompts.
     pub(super) media: Arc<Vec<ContentPart>>,
 }

@@ -108,14 +108,6 @@ impl Message {
         self.content.iter().filter_map(ContentPart::text).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns true if the message's [text](Message::text) equals `text`.
-    pub(crate) fn has_text(&self, text: &str) -> bool {
-        match self.content.as_slice() {
-            [ContentPart::Text { text: own }] => own == text,
-            _ => self.text() == text,
-        }
-    }
-
     /// Returns the text that is embedded and indexed: [`Message::text`], preceded by the author's name if there is one
     /// (`Ada: ...`), because queries ask for what somebody said. Empty if there is no text.
     pub fn searchable(&self) -> String {

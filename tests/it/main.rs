@@ -6,12 +6,14 @@
 //! whole: `compat` replays recorded cases of other libraries, `layers` checks the structure of `src`, and `readme` runs
 //! the examples. What several tests need is in `support`, once.
 
+mod block;
 mod buffer;
 mod cache;
 #[cfg(feature = "openai")]
 mod chat;
 mod cli;
 mod compat;
+mod compose;
 mod embed;
 mod engine;
 mod error;

@@ -11,6 +11,7 @@ mod past;
 mod prompt;
 mod sessions;
 mod soundness;
+mod sync;
 
 use std::{
     sync::{

@@ -1,0 +1,208 @@
+//! `Prompt`: what it says of its content, and its JSON.
+
+use std::{sync::Arc, time::Duration};
+
+use mnemon::{
+    AssembleRequest, BlockContent, BlockOutput, BlockQuery, Composer, Engine, Error, MemoryBlock, Message, Prompt,
+    Query, Result, RetrievalUnit, StaticBlock, VectorBlock,
+};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::support::{Db, any_message, ids, message, namespace, words};
+
+/// A block that takes some time, or fails.
+struct Slow(bool);
+
+impl MemoryBlock for Slow {
+    fn name(&self) -> &str {
+        if self.0 { "fails" } else { "slow" }
+    }
+
+    fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {
+        std::thread::sleep(Duration::from_millis(20));
+        if self.0 { Err(Error::Closed) } else { Ok("done".into()) }
+    }
+}
+
+fn engine(db: &Db) -> Engine {
+    let engine = db.open();
+    let old = ["tea at noon", "coffee at nine", "a red bike"].map(|text| message(text, text).in_session("t"));
+    engine.blocking().put(&namespace("a"), old.to_vec()).unwrap();
+    engine.blocking().flush().unwrap();
+    engine
+}
+
+fn outputs() -> Vec<BlockOutput> {
+    let block = |name: &str| Arc::new(StaticBlock::new(name, ""));
+    vec![
+        (block("a"), "one two three".into()),
+        (block("empty"), "".into()),
+        (block("b"), BlockContent::Quoted(vec![message("1", "four five"), message("2", "six")])),
+        (block("c"), BlockContent::Messages(vec![message("3", "seven eight nine ten")])),
+        (block("d"), BlockContent::Parts(vec![mnemon::ContentPart::Text { text: "eleven".into() }])),
+    ]
+}
+
+#[test]
+fn a_prompt_says_what_it_is_made_of() {
+    let db = Db::new();
+    let engine = engine(&db);
+    let memory = engine.memory(&namespace("a"), "s").message_counter(words());
+    let memory = memory.block(StaticBlock::new("about", "Ada")).block(Slow(false)).block(Slow(true));
+    let memory = memory.block(VectorBlock::new("v").similarity_top_k(1)).open().unwrap();
+    memory.blocking().put(vec![message("hi", "hello")]).unwrap();
+    let prompt =
+        memory.blocking().assemble(AssembleRequest::new(message("q", "what about tea at noon")).recall(2)).unwrap();
+    let names: Vec<&str> = prompt.sections.iter().map(|section| section.name.as_str()).collect();
+    assert_eq!(names, ["about", "slow", "fails", "v", "recalled"]);
+    let tokens = |name: &str| prompt.sections.iter().find(|section| section.name == name).unwrap().tokens;
+    assert!(tokens("fails") == 0 && tokens("about") > 0 && tokens("recalled") > tokens("about"), "{prompt:?}");
+    assert!(
+        prompt
+            .sections
+            .iter()
+            .all(|section| (section.elapsed >= Duration::from_millis(20))
+                || !["slow", "fails"].contains(&&*section.name))
+    );
+    // The scores are those of the recall.
+    let hits = engine.blocking().recall(&namespace("a"), Query::new("what about tea at noon")).unwrap();
+    let score = |id: &str| hits.iter().find(|hit| hit.message.id == id).map(|hit| hit.score);
+    assert_eq!(prompt.recalled.len(), 2, "not twice: {:?}", prompt.recalled);
+    for recalled in &prompt.recalled {
+        let quoted = format!(">{}<", recalled.id);
+        assert!(prompt.messages[0].text().contains(&quoted), "{quoted}");
+        assert!(recalled.score.is_some());
+    }
+    let best = &prompt.recalled[0];
+    assert_eq!((best.block.as_str(), best.id.as_str()), ("v", "tea at noon"));
+    let second = prompt.recalled.iter().find(|recalled| recalled.block == "recalled").unwrap();
+    assert_eq!(second.score, score(&second.id));
+    // Of a block that is left out nothing is said but that it was asked.
+    let memory = engine.memory(&namespace("a"), "s").message_counter(words());
+    let memory = memory
+        .limits(mnemon::BufferLimits::new(8, 1.0, 8).unwrap())
+        .block(StaticBlock::new("about", "Ada"))
+        .open()
+        .unwrap();
+    let prompt = memory.blocking().assemble(AssembleRequest::new(message("q", "what about tea at noon"))).unwrap();
+    assert_eq!((prompt.dropped, prompt.recalled, prompt.sections[1].tokens), (vec!["recalled".to_owned()], vec![], 0));
+}
+
+#[test]
+fn the_tokens_of_a_section_are_what_the_prompt_has_less_without_it() {
+    let mut composer = Composer::default();
+    composer.tokens = Arc::new(words());
+    let said = [message("9", "hello there")];
+    let all = composer.compose(&said, outputs()).unwrap();
+    let names: Vec<&str> = all.sections.iter().map(|section| section.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    for section in &all.sections {
+        let others = outputs().into_iter().filter(|(block, _)| block.name() != section.name).collect();
+        let without = composer.compose(&said, others).unwrap();
+        assert_eq!(section.tokens, all.tokens - without.tokens, "{}", section.name);
+    }
+    // Of a single one the text around it too.
+    let one = composer.compose(&said, outputs().drain(..1).collect()).unwrap();
+    assert_eq!(one.sections[0].tokens, one.tokens - 2);
+    let recalled: Vec<(&str, &str)> = all.recalled.iter().map(|of| (of.block.as_str(), of.id.as_str())).collect();
+    assert_eq!(recalled, [("b", "1"), ("b", "2"), ("c", "3")]);
+}
+
+#[test]
+fn a_processor_gives_the_scores_and_a_batch_has_others_without() {
+    let db = Db::new();
+    let engine = db.open();
+    let old = engine.memory(&namespace("a"), "t").open().unwrap();
+    old.blocking().put(vec![message("1", "the red bike"), Message::assistant("noted").with_id("2")]).unwrap();
+    old.blocking().flush().unwrap();
+    old.blocking().settle().unwrap();
+    let block =
+        VectorBlock::new("v").retrieval_unit(RetrievalUnit::Batch).similarity_top_k(1).hit_processor(|mut hits| {
+            hits.retain(|hit| hit.message.id == "1");
+            hits[0].score = 42.0;
+            Ok(hits)
+        });
+    let memory = engine.memory(&namespace("a"), "s").block(block).open().unwrap();
+    let prompt = memory.blocking().get(Some(Message::user("red bike"))).unwrap();
+    assert_eq!((prompt.recalled[0].id.as_str(), prompt.recalled[0].score), ("1", Some(42.0)));
+    assert_eq!(prompt.recalled[1].id, "2");
+    assert_eq!(prompt.recalled.len(), 2);
+}
+
+/// Whatever finds a session's own buffer: no prompt has a message twice.
+#[test]
+fn no_message_is_in_a_prompt_twice() {
+    /// Quotes or adds the messages of the prompt, and all that it recalls of its session.
+    struct Repeats(bool);
+    impl MemoryBlock for Repeats {
+        fn name(&self) -> &str {
+            "repeats"
+        }
+        fn get(&self, _: &Value, query: &BlockQuery) -> Result<BlockContent> {
+            let mut all: Vec<Message> = query.messages.iter().map(|message| (**message).clone()).collect();
+            all.extend(
+                query
+                    .recall(&Query::new("the bike is red").session(&query.session))?
+                    .into_iter()
+                    .map(|hit| hit.message),
+            );
+            Ok(if self.0 { BlockContent::Quoted(all) } else { BlockContent::Messages(all) })
+        }
+    }
+    let db = Db::new();
+    let engine = engine(&db);
+    for quotes in [true, false] {
+        let memory = engine.memory(&namespace("a"), "s").block(Repeats(quotes));
+        let memory = memory.block(VectorBlock::new("v").own_session().similarity_top_k(9)).open().unwrap();
+        let said = ["the bike is red", "is the bike red", "the bike is old", "a bike"];
+        memory.blocking().put(said.map(|text| message(text, text)).to_vec()).unwrap();
+        memory.add_step(message("is the bike red", "is the bike red"));
+        let request = AssembleRequest::new(message("a bike", "a bike")).recall(9);
+        for prompt in [
+            memory.blocking().get(None).unwrap(),
+            memory.blocking().get(Some(message("q", "the bike is red"))).unwrap(),
+            memory.blocking().assemble(request.clone()).unwrap(),
+            memory.blocking().assemble(request.selector(mnemon::MessageWindow(1))).unwrap(),
+        ] {
+            let mut all = ids(&prompt.messages);
+            let quoted = prompt.recalled.iter().filter(|recalled| !all.contains(&&*recalled.id)).count();
+            let added = prompt.recalled.len() - quoted;
+            assert!(quotes && added == 0 || !quotes, "{prompt:?}");
+            all.sort_unstable();
+            assert!(all.is_sorted_by(|a, b| a < b), "{all:?}");
+            let text = prompt.messages[0].text();
+            for said in said.iter().filter(|said| all.contains(said)) {
+                assert!(!text.contains(&format!(">{said}<")), "{said} in {text}");
+            }
+        }
+    }
+}
+
+proptest! {
+    /// A prompt is read back from JSON as it was.
+    #[test]
+    fn a_prompt_survives_json(messages in proptest::collection::vec(any_message(), 0..4), limit in 1usize..400, score in any::<f32>()) {
+        let mut composer = Composer::default();
+        composer.token_limit = limit;
+        let mut prompt = composer.compose(&messages, outputs()).unwrap();
+        prompt.left_out = messages.iter().map(|message| message.id.clone()).collect();
+        for recalled in &mut prompt.recalled {
+            recalled.score = Some(score).filter(|score| score.is_finite());
+        }
+        for section in &mut prompt.sections {
+            section.elapsed = Duration::from_nanos(u64::from(score.to_bits()));
+        }
+        let read: Prompt = serde_json::from_str(&serde_json::to_string(&prompt).unwrap()).unwrap();
+        prop_assert_eq!(&read, &prompt);
+        let value: Prompt = serde_json::from_value(serde_json::to_value(&prompt).unwrap()).unwrap();
+        prop_assert_eq!(value, prompt);
+    }
+}
+
+#[test]
+fn a_prompt_is_read_from_json_that_lacks_fields() {
+    let prompt: Prompt =
+        serde_json::from_str(r#"{"messages": [{"role": "user", "content": "hi"}], "tokens": 1}"#).unwrap();
+    assert_eq!((prompt.messages[0].text().as_str(), prompt.tokens, prompt.sections.len()), ("hi", 1, 0));
+}
