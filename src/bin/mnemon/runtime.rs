@@ -6,7 +6,10 @@ use clap::Subcommand;
 use mnemon::Runtime;
 use serde_json::json;
 
-use crate::output::{self, Format};
+use crate::{
+    output::{self, Format},
+    progress::Progress,
+};
 
 /// Fetch or find ONNX Runtime, the library that runs models other than the built-in one.
 #[derive(clap::Args)]
@@ -36,14 +39,8 @@ struct PullArgs {
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let library = match args.action {
         Action::Pull(args) => {
-            let bar = output::progress(0, "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}");
-            let library = Runtime::pull(args.to.as_deref(), |file, done, total| {
-                bar.set_message(file.to_owned());
-                bar.set_length(total);
-                bar.set_position(done);
-            })?;
-            bar.finish_and_clear();
-            library
+            let shown = Progress::new();
+            Runtime::pull(args.to.as_deref(), |file, done, total| shown.report(file, "bytes", done, total))?
         }
         Action::Info => Runtime::load()?,
     };

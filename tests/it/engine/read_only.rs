@@ -15,9 +15,7 @@ use mnemon::{
 };
 use serde_json::Value;
 
-use crate::support::{
-    Db, Hashing, children, go_on, killing, message, namespace, schemas, words,
-};
+use crate::support::{Db, Hashing, children, go_on, killing, message, namespace, schemas, words};
 
 /// The variable that tells a child its database.
 const DB: &str = "MNEMON_READ_ONLY_DB";

@@ -26,11 +26,10 @@ const EVERY: Duration = Duration::from_millis(2);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let options = &args.ingest;
-    let messages = input::messages(&options.messages)?;
+    let messages = options.messages()?;
     let (engine, _path, _folder) = input::temporary(options.model.as_deref(), options.index, options.precision)?;
-    let (blocking, count) = (engine.blocking(), messages.len());
-    let Some((namespace, _)) = messages.first().cloned() else { return Ok(()) };
-    for batch in messages.chunks(options.batch.max(1)) {
+    let (blocking, count, namespace) = (engine.blocking(), messages.len(), messages[0].0.clone());
+    for batch in messages.chunks(options.batch) {
         blocking.put_all(batch.iter().map(|(_, message)| (namespace.clone(), message.clone())).collect())?;
     }
     blocking.flush()?;

@@ -35,11 +35,7 @@ fn pulls_at_the_same_time_download_once() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let second = home.pull(&server, NAME);
-        assert!(
-            second.code == 1 && second.stderr.contains("another call is downloading into"),
-            "{}",
-            second.stderr
-        );
+        assert!(second.code == 1 && second.stderr.contains("another call is downloading into"), "{}", second.stderr);
         free.store(true, Ordering::SeqCst);
         let first = first.join().unwrap();
         assert_eq!(first.code, 0, "{}", first.stderr);
