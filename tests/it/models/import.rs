@@ -250,7 +250,9 @@ fn a_folder_with_graph_and_weights_is_imported_from_the_named_file() {
     for (graph, place) in [("onnx/model_quantized.onnx", "a"), ("model.safetensors", "b")] {
         options.graph = Some(graph.into());
         let model = Model::import(&source, to.join(place), &options).unwrap();
-        assert_eq!(model.identity(), built.identity(), "{graph}");
+        assert_eq!(model.info().unwrap().files, built.info().unwrap().files, "{graph}");
+        // Whether a graph that was read has the weights beside it is not known.
+        assert_eq!(model.identity() == built.identity(), graph == "model.safetensors", "{graph}");
     }
 }
 
