@@ -155,7 +155,8 @@ impl EngineBuilder {
     ///
     /// # Errors
     /// Those of [`EngineBuilder::open`]. [`Error::WriteAccessNeeded`]: the process that wrote last was killed, or is of an
-    /// older version, so the file must first be opened for writing.
+    /// older version, so the file must first be opened for writing. A recall returns the same error if the namespace was
+    /// written by an older version that had no lexical index.
     pub fn open_read_only(self) -> Result<Engine> {
         self.config.check()?;
         let Some(path) = &self.path else {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     embed::Embedder,
-    error::Result,
+    error::{Error, Result},
     ids::{GenerationId, NamespaceId},
     lexical::{Analyzer, Document, Language, MAX_ROWS, Segment},
     recall::{SegmentChange, language},
@@ -40,14 +40,18 @@ impl LexicalRebuild<'_> {
     /// Commits the rebuild, and calls `publish` on the writer's thread with the changed segments of each generation.
     ///
     /// # Errors
-    /// The embedders', which split long texts into windows; [`Error::Corrupted`](crate::Error::Corrupted),
-    /// [`Error::Storage`](crate::Error::Storage), [`Error::Closed`](crate::Error::Closed).
+    /// The embedders', which split long texts into windows; [`Error::Corrupted`],
+    /// [`Error::Storage`], [`Error::Closed`]; [`Error::WriteAccessNeeded`] if the database is open for reading.
     pub(super) fn commit(
         self,
         store: &Store,
         writer: &Writer,
         publish: impl Fn(Vec<Vec<SegmentChange>>) + Clone + Send + 'static,
     ) -> Result<()> {
+        if store.is_read_only() {
+            let reason = "the lexical index of a namespace must be built first, by a recall there".to_owned();
+            return Err(Error::WriteAccessNeeded { path: store.path().to_path_buf(), reason });
+        }
         // Embedders are called before the transaction. It verifies that no text came meanwhile, or else they are called
         // again.
         let mut windows = self.windows(store)?;

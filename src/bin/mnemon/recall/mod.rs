@@ -69,7 +69,11 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         let Some(folder) = &args.rerank else { return Ok(builder) };
         Ok(builder.reranker(Arc::new(CrossEncoder::open(folder)?)))
     };
-    let engine = match builder()?.open_read_only() {
+    let readable = |engine: Engine| match &args.namespace {
+        Some(namespace) => engine.blocking().index_stats(namespace).map(|_| engine.clone()),
+        None => Ok(engine),
+    };
+    let engine = match builder()?.open_read_only().and_then(readable) {
         // The process that wrote last was killed, or is of an older version.
         Err(mnemon::Error::WriteAccessNeeded { .. }) => builder()?.open()?,
         opened => opened?,
