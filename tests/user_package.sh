@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles the whole programs in README.md, models/README.md and docs as a user's package would, and runs the README's first
-# two one after the other on one database. Usage: TARGET=target tests/user_package.sh
+# two one after the other in an empty folder, on one database. Usage: TARGET=target tests/user_package.sh
 #
 # A program is a ```rust block with `fn main`. It gets the features of the `cargo add mnemon` line before it, or the default
 # ones if there is none. The package is made in the target folder, with the lock file of the repository: dependencies that are
@@ -53,12 +53,15 @@ mnemon = { path = "$root", features = [$(echo "$features" | sed 's/[^,][^,]*/"&"
 
 [workspace]
 
-# As the README advises; and as the repository has it, so that its dependencies serve here too.
+# As the repository has it, so that its dependencies serve here too, and mnemon compiles quickly.
 [profile.dev]
 debug = "line-tables-only"
 
 [profile.dev.package."*"]
 opt-level = 2
+
+[profile.dev.package.mnemon]
+opt-level = 0
 MANIFEST
     (cd "$package" && $cargo build --quiet)
 }
@@ -73,7 +76,7 @@ export ORT_DYLIB_PATH=${ORT_DYLIB_PATH:-$runtime}
 [ -n "$ORT_DYLIB_PATH" ] || unset ORT_DYLIB_PATH
 cd "$package/run"
 for program in readme-1 readme-2; do
-    echo "== $program, in an empty folder at first"
+    echo "== $program"
     started=$(date +%s%N)
     output=$("$CARGO_TARGET_DIR/debug/$program")
     echo "$output"

@@ -82,6 +82,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("clap", &["bin"]),
     ("anyhow", &["bin"]),
     ("indicatif", &["bin"]),
+    ("strsim", &["bin"]),
 ];
 
 /// The circles of files that are still to be taken apart.
