@@ -27,8 +27,10 @@ use crate::{
 struct Known {
     message: Message,
     is_buffered: bool,
-    /// Prompts did not contain the message, so that a chat made of prompts lacks it.
+    /// A prompt did not contain the message, so that a chat made of prompts lacks it.
     is_hidden: bool,
+    /// One of the last prompts contained the message.
+    is_shown: bool,
 }
 
 /// A message of the chat.
@@ -111,9 +113,10 @@ impl Inner {
             let leading: HashSet<String> = leading.map(|message| message.id.clone()).collect();
             (buffer.values().map(|message| message.id.clone()).collect::<HashSet<_>>(), leading)
         })?;
-        let mut hidden: HashSet<String> = {
+        let (mut hidden, shown): (HashSet<String>, HashSet<String>) = {
             let turn = self.live.turn.lock();
-            turn.left_out.iter().flatten().cloned().collect()
+            let shown = turn.given.iter().flat_map(|prompt| prompt.iter().map(|given| given.id.clone()));
+            (turn.left_out.iter().flatten().cloned().collect(), shown.collect())
         };
         hidden.extend(misplaced_tool_messages(&history).into_iter().map(|at| history[at].id.clone()));
         let first_other = history.iter().take_while(|message| message.role == Role::System).count();
@@ -121,8 +124,9 @@ impl Inner {
         for (at, message) in history.into_iter().enumerate() {
             let is_leading = at < first_other || leading.contains(&message.id);
             let (is_buffered, is_hidden) = (buffered.contains(&message.id), hidden.contains(&message.id));
+            let is_shown = shown.contains(&message.id);
             let part = if is_leading { &mut system } else { &mut others };
-            part.push(Known { message, is_buffered, is_hidden });
+            part.push(Known { message, is_buffered, is_hidden, is_shown });
         }
         Ok((system, others))
     }
@@ -148,6 +152,9 @@ fn items(session: &[Known], chat: Vec<Given>, is_complete: bool) -> Vec<Item> {
         })
         .collect();
     let matched = align(&keys, &chat_keys);
+    // A chat that has what no prompt contained is not made of prompts: it lacks what its client deleted.
+    let has_hidden = matched.iter().flatten().any(|&at| session[at].is_hidden && !session[at].is_shown);
+    let is_hidden: Vec<bool> = session.iter().map(|known| known.is_hidden && !has_hidden).collect();
 
     let mut items = Vec::new();
     let Some(first) = matched.iter().position(Option::is_some).or(is_complete.then_some(chat.len())) else {
@@ -170,22 +177,29 @@ fn items(session: &[Known], chat: Vec<Given>, is_complete: bool) -> Vec<Item> {
             gap.push(given);
             continue;
         };
-        between(session, next..at, std::mem::take(&mut gap), false, &mut items);
+        between(session, &is_hidden, next..at, std::mem::take(&mut gap), false, &mut items);
         items.push(match given.is_as_given || is_same(&session[at].message, &given.message) {
             true => Item::Keep(at),
             false => replacement(session, at, given.message),
         });
         next = at + 1;
     }
-    between(session, next..session.len(), gap, true, &mut items);
+    between(session, &is_hidden, next..session.len(), gap, true, &mut items);
     items
 }
 
 /// Adds the items of the messages between two that the session and the chat have in common, or after the last of these.
-fn between(session: &[Known], range: std::ops::Range<usize>, chat: Vec<Given>, is_end: bool, items: &mut Vec<Item>) {
+fn between(
+    session: &[Known],
+    is_hidden: &[bool],
+    range: std::ops::Range<usize>,
+    chat: Vec<Given>,
+    is_end: bool,
+    items: &mut Vec<Item>,
+) {
     if chat.is_empty() && !is_end {
         // The chat may be shortened in the middle.
-        items.extend(range.map(|at| match session[at].is_hidden || !session[at].is_buffered {
+        items.extend(range.map(|at| match is_hidden[at] || !session[at].is_buffered {
             true => Item::Stay(at),
             false => Item::Remove(at),
         }));
@@ -197,7 +211,7 @@ fn between(session: &[Known], range: std::ops::Range<usize>, chat: Vec<Given>, i
         .iter()
         .map(|Given { message, .. }| {
             let mut after = if has_made_id(message) { left.clone() } else { 0..0 };
-            let found = after.find(|&at| session[at].message.role == message.role && !session[at].is_hidden);
+            let found = after.find(|&at| session[at].message.role == message.role && !is_hidden[at]);
             if found.is_some() {
                 left = after;
             }
@@ -207,10 +221,10 @@ fn between(session: &[Known], range: std::ops::Range<usize>, chat: Vec<Given>, i
     let mut is_edited = false;
     let mut next = replaced.iter().flatten().copied().peekable();
     for at in range {
-        let Known { message, is_hidden, .. } = &session[at];
+        let message = &session[at].message;
         if next.next_if_eq(&at).is_some() {
             is_edited |= message.role == Role::User;
-        } else if *is_hidden && !is_edited {
+        } else if is_hidden[at] && !is_edited {
             items.push(Item::Stay(at));
         } else {
             items.push(Item::Remove(at));

@@ -250,6 +250,18 @@ fn messages_that_a_prompt_left_out_stay() {
 }
 
 #[test]
+fn a_client_that_has_what_a_prompt_left_out_may_edit_it() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    memory.blocking().sync(chat("Ua Ab Uc Ad Ue Af Ug Ah")).unwrap();
+    let request = AssembleRequest::new(Message::user("i")).selector(MessageWindow(2));
+    assert_eq!(memory.blocking().assemble(request).unwrap().left_out.len(), 6);
+    let report = memory.blocking().sync(chat("Ua Ab Ux")).unwrap();
+    assert_eq!((written(&memory.blocking().history().unwrap()).as_str(), counts(&report)), ("Ua Ab Ux", [2, 0, 1, 5]));
+}
+
+#[test]
 fn tools_and_media_come_back_as_they_are() {
     let db = Db::new();
     let engine = open(&db);
