@@ -33,7 +33,7 @@
 //! | layer | module | contents |
 //! | --- | --- | --- |
 //! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
-//! | 1 | `tokens`, `message` | token counting; messages, lists of messages, OpenAI's format |
+//! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
 //! | 1 | `index`, `lexical` | nearest vectors: exact and HNSW; words: analysis, segments, BM25 |
@@ -160,9 +160,11 @@ pub use lexical::Language;
 pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
 pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
-    ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine, MessageSelector,
-    MessageTokenCounter, MessageUpdate, MessageWindow, PerPartTokenCounter, Role, TextSplitter, Timestamp, TokenWindow,
-    TrimOptions, TrimStrategy, add_messages, escape_xml, from_openai, to_openai, to_openai_lossless, trim_messages,
+    CalibratedTokenCounter, ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine,
+    MessageSelector, MessageTokenCounter, MessageUpdate, MessageWindow, PerPartTokenCounter, Role, TextSplitter,
+    Timestamp, TokenWindow, TrimOptions, TrimStrategy, add_messages, escape_xml, from_anthropic, from_gemini,
+    from_openai, to_anthropic, to_anthropic_lossless, to_gemini, to_gemini_lossless, to_openai, to_openai_lossless,
+    trim_messages,
 };
 #[cfg(feature = "onnx")]
 pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInfo};
