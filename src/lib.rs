@@ -32,7 +32,7 @@
 //!
 //! | layer | module | contents |
 //! | --- | --- | --- |
-//! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
+//! | 0 | `error`, `ids`, `config`, `lock`, `block_on` | the error type, identifiers, settings, file locks, waiting for a future |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
@@ -95,6 +95,7 @@
 struct Readme;
 
 mod block;
+mod block_on;
 mod buffer;
 mod cache;
 mod chat;
@@ -132,7 +133,7 @@ pub use block::{
 };
 pub use buffer::BufferLimits;
 pub use cache::{CacheFileStats, CacheStats, CachedEmbedder, CachedEmbedderBuilder, cache_file_stats};
-pub use chat::{ChatModel, ChatRequest};
+pub use chat::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Usage};
 #[cfg(feature = "openai")]
 pub use client::{OpenAiChat, OpenAiEmbedder};
 pub use compose::{
