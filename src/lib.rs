@@ -142,11 +142,11 @@ pub use compose::{
 };
 pub use config::{Config, Device, IndexKind, Precision, VectorStorage};
 pub use embed::{Embedder, Passage, Reranker};
-pub use engine::{BlockingEngine, Engine, EngineBuilder, FlushReport, IndexStats, PutReport};
+pub use engine::{BlockingEngine, Engine, EngineBuilder, EngineExampleSelector, FlushReport, IndexStats, PutReport};
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{
-    ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector, MaxMarginalRelevanceExampleSelector,
-    NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
+    Bm25ExampleSelector, ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector,
+    MaxMarginalRelevanceExampleSelector, NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
 };
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
