@@ -1,38 +1,46 @@
-//! Language models: the trait and its request.
+//! Language models: the trait, its request and its answer.
 //!
 //! Memories and prompts are unknown here: the caller writes the request and uses the answer. `client` has an implementation for servers
 //! of OpenAI's protocol.
 
+use std::{future::ready, pin::Pin, sync::Arc};
+
 use serde_json::{Map, Value};
 
-use crate::{error::Result, message::Message};
+use crate::{block_on::block_on, error::Result, message::Message};
+
+/// The answer of a [`ChatModel`] that is still to come.
+pub type ChatFuture<'a> = Pin<Box<dyn Future<Output = Result<ChatAnswer>> + Send + 'a>>;
 
 /// A language model. Any `Fn(&ChatRequest) -> Result<Message>` is one, and so is `OpenAiChat` (feature `openai`).
 ///
-/// The engine calls a model from threads of its own, never from the write path, so a call may block. Wrap an async client by blocking
-/// on its runtime:
+/// [`chat`](ChatModel::chat) is for async programs, [`chat_blocking`](ChatModel::chat_blocking) for threads that may wait. The engine's
+/// blocks ask a model on threads of their own, never on the write path, with `chat_blocking`. These threads belong to no async runtime,
+/// so an async client that needs one is given its handle:
 ///
 /// ```
-/// use mnemon::{ChatModel, ChatRequest, Message, Result};
+/// use mnemon::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Message, Result};
 ///
 /// struct Remote {
 ///     runtime: tokio::runtime::Handle,
 /// }
 ///
 /// impl ChatModel for Remote {
-///     fn chat(&self, request: &ChatRequest) -> Result<Message> {
-///         self.runtime.block_on(ask(request))
+///     fn chat<'a>(&'a self, request: &'a ChatRequest) -> ChatFuture<'a> {
+///         let answer = self.runtime.spawn(ask(request.clone()));
+///         Box::pin(async { answer.await.expect("the client does not panic") })
 ///     }
 /// }
 ///
-/// async fn ask(request: &ChatRequest) -> Result<Message> {
-///     Ok(Message::assistant(format!("{} messages", request.messages.len()))) // the async client
+/// async fn ask(request: ChatRequest) -> Result<ChatAnswer> {
+///     Ok(Message::assistant(format!("{} messages", request.messages.len())).into()) // the async client
 /// }
 ///
 /// let runtime = tokio::runtime::Runtime::new().unwrap();
 /// let model = Remote { runtime: runtime.handle().clone() };
-/// let answer = model.chat(&ChatRequest::new(vec![Message::user("hello")]))?;
-/// assert_eq!(answer.text(), "1 messages");
+/// let request = ChatRequest::new(vec![Message::user("hello")]);
+/// assert_eq!(model.chat_blocking(&request)?.text(), "1 messages");
+/// assert_eq!(runtime.block_on(model.chat(&request))?.text(), "1 messages");
 /// # Ok::<(), mnemon::Error>(())
 /// ```
 pub trait ChatModel: Send + Sync {
@@ -40,18 +48,108 @@ pub trait ChatModel: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Chat`](crate::Error::Chat), whose `transient` states whether the same request may succeed later.
-    fn chat(&self, request: &ChatRequest) -> Result<Message>;
-}
+    fn chat<'a>(&'a self, request: &'a ChatRequest) -> ChatFuture<'a>;
 
-impl<M: ChatModel + ?Sized> ChatModel for std::sync::Arc<M> {
-    fn chat(&self, request: &ChatRequest) -> Result<Message> {
-        (**self).chat(request)
+    /// Answers one request, waiting on the calling thread. Default: runs the future of [`chat`](ChatModel::chat) on that thread.
+    ///
+    /// # Errors
+    /// Those of [`chat`](ChatModel::chat).
+    fn chat_blocking(&self, request: &ChatRequest) -> Result<ChatAnswer> {
+        block_on(self.chat(request))
     }
 }
 
+/// A shared model.
+impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
+    fn chat<'a>(&'a self, request: &'a ChatRequest) -> ChatFuture<'a> {
+        (**self).chat(request)
+    }
+
+    fn chat_blocking(&self, request: &ChatRequest) -> Result<ChatAnswer> {
+        (**self).chat_blocking(request)
+    }
+}
+
+/// A function that answers on the calling thread. If it waits, an async program should not call it from a task.
 impl<F: Fn(&ChatRequest) -> Result<Message> + Send + Sync> ChatModel for F {
-    fn chat(&self, request: &ChatRequest) -> Result<Message> {
-        self(request)
+    fn chat<'a>(&'a self, request: &'a ChatRequest) -> ChatFuture<'a> {
+        Box::pin(ready(self.chat_blocking(request)))
+    }
+
+    fn chat_blocking(&self, request: &ChatRequest) -> Result<ChatAnswer> {
+        self(request).map(ChatAnswer::from)
+    }
+}
+
+/// The answer of a language model.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ChatAnswer {
+    /// The message of the assistant.
+    pub message: Message,
+    /// The tokens that the provider counted, if it reports them.
+    pub usage: Option<Usage>,
+}
+
+impl ChatAnswer {
+    /// Adds the usage that the provider reports.
+    pub fn with_usage(self, usage: impl Into<Option<Usage>>) -> Self {
+        ChatAnswer { usage: usage.into(), ..self }
+    }
+
+    /// Returns the [text](Message::text) of the message.
+    pub fn text(&self) -> String {
+        self.message.text()
+    }
+}
+
+impl From<Message> for ChatAnswer {
+    /// Makes an answer without usage.
+    fn from(message: Message) -> Self {
+        ChatAnswer { message, usage: None }
+    }
+}
+
+/// The tokens of a request and its answer, as the provider counted them.
+///
+/// [`CalibratedTokenCounter`](crate::CalibratedTokenCounter) counts messages with their help.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Tokens of the prompt, those from a cache included.
+    pub prompt_tokens: usize,
+    /// Tokens of the answer, those of the model's thinking included.
+    pub completion_tokens: usize,
+}
+
+impl Usage {
+    /// Creates a usage of this many tokens.
+    pub fn new(prompt_tokens: usize, completion_tokens: usize) -> Self {
+        Usage { prompt_tokens, completion_tokens }
+    }
+
+    /// Reads the usage in a response of OpenAI (`usage.prompt_tokens`), Anthropic (`usage.input_tokens`) or Gemini
+    /// (`usageMetadata`). `None` if the response reports none.
+    ///
+    /// ```
+    /// use mnemon::Usage;
+    /// let response = serde_json::json!({"usage": {"input_tokens": 9, "cache_read_input_tokens": 90, "output_tokens": 5}});
+    /// assert_eq!(Usage::from_response(&response), Some(Usage::new(99, 5)));
+    /// ```
+    pub fn from_response(response: &Value) -> Option<Self> {
+        let (usage, gemini) = (&response["usage"], &response["usageMetadata"]);
+        let sum = |usage: &Value, fields: &[&str]| {
+            let counts: Vec<u64> = fields.iter().filter_map(|field| usage[*field].as_u64()).collect();
+            (!counts.is_empty()).then(|| counts.iter().sum::<u64>() as usize)
+        };
+        let prompt = sum(usage, &["prompt_tokens"])
+            .or_else(|| sum(usage, &["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"]))
+            .or_else(|| sum(gemini, &["promptTokenCount"]));
+        let completion = sum(usage, &["completion_tokens"])
+            .or_else(|| sum(usage, &["output_tokens"]))
+            .or_else(|| sum(gemini, &["candidatesTokenCount", "thoughtsTokenCount"]));
+        let is_reported = prompt.is_some() || completion.is_some();
+        is_reported.then(|| Usage::new(prompt.unwrap_or_default(), completion.unwrap_or_default()))
     }
 }
 

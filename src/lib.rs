@@ -34,8 +34,8 @@
 //! | layer | module | contents |
 //! | --- | --- | --- |
 //! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
-//! | 0 | `span`, `data_folder` | spans of calls, the user's data folder |
-//! | 1 | `tokens`, `message` | token counting; messages, lists of messages, OpenAI's format |
+//! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
+//! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
 //! | 1 | `index`, `lexical` | nearest vectors: exact and HNSW; words: analysis, segments, BM25 |
@@ -98,6 +98,7 @@
 struct Readme;
 
 mod block;
+mod block_on;
 mod buffer;
 mod cache;
 mod chat;
@@ -138,7 +139,7 @@ pub use block::{
 };
 pub use buffer::BufferLimits;
 pub use cache::{CacheFileStats, CacheStats, CachedEmbedder, CachedEmbedderBuilder, cache_file_stats};
-pub use chat::{ChatModel, ChatRequest};
+pub use chat::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Usage};
 #[cfg(feature = "openai")]
 pub use client::{OpenAiChat, OpenAiEmbedder};
 pub use compose::{
@@ -147,11 +148,11 @@ pub use compose::{
 };
 pub use config::{Config, Device, IndexKind, Precision, VectorStorage};
 pub use embed::{Embedder, Passage, Reranker};
-pub use engine::{BlockingEngine, Engine, EngineBuilder, FlushReport, IndexStats, PutReport};
+pub use engine::{BlockingEngine, Engine, EngineBuilder, EngineExampleSelector, FlushReport, IndexStats, PutReport};
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{
-    ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector, MaxMarginalRelevanceExampleSelector,
-    NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
+    Bm25ExampleSelector, ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector,
+    MaxMarginalRelevanceExampleSelector, NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
 };
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
@@ -166,9 +167,11 @@ pub use lexical::Language;
 pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
 pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
-    ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine, MessageSelector,
-    MessageTokenCounter, MessageUpdate, MessageWindow, PerPartTokenCounter, Role, TextSplitter, Timestamp, TokenWindow,
-    TrimOptions, TrimStrategy, add_messages, escape_xml, from_openai, to_openai, to_openai_lossless, trim_messages,
+    CalibratedTokenCounter, ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine,
+    MessageSelector, MessageTokenCounter, MessageUpdate, MessageWindow, PerPartTokenCounter, Role, TextSplitter,
+    Timestamp, TokenWindow, TrimOptions, TrimStrategy, add_messages, escape_xml, from_anthropic, from_gemini,
+    from_openai, to_anthropic, to_anthropic_lossless, to_gemini, to_gemini_lossless, to_openai, to_openai_lossless,
+    trim_messages,
 };
 #[cfg(feature = "onnx")]
 pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInfo};

@@ -207,17 +207,13 @@ mod tests {
     use super::*;
     use crate::chat::ChatRequest;
 
-    struct UnusedModel;
-
-    impl ChatModel for UnusedModel {
-        fn chat(&self, _: &ChatRequest) -> Result<Message> {
-            unreachable!("the tests do not refine")
-        }
+    fn unused_model(_: &ChatRequest) -> Result<Message> {
+        unreachable!("the tests do not refine")
     }
 
     #[test]
     fn a_state_without_versions_is_corrupted() {
-        let block = InstructionBlock::new("instructions", "Be brief.", UnusedModel);
+        let block = InstructionBlock::new("instructions", "Be brief.", unused_model);
         let state = json!({"first": 0, "versions": []});
         for result in [block.revert(&state, 0).map(drop), block.instructions(&state).map(drop)] {
             assert!(matches!(result, Err(Error::Corrupted { .. })), "{result:?}");

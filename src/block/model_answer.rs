@@ -9,7 +9,7 @@ use crate::{
 /// Asks a model with a system prompt and a user message, and returns the text of its answer.
 pub(super) fn ask(model: &dyn ChatModel, instructions: impl Into<String>, input: String) -> Result<String> {
     let request = ChatRequest::new(vec![Message::system(instructions), Message::user(input)]);
-    Ok(model.chat(&request)?.text())
+    Ok(model.chat_blocking(&request)?.text())
 }
 
 /// Same as [`ask`], for an answer that must not be empty. `expected` describes the answer in an error, such as "a

@@ -1,33 +1,39 @@
 //! The chat model that calls a server.
 
-use std::{fmt, time::Duration};
+use std::{fmt, thread, time::Duration};
 
 use serde_json::{Map, Number, Value};
+use tokio::sync::oneshot;
 
 use super::{
     http::Failure,
     openai_server::{OpenAiServer, error_message},
 };
 use crate::{
-    chat::{ChatModel, ChatRequest},
+    chat::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Usage},
     error::{Error, Result},
-    message::{ContentPart, Message, Role, Timestamp, from_openai, to_openai},
+    message::{ContentPart, Role, Timestamp, from_openai, to_openai},
 };
 
 const MAX_ANSWER_BYTES: u64 = 8 << 20;
 
+/// The name of the thread that sends the request of an async call.
+const THREAD: &str = "mnemon-chat";
+
 /// A [`ChatModel`] that calls `POST {base_url}/chat/completions`: a model of OpenAI, or of any server that speaks its protocol, such as
 /// Ollama, vLLM and llama.cpp.
 ///
-/// Blocks the calling thread. Transient failures (see [`Error::Chat`]) are retried within the call. Proxies are taken
-/// from the environment (`HTTPS_PROXY`, `NO_PROXY`); redirects are not followed.
+/// [`chat`](ChatModel::chat) runs on any async executor and blocks none of its threads: a thread of its own sends the request, also if
+/// the future is dropped meanwhile. [`chat_blocking`](ChatModel::chat_blocking) sends it on the calling thread. Transient failures (see
+/// [`Error::Chat`]) are retried within the call. Proxies are taken from the environment (`HTTPS_PROXY`, `NO_PROXY`); redirects are not
+/// followed. The usage that the server reports is in the answer.
 ///
 /// ```no_run
 /// use std::time::Duration;
 /// use mnemon::{ChatModel, ChatRequest, Message, OpenAiChat};
 /// let model = OpenAiChat::new("http://localhost:11434/v1", "llama3.2").timeout(Duration::from_secs(120));
-/// let answer = model.chat(&ChatRequest::new(vec![Message::user("Where is Ada?")]).temperature(0.0))?;
-/// println!("{}", answer.text());
+/// let answer = model.chat_blocking(&ChatRequest::new(vec![Message::user("Where is Ada?")]).temperature(0.0))?;
+/// println!("{} ({:?})", answer.text(), answer.usage);
 /// # Ok::<(), mnemon::Error>(())
 /// ```
 #[derive(Clone)]
@@ -94,12 +100,12 @@ impl OpenAiChat {
         Ok(body.into())
     }
 
-    fn attempt(&self, body: &str) -> Result<Message, Failure> {
-        self.message(&self.server.post("chat/completions", body, Duration::MAX, MAX_ANSWER_BYTES)?)
+    fn attempt(&self, body: &str) -> Result<ChatAnswer, Failure> {
+        self.read_answer(&self.server.post("chat/completions", body, Duration::MAX, MAX_ANSWER_BYTES)?)
     }
 
-    /// Reads the message of the first choice.
-    fn message(&self, answer: &[u8]) -> Result<Message, Failure> {
+    /// Reads the message of the first choice, and the usage.
+    fn read_answer(&self, answer: &[u8]) -> Result<ChatAnswer, Failure> {
         let unusable = |what: &str| Failure::transient(self.server.answered(what));
         let answer: Value =
             serde_json::from_slice(answer).map_err(|error| unusable("text that is not JSON").caused_by(error))?;
@@ -112,7 +118,9 @@ impl OpenAiChat {
         let mut messages = read.map_err(|error| unusable(&format!("JSON that is not a message: {error}")))?;
         let has_content = |part: &ContentPart| !matches!(part, ContentPart::Text { text } if text.trim().is_empty());
         match messages.pop().filter(|message| message.role == Role::Assistant) {
-            Some(message) if message.content.iter().any(has_content) => Ok(message.at(Timestamp::now())),
+            Some(message) if message.content.iter().any(has_content) => {
+                Ok(ChatAnswer::from(message.at(Timestamp::now())).with_usage(Usage::from_response(&answer)))
+            }
             // The same request is likely to get the same answer.
             Some(_) => Err(Failure::lasting(self.server.answered("an empty message"))),
             None => Err(unusable("a message that is not the assistant's")),
@@ -121,7 +129,20 @@ impl OpenAiChat {
 }
 
 impl ChatModel for OpenAiChat {
-    fn chat(&self, request: &ChatRequest) -> Result<Message> {
+    fn chat<'a>(&'a self, request: &'a ChatRequest) -> ChatFuture<'a> {
+        Box::pin(async {
+            let (reply, answer) = oneshot::channel();
+            let (model, request) = (self.clone(), request.clone());
+            let send = move || drop(reply.send(model.chat_blocking(&request)));
+            thread::Builder::new()
+                .name(THREAD.to_owned())
+                .spawn(send)
+                .map_err(|error| Error::ThreadNotStarted { name: THREAD.to_owned(), source: error.into() })?;
+            answer.await.unwrap_or_else(|_| Err(Error::chat("the thread that sent the request panicked")))
+        })
+    }
+
+    fn chat_blocking(&self, request: &ChatRequest) -> Result<ChatAnswer> {
         let body = self.body(request)?.to_string();
         self.server.retry.run(|| self.attempt(&body)).map_err(error)
     }

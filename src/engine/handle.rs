@@ -61,6 +61,13 @@ impl Engine {
         self.core.shared.generations.serving().embedder.identity().clone()
     }
 
+    /// Returns the embedder of the serving generation, for uses beside the engine, such as a
+    /// [`SemanticSimilarityExampleSelector`](crate::SemanticSimilarityExampleSelector). After an [`Engine::reindex`] the engine uses
+    /// another one.
+    pub fn embedder(&self) -> Arc<dyn Embedder> {
+        Arc::clone(&self.core.shared.generations.serving().embedder)
+    }
+
     /// Returns the precision of stored vectors. [`Config::precision`] sets it for a new database, [`Engine::reindex`] changes it.
     pub fn precision(&self) -> Precision {
         self.core.shared.generations.serving().generation.precision

@@ -10,6 +10,7 @@ mod blocking;
 mod builder;
 mod core;
 mod drain;
+mod example_selector;
 mod executor;
 mod extension;
 mod generations;
@@ -40,6 +41,7 @@ mod writer;
 pub use self::{
     blocking::BlockingEngine,
     builder::EngineBuilder,
+    example_selector::EngineExampleSelector,
     handle::Engine,
     index_stats::IndexStats,
     reports::{FlushReport, PutReport},

@@ -27,17 +27,26 @@ pub(super) struct SimilarExample<'e> {
 impl EmbeddedExamples {
     /// Embeds the inputs of the examples.
     pub(super) fn new(examples: Vec<FewShotExample>, embedder: Arc<dyn Embedder>) -> Result<Self> {
+        let mut embedded = EmbeddedExamples { examples: Vec::new(), embedder };
+        embedded.add(examples)?;
+        Ok(embedded)
+    }
+
+    /// Embeds the inputs of further examples, and adds them after the others. Adds none if there is an error.
+    pub(super) fn add(&mut self, examples: Vec<FewShotExample>) -> Result<()> {
+        let embedder = &*self.embedder;
         let windows =
-            examples.iter().map(|example| embed::windows(&*embedder, &example.input)).collect::<Result<Vec<_>>>()?;
+            examples.iter().map(|example| embed::windows(embedder, &example.input)).collect::<Result<Vec<_>>>()?;
         let counts: Vec<usize> = windows.iter().map(Vec::len).collect();
         let mut vectors = match windows.concat() {
             windows if windows.is_empty() => Vec::new(),
-            windows => embed::documents(&*embedder, &windows)?,
+            windows => embed::documents(embedder, &windows)?,
         }
         .into_iter();
         let by_example: Vec<Vec<Vec<f32>>> =
             counts.into_iter().map(|count| vectors.by_ref().take(count).collect()).collect();
-        Ok(EmbeddedExamples { examples: examples.into_iter().zip(by_example).collect(), embedder })
+        self.examples.extend(examples.into_iter().zip(by_example));
+        Ok(())
     }
 
     /// Returns the `k` most similar examples, the most similar first; examples with equal similarity keep their order.

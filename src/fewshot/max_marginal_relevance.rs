@@ -40,6 +40,14 @@ impl MaxMarginalRelevanceExampleSelector {
         let examples = EmbeddedExamples::new(examples, embedder)?;
         Ok(MaxMarginalRelevanceExampleSelector { examples, k: 4, fetch_k: 20, lambda: 0.5 })
     }
+
+    /// Embeds further examples and adds them after the others.
+    ///
+    /// # Errors
+    /// [`Error::Embedding`], [`Error::InvalidVector`]. Then none is added.
+    pub fn add(&mut self, examples: Vec<FewShotExample>) -> Result<()> {
+        self.examples.add(examples)
+    }
 }
 
 impl ExampleSelector for MaxMarginalRelevanceExampleSelector {

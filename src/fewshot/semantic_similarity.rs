@@ -31,6 +31,14 @@ impl SemanticSimilarityExampleSelector {
     pub fn new(examples: Vec<FewShotExample>, embedder: Arc<dyn Embedder>) -> Result<Self> {
         Ok(SemanticSimilarityExampleSelector { examples: EmbeddedExamples::new(examples, embedder)?, k: 4 })
     }
+
+    /// Embeds further examples and adds them after the others.
+    ///
+    /// # Errors
+    /// [`Error::Embedding`](crate::Error::Embedding), [`Error::InvalidVector`](crate::Error::InvalidVector). Then none is added.
+    pub fn add(&mut self, examples: Vec<FewShotExample>) -> Result<()> {
+        self.examples.add(examples)
+    }
 }
 
 impl ExampleSelector for SemanticSimilarityExampleSelector {

@@ -73,6 +73,26 @@ pub struct MediaReference {
     pub media_type: Option<String>,
 }
 
+impl MediaReference {
+    /// Returns the media type and the bytes, in base64, of a `data:` URI.
+    pub(super) fn data(&self) -> Option<(&str, &str)> {
+        self.uri.strip_prefix("data:")?.split_once(";base64,")
+    }
+
+    /// Returns true if the URI begins with one of these schemes, such as `https://`.
+    pub(super) fn has_scheme(&self, schemes: &[&str]) -> bool {
+        schemes.iter().any(|scheme| self.uri.starts_with(scheme))
+    }
+
+    /// Describes the reference in text, without the bytes of a `data:` URI. `kind` is the type of its part.
+    pub(super) fn describe(&self, kind: &str) -> String {
+        match self.has_scheme(&["data:"]) {
+            true => format!("[{kind}]"),
+            false => format!("[{kind}: {}]", self.uri),
+        }
+    }
+}
+
 /// The two JSON forms of a message's content.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "content is a string or an array of parts, each with a known type")]

@@ -1,11 +1,16 @@
 //! Chat messages, their content and JSON forms, and operations on lists of messages.
 //!
-//! This module owns the JSON form of a message and its conversion to and from OpenAI's, lossless in both directions;
-//! the rules for what may be stored; and counting, updating, trimming and selecting messages. It knows nothing of
+//! This module owns the JSON form of a message and its conversion to and from the formats of OpenAI, Anthropic and
+//! Gemini, lossless in both directions; the rules for what may be stored; and counting, updating, trimming and selecting messages. It knows nothing of
 //! namespaces, vectors or the store.
 
+mod anthropic;
+mod calibrated;
 mod chat_message;
 mod content;
+mod exact;
+mod fields;
+mod gemini;
 mod json_line;
 mod openai;
 mod role;
@@ -14,12 +19,16 @@ mod timestamp;
 mod token_count;
 mod tool_calls;
 mod trim;
+mod turns;
 mod updates;
 pub(crate) mod xml;
 
+pub use anthropic::{from_anthropic, to_anthropic, to_anthropic_lossless};
+pub use calibrated::CalibratedTokenCounter;
 pub(crate) use chat_message::new_id;
 pub use chat_message::{DEFAULT_SESSION, MAX_MESSAGE_BYTES, Message};
 pub use content::{ContentPart, MediaReference};
+pub use gemini::{from_gemini, to_gemini, to_gemini_lossless};
 pub use json_line::MessageLine;
 pub use openai::{from_openai, to_openai, to_openai_lossless};
 pub use role::Role;

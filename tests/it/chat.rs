@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mnemon::{ChatModel, ChatRequest, ContentPart, Error, Message, OpenAiChat, Result, Role};
+use mnemon::{
+    ChatAnswer, ChatFuture, ChatModel, ChatRequest, ContentPart, Error, Message, OpenAiChat, Result, Role, Usage,
+};
 use serde_json::{Value, json};
 
 use crate::support::servers::{End, LlmServer, Reply};
@@ -17,7 +19,7 @@ fn model(server: &LlmServer) -> OpenAiChat {
 }
 
 fn ask(model: &OpenAiChat) -> Result<Message> {
-    model.chat(&ChatRequest::new(vec![Message::user("hi")]))
+    Ok(model.chat_blocking(&ChatRequest::new(vec![Message::user("hi")]))?.message)
 }
 
 /// Reason with its sources, and whether it is transient.
@@ -40,7 +42,7 @@ fn a_request_has_the_fields_of_the_protocol_and_its_answer_is_read() {
         .temperature(0.2)
         .option("tools", tools.clone())
         .option("model", "the field of its own wins");
-    let answer = model(&server).chat(&request).unwrap();
+    let answer = model(&server).chat_blocking(&request).unwrap().message;
     assert_eq!((answer.role, answer.text().as_str()), (Role::Assistant, "In Lyon."));
     assert!(answer.created_at.is_some() && answer.metadata.is_empty());
     let requests = server.requests();
@@ -86,7 +88,101 @@ fn an_answer_may_call_tools() {
 fn a_function_is_a_chat_model() {
     let echo = |request: &ChatRequest| -> Result<Message> { Ok(Message::assistant(request.messages[0].text())) };
     let model: &dyn ChatModel = &echo;
-    assert_eq!(model.chat(&ChatRequest::new(vec![Message::user("hi")])).unwrap().text(), "hi");
+    let request = ChatRequest::new(vec![Message::user("hi")]);
+    assert_eq!(model.chat_blocking(&request).unwrap().text(), "hi");
+    assert_eq!(runtime().block_on(model.chat(&request)).unwrap().text(), "hi");
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
+#[test]
+fn a_chat_model_may_be_async() {
+    /// Waits for another task before it answers.
+    struct Relay(tokio::sync::Mutex<tokio::sync::mpsc::Receiver<String>>);
+
+    impl ChatModel for Relay {
+        fn chat<'a>(&'a self, _: &'a ChatRequest) -> ChatFuture<'a> {
+            Box::pin(async {
+                let text = self.0.lock().await.recv().await.ok_or(Error::Closed)?;
+                Ok(ChatAnswer::from(Message::assistant(text)).with_usage(Usage::new(3, 1)))
+            })
+        }
+    }
+
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let model = std::sync::Arc::new(Relay(receiver.into()));
+    let request = ChatRequest::new(vec![Message::user("hi")]);
+    let (answer, sent) =
+        runtime().block_on(async { tokio::join!(model.chat(&request), sender.send("async".to_owned())) });
+    sent.unwrap();
+    let answer = answer.unwrap();
+    assert_eq!((answer.text().as_str(), answer.usage), ("async", Some(Usage::new(3, 1))));
+    // A thread without a runtime waits for it too.
+    let waiting = std::thread::spawn(move || model.chat_blocking(&request).unwrap().text());
+    sender.blocking_send("blocking".to_owned()).unwrap();
+    assert_eq!(waiting.join().unwrap(), "blocking");
+}
+
+#[test]
+fn an_async_call_of_a_server_blocks_no_thread_of_the_executor() {
+    let gate = std::sync::Arc::new(std::sync::Mutex::new(()));
+    let closed = gate.clone();
+    let server = LlmServer::new(move |_| {
+        drop(closed.lock().unwrap());
+        Reply::text("hi")
+    });
+    let model = model(&server);
+    let request = ChatRequest::new(vec![Message::user("hi")]);
+    // The executor has one thread. The server answers only after another task has run on it.
+    let held = gate.lock().unwrap();
+    let (answer, ()) = runtime().block_on(async { tokio::join!(model.chat(&request), async { drop(held) }) });
+    assert_eq!(answer.unwrap().text(), "hi");
+    let error = runtime().block_on(model.chat(&request.clone().option("stream", true))).unwrap_err();
+    assert!(error.to_string().contains("leave out the option `stream`"), "{error}");
+}
+
+#[test]
+fn the_usage_that_a_server_reports_is_in_the_answer() {
+    let choice = json!({"message": {"role": "assistant", "content": "hi"}});
+    let usage = json!({"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15});
+    let rows = [
+        (json!({"choices": [choice], "usage": usage}), Some(Usage::new(12, 3))),
+        (json!({"choices": [choice], "usage": null}), None),
+        (json!({"choices": [choice]}), None),
+    ];
+    for (body, wanted) in rows {
+        let server = LlmServer::replies([Reply::json(200, body)]);
+        let answer = model(&server).chat_blocking(&ChatRequest::new(vec![Message::user("hi")])).unwrap();
+        assert_eq!((answer.text().as_str(), answer.usage), ("hi", wanted));
+    }
+}
+
+#[test]
+fn usage_is_read_from_the_response_of_each_provider() {
+    let rows = [
+        (json!({"usage": {"prompt_tokens": 12, "completion_tokens": 3, "input_tokens": 12}}), Some((12, 3))),
+        (json!({"usage": {"input_tokens": 9, "output_tokens": 5}}), Some((9, 5))),
+        (
+            json!({"usage": {"input_tokens": 9, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 900}}),
+            Some((999, 0)),
+        ),
+        (
+            json!({"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 5, "thoughtsTokenCount": 20}}),
+            Some((9, 25)),
+        ),
+        (json!({"usage": {"prompt_tokens": "many"}}), None),
+        (json!({"id": "x"}), None),
+        (json!([]), None),
+    ];
+    for (response, wanted) in rows {
+        assert_eq!(
+            Usage::from_response(&response),
+            wanted.map(|(prompt, answer)| Usage::new(prompt, answer)),
+            "{response}"
+        );
+    }
 }
 
 #[test]
@@ -229,9 +325,9 @@ fn wrong_urls_keys_and_options_are_errors_without_a_request() {
     let (reason, transient) = failure(&model(&server).api_key(format!("{KEY}\n{KEY}")));
     assert!(reason.contains("no request can be made to") && !transient, "{reason}");
     let streamed = ChatRequest::new(vec![Message::user("hi")]).option("stream", true);
-    let error = model(&server).chat(&streamed).unwrap_err();
+    let error = model(&server).chat_blocking(&streamed).unwrap_err();
     assert!(error.to_string().contains("leave out the option `stream`"), "{error}");
-    let error = model(&server).chat(&ChatRequest::new(vec![]).temperature(f32::NAN)).unwrap_err();
+    let error = model(&server).chat_blocking(&ChatRequest::new(vec![]).temperature(f32::NAN)).unwrap_err();
     assert!(error.to_string().contains("temperature NaN is not a finite number"), "{error}");
     assert_eq!(server.requests().len(), 0);
 }

@@ -6,16 +6,17 @@ use std::{
 };
 
 use mnemon::{
-    Error, ExampleSelector, FewShotExample, LengthBasedExampleSelector, MaxMarginalRelevanceExampleSelector,
-    NgramOverlapExampleSelector, Result, SemanticSimilarityExampleSelector,
+    Bm25ExampleSelector, EngineExampleSelector, Error, ExampleSelector, FewShotExample, Language,
+    LengthBasedExampleSelector, MaxMarginalRelevanceExampleSelector, Message, NgramOverlapExampleSelector,
+    RankingStrategy, Result, SemanticSimilarityExampleSelector,
 };
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::support::{
-    Hashing,
+    Db, Hashing,
     embedders::Scripted,
-    normalized,
+    namespace, normalized,
     recorded::{check, compare},
 };
 
@@ -166,6 +167,110 @@ fn wrong_settings_and_failing_embedders_are_errors() {
         SemanticSimilarityExampleSelector::new(examples(&["a"]), given(1, vectors)),
         Err(Error::InvalidVector { .. })
     ));
+}
+
+#[test]
+fn bm25_selects_the_examples_that_share_rare_words() {
+    let all = ["paint the green fence", "paint the red door", "paint a painting of the sea", "call the bank"];
+    let mut selector = Bm25ExampleSelector::new(examples(&all));
+    assert_eq!(inputs(&selector, "Which doors did you call red?"), [all[1], all[3]]);
+    assert_eq!(inputs(&selector, "painted")[0], all[2], "twice, and by its stem");
+    assert_eq!(inputs(&selector, "painted").len(), 3, "only those that share a word");
+    for nothing in ["", "the of a", "zebra"] {
+        assert_eq!(inputs(&selector, nothing), [""; 0], "{nothing:?}");
+    }
+    // Equals keep their order, also those that are added later.
+    selector.add(examples(&["zebra one", "zebra two"]));
+    selector.add(examples(&["zebra ten"]));
+    assert_eq!(inputs(&selector, "a zebra"), ["zebra one", "zebra two", "zebra ten"]);
+    selector.k = 2;
+    assert_eq!(inputs(&selector, "a zebra"), ["zebra one", "zebra two"]);
+    assert_eq!(inputs(&Bm25ExampleSelector::new(Vec::new()), "a"), [""; 0]);
+    let german = Bm25ExampleSelector::with_language(examples(&["Häuser streichen"]), Language::German);
+    assert_eq!(inputs(&german, "ein Haus"), ["Häuser streichen"]);
+}
+
+#[test]
+fn bm25_selects_among_more_examples_than_a_segment_holds() {
+    let all: Vec<FewShotExample> = (0..70_000).map(|number| FewShotExample::new(format!("word{number}"), "")).collect();
+    let selector = Bm25ExampleSelector::new(all);
+    for number in [0, 65_535, 65_536, 69_999] {
+        assert_eq!(inputs(&selector, &format!("word{number}")), [format!("word{number}")]);
+    }
+}
+
+#[test]
+fn examples_can_be_added_to_selectors_by_vectors() {
+    let embedder = Arc::new(Hashing::new(32));
+    let mut similar = SemanticSimilarityExampleSelector::new(examples(&["red apples"]), embedder.clone()).unwrap();
+    let mut marginal = MaxMarginalRelevanceExampleSelector::new(examples(&["red apples"]), embedder.clone()).unwrap();
+    (similar.k, marginal.k) = (1, 1);
+    let later = examples(&["green pears", "blue plums"]);
+    similar.add(later.clone()).unwrap();
+    marginal.add(later).unwrap();
+    for input in ["red apples", "green pears", "blue plums"] {
+        assert_eq!(inputs(&similar, input), [input]);
+        assert_eq!(inputs(&marginal, input), [input]);
+    }
+    embedder.broken.store(true, Ordering::Relaxed);
+    assert!(matches!(similar.add(examples(&["grey grapes"])), Err(Error::Embedding { .. })));
+    embedder.broken.store(false, Ordering::Relaxed);
+    assert_ne!(inputs(&similar, "grey grapes"), ["grey grapes"], "none is added");
+}
+
+#[test]
+fn examples_in_the_engine_are_found_by_recall_and_outlive_it() {
+    let db = Db::new();
+    let home = namespace("acme/examples");
+    {
+        let engine = db.open();
+        let selector = EngineExampleSelector::new(&engine, &home);
+        assert_eq!(inputs(&selector, "anything"), [""; 0]);
+        selector.add_blocking(examples(&["red apples", "green pears", "blue plums"])).unwrap();
+        // The same example again is not another one; another output is.
+        selector.add_blocking(examples(&["red apples"])).unwrap();
+        selector.add_blocking(vec![FewShotExample::new("red apples", "another output")]).unwrap();
+        assert_eq!(inputs(&selector, "red apples").iter().filter(|input| *input == "red apples").count(), 2);
+    }
+    let engine = db.open();
+    let mut selector = EngineExampleSelector::new(&engine, &home);
+    selector.k = 1;
+    for strategy in [RankingStrategy::Hybrid, RankingStrategy::Dense, RankingStrategy::Lexical] {
+        selector.strategy = strategy;
+        assert_eq!(selector.select("green pears").unwrap(), examples(&["green pears"]), "{strategy}");
+    }
+    // Added later, from an async program.
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let found = runtime.block_on(async {
+        selector.add(examples(&["grey grapes"])).await.unwrap();
+        selector.find("grey grapes").await.unwrap()
+    });
+    assert_eq!(found, examples(&["grey grapes"]));
+    // Other messages of the namespace are no examples.
+    engine.blocking().put(&home, vec![Message::user("grey grapes are no example")]).unwrap();
+    engine.blocking().flush().unwrap();
+    selector.k = 10;
+    assert_eq!(selector.select("grey grapes").unwrap().len(), 5);
+    let gone = EngineExampleSelector::message(&examples(&["grey grapes"])[0]).id;
+    assert_eq!(engine.blocking().delete(&home, vec![gone]).unwrap(), 1);
+    assert!(!inputs(&selector, "grey grapes").contains(&"grey grapes".to_owned()));
+    selector.k = 0;
+    assert!(matches!(selector.select("grey grapes"), Err(Error::InvalidQuery { .. })));
+    drop((selector, engine));
+    db.assert_sound();
+}
+
+#[test]
+fn the_engine_lends_its_embedder() {
+    let db = Db::new();
+    let engine = db.open();
+    let embedder = engine.embedder();
+    assert_eq!(embedder.identity(), &engine.model());
+    let mut selector =
+        SemanticSimilarityExampleSelector::new(examples(&["red apples", "green pears"]), embedder).unwrap();
+    selector.k = 1;
+    drop(engine);
+    assert_eq!(inputs(&selector, "green pears"), ["green pears"], "also when the engine is closed");
 }
 
 fn phrases(most: usize) -> impl Strategy<Value = Vec<String>> {

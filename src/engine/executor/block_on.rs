@@ -4,13 +4,7 @@
 //! recall costs no change of threads. The mark is why this is no dependency: `pollster` and `futures-lite` have `block_on`
 //! without it.
 
-use std::{
-    cell::Cell,
-    pin::pin,
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
-};
+use std::cell::Cell;
 
 thread_local! {
     static MAY_BLOCK: Cell<bool> = const { Cell::new(false) };
@@ -24,15 +18,7 @@ pub(super) fn may_block() -> bool {
 /// Runs a future to its end. Work that it would hand to a worker of the engine runs on this thread.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let _mark = Mark(MAY_BLOCK.replace(true));
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
+    crate::block_on::block_on(future)
 }
 
 /// Sets the mark back when dropped.
@@ -41,13 +27,5 @@ struct Mark(bool);
 impl Drop for Mark {
     fn drop(&mut self) {
         MAY_BLOCK.set(self.0);
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }

@@ -1,10 +1,11 @@
 //! Decoding of an OpenAI message object. Fields and content parts without a counterpart in a message are skipped.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::message::{
     chat_message::Message,
-    content::{ContentPart, MediaReference},
+    content::ContentPart,
+    fields::{Object, Result, as_object, inner, reference, required, text, text_part, tool_result},
     role::Role,
 };
 
@@ -22,9 +23,6 @@ impl CommonFields {
     }
 }
 
-type Object = Map<String, Value>;
-type Result<T> = std::result::Result<T, String>;
-
 /// Decodes an object. The error is the reason alone, without the object's index.
 pub(super) fn decode(object: &Object) -> Result<CommonFields> {
     let role = match required(object, "role")? {
@@ -36,6 +34,9 @@ pub(super) fn decode(object: &Object) -> Result<CommonFields> {
             return Err(format!("role {other:?} is not one of system, developer, user, assistant, tool, function"));
         }
     };
+    if object.contains_key("parts") && !object.contains_key("content") {
+        return Err("parts is a field of Gemini's format; read the conversation with from_gemini".to_owned());
+    }
     let name = text(object, "name")?.filter(|name| !name.is_empty());
     let mut content = decode_content(object)?;
     content.extend(text(object, "refusal")?.map(text_part));
@@ -48,7 +49,7 @@ pub(super) fn decode(object: &Object) -> Result<CommonFields> {
         _ => None,
     };
     if let Some(id) = call_id {
-        content = decode_result(id, content);
+        content = tool_result(id, content);
     }
     Ok(CommonFields { role, name: name.map(str::to_owned), content })
 }
@@ -70,25 +71,26 @@ fn decode_content(object: &Object) -> Result<Vec<ContentPart>> {
 
 /// Decodes a content part. `None` for an unknown type.
 fn decode_part(part: &Object) -> Result<Option<ContentPart>> {
-    let reference = |uri: &str| MediaReference { uri: uri.to_owned(), media_type: None };
-    let inner =
-        |kind: &str| as_object(part.get(kind).unwrap_or(&Value::Null)).map_err(|_| format!("{kind} is not an object"));
     Ok(match required(part, "type")? {
         "text" => Some(text_part(required(part, "text")?)),
         "refusal" => Some(text_part(required(part, "refusal")?)),
-        "image_url" => Some(ContentPart::Image(reference(required(inner("image_url")?, "url")?))),
+        "image_url" => Some(ContentPart::Image(reference(required(inner(part, "image_url")?, "url")?))),
         // OpenAI has no such types, but other servers that implement its protocol do.
-        "video_url" => Some(ContentPart::Video(reference(required(inner("video_url")?, "url")?))),
-        "audio_url" => Some(ContentPart::Audio(reference(required(inner("audio_url")?, "url")?))),
+        "video_url" => Some(ContentPart::Video(reference(required(inner(part, "video_url")?, "url")?))),
+        "audio_url" => Some(ContentPart::Audio(reference(required(inner(part, "audio_url")?, "url")?))),
         "input_audio" => {
-            let audio = inner("input_audio")?;
+            let audio = inner(part, "input_audio")?;
             let (format, data) = (required(audio, "format")?, required(audio, "data")?);
-            Some(ContentPart::Audio(reference(&format!("data:audio/{format};base64,{data}"))))
+            Some(ContentPart::Audio(reference(format!("data:audio/{format};base64,{data}"))))
         }
         "file" => {
-            let file = inner("file")?;
+            let file = inner(part, "file")?;
             let uri = text(file, "file_data")?.or(text(file, "file_id")?);
             uri.map(|uri| ContentPart::File(reference(uri)))
+        }
+        // Without an error, a call of a tool would be lost.
+        kind @ ("tool_use" | "tool_result") => {
+            return Err(format!("{kind} is a block of Anthropic's format; read the conversation with from_anthropic"));
         }
         _ => None,
     })
@@ -134,38 +136,4 @@ fn function_call(id: &str, function: &Object) -> Result<ContentPart> {
         None => Value::Null,
     };
     Ok(ContentPart::ToolCall { id: id.to_owned(), name: required(function, "name")?.to_owned(), arguments })
-}
-
-/// Joins the texts of `content` into one tool result, which the other parts follow.
-fn decode_result(id: &str, content: Vec<ContentPart>) -> Vec<ContentPart> {
-    let mut texts = Vec::new();
-    let mut others = Vec::new();
-    for part in content {
-        match part {
-            ContentPart::Text { text } => texts.push(text),
-            other => others.push(other),
-        }
-    }
-    let result = ContentPart::ToolResult { id: id.to_owned(), content: texts.join("\n") };
-    std::iter::once(result).chain(others).collect()
-}
-
-fn text_part(text: &str) -> ContentPart {
-    ContentPart::Text { text: text.to_owned() }
-}
-
-fn as_object(value: &Value) -> Result<&Object> {
-    value.as_object().ok_or_else(|| "expected a JSON object".to_owned())
-}
-
-fn required<'o>(object: &'o Object, field: &str) -> Result<&'o str> {
-    text(object, field)?.ok_or_else(|| format!("{field} is missing"))
-}
-
-fn text<'o>(object: &'o Object, field: &str) -> Result<Option<&'o str>> {
-    match object.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(format!("{field} is not a string")),
-    }
 }

@@ -2,10 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::message::{
-    content::{ContentPart, MediaReference},
-    role::Role,
-};
+use crate::message::{content::ContentPart, role::Role};
 
 /// The maximum length of a name in the protocol, in characters.
 const MAX_NAME_CHARS: usize = 64;
@@ -100,7 +97,7 @@ fn encode_part(author: Role, part: &ContentPart) -> Value {
             {
                 return media;
             }
-            describe(kind, reference)
+            reference.describe(kind)
         }
         None => part.text().expect("a part that is neither media nor a call has text").to_owned(),
     };
@@ -126,14 +123,6 @@ fn encode_media(part: &ContentPart, uri: &str) -> Option<Value> {
         ContentPart::File(_) if has_scheme(&["data:"]) => Some(json!({"type": "file", "file": {"file_data": uri}})),
         ContentPart::File(_) if has_scheme(&["file-"]) => Some(json!({"type": "file", "file": {"file_id": uri}})),
         _ => None,
-    }
-}
-
-/// Describes media in text, without the bytes of a `data:` URI.
-fn describe(kind: &str, reference: &MediaReference) -> String {
-    match reference.uri.starts_with("data:") {
-        true => format!("[{kind}]"),
-        false => format!("[{kind}: {}]", reference.uri),
     }
 }
 

@@ -1,5 +1,9 @@
-//! Messages: their JSON form, OpenAI's chat format, lists of them.
+//! Messages: their JSON form, the chat formats of providers, lists of them.
 
+mod anthropic;
+mod gemini;
 mod line;
 mod lists;
 mod openai;
+mod providers;
+mod tokens;

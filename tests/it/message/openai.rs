@@ -6,23 +6,23 @@ use serde_json::{Map, Value, json};
 
 use crate::support::any_message;
 
-fn with(role: Role, content: Vec<ContentPart>) -> Message {
+pub(super) fn with(role: Role, content: Vec<ContentPart>) -> Message {
     Message { content, ..Message::new(role, "") }
 }
 
-fn text(text: &str) -> ContentPart {
+pub(super) fn text(text: &str) -> ContentPart {
     ContentPart::Text { text: text.into() }
 }
 
-fn call(id: &str, arguments: Value) -> ContentPart {
+pub(super) fn call(id: &str, arguments: Value) -> ContentPart {
     ContentPart::ToolCall { id: id.into(), name: "search".into(), arguments }
 }
 
-fn result(id: &str, content: &str) -> ContentPart {
+pub(super) fn result(id: &str, content: &str) -> ContentPart {
     ContentPart::ToolResult { id: id.into(), content: content.into() }
 }
 
-fn reference(uri: &str) -> MediaReference {
+pub(super) fn reference(uri: &str) -> MediaReference {
     MediaReference { uri: uri.into(), media_type: None }
 }
 
@@ -341,6 +341,17 @@ fn a_bad_object_is_an_error_that_names_place_and_fault() {
         (user(json!([{"type": "image_url", "image_url": "a.png"}])), "content[0]: image_url is not an object"),
         (user(json!([{"type": "input_audio", "input_audio": {"data": "AAAA"}}])), "content[0]: format is missing"),
         (user(json!([{"type": "file"}])), "content[0]: file is not an object"),
+        // Blocks and contents of other providers, which would be lost.
+        (
+            json!({"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "search", "input": {}}]}),
+            "content[0]: tool_use is a block of Anthropic's format; read the conversation with from_anthropic",
+        ),
+        (
+            user(json!([{"type": "tool_result", "tool_use_id": "t1"}])),
+            "content[0]: tool_result is a block of Anthropic's",
+        ),
+        (json!({"role": "user", "parts": [{"text": "hi"}]}), "parts is a field of Gemini's format"),
+        (json!({"role": "model", "parts": [{"text": "hi"}]}), "role \"model\" is not one of"),
         (json!({"role": "user", "content": "hi", "name": 5}), "name is not a string"),
         (json!({"role": "assistant", "refusal": true}), "refusal is not a string"),
         (json!({"role": "tool", "tool_call_id": 5, "content": "hi"}), "tool_call_id is not a string"),
@@ -363,7 +374,7 @@ fn a_bad_object_is_an_error_that_names_place_and_fault() {
 }
 
 /// A JSON value of any kind, not deep.
-fn json_value() -> impl Strategy<Value = Value> {
+pub(super) fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -449,8 +460,12 @@ fn object() -> impl Strategy<Value = Value> {
         })
 }
 
-/// Messages as `put` takes them, and odder ones.
-fn odd_message() -> impl Strategy<Value = Message> {
+/// Messages as `put` takes them, and odder ones. Some have what looks like an object that they were read from in the
+/// metadata with this key.
+pub(super) fn odd_message(
+    key: &'static str,
+    source: impl Strategy<Value = Value> + 'static,
+) -> impl Strategy<Value = Message> {
     let arguments = prop_oneof![json_value(), ".{0,5}".prop_map(Value::from), Just(json!("\"x\""))];
     let uri = proptest::sample::select(vec!["data:audio/wav;base64,A;base64,", "data:x", "file-1", "http://a", ""]);
     let part = prop_oneof![
@@ -465,13 +480,13 @@ fn odd_message() -> impl Strategy<Value = Message> {
         ][kind as usize](reference(uri))),
     ];
     let content = proptest::collection::vec(part, 0..4);
-    let raw = prop_oneof![4 => Just(None), 1 => json_value().prop_map(Some), 1 => object().prop_map(Some)];
+    let raw = prop_oneof![4 => Just(None), 1 => json_value().prop_map(Some), 1 => source.prop_map(Some)];
     (any_message(), content, any::<bool>(), raw, proptest::option::of("\\PC{0,70}")).prop_map(
-        |(mut message, content, replace, raw, name)| {
+        move |(mut message, content, replace, raw, name)| {
             if replace {
                 (message.content, message.name) = (content, name);
             }
-            message.metadata.extend(raw.map(|raw| ("openai".to_owned(), raw)));
+            message.metadata.extend(raw.map(|raw| (key.to_owned(), raw)));
             message
         },
     )
@@ -479,7 +494,7 @@ fn odd_message() -> impl Strategy<Value = Message> {
 
 proptest! {
     #[test]
-    fn messages_survive_the_lossless_form(messages in proptest::collection::vec(odd_message(), 0..5)) {
+    fn messages_survive_the_lossless_form(messages in proptest::collection::vec(odd_message("openai", object()), 0..5)) {
         let objects = to_openai_lossless(&messages);
         prop_assert_eq!(&from_openai(&objects).unwrap(), &messages);
         // Also by way of text.
@@ -508,7 +523,7 @@ proptest! {
 
     /// Plain objects have the fields of the format alone.
     #[test]
-    fn plain_objects_have_no_fields_unknown_to_openai(mut messages in proptest::collection::vec(odd_message(), 1..5)) {
+    fn plain_objects_have_no_fields_unknown_to_openai(mut messages in proptest::collection::vec(odd_message("openai", object()), 1..5)) {
         messages.iter_mut().for_each(|message| message.metadata.clear());
         let objects = to_openai(&messages);
         prop_assert!(objects.len() >= messages.len());

@@ -1,0 +1,57 @@
+//! Reading of fields of JSON objects, for the formats of providers. Errors are the reason alone, without the object's position.
+
+use serde_json::{Map, Value};
+
+use super::content::{ContentPart, MediaReference};
+
+/// A JSON object.
+pub(super) type Object = Map<String, Value>;
+
+/// The result of reading a field. The error is a reason.
+pub(super) type Result<T> = std::result::Result<T, String>;
+
+pub(super) fn as_object(value: &Value) -> Result<&Object> {
+    value.as_object().ok_or_else(|| "expected a JSON object".to_owned())
+}
+
+/// Returns the object in a field.
+pub(super) fn inner<'o>(object: &'o Object, field: &str) -> Result<&'o Object> {
+    object.get(field).and_then(Value::as_object).ok_or_else(|| format!("{field} is not an object"))
+}
+
+/// Returns the text of a field that must be there.
+pub(super) fn required<'o>(object: &'o Object, field: &str) -> Result<&'o str> {
+    text(object, field)?.ok_or_else(|| format!("{field} is missing"))
+}
+
+/// Returns the text of a field; `None` if the field is missing or null.
+pub(super) fn text<'o>(object: &'o Object, field: &str) -> Result<Option<&'o str>> {
+    match object.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(format!("{field} is not a string")),
+    }
+}
+
+pub(super) fn text_part(text: &str) -> ContentPart {
+    ContentPart::Text { text: text.to_owned() }
+}
+
+/// Makes a reference to a URI whose media type is not known, or is in the URI.
+pub(super) fn reference(uri: impl Into<String>) -> MediaReference {
+    MediaReference { uri: uri.into(), media_type: None }
+}
+
+/// Joins the texts of `content` into one tool result, which the other parts follow.
+pub(super) fn tool_result(id: &str, content: Vec<ContentPart>) -> Vec<ContentPart> {
+    let mut texts = Vec::new();
+    let mut others = Vec::new();
+    for part in content {
+        match part {
+            ContentPart::Text { text } => texts.push(text),
+            other => others.push(other),
+        }
+    }
+    let result = ContentPart::ToolResult { id: id.to_owned(), content: texts.join("\n") };
+    std::iter::once(result).chain(others).collect()
+}
