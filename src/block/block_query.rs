@@ -54,7 +54,8 @@ impl BlockQuery {
         BlockQuery { namespace, session: session.into(), messages: messages.into(), retriever }
     }
 
-    /// Recalls messages of the namespace. Same as [`Engine::recall`](crate::Engine::recall).
+    /// Recalls messages of the namespace that are not in the prompt. Otherwise the same as
+    /// [`Engine::recall`](crate::Engine::recall).
     ///
     /// # Errors
     /// Same as [`Engine::recall`](crate::Engine::recall).

@@ -4,14 +4,14 @@
 //! turns, the oldest first; the system prompt and the last turn always stay; a tool result is never separated from its
 //! call.
 
-use std::{borrow::Borrow, ops::Range};
+use std::{borrow::Borrow, ops::Range, time::Duration};
 
 use crate::{
     error::{Error, Result},
     message::{Message, MessageTokenCounter, Role, match_tool_results},
 };
 
-/// The token limits of a short-term buffer, with the semantics of LlamaIndex's `Memory`.
+/// The limits of a short-term buffer: of its tokens, with the semantics of LlamaIndex's `Memory`, and of its age.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BufferLimits {
@@ -22,20 +22,48 @@ pub struct BufferLimits {
     /// The minimum number of tokens of a flushed batch, 1 to `token_limit`. A batch is smaller only if there are not
     /// enough whole turns. Default: 3,000.
     pub token_flush_size: usize,
+    /// The time after a put after which the session is idle, greater than 0, or `None` for never. The buffer of an idle
+    /// session is flushed as by [`Memory::flush`](crate::Memory::flush). Default: 10 minutes.
+    ///
+    /// While the engine is open, a timer does it. The times are stored: sessions that became idle while the engine was
+    /// closed are flushed, in the background, when the engine next opens its first memory, of whatever session. The
+    /// limits of the memory that put last count. If the system's clock is set back, the flush is late by as much.
+    pub idle_time: Option<Duration>,
 }
 
 impl Default for BufferLimits {
     fn default() -> Self {
-        BufferLimits { token_limit: 30_000, chat_history_token_ratio: 0.7, token_flush_size: 3_000 }
+        BufferLimits {
+            token_limit: 30_000,
+            chat_history_token_ratio: 0.7,
+            token_flush_size: 3_000,
+            idle_time: Some(Duration::from_secs(600)),
+        }
     }
 }
 
 impl BufferLimits {
-    /// Creates limits and checks them.
+    /// Creates limits of tokens, with the default idle time, and checks them.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`] for a value outside its range.
     pub fn new(token_limit: usize, chat_history_token_ratio: f64, token_flush_size: usize) -> Result<Self> {
+        let limits =
+            BufferLimits { token_limit, chat_history_token_ratio, token_flush_size, ..BufferLimits::default() };
+        limits.check().map(|()| limits)
+    }
+
+    /// Sets the [idle time](BufferLimits::idle_time), or `None` for never.
+    pub fn with_idle_time(self, idle_time: impl Into<Option<Duration>>) -> Self {
+        BufferLimits { idle_time: idle_time.into(), ..self }
+    }
+
+    /// Checks that the limits are in their ranges and fit each other.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`].
+    pub(crate) fn check(&self) -> Result<()> {
+        let BufferLimits { token_limit, chat_history_token_ratio, token_flush_size, idle_time } = *self;
         let fault = if token_limit == 0 {
             Some("token_limit is 0; it must be at least 1".to_owned())
         } else if !(chat_history_token_ratio > 0.0 && chat_history_token_ratio <= 1.0) {
@@ -44,12 +72,14 @@ impl BufferLimits {
             ))
         } else if !(1..=token_limit).contains(&token_flush_size) {
             Some(format!("token_flush_size is {token_flush_size}; it must be between 1 and token_limit, {token_limit}"))
+        } else if idle_time.is_some_and(|time| time.is_zero()) {
+            Some("idle_time is 0; give a duration, or None for never".to_owned())
         } else {
             None
         };
         match fault {
             Some(reason) => Err(Error::InvalidConfig { reason }),
-            None => Ok(BufferLimits { token_limit, chat_history_token_ratio, token_flush_size }),
+            None => Ok(()),
         }
     }
 

@@ -185,7 +185,7 @@ impl Core {
                     }
                 }
                 if let Some(extension) = shared.extension.get() {
-                    extension.publish(effects.buffers);
+                    extension.publish(effects.buffers, effects.histories);
                 }
                 let waiting = shared.unflushed.fetch_add(effects.pending, Ordering::Relaxed) + effects.pending;
                 if waiting >= shared.config.flush_size as u64 {

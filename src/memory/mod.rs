@@ -17,15 +17,19 @@ mod echo;
 mod flush_right;
 mod handle;
 mod history;
+mod idle_timer;
 mod inner;
 mod job_queue;
 mod live_session;
+mod open_memory;
 mod prompt;
 mod put;
+mod recent;
 mod registry;
 mod reports;
 mod settings;
 mod turn;
+mod whole;
 
 pub use self::{
     blocking::BlockingMemory,

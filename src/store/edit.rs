@@ -20,6 +20,7 @@ use super::{
     schema::*,
     sessions,
     tables::{Tables, storage},
+    window::Window,
 };
 use crate::{
     error::{Error, Result},
@@ -203,6 +204,7 @@ impl<'t> Edit<'t> {
             self.consequences.buffer_changed(&namespace.name, &old.record.session, old.seq, None);
             return Ok(());
         }
+        self.consequences.history_changed(&namespace.name, &old.record.session);
         self.consequences.set_pending(namespace.id(), old.seq, None)?;
         self.consequences.outdate(namespace.id(), old.seq);
         Ok(())
@@ -221,6 +223,7 @@ impl<'t> Edit<'t> {
                 self.consequences.buffer_changed(&namespace.name, &old.record.session, old.seq, None)
             }
             (_, SessionPosition::Buffer) => {
+                self.consequences.history_changed(&namespace.name, &old.record.session);
                 self.consequences.set_pending(namespace.id(), old.seq, None)?;
                 self.consequences.outdate(namespace.id(), old.seq);
             }
@@ -237,6 +240,9 @@ impl<'t> Edit<'t> {
         let StoredMessage { seq, session, position, record } = stored;
         self.messages.insert((namespace.record.id, seq), codec::encode(&record).as_slice()).map_err(storage)?;
         self.history.insert((namespace.record.id, session, seq), position.number()).map_err(storage)?;
+        if position != SessionPosition::Buffer {
+            self.consequences.history_changed(&namespace.name, &record.session);
+        }
         if needs_vectors || position == SessionPosition::Buffer {
             match position {
                 SessionPosition::LongTerm(_) => {
@@ -250,6 +256,18 @@ impl<'t> Edit<'t> {
             }
         }
         Ok(())
+    }
+
+    /// Begins a session's window at this sequence number.
+    pub(super) fn begin_window(&mut self, namespace: &OpenNamespace, session: &str, start: u64) -> Result<()> {
+        let Some(number) = self.known_session(namespace, session)? else { return Ok(()) };
+        self.consequences.history_changed(&namespace.name, session);
+        Window(self.tables).set_start(namespace.id(), number, start)
+    }
+
+    /// Begins a session's window after all messages that it has.
+    pub(super) fn empty_window(&mut self, namespace: &OpenNamespace, session: &str) -> Result<()> {
+        self.begin_window(namespace, session, namespace.record.next_seq)
     }
 
     /// Keeps a message as it is for the newest checkpoint that has it, before it changes.

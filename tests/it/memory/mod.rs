@@ -4,13 +4,16 @@ mod batches;
 mod blocks;
 mod echo;
 mod flush;
+mod idle;
 mod kills;
 #[cfg(feature = "openai")]
 mod llm;
 mod past;
 mod prompt;
+mod recent;
 mod sessions;
 mod soundness;
+mod whole;
 
 use std::{
     sync::{

@@ -163,7 +163,7 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
     let engine = open(&db);
     let begin = |e: &Engine, s: &str| {
         e.memory(&namespace("a"), s)
-            .limits(limits(12, 1.0, 3))
+            .limits(limits(12, 1.0, 3).with_idle_time(Duration::from_millis(20)))
             .message_counter(words())
             .block(Recorder::new("r"))
             .open()
@@ -185,7 +185,7 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
                 while Instant::now() < until {
                     let m = &memories[next(2) as usize];
                     let id = next(30).to_string();
-                    match next(14) {
+                    match next(18) {
                         0..=5 => drop(m.blocking().put(vec![
                             user(&id, &"w ".repeat(1 + next(5) as usize)),
                             Message::assistant(format!("x{}", next(9))),
@@ -207,6 +207,11 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
                         11 => drop(engine.blocking().flush()),
                         12 if next(6) == 0 => drop(engine.blocking().delete_session(&namespace("a"), m.session())),
                         12 => drop(m.blocking().get(None)),
+                        13 => drop(m.blocking().flush()),
+                        14 => drop(m.blocking().set(vec![user(&id, "w set"), Message::assistant("done")])),
+                        15 if next(6) == 0 => drop(m.blocking().clear()),
+                        16 if next(6) == 0 => drop(m.blocking().reset()),
+                        15 => drop(m.blocking().assemble(Message::user("w"))),
                         _ => drop(engine.blocking().recall(&namespace("a"), Query::new("w"))),
                     }
                 }
@@ -214,6 +219,12 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
         }
         meanwhile(&engine);
     });
+    // The timer of idle sessions has nothing to do any more.
+    for m in &memories {
+        let never = BufferLimits::default().with_idle_time(None);
+        let last = engine.memory(&namespace("a"), m.session()).limits(never).open().unwrap();
+        last.blocking().put(vec![Message::user("the end")]).unwrap();
+    }
     let seen: Vec<_> = memories
         .iter()
         .map(|m| {
