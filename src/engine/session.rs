@@ -71,13 +71,15 @@ impl StoredSession {
         self.core.reads().session_messages(&self.namespace, &self.session, Some(SessionPosition::Buffer))
     }
 
-    /// Returns the messages of the window that are in long-term memory, the last ones whose costs fit into `budget`.
+    /// Returns the messages of the window that are in long-term memory, the last ones whose costs fit into `budget`. Unless
+    /// `has_turn`, the last turn is among them even if it does not fit.
     pub(crate) fn flushed_window(
         &self,
         budget: usize,
+        has_turn: bool,
         cost: impl FnMut(u64, &Message) -> usize,
     ) -> Result<FlushedWindow> {
-        self.core.reads().flushed_window(&self.namespace, &self.session, budget, cost)
+        self.core.reads().flushed_window(&self.namespace, &self.session, budget, has_turn, cost)
     }
 
     pub(crate) fn history(&self) -> Result<Vec<Message>> {

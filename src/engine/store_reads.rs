@@ -58,18 +58,20 @@ impl StoreReads<'_> {
         snapshot.history().messages(id, session, position)
     }
 
-    /// Returns the messages of a session's window that are in long-term memory, the last ones whose costs fit into `budget`.
+    /// Returns the messages of a session's window that are in long-term memory, the last ones whose costs fit into `budget`. Unless
+    /// `has_turn`, the last turn is among them even if it does not fit.
     pub(super) fn flushed_window(
         &self,
         namespace: &Namespace,
         session: &str,
         budget: usize,
+        has_turn: bool,
         cost: impl FnMut(u64, &Message) -> usize,
     ) -> Result<FlushedWindow> {
         let snapshot = self.0.read()?;
         let Some(id) = snapshot.namespaces().id(namespace)? else { return Ok(FlushedWindow::default()) };
         let Some(session) = snapshot.sessions().number(id, session)? else { return Ok(FlushedWindow::default()) };
-        snapshot.window().flushed(id, session, budget, cost)
+        snapshot.window().flushed(id, session, budget, has_turn, cost)
     }
 
     /// Returns the time at which a session is idle.

@@ -69,9 +69,18 @@ impl WeakEngine {
     /// Flushes the buffers of those sessions that are idle, in one commit. Returns the outcome for each session.
     pub(crate) fn flush_idle(&self, sessions: Vec<(Namespace, String)>) -> Result<Vec<IdleFlush>> {
         self.visit(|core| {
+            let now = Timestamp::now();
+            let times = sessions.iter().map(|(namespace, session)| core.reads().idle_at(namespace, session));
+            let times = times.collect::<Result<Vec<_>>>()?;
+            // A session in use costs no commit.
+            if times.iter().all(|time| time.is_none_or(|time| time > now)) {
+                return Ok(times
+                    .into_iter()
+                    .map(|time| time.map_or(IdleFlush::Flushed(0), IdleFlush::Later))
+                    .collect());
+            }
             core.write_now(move |transaction: &mut Transaction| {
                 let mut all = Effects::default();
-                let now = Timestamp::now();
                 let flush = |(namespace, session): &(Namespace, String)| {
                     let (outcome, effects) = transaction.edit_sessions().flush_idle(namespace, session, now)?;
                     all.append(effects);

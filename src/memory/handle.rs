@@ -30,7 +30,9 @@ use crate::{
 ///
 /// Recent messages stay in a short-term buffer. When the buffer exceeds its share of the token budget, whole turns are flushed, the
 /// oldest first: to long-term memory, where every session of the namespace recalls them, and to the memory's blocks.
-/// [`Memory::get`] and [`Memory::assemble`] make prompts from recent messages and the content of blocks.
+/// A session that is [idle](crate::BufferLimits::idle_time) is flushed as a whole. [`Memory::get`] and [`Memory::assemble`] make prompts
+/// from recent messages and the content of blocks. Only the budget takes messages out of the prompts: those that were flushed for
+/// another reason, or that [`Engine::put`](crate::Engine::put) added to the session, are shown as recent messages too.
 ///
 /// Cheap to clone. Memories of one session share its buffer. Settings and blocks belong to each memory: a flush hands the batch to the
 /// blocks of the memory that flushed; the blocks of other memories take it when theirs next flushes, settles or is opened. Keep a memory
@@ -161,7 +163,7 @@ impl Memory {
     }
 
     /// Recalls messages of this session, as Steamship's `ChatHistory.search` does: [`Engine::recall`](crate::Engine::recall) with
-    /// [`Query::session`].
+    /// [`Query::session`]. It finds messages of the buffer, and pending ones, as far as that does.
     ///
     /// # Errors
     /// Those of [`Engine::recall`](crate::Engine::recall).
@@ -169,7 +171,8 @@ impl Memory {
         self.run(Lane::Recalls, move |inner| inner.stored.recall(query)).await
     }
 
-    /// Returns the messages in the buffer, oldest first.
+    /// Returns the messages in the buffer, oldest first. Prompts may show others before them: see
+    /// [`MemoryBuilder::open`](crate::MemoryBuilder::open).
     ///
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].

@@ -117,6 +117,8 @@ impl IdleTimer {
         let outcomes = match self.engine.flush_idle(due.clone()) {
             Ok(outcomes) => outcomes,
             Err(Error::Closed) => return Vec::new(),
+            // One session may be at fault: each is flushed alone.
+            Err(_) if due.len() > 1 => return due.into_iter().flat_map(|session| self.flush(vec![session])).collect(),
             Err(error) => {
                 tracing::error!(%error, sessions = due.len(), "idle sessions were not flushed and will be tried again");
                 let again = Timestamp::now().as_micros().saturating_add(RETRY_MICROS);

@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{live_session::LiveSession, recent::FlushedRecent, registry::Registry, settings::Settings};
+use super::{live_session::LiveSession, registry::Registry, settings::Settings, window::FlushedRecent};
 use crate::{
     block::{BlockScope, MemoryBlock},
     engine::{Lane, StoredSession},

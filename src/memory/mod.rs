@@ -30,6 +30,7 @@ mod reports;
 mod settings;
 mod turn;
 mod whole;
+mod window;
 
 pub use self::{
     blocking::BlockingMemory,

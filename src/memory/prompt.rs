@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::{
     inner::{Inner, PromptBlock},
-    recent::RecentMessage,
+    window::RecentMessage,
 };
 use crate::{
     block::{BlockContent, VectorBlock},

@@ -8,8 +8,8 @@ use std::{
 use super::{
     batch_jobs,
     inner::Inner,
-    recent::{RecentMessage, leave},
     reports::MemoryReport,
+    window::{RecentMessage, leave},
 };
 use crate::{
     engine::Lane,

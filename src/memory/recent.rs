@@ -1,45 +1,20 @@
-//! The window of a session in memory: the messages that its prompts show.
+//! Reads the window of a session.
 //!
-//! Those in the buffer are kept by the live session. Those in long-term memory are read here, as many of the last turns as fit into
-//! the budget beside the buffer, and read again when the session's messages there have changed.
+//! The messages in the buffer are kept by the live session. Those in long-term memory are read here, as many of the last turns as fit
+//! into the budget beside the buffer, and read again when the session's messages there have changed.
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::inner::Inner;
+use super::{
+    inner::Inner,
+    window::{Flushed, FlushedRecent, RecentMessage, joined},
+};
 use crate::{
-    buffer::{BufferLimits, turn_starts},
+    buffer::turn_starts,
     error::Result,
     message::{Message, Role},
     store::{CostedMessage, FlushedWindow},
 };
-
-/// A message of a session's window.
-pub(super) struct RecentMessage {
-    pub(super) seq: u64,
-    pub(super) message: Arc<Message>,
-    /// Its token count.
-    pub(super) cost: usize,
-    pub(super) is_buffered: bool,
-}
-
-/// The messages of a session's window that are in long-term memory.
-#[derive(Default)]
-pub(super) struct FlushedRecent {
-    /// The [version](super::live_session::LiveSession::version) of the session that was read; `None` before the first read.
-    version: Option<u64>,
-    /// The system messages with which the session begins.
-    system: Vec<Flushed>,
-    /// The last turns.
-    turns: Vec<Flushed>,
-}
-
-type Flushed = (u64, Arc<Message>, usize);
-
-impl FlushedRecent {
-    fn all(&self) -> impl Iterator<Item = &Flushed> {
-        self.system.iter().chain(&self.turns)
-    }
-}
 
 impl Inner {
     /// Returns the messages of the window: leading system messages, then all others in the order in which they were put.
@@ -90,6 +65,7 @@ impl Inner {
         let buffer = self.buffer()?;
         let budget = self.settings.limits.budget();
         let left = budget.saturating_sub(buffer.iter().map(|(.., cost)| cost).sum());
+        let has_turn = buffer.iter().any(|(_, message, _)| message.role == Role::User);
         let known: HashMap<u64, &Flushed> = known.all().map(|known| (known.0, known)).collect();
         let cost = |seq: u64, message: &Message| {
             let known = known.get(&seq).map(|(_, known, cost)| (Arc::clone(known), *cost));
@@ -100,7 +76,7 @@ impl Inner {
                 _ => self.settings.composer.tokens.count(message),
             }
         };
-        let FlushedWindow { system, last, is_cut } = self.stored.flushed_window(left, cost)?;
+        let FlushedWindow { system, last, is_cut } = self.stored.flushed_window(left, has_turn, cost)?;
         let shared = |messages: Vec<CostedMessage>| -> Vec<Flushed> {
             messages.into_iter().map(|(seq, message, cost)| (seq, Arc::new(message), cost)).collect()
         };
@@ -114,35 +90,4 @@ impl Inner {
         }
         Ok(read)
     }
-}
-
-/// Returns the sequence number at which a window begins that is over its budget for messages that are in long-term memory already.
-/// Whole turns leave, at least as many tokens at a time as a flush takes, so that a prompt's beginning does not change with each turn.
-/// `None` if no turn can leave without one that is in the buffer.
-pub(super) fn leave(recent: &[RecentMessage], limits: &BufferLimits) -> Option<u64> {
-    let excess = recent.iter().map(|recent| recent.cost).sum::<usize>().checked_sub(limits.budget() + 1)? + 1;
-    let system = recent.iter().take_while(|recent| recent.message.role == Role::System).count();
-    let flushed = recent[system..].iter().take_while(|recent| !recent.is_buffered).count();
-    let messages: Vec<&Message> = recent.iter().map(|recent| &*recent.message).collect();
-    let cuts = turn_starts(&messages).into_iter().filter(|cut| (system + 1..=system + flushed).contains(cut));
-    let cost = |cut: usize| recent[system..cut].iter().map(|recent| recent.cost).sum::<usize>();
-    let enough = cuts.clone().find(|&cut| cost(cut) >= excess.max(limits.token_flush_size));
-    enough.or_else(|| cuts.last()).map(|cut| recent[cut].seq)
-}
-
-/// Joins the messages of the window that are in the buffer with those that are not.
-fn joined(buffer: impl Iterator<Item = Flushed>, flushed: &FlushedRecent) -> Vec<RecentMessage> {
-    let recent =
-        |is_buffered: bool| move |(seq, message, cost): Flushed| RecentMessage { seq, message, cost, is_buffered };
-    let mut buffer: Vec<RecentMessage> = buffer.map(recent(true)).collect();
-    let mut all: Vec<RecentMessage> = flushed.system.iter().cloned().map(recent(false)).collect();
-    let system = buffer.iter().take_while(|buffered| buffered.message.role == Role::System).count();
-    all.extend(buffer.drain(..system));
-    let others = all.len();
-    all.extend(buffer);
-    all.extend(flushed.turns.iter().cloned().map(recent(false)));
-    // Stable: of a message that is in both, because its flush is not published yet, the one in the buffer comes first.
-    all[others..].sort_by_key(|recent| recent.seq);
-    all.dedup_by_key(|recent| recent.seq);
-    all
 }

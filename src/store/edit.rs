@@ -258,16 +258,32 @@ impl<'t> Edit<'t> {
         Ok(())
     }
 
-    /// Begins a session's window at this sequence number.
-    pub(super) fn begin_window(&mut self, namespace: &OpenNamespace, session: &str, start: u64) -> Result<()> {
-        let Some(number) = self.known_session(namespace, session)? else { return Ok(()) };
-        self.consequences.history_changed(&namespace.name, session);
-        Window(self.tables).set_start(namespace.id(), number, start)
+    /// Begins a session's window at this sequence number, if it does not begin later.
+    pub(super) fn advance_window(&mut self, namespace: &OpenNamespace, session: &str, start: u64) -> Result<()> {
+        self.change_window(namespace, session, |now| now.max(start))
     }
 
     /// Begins a session's window after all messages that it has.
     pub(super) fn empty_window(&mut self, namespace: &OpenNamespace, session: &str) -> Result<()> {
-        self.begin_window(namespace, session, namespace.record.next_seq)
+        self.change_window(namespace, session, |_| namespace.record.next_seq)
+    }
+
+    /// Begins a session's window at its first message.
+    pub(super) fn whole_window(&mut self, namespace: &OpenNamespace, session: &str) -> Result<()> {
+        self.change_window(namespace, session, |_| 0)
+    }
+
+    fn change_window(
+        &mut self,
+        namespace: &OpenNamespace,
+        session: &str,
+        change: impl FnOnce(u64) -> u64,
+    ) -> Result<()> {
+        let Some(number) = self.known_session(namespace, session)? else { return Ok(()) };
+        self.consequences.history_changed(&namespace.name, session);
+        let window = Window(self.tables);
+        let start = window.start(namespace.id(), number)?;
+        window.set_start(namespace.id(), number, change(start))
     }
 
     /// Keeps a message as it is for the newest checkpoint that has it, before it changes.

@@ -117,7 +117,7 @@ impl EditMessages<'_> {
                 }
             }
             match all {
-                true => edit.begin_window(&namespace, session, 0)?,
+                true => edit.whole_window(&namespace, session)?,
                 false => edit.empty_window(&namespace, session)?,
             }
         }

@@ -39,8 +39,8 @@ pub(crate) struct EditSessions<'t>(pub(super) &'t WriteTransaction);
 
 impl EditSessions<'_> {
     /// Moves messages from a session's buffer to long-term memory, as one batch for each of `batches`. Messages that
-    /// are no longer in the buffer are skipped. With `window`, the session's window begins at this sequence number from
-    /// now on. Returns how many were moved.
+    /// are no longer in the buffer are skipped. With `window`, the session's window begins at this sequence number or a
+    /// later one from now on. Returns how many were moved.
     pub(crate) fn flush(
         &self,
         namespace: &Namespace,
@@ -71,7 +71,7 @@ impl EditSessions<'_> {
             }
         }
         if let Some(start) = window {
-            edit.begin_window(&namespace, session, start)?;
+            edit.advance_window(&namespace, session, start)?;
         }
         edit.close(namespace);
         Ok((moved, edit.finish()?))
@@ -175,8 +175,11 @@ impl EditSessions<'_> {
             let record = MessageRecord { id: new_id(), session: to.to_owned(), revision: 0, ..record };
             numbers.push((seq, edit.insert(&mut namespace, record, position)?));
         }
-        if let Some((_, start)) = numbers.iter().find(|(old, _)| *old >= window).filter(|_| window > 0) {
-            edit.begin_window(&namespace, to, *start)?;
+        match numbers.iter().find(|(old, _)| *old >= window) {
+            Some((_, start)) if window > 0 => edit.advance_window(&namespace, to, *start)?,
+            None if at.is_none() => edit.empty_window(&namespace, to)?,
+            // As in a session that is restored.
+            _ => {}
         }
         edit.close(namespace);
         let effects = edit.finish()?;
@@ -242,7 +245,7 @@ impl EditSessions<'_> {
         }
         // Later than all messages of the session as it is now: it would show none of them.
         if Window(self.0).start(id, number)? > last {
-            edit.begin_window(&namespace, session, 0)?;
+            edit.whole_window(&namespace, session)?;
         }
         edit.close(namespace);
         let effects = edit.finish()?;

@@ -16,6 +16,9 @@ use crate::{
     message::{Message, Role},
 };
 
+/// The most messages over the budget in which the beginning of the last turn is looked for.
+const MAX_OVER: usize = 64;
+
 /// The starts of windows, and the tables of messages.
 pub(crate) struct Window<'t, T>(pub(super) &'t T);
 
@@ -42,12 +45,14 @@ impl<T: Tables> Window<'_, T> {
     }
 
     /// Reads the messages of a session's window that are in long-term memory: the system messages at its beginning, and
-    /// the last ones whose costs add up to at most `budget` together with these.
+    /// the last ones whose costs add up to at most `budget` together with these. Unless `has_turn`, the last turn is
+    /// read even if it costs more.
     pub(crate) fn flushed(
         &self,
         namespace: NamespaceId,
         session: u32,
         mut budget: usize,
+        has_turn: bool,
         mut cost: impl FnMut(u64, &Message) -> usize,
     ) -> Result<FlushedWindow> {
         let mut window = FlushedWindow::default();
@@ -75,17 +80,20 @@ impl<T: Tables> Window<'_, T> {
             first = first.max(seq + 1);
             window.system.push(message);
         }
+        let (mut has_turn, mut over) = (has_turn, 0);
         for entry in history.range(range(first)).map_err(storage)?.rev() {
             let (key, position) = entry.map_err(storage)?;
             if is_buffered(position.value()) {
                 continue;
             }
             let message = read(key.value().2)?;
-            window.is_cut = message.2 > budget;
-            if window.is_cut {
+            window.is_cut |= message.2 > budget;
+            over += usize::from(window.is_cut);
+            if window.is_cut && (has_turn || over > MAX_OVER) {
                 break;
             }
-            budget -= message.2;
+            budget = budget.saturating_sub(message.2);
+            has_turn |= message.1.role == Role::User;
             window.last.push(message);
         }
         window.last.reverse();

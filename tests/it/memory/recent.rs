@@ -31,7 +31,9 @@ fn a_session_with_history_begins_with_its_last_turns() {
                 (9, &["0", "1", "2", "3", "4"]),
                 (8, &["0", "3", "4"]),
                 (5, &["0", "3", "4"]),
-                (4, &["0"]),
+                // The last turn stays, over the budget or not.
+                (4, &["0", "3", "4"]),
+                (1, &["0", "3", "4"]),
             ] {
                 let memory = memory(engine, limits(budget, 1.0, 1));
                 assert_eq!(shown(&memory), expected, "{budget}");
@@ -121,6 +123,7 @@ fn prompts_follow_changes_of_flushed_messages() {
     let checkpoint = memory.blocking().checkpoint("").unwrap();
     memory.blocking().update(vec![MessageUpdate::RemoveAll, MessageUpdate::Put(user("8", "new"))]).unwrap();
     assert_eq!(shown(&memory), ["8"]);
+    assert_eq!(shown(&memory.blocking().fork(None, "fork").unwrap()).len(), 1);
     assert_eq!(ids(&memory.blocking().history().unwrap()), ["1", "3", "4", "6", "8"], "long-term memory stays");
     memory.blocking().restore(checkpoint).unwrap();
     assert_eq!(shown(&memory), ["1", "3", "4", "5", "6", "7"]);

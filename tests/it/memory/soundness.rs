@@ -171,9 +171,13 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
     };
     let memories = [begin(&engine, "s"), begin(&engine, "t")];
     memories.iter().for_each(|m| drop(m.blocking().put(vec![Message::user("hi")]).unwrap()));
+    // Their prompts show the whole windows.
+    let watch = |e: &Engine, s: &str| e.memory(&namespace("a"), s).limits(limits(1_000_000, 1.0, 1)).open().unwrap();
+    let shown = |m: &Memory| -> Vec<Message> { m.blocking().get(None).unwrap().messages };
+    let watchers = [watch(&engine, "s"), watch(&engine, "t")];
     std::thread::scope(|scope| {
         for t in 0..6u64 {
-            let (engine, memories) = (&engine, &memories);
+            let (engine, memories, watchers) = (&engine, &memories, &watchers);
             scope.spawn(move || {
                 let mut x = 77 + t * 1000;
                 let mut next = move |n: u64| {
@@ -212,6 +216,7 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
                         15 if next(6) == 0 => drop(m.blocking().clear()),
                         16 if next(6) == 0 => drop(m.blocking().reset()),
                         15 => drop(m.blocking().assemble(Message::user("w"))),
+                        16 => drop(watchers[next(2) as usize].blocking().get(None)),
                         _ => drop(engine.blocking().recall(&namespace("a"), Query::new("w"))),
                     }
                 }
@@ -233,10 +238,12 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
         })
         .collect();
     let hits = engine.blocking().recall(&namespace("a"), Query::new("w").k(1000)).unwrap().len();
-    drop(memories);
+    let watched = watchers.each_ref().map(shown);
+    drop((memories, watchers));
     drop(engine);
     db.assert_sound();
     let engine = open(&db);
+    assert_eq!(watched, ["s", "t"].map(|s| shown(&watch(&engine, s))));
     let again: Vec<_> = ["s", "t"].map(|s| begin(&engine, s).blocking().messages().unwrap()).into();
     assert_eq!(seen, again);
     assert_eq!(hits, engine.blocking().recall(&namespace("a"), Query::new("w").k(1000)).unwrap().len());
