@@ -23,7 +23,7 @@ fn verify_sees_what_is_wrong_beside_messages() {
     drop((memory, engine));
     let base = std::fs::read(&db.path).unwrap();
     let mut unseen = Vec::new();
-    for t in ["blocks", "cursors", "checkpoints", "batches", "sessions"] {
+    for t in ["blocks", "cursors", "checkpoints", "batches", "sessions", "windows", "idle"] {
         std::fs::write(&db.path, &base).unwrap();
         let file = redb::Database::open(&db.path).unwrap();
         let w = file.begin_write().unwrap();
@@ -35,6 +35,15 @@ fn verify_sees_what_is_wrong_beside_messages() {
             match t {
                 "blocks" | "cursors" => drop(w.open_table(b).unwrap().insert((0, 0, "r"), b"junk".as_slice()).unwrap()),
                 "checkpoints" => drop(w.open_table(c).unwrap().insert((0, 0, 0), b"junk".as_slice()).unwrap()),
+                "windows" => drop(
+                    w.open_table(redb::TableDefinition::<(u32, u32), u64>::new(t)).unwrap().insert((7, 9), 1).unwrap(),
+                ),
+                "idle" => drop(
+                    w.open_table(redb::TableDefinition::<(&str, &str), i64>::new(t))
+                        .unwrap()
+                        .insert(("a", "nobody"), 1)
+                        .unwrap(),
+                ),
                 "batches" => drop(w.open_table(d).unwrap().insert((7, 9, 0), (5, 2)).unwrap()),
                 _ => drop(w.open_table(e).unwrap().insert((0, "twin"), 0).unwrap()),
             }
