@@ -73,8 +73,9 @@ impl BlockQuery {
         self.scores.lock().extend(hits.iter().map(|hit| (hit.message.id.clone(), hit.score)));
     }
 
-    /// Recalls messages of the namespace. Same as [`Engine::recall`](crate::Engine::recall). The prompt reports the scores of
-    /// those that the block's content quotes: see [`Prompt::recalled`](crate::Prompt::recalled).
+    /// Recalls messages of the namespace that are not in the prompt. Otherwise the same as
+    /// [`Engine::recall`](crate::Engine::recall). The prompt reports the scores of those that the block's content quotes:
+    /// see [`Prompt::recalled`](crate::Prompt::recalled).
     ///
     /// # Errors
     /// Same as [`Engine::recall`](crate::Engine::recall).

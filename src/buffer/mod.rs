@@ -4,14 +4,14 @@
 //! turns, the oldest first; the system prompt and the last turn always stay; a tool result is never separated from its
 //! call.
 
-use std::{borrow::Borrow, ops::Range};
+use std::{borrow::Borrow, ops::Range, time::Duration};
 
 use crate::{
     error::{Error, Result, setters},
     message::{Message, MessageTokenCounter, Role, match_tool_results},
 };
 
-/// The token limits of a short-term buffer, with the semantics of LlamaIndex's `Memory`.
+/// The limits of a short-term buffer: of its tokens, with the semantics of LlamaIndex's `Memory`, and of its age.
 ///
 /// ```
 /// let limits = mnemon::BufferLimits::default().token_limit(1_000);
@@ -27,25 +27,38 @@ pub struct BufferLimits {
     /// The minimum number of tokens of a flushed batch, 1 to `token_limit`. A batch is smaller only if there are not
     /// enough whole turns. Default: none, which stands for a tenth of `token_limit`.
     pub token_flush_size: Option<usize>,
+    /// The time after a put after which the session is idle, greater than 0, or `None` for never. The buffer of an idle
+    /// session is flushed as by [`Memory::flush`](crate::Memory::flush). Default: 10 minutes.
+    ///
+    /// While the engine is open, a timer does it. The times are stored: sessions that became idle while the engine was
+    /// closed are flushed, in the background, when the engine next opens its first memory, of whatever session. The
+    /// limits of the memory that put last count. If the system's clock is set back, the flush is late by as much.
+    pub idle_time: Option<Duration>,
 }
 
 impl Default for BufferLimits {
     fn default() -> Self {
-        BufferLimits { token_limit: 30_000, chat_history_token_ratio: 0.7, token_flush_size: None }
+        BufferLimits {
+            token_limit: 30_000,
+            chat_history_token_ratio: 0.7,
+            token_flush_size: None,
+            idle_time: Some(Duration::from_secs(600)),
+        }
     }
 }
 
 setters!(BufferLimits { token_limit: usize, chat_history_token_ratio: f64 });
 
 impl BufferLimits {
-    /// Creates limits and checks them.
+    /// Creates limits of tokens, with the default idle time, and checks them.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`] for a value outside its range.
     pub fn new(token_limit: usize, chat_history_token_ratio: f64, token_flush_size: usize) -> Result<Self> {
-        let limits = BufferLimits { token_limit, chat_history_token_ratio, token_flush_size: Some(token_flush_size) };
-        limits.check()?;
-        Ok(limits)
+        let token_flush_size = Some(token_flush_size);
+        let limits =
+            BufferLimits { token_limit, chat_history_token_ratio, token_flush_size, ..BufferLimits::default() };
+        limits.check().map(|()| limits)
     }
 
     /// Sets [`token_flush_size`](field@BufferLimits::token_flush_size).
@@ -54,17 +67,22 @@ impl BufferLimits {
         self
     }
 
+    /// Sets [`idle_time`](field@BufferLimits::idle_time), or `None` for never.
+    pub fn idle_time(self, idle_time: impl Into<Option<Duration>>) -> Self {
+        BufferLimits { idle_time: idle_time.into(), ..self }
+    }
+
     /// Returns the minimum number of tokens of a flushed batch: as set, or a tenth of the token limit.
     pub fn flush_size(&self) -> usize {
         self.token_flush_size.unwrap_or(self.token_limit / 10).max(1)
     }
 
-    /// Checks that the limits fit each other.
+    /// Checks that the limits are in their ranges and fit each other.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`].
     pub(crate) fn check(&self) -> Result<()> {
-        let BufferLimits { token_limit, chat_history_token_ratio, .. } = *self;
+        let BufferLimits { token_limit, chat_history_token_ratio, idle_time, .. } = *self;
         let token_flush_size = self.token_flush_size.unwrap_or(1);
         let fault = if token_limit == 0 {
             Some("token_limit is 0; it must be at least 1".to_owned())
@@ -74,6 +92,8 @@ impl BufferLimits {
             ))
         } else if !(1..=token_limit).contains(&token_flush_size) {
             Some(format!("token_flush_size is {token_flush_size}; it must be between 1 and token_limit, {token_limit}"))
+        } else if idle_time.is_some_and(|time| time.is_zero()) {
+            Some("idle_time is 0; give a duration, or None for never".to_owned())
         } else {
             None
         };

@@ -206,7 +206,7 @@ impl Core {
                     }
                 }
                 if let Some(extension) = shared.extension.get() {
-                    extension.publish(effects.buffers);
+                    extension.publish(effects.buffers, effects.histories);
                 }
                 if effects.pending > 0 {
                     let last_put = shared.last_put.lock().replace(Instant::now());

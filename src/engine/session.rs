@@ -8,9 +8,13 @@ use super::{
 use crate::{
     error::Result,
     ids::Namespace,
-    message::Message,
+    message::{Message, Timestamp},
+    recall::{Hits, Query},
     span::{call_span, timed},
-    store::{BlockKey, BlockState, Checkpoint, Effects, PutResult, SessionChange, SessionPosition, Transaction},
+    store::{
+        BlockKey, BlockState, Checkpoint, Effects, FlushedWindow, PutResult, SessionChange, SessionPosition,
+        Transaction,
+    },
 };
 
 /// A session in the file of an open engine. Its methods that are not async may wait: call them on a lane of the [`Executor`].
@@ -20,11 +24,24 @@ pub(crate) struct StoredSession {
     core: Arc<Core>,
     pub(crate) namespace: Namespace,
     pub(crate) session: String,
+    /// Time after a put after which the session is idle; `None` for never.
+    idle_time: Option<Duration>,
 }
 
 impl StoredSession {
-    pub(crate) fn new(engine: &Engine, namespace: Namespace, session: String) -> Self {
-        StoredSession { core: Arc::clone(engine.core()), namespace, session }
+    pub(crate) fn new(engine: &Engine, namespace: Namespace, session: String, idle_time: Option<Duration>) -> Self {
+        StoredSession { core: Arc::clone(engine.core()), namespace, session, idle_time }
+    }
+
+    /// Returns the time at which the session is idle if nothing is put from now on.
+    pub(crate) fn idle_from_now(&self) -> Option<Timestamp> {
+        let micros = i64::try_from(self.idle_time?.as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(Timestamp::now().as_micros().saturating_add(micros))
+    }
+
+    /// Returns the stored time at which the session is idle.
+    pub(crate) fn idle_at(&self) -> Result<Option<Timestamp>> {
+        self.core.reads().idle_at(&self.namespace, &self.session)
     }
 
     pub(crate) fn executor(&self) -> &Arc<Executor> {
@@ -55,6 +72,17 @@ impl StoredSession {
         self.core.reads().session_messages(&self.namespace, &self.session, Some(SessionPosition::Buffer))
     }
 
+    /// Returns the messages of the window that are in long-term memory, the last ones whose costs fit into `budget`. Unless
+    /// `has_turn`, the last turn is among them even if it does not fit.
+    pub(crate) fn flushed_window(
+        &self,
+        budget: usize,
+        has_turn: bool,
+        cost: impl FnMut(u64, &Message) -> usize,
+    ) -> Result<FlushedWindow> {
+        self.core.reads().flushed_window(&self.namespace, &self.session, budget, has_turn, cost)
+    }
+
     pub(crate) fn history(&self) -> Result<Vec<Message>> {
         self.core.reads().history(&self.namespace, &self.session)
     }
@@ -78,11 +106,14 @@ impl StoredSession {
 
     /// Puts and removes messages in one commit. With `with_checkpoint`, the commit also makes a checkpoint if something changed.
     pub(crate) async fn update(&self, change: SessionChange, with_checkpoint: bool) -> Result<PutResult> {
-        let (namespace, session) = (self.namespace.clone(), self.session.clone());
+        let (namespace, session, idle) = (self.namespace.clone(), self.session.clone(), self.idle_from_now());
         let span = call_span!(INFO "put", messages = change.put.len());
         let apply = move |transaction: &mut Transaction| {
             let mut put = transaction.edit_messages().update(&namespace, &session, &change)?;
             let effects = std::mem::take(&mut put.effects);
+            if !change.put.is_empty() {
+                transaction.idle().set(&namespace, &session, idle)?;
+            }
             if with_checkpoint && put.new + put.replaced + put.removed > 0 {
                 transaction.checkpoints().create(&namespace, &session, "")?;
             }
@@ -91,11 +122,12 @@ impl StoredSession {
         timed(span, self.core.write(apply)).await
     }
 
-    /// Moves buffered messages to long-term memory, as batches, in one commit.
-    pub(crate) fn flush(&self, batches: Vec<Vec<u64>>) -> Result<u64> {
+    /// Moves buffered messages to long-term memory, as batches, in one commit. With `window`, prompts show messages from this sequence
+    /// number on.
+    pub(crate) fn flush(&self, batches: Vec<Vec<u64>>, window: Option<u64>) -> Result<u64> {
         let (namespace, session) = (self.namespace.clone(), self.session.clone());
         self.core.write_now(move |transaction: &mut Transaction| -> Result<(u64, Effects)> {
-            transaction.edit_sessions().flush(&namespace, &session, &batches)
+            transaction.edit_sessions().flush(&namespace, &session, &batches, window)
         })
     }
 
@@ -132,15 +164,28 @@ impl StoredSession {
     }
 
     pub(crate) fn restore(&self, checkpoint: u32) -> Result<()> {
-        let (namespace, session) = (self.namespace.clone(), self.session.clone());
+        let (namespace, session, idle) = (self.namespace.clone(), self.session.clone(), self.idle_from_now());
         self.core.write_now(move |transaction: &mut Transaction| {
-            Ok(((), transaction.edit_sessions().restore(&namespace, &session, checkpoint)?))
+            Ok(((), transaction.edit_sessions().restore(&namespace, &session, checkpoint, idle)?))
         })
     }
 
     /// Copies the session to a new one, as it was at a checkpoint or as it is now.
     pub(crate) async fn copy(&self, checkpoint: Option<u32>, to: &str) -> Result<u64> {
-        copy_session(&self.core, &self.namespace, &self.session, checkpoint, to).await
+        copy_session(&self.core, &self.namespace, &self.session, checkpoint, to, self.idle_from_now()).await
+    }
+
+    /// Deletes the session, if it exists.
+    pub(crate) async fn delete(&self) -> Result<()> {
+        let (namespace, session) = (self.namespace.clone(), self.session.clone());
+        let delete =
+            move |transaction: &mut Transaction| Ok(((), transaction.edit_sessions().delete(&namespace, &session)?.1));
+        self.core.write(delete).await
+    }
+
+    /// Recalls messages of the session.
+    pub(crate) fn recall(&self, query: Query) -> Result<Hits> {
+        self.core.shared.recall(&self.namespace, &query.session(&self.session))
     }
 }
 

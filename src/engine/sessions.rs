@@ -4,7 +4,7 @@ use super::{core::Core, executor::Lane, handle::Engine};
 use crate::{
     error::{Error, Result},
     ids::{Namespace, check_id},
-    message::Message,
+    message::{Message, Timestamp},
     store::{SessionInfo, Transaction},
 };
 
@@ -34,7 +34,7 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`]; [`Error::SessionExists`]: `to`.
     pub async fn copy_session(&self, namespace: &Namespace, from: &str, to: &str) -> Result<u64> {
-        copy_session(self.core(), namespace, from, None, to).await
+        copy_session(self.core(), namespace, from, None, to, None).await
     }
 
     /// Deletes a session with its messages, vectors, checkpoints and the states of its own blocks, in one commit. The states of
@@ -52,15 +52,18 @@ impl Engine {
     }
 }
 
-/// Copies a session to a new one, as it was at a checkpoint or as it is now.
+/// Copies a session to a new one, as it was at a checkpoint or as it is now. The copy is idle at `idle`, or else when the session
+/// is.
 pub(super) async fn copy_session(
     core: &Core,
     namespace: &Namespace,
     from: &str,
     at: Option<u32>,
     to: &str,
+    idle: Option<Timestamp>,
 ) -> Result<u64> {
     check_id("session", to)?;
     let (namespace, from, to) = (namespace.clone(), from.to_owned(), to.to_owned());
-    core.write(move |transaction: &mut Transaction| transaction.edit_sessions().copy(&namespace, &from, at, &to)).await
+    core.write(move |transaction: &mut Transaction| transaction.edit_sessions().copy(&namespace, &from, at, &to, idle))
+        .await
 }

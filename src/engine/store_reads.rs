@@ -3,8 +3,11 @@
 use crate::{
     error::{Error, Result},
     ids::{GenerationId, Namespace, NamespaceId},
-    message::Message,
-    store::{self, BlockKey, BlockState, Checkpoint, SessionInfo, SessionPosition, Store, StoredBatch},
+    message::{Message, Timestamp},
+    store::{
+        self, BlockKey, BlockState, Checkpoint, FlushedWindow, IdleSession, SessionInfo, SessionPosition, Store,
+        StoredBatch,
+    },
 };
 
 /// Reads of an engine's store. A namespace or session that the file does not have is empty.
@@ -53,6 +56,32 @@ impl StoreReads<'_> {
         let Some(id) = snapshot.namespaces().id(namespace)? else { return Ok(Vec::new()) };
         let Some(session) = snapshot.sessions().number(id, session)? else { return Ok(Vec::new()) };
         snapshot.history().messages(id, session, position)
+    }
+
+    /// Returns the messages of a session's window that are in long-term memory, the last ones whose costs fit into `budget`. Unless
+    /// `has_turn`, the last turn is among them even if it does not fit.
+    pub(super) fn flushed_window(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        budget: usize,
+        has_turn: bool,
+        cost: impl FnMut(u64, &Message) -> usize,
+    ) -> Result<FlushedWindow> {
+        let snapshot = self.0.read()?;
+        let Some(id) = snapshot.namespaces().id(namespace)? else { return Ok(FlushedWindow::default()) };
+        let Some(session) = snapshot.sessions().number(id, session)? else { return Ok(FlushedWindow::default()) };
+        snapshot.window().flushed(id, session, budget, has_turn, cost)
+    }
+
+    /// Returns the time at which a session is idle.
+    pub(super) fn idle_at(&self, namespace: &Namespace, session: &str) -> Result<Option<Timestamp>> {
+        self.0.read()?.idle().get(namespace, session)
+    }
+
+    /// Returns all sessions that are to become idle, with the times.
+    pub(super) fn idle_sessions(&self) -> Result<Vec<IdleSession>> {
+        self.0.read()?.idle().all()
     }
 
     /// Returns true if this session has a message with this id.

@@ -6,9 +6,9 @@ use super::{core::Core, executor::Executor};
 use crate::{
     error::{Error, Result},
     ids::Namespace,
-    message::Message,
+    message::{Message, Timestamp},
     recall::{Hits, Query},
-    store::{BlockKey, BlockState, StoredBatch, Transaction},
+    store::{BlockKey, BlockState, Effects, IdleFlush, IdleSession, StoredBatch, Transaction},
 };
 
 /// An engine that may be closed meanwhile. Each call is short and is waited for at close; once closing has begun, calls return
@@ -58,6 +58,37 @@ impl WeakEngine {
         self.visit(|core| {
             core.write_now(move |transaction: &mut Transaction| {
                 Ok((transaction.blocks().put(&key, &read, &new, batch.as_ref())?, Default::default()))
+            })
+        })
+    }
+
+    /// Returns all sessions that are to become idle, with the times.
+    pub(crate) fn idle_sessions(&self) -> Result<Vec<IdleSession>> {
+        self.visit(|core| core.reads().idle_sessions())
+    }
+
+    /// Flushes the buffers of those sessions that are idle, in one commit. Returns the outcome for each session.
+    pub(crate) fn flush_idle(&self, sessions: Vec<(Namespace, String)>) -> Result<Vec<IdleFlush>> {
+        self.visit(|core| {
+            let now = Timestamp::now();
+            let times = sessions.iter().map(|(namespace, session)| core.reads().idle_at(namespace, session));
+            let times = times.collect::<Result<Vec<_>>>()?;
+            // A session in use costs no commit.
+            if times.iter().all(|time| time.is_none_or(|time| time > now)) {
+                return Ok(times
+                    .into_iter()
+                    .map(|time| time.map_or(IdleFlush::Flushed(0), IdleFlush::Later))
+                    .collect());
+            }
+            core.write_now(move |transaction: &mut Transaction| {
+                let mut all = Effects::default();
+                let flush = |(namespace, session): &(Namespace, String)| {
+                    let (outcome, effects) = transaction.edit_sessions().flush_idle(namespace, session, now)?;
+                    all.append(effects);
+                    Ok(outcome)
+                };
+                let outcomes = sessions.iter().map(flush).collect::<Result<Vec<_>>>()?;
+                Ok((outcomes, all))
             })
         })
     }

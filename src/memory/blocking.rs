@@ -12,6 +12,7 @@ use crate::{
     engine::{block_on, blocking_methods},
     error::{Result, impl_debug},
     message::{Message, MessageUpdate},
+    recall::{Hits, Query},
     store::Checkpoint,
 };
 
@@ -34,6 +35,10 @@ impl BlockingMemory<'_> {
         fn sync(chat: Vec<Message>) -> Result<MemoryReport>;
         fn update(updates: Vec<MessageUpdate>) -> Result<MemoryReport>;
         fn flush() -> Result<Vec<String>>;
+        fn set(messages: Vec<Message>) -> Result<MemoryReport>;
+        fn clear() -> Result<u64>;
+        fn reset() -> Result<()>;
+        fn search(query: Query) -> Result<Hits>;
         fn messages() -> Result<Vec<Message>>;
         fn history() -> Result<Vec<Message>>;
         fn get(input: Option<Message>) -> Result<Prompt>;

@@ -10,7 +10,7 @@ use crate::{error::Result, message::Message};
 
 impl Inner {
     /// Calls `look` with the buffer and the token counts of all its messages. Counts those that were not counted yet.
-    fn counted<T>(&self, look: impl FnOnce(&Buffered, &Counted) -> T) -> Result<T> {
+    pub(super) fn counted<T>(&self, look: impl FnOnce(&Buffered, &Counted) -> T) -> Result<T> {
         // Both are ordered by sequence number, so one pass finds the messages that are not counted.
         let unknown = |buffer: &Buffered, counted: &Counted| {
             let mut counted = counted.iter().peekable();
@@ -62,16 +62,5 @@ impl Inner {
     /// Returns the messages in the buffer, oldest first.
     pub(super) fn messages(&self) -> Result<Vec<Message>> {
         Ok(self.buffer()?.into_iter().map(|(_, message, _)| (*message).clone()).collect())
-    }
-
-    /// Returns true if the buffer is over its budget.
-    pub(super) fn is_over_budget(&self) -> Result<bool> {
-        let budget = self.settings.limits.budget();
-        self.counted(|buffer, counted| {
-            // `counted` may still have messages that left the buffer, so its sum is an upper bound.
-            let all: usize = counted.values().map(|(_, cost)| cost).sum();
-            all > budget
-                && (counted.len() == buffer.len() || buffer.keys().map(|seq| counted[seq].1).sum::<usize>() > budget)
-        })
     }
 }

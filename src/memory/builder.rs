@@ -33,6 +33,7 @@ impl_debug!(
         blocks: self.settings.blocks.iter().map(|block| block.name()).collect::<Vec<_>>(),
         block_deadline: self.settings.block_deadline,
         checkpoint_each_put: self.settings.checkpoint_each_put,
+        flush_on_drop: self.settings.flush_on_drop,
     }
 );
 
@@ -86,8 +87,24 @@ impl MemoryBuilder {
         self
     }
 
+    /// Flushes the buffer, as [`Memory::flush`] does, when the last handle on the session is dropped, for programs that know when a
+    /// conversation is over. The flush runs in the background; closing the engine waits for it. It counts if any of the session's memories
+    /// had it set. Default: false.
+    pub fn flush_on_drop(mut self, yes: bool) -> Self {
+        self.settings.flush_on_drop = yes;
+        self
+    }
+
     /// Opens the memory of the session, with the buffer as it was left. Its blocks go on, in the background, with batches that they
-    /// have not taken yet. Blocks the calling thread for a read of the buffer.
+    /// have not taken yet. Blocks the calling thread for a read of the recent messages.
+    ///
+    /// A session whose last messages are in long-term memory, because they were flushed before their time, or put by
+    /// [`Engine::put`](crate::Engine::put) or [`Engine::history_store`](crate::Engine::history_store), begins with them all the same: its
+    /// prompts show its last turns, as many as the budget takes, and the system messages with which it begins. They stay in long-term
+    /// memory, so nothing is embedded again, and are not recalled into the prompts that show them. Turns that the budget pushed out of
+    /// the prompts do not come back.
+    ///
+    /// The first memory that an engine opens begins the timer of idle sessions: see [`BufferLimits::idle_time`].
     ///
     /// # Errors
     /// [`InvalidMessage`](crate::Error::InvalidMessage): the session id is empty or longer than 512 bytes.
@@ -116,6 +133,7 @@ impl Engine {
                 blocks: Vec::new(),
                 block_deadline: Duration::from_secs(2),
                 checkpoint_each_put: false,
+                flush_on_drop: false,
             },
         }
     }

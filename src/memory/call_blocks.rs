@@ -26,16 +26,20 @@ use crate::{
     recall::{Hit, Query},
 };
 
-/// A retriever for blocks. It does not keep the engine open, so a block that hangs does not either.
-struct Recaller(WeakEngine);
+/// A retriever for blocks. It does not find messages that the prompt contains already. It does not keep the engine open, so a block that
+/// hangs does not either.
+struct Recaller {
+    engine: WeakEngine,
+    shown: Vec<String>,
+}
 
 impl Retriever for Recaller {
     fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
-        self.0.recall(namespace, query).map(Vec::from)
+        self.engine.recall(namespace, &query.clone().except(self.shown.iter().cloned())).map(Vec::from)
     }
 
     fn batch_of(&self, namespace: &Namespace, id: &str) -> Result<Vec<Message>> {
-        self.0.batch_of(namespace, id)
+        self.engine.batch_of(namespace, id)
     }
 }
 
@@ -75,7 +79,8 @@ impl Inner {
         if blocks.is_empty() {
             return Ok(all);
         }
-        let recall = Arc::new(Recaller(self.stored.weak_engine()));
+        let shown = messages.iter().map(|message| message.id.clone()).collect();
+        let recall = Arc::new(Recaller { engine: self.stored.weak_engine(), shown });
         let query = BlockQuery::new(self.stored.namespace.clone(), self.stored.session.clone(), messages, recall);
         let begin = Instant::now();
         let deadline = begin + self.settings.block_deadline.min(MAX_DEADLINE);

@@ -7,10 +7,12 @@ use serde_json::Value;
 use super::{
     batch_jobs, block_state,
     inner::Inner,
+    open_memory::OpenMemory,
     prompt::AssembleRequest,
     put,
     reports::{BlockStatus, MemoryReport},
     settings::Settings,
+    whole,
 };
 #[cfg(doc)]
 use crate::error::Error;
@@ -20,6 +22,7 @@ use crate::{
     error::{Result, impl_debug},
     ids::Namespace,
     message::{Message, MessageUpdate},
+    recall::{Hits, Query},
     span::{Timed, call_span},
     store::Checkpoint,
 };
@@ -28,7 +31,9 @@ use crate::{
 ///
 /// Recent messages stay in a short-term buffer. When the buffer exceeds its share of the token budget, whole turns are flushed, the
 /// oldest first: to long-term memory, where every session of the namespace recalls them, and to the memory's blocks.
-/// [`Memory::get`] and [`Memory::assemble`] make prompts from recent messages and the content of blocks.
+/// A session that is [idle](crate::BufferLimits::idle_time) is flushed as a whole. [`Memory::get`] and [`Memory::assemble`] make prompts
+/// from recent messages and the content of blocks. Only the budget takes messages out of the prompts: those that were flushed for
+/// another reason, or that [`Engine::put`](crate::Engine::put) added to the session, are shown as recent messages too.
 ///
 /// Cheap to clone. Memories of one session share its buffer. Settings and blocks belong to each memory: a flush hands the batch to the
 /// blocks of the memory that flushed; the blocks of other memories take it when theirs next flushes, settles or is opened. Keep a memory
@@ -55,7 +60,8 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Memory {
-    // Dropped before the handle on the engine: closing waits for operations in flight alone.
+    // Dropped in this order: before the handle on the engine, as closing waits for operations in flight alone.
+    _open: Arc<OpenMemory>,
     inner: Arc<Inner>,
     engine: Engine,
 }
@@ -65,10 +71,15 @@ impl_debug!(Memory, self { namespace: self.namespace(), session: self.session() 
 impl Memory {
     /// Opens a session's memory on the calling thread.
     pub(super) fn open(engine: Engine, namespace: Namespace, session: String, settings: Settings) -> Result<Self> {
-        let stored = StoredSession::new(&engine, namespace, session);
-        let inner = Inner::new(settings, stored);
-        open(&inner)?;
-        Ok(Memory { inner: Arc::new(inner), engine })
+        let memory = Self::unread(engine, namespace, session, settings);
+        open(&memory.inner)?;
+        Ok(memory)
+    }
+
+    fn unread(engine: Engine, namespace: Namespace, session: String, settings: Settings) -> Self {
+        let stored = StoredSession::new(&engine, namespace, session, settings.limits.idle_time);
+        let inner = Arc::new(Inner::new(settings, stored));
+        Memory { _open: OpenMemory::new(&inner), inner, engine }
     }
 
     /// Returns the namespace of the session.
@@ -105,7 +116,8 @@ impl Memory {
     }
 
     /// Puts and removes messages in one commit, as [`add_messages`](crate::add_messages) does to a list. A removed message is
-    /// deleted, from long-term memory too. [`MessageUpdate::RemoveAll`] deletes the messages in the buffer.
+    /// deleted, from long-term memory too. [`MessageUpdate::RemoveAll`] deletes the messages in the buffer, and prompts show none of the others
+    /// any more; [`Memory::clear`] deletes all.
     ///
     /// # Errors
     /// Those of [`Memory::put`]. [`Error::InvalidMessage`] also if the session does not have an id that is to be removed.
@@ -158,8 +170,9 @@ impl Memory {
     }
 
     /// Flushes the whole buffer except the leading system messages, as one batch. Call it when a conversation is over, so that
-    /// other sessions recall it and blocks take it: until then its last turns are in the prompts of this session alone. Returns
-    /// the ids of the flushed messages, oldest first.
+    /// other sessions recall it and blocks take it at once: a session that is [idle](crate::BufferLimits::idle_time) is flushed without
+    /// it. The prompts of this session do not change: they show the flushed turns until the budget pushes them out. Returns the
+    /// ids of the flushed messages, oldest first.
     ///
     /// # Errors
     /// [`Error::Storage`], [`Error::Corrupted`].
@@ -167,7 +180,49 @@ impl Memory {
         self.run(Lane::Store, put::flush).await
     }
 
-    /// Returns the messages in the buffer, oldest first.
+    /// Replaces the whole session by these messages, flushed ones too, in one commit, as LlamaIndex's `Memory.set` does. Messages with
+    /// which the session begins in the same order, by id, stay where they are; of the others, the old ones are deleted, and the new
+    /// ones are put into the buffer. The turn in progress ends. Checkpoints, batches and the states of blocks stay: see
+    /// [`Memory::reset`].
+    ///
+    /// # Errors
+    /// Those of [`Memory::put`].
+    pub async fn set(&self, messages: Vec<Message>) -> Result<MemoryReport> {
+        whole::set(&self.inner, messages).await
+    }
+
+    /// Deletes all messages of the session, flushed ones too, and their vectors, in one commit, as Steamship's `ChatHistory.clear` and
+    /// LangGraph's removal of all messages do. The turn in progress ends. Checkpoints stay, so the messages can be
+    /// [restored](Memory::restore), and so do the states of blocks. Returns the number of messages deleted.
+    ///
+    /// # Errors
+    /// [`Error::Storage`], [`Error::Corrupted`].
+    pub async fn clear(&self) -> Result<u64> {
+        whole::clear(&self.inner).await
+    }
+
+    /// Makes the session one that never was, in one commit: as [`Memory::clear`], and deletes its batches, its checkpoints and the states
+    /// of its own blocks, as LangGraph's deletion of a thread does. LlamaIndex's `Memory.reset` leaves what its blocks made of the
+    /// messages. States that blocks share with other sessions stay. Same as
+    /// [`Engine::delete_session`](crate::Engine::delete_session), without an error if there is nothing to delete.
+    ///
+    /// # Errors
+    /// [`Error::Storage`], [`Error::Corrupted`].
+    pub async fn reset(&self) -> Result<()> {
+        whole::reset(&self.inner).await
+    }
+
+    /// Recalls messages of this session, as Steamship's `ChatHistory.search` does: [`Engine::recall`](crate::Engine::recall) with
+    /// [`Query::session`]. It finds messages of the buffer, and pending ones, as far as that does.
+    ///
+    /// # Errors
+    /// Those of [`Engine::recall`](crate::Engine::recall).
+    pub async fn search(&self, query: Query) -> Result<Hits> {
+        self.run(Lane::Recalls, move |inner| inner.stored.recall(query)).await
+    }
+
+    /// Returns the messages in the buffer, oldest first. Prompts may show others before them: see
+    /// [`MemoryBuilder::open`](crate::MemoryBuilder::open).
     ///
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
@@ -317,9 +372,8 @@ impl Memory {
     pub async fn fork(&self, checkpoint: Option<u32>, to: impl Into<String>) -> Result<Memory> {
         let to = to.into();
         self.inner.stored.copy(checkpoint, &to).await?;
-        let stored = StoredSession::new(&self.engine, self.inner.stored.namespace.clone(), to);
-        let inner = Arc::new(Inner::new(self.inner.settings.clone(), stored));
-        let memory = Memory { inner, engine: self.engine.clone() };
+        let (namespace, settings) = (self.namespace().clone(), self.inner.settings.clone());
+        let memory = Self::unread(self.engine.clone(), namespace, to, settings);
         memory.run(Lane::Store, open).await?;
         Ok(memory)
     }
@@ -338,9 +392,13 @@ impl Memory {
     }
 }
 
-/// Reads the buffer and has blocks go on with batches that they have not taken yet.
+/// Reads the recent messages and has blocks go on with batches that they have not taken yet.
 fn open(inner: &Inner) -> Result<()> {
-    inner.buffer()?;
+    inner.recent()?;
+    // Known to the timer, unless the session was copied from another one.
+    if let Some(at) = inner.stored.idle_at()? {
+        inner.registry.idle.schedule((inner.stored.namespace.clone(), inner.stored.session.clone()), at);
+    }
     batch_jobs::take_batches(inner, false);
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{live_session::LiveSession, registry::Registry, settings::Settings};
+use super::{live_session::LiveSession, registry::Registry, settings::Settings, window::FlushedRecent};
 use crate::{
     block::{BlockScope, MemoryBlock},
     engine::{Lane, StoredSession},
@@ -30,6 +30,8 @@ pub(super) struct Inner {
     pub(super) recall_late: Arc<AtomicUsize>,
     /// Token counts of buffered messages, as far as they were counted.
     pub(super) tokens: Mutex<Counted>,
+    /// Messages of the window that are in long-term memory, as of the last read.
+    pub(super) flushed_recent: Mutex<Arc<FlushedRecent>>,
 }
 
 /// A block, with the number of its calls that missed their prompt's deadline and still run.
@@ -46,7 +48,16 @@ impl Inner {
         let prompt_block =
             |block: &Arc<dyn MemoryBlock>| PromptBlock { block: Arc::clone(block), late: Arc::default() };
         let blocks = settings.blocks.iter().map(prompt_block).collect();
-        Inner { settings, stored, registry, live, blocks, recall_late: Arc::default(), tokens: Mutex::default() }
+        Inner {
+            settings,
+            stored,
+            registry,
+            live,
+            blocks,
+            recall_late: Arc::default(),
+            tokens: Mutex::default(),
+            flushed_recent: Mutex::default(),
+        }
     }
 
     /// Runs `work` on a lane of the engine; see [`Executor::run`](crate::engine::Executor::run).
@@ -57,6 +68,13 @@ impl Inner {
     ) -> Result<T> {
         let inner = Arc::clone(self);
         self.stored.executor().run(lane, move || work(&inner)).await
+    }
+
+    /// Has the session looked at when it will be idle if nothing is put from now on.
+    pub(super) fn schedule_idle(&self) {
+        if let Some(at) = self.stored.idle_from_now() {
+            self.registry.idle.schedule((self.stored.namespace.clone(), self.stored.session.clone()), at);
+        }
     }
 
     /// Returns the block with this name.

@@ -1,11 +1,15 @@
 //! Sessions in use: their short-term buffers in memory, shared by all memories of a session.
 //!
 //! A buffer is read from the store when it is first needed. Later commits are published to it, in order. Applying a change that
-//! was read already is a no-op.
+//! was read already is a no-op. Messages of the session that are in long-term memory are not kept here: a version says when they
+//! changed.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use parking_lot::{Mutex, RwLock};
@@ -14,7 +18,13 @@ use super::{
     flush_right::{FlushRight, Flushing},
     turn::Turn,
 };
-use crate::{engine::StoredSession, error::Result, ids::Namespace, message::Message, store::BufferChange};
+use crate::{
+    engine::StoredSession,
+    error::Result,
+    ids::Namespace,
+    message::Message,
+    store::{BufferChange, HistoryChange},
+};
 
 /// Messages by sequence number.
 pub(super) type Buffered = BTreeMap<u64, Arc<Message>>;
@@ -24,10 +34,29 @@ pub(super) type Buffered = BTreeMap<u64, Arc<Message>>;
 pub(super) struct LiveSession {
     /// `None`: not read yet.
     buffer: RwLock<Option<Buffered>>,
+    /// Number of changes of the session's messages in long-term memory. Changes before the buffer does.
+    version: AtomicU64,
     flushing: Flushing,
     /// Held while the session is synchronized with a chat.
     pub(super) syncing: Mutex<()>,
     pub(super) turn: Mutex<Turn>,
+    pub(super) open: Mutex<OpenMemories>,
+}
+
+/// The open memories of a session.
+#[derive(Default)]
+pub(super) struct OpenMemories {
+    /// Number of memories that a program holds.
+    pub(super) count: usize,
+    /// Whether the buffer is flushed when there is none any more.
+    pub(super) flush_on_drop: bool,
+    pub(super) observers: Vec<Weak<dyn FlushObserver>>,
+}
+
+/// An open memory, which is told when its session was flushed by another.
+pub(super) trait FlushObserver: Send + Sync {
+    /// Called after the session's buffer was flushed.
+    fn flushed(&self);
 }
 
 /// The sessions in use of an engine.
@@ -56,9 +85,15 @@ impl LiveSessions {
     }
 
     /// Applies the changes of a commit.
-    pub(super) fn publish(&self, changes: Vec<BufferChange>) {
-        for BufferChange { namespace, session, seq, message } in changes {
-            let Some(live) = self.live.read().get(&(namespace, session)).and_then(Weak::upgrade) else { continue };
+    pub(super) fn publish(&self, buffers: Vec<BufferChange>, histories: Vec<HistoryChange>) {
+        // First: a message that a reader misses in the buffer, because it was flushed, is of a newer version.
+        for (namespace, session) in histories {
+            if let Some(live) = self.find(namespace, session) {
+                live.version.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        for BufferChange { namespace, session, seq, message } in buffers {
+            let Some(live) = self.find(namespace, session) else { continue };
             if let Some(buffer) = &mut *live.buffer.write() {
                 match message {
                     Some(message) => buffer.insert(seq, Arc::new(message)),
@@ -67,9 +102,25 @@ impl LiveSessions {
             }
         }
     }
+
+    /// Tells the open memories of a session that it was flushed.
+    pub(super) fn flushed(&self, namespace: Namespace, session: String) {
+        let Some(live) = self.find(namespace, session) else { return };
+        let observers: Vec<_> = live.open.lock().observers.iter().filter_map(Weak::upgrade).collect();
+        observers.iter().for_each(|memory| memory.flushed());
+    }
+
+    fn find(&self, namespace: Namespace, session: String) -> Option<Arc<LiveSession>> {
+        self.live.read().get(&(namespace, session)).and_then(Weak::upgrade)
+    }
 }
 
 impl LiveSession {
+    /// Returns the number of changes of the session's messages in long-term memory.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
     /// Same as [`Flushing::begin`].
     pub(super) fn begin_flush(&self) -> Option<FlushRight<'_>> {
         self.flushing.begin()

@@ -18,17 +18,22 @@ mod echo;
 mod flush_right;
 mod handle;
 mod history;
+mod idle_timer;
 mod inner;
 mod job_queue;
 mod live_session;
+mod open_memory;
 mod prompt;
 mod put;
+mod recent;
 mod registry;
 mod reports;
 mod resent;
 mod settings;
 mod sync;
 mod turn;
+mod whole;
+mod window;
 
 pub use self::{
     blocking::BlockingMemory,

@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::inner::{Inner, PromptBlock};
+use super::{
+    inner::{Inner, PromptBlock},
+    window::RecentMessage,
+};
 use crate::{
     block::{BlockContent, VectorBlock},
     buffer::turn_starts,
@@ -143,16 +146,16 @@ impl Inner {
         }
     }
 
-    /// Returns the messages of the buffer that a model accepts before `prompt`, and the ids of those that it does not accept (see
-    /// [`misplaced_tool_messages`]). A buffered copy of `prompt` itself is left out.
+    /// Returns the messages of the window that a model accepts before `prompt`, and the ids of those that it does not accept (see
+    /// [`misplaced_tool_messages`]). A stored copy of `prompt` itself is left out.
     fn valid_buffer(&self, prompt: Option<&Message>) -> Result<(CountedMessages, Vec<String>)> {
-        let mut buffer = self.buffer()?;
-        buffer.retain(|(_, message, _)| prompt.is_none_or(|prompt| prompt.id != message.id));
-        let messages: Vec<&Message> = buffer.iter().map(|(_, message, _)| &**message).chain(prompt).collect();
+        let mut buffer = self.recent()?;
+        buffer.retain(|recent| prompt.is_none_or(|prompt| prompt.id != recent.message.id));
+        let messages: Vec<&Message> = buffer.iter().map(|recent| &*recent.message).chain(prompt).collect();
         let broken = misplaced_tool_messages(&messages);
         let mut left_out = Vec::new();
         let mut valid = CountedMessages::default();
-        for (at, (_, message, cost)) in buffer.into_iter().enumerate() {
+        for (at, RecentMessage { message, cost, .. }) in buffer.into_iter().enumerate() {
             if broken.contains(&at) {
                 left_out.push(message.id.clone());
             } else {

@@ -5,12 +5,18 @@ use std::{
     sync::Arc,
 };
 
-use super::{batch_jobs, echo::WithoutEchoes, inner::Inner, reports::MemoryReport};
+use super::{
+    batch_jobs,
+    echo::WithoutEchoes,
+    inner::Inner,
+    reports::MemoryReport,
+    window::{RecentMessage, leave},
+};
 use crate::{
     engine::Lane,
     error::{Error, Result},
     message::{Message, MessageUpdate, Role},
-    store::{PutResult, SessionChange},
+    store::{Clear, PutResult, SessionChange},
 };
 
 /// The batches of a flush.
@@ -19,11 +25,19 @@ struct Plan {
     batches: Vec<Vec<u64>>,
     /// Ids of the same messages.
     ids: Vec<Vec<String>>,
+    /// The sequence number from which on prompts show messages after it.
+    window: u64,
 }
 
 /// Applies updates in one commit, then flushes the buffer if it is over its budget.
 pub(super) async fn update(memory: &Arc<Inner>, updates: Vec<MessageUpdate>) -> Result<MemoryReport> {
     let (change, before) = memory.run(Lane::Store, move |memory| memory.change(updates)).await?;
+    commit(memory, change, before).await
+}
+
+/// Commits a change, then flushes the buffer if it is over its budget.
+pub(super) async fn commit(memory: &Arc<Inner>, change: SessionChange, before: MemoryReport) -> Result<MemoryReport> {
+    memory.schedule_idle();
     let put = memory.stored.update(change, memory.settings.checkpoint_each_put).await?;
     let mut report = before.with_counts(put);
     // The flush runs to its end even if the caller drops the future.
@@ -46,13 +60,14 @@ pub(super) fn flush(memory: &Inner) -> Result<Vec<String>> {
     let system = buffer.iter().take_while(|(_, message, _)| message.role == Role::System).count();
     let rest = &buffer[system..];
     // Another thread may be flushing some of these: each message goes once, with the first.
-    memory.stored.flush(vec![rest.iter().map(|(seq, ..)| *seq).collect()])?;
+    memory.stored.flush(vec![rest.iter().map(|(seq, ..)| *seq).collect()], None)?;
     batch_jobs::take_batches(memory, false);
     Ok(rest.iter().map(|(_, message, _)| message.id.clone()).collect())
 }
 
 /// Makes the session what it was at a checkpoint.
 pub(super) fn restore(memory: &Inner, checkpoint: u32) -> Result<()> {
+    memory.schedule_idle();
     memory.stored.restore(checkpoint)?;
     // The turn in progress belongs to another past.
     *memory.live.turn.lock() = Default::default();
@@ -69,7 +84,7 @@ fn flush_due(memory: &Inner) -> Result<Vec<Vec<String>>> {
             right = flushing.end();
             continue;
         };
-        memory.stored.flush(plan.batches)?;
+        memory.stored.flush(plan.batches, Some(plan.window))?;
         batch_jobs::take_batches(memory, false);
         flushed.extend(plan.ids);
         right = Some(flushing);
@@ -80,9 +95,10 @@ fn flush_due(memory: &Inner) -> Result<Vec<Vec<String>>> {
 impl Inner {
     /// Checks updates, removes echoes of prompts from them, and combines them to one change of the session. Also returns the part of
     /// the report that is known before the commit.
-    fn change(&self, updates: Vec<MessageUpdate>) -> Result<(SessionChange, MemoryReport)> {
+    pub(super) fn change(&self, updates: Vec<MessageUpdate>) -> Result<(SessionChange, MemoryReport)> {
         let cleared = updates.iter().rposition(|update| *update == MessageUpdate::RemoveAll);
-        let mut change = SessionChange { clear: cleared.is_some(), ..SessionChange::default() };
+        let clear = if cleared.is_some() { Clear::Buffer } else { Clear::None };
+        let mut change = SessionChange { clear, ..SessionChange::default() };
         let mut report = MemoryReport::default();
         let mut puts: Vec<Option<Message>> = Vec::new();
         let mut positions: HashMap<String, usize> = HashMap::new();
@@ -103,11 +119,11 @@ impl Inner {
                     // An earlier update put it. The session may have a message with this id all the same.
                     Some(&position) => {
                         puts[position] = None;
-                        if self.stored.has_message(&id)? && !change.clear {
+                        if self.stored.has_message(&id)? && clear == Clear::None {
                             removed.insert(id);
                         }
                     }
-                    None if change.clear || !self.stored.has_message(&id)? => {
+                    None if clear != Clear::None || !self.stored.has_message(&id)? => {
                         return Err(Error::message(format!("no message {id:?} to remove in this session")));
                     }
                     None => drop(removed.insert(id)),
@@ -121,25 +137,34 @@ impl Inner {
         let puts: Vec<Message> = puts.into_iter().flatten().map(|message| message.in_session(session)).collect();
         puts.iter().try_for_each(Message::check)?;
         // Updates that also remove messages are not a prompt that came back.
-        let whole = !change.clear && change.remove.is_empty();
+        let whole = clear == Clear::None && change.remove.is_empty();
         let WithoutEchoes { kept, echoes, known } = self.without_echoes(puts, whole)?;
         (change.put, report.echoes, report.unchanged) = (kept, echoes, known);
         Ok((change, report))
     }
 
-    /// Returns the batches that are due for a flush, if any.
+    /// Returns the batches that are due for a flush, if any, or where the window is to begin if it is over its budget for other
+    /// messages than those of the buffer.
     fn plan(&self) -> Result<Option<Plan>> {
         if !self.is_over_budget()? {
             return Ok(None);
         }
-        let buffer = self.buffer()?;
-        let costs: Vec<usize> = buffer.iter().map(|(.., cost)| *cost).collect();
-        let messages: Vec<&Message> = buffer.iter().map(|(_, message, _)| &**message).collect();
-        let ranges = self.settings.limits.plan_counted(&messages, &costs);
+        let recent = self.recent()?;
+        let limits = &self.settings.limits;
+        let buffer: Vec<&RecentMessage> = recent.iter().filter(|recent| recent.is_buffered).collect();
+        let costs: Vec<usize> = buffer.iter().map(|buffered| buffered.cost).collect();
+        let messages: Vec<&Message> = buffer.iter().map(|buffered| &*buffered.message).collect();
+        let ranges = limits.plan_counted(&messages, &costs);
+        let Some(last) = ranges.last() else {
+            let window = leave(&recent, limits);
+            return Ok(window.map(|window| Plan { batches: Vec::new(), ids: Vec::new(), window }));
+        };
+        let window = buffer[last.end - 1].seq + 1;
         let of = |range: &std::ops::Range<usize>| buffer[range.clone()].iter();
-        Ok((!ranges.is_empty()).then(|| Plan {
-            batches: ranges.iter().map(|range| of(range).map(|(seq, ..)| *seq).collect()).collect(),
-            ids: ranges.iter().map(|range| of(range).map(|(_, message, _)| message.id.clone()).collect()).collect(),
+        Ok(Some(Plan {
+            batches: ranges.iter().map(|range| of(range).map(|buffered| buffered.seq).collect()).collect(),
+            ids: ranges.iter().map(|range| of(range).map(|buffered| buffered.message.id.clone()).collect()).collect(),
+            window,
         }))
     }
 }

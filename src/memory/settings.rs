@@ -11,4 +11,5 @@ pub(super) struct Settings {
     pub(super) blocks: Vec<Arc<dyn MemoryBlock>>,
     pub(super) block_deadline: Duration,
     pub(super) checkpoint_each_put: bool,
+    pub(super) flush_on_drop: bool,
 }

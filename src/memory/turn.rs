@@ -19,7 +19,18 @@ pub(super) struct Turn {
     pub(super) media: Arc<Vec<ContentPart>>,
 }
 
+impl Turn {
+    /// Ends the turn, and forgets that earlier prompts had messages of the session: they may be put as if they were new.
+    pub(super) fn end(&mut self) {
+        (self.prompt, self.steps) = Default::default();
+        for given in &mut self.given {
+            *given = given.iter().filter(|given| given.origin == Origin::Memory).cloned().collect();
+        }
+    }
+}
+
 /// A message of a prompt that was given out.
+#[derive(Clone)]
 pub(super) struct GivenMessage {
     pub(super) id: String,
     /// Hash of its content.

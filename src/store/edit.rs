@@ -20,6 +20,7 @@ use super::{
     schema::*,
     sessions,
     tables::{Tables, storage},
+    window::Window,
 };
 use crate::{
     error::{Error, Result},
@@ -204,6 +205,7 @@ impl<'t> Edit<'t> {
             self.consequences.buffer_changed(&namespace.name, &old.record.session, old.seq, None);
             return Ok(());
         }
+        self.consequences.history_changed(&namespace.name, &old.record.session);
         self.consequences.set_pending(namespace.id(), old.seq, None)?;
         self.consequences.outdate(namespace.id(), old.seq);
         Ok(())
@@ -222,6 +224,7 @@ impl<'t> Edit<'t> {
                 self.consequences.buffer_changed(&namespace.name, &old.record.session, old.seq, None)
             }
             (_, SessionPosition::Buffer) => {
+                self.consequences.history_changed(&namespace.name, &old.record.session);
                 self.consequences.set_pending(namespace.id(), old.seq, None)?;
                 self.consequences.outdate(namespace.id(), old.seq);
             }
@@ -238,6 +241,9 @@ impl<'t> Edit<'t> {
         let StoredMessage { seq, session, position, record } = stored;
         self.messages.insert((namespace.record.id, seq), codec::encode(&record).as_slice()).map_err(storage)?;
         self.history.insert((namespace.record.id, session, seq), position.number()).map_err(storage)?;
+        if position != SessionPosition::Buffer {
+            self.consequences.history_changed(&namespace.name, &record.session);
+        }
         if needs_vectors || position == SessionPosition::Buffer {
             let has_text = record.has_text()?;
             self.consequences.set_unindexed(namespace.id(), seq, has_text);
@@ -252,6 +258,34 @@ impl<'t> Edit<'t> {
             }
         }
         Ok(())
+    }
+
+    /// Begins a session's window at this sequence number, if it does not begin later.
+    pub(super) fn advance_window(&mut self, namespace: &OpenNamespace, session: &str, start: u64) -> Result<()> {
+        self.change_window(namespace, session, |now| now.max(start))
+    }
+
+    /// Begins a session's window after all messages that it has.
+    pub(super) fn empty_window(&mut self, namespace: &OpenNamespace, session: &str) -> Result<()> {
+        self.change_window(namespace, session, |_| namespace.record.next_seq)
+    }
+
+    /// Begins a session's window at its first message.
+    pub(super) fn whole_window(&mut self, namespace: &OpenNamespace, session: &str) -> Result<()> {
+        self.change_window(namespace, session, |_| 0)
+    }
+
+    fn change_window(
+        &mut self,
+        namespace: &OpenNamespace,
+        session: &str,
+        change: impl FnOnce(u64) -> u64,
+    ) -> Result<()> {
+        let Some(number) = self.known_session(namespace, session)? else { return Ok(()) };
+        self.consequences.history_changed(&namespace.name, session);
+        let window = Window(self.tables);
+        let start = window.start(namespace.id(), number)?;
+        window.set_start(namespace.id(), number, change(start))
     }
 
     /// Keeps a message as it is for the newest checkpoint that has it, before it changes.

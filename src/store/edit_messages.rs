@@ -99,15 +99,26 @@ impl EditMessages<'_> {
         let mut edit = Edit::begin(self.0)?;
         let mut namespace = edit.open(namespace)?;
         let number = edit.known_session(&namespace, session)?;
-        if change.clear
+        if change.clear != Clear::None
             && let Some(number) = number
         {
+            let all = change.clear == Clear::Session;
+            let mut beginning = change.put.iter();
+            let mut is_beginning = all;
             for (seq, position) in edit.history(&namespace, number)? {
-                if position == SessionPosition::Buffer {
-                    let old = edit.stored(&namespace, seq)?;
+                if !all && position != SessionPosition::Buffer {
+                    continue;
+                }
+                let old = edit.stored(&namespace, seq)?;
+                is_beginning = is_beginning && beginning.next().is_some_and(|put| put.id == old.record.id);
+                if !is_beginning {
                     edit.remove(&mut namespace, old)?;
                     result.removed += 1;
                 }
+            }
+            match all {
+                true => edit.whole_window(&namespace, session)?,
+                false => edit.empty_window(&namespace, session)?,
             }
         }
         for id in &change.remove {
@@ -177,12 +188,25 @@ impl EditMessages<'_> {
 /// A change of a session's messages. The steps are done in the order of the fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionChange {
-    /// Deletes the messages in the buffer.
-    pub(crate) clear: bool,
+    /// Deletes messages.
+    pub(crate) clear: Clear,
     /// Deletes the messages with these ids.
     pub(crate) remove: Vec<String>,
     /// Puts messages. New ones go into the buffer.
     pub(crate) put: Vec<Message>,
+}
+
+/// The messages that a change of a session deletes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Clear {
+    /// None.
+    #[default]
+    None,
+    /// Those in the buffer. The others leave the window.
+    Buffer,
+    /// All, flushed ones too, except those that are put again in the same order from the first on: they stay where they
+    /// are, with their vectors.
+    Session,
 }
 
 /// The metadata key under which a message keeps the id that it was given, if another session had that id.

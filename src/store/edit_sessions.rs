@@ -10,25 +10,44 @@ use super::{
     checkpoints::Checkpoints,
     edit::Edit,
     effects::Effects,
+    history::History,
+    idle::Idle,
     message_record::{MessageRecord, StoredMessage},
     namespaces::Namespaces,
     schema::*,
     session_state::SessionState,
     sessions::Sessions,
+    window::Window,
 };
 use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
-    message::new_id,
+    message::{Role, Timestamp, new_id},
 };
+
+/// The outcome of a flush of a session that may be idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IdleFlush {
+    /// The session was idle, and this many messages were moved.
+    Flushed(u64),
+    /// The session is idle at this time.
+    Later(Timestamp),
+}
 
 /// Changes of sessions as a whole, in one transaction.
 pub(crate) struct EditSessions<'t>(pub(super) &'t WriteTransaction);
 
 impl EditSessions<'_> {
     /// Moves messages from a session's buffer to long-term memory, as one batch for each of `batches`. Messages that
-    /// are no longer in the buffer are skipped. Returns how many were moved.
-    pub(crate) fn flush(&self, namespace: &Namespace, session: &str, batches: &[Vec<u64>]) -> Result<(u64, Effects)> {
+    /// are no longer in the buffer are skipped. With `window`, the session's window begins at this sequence number or a
+    /// later one from now on. Returns how many were moved.
+    pub(crate) fn flush(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        batches: &[Vec<u64>],
+        window: Option<u64>,
+    ) -> Result<(u64, Effects)> {
         let mut edit = Edit::begin(self.0)?;
         let mut namespace = edit.open(namespace)?;
         let id = namespace.id();
@@ -51,15 +70,42 @@ impl EditSessions<'_> {
                 }
             }
         }
+        if let Some(start) = window {
+            edit.advance_window(&namespace, session, start)?;
+        }
         edit.close(namespace);
         Ok((moved, edit.finish()?))
     }
 
+    /// Flushes the whole buffer of a session except its leading system messages, as one batch, if the session is idle.
+    pub(crate) fn flush_idle(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        now: Timestamp,
+    ) -> Result<(IdleFlush, Effects)> {
+        let idle = Idle(self.0);
+        match idle.get(namespace, session)? {
+            None => return Ok((IdleFlush::Flushed(0), Effects::default())),
+            Some(later) if later > now => return Ok((IdleFlush::Later(later), Effects::default())),
+            Some(_) => idle.set(namespace, session, None)?,
+        }
+        let (id, number) = match self.existing(namespace, session) {
+            Err(Error::SessionNotFound { .. }) => return Ok((IdleFlush::Flushed(0), Effects::default())),
+            existing => existing?,
+        };
+        let buffer = History(self.0).messages(id, number, Some(SessionPosition::Buffer))?;
+        let rest = buffer.iter().skip_while(|(_, message)| message.role == Role::System);
+        let batch: Vec<u64> = rest.map(|(seq, _)| *seq).collect();
+        let (moved, effects) = self.flush(namespace, session, &[batch], None)?;
+        Ok((IdleFlush::Flushed(moved), effects))
+    }
+
     /// Deletes a session with its messages, batches, blocks and checkpoints. Returns how many messages it had, or
     /// `None` if there was no such session.
-    pub(crate) fn delete(&self, namespace: &Namespace, session: &str) -> Result<(Option<u64>, Effects)> {
+    pub(crate) fn delete(&self, name: &Namespace, session: &str) -> Result<(Option<u64>, Effects)> {
         let mut edit = Edit::begin(self.0)?;
-        let mut namespace = edit.open(namespace)?;
+        let mut namespace = edit.open(name)?;
         let id = namespace.id();
         let number = edit.known_session(&namespace, session)?;
         let mut messages = 0;
@@ -77,6 +123,8 @@ impl EditSessions<'_> {
             Batches(self.0).remove_from(id, number, 0)?;
             Blocks(self.0).remove(id, number)?;
             Checkpoints(self.0).remove_from(id, number, 0)?;
+            Window(self.0).set_start(id, number, 0)?;
+            Idle(self.0).set(name, session, None)?;
         }
         Ok((number.map(|_| messages), effects))
     }
@@ -88,19 +136,25 @@ impl EditSessions<'_> {
         for (session, _) in Sessions(self.0).all(id)? {
             let (found, effects) = self.delete(namespace, &session)?;
             messages += found.unwrap_or(0);
-            all.removed.extend(effects.removed);
-            all.buffers.extend(effects.buffers);
-            all.unindexed.extend(effects.unindexed);
+            all.append(effects);
         }
         Ok((messages, all))
     }
 
     /// Copies a session, as it is now or as it was `at` a checkpoint, to a new session of its namespace: the messages
-    /// under new ids, the buffer, the batches and the states of its blocks. Returns the number of messages.
+    /// under new ids, the buffer, the batches and the states of its blocks. The copy is idle at `idle`, or else when the
+    /// session is. Returns the number of messages.
     ///
     /// # Errors
     /// The error of [`Error::no_session`]; [`Error::SessionExists`]; [`Error::CheckpointNotFound`].
-    pub(crate) fn copy(&self, namespace: &Namespace, from: &str, at: Option<u32>, to: &str) -> Result<(u64, Effects)> {
+    pub(crate) fn copy(
+        &self,
+        namespace: &Namespace,
+        from: &str,
+        at: Option<u32>,
+        to: &str,
+        idle: Option<Timestamp>,
+    ) -> Result<(u64, Effects)> {
         let (id, source) = self.existing(namespace, from)?;
         if Sessions(self.0).number(id, to)?.is_some() {
             return Err(Error::SessionExists { session: to.to_owned() });
@@ -109,6 +163,9 @@ impl EditSessions<'_> {
             None => SessionState::now(self.0, id, source)?,
             Some(checkpoint) => SessionState::at(self.0, id, source, checkpoint)?,
         };
+        let window = Window(self.0).start(id, source)?;
+        let idle = idle.map_or_else(|| Idle(self.0).get(namespace, from), |idle| Ok(Some(idle)))?;
+        Idle(self.0).set(namespace, to, idle)?;
         let mut edit = Edit::begin(self.0)?;
         let mut namespace = edit.open(namespace)?;
         let target = edit.session(&mut namespace, to)?;
@@ -117,6 +174,12 @@ impl EditSessions<'_> {
         for StoredMessage { seq, position, record, .. } in state.messages {
             let record = MessageRecord { id: new_id(), session: to.to_owned(), revision: 0, ..record };
             numbers.push((seq, edit.insert(&mut namespace, record, position)?));
+        }
+        match numbers.iter().find(|(old, _)| *old >= window) {
+            Some((_, start)) if window > 0 => edit.advance_window(&namespace, to, *start)?,
+            None if at.is_none() => edit.empty_window(&namespace, to)?,
+            // As in a session that is restored.
+            _ => {}
         }
         edit.close(namespace);
         let effects = edit.finish()?;
@@ -135,16 +198,25 @@ impl EditSessions<'_> {
         Ok((numbers.len() as u64, effects))
     }
 
-    /// Restores a session to a checkpoint. Later messages, batches and checkpoints are deleted.
+    /// Restores a session to a checkpoint. Later messages, batches and checkpoints are deleted. With `idle`, the time at
+    /// which the session is idle again.
     ///
     /// # Errors
     /// The error of [`Error::no_session`]; [`Error::CheckpointNotFound`]; [`Error::InvalidMessage`] if the id of a
     /// message to restore belongs to another message now.
-    pub(crate) fn restore(&self, namespace: &Namespace, session: &str, checkpoint: u32) -> Result<Effects> {
+    pub(crate) fn restore(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        checkpoint: u32,
+        idle: Option<Timestamp>,
+    ) -> Result<Effects> {
+        Idle(self.0).set(namespace, session, idle)?;
         let (id, number) = self.existing(namespace, session)?;
         let state = SessionState::at(self.0, id, number, checkpoint)?;
         let mut edit = Edit::begin(self.0)?;
         let mut namespace = edit.open(namespace)?;
+        let last = state.messages.last().map_or(0, |stored| stored.seq);
         let kept: HashSet<u64> = state.messages.iter().map(|stored| stored.seq).collect();
         for (seq, _) in edit.history(&namespace, number)? {
             if !kept.contains(&seq) {
@@ -170,6 +242,10 @@ impl EditSessions<'_> {
                 }
                 None => edit.add_again(&mut namespace, was)?,
             }
+        }
+        // Later than all messages of the session as it is now: it would show none of them.
+        if Window(self.0).start(id, number)? > last {
+            edit.whole_window(&namespace, session)?;
         }
         edit.close(namespace);
         let effects = edit.finish()?;

@@ -23,9 +23,14 @@ pub(crate) struct Effects {
     pub(crate) removed: Vec<Removed>,
     /// The changes of short-term buffers, in order.
     pub(crate) buffers: Vec<BufferChange>,
+    /// The sessions whose messages in long-term memory, or whose windows, changed. May name a session several times.
+    pub(crate) histories: Vec<HistoryChange>,
     /// The changes of the messages without an index entry, in order.
     pub(crate) unindexed: Vec<UnindexedChange>,
 }
+
+/// A session whose messages in long-term memory, or whose window, changed.
+pub(crate) type HistoryChange = (Namespace, String);
 
 /// A message that is to be indexed, because it is new or its text changed, or that was deleted.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +39,17 @@ pub(crate) struct UnindexedChange {
     pub(crate) seq: u64,
     /// The message waits to be embedded, or is in a short-term buffer. False: it was deleted, or has no text.
     pub(crate) is_waiting: bool,
+}
+
+impl Effects {
+    /// Adds the consequences of a later change in the same transaction.
+    pub(crate) fn append(&mut self, later: Effects) {
+        self.pending += later.pending;
+        self.removed.extend(later.removed);
+        self.buffers.extend(later.buffers);
+        self.histories.extend(later.histories);
+        self.unindexed.extend(later.unindexed);
+    }
 }
 
 /// A message that entered a short-term buffer, changed in it, or left it.
@@ -96,6 +112,15 @@ impl<'t> Consequences<'t> {
     pub(super) fn buffer_changed(&mut self, namespace: &Namespace, session: &str, seq: u64, message: Option<Message>) {
         let (namespace, session) = (namespace.clone(), session.to_owned());
         self.effects.buffers.push(BufferChange { namespace, session, seq, message });
+    }
+
+    /// Records that a session's messages in long-term memory, or its window, changed.
+    pub(super) fn history_changed(&mut self, namespace: &Namespace, session: &str) {
+        // A bulk of messages changes mostly one session.
+        let last = self.effects.histories.last();
+        if last.is_none_or(|(last, name)| last != namespace || name != session) {
+            self.effects.histories.push((namespace.clone(), session.to_owned()));
+        }
     }
 
     /// Erases the outdated vectors.

@@ -28,7 +28,9 @@ mod namespaces;
 mod sessions;
 
 mod history;
+mod idle;
 mod messages;
+mod window;
 
 mod batches;
 mod checkpoints;
@@ -70,9 +72,11 @@ pub(crate) use batches::StoredBatch;
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
 pub(crate) use database::Store;
-pub(crate) use edit_messages::{PutResult, SessionChange, restore_id};
-pub(crate) use effects::{BufferChange, Effects, UnindexedChange};
+pub(crate) use edit_messages::{Clear, PutResult, SessionChange, restore_id};
+pub(crate) use edit_sessions::IdleFlush;
+pub(crate) use effects::{BufferChange, Effects, HistoryChange, UnindexedChange};
 pub(crate) use generations::Generation;
+pub(crate) use idle::IdleSession;
 pub(crate) use pending::{HISTORY_START, PendingCursor, PendingMessage};
 pub(crate) use row_layout::RowMeta;
 pub use schema::GenerationState;
@@ -84,3 +88,4 @@ pub(crate) use sweep::sweep;
 pub(crate) use transaction::{Snapshot, Transaction};
 pub(crate) use vectors::{Embedded, NewRows, Removed};
 pub use verify::VerifyReport;
+pub(crate) use window::{CostedMessage, FlushedWindow};

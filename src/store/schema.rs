@@ -29,6 +29,12 @@ pub(super) const IDS: TableDefinition<(u32, &str), u64> = TableDefinition::new("
 /// (namespace, session, sequence number) → [`SessionPosition`]: the messages of a session in order, and which are in
 /// its buffer.
 pub(super) const HISTORY: TableDefinition<(u32, u32, u64), u32> = TableDefinition::new("history");
+/// (namespace, session), both by name → the time, in microseconds, at which the session is idle and its buffer is
+/// flushed. Only sessions that were put to since they were last idle have an entry, so the table is small. By name, so
+/// that the sessions that are due are found without a pass over all namespaces.
+pub(super) const IDLE: TableDefinition<(&str, &str), i64> = TableDefinition::new("idle");
+/// (namespace, session) → the first sequence number of the session's window, if it is not 0, see `window`.
+pub(super) const WINDOWS: TableDefinition<(u32, u32), u64> = TableDefinition::new("windows");
 /// (namespace, session, batch) → (first, last) sequence number of the messages that one flush moved to long-term
 /// memory.
 pub(super) const BATCHES: TableDefinition<(u32, u32, u32), (u64, u64)> = TableDefinition::new("batches");

@@ -6,9 +6,9 @@ use redb::{ReadTransaction, WriteTransaction};
 
 use super::{
     batches::Batches, blocks::Blocks, checkpoints::Checkpoints, edit_messages::EditMessages,
-    edit_sessions::EditSessions, generations::Generations, graphs::Graphs, history::History, messages::Messages,
-    namespaces::Namespaces, pending::Pending, rows::Rows, segments::Segments, sessions::Sessions, tables::storage,
-    vectors::Vectors,
+    edit_sessions::EditSessions, generations::Generations, graphs::Graphs, history::History, idle::Idle,
+    messages::Messages, namespaces::Namespaces, pending::Pending, rows::Rows, segments::Segments, sessions::Sessions,
+    tables::storage, vectors::Vectors, window::Window,
 };
 use crate::error::Result;
 
@@ -47,6 +47,16 @@ impl<T> Transaction<T> {
     /// Sessions' messages in order.
     pub(crate) fn history(&self) -> History<'_, T> {
         History(&self.tables)
+    }
+
+    /// The times at which sessions are idle.
+    pub(crate) fn idle(&self) -> Idle<'_, T> {
+        Idle(&self.tables)
+    }
+
+    /// Sessions' windows: the messages that their prompts show.
+    pub(crate) fn window(&self) -> Window<'_, T> {
+        Window(&self.tables)
     }
 
     /// The messages that each flush moved.

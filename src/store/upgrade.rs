@@ -1,17 +1,24 @@
 //! Creating the tables of a new database, and upgrading a database of an older schema.
 
+use std::collections::BTreeSet;
+
 use redb::{ReadTransaction, ReadableTable, TableError, WriteTransaction};
 
 use super::{
     codec,
     generations::Generations,
+    idle::Idle,
     message_record::MessageRecord,
     rows::Rows,
     schema::*,
-    sessions,
+    sessions::{self, Sessions},
     tables::{Tables, storage},
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    ids::{Namespace, NamespaceId},
+    message::Timestamp,
+};
 
 /// The schema version of a database, or `None` if the file is not a database of this crate.
 pub(super) fn version(tables: &ReadTransaction) -> Result<Option<u32>> {
@@ -40,6 +47,7 @@ pub(super) fn create(tables: &WriteTransaction) -> Result<()> {
     tables.table(VECTORS)?;
     create_session_tables(tables)?;
     create_row_tables(tables)?;
+    create_window_tables(tables)?;
     create_lexical_tables(tables)
 }
 
@@ -57,6 +65,9 @@ pub(super) fn upgrade(tables: &WriteTransaction, from: u32) -> Result<()> {
     }
     // Schema 3 had no lexical indexes. Each namespace gets one when it is loaded.
     create_lexical_tables(tables)?;
+    if from < 6 {
+        upgrade_to_6(tables)?;
+    }
     // Schema 4 had no previous generation, and a release for it must not open a database that may have one.
     set_schema(tables)
 }
@@ -101,6 +112,38 @@ fn upgrade_to_3(tables: &WriteTransaction) -> Result<()> {
     Ok(())
 }
 
+/// Upgrades from schema 5, which did not know when a session was idle: all sessions with a buffer are idle now.
+fn upgrade_to_6(tables: &WriteTransaction) -> Result<()> {
+    create_window_tables(tables)?;
+    let now = Timestamp::now();
+    for (namespace, session) in buffered_sessions(tables)? {
+        Idle(tables).set(&namespace, &session, Some(now))?;
+    }
+    Ok(())
+}
+
+/// The names of the sessions that have messages in their buffers. Cost: a pass over all messages' positions.
+fn buffered_sessions(tables: &WriteTransaction) -> Result<Vec<(Namespace, String)>> {
+    let mut numbers = BTreeSet::new();
+    for entry in tables.table(HISTORY)?.iter().map_err(storage)? {
+        let (key, position) = entry.map_err(storage)?;
+        if SessionPosition::read(position.value()) == SessionPosition::Buffer {
+            numbers.insert((key.value().0, key.value().1));
+        }
+    }
+    let mut names = Vec::new();
+    for entry in tables.table(NAMESPACES)?.iter().map_err(storage)? {
+        let (name, value) = entry.map_err(storage)?;
+        let id = codec::decode::<NamespaceRecord>(value.value())?.id;
+        for (session, number) in Sessions(tables).all(NamespaceId(id))? {
+            if numbers.contains(&(id, number)) {
+                names.push((Namespace::new(name.value())?, session));
+            }
+        }
+    }
+    Ok(names)
+}
+
 fn set_schema(tables: &WriteTransaction) -> Result<()> {
     tables.table(META)?.insert("schema", codec::SCHEMA.to_le_bytes().as_slice()).map_err(storage)?;
     Ok(())
@@ -122,6 +165,12 @@ fn create_row_tables(tables: &WriteTransaction) -> Result<()> {
     tables.table(GRAPHS)?;
     tables.table(GRAPH_PAGES)?;
     tables.table(GRAPH_DELTAS)?;
+    Ok(())
+}
+
+fn create_window_tables(tables: &WriteTransaction) -> Result<()> {
+    tables.table(IDLE)?;
+    tables.table(WINDOWS)?;
     Ok(())
 }
 

@@ -40,7 +40,7 @@ pub(crate) enum Lane {
     Store,
     /// Prompts, which wait for blocks until a deadline.
     Prompts,
-    /// Operations that may take minutes.
+    /// Operations that may take minutes, and the timer of idle sessions.
     Long,
     /// Calls of blocks and other code of the program that may hang. Not waited for at close.
     BlockCalls,

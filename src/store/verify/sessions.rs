@@ -9,8 +9,11 @@ use crate::{
     error::Result,
     store::{
         codec,
+        idle::Idle,
         message_record::OldMessage,
+        namespaces::Namespaces,
         schema::*,
+        sessions::Sessions,
         tables::{Tables, storage},
     },
 };
@@ -40,6 +43,16 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             report.problem(format!("{what} of session {session} of namespace {namespace}: there is no such session"));
         }
     };
+    for entry in tables.table(WINDOWS)?.iter().map_err(storage)? {
+        let (namespace, session) = entry.map_err(storage)?.0.value();
+        known(report, "a window", namespace, session);
+    }
+    for (namespace, session, _) in Idle(tables).all()? {
+        let id = Namespaces(tables).id(&namespace)?;
+        if id.map_or(Ok(None), |id| Sessions(tables).number(id, &session))?.is_none() {
+            report.problem(format!("session {session:?} of {namespace:?} is to become idle: there is no such session"));
+        }
+    }
     let mut next_batches: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     for entry in tables.table(BATCHES)?.iter().map_err(storage)? {
         let (key, ends) = entry.map_err(storage)?;

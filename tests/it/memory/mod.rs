@@ -4,14 +4,17 @@ mod batches;
 mod blocks;
 mod echo;
 mod flush;
+mod idle;
 mod kills;
 #[cfg(feature = "openai")]
 mod llm;
 mod past;
 mod prompt;
+mod recent;
 mod sessions;
 mod soundness;
 mod sync;
+mod whole;
 
 use std::{
     sync::{

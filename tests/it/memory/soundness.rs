@@ -23,7 +23,7 @@ fn verify_sees_what_is_wrong_beside_messages() {
     drop((memory, engine));
     let base = std::fs::read(&db.path).unwrap();
     let mut unseen = Vec::new();
-    for t in ["blocks", "cursors", "checkpoints", "batches", "sessions"] {
+    for t in ["blocks", "cursors", "checkpoints", "batches", "sessions", "windows", "idle"] {
         std::fs::write(&db.path, &base).unwrap();
         let file = redb::Database::open(&db.path).unwrap();
         let w = file.begin_write().unwrap();
@@ -35,6 +35,15 @@ fn verify_sees_what_is_wrong_beside_messages() {
             match t {
                 "blocks" | "cursors" => drop(w.open_table(b).unwrap().insert((0, 0, "r"), b"junk".as_slice()).unwrap()),
                 "checkpoints" => drop(w.open_table(c).unwrap().insert((0, 0, 0), b"junk".as_slice()).unwrap()),
+                "windows" => drop(
+                    w.open_table(redb::TableDefinition::<(u32, u32), u64>::new(t)).unwrap().insert((7, 9), 1).unwrap(),
+                ),
+                "idle" => drop(
+                    w.open_table(redb::TableDefinition::<(&str, &str), i64>::new(t))
+                        .unwrap()
+                        .insert(("a", "nobody"), 1)
+                        .unwrap(),
+                ),
                 "batches" => drop(w.open_table(d).unwrap().insert((7, 9, 0), (5, 2)).unwrap()),
                 _ => drop(w.open_table(e).unwrap().insert((0, "twin"), 0).unwrap()),
             }
@@ -163,7 +172,7 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
     let engine = open(&db);
     let begin = |e: &Engine, s: &str| {
         e.memory(&namespace("a"), s)
-            .limits(limits(12, 1.0, 3))
+            .limits(limits(12, 1.0, 3).idle_time(Duration::from_millis(20)))
             .message_counter(words())
             .block(Recorder::new("r"))
             .open()
@@ -171,9 +180,13 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
     };
     let memories = [begin(&engine, "s"), begin(&engine, "t")];
     memories.iter().for_each(|m| drop(m.blocking().put(vec![Message::user("hi")]).unwrap()));
+    // Their prompts show the whole windows.
+    let watch = |e: &Engine, s: &str| e.memory(&namespace("a"), s).limits(limits(1_000_000, 1.0, 1)).open().unwrap();
+    let shown = |m: &Memory| -> Vec<Message> { m.blocking().get(None).unwrap().messages };
+    let watchers = [watch(&engine, "s"), watch(&engine, "t")];
     std::thread::scope(|scope| {
         for t in 0..6u64 {
-            let (engine, memories) = (&engine, &memories);
+            let (engine, memories, watchers) = (&engine, &memories, &watchers);
             scope.spawn(move || {
                 let mut x = 77 + t * 1000;
                 let mut next = move |n: u64| {
@@ -185,7 +198,7 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
                 while Instant::now() < until {
                     let m = &memories[next(2) as usize];
                     let id = next(30).to_string();
-                    match next(14) {
+                    match next(18) {
                         0..=5 => drop(m.blocking().put(vec![
                             user(&id, &"w ".repeat(1 + next(5) as usize)),
                             Message::assistant(format!("x{}", next(9))),
@@ -207,6 +220,12 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
                         11 => drop(engine.blocking().flush()),
                         12 if next(6) == 0 => drop(engine.blocking().delete_session(&namespace("a"), m.session())),
                         12 => drop(m.blocking().get(None)),
+                        13 => drop(m.blocking().flush()),
+                        14 => drop(m.blocking().set(vec![user(&id, "w set"), Message::assistant("done")])),
+                        15 if next(6) == 0 => drop(m.blocking().clear()),
+                        16 if next(6) == 0 => drop(m.blocking().reset()),
+                        15 => drop(m.blocking().assemble(Message::user("w"))),
+                        16 => drop(watchers[next(2) as usize].blocking().get(None)),
                         _ => drop(engine.blocking().recall(&namespace("a"), Query::new("w"))),
                     }
                 }
@@ -214,6 +233,12 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
         }
         meanwhile(&engine);
     });
+    // The timer of idle sessions has nothing to do any more.
+    for m in &memories {
+        let never = BufferLimits::default().idle_time(None);
+        let last = engine.memory(&namespace("a"), m.session()).limits(never).open().unwrap();
+        last.blocking().put(vec![Message::user("the end")]).unwrap();
+    }
     let seen: Vec<_> = memories
         .iter()
         .map(|m| {
@@ -222,10 +247,12 @@ fn stress(meanwhile: impl FnOnce(&Engine)) {
         })
         .collect();
     let hits = engine.blocking().recall(&namespace("a"), Query::new("w").k(1000)).unwrap().len();
-    drop(memories);
+    let watched = watchers.each_ref().map(shown);
+    drop((memories, watchers));
     drop(engine);
     db.assert_sound();
     let engine = open(&db);
+    assert_eq!(watched, ["s", "t"].map(|s| shown(&watch(&engine, s))));
     let again: Vec<_> = ["s", "t"].map(|s| begin(&engine, s).blocking().messages().unwrap()).into();
     assert_eq!(seen, again);
     assert_eq!(hits, engine.blocking().recall(&namespace("a"), Query::new("w").k(1000)).unwrap().len());

@@ -119,7 +119,7 @@ fn opening_deletes_the_rest_of_a_dropped_reindex() {
     assert_eq!(mnemon::stats(&db.path).unwrap().generations.len(), 1);
 }
 
-/// Only the schema's number changes: it tells earlier releases that they do not know previous generations.
+/// The schema's number tells earlier releases that they do not know previous generations.
 #[test]
 fn a_database_of_schema_4_is_upgraded() {
     let db = filled(50);
@@ -136,7 +136,7 @@ fn a_database_of_schema_4_is_upgraded() {
         write.commit().unwrap();
     }
     assert_eq!(db.assert_sound().vectors, 100);
-    assert_eq!(read(), 5u32.to_le_bytes());
+    assert_eq!(read(), 6u32.to_le_bytes());
     mnemon::reindex(&db.path, Arc::new(Hashing::new(48)), Default::default(), go_on).unwrap();
     assert_eq!(db.assert_sound().vectors, 200);
 }
