@@ -123,7 +123,6 @@ impl LexicalIndex {
     }
 
     /// Same as [`score_with`](Self::score_with) without more texts.
-    #[cfg(test)]
     pub(crate) fn score(&self, terms: &[u64], scores: &mut Scores) {
         self.score_with(terms, self.homes.len() as u32, &[], scores);
     }

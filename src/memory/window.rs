@@ -49,7 +49,7 @@ pub(super) fn leave(recent: &[RecentMessage], limits: &BufferLimits) -> Option<u
     let messages: Vec<&Message> = recent.iter().map(|recent| &*recent.message).collect();
     let cuts = turn_starts(&messages).into_iter().filter(|cut| (system + 1..=system + flushed).contains(cut));
     let cost = |cut: usize| recent[system..cut].iter().map(|recent| recent.cost).sum::<usize>();
-    let enough = cuts.clone().find(|&cut| cost(cut) >= excess.max(limits.token_flush_size));
+    let enough = cuts.clone().find(|&cut| cost(cut) >= excess.max(limits.flush_size()));
     enough.or_else(|| cuts.last()).map(|cut| recent[cut].seq)
 }
 
