@@ -156,19 +156,15 @@ impl Model {
         Model { manifest, identity, source }
     }
 
-    /// Finds the model of this identity, whatever its folder is called: the model of this name, or else an installed one.
+    /// Finds the model of this identity among those of its name, whatever their folders are called.
     ///
     /// # Errors
     /// [`Error::ModelMismatch`]: only another model of this name is installed. [`Error::ModelNotFound`]; those of [`Model::open`].
     pub(crate) fn find_same(identity: &ModelIdentity) -> Result<Self> {
         let named = Model::find(&identity.name);
-        let is_same = |model: &Model| model.is_same(identity);
-        if let Some(same) = named
-            .iter()
-            .cloned()
-            .chain(Model::installed().into_iter().filter_map(|(_, model)| model.ok()))
-            .find(is_same)
-        {
+        let installed = Model::installed().into_iter().filter_map(|(_, model)| model.ok());
+        let others = installed.filter(|model| model.identity.name == identity.name);
+        if let Some(same) = named.iter().cloned().chain(others).find(|model| model.is_same(identity)) {
             return Ok(same);
         }
         let given = named?;
