@@ -47,10 +47,10 @@ pub(super) fn leave(recent: &[RecentMessage], limits: &BufferLimits) -> Option<u
     let system = recent.iter().take_while(|recent| recent.message.role == Role::System).count();
     let flushed = recent[system..].iter().take_while(|recent| !recent.is_buffered).count();
     let messages: Vec<&Message> = recent.iter().map(|recent| &*recent.message).collect();
-    let cuts = turn_starts(&messages).into_iter().filter(|cut| (system + 1..=system + flushed).contains(cut));
+    let mut cuts = turn_starts(&messages).into_iter().filter(|cut| (system + 1..=system + flushed).contains(cut));
     let cost = |cut: usize| recent[system..cut].iter().map(|recent| recent.cost).sum::<usize>();
     let enough = cuts.clone().find(|&cut| cost(cut) >= excess.max(limits.flush_size()));
-    enough.or_else(|| cuts.last()).map(|cut| recent[cut].seq)
+    enough.or_else(|| cuts.next_back()).map(|cut| recent[cut].seq)
 }
 
 /// Joins the messages of the window that are in the buffer with those that are not.
