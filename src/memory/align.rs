@@ -19,13 +19,11 @@ pub(super) fn align(session: &[[u64; 2]], chat: &[u64]) -> Vec<Option<usize>> {
     let mut ours: Vec<usize> =
         (0..session.len()).filter(|&at| session[at].iter().any(|key| in_chat.contains(key))).collect();
     let mut theirs: Vec<usize> = (0..chat.len()).filter(|&at| in_session.contains(&chat[at])).collect();
-    // Nearly always, the known part of the chat is the end of the session.
-    if theirs.len() <= ours.len() {
-        let end = &ours[ours.len() - theirs.len()..];
-        if end.iter().zip(&theirs).all(|(&ours, &theirs)| is_same(ours, theirs)) {
-            theirs.iter().zip(end).for_each(|(&theirs, &ours)| matched[theirs] = Some(ours));
-            return matched;
-        }
+    // Nearly always, the known part of the chat is the end of the session, or the chat begins with all of the session.
+    let end = &ours[ours.len().saturating_sub(theirs.len())..];
+    if end.iter().zip(&theirs).all(|(&ours, &theirs)| is_same(ours, theirs)) {
+        theirs.iter().zip(end).for_each(|(&theirs, &ours)| matched[theirs] = Some(ours));
+        return matched;
     }
     if ours.len().saturating_mul(theirs.len()) > MAX_PAIRS {
         let begin = ours.iter().zip(&theirs).take_while(|&(&ours, &theirs)| is_same(ours, theirs)).count();
