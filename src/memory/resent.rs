@@ -23,7 +23,7 @@ impl Inner {
         let is_spoken = |message: &&Message| message.role != Role::System;
         let spoken: Vec<u64> = messages.iter().filter(is_spoken).map(content_hash).collect();
         let Some(earlier) = spoken.len().checked_sub(1).filter(|earlier| *earlier > 0) else { return Ok(messages) };
-        if !messages.iter().all(|message| has_made_id(message)) {
+        if !messages.iter().all(has_made_id) {
             return Ok(messages);
         }
         // Nearly every put ends here, without reading the store.
