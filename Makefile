@@ -17,7 +17,9 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	engine::graph::answers::after_any_changes index::hnsw::after_random_changes recall::lexical::after_random_changes \
 	recall::beside::recalls_during_changes memory::soundness::the_state_in_memory memory::flush::a_buffer_stays_valid \
 	memory::sessions::checkpoints_hold memory::prompt::hostile_text buffer::a_flush_leaves message::lists::a_trimmed_list \
-	message::openai::messages_survive message::line::a_message_survives
+	message::openai::messages_survive message::line::a_message_survives \
+	message::anthropic::conversations_survive message::gemini::conversations_survive \
+	memory::sync::the_session_ends_with_the_chat recall::unindexed::exactly_the_stored
 # Not empty: the benches run once on little data, only to see that they work.
 SHORT ?=
 

@@ -33,14 +33,20 @@ impl StoredSession {
         StoredSession { core: Arc::clone(engine.core()), namespace, session, idle_time }
     }
 
-    /// Returns the time at which the session is idle if nothing is put from now on.
+    /// Returns the time at which the session is idle if nothing is put from now on; never, if the engine is open for reading.
     pub(crate) fn idle_from_now(&self) -> Option<Timestamp> {
+        if self.core.shared.store.is_read_only() {
+            return None;
+        }
         let micros = i64::try_from(self.idle_time?.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(Timestamp::now().as_micros().saturating_add(micros))
     }
 
-    /// Returns the stored time at which the session is idle.
+    /// Returns the stored time at which the session is idle; never, if the engine is open for reading.
     pub(crate) fn idle_at(&self) -> Result<Option<Timestamp>> {
+        if self.core.shared.store.is_read_only() {
+            return Ok(None);
+        }
         self.core.reads().idle_at(&self.namespace, &self.session)
     }
 

@@ -62,9 +62,9 @@ impl WeakEngine {
         })
     }
 
-    /// Returns all sessions that are to become idle, with the times.
+    /// Returns all sessions that are to become idle, with the times. An engine that is open for reading has none.
     pub(crate) fn idle_sessions(&self) -> Result<Vec<IdleSession>> {
-        self.visit(|core| core.reads().idle_sessions())
+        self.visit(|core| if core.shared.store.is_read_only() { Ok(Vec::new()) } else { core.reads().idle_sessions() })
     }
 
     /// Flushes the buffers of those sessions that are idle, in one commit. Returns the outcome for each session.

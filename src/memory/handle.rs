@@ -213,7 +213,7 @@ impl Memory {
     }
 
     /// Recalls messages of this session, as Steamship's `ChatHistory.search` does: [`Engine::recall`](crate::Engine::recall) with
-    /// [`Query::session`]. It finds messages of the buffer, and pending ones, as far as that does.
+    /// [`Query::session`]. Messages that are not embedded yet, those in the buffer among them, are found by their words.
     ///
     /// # Errors
     /// Those of [`Engine::recall`](crate::Engine::recall).

@@ -47,6 +47,7 @@ pub(super) async fn commit(memory: &Arc<Inner>, change: SessionChange, before: M
 
 /// Makes the session what a client's chat is, then flushes the buffer if it is over its budget.
 pub(super) async fn sync(memory: &Arc<Inner>, chat: Vec<Message>) -> Result<MemoryReport> {
+    memory.schedule_idle();
     let sync = move |memory: &Inner| {
         let report = memory.sync(chat)?;
         Ok(MemoryReport { flushed: flush_due(memory)?, ..report })

@@ -27,6 +27,8 @@ use crate::{
 struct Known {
     message: Message,
     is_buffered: bool,
+    /// Prompts show it: it is in the buffer, or among the last turns.
+    is_recent: bool,
     /// A prompt did not contain the message, so that a chat made of prompts lacks it.
     is_hidden: bool,
     /// One of the last prompts contained the message.
@@ -118,15 +120,16 @@ impl Inner {
             let shown = turn.given.iter().flat_map(|prompt| prompt.iter().map(|given| given.id.clone()));
             (turn.left_out.iter().flatten().cloned().collect(), shown.collect())
         };
+        let recent: HashSet<String> = self.recent()?.into_iter().map(|recent| recent.message.id.clone()).collect();
         hidden.extend(misplaced_tool_messages(&history).into_iter().map(|at| history[at].id.clone()));
         let first_other = history.iter().take_while(|message| message.role == Role::System).count();
         let (mut system, mut others) = (Vec::new(), Vec::new());
         for (at, message) in history.into_iter().enumerate() {
             let is_leading = at < first_other || leading.contains(&message.id);
             let (is_buffered, is_hidden) = (buffered.contains(&message.id), hidden.contains(&message.id));
-            let is_shown = shown.contains(&message.id);
+            let (is_recent, is_shown) = (recent.contains(&message.id), shown.contains(&message.id));
             let part = if is_leading { &mut system } else { &mut others };
-            part.push(Known { message, is_buffered, is_hidden, is_shown });
+            part.push(Known { message, is_buffered, is_recent, is_hidden, is_shown });
         }
         Ok((system, others))
     }
@@ -199,7 +202,7 @@ fn between(
 ) {
     if chat.is_empty() && !is_end {
         // The chat may be shortened in the middle.
-        items.extend(range.map(|at| match is_hidden[at] || !session[at].is_buffered {
+        items.extend(range.map(|at| match is_hidden[at] || !session[at].is_recent {
             true => Item::Stay(at),
             false => Item::Remove(at),
         }));

@@ -23,6 +23,7 @@ impl Turn {
     /// Ends the turn, and forgets that earlier prompts had messages of the session: they may be put as if they were new.
     pub(super) fn end(&mut self) {
         (self.prompt, self.steps) = Default::default();
+        self.left_out.iter_mut().for_each(Vec::clear);
         for given in &mut self.given {
             *given = given.iter().filter(|given| given.origin == Origin::Memory).cloned().collect();
         }

@@ -45,7 +45,8 @@ pub(super) fn rank_candidates(
     let texts: Vec<&TermCounts> = unindexed.iter().map(|message| &message.terms).collect();
     index.lexical.score_with(&terms, first_unindexed, &texts, scores);
     let lexical = LexicalEvidence::new(scores, index.lexical.rows() + unindexed.len());
-    let (nominated, is_exhaustive) = nominate(index, query, nearest.messages, allowed, wanted, scores);
+    let count = wanted.saturating_add(query.excepted(unindexed));
+    let (nominated, is_exhaustive) = nominate(index, query, nearest.messages, allowed, (wanted, count), scores);
     let messages: Vec<Range<u32>> = nominated.into_iter().map(|first| index.message_rows(first)).collect();
     let rows: Vec<u32> = messages.iter().cloned().flatten().collect();
     let cosines = index.cosines(&query.vectors, &rows, nearest.scored_rows);
@@ -72,18 +73,17 @@ pub(super) fn rank_candidates(
     (rank(&candidates, &statistics, &query.ranking, &query.spans, query.now), statistics, is_exhaustive)
 }
 
-/// Chooses the candidates: the nearest messages, as many with the best BM25, and the neighbors of those. Returns their
-/// first rows, ascending, and true if no other message is allowed.
+/// Chooses the candidates: the nearest messages, as many with the best BM25 (`wanted`, or `count` with those that are
+/// excepted), and the neighbors of those. Returns their first rows, ascending, and true if no other message is allowed.
 fn nominate(
     index: &NamespaceIndex,
     query: &PreparedQuery,
     nearest: &[Neighbor],
     allowed: Option<&Bitmap>,
-    wanted: usize,
+    (wanted, count): (usize, usize),
     scores: &Scores,
 ) -> (Vec<u32>, bool) {
     let is_allowed = |row: u32| allowed.is_none_or(|allowed| allowed.contains(row));
-    let count = wanted.saturating_add(query.except.len());
     let mut nominated: Vec<u32> = nearest.iter().map(|neighbor| neighbor.row).collect();
     let mut by_terms = 0;
     if allowed.is_some() {
@@ -92,7 +92,7 @@ fn nominate(
         nominated.extend(messages.iter().map(|neighbor| neighbor.row));
     }
     // Messages that are not allowed or not wanted boost their neighbors nevertheless.
-    let messages = index.best_by_terms(scores, count, |_| true);
+    let messages = index.best_by_terms(scores, count, |row| index.live(row).is_some());
     if allowed.is_none() {
         by_terms = messages.len();
     }

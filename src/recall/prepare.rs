@@ -1,6 +1,6 @@
 //! Preparing a query for the search: its names are resolved to numbers, its times are read, its text is embedded.
 
-use std::{collections::HashSet, time::Instant};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use super::{
     query::{Filter, Query, Ranking, RankingStrategy, TimeUse},
@@ -78,6 +78,12 @@ impl<'a> PreparedQuery<'a> {
     ) -> Self {
         let ranking = Ranking { strategy: RankingStrategy::Dense, ..query.ranking };
         PreparedQuery { vectors, except, ranking, ..Self::unresolved(query, namespace) }
+    }
+
+    /// Returns the number of excepted messages that a search of the index may find.
+    pub(super) fn excepted(&self, unindexed: &[Arc<UnindexedMessage>]) -> usize {
+        let not_indexed = unindexed.iter().filter(|message| self.except.contains(&message.seq)).count();
+        self.except.len() - not_indexed
     }
 
     /// Returns true if a message that is not indexed may be a hit.

@@ -60,8 +60,8 @@ pub(crate) fn search_until<T>(
 ) -> Result<T> {
     let mut search = Search { index, buffers, query, unindexed, allowed: None };
     // A long message has several rows, so this many rows may belong to too few messages.
-    let excluded = query.except.len();
-    let (mut messages, mut rows) = (messages, messages.saturating_add(excluded));
+    let excepted = query.excepted(unindexed);
+    let (mut messages, mut rows) = (messages, messages.saturating_add(excepted));
     loop {
         match search.run(messages, rows, vectors) {
             None => rows = rows.saturating_mul(2),
@@ -70,7 +70,7 @@ pub(crate) fn search_until<T>(
                     return Ok(answer);
                 }
                 messages = messages.saturating_mul(WIDENING);
-                rows = messages.saturating_add(excluded);
+                rows = messages.saturating_add(excepted);
             }
         }
     }
