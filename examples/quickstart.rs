@@ -11,8 +11,8 @@ fn main() -> Result<()> {
         Message::assistant("Noted: rowing on Thursday morning.").in_session("monday"),
         Message::user("My sister's bakery opens in June.").in_session("monday").by("Ada"),
     ];
-    engine.blocking().put(&user, turns)?; // durable from here on
-    engine.blocking().flush()?; // embedded and findable from here on
+    engine.blocking().put(&user, turns)?; // durable, and found by its words from here on
+    engine.blocking().flush()?; // found by meaning from here on; otherwise a second later
 
     for hit in engine.blocking().recall(&user, Query::new("When does she go rowing?").k(2))? {
         println!("{:.2} {} {}", hit.score, hit.message.session, hit.message.text());

@@ -51,10 +51,7 @@ pub(crate) fn find_hits(
     reranker: Option<&dyn Reranker>,
 ) -> Result<Hits> {
     let query = prepared.query;
-    // Before the index is searched: a message that is indexed meanwhile is found by one of the two.
-    let language = index.read().language;
-    let (unindexed, is_late) = unindexed.messages(prepared.namespace, language, prepared.deadline, || store.read())?;
-    let pending = unindexed.iter().filter(|message| prepared.filter_allows(message)).count();
+    let unindexed = |language| unindexed.messages(prepared.namespace, language, prepared.deadline, || store.read());
     // Hits are chosen from the pool: as many as are reranked, and some more where the choice leaves some out.
     let depth = query.rerank.unwrap_or(0).max(query.k);
     let keeps_order = query.keep_duplicates && query.previous.is_empty() && query.diversity.is_none();
@@ -66,7 +63,7 @@ pub(crate) fn find_hits(
         _ => (pool * WIDENING).max(MIN_CANDIDATES),
     };
     search_until(index, buffers, prepared, &unindexed, messages, vectors, |found| {
-        let (cut_short, answerability) = (found.cut_short || is_late, found.answerability);
+        let (cut_short, answerability, pending) = (found.cut_short, found.answerability, found.pending);
         if query.answerable.is_some_and(|least| answerability < least) {
             return Ok(Some(Hits { hits: Vec::new(), cut_short, answerability, pending }));
         }

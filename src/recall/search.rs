@@ -4,8 +4,6 @@
 //! reused a row, the row numbers found may stand for other messages than those that were searched: the search is
 //! repeated.
 
-use std::sync::Arc;
-
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::{
@@ -14,7 +12,7 @@ use super::{
     namespace::{NamespaceIndex, Vectors, best_scores},
     prepare::PreparedQuery,
     rank::Ranked,
-    unindexed::UnindexedMessage,
+    unindexed::UnindexedMessages,
 };
 use crate::{
     error::Result,
@@ -37,6 +35,8 @@ pub(crate) struct SearchOutcome {
     pub(super) vectors: Vec<Vec<f32>>,
     pub(super) answerability: f32,
     pub(super) language: Language,
+    /// The number of unindexed messages that the filter allows.
+    pub(super) pending: usize,
     /// The deadline cut the search short.
     pub(super) cut_short: bool,
     /// No other message is allowed: a wider search finds no more.
@@ -53,17 +53,20 @@ pub(crate) fn search_until<T>(
     index: &RwLock<NamespaceIndex>,
     buffers: &ScoreBuffers,
     query: &PreparedQuery,
-    unindexed: &[Arc<UnindexedMessage>],
+    unindexed: &dyn Fn(Language) -> Result<UnindexedMessages>,
     messages: usize,
     vectors: usize,
     mut accept: impl FnMut(SearchOutcome) -> Result<Option<T>>,
 ) -> Result<T> {
     let mut search = Search { index, buffers, query, unindexed, allowed: None };
+    // Reads most of them before the lock is held.
+    let language = index.read().language;
+    let known = unindexed(language)?.messages;
     // A long message has several rows, so this many rows may belong to too few messages.
-    let excepted = query.excepted(unindexed);
+    let excepted = query.excepted(&known);
     let (mut messages, mut rows) = (messages, messages.saturating_add(excepted));
     loop {
-        match search.run(messages, rows, vectors) {
+        match search.run(messages, rows, vectors)? {
             None => rows = rows.saturating_mul(2),
             Some(outcome) => {
                 if let Some(answer) = accept(outcome)? {
@@ -80,7 +83,8 @@ struct Search<'a> {
     index: &'a RwLock<NamespaceIndex>,
     buffers: &'a ScoreBuffers,
     query: &'a PreparedQuery<'a>,
-    unindexed: &'a [Arc<UnindexedMessage>],
+    /// Returns the messages that are not indexed at this time.
+    unindexed: &'a dyn Fn(Language) -> Result<UnindexedMessages>,
     allowed: Option<AllowedRows>,
 }
 
@@ -93,7 +97,7 @@ struct AllowedRows {
 impl Search<'_> {
     /// Searches for the nearest `rows` rows. `None` if they may not contain the nearest `messages` messages, and there
     /// are more rows.
-    fn run(&mut self, messages: usize, rows: usize, vectors: usize) -> Option<SearchOutcome> {
+    fn run(&mut self, messages: usize, rows: usize, vectors: usize) -> Result<Option<SearchOutcome>> {
         let mut index = self.index.read();
         let found = self.nearest_rows(&mut index, rows);
         let allowed = self.allowed.as_ref().and_then(|allowed| allowed.rows.as_ref());
@@ -114,20 +118,23 @@ impl Search<'_> {
         let worst = nearest.get(messages - 1).map_or(f32::NEG_INFINITY, |neighbor| neighbor.score);
         let is_complete = |list: &Vec<Neighbor>| list.len() < rows || list[rows - 1].score <= worst;
         if rows < index.rows.len() && !cut_short && !lists.iter().all(is_complete) {
-            return None;
+            return Ok(None);
         }
+        // While the lock is held no message leaves the index, or enters it: each is in the index or here.
+        let unindexed = (self.unindexed)(index.language)?;
         let nearest = Nearest { messages: &nearest, scored_rows: &scored };
-        let (ranked, statistics, is_exhaustive) = self
-            .buffers
-            .with(|scores| rank_candidates(&index, self.unindexed, self.query, &nearest, allowed, messages, scores));
-        Some(SearchOutcome {
+        let (ranked, statistics, is_exhaustive) = self.buffers.with(|scores| {
+            rank_candidates(&index, &unindexed.messages, self.query, &nearest, allowed, messages, scores)
+        });
+        Ok(Some(SearchOutcome {
             vectors: index.row_vectors(ranked.iter().take(vectors).map(|ranked| ranked.row)),
             answerability: answerability(&ranked, &statistics),
             language: index.language,
-            cut_short: cut_short || self.query.is_late,
+            pending: unindexed.messages.iter().filter(|message| self.query.filter_allows(message)).count(),
+            cut_short: cut_short || self.query.is_late || unindexed.is_late,
             is_exhaustive,
             ranked,
-        })
+        }))
     }
 
     /// Searches for the nearest `rows` allowed rows of each of the query's vectors, without the lock, and again when a
@@ -257,7 +264,16 @@ mod tests {
             let query = Query::new("x");
             let prepared = PreparedQuery::by_vectors(&query, NAMESPACE, vec![vec![1.0, 0.0]], HashSet::new());
             let accept = |found: SearchOutcome| Ok(Some(found.ranked));
-            let ranked = search_until(&index, &ScoreBuffers::default(), &prepared, &[], 1, 0, accept).unwrap();
+            let ranked = search_until(
+                &index,
+                &ScoreBuffers::default(),
+                &prepared,
+                &|_| Ok(UnindexedMessages::default()),
+                1,
+                0,
+                accept,
+            )
+            .unwrap();
             let found: Vec<(u64, f32)> = ranked.iter().map(|ranked| (ranked.seq, ranked.score)).collect();
             let score = if times == 0 { 1.0 } else { 0.0 };
             assert_eq!(found, [(u64::from(times), score)], "the last message given the row, by its own vector");

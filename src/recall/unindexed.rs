@@ -38,6 +38,14 @@ pub(crate) struct UnindexedMessage {
     language: Language,
 }
 
+/// The unindexed messages with text at some time, oldest first.
+#[derive(Default)]
+pub(crate) struct UnindexedMessages {
+    pub(super) messages: Vec<Arc<UnindexedMessage>>,
+    /// The deadline passed before all were read.
+    pub(super) is_late: bool,
+}
+
 impl Unindexed {
     pub(crate) fn new(messages: Vec<u64>) -> Self {
         Unindexed(Mutex::new(messages.into_iter().map(|seq| (seq, Arc::default())).collect()))
@@ -60,15 +68,15 @@ impl Unindexed {
         messages.for_each(|seq| drop(all.remove(&seq)));
     }
 
-    /// Returns the messages with text, oldest first, and true if the deadline passed before all were read. `snapshot`
-    /// gives the store as it is now.
+    /// Returns the messages with text, as many as can be read before the deadline. `snapshot` gives the store as it is
+    /// now.
     pub(crate) fn messages(
         &self,
         namespace: NamespaceId,
         language: Language,
         deadline: Option<Instant>,
         snapshot: impl FnOnce() -> Result<Snapshot>,
-    ) -> Result<(Vec<Arc<UnindexedMessage>>, bool)> {
+    ) -> Result<UnindexedMessages> {
         let all: Vec<(u64, Arc<Slot>)> = self.0.lock().iter().map(|(&seq, slot)| (seq, Arc::clone(slot))).collect();
         let known =
             |slot: &Slot| slot.get().cloned().filter(|found| found.as_ref().is_none_or(|m| m.language == language));
@@ -81,7 +89,7 @@ impl Unindexed {
                 continue;
             }
             if is_past(deadline) {
-                return Ok((found, true));
+                return Ok(UnindexedMessages { messages: found, is_late: true });
             }
             if let Some(snapshot) = snapshot.take() {
                 opened = Some(snapshot()?);
@@ -94,7 +102,7 @@ impl Unindexed {
             let _ = slot.set(message.clone());
             found.extend(message);
         }
-        Ok((found, false))
+        Ok(UnindexedMessages { messages: found, is_late: false })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     engine::{loaded_generation::LoadedGeneration, shared::Shared},
     error::{Error, Result},
     ids::NamespaceId,
-    recall::{PreparedQuery, Query, Ranked, embed_query, search_until},
+    recall::{PreparedQuery, Query, Ranked, UnindexedMessages, embed_query, search_until},
 };
 
 /// The number of messages searched for.
@@ -155,7 +155,16 @@ fn nearest(
     let started = Instant::now();
     let loaded = generation.load(sample.namespace)?;
     let accept = |found| Ok(Some(found));
-    let mut found = search_until(&loaded.index, &generation.buffers, &prepared, &[], K, 0, accept)?.ranked;
+    let mut found = search_until(
+        &loaded.index,
+        &generation.buffers,
+        &prepared,
+        &|_| Ok(UnindexedMessages::default()),
+        K,
+        0,
+        accept,
+    )?
+    .ranked;
     found.truncate(K);
     Ok((found, started.elapsed()))
 }
