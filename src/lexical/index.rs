@@ -137,18 +137,23 @@ impl LexicalIndex {
         let documents = self.live_rows + more.len();
         let length = self.total_length + more.iter().map(|text| u64::from(text.length())).sum::<u64>();
         let length_factor = self.bm25.length_factor((length as f64 / documents as f64) as f32);
-        for (term, repetitions) in self.query_terms(terms) {
+        let query = self.query_terms(terms);
+        // A text has few terms beside a long query.
+        let mut postings = vec![Vec::new(); if more.is_empty() { 0 } else { query.len() }];
+        for (row, text) in (first..).zip(more) {
+            for &(term, frequency) in text.counts() {
+                if let Ok(at) = query.binary_search_by_key(&term, |&(term, _)| term) {
+                    postings[at].push((row, self.bm25.saturation(frequency, text.length(), length_factor)));
+                }
+            }
+        }
+        let mut postings = postings.into_iter();
+        for (term, repetitions) in query {
             scores.postings.clear();
             self.for_each_posting(term, |row, frequency, length| {
                 scores.postings.push((row, self.bm25.saturation(frequency, length, length_factor)));
             });
-            for (row, text) in (first..).zip(more) {
-                let frequency = text.frequency(term);
-                if frequency > 0 {
-                    let saturation = self.bm25.saturation(frequency, text.length(), length_factor);
-                    scores.postings.push((row, saturation));
-                }
-            }
+            scores.postings.extend(postings.next().into_iter().flatten());
             let idf = Bm25::idf(scores.postings.len(), documents);
             scores.add_term(idf * repetitions as f32, self.bm25.max_saturation());
         }

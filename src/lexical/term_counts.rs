@@ -21,8 +21,7 @@ impl TermCounts {
         self.length
     }
 
-    /// Returns the number of times that the text contains a term.
-    pub(super) fn frequency(&self, term: u64) -> u32 {
-        self.counts.binary_search_by_key(&term, |&(other, _)| other).map_or(0, |at| self.counts[at].1)
+    pub(super) fn counts(&self) -> &[(u64, u32)] {
+        &self.counts
     }
 }

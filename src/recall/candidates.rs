@@ -46,7 +46,7 @@ pub(super) fn rank_candidates(
     index.lexical.score_with(&terms, first_unindexed, &texts, scores);
     let lexical = LexicalEvidence::new(scores, index.lexical.rows() + unindexed.len());
     let count = wanted.saturating_add(query.excepted(unindexed));
-    let (nominated, is_exhaustive) = nominate(index, query, nearest.messages, allowed, (wanted, count), scores);
+    let (nominated, mut is_exhaustive) = nominate(index, query, nearest.messages, allowed, (wanted, count), scores);
     let messages: Vec<Range<u32>> = nominated.into_iter().map(|first| index.message_rows(first)).collect();
     let rows: Vec<u32> = messages.iter().cloned().flatten().collect();
     let cosines = index.cosines(&query.vectors, &rows, nearest.scored_rows);
@@ -69,7 +69,17 @@ pub(super) fn rank_candidates(
     let new = (first_unindexed..).zip(unindexed).filter(|(row, message)| {
         is_nominated(*row) && query.allows_unindexed(message) && !indexed.contains(&message.seq)
     });
-    candidates.extend(new.map(|(row, message)| unindexed_candidate(index, message, scores.get(row), &lexical)));
+    let mut new: Vec<(f32, &Arc<UnindexedMessage>)> = new.map(|(row, message)| (scores.get(row), message)).collect();
+    if wanted < new.len() {
+        // Of equal scores the newer.
+        let order = |a: &(f32, &Arc<UnindexedMessage>), b: &(f32, &Arc<UnindexedMessage>)| {
+            b.0.total_cmp(&a.0).then(b.1.seq.cmp(&a.1.seq))
+        };
+        new.select_nth_unstable_by(wanted, order);
+        new.truncate(wanted);
+        is_exhaustive = false;
+    }
+    candidates.extend(new.into_iter().map(|(bm25, message)| unindexed_candidate(index, message, bm25, &lexical)));
     (rank(&candidates, &statistics, &query.ranking, &query.spans, query.now), statistics, is_exhaustive)
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let pending = engine.blocking().pending()?;
     if pending > 0 {
         stderr::note(format!(
-            "{pending} messages are not embedded yet and not searched; ingest their file again to embed them"
+            "{pending} messages are not embedded yet and searched by their words alone; ingest their file again to embed them"
         ));
     }
     let query = |text: &str| args.options.query(text, args.rerank.is_some());
