@@ -138,10 +138,15 @@ impl LexicalIndex {
         let length = self.total_length + more.iter().map(|text| u64::from(text.length())).sum::<u64>();
         let length_factor = self.bm25.length_factor((length as f64 / documents as f64) as f32);
         let query = self.query_terms(terms);
-        // A text has few terms beside a long query.
         let mut postings = vec![Vec::new(); if more.is_empty() { 0 } else { query.len() }];
+        // Most terms of a text are not in the query, as some bits of their hash tell.
+        let mut is_in_query = vec![false; if more.is_empty() { 0 } else { 1 << 14 }];
+        let bits = |term: u64| (term % (1 << 14)) as usize;
+        if !more.is_empty() {
+            query.iter().for_each(|&(term, _)| is_in_query[bits(term)] = true);
+        }
         for (row, text) in (first..).zip(more) {
-            for &(term, frequency) in text.counts() {
+            for &(term, frequency) in text.counts().iter().filter(|&&(term, _)| is_in_query[bits(term)]) {
                 if let Ok(at) = query.binary_search_by_key(&term, |&(term, _)| term) {
                     postings[at].push((row, self.bm25.saturation(frequency, text.length(), length_factor)));
                 }

@@ -23,7 +23,16 @@ use crate::{
 /// The unindexed messages of a loaded namespace, by sequence number. A message is read and analyzed by the first recall
 /// that meets it.
 #[derive(Default)]
-pub(crate) struct Unindexed(Mutex<BTreeMap<u64, Arc<Slot>>>);
+pub(crate) struct Unindexed(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    slots: BTreeMap<u64, Arc<Slot>>,
+    /// Counts the changes.
+    version: u64,
+    /// The messages with text, in the language that they were analyzed in, if all were read since the last change.
+    read: Option<(Language, Arc<[Arc<UnindexedMessage>]>)>,
+}
 
 /// The message, once it was read; `None` if it has no text.
 type Slot = OnceLock<Option<Arc<UnindexedMessage>>>;
@@ -41,31 +50,34 @@ pub(crate) struct UnindexedMessage {
 /// The unindexed messages with text at some time, oldest first.
 #[derive(Default)]
 pub(crate) struct UnindexedMessages {
-    pub(super) messages: Vec<Arc<UnindexedMessage>>,
+    pub(super) messages: Arc<[Arc<UnindexedMessage>]>,
     /// The deadline passed before all were read.
     pub(super) is_late: bool,
 }
 
 impl Unindexed {
     pub(crate) fn new(messages: Vec<u64>) -> Self {
-        Unindexed(Mutex::new(messages.into_iter().map(|seq| (seq, Arc::default())).collect()))
+        let slots = messages.into_iter().map(|seq| (seq, Arc::default())).collect();
+        Unindexed(Mutex::new(State { slots, ..State::default() }))
     }
 
     /// Applies a commit.
     pub(crate) fn apply(&self, changes: &[UnindexedChange]) {
-        let mut messages = self.0.lock();
+        let mut state = self.0.lock();
+        state.changed();
         for change in changes {
             match change.is_waiting {
-                true => messages.insert(change.seq, Arc::default()),
-                false => messages.remove(&change.seq),
+                true => state.slots.insert(change.seq, Arc::default()),
+                false => state.slots.remove(&change.seq),
             };
         }
     }
 
     /// Removes messages that were indexed.
     pub(crate) fn remove(&self, messages: impl Iterator<Item = u64>) {
-        let mut all = self.0.lock();
-        messages.for_each(|seq| drop(all.remove(&seq)));
+        let mut state = self.0.lock();
+        state.changed();
+        messages.for_each(|seq| drop(state.slots.remove(&seq)));
     }
 
     /// Returns the messages with text, as many as can be read before the deadline. `snapshot` gives the store as it is
@@ -77,7 +89,13 @@ impl Unindexed {
         deadline: Option<Instant>,
         snapshot: impl FnOnce() -> Result<Snapshot>,
     ) -> Result<UnindexedMessages> {
-        let all: Vec<(u64, Arc<Slot>)> = self.0.lock().iter().map(|(&seq, slot)| (seq, Arc::clone(slot))).collect();
+        let (version, all): (u64, Vec<(u64, Arc<Slot>)>) = {
+            let state = self.0.lock();
+            if let Some((_, messages)) = state.read.as_ref().filter(|(analyzed_in, _)| *analyzed_in == language) {
+                return Ok(UnindexedMessages { messages: Arc::clone(messages), is_late: false });
+            }
+            (state.version, state.slots.iter().map(|(&seq, slot)| (seq, Arc::clone(slot))).collect())
+        };
         let known =
             |slot: &Slot| slot.get().cloned().filter(|found| found.as_ref().is_none_or(|m| m.language == language));
         let mut snapshot = Some(snapshot);
@@ -89,7 +107,7 @@ impl Unindexed {
                 continue;
             }
             if is_past(deadline) {
-                return Ok(UnindexedMessages { messages: found, is_late: true });
+                return Ok(UnindexedMessages { messages: found.into(), is_late: true });
             }
             if let Some(snapshot) = snapshot.take() {
                 opened = Some(snapshot()?);
@@ -102,7 +120,19 @@ impl Unindexed {
             let _ = slot.set(message.clone());
             found.extend(message);
         }
-        Ok(UnindexedMessages { messages: found, is_late: false })
+        let messages: Arc<[Arc<UnindexedMessage>]> = found.into();
+        let mut state = self.0.lock();
+        if state.version == version {
+            state.read = Some((language, Arc::clone(&messages)));
+        }
+        Ok(UnindexedMessages { messages, is_late: false })
+    }
+}
+
+impl State {
+    fn changed(&mut self) {
+        self.version += 1;
+        self.read = None;
     }
 }
 
