@@ -68,7 +68,7 @@ impl Engine {
         Arc::clone(&self.core.shared.generations.serving().embedder)
     }
 
-    /// Returns the precision of stored vectors. [`Config::precision`] sets it for a new database, [`Engine::reindex`] changes it.
+    /// Returns the precision of stored vectors. [`Config::precision`](field@crate::Config::precision) sets it for a new database, [`Engine::reindex`] changes it.
     pub fn precision(&self) -> Precision {
         self.core.shared.generations.serving().generation.precision
     }
