@@ -48,7 +48,7 @@ impl From<u64> for Total {
 /// The state of the phase that runs.
 struct Phase {
     name: String,
-    /// What is counted, such as messages; bytes are shown in MB.
+    /// The unit that is counted, such as messages. Bytes are shown in MB.
     unit: &'static str,
     done: u64,
     total: Total,
