@@ -12,7 +12,7 @@
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::{MAX_TERMS, Segment, bm25::Bm25, scores::Scores, term_counts::TermCounts};
+use super::{MAX_TERMS, OpenSegment, Segment, bm25::Bm25, scores::Scores};
 
 /// Maximum number of distinct terms of a query. Of more terms, the rarest are used.
 const MAX_QUERY_TERMS: usize = 1024;
@@ -122,50 +122,36 @@ impl LexicalIndex {
         sparse.map(|(&number, loaded)| (number, Arc::clone(&loaded.segment)))
     }
 
-    /// Same as [`score_with`](Self::score_with) without more texts.
+    /// Same as [`score_with`](Self::score_with) without more documents.
     pub(crate) fn score(&self, terms: &[u64], scores: &mut Scores) {
-        self.score_with(terms, self.homes.len() as u32, &[], scores);
+        self.score_with(terms, (self.homes.len() as u32, &OpenSegment::default()), scores);
     }
 
-    /// Scores the live rows for the terms of a query, and `more` texts as if they were rows: `first`, which is above
-    /// all rows, and the following. Replaces the contents of `scores`. A repeated term counts up to 3 times; of more
-    /// than 1,024 distinct terms the rarest are used. The scores do not depend on how rows are spread over segments,
-    /// to the bit.
-    pub(crate) fn score_with(&self, terms: &[u64], first: u32, more: &[&TermCounts], scores: &mut Scores) {
+    /// Scores the live rows for the terms of a query, and the documents of an open segment as if they were rows: the
+    /// first of them has the given number, which is above all rows. Replaces the contents of `scores`. A repeated term
+    /// counts up to 3 times; of more than 1,024 distinct terms the rarest are used. The scores do not depend on how
+    /// rows are spread over segments, to the bit.
+    pub(crate) fn score_with(&self, terms: &[u64], more: (u32, &OpenSegment), scores: &mut Scores) {
+        let (first, open) = more;
         scores.clear();
-        scores.make_room(self.homes.len().max(first as usize + more.len()));
-        let documents = self.live_rows + more.len();
-        let length = self.total_length + more.iter().map(|text| u64::from(text.length())).sum::<u64>();
+        scores.make_room(self.homes.len().max(first as usize + open.end()));
+        let documents = self.live_rows + open.len();
+        let length = self.total_length + open.total_length();
         let length_factor = self.bm25.length_factor((length as f64 / documents as f64) as f32);
-        let query = self.query_terms(terms);
-        let mut postings = vec![Vec::new(); if more.is_empty() { 0 } else { query.len() }];
-        // Most terms of a text are not in the query, as some bits of their hash tell.
-        let mut is_in_query = vec![false; if more.is_empty() { 0 } else { 1 << 14 }];
-        let bits = |term: u64| (term % (1 << 14)) as usize;
-        if !more.is_empty() {
-            query.iter().for_each(|&(term, _)| is_in_query[bits(term)] = true);
-        }
-        for (row, text) in (first..).zip(more) {
-            for &(term, frequency) in text.counts().iter().filter(|&&(term, _)| is_in_query[bits(term)]) {
-                if let Ok(at) = query.binary_search_by_key(&term, |&(term, _)| term) {
-                    postings[at].push((row, self.bm25.saturation(frequency, text.length(), length_factor)));
-                }
-            }
-        }
-        let mut postings = postings.into_iter();
-        for (term, repetitions) in query {
+        for (term, repetitions) in self.query_terms(terms, open) {
             scores.postings.clear();
-            self.for_each_posting(term, |row, frequency, length| {
+            let mut add = |row, frequency, length| {
                 scores.postings.push((row, self.bm25.saturation(frequency, length, length_factor)));
-            });
-            scores.postings.extend(postings.next().into_iter().flatten());
+            };
+            self.for_each_posting(term, &mut add);
+            open.for_each_posting(term, |document, frequency, length| add(first + document, frequency, length));
             let idf = Bm25::idf(scores.postings.len(), documents);
             scores.add_term(idf * repetitions as f32, self.bm25.max_saturation());
         }
     }
 
     /// Returns the distinct terms of a query in ascending order, each with the number of times that it counts.
-    fn query_terms(&self, terms: &[u64]) -> Vec<(u64, u32)> {
+    fn query_terms(&self, terms: &[u64], open: &OpenSegment) -> Vec<(u64, u32)> {
         let mut sorted = terms.to_vec();
         sorted.sort_unstable();
         let distinct = sorted.chunk_by(|a, b| a == b);
@@ -174,7 +160,9 @@ impl LexicalIndex {
         if query.len() > MAX_QUERY_TERMS {
             query.sort_by_cached_key(|&(term, _)| {
                 let mut documents = 0;
-                self.for_each_posting(term, |_, _, _| documents += 1);
+                let mut count = |_, _, _| documents += 1;
+                self.for_each_posting(term, &mut count);
+                open.for_each_posting(term, &mut count);
                 documents
             });
             query.truncate(MAX_QUERY_TERMS);

@@ -17,18 +17,18 @@ mod characters;
 mod fold;
 mod index;
 mod language;
+mod open_segment;
 mod scores;
 mod segment;
 mod stop_words;
 mod term;
 mod term_cache;
-mod term_counts;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use analyzer::Analyzer;
 pub(crate) use index::LexicalIndex;
 pub use language::Language;
+pub(crate) use open_segment::OpenSegment;
 pub(crate) use scores::Scores;
 pub(crate) use segment::{Document, MAX_ROWS, MAX_TERMS, Segment, merge::merge_plan};
-pub(crate) use term_counts::TermCounts;

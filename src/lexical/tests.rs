@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use proptest::prelude::*;
 
-use super::{Document, Language, LexicalIndex, Scores, Segment, bm25::Bm25, merge_plan};
+use super::{Document, Language, LexicalIndex, OpenSegment, Scores, Segment, bm25::Bm25, merge_plan};
 
 /// An operation on rows below 48.
 #[derive(Clone, Debug)]
@@ -186,6 +186,45 @@ proptest! {
         while let Some((number, _)) = index.sparse() {
             model.step(&Step::Rewrite, 0, &mut index);
             prop_assert_ne!(index.sparse().map(|sparse| sparse.0), Some(number), "a rewritten segment is not sparse");
+        }
+    }
+}
+
+proptest! {
+    /// Documents score the same to the bit as rows and in an open segment, whatever came and went there.
+    #[test]
+    fn documents_of_an_open_segment_are_scored_like_rows(
+        rows in prop::collection::vec(any_terms(), 0..12),
+        steps in prop::collection::vec((any_terms(), any::<bool>(), any::<prop::sample::Index>()), 1..40),
+        query in any_terms(),
+    ) {
+        let first = rows.len() as u32 + 3;
+        let rows: Vec<Document> = (0..).zip(&rows).map(|(row, terms)| document(row, terms)).collect();
+        let (mut open, mut model): (OpenSegment, Vec<(u32, Vec<u64>)>) = Default::default();
+        for (terms, removes, which) in steps {
+            match removes && !model.is_empty() {
+                true => open.remove(model.remove(which.index(model.len())).0),
+                false => model.push((open.push(terms.clone()), terms)),
+            }
+            if open.is_sparse() {
+                open.compact();
+                model.iter_mut().zip(0..).for_each(|((number, _), compacted)| *number = compacted);
+            }
+            prop_assert_eq!(open.len(), model.len());
+        }
+        let mut index = LexicalIndex::default();
+        index.set(0, Some(Arc::new(Segment::build(Language::English, rows.clone()))), |_| true);
+        let mut scores = Scores::default();
+        index.score_with(&query, (first, &open), &mut scores);
+        let mut found: Vec<(u32, u32)> = scores.touched().iter().map(|&row| (row, scores.get(row).to_bits())).collect();
+        found.sort_unstable();
+        let ideal = scores.ideal().to_bits();
+        let documents = model.iter().map(|(number, terms)| document(first + number, terms));
+        let mut one = LexicalIndex::default();
+        one.set(0, Some(Arc::new(Segment::build(Language::English, rows.into_iter().chain(documents).collect()))), |_| true);
+        prop_assert_eq!((found, ideal, index.rows() + open.len()), answers(&one, &query, &mut scores));
+        for (number, terms) in &model {
+            prop_assert_eq!(usize::from(open.length(*number)), terms.len());
         }
     }
 }

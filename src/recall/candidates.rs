@@ -3,18 +3,21 @@
 //! The vectors nominate the nearest messages; the terms nominate those with the best BM25 and their neighbors. Both
 //! scores are then looked up for each of them.
 
-use std::{collections::HashSet, ops::Range, sync::Arc};
+use std::{
+    collections::{BinaryHeap, HashSet},
+    ops::Range,
+};
 
 use super::{
     namespace::NamespaceIndex,
     prepare::PreparedQuery,
     query::RankingStrategy,
     rank::{Candidate, Ranked, ScoreStatistics, rank, strength},
-    unindexed::UnindexedMessage,
+    unindexed::{UnindexedMessage, UnindexedMessages},
 };
 use crate::{
     index::{Bitmap, Neighbor},
-    lexical::{Analyzer, Scores, TermCounts},
+    lexical::{Analyzer, Scores},
 };
 
 /// The result of a search of the vectors.
@@ -29,7 +32,7 @@ pub(super) struct Nearest<'a> {
 /// with a term of the query. The last value returned is true if no other message is allowed.
 pub(super) fn rank_candidates(
     index: &NamespaceIndex,
-    unindexed: &[Arc<UnindexedMessage>],
+    unindexed: &UnindexedMessages,
     query: &PreparedQuery,
     nearest: &Nearest<'_>,
     allowed: Option<&Bitmap>,
@@ -42,8 +45,7 @@ pub(super) fn rank_candidates(
     }
     // Unindexed messages are scored as rows behind those of the index.
     let first_unindexed = index.rows.len() as u32;
-    let texts: Vec<&TermCounts> = unindexed.iter().map(|message| &message.terms).collect();
-    index.lexical.score_with(&terms, first_unindexed, &texts, scores);
+    index.lexical.score_with(&terms, (first_unindexed, unindexed.terms()), scores);
     let lexical = LexicalEvidence::new(scores, index.lexical.rows() + unindexed.len());
     let count = wanted.saturating_add(query.excepted(unindexed));
     let (nominated, mut is_exhaustive) = nominate(index, query, nearest.messages, allowed, (wanted, count), scores);
@@ -59,27 +61,18 @@ pub(super) fn rank_candidates(
             candidate(index, rows, cosines, &lexical)
         })
         .collect();
+    let indexed: HashSet<u64> = candidates.iter().map(|candidate| candidate.seq).collect();
     // Of a lexical query with few matches, messages without a term are candidates as well.
     let is_filled = query.ranking.strategy == RankingStrategy::Lexical && is_exhaustive;
-    let is_nominated = |row: u32| is_filled || scores.get(row) > 0.0;
-    let indexed: HashSet<u64> = match unindexed {
-        [] => HashSet::new(),
-        _ => candidates.iter().map(|candidate| candidate.seq).collect(),
-    };
-    let new = (first_unindexed..).zip(unindexed).filter(|(row, message)| {
-        is_nominated(*row) && query.allows_unindexed(message) && !indexed.contains(&message.seq)
-    });
-    let mut new: Vec<(f32, &Arc<UnindexedMessage>)> = new.map(|(row, message)| (scores.get(row), message)).collect();
-    if wanted < new.len() {
-        // Of equal scores the newer.
-        let order = |a: &(f32, &Arc<UnindexedMessage>), b: &(f32, &Arc<UnindexedMessage>)| {
-            b.0.total_cmp(&a.0).then(b.1.seq.cmp(&a.1.seq))
-        };
-        new.select_nth_unstable_by(wanted, order);
-        new.truncate(wanted);
-        is_exhaustive = false;
-    }
-    candidates.extend(new.into_iter().map(|(bm25, message)| unindexed_candidate(index, message, bm25, &lexical)));
+    let new = best_unindexed(unindexed, scores, first_unindexed, is_filled);
+    let new = new.filter(|&(_, message)| query.allows(message) && !indexed.contains(&message.seq));
+    let mut new: Vec<(u32, &UnindexedMessage)> = new.take(wanted.saturating_add(1)).collect();
+    is_exhaustive &= new.len() <= wanted;
+    new.truncate(wanted);
+    candidates.extend(new.into_iter().map(|(document, message)| {
+        let length = unindexed.terms().length(document);
+        unindexed_candidate(index, message, length, scores.get(first_unindexed + document), &lexical)
+    }));
     (rank(&candidates, &statistics, &query.ranking, &query.spans, query.now), statistics, is_exhaustive)
 }
 
@@ -155,10 +148,29 @@ fn candidate(index: &NamespaceIndex, rows: Range<u32>, cosines: &[f32], lexical:
     }
 }
 
+/// Returns the unindexed messages with a term of the query and their documents, the best BM25 first; of equal ones the
+/// newest. The newest of the others follow if `is_filled`.
+fn best_unindexed<'a>(
+    unindexed: &'a UnindexedMessages,
+    scores: &'a Scores,
+    first: u32,
+    is_filled: bool,
+) -> impl Iterator<Item = (u32, &'a UnindexedMessage)> {
+    let touched = scores.touched().iter().filter_map(move |row| row.checked_sub(first));
+    // Scores are above 0, so their bits have their order.
+    let mut by_score: BinaryHeap<(u32, u64, u32)> = touched
+        .map(|document| (scores.get(first + document).to_bits(), unindexed.message(document).seq, document))
+        .collect();
+    let best = std::iter::from_fn(move || by_score.pop()).map(|(_, _, document)| document);
+    let others = unindexed.newest().filter(move |document| is_filled && scores.get(first + document) == 0.0);
+    best.chain(others).map(|document| (document, unindexed.message(document)))
+}
+
 /// The evidence for a message that is not embedded: its words, its length and its time.
 fn unindexed_candidate(
     index: &NamespaceIndex,
     message: &UnindexedMessage,
+    length: u16,
     bm25: f32,
     lexical: &LexicalEvidence,
 ) -> Candidate {
@@ -169,7 +181,7 @@ fn unindexed_candidate(
         bm25,
         coverage: lexical.coverage(bm25),
         strength: lexical.strength(bm25),
-        length: f32::from(message.terms.length().max(1)).ln() - lengths.of_role(message.role),
+        length: f32::from(length.max(1)).ln() - lengths.of_role(message.role),
         wordiness: lengths.of_role(message.role) - lengths.tersest,
         created_at: message.created_at,
         ..Candidate::default()

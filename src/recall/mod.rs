@@ -41,5 +41,5 @@ pub use query::{MAX_K, Query, RankingStrategy, TimeUse};
 pub(crate) use rank::Ranked;
 pub(crate) use search::{ScoreBuffers, search_until};
 pub(crate) use segments::{language, read_segment};
-pub(crate) use unindexed::{Unindexed, UnindexedMessages};
+pub(crate) use unindexed::Unindexed;
 pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_at_offset};

@@ -1,10 +1,10 @@
 //! Preparing a query for the search: its names are resolved to numbers, its times are read, its text is embedded.
 
-use std::{collections::HashSet, sync::Arc, time::Instant};
+use std::{collections::HashSet, time::Instant};
 
 use super::{
     query::{Filter, Query, Ranking, RankingStrategy, TimeUse},
-    unindexed::UnindexedMessage,
+    unindexed::{UnindexedMessage, UnindexedMessages},
     when::{TimeSpan, time_expressions},
 };
 use crate::{
@@ -81,19 +81,23 @@ impl<'a> PreparedQuery<'a> {
     }
 
     /// Returns the number of excepted messages that a search of the index may find.
-    pub(super) fn excepted(&self, unindexed: &[Arc<UnindexedMessage>]) -> usize {
-        let not_indexed = unindexed.iter().filter(|message| self.except.contains(&message.seq)).count();
-        self.except.len() - not_indexed
+    pub(super) fn excepted(&self, unindexed: &UnindexedMessages) -> usize {
+        self.except.iter().filter(|&&seq| !unindexed.contains(seq)).count()
     }
 
-    /// Returns true if a message that is not indexed may be a hit.
-    pub(super) fn allows_unindexed(&self, message: &UnindexedMessage) -> bool {
-        self.ranking.strategy != RankingStrategy::Dense && self.filter_allows(message)
+    /// Returns the number of unindexed messages that may be hits.
+    pub(super) fn pending(&self, unindexed: &UnindexedMessages) -> usize {
+        match self.filter == Filter::default() {
+            true => unindexed.len() - (self.except.len() - self.excepted(unindexed)),
+            false => unindexed.iter().filter(|message| self.allows(message)).count(),
+        }
     }
 
     /// Returns true if the filter allows a message that is not indexed, and it is not excepted.
-    pub(super) fn filter_allows(&self, message: &UnindexedMessage) -> bool {
-        message.is_allowed(&self.filter, self.session) && !self.except.contains(&message.seq)
+    pub(super) fn allows(&self, message: &UnindexedMessage) -> bool {
+        self.session.is_none_or(|session| session == message.session)
+            && self.filter.allows(message.role, message.created_at)
+            && !self.except.contains(&message.seq)
     }
 
     fn unresolved(query: &'a Query, namespace: NamespaceId) -> Self {

@@ -47,13 +47,14 @@ pub(crate) struct SearchOutcome {
 #[derive(Default)]
 pub(crate) struct ScoreBuffers(Mutex<Vec<Scores>>);
 
-/// Searches for `messages` messages or more, among those of the index and the `unindexed` ones, and for more until `accept` returns an answer. It must accept an outcome
-/// that is exhaustive or was cut short. Each outcome has the vectors of its first `vectors` candidates.
-pub(crate) fn search_until<T>(
+/// Searches for `messages` messages or more, among those of the index and the `unindexed` ones, and for more until
+/// `accept` returns an answer. It must accept an outcome that is exhaustive or was cut short. Each outcome has the
+/// vectors of its first `vectors` candidates.
+pub(crate) fn search_until<'a, T>(
     index: &RwLock<NamespaceIndex>,
     buffers: &ScoreBuffers,
     query: &PreparedQuery,
-    unindexed: &dyn Fn(Language) -> Result<UnindexedMessages>,
+    unindexed: &dyn Fn(Language) -> Result<UnindexedMessages<'a>>,
     messages: usize,
     vectors: usize,
     mut accept: impl FnMut(SearchOutcome) -> Result<Option<T>>,
@@ -61,9 +62,8 @@ pub(crate) fn search_until<T>(
     let mut search = Search { index, buffers, query, unindexed, allowed: None };
     // Reads most of them before the lock is held.
     let language = index.read().language;
-    let known = unindexed(language)?.messages;
+    let excepted = query.excepted(&unindexed(language)?);
     // A long message has several rows, so this many rows may belong to too few messages.
-    let excepted = query.excepted(&known);
     let (mut messages, mut rows) = (messages, messages.saturating_add(excepted));
     loop {
         match search.run(messages, rows, vectors)? {
@@ -79,12 +79,12 @@ pub(crate) fn search_until<T>(
     }
 }
 
-struct Search<'a> {
-    index: &'a RwLock<NamespaceIndex>,
-    buffers: &'a ScoreBuffers,
-    query: &'a PreparedQuery<'a>,
+struct Search<'s, 'a> {
+    index: &'s RwLock<NamespaceIndex>,
+    buffers: &'s ScoreBuffers,
+    query: &'s PreparedQuery<'s>,
     /// Returns the messages that are not indexed at this time.
-    unindexed: &'a dyn Fn(Language) -> Result<UnindexedMessages>,
+    unindexed: &'s dyn Fn(Language) -> Result<UnindexedMessages<'a>>,
     allowed: Option<AllowedRows>,
 }
 
@@ -94,7 +94,7 @@ struct AllowedRows {
     rows_reused: u64,
 }
 
-impl Search<'_> {
+impl Search<'_, '_> {
     /// Searches for the nearest `rows` rows. `None` if they may not contain the nearest `messages` messages, and there
     /// are more rows.
     fn run(&mut self, messages: usize, rows: usize, vectors: usize) -> Result<Option<SearchOutcome>> {
@@ -123,14 +123,14 @@ impl Search<'_> {
         // While the lock is held no message leaves the index, or enters it: each is in the index or here.
         let unindexed = (self.unindexed)(index.language)?;
         let nearest = Nearest { messages: &nearest, scored_rows: &scored };
-        let (ranked, statistics, is_exhaustive) = self.buffers.with(|scores| {
-            rank_candidates(&index, &unindexed.messages, self.query, &nearest, allowed, messages, scores)
-        });
+        let (ranked, statistics, is_exhaustive) = self
+            .buffers
+            .with(|scores| rank_candidates(&index, &unindexed, self.query, &nearest, allowed, messages, scores));
         Ok(Some(SearchOutcome {
             vectors: index.row_vectors(ranked.iter().take(vectors).map(|ranked| ranked.row)),
             answerability: answerability(&ranked, &statistics),
             language: index.language,
-            pending: unindexed.messages.iter().filter(|message| self.query.filter_allows(message)).count(),
+            pending: self.query.pending(&unindexed),
             cut_short: cut_short || self.query.is_late || unindexed.is_late,
             is_exhaustive,
             ranked,
@@ -195,6 +195,7 @@ mod tests {
         recall::{
             changes::{AddedRows, NamespaceChange},
             query::Query,
+            unindexed::Unindexed,
         },
         store::{NewRows, Removed, RowMeta},
     };
@@ -264,16 +265,9 @@ mod tests {
             let query = Query::new("x");
             let prepared = PreparedQuery::by_vectors(&query, NAMESPACE, vec![vec![1.0, 0.0]], HashSet::new());
             let accept = |found: SearchOutcome| Ok(Some(found.ranked));
-            let ranked = search_until(
-                &index,
-                &ScoreBuffers::default(),
-                &prepared,
-                &|_| Ok(UnindexedMessages::default()),
-                1,
-                0,
-                accept,
-            )
-            .unwrap();
+            let (buffers, none) = (ScoreBuffers::default(), Unindexed::default());
+            let unindexed = |language| none.messages(NAMESPACE, language, None, || unreachable!("nothing is read"));
+            let ranked = search_until(&index, &buffers, &prepared, &unindexed, 1, 0, accept).unwrap();
             let found: Vec<(u64, f32)> = ranked.iter().map(|ranked| (ranked.seq, ranked.score)).collect();
             let score = if times == 0 { 1.0 } else { 0.0 };
             assert_eq!(found, [(u64::from(times), score)], "the last message given the row, by its own vector");

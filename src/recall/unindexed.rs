@@ -1,158 +1,203 @@
 //! The messages of a namespace that are stored and not indexed: pending ones, and those in short-term buffers.
 //!
-//! A recall finds them by their words, each of them compared with the query, until they are embedded.
+//! A recall finds them by their words until they are embedded. The first recall after a put reads and analyzes what
+//! is new; postings in memory serve it and the following ones.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
-    time::Instant,
-};
+use std::{collections::BTreeMap, time::Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::query::Filter;
 use crate::{
     error::Result,
     ids::NamespaceId,
     index::is_past,
-    lexical::{Analyzer, Language, TermCounts},
+    lexical::{Analyzer, Language, OpenSegment},
     message::{Role, Timestamp},
     store::{Snapshot, UnindexedChange},
 };
 
-/// The unindexed messages of a loaded namespace, by sequence number. A message is read and analyzed by the first recall
-/// that meets it.
+/// The unindexed messages of a loaded namespace.
 #[derive(Default)]
-pub(crate) struct Unindexed(Mutex<State>);
+pub(crate) struct Unindexed(RwLock<State>);
 
 #[derive(Default)]
 struct State {
-    slots: BTreeMap<u64, Arc<Slot>>,
-    /// Counts the changes.
-    version: u64,
-    /// The messages with text, in the language that they were analyzed in, if all were read since the last change.
-    read: Option<(Language, Arc<[Arc<UnindexedMessage>]>)>,
+    /// The sequence numbers of messages that no recall has read yet, each with the number of the change that made it
+    /// so.
+    unread: BTreeMap<u64, u64>,
+    /// The number of changes.
+    changes: u64,
+    /// The messages that were read and have text. Those that were removed since are `None`.
+    messages: Vec<Option<UnindexedMessage>>,
+    /// Their terms, in the same order.
+    terms: OpenSegment,
+    /// The language that they were analyzed in.
+    language: Option<Language>,
+    /// Their positions in `messages`, by sequence number.
+    positions: BTreeMap<u64, u32>,
 }
 
-/// The message, once it was read; `None` if it has no text.
-type Slot = OnceLock<Option<Arc<UnindexedMessage>>>;
-
-/// A message that is compared with a query by its words.
-pub(crate) struct UnindexedMessage {
+/// A message that a recall finds by its words.
+pub(super) struct UnindexedMessage {
     pub(super) seq: u64,
     pub(super) session: u32,
     pub(super) role: Role,
     pub(super) created_at: Option<Timestamp>,
-    pub(super) terms: TermCounts,
-    language: Language,
 }
 
-/// The unindexed messages with text at some time, oldest first.
-#[derive(Default)]
-pub(crate) struct UnindexedMessages {
-    pub(super) messages: Arc<[Arc<UnindexedMessage>]>,
+/// The unindexed messages with text at some time. None is added or removed while this value exists.
+pub(crate) struct UnindexedMessages<'a> {
+    state: RwLockReadGuard<'a, State>,
     /// The deadline passed before all were read.
     pub(super) is_late: bool,
 }
 
 impl Unindexed {
     pub(crate) fn new(messages: Vec<u64>) -> Self {
-        let slots = messages.into_iter().map(|seq| (seq, Arc::default())).collect();
-        Unindexed(Mutex::new(State { slots, ..State::default() }))
+        let unread = messages.into_iter().map(|seq| (seq, 0)).collect();
+        Unindexed(RwLock::new(State { unread, ..State::default() }))
     }
 
     /// Applies a commit.
     pub(crate) fn apply(&self, changes: &[UnindexedChange]) {
-        let mut state = self.0.lock();
-        state.changed();
+        let mut state = self.0.write();
+        state.changes += 1;
         for change in changes {
-            match change.is_waiting {
-                true => state.slots.insert(change.seq, Arc::default()),
-                false => state.slots.remove(&change.seq),
-            };
+            state.remove(change.seq);
+            if change.is_waiting {
+                let number = state.changes;
+                state.unread.insert(change.seq, number);
+            }
         }
     }
 
     /// Removes messages that were indexed.
     pub(crate) fn remove(&self, messages: impl Iterator<Item = u64>) {
-        let mut state = self.0.lock();
-        state.changed();
-        messages.for_each(|seq| drop(state.slots.remove(&seq)));
+        let mut state = self.0.write();
+        messages.for_each(|seq| state.remove(seq));
     }
 
-    /// Returns the messages with text, as many as can be read before the deadline. `snapshot` gives the store as it is
-    /// now.
+    /// Returns the messages with text, as many as can be read before the deadline. `snapshot` returns the present state
+    /// of the store.
     pub(crate) fn messages(
         &self,
         namespace: NamespaceId,
         language: Language,
         deadline: Option<Instant>,
-        snapshot: impl FnOnce() -> Result<Snapshot>,
-    ) -> Result<UnindexedMessages> {
-        let (version, all): (u64, Vec<(u64, Arc<Slot>)>) = {
-            let state = self.0.lock();
-            if let Some((_, messages)) = state.read.as_ref().filter(|(analyzed_in, _)| *analyzed_in == language) {
-                return Ok(UnindexedMessages { messages: Arc::clone(messages), is_late: false });
-            }
-            (state.version, state.slots.iter().map(|(&seq, slot)| (seq, Arc::clone(slot))).collect())
-        };
-        let known =
-            |slot: &Slot| slot.get().cloned().filter(|found| found.as_ref().is_none_or(|m| m.language == language));
-        let mut snapshot = Some(snapshot);
-        let mut opened = None;
-        let mut found = Vec::with_capacity(all.len());
-        for (seq, slot) in all {
-            if let Some(message) = known(&slot) {
-                found.extend(message);
-                continue;
-            }
-            if is_past(deadline) {
-                return Ok(UnindexedMessages { messages: found.into(), is_late: true });
-            }
-            if let Some(snapshot) = snapshot.take() {
-                opened = Some(snapshot()?);
-            }
-            let snapshot = opened.as_ref().expect("opened above");
-            // A message that is missing was deleted by a commit that is not published yet.
-            let Some(message) = UnindexedMessage::read(snapshot, namespace, seq, language)? else { continue };
-            let message = message.map(Arc::new);
-            // In the language that the namespace had before, it is analyzed by each recall, until it is indexed.
-            let _ = slot.set(message.clone());
-            found.extend(message);
+        snapshot: impl Fn() -> Result<Snapshot>,
+    ) -> Result<UnindexedMessages<'_>> {
+        let state = self.0.read();
+        if state.unread.is_empty() && state.is_in(language) {
+            return Ok(UnindexedMessages { state, is_late: false });
         }
-        let messages: Arc<[Arc<UnindexedMessage>]> = found.into();
-        let mut state = self.0.lock();
-        if state.version == version {
-            state.read = Some((language, Arc::clone(&messages)));
+        drop(state);
+        loop {
+            let unread = self.0.write().unread(language);
+            let snapshot = snapshot()?;
+            let (mut found, mut is_late) = (Vec::new(), false);
+            for (seq, change) in unread {
+                is_late = is_past(deadline);
+                if is_late {
+                    break;
+                }
+                found.push((seq, change, read(&snapshot, namespace, seq, language)?));
+            }
+            let mut state = self.0.write();
+            // Otherwise a recall that began before the language changed asked for the old one meanwhile.
+            if state.is_in(language) {
+                found.into_iter().for_each(|(seq, change, message)| state.add(seq, change, message));
+                return Ok(UnindexedMessages { state: RwLockWriteGuard::downgrade(state), is_late });
+            }
         }
-        Ok(UnindexedMessages { messages, is_late: false })
     }
 }
 
 impl State {
-    fn changed(&mut self) {
-        self.version += 1;
-        self.read = None;
+    fn is_in(&self, language: Language) -> bool {
+        self.messages.is_empty() || self.language == Some(language)
+    }
+
+    /// Returns the messages to read, with the numbers of their changes: all, if they were analyzed in another language.
+    fn unread(&mut self, language: Language) -> Vec<(u64, u64)> {
+        if !self.is_in(language) {
+            let (changes, positions) = (self.changes, std::mem::take(&mut self.positions));
+            self.unread.extend(positions.into_keys().map(|seq| (seq, changes)));
+            (self.messages, self.terms) = Default::default();
+        }
+        self.language = Some(language);
+        self.unread.iter().map(|(&seq, &change)| (seq, change)).collect()
+    }
+
+    /// Adds a message that was read, unless it changed meanwhile or another recall added it.
+    fn add(&mut self, seq: u64, change: u64, message: Option<(UnindexedMessage, Vec<u64>)>) {
+        if self.unread.get(&seq) != Some(&change) {
+            return;
+        }
+        self.unread.remove(&seq);
+        if let Some((message, terms)) = message {
+            self.positions.insert(seq, self.terms.push(terms));
+            self.messages.push(Some(message));
+        }
+    }
+
+    fn remove(&mut self, seq: u64) {
+        self.unread.remove(&seq);
+        let Some(position) = self.positions.remove(&seq) else { return };
+        self.messages[position as usize] = None;
+        self.terms.remove(position);
+        if self.terms.is_sparse() {
+            self.terms.compact();
+            self.messages.retain(Option::is_some);
+            self.positions = self.messages.iter().flatten().map(|message| message.seq).zip(0..).collect();
+        }
     }
 }
 
-impl UnindexedMessage {
-    /// Reads a message: `None` if it does not exist, `Some(None)` if it has no text.
-    fn read(snapshot: &Snapshot, namespace: NamespaceId, seq: u64, language: Language) -> Result<Option<Option<Self>>> {
-        let Some(message) = snapshot.messages().get(namespace, seq)? else { return Ok(None) };
-        let Some(session) = snapshot.sessions().number(namespace, &message.session)? else { return Ok(None) };
-        let text = message.searchable();
-        if text.trim().is_empty() {
-            return Ok(Some(None));
-        }
-        let mut terms = Vec::new();
-        Analyzer::of(language).terms(&text, &mut terms);
-        let (role, created_at, terms) = (message.role, message.created_at, TermCounts::new(terms));
-        Ok(Some(Some(UnindexedMessage { seq, session, role, created_at, terms, language })))
+/// Reads a message and its terms: `None` if it has no text, or was deleted by a commit that is not published yet.
+fn read(
+    snapshot: &Snapshot,
+    namespace: NamespaceId,
+    seq: u64,
+    language: Language,
+) -> Result<Option<(UnindexedMessage, Vec<u64>)>> {
+    let Some(message) = snapshot.messages().get(namespace, seq)? else { return Ok(None) };
+    let Some(session) = snapshot.sessions().number(namespace, &message.session)? else { return Ok(None) };
+    let text = message.searchable();
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let mut terms = Vec::new();
+    Analyzer::of(language).terms(&text, &mut terms);
+    let (role, created_at) = (message.role, message.created_at);
+    Ok(Some((UnindexedMessage { seq, session, role, created_at }, terms)))
+}
+
+impl UnindexedMessages<'_> {
+    /// The terms of the messages: a document for each.
+    pub(super) fn terms(&self) -> &OpenSegment {
+        &self.state.terms
     }
 
-    /// Returns true if a filter allows the message. `session` is the number of the filter's session.
-    pub(super) fn is_allowed(&self, filter: &Filter, session: Option<u32>) -> bool {
-        session.is_none_or(|session| session == self.session) && filter.allows(self.role, self.created_at)
+    /// Returns the number of messages.
+    pub(super) fn len(&self) -> usize {
+        self.state.positions.len()
+    }
+
+    /// Returns the message with a document.
+    pub(super) fn message(&self, document: u32) -> &UnindexedMessage {
+        self.state.messages[document as usize].as_ref().expect("removed documents have no postings")
+    }
+
+    /// Returns the documents of all messages, the newest first.
+    pub(super) fn newest(&self) -> impl Iterator<Item = u32> {
+        self.state.positions.values().rev().copied()
+    }
+
+    pub(super) fn contains(&self, seq: u64) -> bool {
+        self.state.positions.contains_key(&seq)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &UnindexedMessage> {
+        self.state.messages.iter().flatten()
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     engine::{loaded_generation::LoadedGeneration, shared::Shared},
     error::{Error, Result},
     ids::NamespaceId,
-    recall::{PreparedQuery, Query, Ranked, UnindexedMessages, embed_query, search_until},
+    recall::{PreparedQuery, Query, Ranked, Unindexed, embed_query, search_until},
 };
 
 /// The number of messages searched for.
@@ -155,16 +155,9 @@ fn nearest(
     let started = Instant::now();
     let loaded = generation.load(sample.namespace)?;
     let accept = |found| Ok(Some(found));
-    let mut found = search_until(
-        &loaded.index,
-        &generation.buffers,
-        &prepared,
-        &|_| Ok(UnindexedMessages::default()),
-        K,
-        0,
-        accept,
-    )?
-    .ranked;
+    let none = Unindexed::default();
+    let unindexed = |language| none.messages(sample.namespace, language, None, || unreachable!("nothing is unread"));
+    let mut found = search_until(&loaded.index, &generation.buffers, &prepared, &unindexed, K, 0, accept)?.ranked;
     found.truncate(K);
     Ok((found, started.elapsed()))
 }
