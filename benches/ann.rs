@@ -15,7 +15,8 @@ const DIMENSION: usize = 256;
 /// Rows per insert: a turn or two of a conversation.
 const BATCH: usize = 20;
 
-/// Rows of the data: 20,000 under `cargo bench`, and 2,000 under `cargo test`, which runs each bench once and unoptimised.
+/// Rows of the data: 20,000 under `cargo bench`, and 2,000 under `cargo test`, which runs each bench once and
+/// unoptimised.
 fn row_count() -> usize {
     if std::env::args().any(|argument| argument == "--bench") { 20_000 } else { 2_000 }
 }

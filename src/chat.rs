@@ -1,7 +1,7 @@
 //! Language models: the trait, its request and its answer.
 //!
-//! Memories and prompts are unknown here: the caller writes the request and uses the answer. `client` has an implementation for servers
-//! of OpenAI's protocol.
+//! Memories and prompts are unknown here: the caller writes the request and uses the answer. `client` has an
+//! implementation for servers of OpenAI's protocol.
 
 use std::{future::ready, pin::Pin, sync::Arc};
 
@@ -14,9 +14,9 @@ pub type ChatFuture<'a> = Pin<Box<dyn Future<Output = Result<ChatAnswer>> + Send
 
 /// A language model. Any `Fn(&ChatRequest) -> Result<Message>` is one, and so is `OpenAiChat` (feature `openai`).
 ///
-/// [`chat`](ChatModel::chat) is for async programs, [`chat_blocking`](ChatModel::chat_blocking) for threads that may wait. The engine's
-/// blocks ask a model on threads of their own, never on the write path, with `chat_blocking`. These threads belong to no async runtime,
-/// so an async client that needs one is given its handle:
+/// [`chat`](ChatModel::chat) is for async programs, [`chat_blocking`](ChatModel::chat_blocking) for threads that may
+/// wait. The engine's blocks ask a model on threads of their own, never on the write path, with `chat_blocking`. These
+/// threads belong to no async runtime, so an async client that needs one is given its handle:
 ///
 /// ```
 /// use mnemon::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Message, Result};
@@ -50,7 +50,8 @@ pub trait ChatModel: Send + Sync {
     /// [`Error::Chat`](crate::Error::Chat), whose `transient` states whether the same request may succeed later.
     fn chat<'a>(&'a self, request: &'a ChatRequest) -> ChatFuture<'a>;
 
-    /// Answers one request, waiting on the calling thread. Default: runs the future of [`chat`](ChatModel::chat) on that thread.
+    /// Answers one request, waiting on the calling thread. Default: runs the future of [`chat`](ChatModel::chat) on
+    /// that thread.
     ///
     /// # Errors
     /// Those of [`chat`](ChatModel::chat).

@@ -10,16 +10,17 @@ use crate::error::{Error, Result, setters};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexKind {
-    /// [`Exact`](IndexKind::Exact) up to [`Config::exact_threshold`] vectors in a namespace, [`Hnsw`](IndexKind::Hnsw) above.
+    /// [`Exact`](IndexKind::Exact) up to [`Config::exact_threshold`] vectors in a namespace, [`Hnsw`](IndexKind::Hnsw)
+    /// above.
     #[default]
     Auto,
-    /// A graph over 4-bit and 8-bit codes, whose best candidates are rescored with the vectors. Approximate. It is stored in the database
-    /// and never rebuilt.
+    /// A graph over 4-bit and 8-bit codes, whose best candidates are rescored with the vectors. Approximate. It is
+    /// stored in the database and never rebuilt.
     Hnsw,
     /// Compares the query with every vector, with SIMD. Exact; the cost is linear in the size of the namespace.
     Exact,
-    /// The graph of the crate `hnsw_rs` over the rows inserted so far, and exact search over the others. Approximate. Rebuilt from the
-    /// store, in the background, whenever a namespace is loaded. Feature `hnsw_rs`.
+    /// The graph of the crate `hnsw_rs` over the rows inserted so far, and exact search over the others. Approximate.
+    /// Rebuilt from the store, in the background, whenever a namespace is loaded. Feature `hnsw_rs`.
     #[cfg(feature = "hnsw_rs")]
     HnswRs,
 }
@@ -70,8 +71,8 @@ impl std::str::FromStr for VectorStorage {
     }
 }
 
-/// The number of bits of a vector's component in the file. Chosen when a database is created, or by a [`reindex`](crate::reindex()).
-/// Vectors in memory have 32 bits in either case.
+/// The number of bits of a vector's component in the file. Chosen when a database is created, or by a
+/// [`reindex`](crate::reindex()). Vectors in memory have 32 bits in either case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -79,9 +80,10 @@ pub enum Precision {
     /// 32 bits: the vector as the model computed it.
     #[default]
     F32,
-    /// 8 bits, and one scale for each vector: a quarter of the space. Measured on LoCoMo with the default model (256 dimensions,
-    /// 818 KB of text): vectors and terms take 2.7 times the text instead of 8.3; similarities move by 0.0023 at most, 99.4 % of
-    /// the ten nearest stay the same, recall of the evidence moves by 0.002 at most at every rank.
+    /// 8 bits, and one scale for each vector: a quarter of the space. Measured on LoCoMo with the default model (256
+    /// dimensions, 818 KB of text): vectors and terms take 2.7 times the text instead of 8.3; similarities move by
+    /// 0.0023 at most, 99.4 % of the ten nearest stay the same, recall of the evidence moves by 0.002 at most at every
+    /// rank.
     I8,
 }
 
@@ -114,8 +116,9 @@ pub enum Device {
     #[default]
     Cpu,
     /// An NVIDIA GPU. Needs the feature `cuda`, and an ONNX Runtime that was built for CUDA: the PyPI package
-    /// `onnxruntime-gpu` carries one. A missing GPU is an error; nothing falls back to the processor. Vectors equal those of the processor
-    /// except for the last digits, which may depend on the other texts in the batch: the GPU's kernels are chosen by the batch size.
+    /// `onnxruntime-gpu` carries one. A missing GPU is an error; nothing falls back to the processor. Vectors equal
+    /// those of the processor except for the last digits, which may depend on the other texts in the batch: the GPU's
+    /// kernels are chosen by the batch size.
     Cuda {
         /// The GPU's number, from 0.
         id: u16,
@@ -154,17 +157,19 @@ pub struct Config {
     pub exact_threshold: usize,
     /// Candidates that a search of the graph keeps (`ef_search`); at least k. 1 to 100,000. Default: 128.
     pub ef_search: usize,
-    /// The recall that `ef_search` is tuned to: some searches are repeated exactly, in the background, and the number of candidates is
-    /// raised or lowered by the hits that the graph missed. 0.5 to 0.9999. Default: none, which keeps `ef_search` fixed.
+    /// The recall that `ef_search` is tuned to: some searches are repeated exactly, in the background, and the number
+    /// of candidates is raised or lowered by the hits that the graph missed. 0.5 to 0.9999. Default: none, which keeps
+    /// `ef_search` fixed.
     pub target_recall: Option<f64>,
-    /// Links of a row on the upper layers of a graph; twice as many on layer 0. A graph keeps the number that it was created with.
-    /// 4 to 64. Default: 16.
+    /// Links of a row on the upper layers of a graph; twice as many on layer 0. A graph keeps the number that it was
+    /// created with. 4 to 64. Default: 16.
     pub m: usize,
     /// Candidates that are considered as neighbors of a row inserted into a graph. 8 to 4,096. Default: 200.
     pub ef_construction: usize,
     /// Storage of the vectors of namespaces with a graph. Default: [`VectorStorage::Memory`].
     pub vectors: VectorStorage,
-    /// The precision of vectors in the file of a new database; an existing one keeps its own. Default: [`Precision::F32`].
+    /// The precision of vectors in the file of a new database; an existing one keeps its own. Default:
+    /// [`Precision::F32`].
     pub precision: Precision,
     /// Number of pending messages that starts a flush in the background. 1 to 100,000. Default: 256.
     pub flush_size: usize,
@@ -173,32 +178,34 @@ pub struct Config {
     pub idle_flush: Option<Duration>,
     /// Whether opening a database starts to embed its pending messages in the background. Default: true.
     pub drain_on_open: bool,
-    /// Threads for embedding; as many again for recall, and as many for building graphs. 1 to 1,024. Default: the number of cores.
+    /// Threads for embedding; as many again for recall, and as many for building graphs. 1 to 1,024. Default: the
+    /// number of cores.
     pub threads: usize,
     /// The device that runs the model, if the engine loads the model itself. Default: the processor.
     pub device: Device,
-    /// Threads on which memory blocks process flushed batches, mostly waiting for a language model. They start with a block's first
-    /// batch. 1 to 1,024. Default: 4.
+    /// Threads on which memory blocks process flushed batches, mostly waiting for a language model. They start with a
+    /// block's first batch. 1 to 1,024. Default: 4.
     pub block_threads: usize,
-    /// Wait before a failed memory block is first retried; doubled with each failure, up to 5 minutes. Default: 1 second.
+    /// Wait before a failed memory block is first retried; doubled with each failure, up to 5 minutes. Default: 1
+    /// second.
     pub block_retry: Duration,
-    /// Memory of the embedding cache, which spares embedding unchanged text again, in bytes; 0 for none. Default: 16 MiB, about 10,000
-    /// messages.
+    /// Memory of the embedding cache, which spares embedding unchanged text again, in bytes; 0 for none. Default: 16
+    /// MiB, about 10,000 messages.
     pub embedding_cache: usize,
-    /// A file that keeps cached vectors for later runs, created if it is missing. Useful for models that need a millisecond or more for
-    /// each text. See
-    /// [`CachedEmbedderBuilder::file`](crate::CachedEmbedderBuilder::file). Default: none.
+    /// A file that keeps cached vectors for later runs, created if it is missing. Useful for models that need a
+    /// millisecond or more for each text. See [`CachedEmbedderBuilder::file`](crate::CachedEmbedderBuilder::file).
+    /// Default: none.
     pub embedding_cache_file: Option<PathBuf>,
     /// Maximum length of that file, in bytes; 1 MiB or more. Default: 1 GiB.
     pub embedding_cache_file_bytes: u64,
     /// Memory of the store's page cache, in bytes. Default: 64 MiB.
     pub cache_bytes: usize,
-    /// Whether to use two-phase commit, which costs one more fsync for each commit and is safe against a writer that can choose the
-    /// bytes written around a crash. Default: false (redb's checksummed one-phase commit).
+    /// Whether to use two-phase commit, which costs one more fsync for each commit and is safe against a writer that
+    /// can choose the bytes written around a crash. Default: false (redb's checksummed one-phase commit).
     pub two_phase_commit: bool,
     /// Whether other processes may read the file while this engine has it open
-    /// ([`Engine::open_read_only`](crate::Engine::open_read_only), [`stats`](crate::stats()), [`verify`](crate::verify())). It
-    /// implies [`two_phase_commit`](field@Config::two_phase_commit). Default: true.
+    /// ([`Engine::open_read_only`](crate::Engine::open_read_only), [`stats`](crate::stats()),
+    /// [`verify`](crate::verify())). It implies [`two_phase_commit`](field@Config::two_phase_commit). Default: true.
     pub other_readers: bool,
 }
 
@@ -265,7 +272,8 @@ impl Config {
     }
 }
 
-/// Range of [`Config::m`]. Layer 0 of a graph must have room for a parent and its children; the length of a list is one byte.
+/// Range of [`Config::m`]. Layer 0 of a graph must have room for a parent and its children; the length of a list is one
+/// byte.
 pub(crate) const M: RangeInclusive<usize> = 4..=64;
 /// Range of [`Config::ef_construction`].
 pub(crate) const EF_CONSTRUCTION: RangeInclusive<usize> = 8..=4096;

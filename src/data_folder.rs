@@ -2,8 +2,9 @@
 
 use std::{env, path::PathBuf};
 
-/// Returns the user's data folder: `$XDG_DATA_HOME/mnemon`, else `~/.local/share/mnemon`, or `~/Library/Application Support/mnemon` on
-/// macOS; on Windows `%LOCALAPPDATA%\mnemon`. `None`: the environment names no home. The folder may not exist.
+/// Returns the user's data folder: `$XDG_DATA_HOME/mnemon`, else `~/.local/share/mnemon`, or `~/Library/Application
+/// Support/mnemon` on macOS; on Windows `%LOCALAPPDATA%\mnemon`. `None`: the environment names no home. The folder may
+/// not exist.
 ///
 /// Native code is loaded from it. So the path is always absolute: a relative one would depend on the working folder.
 pub(crate) fn path() -> Option<PathBuf> {

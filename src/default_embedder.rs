@@ -1,7 +1,7 @@
 //! The embedder of an engine that was opened without one.
 //!
-//! The feature `onnx` decides which of the two versions of this module is compiled: one runs model folders, the other has no model to
-//! run.
+//! The feature `onnx` decides which of the two versions of this module is compiled: one runs model folders, the other
+//! has no model to run.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::{config::Config, embed::Embedder, error::Result, ids::ModelIdentity};
 /// Opens the model that a database was made with, or the default model for a new database (`stored` is none).
 ///
 /// # Errors
-/// Those of `Model::find_same` and `OnnxEmbedder::open`; [`Error::InvalidConfig`](crate::Error::InvalidConfig) without the feature `onnx`.
+/// Those of `Model::find_same` and `OnnxEmbedder::open`; [`Error::InvalidConfig`](crate::Error::InvalidConfig) without
+/// the feature `onnx`.
 pub(crate) fn open(stored: Option<&ModelIdentity>, config: &Config) -> Result<Arc<dyn Embedder>> {
     imp::open(stored, config)
 }

@@ -1,12 +1,12 @@
 //! The one error type of the crate.
 //!
-//! A variant names the user's problem, carries the facts and states the remedy. Errors of other crates are boxed inside as the
-//! [`source`](std::error::Error::source), so that none of their types is public.
+//! A variant names the user's problem, carries the facts and states the remedy. Errors of other crates are boxed inside
+//! as the [`source`](std::error::Error::source), so that none of their types is public.
 
 use std::{path::PathBuf, time::Duration};
 
-/// Implements `Debug` for a type that has fields without `Debug`, or with too much of it: shows the named fields, or these values, and
-/// `..` for the rest.
+/// Implements `Debug` for a type that has fields without `Debug`, or with too much of it: shows the named fields, or
+/// these values, and `..` for the rest.
 macro_rules! impl_debug {
     ($name:ident { $($field:ident),+ }) => {
         impl_debug!($name, self { $($field: self.$field),+ });
@@ -39,8 +39,8 @@ pub(crate) use setters;
 
 /// The error of every fallible call in this crate.
 ///
-/// `Debug` shows what `Display` shows, followed by the sources, so that a program whose `main` returns a [`Result`] prints
-/// the remedy.
+/// `Debug` shows what `Display` shows, followed by the sources, so that a program whose `main` returns a [`Result`]
+/// prints the remedy.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -215,8 +215,9 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
-    /// The embedder cannot be used for any text: its server cannot be reached, accepts no requests at the moment, does not know the key, the model
-    /// or the address, or returns vectors of another dimension. Texts stay stored and pending.
+    /// The embedder cannot be used for any text: its server cannot be reached, accepts no requests at the moment, does
+    /// not know the key, the model or the address, or returns vectors of another dimension. Texts stay stored and
+    /// pending.
     #[error("the embedder cannot be used: {reason}{}", advice(*.transient, *.retry_after))]
     EmbedderUnavailable {
         /// The cause of the failure.
@@ -265,8 +266,8 @@ pub enum Error {
     Chat {
         /// The cause of the failure.
         reason: String,
-        /// Whether the same request may succeed later: the connection failed, the server is busy or broken, or its answer was unusable.
-        /// Otherwise the request, the key or a setting has to change.
+        /// Whether the same request may succeed later: the connection failed, the server is busy or broken, or its
+        /// answer was unusable. Otherwise the request, the key or a setting has to change.
         transient: bool,
         /// The time after which the server allows another request.
         retry_after: Option<Duration>,
@@ -275,7 +276,8 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
-    /// The database, the folder of a history, or the file of an embedding cache is already open, in another process or in this one.
+    /// The database, the folder of a history, or the file of an embedding cache is already open, in another process or
+    /// in this one.
     #[error("{}: already open in another process or in this one; close it there first, share it within the process (an engine by clones, a history by an `Arc`), or read the database with `Engine::open_read_only`", .path.display())]
     DatabaseLocked {
         /// The file or folder.
@@ -433,7 +435,8 @@ impl Error {
     }
 }
 
-/// Removes the label of an error from the reason of another error of the same kind. Deserializers pass errors on as text.
+/// Removes the label of an error from the reason of another error of the same kind. Deserializers pass errors on as
+/// text.
 fn without_label(reason: String, label: &str) -> String {
     match reason.split_once(label) {
         // Not in quoted text.

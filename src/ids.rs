@@ -16,8 +16,8 @@ const MAX_SEGMENT_BYTES: usize = 128;
 
 /// The name of a namespace, which separates tenants: 1 to 8 path segments of 1 to 128 bytes, such as `acme/user-42`.
 ///
-/// Every call names a namespace, and no data of one namespace is ever returned for another. A prefix is not a parent: `acme` and
-/// `acme/user-42` are as separate as any two namespaces.
+/// Every call names a namespace, and no data of one namespace is ever returned for another. A prefix is not a parent:
+/// `acme` and `acme/user-42` are as separate as any two namespaces.
 ///
 /// ```
 /// let namespace: mnemon::Namespace = "acme/user-42".parse()?;
@@ -32,7 +32,8 @@ impl Namespace {
     /// Checks a path and makes a namespace of it.
     ///
     /// # Errors
-    /// [`Error::InvalidNamespace`]: no segment or more than 8, a segment that is empty or too long, or a control character.
+    /// [`Error::InvalidNamespace`]: no segment or more than 8, a segment that is empty or too long, or a control
+    /// character.
     pub fn new(path: impl Into<String>) -> Result<Self> {
         let path = path.into();
         let reason = if path.is_empty() {
@@ -51,9 +52,9 @@ impl Namespace {
         Err(Error::InvalidNamespace { given: path, reason })
     }
 
-    /// Makes the namespace of a dictionary of context keys, such as `{"app": "chat", "user": "42"}`: one segment `key=value` for each
-    /// key, sorted, so that equal dictionaries give the same namespace in any order, and different ones give different namespaces. A
-    /// dictionary that is empty or too large for segments is hashed.
+    /// Makes the namespace of a dictionary of context keys, such as `{"app": "chat", "user": "42"}`: one segment
+    /// `key=value` for each key, sorted, so that equal dictionaries give the same namespace in any order, and different
+    /// ones give different namespaces. A dictionary that is empty or too large for segments is hashed.
     ///
     /// ```
     /// use mnemon::Namespace;

@@ -1,11 +1,12 @@
 //! mnemon: long-term memory for LLM agents, linked into the program that uses it.
 //!
-//! Chat messages are stored in one file, embedded on this machine by an ONNX model, and indexed by meaning and by words. A recall
-//! returns the messages that answer a query. There is no server, no network and no LLM on the write path.
+//! Chat messages are stored in one file, embedded on this machine by an ONNX model, and indexed by meaning and by
+//! words. A recall returns the messages that answer a query. There is no server, no network and no LLM on the write
+//! path.
 //!
-//! Start with [`Engine`], [`Message`] and [`Query`], and with [`Memory`] for an agent's sessions. The README has complete programs,
-//! the command and measurements. In the sources, `docs/design.md` gives the reasons for the design and the alternatives that were
-//! rejected.
+//! Start with [`Engine`], [`Message`] and [`Query`], and with [`Memory`] for an agent's sessions. The README has
+//! complete programs, the command and measurements. In the sources, `docs/design.md` gives the reasons for the design
+//! and the alternatives that were rejected.
 //!
 //! # How it works
 //!
@@ -19,17 +20,18 @@
 //!         get, assemble ─> buffer + blocks + recalled messages ─> within one token budget ─> messages for the model
 //! ```
 //!
-//! The store is the truth, and indexes are derived from it. A commit is published to the indexes of a loaded namespace; an unloaded
-//! namespace is read from the store by its first query. The links of a vector graph are stored too: a change of the graph is planned,
-//! committed, for small changes together with the vectors, and then applied. Terms are stored in numbered segments, each as a whole.
+//! The store is the truth, and indexes are derived from it. A commit is published to the indexes of a loaded namespace;
+//! an unloaded namespace is read from the store by its first query. The links of a vector graph are stored too: a
+//! change of the graph is planned, committed, for small changes together with the vectors, and then applied. Terms are
+//! stored in numbered segments, each as a whole.
 //!
-//! A text is durable when `put` returns. If embedding fails or the process dies, the message stays pending, and the next flush or the
-//! next opening of the file embeds it.
+//! A text is durable when `put` returns. If embedding fails or the process dies, the message stays pending, and the
+//! next flush or the next opening of the file embeds it.
 //!
 //! # Modules
 //!
-//! A module imports only from its own layer and the layers below, and no files import each other in a circle. The test in
-//! `tests/it/layers` lists every import between modules.
+//! A module imports only from its own layer and the layers below, and no files import each other in a circle. The test
+//! in `tests/it/layers` lists every import between modules.
 //!
 //! | layer | module | contents |
 //! | --- | --- | --- |
@@ -60,28 +62,32 @@
 //!
 //! - **put**: `engine/messages`, `engine/core` queues the change, `engine/writer` commits it together with others,
 //!   `store/edit_messages` and `store/edit` change the tables; `engine/core` publishes the effects of the commit.
-//! - **flush**: `engine/shared` runs the thread that embeds, `engine/drain` embeds the pending messages in batches, `engine/vector_batch`
-//!   stores their vectors and terms, `engine/stored_graph` plans the links, `recall/changes` applies the commit to a loaded namespace.
-//! - **recall**: `engine/recall`, `recall/prepare` embeds the query, `recall/choose` chooses the hits, `recall/search` searches wider until
-//!   they are enough, `recall/namespace` is what is searched, `recall/candidates` gathers the evidence, `recall/rank` scores it.
-//! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session` commits the put and the
-//!   flush, `memory/batch_jobs` hands the batch to the blocks on the threads of `memory/job_queue`, `engine/weak` commits their states.
+//! - **flush**: `engine/shared` runs the thread that embeds, `engine/drain` embeds the pending messages in batches,
+//!   `engine/vector_batch` stores their vectors and terms, `engine/stored_graph` plans the links, `recall/changes`
+//!   applies the commit to a loaded namespace.
+//! - **recall**: `engine/recall`, `recall/prepare` embeds the query, `recall/choose` chooses the hits, `recall/search`
+//!   searches wider until they are enough, `recall/namespace` is what is searched, `recall/candidates` gathers the
+//!   evidence, `recall/rank` scores it.
+//! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
+//!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of
+//!   `memory/job_queue`, `engine/weak` commits their states.
 //!
 //! # Invariants
 //!
-//! - A query never reaches another namespace: each key of the store begins with a namespace's number, and each index holds one
-//!   namespace.
+//! - A query never reaches another namespace: each key of the store begins with a namespace's number, and each index
+//!   holds one namespace.
 //! - A transaction is stored completely or not at all.
-//! - A message with text is in one of two states. It has vectors or a pending entry in each generation that accepts writes; or it is in
-//!   its session's short-term buffer and has neither.
+//! - A message with text is in one of two states. It has vectors or a pending entry in each generation that accepts
+//!   writes; or it is in its session's short-term buffer and has neither.
 //! - A block receives each flushed batch once, and a flush is one commit.
-//! - Exactly one generation serves. A switch is one commit, to a generation that contains everything that can be found at that time. A
-//!   recall uses the generation that served when it began.
+//! - Exactly one generation serves. A switch is one commit, to a generation that contains everything that can be found
+//!   at that time. A recall uses the generation that served when it began.
 //! - A stored message is indexed, or is compared by its words with each query: what `put` acknowledged is found.
-//! - Each vector of a namespace is in its graph or is scanned, so committed messages are found while links are still being built.
+//! - Each vector of a namespace is in its graph or is scanned, so committed messages are found while links are still
+//!   being built.
 //! - A row is reused for another message only when no link leads to it any more.
-//! - The terms of a row are those in its newest segment, and the commit that assigns a row stores its terms. A lexical index that is
-//!   incomplete in the store is rebuilt from the texts before it is loaded.
+//! - The terms of a row are those in its newest segment, and the commit that assigns a row stores its terms. A lexical
+//!   index that is incomplete in the store is rebuilt from the texts before it is loaded.
 //! - The same text has the same vector, whichever texts were embedded with it.
 //! - An index holds exactly what a load from the store would give.
 //! - A deleted or replaced message is never returned after the call that deleted or replaced it has returned.

@@ -111,8 +111,9 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
 /// Checks the pages of a database, every record against the records that it refers to, and then its graphs and lexical
 /// indexes. Cost: a pass over the whole file, and memory for one entry per message.
 ///
-/// The file does not change and may be read-only. While another process has it open for writing, its records are checked
-/// as of this moment and its pages are not ([`VerifyReport::pages_checked`]). Otherwise no writer can open it meanwhile.
+/// The file does not change and may be read-only. While another process has it open for writing, its records are
+/// checked as of this moment and its pages are not ([`VerifyReport::pages_checked`]). Otherwise no writer can open it
+/// meanwhile.
 ///
 /// # Errors
 /// Those of [`Engine::open_read_only`](crate::Engine::open_read_only), except those of its model and

@@ -1,7 +1,7 @@
 //! Spans of the crate's calls, for subscribers of `tracing`.
 //!
-//! Fields are counts and times, never content: no text, no id, no namespace. Without a subscriber a span costs nothing but
-//! a check.
+//! Fields are counts and times, never content: no text, no id, no namespace. Without a subscriber a span costs nothing
+//! but a check.
 
 use std::time::Instant;
 

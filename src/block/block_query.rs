@@ -74,8 +74,8 @@ impl BlockQuery {
     }
 
     /// Recalls messages of the namespace that are not in the prompt. Otherwise the same as
-    /// [`Engine::recall`](crate::Engine::recall). The prompt reports the scores of those that the block's content quotes:
-    /// see [`Prompt::recalled`](crate::Prompt::recalled).
+    /// [`Engine::recall`](crate::Engine::recall). The prompt reports the scores of those that the block's content
+    /// quotes: see [`Prompt::recalled`](crate::Prompt::recalled).
     ///
     /// # Errors
     /// Same as [`Engine::recall`](crate::Engine::recall).

@@ -123,8 +123,8 @@ impl VectorBlock {
         self
     }
 
-    /// Sets the options of the query, such as its filter and its ranking. `options` gets the block's query, once for each
-    /// prompt. The block sets k itself, and leaves out the messages of the prompt.
+    /// Sets the options of the query, such as its filter and its ranking. `options` gets the block's query, once for
+    /// each prompt. The block sets k itself, and leaves out the messages of the prompt.
     ///
     /// ```
     /// use mnemon::{RankingStrategy, Role, VectorBlock};
@@ -138,9 +138,9 @@ impl VectorBlock {
     /// Adds a function that changes the hits. Functions run in the order in which they were added, after the threshold
     /// and the removal of duplicates, and before the hits are reduced to k.
     ///
-    /// If fewer than k are left, the block recalls four times as many and calls the functions again with these, until k are
-    /// left or nothing more is found. So a function may drop most hits, but one that always returns fewer than k makes
-    /// every prompt recall up to [`MAX_K`] messages. [`VectorBlock::query`] filters at less cost.
+    /// If fewer than k are left, the block recalls four times as many and calls the functions again with these, until k
+    /// are left or nothing more is found. So a function may drop most hits, but one that always returns fewer than k
+    /// makes every prompt recall up to [`MAX_K`] messages. [`VectorBlock::query`] filters at less cost.
     pub fn hit_processor(mut self, processor: impl Fn(Vec<Hit>) -> Result<Vec<Hit>> + Send + Sync + 'static) -> Self {
         self.processors.push(Arc::new(processor));
         self

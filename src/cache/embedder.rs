@@ -23,13 +23,15 @@ use crate::{
 
 /// An [`Embedder`] that caches vectors: a text whose vectors are cached is not embedded again.
 ///
-/// Vectors are found by the model's [`ModelIdentity::hash`] and dimension, by the kind of text (query, document or passages), and by
-/// the text. So one cache serves several models ([`CachedEmbedder::with_embedder`]), and an embedder whose vectors change must change
-/// its hash. A cached vector has the bits that were computed on that machine by that ONNX Runtime; another one may round differently.
-/// Errors are not cached, nor are invalid vectors ([`Error::InvalidVector`](crate::Error::InvalidVector)).
+/// Vectors are found by the model's [`ModelIdentity::hash`] and dimension, by the kind of text (query, document or
+/// passages), and by the text. So one cache serves several models ([`CachedEmbedder::with_embedder`]), and an embedder
+/// whose vectors change must change its hash. A cached vector has the bits that were computed on that machine by that
+/// ONNX Runtime; another one may round differently. Errors are not cached, nor are invalid vectors
+/// ([`Error::InvalidVector`](crate::Error::InvalidVector)).
 ///
-/// [`Engine`](crate::Engine) wraps its embedder in one by itself: see [`Config::embedding_cache`]. Cost of a text that is cached: half a
-/// microsecond in memory, two in the file. A text that is not cached costs a microsecond more than without a cache; with a file, two.
+/// [`Engine`](crate::Engine) wraps its embedder in one by itself: see [`Config::embedding_cache`]. Cost of a text that
+/// is cached: half a microsecond in memory, two in the file. A text that is not cached costs a microsecond more than
+/// without a cache; with a file, two.
 ///
 #[cfg_attr(feature = "bundled-model", doc = "```")]
 #[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]
@@ -62,29 +64,31 @@ pub struct CachedEmbedderBuilder {
 impl_debug!(CachedEmbedderBuilder { memory_bytes, file });
 
 impl CachedEmbedderBuilder {
-    /// Sets the memory that cached vectors may take, in bytes; 0 for none. Default: that of [`Config::embedding_cache`].
+    /// Sets the memory that cached vectors may take, in bytes; 0 for none. Default: that of
+    /// [`Config::embedding_cache`].
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
         self
     }
 
-    /// Caches vectors in this file too, of at most `max_bytes` (1 MiB or more). The file is created if it is missing, serves any number
-    /// of models, and may be deleted when no process has it open. Default: no file.
+    /// Caches vectors in this file too, of at most `max_bytes` (1 MiB or more). The file is created if it is missing,
+    /// serves any number of models, and may be deleted when no process has it open. Default: no file.
     ///
-    /// When the file is full, its older half is dropped: the newer half is copied, so that the cache takes half as much again on the disk
-    /// for that moment, and lookups wait. Each text in the file takes 30 to 60 bytes of memory.
+    /// When the file is full, its older half is dropped: the newer half is copied, so that the cache takes half as much
+    /// again on the disk for that moment, and lookups wait. Each text in the file takes 30 to 60 bytes of memory.
     pub fn file(mut self, path: impl AsRef<Path>, max_bytes: u64) -> Self {
         self.file = Some((path.as_ref().to_path_buf(), max_bytes));
         self
     }
 
-    /// Opens the cache, with its file if one is set. A damaged file is cut off before the damage, and a file of another version is
-    /// emptied, with a warning in the log. If the file fails later, the cache continues without it. Cost: a pass over the file.
+    /// Opens the cache, with its file if one is set. A damaged file is cut off before the damage, and a file of another
+    /// version is emptied, with a warning in the log. If the file fails later, the cache continues without it. Cost: a
+    /// pass over the file.
     ///
     /// # Errors
     /// [`Error::DatabaseLocked`](crate::Error::DatabaseLocked): the file is open already.
-    /// [`Error::InvalidConfig`](crate::Error::InvalidConfig): the file is not an embedding cache, or `max_bytes` is out of range.
-    /// [`Error::Storage`](crate::Error::Storage).
+    /// [`Error::InvalidConfig`](crate::Error::InvalidConfig): the file is not an embedding cache, or `max_bytes` is out
+    /// of range. [`Error::Storage`](crate::Error::Storage).
     pub fn open(self) -> Result<CachedEmbedder> {
         let cache = Cache::open(self.memory_bytes, self.file.as_ref().map(|(path, bytes)| (path.as_path(), *bytes)))?;
         Ok(CachedEmbedder::new(self.inner, Arc::new(cache)))
@@ -97,7 +101,8 @@ impl CachedEmbedder {
         CachedEmbedderBuilder { inner, memory_bytes: Config::default().embedding_cache, file: None }
     }
 
-    /// Puts the same cache (memory, file and statistics) in front of another embedder, such as the one that a database is reindexed to.
+    /// Puts the same cache (memory, file and statistics) in front of another embedder, such as the one that a database
+    /// is reindexed to.
     pub fn with_embedder(&self, inner: Arc<dyn Embedder>) -> CachedEmbedder {
         CachedEmbedder::new(inner, Arc::clone(&self.cache))
     }
@@ -112,7 +117,8 @@ impl CachedEmbedder {
         self.cache.stats()
     }
 
-    /// Returns the passages of each text: from the cache, or computed by `embed`, which is called once with each missing text once.
+    /// Returns the passages of each text: from the cache, or computed by `embed`, which is called once with each
+    /// missing text once.
     fn look_up(
         &self,
         kind: TextKind,
@@ -206,8 +212,9 @@ fn vector(passages: Vec<Passage>) -> Vec<f32> {
 /// Reads the statistics of an embedding cache's file that no process has open. Cost: a pass over the file.
 ///
 /// # Errors
-/// [`Error::DatabaseLocked`](crate::Error::DatabaseLocked): the file is open. [`Error::InvalidConfig`](crate::Error::InvalidConfig):
-/// the file is missing, or is not an embedding cache. [`Error::Storage`](crate::Error::Storage).
+/// [`Error::DatabaseLocked`](crate::Error::DatabaseLocked): the file is open.
+/// [`Error::InvalidConfig`](crate::Error::InvalidConfig): the file is missing, or is not an embedding cache.
+/// [`Error::Storage`](crate::Error::Storage).
 pub fn cache_file_stats(path: impl AsRef<Path>) -> Result<CacheFileStats> {
     CacheFile::inspect(path.as_ref())
 }

@@ -1,4 +1,5 @@
-//! The encoding of a text's passages: their number, the range of each, then their vectors. All numbers are little endian.
+//! The encoding of a text's passages: their number, the range of each, then their vectors. All numbers are little
+//! endian.
 
 use std::{ops::Range, sync::Arc};
 
@@ -26,8 +27,8 @@ pub(super) fn encode(passages: &[Passage]) -> Arc<[u8]> {
     bytes.into()
 }
 
-/// Decodes the passages of a text of `text_bytes` bytes, at least one, each with a vector of this dimension. `None`: the bytes encode
-/// anything else.
+/// Decodes the passages of a text of `text_bytes` bytes, at least one, each with a vector of this dimension. `None`:
+/// the bytes encode anything else.
 pub(super) fn decode(bytes: &[u8], dimension: usize, text_bytes: usize) -> Option<Vec<Passage>> {
     let (count, rest) = bytes.split_first_chunk::<COUNT_BYTES>()?;
     let count = u32::from_le_bytes(*count) as usize;

@@ -1,14 +1,14 @@
-//! The tier of the cache that is in a file: a sequence of records, each preceded by its checksums. When the file reaches its maximum
-//! length, its older half is dropped.
+//! The tier of the cache that is in a file: a sequence of records, each preceded by its checksums. When the file
+//! reaches its maximum length, its older half is dropped.
 //!
-//! Records are written as they arrive and never synced: they survive a killed process, and records lost in a crash of the machine can
-//! be computed again. A record with a wrong checksum is not found; a record with a damaged head ends the file. So damage costs time and
-//! nothing else.
+//! Records are written as they arrive and never synced: they survive a killed process, and records lost in a crash of
+//! the machine can be computed again. A record with a wrong checksum is not found; a record with a damaged head ends
+//! the file. So damage costs time and nothing else.
 //!
-//! redb is not used (4.4 was tried). Of 4,600 copies with one flipped bit, nine made it panic, because it reads pages before it checks
-//! them; a full file doubles in length, so that only half of the bound is usable; and each commit waits for the disk, which a cache
-//! does not need. Alternatives: `cacache` has a file for each entry and no bound, `foyer` brings an executor, `fjall` threads and a
-//! journal.
+//! redb is not used (4.4 was tried). Of 4,600 copies with one flipped bit, nine made it panic, because it reads pages
+//! before it checks them; a full file doubles in length, so that only half of the bound is usable; and each commit
+//! waits for the disk, which a cache does not need. Alternatives: `cacache` has a file for each entry and no bound,
+//! `foyer` brings an executor, `fjall` threads and a journal.
 
 use std::{
     collections::HashMap,
@@ -31,7 +31,8 @@ use crate::{
     lock,
 };
 
-/// The first bytes of a cache file. The version of its layout follows (u32, little endian), then [`Counts`] with their checksum.
+/// The first bytes of a cache file. The version of its layout follows (u32, little endian), then [`Counts`] with their
+/// checksum.
 const MAGIC: [u8; 16] = *b"mnemon embedding";
 const VERSION: u32 = 1;
 const VERSION_AT: usize = MAGIC.len();
@@ -39,8 +40,8 @@ const COUNTS_AT: usize = VERSION_AT + 4;
 const COUNTS_BYTES: usize = 3 * 8;
 const HEADER_BYTES: usize = COUNTS_AT + COUNTS_BYTES + 4;
 
-/// Length of a record's head: the key, the length of the value, the checksum of key and value, and the checksum of the head. The value
-/// follows. Numbers are u32, little endian; checksums are CRC-32.
+/// Length of a record's head: the key, the length of the value, the checksum of key and value, and the checksum of the
+/// head. The value follows. Numbers are u32, little endian; checksums are CRC-32.
 const HEAD_BYTES: usize = 32 + 4 + 4 + 4;
 /// Bytes read at a time when a file is opened.
 const SCAN_BYTES: usize = 1 << 20;
@@ -75,7 +76,8 @@ struct State {
     file: File,
     /// Position of the next record, which is the length of the file.
     end: u64,
-    /// Maps the first bytes of a key, which are nearly always unique, to the position of its record. 30 to 60 bytes of memory each.
+    /// Maps the first bytes of a key, which are nearly always unique, to the position of its record. 30 to 60 bytes of
+    /// memory each.
     locations: HashMap<u64, Location>,
     counts: Counts,
 }
@@ -96,13 +98,14 @@ struct Counts {
 }
 
 impl CacheFile {
-    /// Opens the file, or creates it. A file of another version is emptied, and a damaged file is cut off before the damage, with a
-    /// warning in the log.
+    /// Opens the file, or creates it. A file of another version is emptied, and a damaged file is cut off before the
+    /// damage, with a warning in the log.
     ///
     /// Cost: a pass over the file.
     ///
     /// # Errors
-    /// [`Error::DatabaseLocked`]: the file is open already. [`Error::InvalidConfig`]: it is not an embedding cache. [`Error::Storage`].
+    /// [`Error::DatabaseLocked`]: the file is open already. [`Error::InvalidConfig`]: it is not an embedding cache.
+    /// [`Error::Storage`].
     pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Self> {
         let failed = |error| failed(path, error);
         let mut options = File::options();
@@ -143,7 +146,8 @@ impl CacheFile {
         Ok(state.stats())
     }
 
-    /// Returns the value of each key that has one. If other threads use the file until the deadline, no value is returned.
+    /// Returns the value of each key that has one. If other threads use the file until the deadline, no value is
+    /// returned.
     ///
     /// # Errors
     /// [`Error::Storage`].
@@ -152,7 +156,8 @@ impl CacheFile {
         keys.iter().map(|key| state.get(key)).collect::<io::Result<_>>().map_err(|error| failed(&self.path, error))
     }
 
-    /// Appends entries. With a deadline, nothing is appended if other threads use the file until then, or if the file is full.
+    /// Appends entries. With a deadline, nothing is appended if other threads use the file until then, or if the file
+    /// is full.
     ///
     /// # Errors
     /// [`Error::Storage`]: some of the entries may be missing.
@@ -251,8 +256,8 @@ impl State {
         self.file.write_all(&[&MAGIC[..], &VERSION.to_le_bytes(), &self.counts.bytes()].concat())
     }
 
-    /// Drops the oldest records until half of the maximum length is left. The others are copied to a new file, which is renamed to the
-    /// old name when it is complete.
+    /// Drops the oldest records until half of the maximum length is left. The others are copied to a new file, which is
+    /// renamed to the old name when it is complete.
     fn shorten(&mut self, path: &Path, max_bytes: u64) -> io::Result<()> {
         let keep_from = self.end.saturating_sub(max_bytes / 2);
         let from = self.locations.values().map(|location| location.begin).filter(|&begin| begin >= keep_from).min();

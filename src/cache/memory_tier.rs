@@ -1,8 +1,8 @@
 //! The tier of the cache that is in memory, bounded in bytes.
 //!
-//! It uses `quick_cache`, whose entries have weights, which threads share, and whose eviction (Clock-PRO, similar to S3-FIFO) keeps
-//! texts that are used often when a scan passes. `moka` does the same with more machinery: timers, queues, an `Arc` for each entry.
-//! `lru` and `clru` need one lock around everything, and a scan empties them.
+//! It uses `quick_cache`, whose entries have weights, which threads share, and whose eviction (Clock-PRO, similar to
+//! S3-FIFO) keeps texts that are used often when a scan passes. `moka` does the same with more machinery: timers,
+//! queues, an `Arc` for each entry. `lru` and `clru` need one lock around everything, and a scan empties them.
 
 use std::sync::{
     Arc,
@@ -17,9 +17,11 @@ type Bytes = Arc<[u8]>;
 
 /// Bytes that an entry takes beside its value: the key, the slots in the tables, and the allocator's rounding.
 const OVERHEAD: u64 = 192;
-/// Bytes of a usual entry, a vector of 256 to 384 components. Only sets the initial size of the tables and the number of shards.
+/// Bytes of a usual entry, a vector of 256 to 384 components. Only sets the initial size of the tables and the number
+/// of shards.
 const USUAL_BYTES: usize = 1 << 10;
-/// Each shard has its own lock and an equal share of the bound. There are few, so that the entry of a long text fits into one.
+/// Each shard has its own lock and an equal share of the bound. There are few, so that the entry of a long text fits
+/// into one.
 const SHARDS: usize = 8;
 
 pub(super) struct MemoryTier {

@@ -100,7 +100,8 @@ impl Cache {
         self.with_file(|file| file.put(entries, deadline));
     }
 
-    /// Calls `call` with the file. `None`: there is no file, or it failed now or earlier. A file that failed is not used again.
+    /// Calls `call` with the file. `None`: there is no file, or it failed now or earlier. A file that failed is not
+    /// used again.
     fn with_file<T>(&self, call: impl FnOnce(&CacheFile) -> Result<T>) -> Option<T> {
         let file = self.file.as_ref().filter(|_| !self.is_broken.load(Relaxed))?;
         call(file)

@@ -20,13 +20,14 @@ const MAX_ANSWER_BYTES: u64 = 8 << 20;
 /// The name of the thread that sends the request of an async call.
 const THREAD: &str = "mnemon-chat";
 
-/// A [`ChatModel`] that calls `POST {base_url}/chat/completions`: a model of OpenAI, or of any server that speaks its protocol, such as
-/// Ollama, vLLM and llama.cpp.
+/// A [`ChatModel`] that calls `POST {base_url}/chat/completions`: a model of OpenAI, or of any server that speaks its
+/// protocol, such as Ollama, vLLM and llama.cpp.
 ///
-/// [`chat`](ChatModel::chat) runs on any async executor and blocks none of its threads: a thread of its own sends the request, also if
-/// the future is dropped meanwhile. [`chat_blocking`](ChatModel::chat_blocking) sends it on the calling thread. Transient failures (see
-/// [`Error::Chat`]) are retried within the call. Proxies are taken from the environment (`HTTPS_PROXY`, `NO_PROXY`); redirects are not
-/// followed. The usage that the server reports is in the answer.
+/// [`chat`](ChatModel::chat) runs on any async executor and blocks none of its threads: a thread of its own sends the
+/// request, also if the future is dropped meanwhile. [`chat_blocking`](ChatModel::chat_blocking) sends it on the
+/// calling thread. Transient failures (see [`Error::Chat`]) are retried within the call. Proxies are taken from the
+/// environment (`HTTPS_PROXY`, `NO_PROXY`); redirects are not followed. The usage that the server reports is in the
+/// answer.
 ///
 /// ```no_run
 /// use std::time::Duration;

@@ -69,8 +69,8 @@ impl OpenAiServer {
         OpenAiServer { retry: self.retry.backoff(backoff), ..self }
     }
 
-    /// Posts JSON to a path and returns the body of the response. One attempt, which ends after the server's time limit or `within`,
-    /// whichever is shorter.
+    /// Posts JSON to a path and returns the body of the response. One attempt, which ends after the server's time limit
+    /// or `within`, whichever is shorter.
     pub(super) fn post(&self, path: &str, body: &str, within: Duration, max_bytes: u64) -> Result<Vec<u8>, Failure> {
         let timeout = self.timeout.min(within);
         let unanswered = |error| match error {

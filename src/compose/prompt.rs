@@ -38,11 +38,11 @@ pub struct Prompt {
 pub struct PromptSectionReport {
     /// The name of the block.
     pub name: String,
-    /// The number of tokens of its content in the prompt: those that the memory would be shorter by without it. 0 if it is not
-    /// in the prompt.
+    /// The number of tokens of its content in the prompt: those that the memory would be shorter by without it. 0 if it
+    /// is not in the prompt.
     pub tokens: usize,
-    /// The time that the block took to answer. The time that was waited for it if it missed the deadline. 0 in a prompt that
-    /// a [`Composer`](crate::Composer) made of given content.
+    /// The time that the block took to answer. The time that was waited for it if it missed the deadline. 0 in a prompt
+    /// that a [`Composer`](crate::Composer) made of given content.
     pub elapsed: Duration,
 }
 
@@ -54,8 +54,8 @@ pub struct RecalledMessage {
     pub block: String,
     /// The id of the message.
     pub id: String,
-    /// The score that it was [found](crate::Hit::score) with, which compares the messages of one block. `None` if the block did
-    /// not find the message itself, such as the other messages of a batch.
+    /// The score that it was [found](crate::Hit::score) with, which compares the messages of one block. `None` if the
+    /// block did not find the message itself, such as the other messages of a batch.
     pub score: Option<f32>,
 }
 

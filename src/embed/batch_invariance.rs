@@ -1,8 +1,8 @@
 //! Tests whether a model is batch invariant, so that a text has the same vector, bit by bit, alone and in a batch.
 //!
-//! A manifest may promise too much (padding that is not exact, quantized activations that it does not name), and kernels differ: ONNX
-//! Runtime processes the last few numbers of a tensor with other instructions, so that a graph whose rows are not a multiple of a register
-//! wide gives other bits in a batch. So the model itself is tested.
+//! A manifest may promise too much (padding that is not exact, quantized activations that it does not name), and
+//! kernels differ: ONNX Runtime processes the last few numbers of a tensor with other instructions, so that a graph
+//! whose rows are not a multiple of a register wide gives other bits in a batch. So the model itself is tested.
 
 use super::schedule::{Execute, Limits};
 
@@ -10,7 +10,8 @@ use super::schedule::{Execute, Limits};
 const LENGTHS: [usize; 3] = [3, 9, 34];
 const ROWS: usize = 5;
 
-/// Returns the promised limits, restricted to those under which this model is batch invariant. Cost: about 20 short runs.
+/// Returns the promised limits, restricted to those under which this model is batch invariant. Cost: about 20 short
+/// runs.
 pub(crate) fn tested_limits(executor: &mut impl Execute, largest_id: u32, promised: Limits) -> Limits {
     let mut limits = promised;
     if limits.padded && !is_exact(executor, &rows(largest_id, |row| LENGTHS[row % LENGTHS.len()])) {
@@ -27,8 +28,8 @@ pub(crate) fn tested_limits(executor: &mut impl Execute, largest_id: u32, promis
     limits
 }
 
-/// Returns true if each row gives the same alone as in a batch. Rows that fail alone prove nothing; rows that fail only in a batch, such as
-/// those of a graph for one row, may not be batched.
+/// Returns true if each row gives the same alone as in a batch. Rows that fail alone prove nothing; rows that fail only
+/// in a batch, such as those of a graph for one row, may not be batched.
 fn is_exact(executor: &mut impl Execute, rows: &[Vec<u32>]) -> bool {
     let all: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
     let alone: Result<Vec<_>, _> = all.iter().map(|row| executor.execute(&[row])).collect();

@@ -5,8 +5,8 @@ use std::ops::Range;
 /// Adjacent windows share up to one part in this many, so that a sentence at a cut is whole in one of them.
 const OVERLAP: usize = 8;
 
-/// Covers `text` with windows of at most `max_bytes`, which is 64 or more. Each window begins inside the previous one. Windows begin and end at
-/// words if the shared part has any, else at characters.
+/// Covers `text` with windows of at most `max_bytes`, which is 64 or more. Each window begins inside the previous one.
+/// Windows begin and end at words if the shared part has any, else at characters.
 pub(crate) fn split(text: &str, max_bytes: usize) -> Vec<Range<usize>> {
     let shared = |end: usize| text.floor_char_boundary(end - max_bytes / OVERLAP)..end;
     let mut windows = Vec::new();

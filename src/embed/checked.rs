@@ -1,4 +1,5 @@
-//! Calls of an embedder with their results checked. A panic in an embedder fails the call; it does not end the engine's thread.
+//! Calls of an embedder with their results checked. A panic in an embedder fails the call; it does not end the engine's
+//! thread.
 
 use std::{
     ops::Range,

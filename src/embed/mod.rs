@@ -1,8 +1,8 @@
-//! The traits that turn text into vectors and scores, the checked calls of them, and what embedders share: splitting long text into
-//! windows, and batching the texts of concurrent calls.
+//! The traits that turn text into vectors and scores, the checked calls of them, and what embedders share: splitting
+//! long text into windows, and batching the texts of concurrent calls.
 //!
-//! This module runs no model and asks no server: `onnx` and `client` implement the traits. Invariant of everything that is batched
-//! here: the same text gives the same bits, whatever else is in the batch.
+//! This module runs no model and asks no server: `onnx` and `client` implement the traits. Invariant of everything that
+//! is batched here: the same text gives the same bits, whatever else is in the batch.
 
 #[cfg(feature = "onnx")]
 pub(crate) mod batch_invariance;

@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 
 /// Scores the passages that a search found for a query, more precisely than the similarity of vectors.
 ///
-/// Implement it for a remote model or a model of your own; `CrossEncoder` (feature `onnx`) runs a model folder. The engine calls a
-/// reranker from threads of its own, so a call may block.
+/// Implement it for a remote model or a model of your own; `CrossEncoder` (feature `onnx`) runs a model folder. The
+/// engine calls a reranker from threads of its own, so a call may block.
 pub trait Reranker: Send + Sync {
     /// Returns the name that errors show.
     fn name(&self) -> &str;
@@ -19,8 +19,8 @@ pub trait Reranker: Send + Sync {
     fn rerank(&self, query: &str, passages: &[&str]) -> Result<Vec<f32>>;
 }
 
-/// Calls [`Reranker::rerank`] and checks that there are as many scores as passages, all finite. A panic in a reranker fails the call; it does
-/// not end the engine's thread.
+/// Calls [`Reranker::rerank`] and checks that there are as many scores as passages, all finite. A panic in a reranker
+/// fails the call; it does not end the engine's thread.
 pub(crate) fn rerank(reranker: &dyn Reranker, query: &str, passages: &[&str]) -> Result<Vec<f32>> {
     let failed = |reason: String| Error::Reranking { reranker: reranker.name().to_owned(), reason, source: None };
     let scores = catch_unwind(AssertUnwindSafe(|| reranker.rerank(query, passages)))

@@ -7,8 +7,8 @@ use crate::error::Result;
 /// The part of their tokens that adjacent windows share, so that a sentence at a cut is whole in one of them.
 const OVERLAP: f64 = 0.125;
 
-/// Bytes that are tokenized at a time, and the maximum bytes of a window. A tokenizer needs about 150 bytes of memory for each byte of text: a
-/// megabyte of text would need more than most models.
+/// Bytes that are tokenized at a time, and the maximum bytes of a window. A tokenizer needs about 150 bytes of memory
+/// for each byte of text: a megabyte of text would need more than most models.
 pub(crate) const MAX_BYTES: usize = 1 << 16;
 
 /// The token numbers of a text, and where its words begin.
@@ -40,11 +40,12 @@ pub(crate) struct Bounds<'a> {
 
 /// Covers `text` with windows within these bounds, cut where words begin.
 ///
-/// A window may have more tokens by itself than in the whole text: if a cut is inside a word that is longer than a window, or if the first
-/// word merges with the prefix. Each window is checked, and halved until it fits, so that nothing is ever truncated.
+/// A window may have more tokens by itself than in the whole text: if a cut is inside a word that is longer than a
+/// window, or if the first word merges with the prefix. Each window is checked, and halved until it fits, so that
+/// nothing is ever truncated.
 ///
-/// Cost: one tokenization of a text that fits in one window. Otherwise two of the text, and one of each window. With another prefix, one more
-/// of each window that is at least half full.
+/// Cost: one tokenization of a text that fits in one window. Otherwise two of the text, and one of each window. With
+/// another prefix, one more of each window that is at least half full.
 pub(crate) fn split(tokenizer: &impl Tokenizer, text: &str, bounds: Bounds<'_>) -> Result<Vec<Window>> {
     if text.len() <= MAX_BYTES {
         let (tokens, fits) = bounds.tokens(tokenizer, text)?;
@@ -88,7 +89,8 @@ struct Splitting<'a, T> {
 }
 
 impl<T: Tokenizer> Splitting<'_, T> {
-    /// Covers a piece of the text, except for a last window that may continue after the piece. Returns the start of that window.
+    /// Covers a piece of the text, except for a last window that may continue after the piece. Returns the start of
+    /// that window.
     fn piece(&mut self, piece: Range<usize>) -> Result<usize> {
         let starts = self.tokenizer.word_starts(&self.text[piece.clone()])?;
         let step = ((self.room as f64 * (1.0 - OVERLAP)) as usize).max(1);

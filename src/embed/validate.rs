@@ -13,7 +13,8 @@ const MAX_WINDOWS: usize = 1 << 16;
 /// The parts of a text that these windows cover.
 ///
 /// # Errors
-/// [`Error::Embedding`]: no window, more than [`MAX_WINDOWS`], or a range that is not on character boundaries of the text.
+/// [`Error::Embedding`]: no window, more than [`MAX_WINDOWS`], or a range that is not on character boundaries of the
+/// text.
 pub(super) fn parts<'t>(text: &'t str, windows: &[Range<usize>]) -> Result<Vec<&'t str>> {
     let parts: Option<Vec<&str>> = windows.iter().map(|window| text.get(window.clone())).collect();
     match parts {

@@ -20,7 +20,8 @@ use crate::{
     store::SessionInfo,
 };
 
-/// Declares the blocking twins of async methods: each runs the async one on the calling thread. Needs `block_on` in scope.
+/// Declares the blocking twins of async methods: each runs the async one on the calling thread. Needs `block_on` in
+/// scope.
 macro_rules! blocking_methods {
     ($handle:ident: $(fn $name:ident($($argument:ident: $type:ty),*) -> $output:ty;)+) => {
         $(
@@ -98,8 +99,8 @@ impl BlockingEngine<'_> {
         self.0.core().rollback(embedder, &mut progress)
     }
 
-    /// Loads a namespace and does all background work of its index now, on the calling thread. Recalls are correct without
-    /// this call; after it, they are as fast as they get. For benchmarks and evaluation.
+    /// Loads a namespace and does all background work of its index now, on the calling thread. Recalls are correct
+    /// without this call; after it, they are as fast as they get. For benchmarks and evaluation.
     ///
     /// # Errors
     /// [`Error::Corrupted`](crate::Error::Corrupted), [`Error::Storage`](crate::Error::Storage).

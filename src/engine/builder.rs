@@ -71,8 +71,9 @@ impl Engine {
     }
 
     /// Opens the file again for reading, and returns an engine that shows the database as of this moment. It shares the
-    /// model, the settings and the embedding cache; namespaces are loaded again by their first query. This engine goes on
-    /// showing what it showed. An engine that was not opened for reading shows every commit, and returns a clone of itself.
+    /// model, the settings and the embedding cache; namespaces are loaded again by their first query. This engine goes
+    /// on showing what it showed. An engine that was not opened for reading shows every commit, and returns a clone of
+    /// itself.
     ///
     /// # Errors
     /// Those of [`EngineBuilder::open_read_only`].
@@ -107,8 +108,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the embedder. Default: an [`OnnxEmbedder`](crate::OnnxEmbedder) with the model of the database, which [`Model::find`](crate::Model::find) looks up by its name;
-    /// for a new database, [`Model::DEFAULT`](crate::Model::DEFAULT).
+    /// Sets the embedder. Default: an [`OnnxEmbedder`](crate::OnnxEmbedder) with the model of the database, which
+    /// [`Model::find`](crate::Model::find) looks up by its name; for a new database,
+    /// [`Model::DEFAULT`](crate::Model::DEFAULT).
     pub fn embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
         self.embedder = Some(embedder);
         self
@@ -127,12 +129,13 @@ impl EngineBuilder {
     }
 
     /// Opens the database and begins to embed messages that were left pending. Other processes may read the database
-    /// meanwhile ([`EngineBuilder::open_read_only`]), and none may write to it. Blocks the calling thread while it reads the file
-    /// and the model: about 50 ms with the bundled model.
+    /// meanwhile ([`EngineBuilder::open_read_only`]), and none may write to it. Blocks the calling thread while it
+    /// reads the file and the model: about 50 ms with the bundled model.
     ///
     /// # Errors
     /// For the database: [`Error::DatabaseNotFound`], [`Error::DatabaseLocked`], [`Error::NotADatabase`],
-    /// [`Error::NewerSchema`]. For the model: [`Error::ModelMismatch`], and those of [`OnnxEmbedder::new`](crate::OnnxEmbedder::new). For the cache: those of
+    /// [`Error::NewerSchema`]. For the model: [`Error::ModelMismatch`], and those of
+    /// [`OnnxEmbedder::new`](crate::OnnxEmbedder::new). For the cache: those of
     /// [`CachedEmbedderBuilder::open`](crate::CachedEmbedderBuilder::open). [`Error::InvalidConfig`],
     /// [`Error::ThreadNotStarted`].
     pub fn open(self) -> Result<Engine> {
@@ -144,19 +147,19 @@ impl EngineBuilder {
         self.open_store(store)
     }
 
-    /// Opens the database for reading. Nothing is written: the file may be read-only, and so may its folder. Another process
-    /// may have the database open, for writing too, unless it opened it with [`Config::other_readers`] off.
+    /// Opens the database for reading. Nothing is written: the file may be read-only, and so may its folder. Another
+    /// process may have the database open, for writing too, unless it opened it with [`Config::other_readers`] off.
     ///
-    /// The engine shows the database as of this moment, a state between two commits; [`Engine::reopen`] moves on to what
-    /// was committed since. As long as an engine shows a state, the process that writes keeps the pages that belong to it,
-    /// and the file grows by what is replaced meanwhile.
+    /// The engine shows the database as of this moment, a state between two commits; [`Engine::reopen`] moves on to
+    /// what was committed since. As long as an engine shows a state, the process that writes keeps the pages that
+    /// belong to it, and the file grows by what is replaced meanwhile.
     ///
     /// Calls that would write return [`Error::ReadOnly`]; memory blocks take no batches. Pending messages stay pending.
     ///
     /// # Errors
-    /// Those of [`EngineBuilder::open`]. [`Error::WriteAccessNeeded`]: the process that wrote last was killed, or is of an
-    /// older version, so the file must first be opened for writing. A recall returns the same error if the namespace was
-    /// written by an older version that had no lexical index.
+    /// Those of [`EngineBuilder::open`]. [`Error::WriteAccessNeeded`]: the process that wrote last was killed, or is of
+    /// an older version, so the file must first be opened for writing. A recall returns the same error if the namespace
+    /// was written by an older version that had no lexical index.
     pub fn open_read_only(self) -> Result<Engine> {
         self.config.check()?;
         let Some(path) = &self.path else {

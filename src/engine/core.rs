@@ -49,8 +49,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// `cache` is the embedding cache that the embedder of `resolve` uses already, if any; without it, the cache is made by
-    /// the configuration and put before the embedder.
+    /// `cache` is the embedding cache that the embedder of `resolve` uses already, if any; without it, the cache is
+    /// made by the configuration and put before the embedder.
     pub(super) fn open(
         Opening { store, config, reranker }: Opening,
         cache: Option<Option<Arc<Cache>>>,
@@ -243,7 +243,8 @@ impl Core {
     }
 
     pub(super) fn optimize(&self, namespace: &Namespace) -> Result<()> {
-        // A statement of its own: in the condition below, the snapshot would live on and keep all pages that are rewritten meanwhile.
+        // A statement of its own: in the condition below, the snapshot would live on and keep all pages that are
+        // rewritten meanwhile.
         let known = self.shared.store.read()?.namespaces().id(namespace)?;
         let Some(namespace) = known else { return Ok(()) };
         self.shared.generations.serving().optimize(namespace, &self.workers())

@@ -13,8 +13,8 @@ use crate::{
 
 /// The most messages in one transaction: enough that its fsync costs little.
 const MAX_BATCH: usize = 1024;
-/// The fewest messages in one transaction. Batches shrink with a slow model, so that messages can be found soon and closing does
-/// not take long.
+/// The fewest messages in one transaction. Batches shrink with a slow model, so that messages can be found soon and
+/// closing does not take long.
 const MIN_BATCH: usize = 64;
 /// A batch that takes longer is followed by a smaller one.
 const SLOW: Duration = Duration::from_millis(1000);
@@ -40,11 +40,11 @@ pub(super) struct Refused {
     pub(super) error: Error,
 }
 
-/// Embeds and analyses all messages that are pending in a generation, and hands each batch to `commit`, which stores it. Continues
-/// while `go_on` returns true. Messages put meanwhile do not keep it from ending.
+/// Embeds and analyses all messages that are pending in a generation, and hands each batch to `commit`, which stores
+/// it. Continues while `go_on` returns true. Messages put meanwhile do not keep it from ending.
 ///
-/// Vectors that `source` has, a generation of the same model in 32 bits, are copied. A message that cannot be embedded stays pending
-/// and does not keep others from being embedded.
+/// Vectors that `source` has, a generation of the same model in 32 bits, are copied. A message that cannot be embedded
+/// stays pending and does not keep others from being embedded.
 ///
 /// # Errors
 /// Those of the store and of `commit`; those of the embedder if it fails on every text.

@@ -18,12 +18,12 @@ const SESSION: &str = "examples";
 /// The key in the metadata of an example's output.
 const OUTPUT: &str = "output";
 
-/// Selects examples that are messages of a namespace, by a recall: the best first. Examples can be added at any time, and
-/// are still there when the file is opened again.
+/// Selects examples that are messages of a namespace, by a recall: the best first. Examples can be added at any time,
+/// and are still there when the file is opened again.
 ///
 /// The text of an example's message is its input, and `metadata["output"]` its output. Give the examples a namespace of
-/// their own; messages without an output are not selected. [`Engine::delete`] with [`message`](Self::message)'s id removes
-/// an example.
+/// their own; messages without an output are not selected. [`Engine::delete`] with [`message`](Self::message)'s id
+/// removes an example.
 ///
 #[cfg_attr(feature = "bundled-model", doc = "```")]
 #[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]

@@ -6,8 +6,8 @@ use crate::store::{BufferChange, HistoryChange};
 
 /// State of a higher layer that lives as long as the engine and follows its commits.
 pub(crate) trait Extension: Any + Send + Sync {
-    /// Applies a commit's changes of short-term buffers, and of sessions' messages in long-term memory. Called on the writer's thread,
-    /// in the order of commits.
+    /// Applies a commit's changes of short-term buffers, and of sessions' messages in long-term memory. Called on the
+    /// writer's thread, in the order of commits.
     fn publish(&self, buffers: Vec<BufferChange>, histories: Vec<HistoryChange>);
 
     /// Called when the engine is being closed. Must end waits and long work, and must not wait itself.

@@ -15,10 +15,10 @@ use crate::{
 
 /// A long-term memory in one file.
 ///
-/// Cheap to clone; clones share everything. Async methods only wait for the engine's own threads, so they run on any executor and
-/// block none of its workers; [`Engine::blocking`] has the same methods for programs without an executor. Dropping the last clone
-/// waits for the operations in flight and closes the file. Messages that are pending then stay pending: the next opening embeds
-/// them.
+/// Cheap to clone; clones share everything. Async methods only wait for the engine's own threads, so they run on any
+/// executor and block none of its workers; [`Engine::blocking`] has the same methods for programs without an executor.
+/// Dropping the last clone waits for the operations in flight and closes the file. Messages that are pending then stay
+/// pending: the next opening embeds them.
 ///
 #[cfg_attr(feature = "bundled-model", doc = "```")]
 #[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]
@@ -45,8 +45,8 @@ pub struct Engine {
 impl_debug!(Engine, self { model: self.model().name });
 
 impl Engine {
-    /// Opens an engine on a database. `resolve` is given the model that it was made with and returns the embedder; same for
-    /// `cache` as in [`Core::open`].
+    /// Opens an engine on a database. `resolve` is given the model that it was made with and returns the embedder; same
+    /// for `cache` as in [`Core::open`].
     pub(crate) fn open_core(
         opening: Opening,
         cache: Option<Option<Arc<Cache>>>,
@@ -62,19 +62,21 @@ impl Engine {
     }
 
     /// Returns the embedder of the serving generation, for uses beside the engine, such as a
-    /// [`SemanticSimilarityExampleSelector`](crate::SemanticSimilarityExampleSelector). After an [`Engine::reindex`] the engine uses
-    /// another one.
+    /// [`SemanticSimilarityExampleSelector`](crate::SemanticSimilarityExampleSelector). After an [`Engine::reindex`]
+    /// the engine uses another one.
     pub fn embedder(&self) -> Arc<dyn Embedder> {
         Arc::clone(&self.core.shared.generations.serving().embedder)
     }
 
-    /// Returns the precision of stored vectors. [`Config::precision`](field@crate::Config::precision) sets it for a new database, [`Engine::reindex`] changes it.
+    /// Returns the precision of stored vectors. [`Config::precision`](field@crate::Config::precision) sets it for a new
+    /// database, [`Engine::reindex`] changes it.
     pub fn precision(&self) -> Precision {
         self.core.shared.generations.serving().generation.precision
     }
 
-    /// Drops this handle. If it was the last, waits, without blocking, until the file is closed. Dropping the last handle waits on the
-    /// calling thread instead. Both wait for operations in flight and for a batch that is being embedded, about a second at most.
+    /// Drops this handle. If it was the last, waits, without blocking, until the file is closed. Dropping the last
+    /// handle waits on the calling thread instead. Both wait for operations in flight and for a batch that is being
+    /// embedded, about a second at most.
     pub async fn close(self) {
         let (reply, closed) = oneshot::channel();
         // If the system starts no thread, the handle is dropped right here, with the closure.

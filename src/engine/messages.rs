@@ -21,9 +21,10 @@ use crate::{
 };
 
 impl Engine {
-    /// Stores messages durably, in order, in one commit. From then on recalls find them by their words. They are embedded later, and
-    /// found by meaning from then on: by [`Engine::flush`], or in the background once [`Config::flush_size`] messages are pending or
-    /// [`Config::idle_flush`] has passed without a put. A message with a known id replaces the stored one at its position.
+    /// Stores messages durably, in order, in one commit. From then on recalls find them by their words. They are
+    /// embedded later, and found by meaning from then on: by [`Engine::flush`], or in the background once
+    /// [`Config::flush_size`] messages are pending or [`Config::idle_flush`] has passed without a put. A message with a
+    /// known id replaces the stored one at its position.
     ///
     /// Puts that wait at the same time share one commit. Cost: one fsync.
     ///
@@ -60,12 +61,13 @@ impl Engine {
         answer.await.map_err(|_| Error::Closed)?
     }
 
-    /// Returns the `k` best messages of a namespace for a query, best first, or all that match if they are fewer. Messages
-    /// that are not embedded yet, pending ones and those in sessions' short-term buffers, are found by their words:
-    /// [`Hits::pending`] is their number. An unknown namespace or session has no messages.
+    /// Returns the `k` best messages of a namespace for a query, best first, or all that match if they are fewer.
+    /// Messages that are not embedded yet, pending ones and those in sessions' short-term buffers, are found by their
+    /// words: [`Hits::pending`] is their number. An unknown namespace or session has no messages.
     ///
     /// # Errors
-    /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::EmbedderUnavailable`], [`Error::Reranking`], [`Error::Corrupted`].
+    /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::EmbedderUnavailable`], [`Error::Reranking`],
+    /// [`Error::Corrupted`].
     pub async fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
         let namespace = namespace.clone();
         self.core().run(Lane::Recalls, move |core| core.recall(&namespace, &query)).await
@@ -89,7 +91,8 @@ impl Engine {
         self.core().run(Lane::Store, pending).await
     }
 
-    /// Deletes the messages with these ids, and their vectors. Unknown ids are ignored. Returns the number of messages deleted.
+    /// Deletes the messages with these ids, and their vectors. Unknown ids are ignored. Returns the number of messages
+    /// deleted.
     ///
     /// # Errors
     /// [`Error::Storage`].

@@ -1,8 +1,8 @@
 //! The engine: puts, flushes and recalls over one database file.
 //!
-//! Joins store, embedder and indexes, which do not know each other. `executor` owns the threads: one commits (`writer`), one embeds
-//! pending messages (`drain`), one improves indexes, and others run operations. `handle` closes the engine when the last handle is
-//! dropped. `session` and `weak` are the parts that memory uses.
+//! Joins store, embedder and indexes, which do not know each other. `executor` owns the threads: one commits
+//! (`writer`), one embeds pending messages (`drain`), one improves indexes, and others run operations. `handle` closes
+//! the engine when the last handle is dropped. `session` and `weak` are the parts that memory uses.
 //!
 //! Invariants: messages that `put` acknowledged are in the file; an index contains nothing that is not committed.
 

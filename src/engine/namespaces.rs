@@ -22,9 +22,9 @@ use crate::{
 };
 
 impl Engine {
-    /// Sets the language in which the text of a namespace is analysed for its terms, and creates the namespace if it is new. If the
-    /// language changes, all stored messages are analysed again, in one commit: some microseconds per message. Default:
-    /// [`Language::English`].
+    /// Sets the language in which the text of a namespace is analysed for its terms, and creates the namespace if it is
+    /// new. If the language changes, all stored messages are analysed again, in one commit: some microseconds per
+    /// message. Default: [`Language::English`].
     ///
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].

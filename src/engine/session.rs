@@ -17,7 +17,8 @@ use crate::{
     },
 };
 
-/// A session in the file of an open engine. Its methods that are not async may wait: call them on a lane of the [`Executor`].
+/// A session in the file of an open engine. Its methods that are not async may wait: call them on a lane of the
+/// [`Executor`].
 ///
 /// It is not a handle: its owner also holds an [`Engine`], or is an operation in flight.
 pub(crate) struct StoredSession {
@@ -33,7 +34,8 @@ impl StoredSession {
         StoredSession { core: Arc::clone(engine.core()), namespace, session, idle_time }
     }
 
-    /// Returns the time at which the session is idle if nothing is put from now on; never, if the engine is open for reading.
+    /// Returns the time at which the session is idle if nothing is put from now on; never, if the engine is open for
+    /// reading.
     pub(crate) fn idle_from_now(&self) -> Option<Timestamp> {
         if self.core.shared.store.is_read_only() {
             return None;
@@ -78,8 +80,8 @@ impl StoredSession {
         self.core.reads().session_messages(&self.namespace, &self.session, Some(SessionPosition::Buffer))
     }
 
-    /// Returns the messages of the window that are in long-term memory, the last ones whose costs fit into `budget`. Unless
-    /// `has_turn`, the last turn is among them even if it does not fit.
+    /// Returns the messages of the window that are in long-term memory, the last ones whose costs fit into `budget`.
+    /// Unless `has_turn`, the last turn is among them even if it does not fit.
     pub(crate) fn flushed_window(
         &self,
         budget: usize,
@@ -110,7 +112,8 @@ impl StoredSession {
         Ok(stored.is_some_and(|stored| stored.session != self.session && hash(&stored) == hash(message)))
     }
 
-    /// Puts and removes messages in one commit. With `with_checkpoint`, the commit also makes a checkpoint if something changed.
+    /// Puts and removes messages in one commit. With `with_checkpoint`, the commit also makes a checkpoint if something
+    /// changed.
     pub(crate) async fn update(&self, change: SessionChange, with_checkpoint: bool) -> Result<PutResult> {
         let (namespace, session, idle) = (self.namespace.clone(), self.session.clone(), self.idle_from_now());
         let span = call_span!(INFO "put", messages = change.put.len());
@@ -128,8 +131,8 @@ impl StoredSession {
         timed(span, self.core.write(apply)).await
     }
 
-    /// Moves buffered messages to long-term memory, as batches, in one commit. With `window`, prompts show messages from this sequence
-    /// number on.
+    /// Moves buffered messages to long-term memory, as batches, in one commit. With `window`, prompts show messages
+    /// from this sequence number on.
     pub(crate) fn flush(&self, batches: Vec<Vec<u64>>, window: Option<u64>) -> Result<u64> {
         let (namespace, session) = (self.namespace.clone(), self.session.clone());
         self.core.write_now(move |transaction: &mut Transaction| -> Result<(u64, Effects)> {

@@ -27,9 +27,9 @@ impl Engine {
         self.core().run(Lane::Store, move |core| core.reads().history(&namespace, &session)).await
     }
 
-    /// Copies a session to a new one of the namespace, in one commit: its messages under new ids, its buffer, its batches, and the
-    /// states of its own blocks. Checkpoints are not copied. The copies are embedded and recalled like any message. Returns the
-    /// number of messages copied.
+    /// Copies a session to a new one of the namespace, in one commit: its messages under new ids, its buffer, its
+    /// batches, and the states of its own blocks. Checkpoints are not copied. The copies are embedded and recalled like
+    /// any message. Returns the number of messages copied.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`]; [`Error::SessionExists`]: `to`.
@@ -37,8 +37,8 @@ impl Engine {
         copy_session(self.core(), namespace, from, None, to, None).await
     }
 
-    /// Deletes a session with its messages, vectors, checkpoints and the states of its own blocks, in one commit. The states of
-    /// blocks that all sessions of the namespace share stay.
+    /// Deletes a session with its messages, vectors, checkpoints and the states of its own blocks, in one commit. The
+    /// states of blocks that all sessions of the namespace share stay.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`].
@@ -52,8 +52,8 @@ impl Engine {
     }
 }
 
-/// Copies a session to a new one, as it was at a checkpoint or as it is now. The copy is idle at `idle`, or else when the session
-/// is.
+/// Copies a session to a new one, as it was at a checkpoint or as it is now. The copy is idle at `idle`, or else when
+/// the session is.
 pub(super) async fn copy_session(
     core: &Core,
     namespace: &Namespace,

@@ -1,4 +1,5 @@
-//! State that the engine's threads share, and the loops of two of them: one embeds pending messages, one improves indexes.
+//! State that the engine's threads share, and the loops of two of them: one embeds pending messages, one improves
+//! indexes.
 
 use std::{
     sync::{
@@ -41,7 +42,8 @@ const RETRY: Duration = Duration::from_secs(60);
 pub(super) struct Shared {
     pub(super) store: Arc<Store>,
     pub(super) generations: Generations,
-    /// The embedding cache, if it is on. It outlives the embedders, which are dropped when their generation stops serving.
+    /// The embedding cache, if it is on. It outlives the embedders, which are dropped when their generation stops
+    /// serving.
     pub(super) cache: Option<Arc<Cache>>,
     pub(super) reranker: Option<Arc<dyn Reranker>>,
     pub(super) recent_queries: RecentQueries,
@@ -95,7 +97,8 @@ impl Shared {
         }
     }
 
-    /// Deletes retired generations, left by a reindex, also by one that was killed. Works in steps until the engine is closed.
+    /// Deletes retired generations, left by a reindex, also by one that was killed. Works in steps until the engine is
+    /// closed.
     pub(super) fn sweep(&self, workers: &Workers) -> Result<()> {
         let retired = |generation: &Generation| generation.state == GenerationState::Retired;
         // There is rarely one, and opening must not cost a commit.
@@ -137,8 +140,9 @@ impl Shared {
         }
     }
 
-    /// Embeds and commits all pending messages of a generation, and publishes them. The next batch is embedded while the last one is
-    /// committed. `go_on` gets the number of messages that are committed or handed to the writer; returning false ends the drain.
+    /// Embeds and commits all pending messages of a generation, and publishes them. The next batch is embedded while
+    /// the last one is committed. `go_on` gets the number of messages that are committed or handed to the writer;
+    /// returning false ends the drain.
     pub(super) fn drain(
         self: &Arc<Self>,
         to: &Arc<LoadedGeneration>,
@@ -220,8 +224,8 @@ pub(super) fn run_drain(shared: &Arc<Shared>, workers: &Workers, wakes: &mpsc::R
 /// Runs the thread that improves indexes, until it receives `None`.
 pub(super) fn run_improve(shared: &Shared, workers: &Workers, improvable: &mpsc::Receiver<Improve>) {
     while let Ok(Some((generation, namespace))) = improvable.recv() {
-        // Looked up before each step: many entries may be waiting when the engine closes, and another generation may serve by then. A
-        // generation that is being built is improved by the reindex.
+        // Looked up before each step: many entries may be waiting when the engine closes, and another generation may
+        // serve by then. A generation that is being built is improved by the reindex.
         let serving = || Some(shared.generations.serving()).filter(|serving| serving.generation.id == generation);
         while let Some(serving) = serving().filter(|_| !shared.is_over()) {
             let more = serving.improve(namespace, workers, false).unwrap_or_else(|error| {

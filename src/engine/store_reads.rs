@@ -58,8 +58,8 @@ impl StoreReads<'_> {
         snapshot.history().messages(id, session, position)
     }
 
-    /// Returns the messages of a session's window that are in long-term memory, the last ones whose costs fit into `budget`. Unless
-    /// `has_turn`, the last turn is among them even if it does not fit.
+    /// Returns the messages of a session's window that are in long-term memory, the last ones whose costs fit into
+    /// `budget`. Unless `has_turn`, the last turn is among them even if it does not fit.
     pub(super) fn flushed_window(
         &self,
         namespace: &Namespace,

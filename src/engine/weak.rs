@@ -11,8 +11,8 @@ use crate::{
     store::{BlockKey, BlockState, Effects, IdleFlush, IdleSession, StoredBatch, Transaction},
 };
 
-/// An engine that may be closed meanwhile. Each call is short and is waited for at close; once closing has begun, calls return
-/// [`Error::Closed`].
+/// An engine that may be closed meanwhile. Each call is short and is waited for at close; once closing has begun, calls
+/// return [`Error::Closed`].
 #[derive(Clone)]
 pub(crate) struct WeakEngine {
     core: Weak<Core>,
@@ -39,14 +39,14 @@ impl WeakEngine {
         self.visit(|core| core.reads().block_state(key))
     }
 
-    /// Returns a batch of the session of a block. An engine that is open for reading has none: a block's state could not be
-    /// stored.
+    /// Returns a batch of the session of a block. An engine that is open for reading has none: a block's state could
+    /// not be stored.
     pub(crate) fn batch(&self, key: &BlockKey, number: u32) -> Result<Option<StoredBatch>> {
         self.visit(|core| if core.shared.store.is_read_only() { Ok(None) } else { core.reads().batch(key, number) })
     }
 
-    /// Stores the state that a block made from a batch. Does nothing if its state, the batch or the session changed since they were
-    /// read. Returns true if it was stored.
+    /// Stores the state that a block made from a batch. Does nothing if its state, the batch or the session changed
+    /// since they were read. Returns true if it was stored.
     pub(crate) fn put_block_state(
         &self,
         key: &BlockKey,

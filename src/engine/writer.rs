@@ -86,7 +86,8 @@ impl Writer {
         }
     }
 
-    /// Commits a change and waits for it. Calls `made` on the writer's thread, before any later commit, and returns its result.
+    /// Commits a change and waits for it. Calls `made` on the writer's thread, before any later commit, and returns its
+    /// result.
     pub(super) fn commit<T: Send + 'static, U: Send + 'static>(
         &self,
         apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
@@ -104,8 +105,9 @@ fn run(store: &Store, receiver: &mpsc::Receiver<Message>) {
     let mut is_stopped = false;
     while !is_stopped && let Ok(Message::Change(first)) = receiver.recv() {
         let mut group = vec![first];
-        // First takes the queued changes. Then waits a short time for the callers that the last commit answered: they are likely to
-        // submit again. Otherwise the first of them would get a commit of its own, and all others would wait for it.
+        // First takes the queued changes. Then waits a short time for the callers that the last commit answered: they
+        // are likely to submit again. Otherwise the first of them would get a commit of its own, and all others would
+        // wait for it.
         let (expected, until) = (sizes[0].max(sizes[1]), Instant::now() + (took / 2).min(MAX_WAIT));
         while group.len() < GROUP {
             let next = match receiver.try_recv() {

@@ -12,8 +12,8 @@ use crate::{
 /// no model.
 ///
 /// Words are compared by their stems and without stop words, as in a recall with
-/// [`RankingStrategy::Lexical`](crate::RankingStrategy::Lexical). Words that few examples have count more. Examples that
-/// share no word are not selected. Outputs are not compared.
+/// [`RankingStrategy::Lexical`](crate::RankingStrategy::Lexical). Words that few examples have count more. Examples
+/// that share no word are not selected. Outputs are not compared.
 ///
 /// ```
 /// use mnemon::{Bm25ExampleSelector, ExampleSelector, FewShotExample};

@@ -1,7 +1,8 @@
 //! Selection of examples for a few-shot prompt, with the semantics of LangChain's example selectors.
 //!
 //! This module owns the selection only: the caller writes the prompt. Examples are kept in memory and are independent
-//! of the messages in a store; the engine has a selector of examples in its store. Invariant: an example is selected at most once.
+//! of the messages in a store; the engine has a selector of examples in its store. Invariant: an example is selected at
+//! most once.
 
 mod bm25;
 mod embedded_examples;

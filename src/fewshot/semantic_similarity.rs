@@ -35,7 +35,8 @@ impl SemanticSimilarityExampleSelector {
     /// Embeds further examples and adds them after the others.
     ///
     /// # Errors
-    /// [`Error::Embedding`](crate::Error::Embedding), [`Error::InvalidVector`](crate::Error::InvalidVector). Then none is added.
+    /// [`Error::Embedding`](crate::Error::Embedding), [`Error::InvalidVector`](crate::Error::InvalidVector). Then none
+    /// is added.
     pub fn add(&mut self, examples: Vec<FewShotExample>) -> Result<()> {
         self.examples.add(examples)
     }

@@ -1,4 +1,5 @@
-//! Reads the description of a model from the folder of another tool: `config.json`, and the files that sentence-transformers adds.
+//! Reads the description of a model from the folder of another tool: `config.json`, and the files that
+//! sentence-transformers adds.
 
 use std::{
     fs, io,
@@ -16,7 +17,8 @@ use crate::{
 /// Larger lengths in `tokenizer_config.json` mean "no limit": tools write 1e30 if the length is unknown.
 const MAX_PLAUSIBLE_LENGTH: usize = 1 << 20;
 
-/// Files in which sentence-transformers writes a transformer's limits. Older releases named the file after the model type.
+/// Files in which sentence-transformers writes a transformer's limits. Older releases named the file after the model
+/// type.
 const LIMIT_FILES: [&str; 6] = [
     "sentence_bert_config.json",
     "sentence_roberta_config.json",
@@ -199,8 +201,8 @@ impl Described {
     }
 }
 
-/// Reads the pooling from `1_Pooling/config.json`, which has one flag for each mode, one of them set, or in newer releases the mode's
-/// name.
+/// Reads the pooling from `1_Pooling/config.json`, which has one flag for each mode, one of them set, or in newer
+/// releases the mode's name.
 fn pooling(folder: &Path) -> Result<Pooling> {
     let config: Config = required(folder, "config.json")?;
     let flags = config.0.as_object().into_iter().flatten();

@@ -30,20 +30,22 @@ const MAX_TOKENS: usize = 512;
 impl Model {
     /// Makes a model folder from a folder that another tool wrote, and opens it.
     ///
-    /// Two layouts are supported: optimum's (`model.onnx` or `onnx/model.onnx`, the files that hold its weights, `tokenizer.json`,
-    /// `config.json`), and sentence-transformers' (`modules.json` with its pooling, prompts and limits; a graph in `onnx/`, or
-    /// `model.safetensors` of a BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or MPNet, from which a graph is built in f32).
-    /// Instead of `tokenizer.json`, a BERT's `vocab.txt` is enough. The quantization is found by the graph's operators.
+    /// Two layouts are supported: optimum's (`model.onnx` or `onnx/model.onnx`, the files that hold its weights,
+    /// `tokenizer.json`, `config.json`), and sentence-transformers' (`modules.json` with its pooling, prompts and
+    /// limits; a graph in `onnx/`, or `model.safetensors` of a BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or
+    /// MPNet, from which a graph is built in f32). Instead of `tokenizer.json`, a BERT's `vocab.txt` is enough. The
+    /// quantization is found by the graph's operators.
     ///
-    /// The destination is created after the model has run, or not at all. If the destination exists and is the same model, it is opened,
-    /// and its damaged or missing files are restored.
+    /// The destination is created after the model has run, or not at all. If the destination exists and is the same
+    /// model, it is opened, and its damaged or missing files are restored.
     ///
-    /// Cost: twice the weights in memory while the folder is made; then the model is loaded and run once, which takes about as much. For
-    /// MiniLM, with 90 MB of weights, the peak is 240 MB.
+    /// Cost: twice the weights in memory while the folder is made; then the model is loaded and run once, which takes
+    /// about as much. For MiniLM, with 90 MB of weights, the peak is 240 MB.
     ///
     /// # Errors
-    /// [`Error::InvalidModel`]: the folder lacks a file or has an invalid one; the destination cannot be written, or exists and is another
-    /// model. [`Error::InvalidConfig`]: an option is out of range. [`Error::RuntimeNotFound`]. [`Error::ModelHashMismatch`].
+    /// [`Error::InvalidModel`]: the folder lacks a file or has an invalid one; the destination cannot be written, or
+    /// exists and is another model. [`Error::InvalidConfig`]: an option is out of range. [`Error::RuntimeNotFound`].
+    /// [`Error::ModelHashMismatch`].
     pub fn import(source: impl AsRef<Path>, destination: impl AsRef<Path>, options: &ImportOptions) -> Result<Self> {
         let (source, destination) = (source.as_ref(), destination.as_ref());
         let name = name(destination, options)?;

@@ -50,7 +50,8 @@ pub(super) struct SourceGraph {
     pub(super) width: Option<usize>,
     /// Maximum tokens of a text, if known.
     pub(super) max_tokens: Option<usize>,
-    /// The hashes of the files that the graph was built from; empty if it was read, or if the description has more than these files.
+    /// The hashes of the files that the graph was built from; empty if it was read, or if the description has more than
+    /// these files.
     pub(super) made_from: BTreeMap<String, String>,
 }
 
@@ -150,7 +151,8 @@ fn read_graph(root: &Path, file: &Path, described: &Described, options: &ImportO
 
 /// Chooses the output to read and its pooling, and returns them with the output's number of components, if known.
 ///
-/// If the pooling is known, the states of the tokens are preferred, because they do not depend on the pooling in the graph.
+/// If the pooling is known, the states of the tokens are preferred, because they do not depend on the pooling in the
+/// graph.
 fn output(
     outputs: &[ValueInfoProto],
     given: Option<&str>,
@@ -237,8 +239,8 @@ fn build(described: &Described, options: &ImportOptions) -> Result<SourceGraph> 
     })
 }
 
-/// Returns the hashes of the files that determine the vectors of a graph that is built from weights, besides the settings in the
-/// manifest. Empty: they are not all in one folder and under their usual names.
+/// Returns the hashes of the files that determine the vectors of a graph that is built from weights, besides the
+/// settings in the manifest. Empty: they are not all in one folder and under their usual names.
 fn made_from(described: &Described, weights: &[u8]) -> BTreeMap<String, String> {
     let read = |name: &str| Some((name.to_owned(), hex(&Sha256::digest(fs::read(described.folder.join(name)).ok()?))));
     let others: &[&str] = match described.folder.join("tokenizer.json").is_file() {
@@ -259,8 +261,8 @@ pub(super) fn quantization(model: &ModelProto) -> Quantization {
     let (mut fixed, mut dynamic) = (false, false);
     model.visit(&mut |node| {
         let op = node.op_type.as_str();
-        // Dynamic quantization makes integer products without scales. If some other tool made them, the only cost is that texts
-        // are run one by one.
+        // Dynamic quantization makes integer products without scales. If some other tool made them, the only cost is
+        // that texts are run one by one.
         dynamic |= op.starts_with("DynamicQuantize") || op.starts_with("MatMulInteger") || op == "ConvInteger";
         fixed |= op.starts_with("QLinear") || matches!(op, "QuantizeLinear" | "QGemm" | "QAttention");
     });

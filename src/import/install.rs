@@ -1,5 +1,5 @@
-//! Installs a prepared model in its destination folder, completely or not at all. If the same model is already there, its damaged files
-//! are restored.
+//! Installs a prepared model in its destination folder, completely or not at all. If the same model is already there,
+//! its damaged files are restored.
 
 use std::{
     collections::BTreeMap,
@@ -66,12 +66,14 @@ pub(super) fn damaged<'m>(destination: &Path, manifest: &'m Manifest) -> Vec<&'m
     names.filter(|name| folder::read(destination, name, &manifest.files).is_err()).collect()
 }
 
-/// Runs the model once and moves it to the destination. If the same model is already there, only its damaged files are replaced.
+/// Runs the model once and moves it to the destination. If the same model is already there, only its damaged files are
+/// replaced.
 pub(super) fn install(prepared: PreparedModel, source: &Path, destination: &Path) -> Result<Model> {
     let PreparedModel { mut files, mut manifest } = prepared;
     let found = existing(destination)?;
     if let Some(found) = &found {
-        // Descriptive fields do not count: the same files may come from another mirror, or the repository's description was changed.
+        // Descriptive fields do not count: the same files may come from another mirror, or the repository's description
+        // was changed.
         manifest.source.clone_from(&found.source);
         manifest.description.clone_from(&found.description);
         manifest.license.clone_from(&found.license);

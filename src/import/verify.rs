@@ -11,9 +11,9 @@ use crate::{
 };
 
 impl Model {
-    /// Checks the model and returns its problems, one line each: files that differ from the manifest, weights outside the folder, a
-    /// tokenizer that does not fit the graph, a graph that does not load or run, or outputs that contradict the manifest. No problem:
-    /// the list is empty.
+    /// Checks the model and returns its problems, one line each: files that differ from the manifest, weights outside
+    /// the folder, a tokenizer that does not fit the graph, a graph that does not load or run, or outputs that
+    /// contradict the manifest. No problem: the list is empty.
     ///
     /// Cost: reads every file, and loads and runs the model.
     ///

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 /// The most pairs of messages that are compared. Beyond that, the beginnings and ends that are equal are matched first.
 const MAX_PAIRS: usize = 1 << 20;
 
-/// Returns, for each message of a chat, the index of the message of the session that it is, if there is one. The indexes
-/// ascend.
+/// Returns, for each message of a chat, the index of the message of the session that it is, if there is one. The
+/// indexes ascend.
 ///
-/// Messages are the same if the chat's key is among the session's keys. As many as possible are matched; among equally many,
-/// those that begin as late in the session as possible; among these, those that come early in the chat.
+/// Messages are the same if the chat's key is among the session's keys. As many as possible are matched; among equally
+/// many, those that begin as late in the session as possible; among these, those that come early in the chat.
 pub(super) fn align(session: &[[u64; 2]], chat: &[u64]) -> Vec<Option<usize>> {
     let is_same = |ours: usize, theirs: usize| session[ours].contains(&chat[theirs]);
     let mut matched = vec![None; chat.len()];

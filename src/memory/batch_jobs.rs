@@ -39,8 +39,8 @@ fn takers(memory: &Inner) -> impl Iterator<Item = &Arc<dyn MemoryBlock>> {
     memory.settings.blocks.iter().filter(|block| block.takes_batches())
 }
 
-/// Starts jobs by which all blocks take the batches that they have not taken yet. With `now`, blocks that wait to be tried again
-/// are tried at once.
+/// Starts jobs by which all blocks take the batches that they have not taken yet. With `now`, blocks that wait to be
+/// tried again are tried at once.
 pub(super) fn take_batches(memory: &Inner, now: bool) {
     for block in takers(memory) {
         let (key, block, engine) = (memory.key(&**block), Arc::clone(block), memory.stored.weak_engine());

@@ -44,9 +44,9 @@ impl MemoryBuilder {
         self
     }
 
-    /// Sets the counter of the tokens of text, such as [`Tiktoken`](crate::Tiktoken). Other parts are counted at the rates of
-    /// [`PerPartTokenCounter`]. Default: [`ApproximateTokenCounter`](crate::ApproximateTokenCounter), whose counts are far too low for most scripts
-    /// other than Latin.
+    /// Sets the counter of the tokens of text, such as [`Tiktoken`](crate::Tiktoken). Other parts are counted at the
+    /// rates of [`PerPartTokenCounter`]. Default: [`ApproximateTokenCounter`](crate::ApproximateTokenCounter), whose
+    /// counts are far too low for most scripts other than Latin.
     pub fn token_counter(self, tokens: impl TokenCounter + 'static) -> Self {
         self.message_counter(PerPartTokenCounter::new(tokens))
     }
@@ -69,13 +69,15 @@ impl MemoryBuilder {
         self
     }
 
-    /// Adds a block, or an `Arc` of a block that others hold too. Prompts contain blocks in the order in which they were added.
+    /// Adds a block, or an `Arc` of a block that others hold too. Prompts contain blocks in the order in which they
+    /// were added.
     pub fn block(mut self, block: impl MemoryBlock + 'static) -> Self {
         self.settings.blocks.push(Arc::new(block));
         self
     }
 
-    /// Sets how long a prompt waits for the content of its blocks, which are called at the same time. Default: 2 seconds.
+    /// Sets how long a prompt waits for the content of its blocks, which are called at the same time. Default: 2
+    /// seconds.
     pub fn block_deadline(mut self, deadline: Duration) -> Self {
         self.settings.block_deadline = deadline;
         self
@@ -87,29 +89,30 @@ impl MemoryBuilder {
         self
     }
 
-    /// Flushes the buffer, as [`Memory::flush`] does, when the last handle on the session is dropped, for programs that know when a
-    /// conversation is over. The flush runs in the background; closing the engine waits for it. It counts if any of the session's memories
-    /// had it set. Default: false.
+    /// Flushes the buffer, as [`Memory::flush`] does, when the last handle on the session is dropped, for programs that
+    /// know when a conversation is over. The flush runs in the background; closing the engine waits for it. It counts
+    /// if any of the session's memories had it set. Default: false.
     pub fn flush_on_drop(mut self, yes: bool) -> Self {
         self.settings.flush_on_drop = yes;
         self
     }
 
-    /// Opens the memory of the session, with the buffer as it was left. Its blocks go on, in the background, with batches that they
-    /// have not taken yet. Blocks the calling thread for a read of the recent messages.
+    /// Opens the memory of the session, with the buffer as it was left. Its blocks go on, in the background, with
+    /// batches that they have not taken yet. Blocks the calling thread for a read of the recent messages.
     ///
     /// A session whose last messages are in long-term memory, because they were flushed before their time, or put by
-    /// [`Engine::put`](crate::Engine::put) or [`Engine::history_store`](crate::Engine::history_store), begins with them all the same: its
-    /// prompts show its last turns, as many as the budget takes, and the system messages with which it begins. They stay in long-term
-    /// memory, so nothing is embedded again, and are not recalled into the prompts that show them. Turns that the budget pushed out of
-    /// the prompts do not come back.
+    /// [`Engine::put`](crate::Engine::put) or [`Engine::history_store`](crate::Engine::history_store), begins with them
+    /// all the same: its prompts show its last turns, as many as the budget takes, and the system messages with which
+    /// it begins. They stay in long-term memory, so nothing is embedded again, and are not recalled into the prompts
+    /// that show them. Turns that the budget pushed out of the prompts do not come back.
     ///
     /// The first memory that an engine opens begins the timer of idle sessions: see [`BufferLimits::idle_time`].
     ///
     /// # Errors
     /// [`InvalidMessage`](crate::Error::InvalidMessage): the session id is empty or longer than 512 bytes.
-    /// [`InvalidConfig`](crate::Error::InvalidConfig): two blocks have one name, a block's name cannot be the name of an element, or
-    /// the limits do not fit each other. [`Corrupted`](crate::Error::Corrupted), [`Storage`](crate::Error::Storage).
+    /// [`InvalidConfig`](crate::Error::InvalidConfig): two blocks have one name, a block's name cannot be the name of
+    /// an element, or the limits do not fit each other. [`Corrupted`](crate::Error::Corrupted),
+    /// [`Storage`](crate::Error::Storage).
     pub fn open(self) -> Result<Memory> {
         check_id("session", &self.session)?;
         let MemoryBuilder { engine, namespace, session, mut settings } = self;

@@ -26,8 +26,8 @@ use crate::{
     recall::{Hit, Query},
 };
 
-/// A retriever for blocks. It does not find messages that the prompt contains already. It does not keep the engine open, so a block that
-/// hangs does not either.
+/// A retriever for blocks. It does not find messages that the prompt contains already. It does not keep the engine
+/// open, so a block that hangs does not either.
 struct Recaller {
     engine: WeakEngine,
     shown: Vec<String>,

@@ -1,9 +1,9 @@
 //! Recognizes the content of earlier prompts in messages that are put.
 //!
-//! Agents put whole prompts back to be stored. Content that memory inserted must not become memory again. Three things are
-//! recognized: rendered memory, by its checksum, anywhere in a text, also after a restart; a message that a block placed in one of
-//! the last prompts, by its id and content; and one of the last prompts that comes back with other ids, as chat formats have none,
-//! by the content of its messages in order.
+//! Agents put whole prompts back to be stored. Content that memory inserted must not become memory again. Three things
+//! are recognized: rendered memory, by its checksum, anywhere in a text, also after a restart; a message that a block
+//! placed in one of the last prompts, by its id and content; and one of the last prompts that comes back with other
+//! ids, as chat formats have none, by the content of its messages in order.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -52,8 +52,8 @@ pub(super) struct WithoutEchoes {
 }
 
 impl Inner {
-    /// Removes the content of earlier prompts from messages. With `whole`, the messages may begin with a prompt or with the
-    /// session's last messages that come back under other ids.
+    /// Removes the content of earlier prompts from messages. With `whole`, the messages may begin with a prompt or with
+    /// the session's last messages that come back under other ids.
     pub(super) fn without_echoes(&self, messages: Vec<Message>, whole: bool) -> Result<WithoutEchoes> {
         let mut without = WithoutEchoes::default();
         let returned = self.returned(messages, whole);
@@ -82,8 +82,8 @@ impl Inner {
         Ok(without)
     }
 
-    /// Removes the content of earlier prompts from a chat that comes back. Returns its other messages, each with true if it is as
-    /// a prompt had it, and the ids of those that were dropped or shortened.
+    /// Removes the content of earlier prompts from a chat that comes back. Returns its other messages, each with true
+    /// if it is as a prompt had it, and the ids of those that were dropped or shortened.
     pub(super) fn returned_chat(&self, chat: Vec<Message>) -> (Vec<(Message, bool)>, Vec<String>) {
         let mut echoes = Vec::new();
         let mut kept = Vec::with_capacity(chat.len());
@@ -98,8 +98,8 @@ impl Inner {
         (kept, echoes)
     }
 
-    /// Recognizes the messages of earlier prompts and removes memory from them. With `whole`, the messages may begin with a prompt
-    /// under other ids.
+    /// Recognizes the messages of earlier prompts and removes memory from them. With `whole`, the messages may begin
+    /// with a prompt under other ids.
     fn returned(&self, messages: Vec<Message>, whole: bool) -> Vec<Returned> {
         // Copied out of the lock: what follows runs code of the program.
         let (prompts, media) = {
@@ -127,8 +127,8 @@ impl Inner {
         messages.into_iter().enumerate().map(returned).collect()
     }
 
-    /// Remembers the messages of a prompt that is given out: those of the buffer, of the turn, and those of memory; and the ids of
-    /// the buffer's messages that are not in it.
+    /// Remembers the messages of a prompt that is given out: those of the buffer, of the turn, and those of memory; and
+    /// the ids of the buffer's messages that are not in it.
     pub(super) fn remember_prompt(
         &self,
         messages: &[Message],
@@ -174,7 +174,8 @@ impl Inner {
         Ok(now.is_some_and(|now| content_hash(&now) == content_hash(message)))
     }
 
-    /// Removes rendered memory from a message, with the media that were inserted with it. Returns true if there was any.
+    /// Removes rendered memory from a message, with the media that were inserted with it. Returns true if there was
+    /// any.
     fn strip(&self, message: &mut Message, media: &[ContentPart]) -> bool {
         let renderer = &self.settings.composer.renderer;
         let mut is_stripped = false;
@@ -227,8 +228,8 @@ fn is_blank(message: &Message) -> bool {
     message.content.iter().all(|part| matches!(part, ContentPart::Text { text } if text.trim().is_empty()))
 }
 
-/// Hashes the content of a message as far as chat formats keep it: its role, its texts joined by line feeds, its calls, the ids of
-/// the calls that it answers, and media.
+/// Hashes the content of a message as far as chat formats keep it: its role, its texts joined by line feeds, its calls,
+/// the ids of the calls that it answers, and media.
 pub(super) fn content_hash(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.role.hash(&mut hasher);

@@ -29,17 +29,18 @@ use crate::{
 
 /// The memory of one session. Made by [`Engine::memory`](crate::Engine::memory).
 ///
-/// Recent messages stay in a short-term buffer. When the buffer exceeds its share of the token budget, whole turns are flushed, the
-/// oldest first: to long-term memory, where every session of the namespace recalls them, and to the memory's blocks.
-/// A session that is [idle](crate::BufferLimits::idle_time) is flushed as a whole. [`Memory::get`] and [`Memory::assemble`] make prompts
-/// from recent messages and the content of blocks. Only the budget takes messages out of the prompts: those that were flushed for
-/// another reason, or that [`Engine::put`](crate::Engine::put) added to the session, are shown as recent messages too.
+/// Recent messages stay in a short-term buffer. When the buffer exceeds its share of the token budget, whole turns are
+/// flushed, the oldest first: to long-term memory, where every session of the namespace recalls them, and to the
+/// memory's blocks. A session that is [idle](crate::BufferLimits::idle_time) is flushed as a whole. [`Memory::get`] and
+/// [`Memory::assemble`] make prompts from recent messages and the content of blocks. Only the budget takes messages out
+/// of the prompts: those that were flushed for another reason, or that [`Engine::put`](crate::Engine::put) added to the
+/// session, are shown as recent messages too.
 ///
-/// Cheap to clone. Memories of one session share its buffer. Settings and blocks belong to each memory: a flush hands the batch to the
-/// blocks of the memory that flushed; the blocks of other memories take it when theirs next flushes, settles or is opened. Keep a memory
-/// for as long as the session is in use: it holds the buffer and the token counts of its messages. As with [`Engine`](crate::Engine),
-/// async methods run on any executor and block none of its workers; [`Memory::blocking`] has the same methods for programs without an
-/// executor.
+/// Cheap to clone. Memories of one session share its buffer. Settings and blocks belong to each memory: a flush hands
+/// the batch to the blocks of the memory that flushed; the blocks of other memories take it when theirs next flushes,
+/// settles or is opened. Keep a memory for as long as the session is in use: it holds the buffer and the token counts
+/// of its messages. As with [`Engine`](crate::Engine), async methods run on any executor and block none of its workers;
+/// [`Memory::blocking`] has the same methods for programs without an executor.
 ///
 #[cfg_attr(feature = "bundled-model", doc = "```")]
 #[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]
@@ -92,55 +93,60 @@ impl Memory {
         &self.inner.stored.session
     }
 
-    /// Appends messages to the session, in order and in one commit. They are durable when the call returns. A message whose id
-    /// the session has replaces the stored one at its position; of several messages with one id the last counts. Their `session`
-    /// is set to this one. The same call imports a long earlier conversation.
+    /// Appends messages to the session, in order and in one commit. They are durable when the call returns. A message
+    /// whose id the session has replaces the stored one at its position; of several messages with one id the last
+    /// counts. Their `session` is set to this one. The same call imports a long earlier conversation.
     ///
-    /// If the buffer is over its budget then, whole turns are flushed, in one more commit. Text that a prompt of this memory
-    /// inserted into a message is removed from it; a message that is nothing else is not stored.
+    /// If the buffer is over its budget then, whole turns are flushed, in one more commit. Text that a prompt of this
+    /// memory inserted into a message is removed from it; a message that is nothing else is not stored.
     ///
-    /// A chat without ids that begins with the session's last messages is recognized: its known beginning is not stored again,
-    /// if it has at least two messages or is the whole session, system messages aside, and a message follows it. Ids that
-    /// [`Message::new`] or [`from_openai`](crate::from_openai) made count as none. So a put of one message is always stored, and
-    /// so is a repeated turn that is put alone. [`Memory::sync`] is for clients that send their whole chat each time.
+    /// A chat without ids that begins with the session's last messages is recognized: its known beginning is not stored
+    /// again, if it has at least two messages or is the whole session, system messages aside, and a message follows it.
+    /// Ids that [`Message::new`] or [`from_openai`](crate::from_openai) made count as none. So a put of one message is
+    /// always stored, and so is a repeated turn that is put alone. [`Memory::sync`] is for clients that send their
+    /// whole chat each time.
     ///
     /// Cost: one fsync, two with a flush. Puts that wait at the same time, of any session, share their commits.
     ///
     /// # Errors
-    /// [`Error::InvalidMessage`], and nothing is stored: a message cannot be stored, or another session of the namespace has its
-    /// id; ids are unique in a namespace. [`Error::Storage`]: the put failed and nothing is stored, or the flush after it failed
-    /// and the messages are stored. [`Engine::get`](crate::Engine::get) tells which; putting stored messages again changes
-    /// nothing. [`Error::Panicked`]: a token counter or a renderer panicked, with the same two outcomes.
+    /// [`Error::InvalidMessage`], and nothing is stored: a message cannot be stored, or another session of the
+    /// namespace has its id; ids are unique in a namespace. [`Error::Storage`]: the put failed and nothing is stored,
+    /// or the flush after it failed and the messages are stored. [`Engine::get`](crate::Engine::get) tells which;
+    /// putting stored messages again changes nothing. [`Error::Panicked`]: a token counter or a renderer panicked, with
+    /// the same two outcomes.
     pub async fn put(&self, messages: Vec<Message>) -> Result<MemoryReport> {
         self.update(messages.into_iter().map(MessageUpdate::Put).collect()).await
     }
 
-    /// Puts and removes messages in one commit, as [`add_messages`](crate::add_messages) does to a list. A removed message is
-    /// deleted, from long-term memory too. [`MessageUpdate::RemoveAll`] deletes the messages in the buffer, and prompts show none of the others
-    /// any more; [`Memory::clear`] deletes all.
+    /// Puts and removes messages in one commit, as [`add_messages`](crate::add_messages) does to a list. A removed
+    /// message is deleted, from long-term memory too. [`MessageUpdate::RemoveAll`] deletes the messages in the buffer,
+    /// and prompts show none of the others any more; [`Memory::clear`] deletes all.
     ///
     /// # Errors
-    /// Those of [`Memory::put`]. [`Error::InvalidMessage`] also if the session does not have an id that is to be removed.
+    /// Those of [`Memory::put`]. [`Error::InvalidMessage`] also if the session does not have an id that is to be
+    /// removed.
     pub async fn update(&self, updates: Vec<MessageUpdate>) -> Result<MemoryReport> {
         put::update(&self.inner, updates).await
     }
 
-    /// Makes the session what a client's chat is, in one commit: for clients that send their whole chat each time, with ids or
-    /// without. A second call with the same chat changes nothing, also after a restart.
+    /// Makes the session what a client's chat is, in one commit: for clients that send their whole chat each time, with
+    /// ids or without. A second call with the same chat changes nothing, also after a restart.
     ///
     /// - Text that prompts inserted is removed first; a message that is nothing else is ignored.
-    /// - A message is known by its id if the session has it, otherwise by its role, content and tool call ids. As many messages
-    ///   as possible are found in the session, in order, as late as possible; these are kept.
-    /// - The chat may begin in the middle of the session, as prompts are shortened: earlier messages stay. If the session has none
-    ///   of its messages, all of them are appended.
-    /// - From its first known message on, the chat is the truth. A message in the place of another one of its role replaces it,
-    ///   under the same id, unless it has an id of its own; any other is new and stored at its place. Messages of the session that the chat lacks are removed,
-    ///   flushed ones too if they follow an edit or the chat's last message. The chat may skip flushed messages between two that
-    ///   are known, and messages that a prompt left out ([`Prompt::left_out`]): these stay.
-    /// - The chat's leading system messages replace the session's; a chat without them leaves the session's as they are.
+    /// - A message is known by its id if the session has it, otherwise by its role, content and tool call ids. As many
+    ///   messages as possible are found in the session, in order, as late as possible; these are kept.
+    /// - The chat may begin in the middle of the session, as prompts are shortened: earlier messages stay. If the
+    ///   session has none of its messages, all of them are appended.
+    /// - From its first known message on, the chat is the truth. A message in the place of another one of its role
+    ///   replaces it, under the same id, unless it has an id of its own; any other is new and stored at its place.
+    ///   Messages of the session that the chat lacks are removed, flushed ones too if they follow an edit or the chat's
+    ///   last message. The chat may skip flushed messages between two that are known, and messages that a prompt left
+    ///   out ([`Prompt::left_out`]): these stay.
+    /// - The chat's leading system messages replace the session's; a chat without them leaves the session's as they
+    ///   are.
     ///
-    /// Give each chat a session of its own: another chat in the same session would be taken for an edit. Messages after a new one
-    /// that is not the last are stored anew, and pass the buffer again if they were flushed.
+    /// Give each chat a session of its own: another chat in the same session would be taken for an edit. Messages after
+    /// a new one that is not the last are stored anew, and pass the buffer again if they were flushed.
     ///
     /// The report counts messages that were kept as `unchanged`.
     ///
@@ -169,10 +175,10 @@ impl Memory {
         put::sync(&self.inner, chat).await
     }
 
-    /// Flushes the whole buffer except the leading system messages, as one batch. Call it when a conversation is over, so that
-    /// other sessions recall it and blocks take it at once: a session that is [idle](crate::BufferLimits::idle_time) is flushed without
-    /// it. The prompts of this session do not change: they show the flushed turns until the budget pushes them out. Returns the
-    /// ids of the flushed messages, oldest first.
+    /// Flushes the whole buffer except the leading system messages, as one batch. Call it when a conversation is over,
+    /// so that other sessions recall it and blocks take it at once: a session that is
+    /// [idle](crate::BufferLimits::idle_time) is flushed without it. The prompts of this session do not change: they
+    /// show the flushed turns until the budget pushes them out. Returns the ids of the flushed messages, oldest first.
     ///
     /// # Errors
     /// [`Error::Storage`], [`Error::Corrupted`].
@@ -180,10 +186,10 @@ impl Memory {
         self.run(Lane::Store, put::flush).await
     }
 
-    /// Replaces the whole session by these messages, flushed ones too, in one commit, as LlamaIndex's `Memory.set` does. Messages with
-    /// which the session begins in the same order, by id, stay where they are; of the others, the old ones are deleted, and the new
-    /// ones are put into the buffer. The turn in progress ends. Checkpoints, batches and the states of blocks stay: see
-    /// [`Memory::reset`].
+    /// Replaces the whole session by these messages, flushed ones too, in one commit, as LlamaIndex's `Memory.set`
+    /// does. Messages with which the session begins in the same order, by id, stay where they are; of the others, the
+    /// old ones are deleted, and the new ones are put into the buffer. The turn in progress ends. Checkpoints, batches
+    /// and the states of blocks stay: see [`Memory::reset`].
     ///
     /// # Errors
     /// Those of [`Memory::put`].
@@ -191,9 +197,10 @@ impl Memory {
         whole::set(&self.inner, messages).await
     }
 
-    /// Deletes all messages of the session, flushed ones too, and their vectors, in one commit, as Steamship's `ChatHistory.clear` and
-    /// LangGraph's removal of all messages do. The turn in progress ends. Checkpoints stay, so the messages can be
-    /// [restored](Memory::restore), and so do the states of blocks. Returns the number of messages deleted.
+    /// Deletes all messages of the session, flushed ones too, and their vectors, in one commit, as Steamship's
+    /// `ChatHistory.clear` and LangGraph's removal of all messages do. The turn in progress ends. Checkpoints stay, so
+    /// the messages can be [restored](Memory::restore), and so do the states of blocks. Returns the number of messages
+    /// deleted.
     ///
     /// # Errors
     /// [`Error::Storage`], [`Error::Corrupted`].
@@ -201,10 +208,11 @@ impl Memory {
         whole::clear(&self.inner).await
     }
 
-    /// Makes the session one that never was, in one commit: as [`Memory::clear`], and deletes its batches, its checkpoints and the states
-    /// of its own blocks, as LangGraph's deletion of a thread does. LlamaIndex's `Memory.reset` leaves what its blocks made of the
-    /// messages. States that blocks share with other sessions stay. Same as
-    /// [`Engine::delete_session`](crate::Engine::delete_session), without an error if there is nothing to delete.
+    /// Makes the session one that never was, in one commit: as [`Memory::clear`], and deletes its batches, its
+    /// checkpoints and the states of its own blocks, as LangGraph's deletion of a thread does. LlamaIndex's
+    /// `Memory.reset` leaves what its blocks made of the messages. States that blocks share with other sessions stay.
+    /// Same as [`Engine::delete_session`](crate::Engine::delete_session), without an error if there is nothing to
+    /// delete.
     ///
     /// # Errors
     /// [`Error::Storage`], [`Error::Corrupted`].
@@ -212,8 +220,9 @@ impl Memory {
         whole::reset(&self.inner).await
     }
 
-    /// Recalls messages of this session, as Steamship's `ChatHistory.search` does: [`Engine::recall`](crate::Engine::recall) with
-    /// [`Query::session`]. Messages that are not embedded yet, those in the buffer among them, are found by their words.
+    /// Recalls messages of this session, as Steamship's `ChatHistory.search` does:
+    /// [`Engine::recall`](crate::Engine::recall) with [`Query::session`]. Messages that are not embedded yet, those in
+    /// the buffer among them, are found by their words.
     ///
     /// # Errors
     /// Those of [`Engine::recall`](crate::Engine::recall).
@@ -238,8 +247,9 @@ impl Memory {
         self.run(Lane::Store, |inner| inner.stored.history()).await
     }
 
-    /// Makes a prompt of the recent messages with memory in them, as LlamaIndex's `Memory.get` does. Blocks get the recent
-    /// messages and `input` as their query; `input` is not in the result. A tool result without its call before it is left out.
+    /// Makes a prompt of the recent messages with memory in them, as LlamaIndex's `Memory.get` does. Blocks get the
+    /// recent messages and `input` as their query; `input` is not in the result. A tool result without its call before
+    /// it is left out.
     ///
     /// A block that fails or misses the deadline is left out and named in [`Prompt::failed`].
     ///
@@ -250,15 +260,16 @@ impl Memory {
         self.run(Lane::Prompts, |inner| inner.get(input)).await
     }
 
-    /// Makes a whole agent prompt: system messages with memory and the messages recalled for the prompt, recent messages as
-    /// selected, the prompt, and the steps completed since. No id occurs twice. Nothing is stored: put the prompt when it is
-    /// answered, or before.
+    /// Makes a whole agent prompt: system messages with memory and the messages recalled for the prompt, recent
+    /// messages as selected, the prompt, and the steps completed since. No id occurs twice. Nothing is stored: put the
+    /// prompt when it is answered, or before.
     ///
-    /// A second call with the same prompt id includes the steps added meanwhile; a call with another prompt begins without steps.
+    /// A second call with the same prompt id includes the steps added meanwhile; a call with another prompt begins
+    /// without steps.
     ///
     /// # Errors
-    /// [`Error::InvalidMessage`]: the prompt could not be stored. [`Error::InvalidConfig`]: a block has the name of the section of
-    /// recalled messages. Those of [`Memory::get`].
+    /// [`Error::InvalidMessage`]: the prompt could not be stored. [`Error::InvalidConfig`]: a block has the name of the
+    /// section of recalled messages. Those of [`Memory::get`].
     pub async fn assemble(&self, request: impl Into<AssembleRequest>) -> Result<Prompt> {
         let request = request.into();
         let assemble = move |inner: &Inner| {
@@ -268,8 +279,8 @@ impl Memory {
         self.run(Lane::Prompts, assemble).await
     }
 
-    /// Adds a completed step of the turn, such as a tool call or its result. [`Memory::assemble`] places the steps after the
-    /// prompt. Steps are never stored. Steps added before the first prompt belong to the first prompt.
+    /// Adds a completed step of the turn, such as a tool call or its result. [`Memory::assemble`] places the steps
+    /// after the prompt. Steps are never stored. Steps added before the first prompt belong to the first prompt.
     pub fn add_step(&self, step: Message) {
         self.inner.live.turn.lock().steps.push(step);
     }
@@ -279,11 +290,12 @@ impl Memory {
         self.inner.live.turn.lock().steps.clone()
     }
 
-    /// Waits until all pending messages of the engine are embedded, and every block of this memory has taken its batches or
-    /// failed. Blocks that wait to be tried again are tried now.
+    /// Waits until all pending messages of the engine are embedded, and every block of this memory has taken its
+    /// batches or failed. Blocks that wait to be tried again are tried now.
     ///
     /// # Errors
-    /// [`Error::Block`]: the first block that failed; it is tried again later. Those of [`Engine::flush`](crate::Engine::flush).
+    /// [`Error::Block`]: the first block that failed; it is tried again later. Those of
+    /// [`Engine::flush`](crate::Engine::flush).
     pub async fn settle(&self) -> Result<()> {
         batch_jobs::take_batches(&self.inner, true);
         self.engine.flush().await?;
@@ -315,7 +327,8 @@ impl Memory {
         self.run(Lane::Store, move |inner| block_state::value(&inner.stored.block_state(&key)?)).await
     }
 
-    /// Changes the state of a block. If a batch changed the state meanwhile, `change` is called again with the newer state.
+    /// Changes the state of a block. If a batch changed the state meanwhile, `change` is called again with the newer
+    /// state.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`]: the memory has no such block. Those of `change`.
@@ -329,8 +342,8 @@ impl Memory {
         self.inner.stored.executor().run(Lane::BlockCalls, move || changed.apply(change)).await
     }
 
-    /// Makes a checkpoint of the session: messages, buffer, batches, and the states of its own blocks. Returns the number of the
-    /// checkpoint. Cost: one small record. Messages that are replaced or deleted later are kept for it.
+    /// Makes a checkpoint of the session: messages, buffer, batches, and the states of its own blocks. Returns the
+    /// number of the checkpoint. Cost: one small record. Messages that are replaced or deleted later are kept for it.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`]: the session has no message yet.
@@ -358,14 +371,14 @@ impl Memory {
     /// [fork](Memory::fork) first to keep them. States that blocks share with other sessions stay as they are.
     ///
     /// # Errors
-    /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`]. [`Error::InvalidMessage`]: a message to be restored was deleted
-    /// since, and another session has its id now.
+    /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`]. [`Error::InvalidMessage`]: a message to be restored
+    /// was deleted since, and another session has its id now.
     pub async fn restore(&self, checkpoint: u32) -> Result<()> {
         self.run(Lane::Store, move |inner| put::restore(inner, checkpoint)).await
     }
 
-    /// Copies the session to a new one, as it was at a checkpoint or, with `None`, as it is now. Opens the new session's memory
-    /// with the same settings. See [`Engine::copy_session`](crate::Engine::copy_session).
+    /// Copies the session to a new one, as it was at a checkpoint or, with `None`, as it is now. Opens the new
+    /// session's memory with the same settings. See [`Engine::copy_session`](crate::Engine::copy_session).
     ///
     /// # Errors
     /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`]; [`Error::SessionExists`]: `to`.

@@ -1,8 +1,8 @@
 //! Flushes the buffers of idle sessions.
 //!
-//! One thread waits for the session that is due next. It runs only while there is one. A put does not move its session back in the
-//! queue: when the time is up, the store says whether the session is idle or when it will be. So a put costs a look, and a session
-//! in use costs the thread one look in each idle time.
+//! One thread waits for the session that is due next. It runs only while there is one. A put does not move its session
+//! back in the queue: when the time is up, the store says whether the session is idle or when it will be. So a put
+//! costs a look, and a session in use costs the thread one look in each idle time.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -49,8 +49,8 @@ struct State {
 }
 
 impl IdleTimer {
-    /// Starts the timer of an engine, with the sessions that the store knows. Those that became idle while the engine was closed are
-    /// flushed at once, in the background.
+    /// Starts the timer of an engine, with the sessions that the store knows. Those that became idle while the engine
+    /// was closed are flushed at once, in the background.
     pub(super) fn start(executor: Arc<Executor>, engine: WeakEngine, sessions: Arc<LiveSessions>) -> Arc<Self> {
         let state = Mutex::new(State::default());
         let timer = Arc::new(IdleTimer { state, changed: Condvar::new(), executor, engine, sessions });

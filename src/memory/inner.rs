@@ -19,7 +19,8 @@ use crate::{
 /// Messages and their token counts, by sequence number.
 pub(super) type Counted = BTreeMap<u64, (Arc<Message>, usize)>;
 
-/// It holds no handle on the engine: an operation in flight must not keep the file open after the last handle is dropped.
+/// It holds no handle on the engine: an operation in flight must not keep the file open after the last handle is
+/// dropped.
 pub(super) struct Inner {
     pub(super) settings: Settings,
     pub(super) stored: StoredSession,

@@ -1,7 +1,7 @@
 //! A queue of jobs that may take long, fail, and be tried again. Each job has a key.
 //!
-//! At most one job per key runs at a time. A job that was submitted again while it ran runs once more. Jobs that wait when the
-//! engine is closed are forgotten: their submitter submits them again after the next opening.
+//! At most one job per key runs at a time. A job that was submitted again while it ran runs once more. Jobs that wait
+//! when the engine is closed are forgotten: their submitter submits them again after the next opening.
 
 use std::{
     collections::HashMap,
@@ -62,8 +62,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> JobQueue<K> {
         Arc::new(JobQueue { state: Mutex::new(state), changed: Condvar::new(), executor, max_workers })
     }
 
-    /// Runs `work` soon, again and again until it is done. If the key has a job already, that one runs again instead; at once,
-    /// even if it waits to be tried again, if `now` is true.
+    /// Runs `work` soon, again and again until it is done. If the key has a job already, that one runs again instead;
+    /// at once, even if it waits to be tried again, if `now` is true.
     pub(super) fn submit(self: &Arc<Self>, key: K, now: bool, work: impl FnMut() -> JobOutcome + Send + 'static) {
         let mut state = self.state.lock();
         if state.is_closed {

@@ -1,8 +1,8 @@
 //! Sessions in use: their short-term buffers in memory, shared by all memories of a session.
 //!
-//! A buffer is read from the store when it is first needed. Later commits are published to it, in order. Applying a change that
-//! was read already is a no-op. Messages of the session that are in long-term memory are not kept here: a version says when they
-//! changed.
+//! A buffer is read from the store when it is first needed. Later commits are published to it, in order. Applying a
+//! change that was read already is a no-op. Messages of the session that are in long-term memory are not kept here: a
+//! version says when they changed.
 
 use std::{
     collections::{BTreeMap, HashMap},

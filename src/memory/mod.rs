@@ -1,11 +1,12 @@
-//! The memory of one session: recent messages under a token budget, flushed to long-term memory, and prompts made of both.
+//! The memory of one session: recent messages under a token budget, flushed to long-term memory, and prompts made of
+//! both.
 //!
 //! Joins buffer, blocks and compose on the engine. It uses [`Engine`](crate::Engine) and, of the engine's internals, a
 //! [`StoredSession`](crate::engine::StoredSession), a [`WeakEngine`](crate::engine::WeakEngine) and the lanes of the
 //! [`Executor`](crate::engine::Executor).
 //!
-//! Invariants: messages that a put acknowledged are in the file; a flush is one commit; the rest of the buffer begins with a user
-//! message, after the system prompt; a block takes each batch once.
+//! Invariants: messages that a put acknowledged are in the file; a flush is one commit; the rest of the buffer begins
+//! with a user message, after the system prompt; a block takes each batch once.
 
 mod align;
 mod batch_jobs;

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::engine::Lane;
 
-/// The hold of a memory's handles on its session. When the last hold of the session is dropped, its buffer is flushed, if a memory
-/// asked for it.
+/// The hold of a memory's handles on its session. When the last hold of the session is dropped, its buffer is flushed,
+/// if a memory asked for it.
 pub(super) struct OpenMemory(Arc<Inner>);
 
 impl OpenMemory {
@@ -36,7 +36,8 @@ impl Drop for OpenMemory {
         if !is_due {
             return;
         }
-        // An operation in flight, which closing the engine waits for. The handle on the engine is dropped after this one.
+        // An operation in flight, which closing the engine waits for. The handle on the engine is dropped after this
+        // one.
         let inner = Arc::clone(&self.0);
         let flush = move || {
             if let Err(error) = put::flush(&inner) {

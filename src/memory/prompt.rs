@@ -17,7 +17,8 @@ use crate::{
 /// The name of the section of messages that [`Memory::assemble`](super::Memory::assemble) recalls.
 const RECALLED: &str = "recalled";
 
-/// A request for a prompt by [`Memory::assemble`](super::Memory::assemble). A message converts into a request with the defaults.
+/// A request for a prompt by [`Memory::assemble`](super::Memory::assemble). A message converts into a request with the
+/// defaults.
 #[derive(Clone)]
 pub struct AssembleRequest {
     prompt: Message,
@@ -146,8 +147,8 @@ impl Inner {
         }
     }
 
-    /// Returns the messages of the window that a model accepts before `prompt`, and the ids of those that it does not accept (see
-    /// [`misplaced_tool_messages`]). A stored copy of `prompt` itself is left out.
+    /// Returns the messages of the window that a model accepts before `prompt`, and the ids of those that it does not
+    /// accept (see [`misplaced_tool_messages`]). A stored copy of `prompt` itself is left out.
     fn valid_buffer(&self, prompt: Option<&Message>) -> Result<(CountedMessages, Vec<String>)> {
         let mut buffer = self.recent()?;
         buffer.retain(|recent| prompt.is_none_or(|prompt| prompt.id != recent.message.id));
@@ -166,8 +167,8 @@ impl Inner {
         Ok((valid, left_out))
     }
 
-    /// Returns the messages that a selector chose and the results of the calls among them. Results of calls that it did not choose
-    /// are left out.
+    /// Returns the messages that a selector chose and the results of the calls among them. Results of calls that it did
+    /// not choose are left out.
     fn selected(
         &self,
         recent: &CountedMessages,

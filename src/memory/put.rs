@@ -94,8 +94,8 @@ fn flush_due(memory: &Inner) -> Result<Vec<Vec<String>>> {
 }
 
 impl Inner {
-    /// Checks updates, removes echoes of prompts from them, and combines them to one change of the session. Also returns the part of
-    /// the report that is known before the commit.
+    /// Checks updates, removes echoes of prompts from them, and combines them to one change of the session. Also
+    /// returns the part of the report that is known before the commit.
     pub(super) fn change(&self, updates: Vec<MessageUpdate>) -> Result<(SessionChange, MemoryReport)> {
         let cleared = updates.iter().rposition(|update| *update == MessageUpdate::RemoveAll);
         let clear = if cleared.is_some() { Clear::Buffer } else { Clear::None };
@@ -144,8 +144,8 @@ impl Inner {
         Ok((change, report))
     }
 
-    /// Returns the batches that are due for a flush, if any, or where the window is to begin if it is over its budget for other
-    /// messages than those of the buffer.
+    /// Returns the batches that are due for a flush, if any, or where the window is to begin if it is over its budget
+    /// for other messages than those of the buffer.
     fn plan(&self) -> Result<Option<Plan>> {
         if !self.is_over_budget()? {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! Reads the window of a session.
 //!
-//! The messages in the buffer are kept by the live session. Those in long-term memory are read here, as many of the last turns as fit
-//! into the budget beside the buffer, and read again when the session's messages there have changed.
+//! The messages in the buffer are kept by the live session. Those in long-term memory are read here, as many of the
+//! last turns as fit into the budget beside the buffer, and read again when the session's messages there have changed.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl Inner {
-    /// Returns the messages of the window: leading system messages, then all others in the order in which they were put.
+    /// Returns the messages of the window: leading system messages, then all others in the order in which they were
+    /// put.
     pub(super) fn recent(&self) -> Result<Vec<RecentMessage>> {
         loop {
             let flushed = self.flushed_recent()?;

@@ -1,4 +1,5 @@
-//! State that the memories of one engine share: the sessions in use, the jobs of their blocks, and the timer of idle sessions.
+//! State that the memories of one engine share: the sessions in use, the jobs of their blocks, and the timer of idle
+//! sessions.
 
 use std::sync::Arc;
 

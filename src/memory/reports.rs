@@ -8,15 +8,16 @@ use serde::Serialize;
 pub struct MemoryReport {
     /// Messages whose id was new.
     pub new: u64,
-    /// Messages that replaced a different message: one with the same id, of the session or of the same put, or the one in whose
-    /// place a synchronized chat has them.
+    /// Messages that replaced a different message: one with the same id, of the session or of the same put, or the one
+    /// in whose place a synchronized chat has them.
     pub replaced: u64,
-    /// Messages that the session had already with the same content, under their ids or, in a chat without ids, in their places.
+    /// Messages that the session had already with the same content, under their ids or, in a chat without ids, in their
+    /// places.
     pub unchanged: u64,
     /// Messages that were removed.
     pub removed: u64,
-    /// Ids of messages that were dropped or shortened because they repeat text which an earlier prompt of this memory contained.
-    /// The ids are those given to the put.
+    /// Ids of messages that were dropped or shortened because they repeat text which an earlier prompt of this memory
+    /// contained. The ids are those given to the put.
     pub echoes: Vec<String>,
     /// Ids of messages that moved from the buffer to long-term memory: one list per batch, oldest first.
     pub flushed: Vec<Vec<String>>,

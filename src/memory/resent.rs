@@ -8,17 +8,17 @@ use crate::{
     message::{Message, Role, from_openai, to_openai},
 };
 
-/// The fewest messages at the beginning of a put that are taken for the session's last ones, unless they are all that the session
-/// has: users and assistants repeat short sentences.
+/// The fewest messages at the beginning of a put that are taken for the session's last ones, unless they are all that
+/// the session has: users and assistants repeat short sentences.
 const MIN_KNOWN: usize = 2;
 
 impl Inner {
     /// Drops the messages at the beginning of a put that are the session's last ones.
     ///
-    /// Only messages without ids are looked at: those whose id was made by the library and is new to the session. The beginning
-    /// must be the end of the session, apart from system messages; it must have [`MIN_KNOWN`] messages or be the whole session;
-    /// and a message must follow it. A put of one message is always stored. With a known beginning, system messages that the
-    /// session has are dropped too.
+    /// Only messages without ids are looked at: those whose id was made by the library and is new to the session. The
+    /// beginning must be the end of the session, apart from system messages; it must have [`MIN_KNOWN`] messages or be
+    /// the whole session; and a message must follow it. A put of one message is always stored. With a known beginning,
+    /// system messages that the session has are dropped too.
     pub(super) fn without_known(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
         let is_spoken = |message: &&Message| message.role != Role::System;
         let spoken: Vec<u64> = messages.iter().filter(is_spoken).map(content_hash).collect();
@@ -66,7 +66,8 @@ pub(super) fn has_made_id(message: &Message) -> bool {
     uuid::Uuid::try_parse(&message.id).is_ok_and(|id| id.get_version_num() == 7)
 }
 
-/// Returns the hashes that a message may come back with: that of its content, and that of what OpenAI's format leaves of it.
+/// Returns the hashes that a message may come back with: that of its content, and that of what OpenAI's format leaves
+/// of it.
 pub(super) fn content_hashes(message: &Message) -> [u64; 2] {
     let own = content_hash(message);
     if message.content.iter().all(|part| part.media().is_none()) {

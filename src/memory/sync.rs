@@ -1,8 +1,8 @@
 //! Makes a session what a client's chat is.
 //!
-//! The chat is aligned with the session ([`align`]), first the leading system messages and then the others. From this follows an
-//! [`Item`] for each message of both, in the order that the session will have, and from the items one change of the session. The
-//! store appends new messages; so a message that is kept after a new one is removed and put again.
+//! The chat is aligned with the session ([`align`]), first the leading system messages and then the others. From this
+//! follows an [`Item`] for each message of both, in the order that the session will have, and from the items one change
+//! of the session. The store appends new messages; so a message that is kept after a new one is removed and put again.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -85,8 +85,8 @@ impl Inner {
         Ok(report)
     }
 
-    /// Checks the messages of a chat. Of several with one id, the last counts, in the place of the first. Drops the messages of
-    /// other sessions, which a block placed in a prompt.
+    /// Checks the messages of a chat. Of several with one id, the last counts, in the place of the first. Drops the
+    /// messages of other sessions, which a block placed in a prompt.
     fn checked_chat(&self, chat: Vec<(Message, bool)>, echoes: &mut Vec<String>) -> Result<Vec<Given>> {
         let mut checked: Vec<Given> = Vec::with_capacity(chat.len());
         let mut positions: HashMap<String, usize> = HashMap::new();
@@ -106,8 +106,9 @@ impl Inner {
         Ok(checked)
     }
 
-    /// Returns the session's leading system messages and its other messages, oldest first. Leading system messages are those with which the
-    /// session begins, and those with which its buffer begins: they stay there when others are flushed.
+    /// Returns the session's leading system messages and its other messages, oldest first. Leading system messages are
+    /// those with which the session begins, and those with which its buffer begins: they stay there when others are
+    /// flushed.
     fn session_parts(&self) -> Result<(Vec<Known>, Vec<Known>)> {
         let history = self.stored.history()?;
         let (buffered, leading) = self.live.buffer(&self.stored, |buffer| {
@@ -135,8 +136,8 @@ impl Inner {
     }
 }
 
-/// Returns the items of a part of the session and the same part of the chat. With `is_complete`, the chat's part is complete;
-/// otherwise it may begin in the middle of the session.
+/// Returns the items of a part of the session and the same part of the chat. With `is_complete`, the chat's part is
+/// complete; otherwise it may begin in the middle of the session.
 fn items(session: &[Known], chat: Vec<Given>, is_complete: bool) -> Vec<Item> {
     let session_ids: HashSet<&str> = session.iter().map(|known| known.message.id.as_str()).collect();
     let chat_keys: Vec<u64> = chat
@@ -242,7 +243,8 @@ fn between(
     }
 }
 
-/// Returns the item of a message of the session that is replaced. Its id stays, and its time if the new message has none.
+/// Returns the item of a message of the session that is replaced. Its id stays, and its time if the new message has
+/// none.
 fn replacement(session: &[Known], at: usize, message: Message) -> Item {
     let Message { id, created_at, .. } = &session[at].message;
     Item::Replace(at, Message { id: id.clone(), created_at: message.created_at.or(*created_at), ..message })

@@ -20,7 +20,8 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Ends the turn, and forgets that earlier prompts had messages of the session: they may be put as if they were new.
+    /// Ends the turn, and forgets that earlier prompts had messages of the session: they may be put as if they were
+    /// new.
     pub(super) fn end(&mut self) {
         (self.prompt, self.steps) = Default::default();
         self.left_out.iter_mut().for_each(Vec::clear);

@@ -19,7 +19,8 @@ pub(super) struct RecentMessage {
 /// The messages of a session's window that are in long-term memory.
 #[derive(Default)]
 pub(super) struct FlushedRecent {
-    /// The [version](super::live_session::LiveSession::version) of the session that was read; `None` before the first read.
+    /// The [version](super::live_session::LiveSession::version) of the session that was read; `None` before the first
+    /// read.
     pub(super) version: Option<u64>,
     /// The system messages with which the session begins.
     pub(super) system: Vec<Flushed>,
@@ -36,9 +37,9 @@ impl FlushedRecent {
     }
 }
 
-/// Returns the sequence number at which a window begins that is over its budget for messages that are in long-term memory already.
-/// Whole turns leave, at least as many tokens at a time as a flush takes, so that a prompt's beginning does not change with each turn.
-/// `None` if no turn can leave without one that is in the buffer.
+/// Returns the sequence number at which a window begins that is over its budget for messages that are in long-term
+/// memory already. Whole turns leave, at least as many tokens at a time as a flush takes, so that a prompt's beginning
+/// does not change with each turn. `None` if no turn can leave without one that is in the buffer.
 pub(super) fn leave(recent: &[RecentMessage], limits: &BufferLimits) -> Option<u64> {
     let excess = recent.iter().map(|recent| recent.cost).sum::<usize>().saturating_sub(limits.budget());
     if excess == 0 {

@@ -13,12 +13,12 @@ use crate::error::impl_debug;
 /// Estimated tokens of the observations that count. Older ones count half with each further so many.
 const MEMORY: f64 = 100_000.0;
 
-/// Counts messages with another counter, and multiplies the count by the ratio of the tokens that a provider reported for
-/// prompts to those that the other counter estimated for them.
+/// Counts messages with another counter, and multiplies the count by the ratio of the tokens that a provider reported
+/// for prompts to those that the other counter estimated for them.
 ///
-/// A budget is then one of the tokens that the provider bills, also for a model whose vocabulary is not public. Until the
-/// first observation the ratio is 1. Newer observations count more. Tokens that are not of messages, such as those of the
-/// definitions of tools, raise the ratio. Clones share what they learn.
+/// A budget is then one of the tokens that the provider bills, also for a model whose vocabulary is not public. Until
+/// the first observation the ratio is 1. Newer observations count more. Tokens that are not of messages, such as those
+/// of the definitions of tools, raise the ratio. Clones share what they learn.
 ///
 /// ```
 /// use mnemon::{CalibratedTokenCounter, Message, MessageTokenCounter};

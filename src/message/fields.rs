@@ -1,4 +1,5 @@
-//! Reading of fields of JSON objects, for the formats of providers. Errors are the reason alone, without the object's position.
+//! Reading of fields of JSON objects, for the formats of providers. Errors are the reason alone, without the object's
+//! position.
 
 use serde_json::{Map, Value};
 

@@ -93,9 +93,9 @@ impl Model {
         })
     }
 
-    /// Lists the models that [`Model::find`] finds by name: the bundled one, then those in the folders that it searches, in order. Each has
-    /// its folder, and an error if the model is invalid. Of two models with one name, the first is found; of two copies
-    /// of a model, the first is listed.
+    /// Lists the models that [`Model::find`] finds by name: the bundled one, then those in the folders that it
+    /// searches, in order. Each has its folder, and an error if the model is invalid. Of two models with one name, the
+    /// first is found; of two copies of a model, the first is listed.
     pub fn installed() -> Vec<(PathBuf, Result<Model>)> {
         let mut models = Vec::new();
         #[cfg(feature = "bundled-model")]

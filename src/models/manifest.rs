@@ -30,8 +30,8 @@ pub(crate) struct Manifest {
     pub(crate) license: String,
     pub(crate) dimension: usize,
     pub(crate) pooling: Pooling,
-    /// The output of the graph that is read. Default: the only output, else `sentence_embedding` if `pooling` is none, else
-    /// `last_hidden_state`.
+    /// The output of the graph that is read. Default: the only output, else `sentence_embedding` if `pooling` is none,
+    /// else `last_hidden_state`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<String>,
     /// Components of the graph's output, if `dimension` is less: a vector is then the first of them, normalized again
@@ -45,14 +45,15 @@ pub(crate) struct Manifest {
     pub(crate) query_prefix: String,
     pub(crate) document_prefix: String,
     pub(crate) quantization: Quantization,
-    /// Whether padding a text changes no bit of its vector, so that texts of any lengths may share a batch. True for token tables, false
-    /// for attention.
+    /// Whether padding a text changes no bit of its vector, so that texts of any lengths may share a batch. True for
+    /// token tables, false for attention.
     #[serde(default)]
     pub(crate) padding_exact: bool,
     /// Maps file names to SHA-256, hexadecimal.
     pub(crate) files: BTreeMap<String, String>,
-    /// Maps the files that the graph was built from, such as `model.safetensors`, to SHA-256, hexadecimal; empty if it was not built. The
-    /// weights decide whether models are the same, and different tools build different graphs of them.
+    /// Maps the files that the graph was built from, such as `model.safetensors`, to SHA-256, hexadecimal; empty if it
+    /// was not built. The weights decide whether models are the same, and different tools build different graphs of
+    /// them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) made_from: BTreeMap<String, String>,
 }
@@ -178,8 +179,8 @@ impl Manifest {
             .map(|fault| format!("manifest.toml: {fault}"))
     }
 
-    /// Returns the hash of everything that changes a vector: the settings, and the files that the graph was built from, or else the model's
-    /// own files. Names and descriptions do not count.
+    /// Returns the hash of everything that changes a vector: the settings, and the files that the graph was built from,
+    /// or else the model's own files. Names and descriptions do not count.
     pub(crate) fn hash(&self) -> String {
         self.hash_with(if self.made_from.is_empty() { &self.files } else { &self.made_from })
     }

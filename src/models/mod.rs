@@ -1,6 +1,8 @@
-//! Model folders: their manifest, their files checked against its hashes, where they are looked for, and the model that is compiled in.
+//! Model folders: their manifest, their files checked against its hashes, where they are looked for, and the model that
+//! is compiled in.
 //!
-//! This module reads no graph and runs nothing: `onnx` does. Invariant: no file of a model is used unless its SHA-256 is the manifest's.
+//! This module reads no graph and runs nothing: `onnx` does. Invariant: no file of a model is used unless its SHA-256
+//! is the manifest's.
 
 #[cfg(feature = "bundled-model")]
 mod bundled;

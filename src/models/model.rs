@@ -25,7 +25,8 @@ const MODELS_ENV: &str = "MNEMON_MODELS";
 
 /// The files of an embedding model, not yet loaded. [`OnnxEmbedder`](crate::OnnxEmbedder) runs them.
 ///
-/// A model folder has the graph as `model.onnx`, the files that hold weights of the graph, its `tokenizer.json`, and a `manifest.toml`:
+/// A model folder has the graph as `model.onnx`, the files that hold weights of the graph, its `tokenizer.json`, and a
+/// `manifest.toml`:
 ///
 /// ```toml
 /// name = "nomic-embed-text-v1.5"
@@ -54,16 +55,16 @@ const MODELS_ENV: &str = "MNEMON_MODELS";
 /// "tokenizer.json" = "..."
 /// ```
 ///
-/// Models that were made from the same files with the same settings are the same model, whichever tool built the graph: a database that
-/// was made with one opens with the other.
+/// Models that were made from the same files with the same settings are the same model, whichever tool built the graph:
+/// a database that was made with one opens with the other.
 ///
-/// If a model has attention, the memory of a batch grows with the square of its longest text: the scores of 12 heads take 50 MB for 1,024
-/// tokens, and 3 GB for 8,192. Few texts of such lengths run at a time; a lower `max_tokens` bounds the memory, because longer text is split
-/// into windows.
+/// If a model has attention, the memory of a batch grows with the square of its longest text: the scores of 12 heads
+/// take 50 MB for 1,024 tokens, and 3 GB for 8,192. Few texts of such lengths run at a time; a lower `max_tokens`
+/// bounds the memory, because longer text is split into windows.
 ///
-/// Every file is checked against its hash when it is read, before it is parsed. A graph may have weights in other files (ONNX external
-/// data) if they are in the folder itself and named in `[files]`. Other files, such as `config.json`, may be in the folder and in `[files]`;
-/// they are not read.
+/// Every file is checked against its hash when it is read, before it is parsed. A graph may have weights in other files
+/// (ONNX external data) if they are in the folder itself and named in `[files]`. Other files, such as `config.json`,
+/// may be in the folder and in `[files]`; they are not read.
 ///
 /// [`Model::import`] makes such a folder from the exports of common tools.
 #[derive(Clone, Debug)]
@@ -94,8 +95,8 @@ impl Model {
     /// Opens the model in a folder. Reads the manifest only.
     ///
     /// # Errors
-    /// [`Error::InvalidModel`]: `manifest.toml` is missing, does not parse, is a reranker's, or has an invalid value; or a file that it
-    /// names is missing.
+    /// [`Error::InvalidModel`]: `manifest.toml` is missing, does not parse, is a reranker's, or has an invalid value;
+    /// or a file that it names is missing.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let path = folder.as_ref();
         let manifest: Manifest = folder::manifest(path, Kind::Embedder)?;
@@ -108,8 +109,9 @@ impl Model {
         Ok(Model::new(manifest, Source::Folder(path.to_path_buf())))
     }
 
-    /// Finds a model by path or name: a folder with a `manifest.toml`; the bundled model by its name; a folder of this name in
-    /// `$MNEMON_MODELS`, in `models` beside the executable, in `models` of the user's data folder ([`Model::home`]), or in `./models`.
+    /// Finds a model by path or name: a folder with a `manifest.toml`; the bundled model by its name; a folder of this
+    /// name in `$MNEMON_MODELS`, in `models` beside the executable, in `models` of the user's data folder
+    /// ([`Model::home`]), or in `./models`.
     ///
     /// # Errors
     /// [`Error::ModelNotFound`] with the folders that were tried; those of [`Model::open`].
@@ -133,9 +135,10 @@ impl Model {
         Err(Error::ModelNotFound { name: name.to_owned(), looked })
     }
 
-    /// Returns the folder that new models belong in, so that they are found by name from everywhere: `$MNEMON_MODELS`, or else `models`
-    /// in the user's data folder, which is `$XDG_DATA_HOME/mnemon`, or else `~/.local/share/mnemon`, or `~/Library/Application
-    /// Support/mnemon` on macOS; on Windows `%LOCALAPPDATA%\mnemon`. `None`: the environment names no home.
+    /// Returns the folder that new models belong in, so that they are found by name from everywhere: `$MNEMON_MODELS`,
+    /// or else `models` in the user's data folder, which is `$XDG_DATA_HOME/mnemon`, or else `~/.local/share/mnemon`,
+    /// or `~/Library/Application Support/mnemon` on macOS; on Windows `%LOCALAPPDATA%\mnemon`. `None`: the environment
+    /// names no home.
     pub fn home() -> Option<PathBuf> {
         let given = std::env::var_os(MODELS_ENV).filter(|home| !home.is_empty());
         given.map(PathBuf::from).or_else(|| Some(data_folder::path()?.join("models")))
@@ -159,7 +162,8 @@ impl Model {
     /// Finds the model of this identity among those of its name, whatever their folders are called.
     ///
     /// # Errors
-    /// [`Error::ModelMismatch`]: only another model of this name is installed. [`Error::ModelNotFound`]; those of [`Model::open`].
+    /// [`Error::ModelMismatch`]: only another model of this name is installed. [`Error::ModelNotFound`]; those of
+    /// [`Model::open`].
     pub(crate) fn find_same(identity: &ModelIdentity) -> Result<Self> {
         let named = Model::find(&identity.name);
         let installed = Model::installed().into_iter().filter_map(|(_, model)| model.ok());
@@ -172,7 +176,8 @@ impl Model {
         Err(Error::ModelMismatch { stored: identity.to_string(), given })
     }
 
-    /// Returns true if this model made the vectors that a database has with this identity, perhaps by an earlier version of this crate.
+    /// Returns true if this model made the vectors that a database has with this identity, perhaps by an earlier
+    /// version of this crate.
     pub(crate) fn is_same(&self, stored: &ModelIdentity) -> bool {
         stored.dimension == self.identity.dimension
             && (stored.hash == self.identity.hash || stored.hash == self.manifest.hash_of_files())

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// The contents of a reranker's manifest, with the sizes of its files. [`CrossEncoder`](crate::CrossEncoder) describes the fields, and runs
-/// the reranker.
+/// The contents of a reranker's manifest, with the sizes of its files. [`CrossEncoder`](crate::CrossEncoder) describes
+/// the fields, and runs the reranker.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RerankerInfo {

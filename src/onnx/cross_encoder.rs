@@ -1,7 +1,8 @@
 //! The reranker that runs model folders with a cross-encoder.
 //!
-//! fastembed's `TextRerank` is not used. It reads the first column of the output whatever the shape: that is the wrong class of a graph
-//! with two classes, and a panic for a graph without columns. Its session, which knows the shapes, is private.
+//! fastembed's `TextRerank` is not used. It reads the first column of the output whatever the shape: that is the wrong
+//! class of a graph with two classes, and a panic for a graph without columns. Its session, which knows the shapes, is
+//! private.
 
 use std::{
     num::NonZero,
@@ -37,15 +38,15 @@ const FILES: [&str; 2] = ["model.onnx", "tokenizer.json"];
 
 const OUTPUT: &str = "logits";
 
-/// Tokens of one batch, which bounds its memory. Measured with MiniLM's encoder on two cores: batched pairs are a tenth faster than single
-/// ones, with 512 tokens as with 4,096. Padding to batch more pairs would gain little.
+/// Tokens of one batch, which bounds its memory. Measured with MiniLM's encoder on two cores: batched pairs are a tenth
+/// faster than single ones, with 512 tokens as with 4,096. Padding to batch more pairs would gain little.
 const RUN_TOKENS: usize = 1024;
 
 /// Minimum tokens that a model must accept for a pair, special tokens excluded: half of them are for the query.
 const MIN_TOKENS: usize = 64;
 
-/// A [`Reranker`] that scores pairs of a query and a passage with a cross-encoder, on the CPU (R. Nogueira, K. Cho, "Passage Re-ranking
-/// with BERT", arXiv 1901.04085).
+/// A [`Reranker`] that scores pairs of a query and a passage with a cross-encoder, on the CPU (R. Nogueira, K. Cho,
+/// "Passage Re-ranking with BERT", arXiv 1901.04085).
 ///
 /// A folder holds the graph, in one file, as `model.onnx`, its `tokenizer.json`, and a `manifest.toml`:
 ///
@@ -63,12 +64,14 @@ const MIN_TOKENS: usize = 64;
 /// "tokenizer.json" = "..."
 /// ```
 ///
-/// The graph's inputs are `input_ids`, `attention_mask` and optionally `token_type_ids`, all `[n, tokens]` of i64. Its output is `logits` of
-/// f32: `[n]` or `[n, 1]`, the scores; or `[n, 2]`, an irrelevant and a relevant class, whose difference is the score.
+/// The graph's inputs are `input_ids`, `attention_mask` and optionally `token_type_ids`, all `[n, tokens]` of i64. Its
+/// output is `logits` of f32: `[n]` or `[n, 1]`, the scores; or `[n, 2]`, an irrelevant and a relevant class, whose
+/// difference is the score.
 ///
-/// A passage that does not fit beside the query is split into overlapping windows, and the highest score of a window counts. The score of
-/// a pair does not depend on other pairs: only pairs of the same number of tokens share a batch, and none do if activations are
-/// quantized dynamically, or if batching is found to change a score. There is one session: concurrent calls wait for each other.
+/// A passage that does not fit beside the query is split into overlapping windows, and the highest score of a window
+/// counts. The score of a pair does not depend on other pairs: only pairs of the same number of tokens share a batch,
+/// and none do if activations are quantized dynamically, or if batching is found to change a score. There is one
+/// session: concurrent calls wait for each other.
 ///
 /// Cost: one run of the model over each pair; for a six-layer MiniLM on two cores, about 5 ms for a short message.
 pub struct CrossEncoder {
@@ -82,8 +85,9 @@ pub struct CrossEncoder {
 impl_debug!(CrossEncoder, self { name: self.manifest.name, max_tokens: self.manifest.max_tokens });
 
 impl CrossEncoder {
-    /// Loads ONNX Runtime if this process has not loaded it yet (as [`OnnxEmbedder::new`](crate::OnnxEmbedder::new) does), reads and checks
-    /// the folder's files, and runs the model, also to find out whether its pairs may be batched.
+    /// Loads ONNX Runtime if this process has not loaded it yet (as [`OnnxEmbedder::new`](crate::OnnxEmbedder::new)
+    /// does), reads and checks the folder's files, and runs the model, also to find out whether its pairs may be
+    /// batched.
     ///
     /// # Errors
     /// [`Error::RuntimeNotFound`], [`Error::InvalidModel`], [`Error::ModelHashMismatch`].
@@ -92,8 +96,8 @@ impl CrossEncoder {
         CrossEncoder::with_options(folder, threads, None)
     }
 
-    /// Same as [`CrossEncoder::open`], with this number of threads (at least 1), and ONNX Runtime from this library file or folder only. ONNX
-    /// Runtime is loaded once in a process: the first model decides.
+    /// Same as [`CrossEncoder::open`], with this number of threads (at least 1), and ONNX Runtime from this library
+    /// file or folder only. ONNX Runtime is loaded once in a process: the first model decides.
     ///
     /// # Errors
     /// Same as [`CrossEncoder::open`].
@@ -145,11 +149,12 @@ impl CrossEncoder {
         format!("{} ({}; {})", self.manifest.description, self.manifest.source, self.manifest.license)
     }
 
-    /// Returns the most tokens that a window of a passage may have beside this query, counted with the special tokens around a single text.
+    /// Returns the most tokens that a window of a passage may have beside this query, counted with the special tokens
+    /// around a single text.
     ///
     /// # Errors
-    /// [`Error::InvalidQuery`]: the query takes more than half of the model's tokens. It would leave little of each passage, and cutting
-    /// it off would change its meaning.
+    /// [`Error::InvalidQuery`]: the query takes more than half of the model's tokens. It would leave little of each
+    /// passage, and cutting it off would change its meaning.
     fn max_window_tokens(&self, query: &str) -> Result<usize> {
         let text_special = self.tokenizer.special(false);
         let room = self.manifest.max_tokens - self.tokenizer.special(true);
@@ -263,8 +268,8 @@ struct Pair {
     types: Vec<i64>,
 }
 
-/// Runs rows of tokens as pairs, to test batch invariance: the first half of a row is the query. Every other token of the passage is one of
-/// the query's, because without common tokens all pairs may have the same score.
+/// Runs rows of tokens as pairs, to test batch invariance: the first half of a row is the query. Every other token of
+/// the passage is one of the query's, because without common tokens all pairs may have the same score.
 struct RowsAsPairs<'e>(&'e CrossEncoder);
 
 impl Execute for RowsAsPairs<'_> {

@@ -1,7 +1,8 @@
 //! The embedder that runs model folders: with ONNX Runtime, or without it if the model is a table of tokens.
 //!
-//! fastembed's `TextEmbedding` is not used: its pooling outside of the graph is slow, it does not expose a text's tokens, and its caller
-//! chooses neither the padding nor the number of threads. This crate uses fastembed's catalogue only.
+//! fastembed's `TextEmbedding` is not used: its pooling outside of the graph is slow, it does not expose a text's
+//! tokens, and its caller chooses neither the padding nor the number of threads. This crate uses fastembed's catalogue
+//! only.
 
 use std::{
     io, iter,
@@ -43,23 +44,24 @@ const TABLE_THREAD_TEXTS: usize = 64;
 
 /// An [`Embedder`] that runs a [`Model`] on the processor or a GPU.
 ///
-/// A model that is a table of tokens, such as the bundled one, runs without ONNX Runtime: a text's vector is the sum of its tokens' rows,
-/// scaled to unit length. Other models are run by ONNX Runtime, which is searched for when the first of them is opened; see
-/// [`Runtime`](crate::Runtime).
+/// A model that is a table of tokens, such as the bundled one, runs without ONNX Runtime: a text's vector is the sum of
+/// its tokens' rows, scaled to unit length. Other models are run by ONNX Runtime, which is searched for when the first
+/// of them is opened; see [`Runtime`](crate::Runtime).
 ///
-/// Any number of threads may call it: their texts share batches. Documents are batched so that no vector changes by a bit: texts of the
-/// same number of tokens together; texts of any length if the manifest states that padding is exact; one text at a time if activations
-/// are quantized dynamically. Queries have a session of their own, on the calling thread, and take precedence. All sessions share one
-/// copy of the weights.
+/// Any number of threads may call it: their texts share batches. Documents are batched so that no vector changes by a
+/// bit: texts of the same number of tokens together; texts of any length if the manifest states that padding is exact;
+/// one text at a time if activations are quantized dynamically. Queries have a session of their own, on the calling
+/// thread, and take precedence. All sessions share one copy of the weights.
 ///
-/// [`embed_documents`](Embedder::embed_documents) and [`embed_query`](Embedder::embed_query) fail for a text with more tokens than the
-/// model takes; [`embed_passages`](Embedder::embed_passages) splits it into windows.
+/// [`embed_documents`](Embedder::embed_documents) and [`embed_query`](Embedder::embed_query) fail for a text with more
+/// tokens than the model takes; [`embed_passages`](Embedder::embed_passages) splits it into windows.
 pub struct OnnxEmbedder {
     model: Model,
     options: OnnxOptions,
     computation: Computation,
     text_encoder: Arc<TextEncoder>,
-    /// The scheduler of documents. It is started for the first documents, so that a program that only queries opens one session.
+    /// The scheduler of documents. It is started for the first documents, so that a program that only queries opens one
+    /// session.
     documents: OnceLock<Scheduler>,
     starting: Mutex<()>,
 }
@@ -76,8 +78,8 @@ impl_debug!(
 );
 
 impl OnnxEmbedder {
-    /// Reads and checks the model's files, loads ONNX Runtime if the model needs it and this process has not loaded it yet, and runs the
-    /// model once.
+    /// Reads and checks the model's files, loads ONNX Runtime if the model needs it and this process has not loaded it
+    /// yet, and runs the model once.
     ///
     /// Cost: for the bundled model about 30 ms, most of it for the tokenizer.
     ///
@@ -87,8 +89,8 @@ impl OnnxEmbedder {
         OnnxEmbedder::open(model, OnnxOptions::default())
     }
 
-    /// Same as [`OnnxEmbedder::new`], with this number of threads (at least 1), and ONNX Runtime from this library file or folder only. ONNX
-    /// Runtime is loaded once in a process: the first model that needs it decides.
+    /// Same as [`OnnxEmbedder::new`], with this number of threads (at least 1), and ONNX Runtime from this library file
+    /// or folder only. ONNX Runtime is loaded once in a process: the first model that needs it decides.
     ///
     /// # Errors
     /// Same as [`OnnxEmbedder::new`].
@@ -141,10 +143,11 @@ impl OnnxEmbedder {
         self.compute(&[largest], None).map(drop).map_err(unfit)
     }
 
-    /// Starts to embed documents in the background, and returns a job to wait for. Dropping the job cancels it; dropping the embedder makes
-    /// unfinished jobs fail.
+    /// Starts to embed documents in the background, and returns a job to wait for. Dropping the job cancels it;
+    /// dropping the embedder makes unfinished jobs fail.
     ///
-    /// This call does not wait for other calls. The texts are copied, and the number of pending jobs is bounded by memory only.
+    /// This call does not wait for other calls. The texts are copied, and the number of pending jobs is bounded by
+    /// memory only.
     ///
     /// # Errors
     /// [`Error::Embedding`], [`Error::InvalidModel`]: a session cannot be opened.
@@ -176,7 +179,8 @@ impl OnnxEmbedder {
         }
     }
 
-    /// Embeds texts with the table: on this thread, and on others if the texts are many. Batches would cost more than they save.
+    /// Embeds texts with the table: on this thread, and on others if the texts are many. Batches would cost more than
+    /// they save.
     fn look_up(&self, table: &TokenTable, texts: &[&str], kind: Kind) -> Result<Vec<Vec<Passage>>> {
         let passage = |window: Window| Ok(Passage { vector: table.vector(&window.tokens)?, range: window.range });
         let text = |text: &&str| self.text_encoder.tokenize(text, kind)?.into_iter().map(passage).collect();

@@ -1,4 +1,5 @@
-//! Models whose graph ONNX Runtime runs: a session for queries, and sessions for documents that are opened when they are needed.
+//! Models whose graph ONNX Runtime runs: a session for queries, and sessions for documents that are opened when they
+//! are needed.
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
@@ -18,19 +19,20 @@ use crate::{
     models::{Model, Quantization, folder::invalid, manifest::Manifest},
 };
 
-/// Tokens of one batch. Measured with MiniLM f32 on two cores: as fast as batches of 1,024 or 4,096, a fifth faster than 64, and 25 MB
-/// less peak memory than 1,024. A smaller batch also delays queries less.
+/// Tokens of one batch. Measured with MiniLM f32 on two cores: as fast as batches of 1,024 or 4,096, a fifth faster
+/// than 64, and 25 MB less peak memory than 1,024. A smaller batch also delays queries less.
 const RUN_TOKENS: usize = 256;
 
-/// Tokens of one batch, padding included, for models whose batches may mix lengths. Measured with a token table: a third faster than
-/// 8,192, because the batch stays in the processor's cache.
+/// Tokens of one batch, padding included, for models whose batches may mix lengths. Measured with a token table: a
+/// third faster than 8,192, because the batch stays in the processor's cache.
 const PADDED_RUN_TOKENS: usize = 1024;
 
 /// Tokens of one batch on a GPU, which needs large batches to be busy. Not measured.
 const GPU_RUN_TOKENS: usize = 8192;
 
-/// Maximum sessions for documents. Measured with MiniLM f32 on two cores: two sessions of one thread use a tenth less processor time for
-/// each text than one session of two threads, which wait for each other. Each session costs about 25 MB for intermediate results.
+/// Maximum sessions for documents. Measured with MiniLM f32 on two cores: two sessions of one thread use a tenth less
+/// processor time for each text than one session of two threads, which wait for each other. Each session costs about 25
+/// MB for intermediate results.
 const MAX_SESSIONS: usize = 8;
 
 /// A graph with its weights, and the session for queries.

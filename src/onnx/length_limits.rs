@@ -9,8 +9,8 @@ use crate::{
     models::manifest::Manifest,
 };
 
-/// Minimum tokens that prefixes must leave for a text. With fewer, vectors mean little, and a long message would have more windows than
-/// the store can number.
+/// Minimum tokens that prefixes must leave for a text. With fewer, vectors mean little, and a long message would have
+/// more windows than the store can number.
 const MIN_TOKENS: usize = 64;
 
 /// Encodes documents and queries as tokens.
@@ -20,8 +20,8 @@ pub(super) struct TextEncoder {
     query_prefix: String,
     /// Maximum tokens of one text, prefix and special tokens included.
     max_tokens: usize,
-    /// Maximum tokens of a window: `max_tokens`, less the tokens by which the query prefix exceeds the document prefix, so that a window
-    /// fits with either prefix.
+    /// Maximum tokens of a window: `max_tokens`, less the tokens by which the query prefix exceeds the document prefix,
+    /// so that a window fits with either prefix.
     window_tokens: usize,
 }
 

@@ -1,8 +1,8 @@
-//! Running models: embedders and rerankers from model folders with ONNX Runtime, token tables without it, and reading and writing ONNX
-//! files.
+//! Running models: embedders and rerankers from model folders with ONNX Runtime, token tables without it, and reading
+//! and writing ONNX files.
 //!
-//! No type of `ort` or `tokenizers` leaves this module. Invariant: the same text gives the same vector bit by bit, whatever it is
-//! batched with, and the same pair gives the same score.
+//! No type of `ort` or `tokenizers` leaves this module. Invariant: the same text gives the same vector bit by bit,
+//! whatever it is batched with, and the same pair gives the same score.
 
 mod cross_encoder;
 mod device;

@@ -59,8 +59,8 @@ impl Runner {
         Ok(Runner { session, inputs, output, options, pad_id: pad_id.into() })
     }
 
-    /// Embeds a batch. Returns a unit vector for each row of tokens, or zeros if the model's output is all zero. Rows of different lengths
-    /// are padded.
+    /// Embeds a batch. Returns a unit vector for each row of tokens, or zeros if the model's output is all zero. Rows
+    /// of different lengths are padded.
     ///
     /// # Errors
     /// [`Error::Embedding`]: the graph fails, or its output contradicts the manifest or is not finite.

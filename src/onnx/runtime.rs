@@ -1,9 +1,10 @@
 //! Finding and loading ONNX Runtime, once in a process.
 //!
-//! `ort` panics if it has to find the library itself. So [`load`] is always called first, and gives it one path after the other.
+//! `ort` panics if it has to find the library itself. So [`load`] is always called first, and gives it one path after
+//! the other.
 //!
-//! A library is native code. It is loaded only from places that the user or the installer of the program chose: never from the working
-//! folder, and never from a folder of the machine that the program was built on.
+//! A library is native code. It is loaded only from places that the user or the installer of the program chose: never
+//! from the working folder, and never from a folder of the machine that the program was built on.
 
 use std::{
     env,
@@ -27,20 +28,20 @@ const FOLDER: &str = "runtime";
 /// The loaded ONNX Runtime, and its library.
 static LOADED: Mutex<Option<(Environment, PathBuf)>> = Mutex::new(None);
 
-/// ONNX Runtime, the shared library that runs models with a graph. Models that are a table of tokens, such as the bundled one, do not need
-/// it.
+/// ONNX Runtime, the shared library that runs models with a graph. Models that are a table of tokens, such as the
+/// bundled one, do not need it.
 ///
-/// It is loaded once in a process, when the first model that needs it is opened. Version 1.24 or newer is searched for in
-/// `$ORT_DYLIB_PATH`, a library file or a folder with one; in the executable's folder; in [`Runtime::folder`], where `Runtime::pull`
-/// (feature `pull`) and `mnemon runtime pull` install it; and, except on Windows, by the system's loader. If the variable is set, no other
-/// place is tried. The working folder is never searched.
+/// It is loaded once in a process, when the first model that needs it is opened. Version 1.24 or newer is searched for
+/// in `$ORT_DYLIB_PATH`, a library file or a folder with one; in the executable's folder; in [`Runtime::folder`], where
+/// `Runtime::pull` (feature `pull`) and `mnemon runtime pull` install it; and, except on Windows, by the system's
+/// loader. If the variable is set, no other place is tried. The working folder is never searched.
 #[derive(Debug)]
 pub enum Runtime {}
 
 impl Runtime {
-    /// Returns the folder that `Runtime::pull` installs into: `runtime` in the user's data folder, which is `$XDG_DATA_HOME/mnemon`, or
-    /// else `~/.local/share/mnemon`, or `~/Library/Application Support/mnemon` on macOS; on Windows `%LOCALAPPDATA%\mnemon`. `None`: the
-    /// environment names no home.
+    /// Returns the folder that `Runtime::pull` installs into: `runtime` in the user's data folder, which is
+    /// `$XDG_DATA_HOME/mnemon`, or else `~/.local/share/mnemon`, or `~/Library/Application Support/mnemon` on macOS; on
+    /// Windows `%LOCALAPPDATA%\mnemon`. `None`: the environment names no home.
     pub fn folder() -> Option<PathBuf> {
         Some(data_folder::path()?.join(FOLDER))
     }
@@ -119,8 +120,8 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Returns the libraries at a path: the file itself, or the libraries in a folder, the newest first. A bare file name is left to the
-/// system's loader.
+/// Returns the libraries at a path: the file itself, or the libraries in a folder, the newest first. A bare file name
+/// is left to the system's loader.
 fn libraries_at(path: &Path) -> Vec<PathBuf> {
     if path.is_file() || path.components().count() == 1 {
         return vec![path.to_path_buf()];

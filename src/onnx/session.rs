@@ -28,7 +28,8 @@ pub(super) fn open(
 ) -> Result<Session> {
     let configure = || -> ort::Result<SessionBuilder> {
         let builder = Session::builder(environment)?.with_intra_threads(threads)?.with_inter_threads(1)?;
-        // ONNX Runtime's own format, which it would detect by the first bytes, was not checked for references to other files.
+        // ONNX Runtime's own format, which it would detect by the first bytes, was not checked for references to other
+        // files.
         let builder = builder.with_config_entry("session.load_model_format", "ONNX")?;
         // Errors are returned, so they are not printed as well.
         let builder = builder.with_log_level(LogLevel::Fatal)?;

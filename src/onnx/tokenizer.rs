@@ -1,6 +1,7 @@
 //! Tokenizers of models, from `tokenizer.json`.
 //!
-//! The truncation and padding that the file configures are turned off: texts that are too long are split into windows instead.
+//! The truncation and padding that the file configures are turned off: texts that are too long are split into windows
+//! instead.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -69,7 +70,8 @@ impl TextTokenizer {
         self.tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(pair))
     }
 
-    /// Returns an upper bound of the tokens, special ones included, of a text of this many bytes. `None`: the text has to be tokenized.
+    /// Returns an upper bound of the tokens, special ones included, of a text of this many bytes. `None`: the text has
+    /// to be tokenized.
     pub(super) fn most_tokens(&self, bytes: usize) -> Option<usize> {
         match (self.tokenizer.get_model(), self.tokenizer.get_normalizer()) {
             // Canonical decomposition (NFD) yields at most two characters for each byte.
@@ -110,8 +112,8 @@ impl token_windows::Tokenizer for TextTokenizer {
         for (word, offsets) in encoding.get_word_ids().iter().zip(encoding.get_offsets()) {
             let begins = word.is_none_or(|word| Some(word) != last_word);
             last_word = *word;
-            // A token inside a word has the start of the word, so that cuts fall between words. Starts never decrease: that would leave
-            // gaps between windows.
+            // A token inside a word has the start of the word, so that cuts fall between words. Starts never decrease:
+            // that would leave gaps between windows.
             let last = starts.last().copied();
             starts.push(match last {
                 Some(last) if !begins => last,

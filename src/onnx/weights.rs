@@ -1,12 +1,12 @@
 //! Separates the weights from the graph, so that all sessions of a model share one copy.
 //!
-//! ONNX Runtime copies the weights in a graph into each session, and reads them twice. Here they become tensors owned by the process, which
-//! sessions refer to, and the form that is packed for the processor is made once. Measured
-//! with two sessions of MiniLM f32 (90 MB), the process's peak is 280 MB instead of 375 MB; with three of its int8 twin
-//! (59 MB), 166 MB instead of 313 MB; loading takes half the time, and no bit of a vector changes.
+//! ONNX Runtime copies the weights in a graph into each session, and reads them twice. Here they become tensors owned
+//! by the process, which sessions refer to, and the form that is packed for the processor is made once. Measured with
+//! two sessions of MiniLM f32 (90 MB), the process's peak is 280 MB instead of 375 MB; with three of its int8 twin (59
+//! MB), 166 MB instead of 313 MB; loading takes half the time, and no bit of a vector changes.
 //!
-//! All other data that a graph keeps in files is passed inside the graph or in memory: for a tensor in neither, ONNX Runtime would open a
-//! file in the working directory.
+//! All other data that a graph keeps in files is passed inside the graph or in memory: for a tensor in neither, ONNX
+//! Runtime would open a file in the working directory.
 
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// Takes the weights out of a graph, to share them between sessions. Cost: a copy of the weights. ONNX Runtime has to be loaded.
+    /// Takes the weights out of a graph, to share them between sessions. Cost: a copy of the weights. ONNX Runtime has
+    /// to be loaded.
     ///
     /// # Errors
     /// The reason why the graph or a tensor is invalid.
@@ -167,7 +168,8 @@ mod tests {
         }
     }
 
-    /// Weights in a node, in a branch, too small, or of a type that is not shared. The working directory has no such file.
+    /// Weights in a node, in a branch, too small, or of a type that is not shared. The working directory has no such
+    /// file.
     #[test]
     fn external_weights_anywhere_in_the_graph_are_read() {
         runtime::load(None).unwrap();

@@ -99,8 +99,8 @@ impl Hits {
         self.cut_short
     }
 
-    /// Returns the number of messages that the filter allows and that were searched by words alone, because they are not
-    /// embedded yet: those that wait for a flush, and those in sessions' short-term buffers.
+    /// Returns the number of messages that the filter allows and that were searched by words alone, because they are
+    /// not embedded yet: those that wait for a flush, and those in sessions' short-term buffers.
     /// [`RankingStrategy::Dense`](crate::RankingStrategy) does not find them.
     pub fn pending(&self) -> usize {
         self.pending

@@ -142,8 +142,8 @@ impl EditSessions<'_> {
     }
 
     /// Copies a session, as it is now or as it was `at` a checkpoint, to a new session of its namespace: the messages
-    /// under new ids, the buffer, the batches and the states of its blocks. The copy is idle at `idle`, or else when the
-    /// session is. Returns the number of messages.
+    /// under new ids, the buffer, the batches and the states of its blocks. The copy is idle at `idle`, or else when
+    /// the session is. Returns the number of messages.
     ///
     /// # Errors
     /// The error of [`Error::no_session`]; [`Error::SessionExists`]; [`Error::CheckpointNotFound`].
@@ -198,8 +198,8 @@ impl EditSessions<'_> {
         Ok((numbers.len() as u64, effects))
     }
 
-    /// Restores a session to a checkpoint. Later messages, batches and checkpoints are deleted. With `idle`, the time at
-    /// which the session is idle again.
+    /// Restores a session to a checkpoint. Later messages, batches and checkpoints are deleted. With `idle`, the time
+    /// at which the session is idle again.
     ///
     /// # Errors
     /// The error of [`Error::no_session`]; [`Error::CheckpointNotFound`]; [`Error::InvalidMessage`] if the id of a

@@ -13,8 +13,8 @@ use crate::{
 
 /// Delete messages by id, or with --yes a session or a whole namespace.
 ///
-/// Deletes the messages with their vectors, in one commit; there is no way back. If one of the ids is unknown, nothing is
-/// deleted.
+/// Deletes the messages with their vectors, in one commit; there is no way back. If one of the ids is unknown, nothing
+/// is deleted.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -25,8 +25,8 @@ pub(crate) struct Args {
     /// Delete the namespace with all its messages; needs --yes.
     #[arg(long, conflicts_with_all = ["ids", "session"])]
     all: bool,
-    /// Delete without asking. Otherwise a session or a namespace is not deleted: the command states how many messages it
-    /// has, and fails.
+    /// Delete without asking. Otherwise a session or a namespace is not deleted: the command states how many messages
+    /// it has, and fails.
     #[arg(long)]
     yes: bool,
     /// The ids of messages.

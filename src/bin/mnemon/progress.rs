@@ -1,7 +1,7 @@
 //! Shows on stderr how far long work is: the phase that runs, its rate and the time left.
 //!
-//! A terminal shows one line that is drawn again. Elsewhere, such as in a log, a line is printed every 10 seconds, or every
-//! [`SECONDS_ENV`] seconds. A quiet command shows nothing.
+//! A terminal shows one line that is drawn again. Elsewhere, such as in a log, a line is printed every 10 seconds, or
+//! every [`SECONDS_ENV`] seconds. A quiet command shows nothing.
 
 use std::{
     io::{IsTerminal, stderr as system_stderr},

@@ -19,8 +19,8 @@ pub(crate) struct Failure {
     pub(crate) reason: String,
     /// Whether the same request may succeed later.
     pub(crate) transient: bool,
-    /// Whether the server cannot be used at all for now, so that no request would have succeeded: it is not reached, accepts nothing,
-    /// or does not know this address or key.
+    /// Whether the server cannot be used at all for now, so that no request would have succeeded: it is not reached,
+    /// accepts nothing, or does not know this address or key.
     pub(crate) unavailable: bool,
     /// The time to wait that the server states in `Retry-After`.
     pub(crate) retry_after: Option<Duration>,
@@ -67,8 +67,8 @@ impl Failure {
         let retry_after = retry_after(headers);
         Failure {
             transient,
-            // 403 and most server errors are left out, because the request may have caused them. A server that states when
-            // to retry is unavailable until then.
+            // 403 and most server errors are left out, because the request may have caused them. A server that states
+            // when to retry is unavailable until then.
             unavailable: is_limit
                 || matches!(status.as_u16(), 401 | 404 | 405 | 408 | 425 | 503 | 504)
                 || status.is_redirection()

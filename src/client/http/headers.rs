@@ -14,8 +14,8 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Duration::try_from(date.duration_since(jiff::Timestamp::now())).ok()
 }
 
-/// Reads `x-ratelimit-reset-*`: the longest wait for a limit that is used up. If no limit is known to be used up, the shortest wait:
-/// should it be too short, the next response states more.
+/// Reads `x-ratelimit-reset-*`: the longest wait for a limit that is used up. If no limit is known to be used up, the
+/// shortest wait: should it be too short, the next response states more.
 pub(super) fn resets_after(headers: &HeaderMap) -> Option<Duration> {
     let limits = ["requests", "tokens"].map(|limit| {
         let resets = span(header(headers, &format!("x-ratelimit-reset-{limit}"))?)?;

@@ -1,7 +1,7 @@
 //! The HTTP policy of the crate: how requests are sent, which failures are transient, and when a request is retried.
 //!
-//! Every client of a server uses it: the clients of OpenAI's protocol, and the download of models. No error and no `Debug` output shows
-//! a key, or a password in an address.
+//! Every client of a server uses it: the clients of OpenAI's protocol, and the download of models. No error and no
+//! `Debug` output shows a key, or a password in an address.
 
 mod failure;
 mod headers;

@@ -54,14 +54,15 @@ impl Retry {
         failure.transient && attempt < self.attempts
     }
 
-    /// Returns how long to wait after this failed attempt, counted from 1: the time that the server states, up to 30 s, or else the
-    /// backoff, doubled with each attempt up to 30 s, half to all of it at random.
+    /// Returns how long to wait after this failed attempt, counted from 1: the time that the server states, up to 30 s,
+    /// or else the backoff, doubled with each attempt up to 30 s, half to all of it at random.
     pub(crate) fn wait(&self, attempt: usize, retry_after: Option<Duration>) -> Duration {
         if let Some(wait) = retry_after {
             return wait.min(MAX_WAIT);
         }
         let doubled = self.backoff.saturating_mul(1 << (attempt.max(1) - 1).min(30)).min(MAX_WAIT);
-        // Each `RandomState` has its own keys, which is random enough to keep many clients from retrying at the same moment.
+        // Each `RandomState` has its own keys, which is random enough to keep many clients from retrying at the same
+        // moment.
         let chance = (RandomState::new().hash_one(attempt) >> 32) as f64 / f64::from(u32::MAX);
         doubled.mul_f64(0.5 + chance / 2.0)
     }

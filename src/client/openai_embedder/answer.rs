@@ -48,8 +48,8 @@ struct Usage {
     prompt_tokens: Option<u64>,
 }
 
-/// Reads the vectors of an answer to this number of inputs. A vector belongs to the input of its `index`, or to that of its own position
-/// if it has no `index`.
+/// Reads the vectors of an answer to this number of inputs. A vector belongs to the input of its `index`, or to that of
+/// its own position if it has no `index`.
 pub(super) fn read(answer: &[u8], inputs: usize, dimension: usize) -> Result<Answer, Unusable> {
     let Embeddings { data, usage } = serde_json::from_slice(answer).map_err(|error| {
         let json: Result<Value, _> = serde_json::from_slice(answer);

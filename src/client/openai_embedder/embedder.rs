@@ -1,7 +1,7 @@
 //! The embedder that sends texts to a server.
 //!
-//! It forms the requests and converts the answers. The [`Limiter`] decides when a request may be sent; the HTTP policy decides what a failure
-//! means.
+//! It forms the requests and converts the answers. The [`Limiter`] decides when a request may be sent; the HTTP policy
+//! decides what a failure means.
 
 use std::{
     ops::Range,
@@ -29,38 +29,43 @@ use crate::{
 
 /// Maximum tokens of an input of OpenAI's models. Each token has one byte or more.
 const MAX_TOKENS: usize = 8191;
-/// Minimum bytes of a window, prefix excluded. The vectors of smaller windows mean little, and a long message would have more than the store can number.
+/// Minimum bytes of a window, prefix excluded. The vectors of smaller windows mean little, and a long message would
+/// have more than the store can number.
 const MIN_BYTES: usize = 64;
 /// Maximum bytes of a request. OpenAI's own limit is 300,000 tokens.
 const REQUEST_BYTES: usize = 256 << 10;
-/// Maximum pause after a refused request, even if the server states a longer one. The limits of most servers are per minute.
+/// Maximum pause after a refused request, even if the server states a longer one. The limits of most servers are per
+/// minute.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Maximum bytes of an answer for each component; as text, a component has about 20 characters.
 const BYTES_PER_COMPONENT: u64 = 32;
-/// Answers with up to this many components are read to the end even if fewer are expected, so that the error can state their number.
+/// Answers with up to this many components are read to the end even if fewer are expected, so that the error can state
+/// their number.
 const SOME_COMPONENTS: usize = 8192;
 
-/// An [`Embedder`] that calls `POST {base_url}/embeddings`: a model of OpenAI, or of any server that speaks its protocol, such as Ollama, vLLM,
-/// llama.cpp and Text Embeddings Inference.
+/// An [`Embedder`] that calls `POST {base_url}/embeddings`: a model of OpenAI, or of any server that speaks its
+/// protocol, such as Ollama, vLLM, llama.cpp and Text Embeddings Inference.
 ///
-/// Texts are sent in requests of up to 128, two requests at a time. Transient failures are retried within the call: a broken connection, a
-/// busy or broken server, a truncated answer. Clones share connections and limits. Proxies are taken from the environment
-/// (`HTTPS_PROXY`, `NO_PROXY`); redirects are not followed.
+/// Texts are sent in requests of up to 128, two requests at a time. Transient failures are retried within the call: a
+/// broken connection, a busy or broken server, a truncated answer. Clones share connections and limits. Proxies are
+/// taken from the environment (`HTTPS_PROXY`, `NO_PROXY`); redirects are not followed.
 ///
 /// A query does not wait for documents: it has its own connection, and takes precedence under
-/// [`requests_per_minute`](OpenAiEmbedder::requests_per_minute) and [`tokens_per_minute`](OpenAiEmbedder::tokens_per_minute). If the server has
-/// refused documents because of its limits, a query is still sent, because its single text may be within them.
+/// [`requests_per_minute`](OpenAiEmbedder::requests_per_minute) and
+/// [`tokens_per_minute`](OpenAiEmbedder::tokens_per_minute). If the server has refused documents because of its limits,
+/// a query is still sent, because its single text may be within them.
 ///
 /// The [`identity`](Embedder::identity) consists of the model's name, the dimension, the prefixes and
-/// [`max_bytes`](OpenAiEmbedder::max_bytes). The URL is not part of it: models of the same name behind different URLs count as the same.
-/// Servers do not promise the same bits for the same text; if that matters, cache the vectors.
+/// [`max_bytes`](OpenAiEmbedder::max_bytes). The URL is not part of it: models of the same name behind different URLs
+/// count as the same. Servers do not promise the same bits for the same text; if that matters, cache the vectors.
 ///
 /// A text of white space only is not sent: its vector is all zero.
 ///
 /// # Errors
-/// [`Error::EmbedderUnavailable`]: the server is not reached, does not answer in time, accepts nothing for now, does not know the key, the
-/// model or the address, or returns vectors of another dimension. [`Error::Embedding`]: any other failure, which a text may have caused.
-/// [`Error::DeadlineExceeded`]: a query has a deadline ([`Query::within`](crate::Query::within)) that is too short for an answer.
+/// [`Error::EmbedderUnavailable`]: the server is not reached, does not answer in time, accepts nothing for now, does
+/// not know the key, the model or the address, or returns vectors of another dimension. [`Error::Embedding`]: any other
+/// failure, which a text may have caused. [`Error::DeadlineExceeded`]: a query has a deadline
+/// ([`Query::within`](crate::Query::within)) that is too short for an answer.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -100,8 +105,9 @@ impl_debug!(
 );
 
 impl OpenAiEmbedder {
-    /// Uses this model of the server at this URL, such as `https://api.openai.com/v1`. `dimension` is the number of components of its vectors,
-    /// 1 to 65,535. No request is sent yet. If the first answer has another dimension, the call fails with an error that states it.
+    /// Uses this model of the server at this URL, such as `https://api.openai.com/v1`. `dimension` is the number of
+    /// components of its vectors, 1 to 65,535. No request is sent yet. If the first answer has another dimension, the
+    /// call fails with an error that states it.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>, dimension: usize) -> Self {
         OpenAiEmbedder::of(OpenAiServer::new(base_url), model.into(), dimension)
     }
@@ -138,8 +144,9 @@ impl OpenAiEmbedder {
         OpenAiEmbedder { server: self.server.api_key(key), ..self }
     }
 
-    /// Sets the time limit of each attempt, from connecting to the last byte of the answer, up to a day. A slow server needs a longer limit, or
-    /// fewer texts in each request ([`max_inputs`](OpenAiEmbedder::max_inputs)). Default: 60 s.
+    /// Sets the time limit of each attempt, from connecting to the last byte of the answer, up to a day. A slow server
+    /// needs a longer limit, or fewer texts in each request ([`max_inputs`](OpenAiEmbedder::max_inputs)). Default: 60
+    /// s.
     pub fn timeout(self, timeout: Duration) -> Self {
         OpenAiEmbedder { server: self.server.timeout(timeout), ..self }
     }
@@ -149,14 +156,16 @@ impl OpenAiEmbedder {
         OpenAiEmbedder { server: self.server.attempts(attempts), ..self }
     }
 
-    /// Sets the wait before the second attempt, of which half to all is used at random. It doubles with each further attempt, up to 30 s. If the
-    /// server states a wait, in `Retry-After` or, with status 429, in `x-ratelimit-reset-*`, all documents wait for that time instead; if it is
-    /// more than a minute, there is no further attempt. Default: 500 ms.
+    /// Sets the wait before the second attempt, of which half to all is used at random. It doubles with each further
+    /// attempt, up to 30 s. If the server states a wait, in `Retry-After` or, with status 429, in
+    /// `x-ratelimit-reset-*`, all documents wait for that time instead; if it is more than a minute, there is no
+    /// further attempt. Default: 500 ms.
     pub fn backoff(self, backoff: Duration) -> Self {
         OpenAiEmbedder { server: self.server.backoff(backoff), ..self }
     }
 
-    /// Sets the time limit of a query, including all waits and attempts. A query that would have to wait longer fails at once. Default: 10 s.
+    /// Sets the time limit of a query, including all waits and attempts. A query that would have to wait longer fails
+    /// at once. Default: 10 s.
     pub fn query_timeout(self, query_timeout: Duration) -> Self {
         OpenAiEmbedder { query_timeout, ..self }
     }
@@ -171,11 +180,11 @@ impl OpenAiEmbedder {
         OpenAiEmbedder { document_prefix: prefix.into(), ..self }.identified()
     }
 
-    /// Sets the maximum bytes of UTF-8 of an input, prefix included. Longer texts are split into windows, which are cut where a word begins if
-    /// one is near; adjacent windows share up to an eighth. At least 64 bytes, prefix excluded.
+    /// Sets the maximum bytes of UTF-8 of an input, prefix included. Longer texts are split into windows, which are cut
+    /// where a word begins if one is near; adjacent windows share up to an eighth. At least 64 bytes, prefix excluded.
     ///
-    /// Default: 8,191, which never exceeds the 8,191 tokens that OpenAI's models take, because a token has one byte or more. That is about 2,000
-    /// tokens of English. Set about 1,500 for a model of 512 tokens.
+    /// Default: 8,191, which never exceeds the 8,191 tokens that OpenAI's models take, because a token has one byte or
+    /// more. That is about 2,000 tokens of English. Set about 1,500 for a model of 512 tokens.
     pub fn max_bytes(self, max_bytes: usize) -> Self {
         OpenAiEmbedder { max_bytes, ..self }.identified()
     }
@@ -185,41 +194,44 @@ impl OpenAiEmbedder {
         OpenAiEmbedder { max_inputs: max_inputs.max(1), ..self }
     }
 
-    /// Sets the maximum bytes of text of a request; a longer input is sent alone. Default: 262,144, which is below the 300,000 tokens that OpenAI
-    /// accepts.
+    /// Sets the maximum bytes of text of a request; a longer input is sent alone. Default: 262,144, which is below the
+    /// 300,000 tokens that OpenAI accepts.
     pub fn max_request_bytes(self, max_request_bytes: usize) -> Self {
         OpenAiEmbedder { max_request_bytes, ..self }
     }
 
-    /// Sets the maximum number of concurrent requests with documents, at least one, shared by all clones made from the result. Queries are not
-    /// counted. Default: 2.
+    /// Sets the maximum number of concurrent requests with documents, at least one, shared by all clones made from the
+    /// result. Queries are not counted. Default: 2.
     pub fn concurrent_requests(self, concurrent: usize) -> Self {
         let limits = Limits { concurrent: concurrent.max(1), ..self.limits };
         self.limited(limits)
     }
 
-    /// Sets the maximum number of requests per minute, at least one, shared by all clones made from the result. Requests above the rate wait.
-    /// After a pause, a twentieth of a minute's requests (at least one) is sent at once. Default: no limit.
+    /// Sets the maximum number of requests per minute, at least one, shared by all clones made from the result.
+    /// Requests above the rate wait. After a pause, a twentieth of a minute's requests (at least one) is sent at once.
+    /// Default: no limit.
     pub fn requests_per_minute(self, requests: u32) -> Self {
         let limits = Limits { requests: Some(requests.max(1)), ..self.limits };
         self.limited(limits)
     }
 
-    /// Sets the maximum number of tokens per minute, in the same way as [`requests_per_minute`](OpenAiEmbedder::requests_per_minute). A request is
-    /// estimated at a token for every 4 bytes, until its answer states the number; requests are kept small enough to leave room for queries.
-    /// Default: no limit.
+    /// Sets the maximum number of tokens per minute, in the same way as
+    /// [`requests_per_minute`](OpenAiEmbedder::requests_per_minute). A request is estimated at a token for every 4
+    /// bytes, until its answer states the number; requests are kept small enough to leave room for queries. Default: no
+    /// limit.
     pub fn tokens_per_minute(self, tokens: u32) -> Self {
         let limits = Limits { tokens: Some(tokens.max(1)), ..self.limits };
         self.limited(limits)
     }
 
-    /// Sets whether requests state the dimension (`dimensions`), which only models that can shorten their vectors support. Default: false.
+    /// Sets whether requests state the dimension (`dimensions`), which only models that can shorten their vectors
+    /// support. Default: false.
     pub fn send_dimension(self, send_dimension: bool) -> Self {
         OpenAiEmbedder { send_dimension, ..self }
     }
 
-    /// Sets whether requests ask for vectors in base64 (`encoding_format`), which takes a quarter to a third of the bytes. Both formats are always
-    /// understood; `false` is for servers that refuse the field. Default: true.
+    /// Sets whether requests ask for vectors in base64 (`encoding_format`), which takes a quarter to a third of the
+    /// bytes. Both formats are always understood; `false` is for servers that refuse the field. Default: true.
     pub fn base64(self, base64: bool) -> Self {
         OpenAiEmbedder { base64, ..self }
     }

@@ -1,8 +1,9 @@
-//! A limiter for the number of concurrent requests, and for requests and tokens per minute. Queries take precedence over documents.
+//! A limiter for the number of concurrent requests, and for requests and tokens per minute. Queries take precedence
+//! over documents.
 //!
-//! A caller waits on its own thread until it may send. The rates are token buckets (J. Turner, "New directions in communications",
-//! 1986). The crate `governor` has token buckets too, but it waits only in async code, has no order among waiting requests, and cannot take
-//! the limits that a server states into account.
+//! A caller waits on its own thread until it may send. The rates are token buckets (J. Turner, "New directions in
+//! communications", 1986). The crate `governor` has token buckets too, but it waits only in async code, has no order
+//! among waiting requests, and cannot take the limits that a server states into account.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Returns the part of a minute's allowance that may be sent at once: at least one request, with its share of the tokens.
+    /// Returns the part of a minute's allowance that may be sent at once: at least one request, with its share of the
+    /// tokens.
     fn burst(self) -> f64 {
         self.requests.map_or(BURST, |requests| BURST.max(1.0 / f64::from(requests)))
     }
@@ -117,8 +119,8 @@ impl Limiter {
 }
 
 impl Permit<'_> {
-    /// Corrects the request's estimated tokens by the number that the server reports. At most the bytes of the request count, so that one
-    /// wrong report does not block all following requests.
+    /// Corrects the request's estimated tokens by the number that the server reports. At most the bytes of the request
+    /// count, so that one wrong report does not block all following requests.
     pub(super) fn record_tokens(&self, tokens: u64) {
         let most = self.tokens * BYTES_PER_TOKEN as f64;
         if let Some(bucket) = &mut self.limiter.state.lock().tokens {
@@ -145,13 +147,14 @@ struct State {
     running: usize,
     /// Number of waiting queries.
     waiting_queries: usize,
-    /// Requests with documents are sent in the order of their arrival: `next` is the number of the next arrival, `first` that of the next to be
-    /// sent.
+    /// Requests with documents are sent in the order of their arrival: `next` is the number of the next arrival,
+    /// `first` that of the next to be sent.
     next: u64,
     first: u64,
     /// Earliest time of the next request with documents.
     documents_from: Instant,
-    /// Earliest time of the next query. Only refused queries delay queries: a limit that a hundred texts exceed may allow one text.
+    /// Earliest time of the next query. Only refused queries delay queries: a limit that a hundred texts exceed may
+    /// allow one text.
     queries_from: Instant,
 }
 
@@ -330,7 +333,8 @@ mod tests {
         for tokens in [1_000_000_000_000_000, u64::MAX] {
             let limiter = Limiter::new(limits(None, Some(60_000)));
             limiter.acquire(query(), 1000.0).unwrap().record_tokens(tokens);
-            // The request has 4,000 bytes, so at most 4,000 tokens count. The burst is 3,000 tokens: the next request waits two seconds.
+            // The request has 4,000 bytes, so at most 4,000 tokens count. The burst is 3,000 tokens: the next request
+            // waits two seconds.
             let TooLate(wait) = limiter
                 .acquire(Priority::Query { until: Instant::now() }, 1000.0)
                 .err()

@@ -8,13 +8,13 @@ use std::{
 
 use super::call::{Call, Part, chunk};
 
-/// Maximum waiting tokens. When the pool is full, no further texts are tokenized, which bounds its memory. Large enough to find batches of equal
-/// length: about 900 of LoCoMo's messages, which have 37 tokens on average.
+/// Maximum waiting tokens. When the pool is full, no further texts are tokenized, which bounds its memory. Large enough
+/// to find batches of equal length: about 900 of LoCoMo's messages, which have 37 tokens on average.
 const POOL_TOKENS: usize = 1 << 15;
 
-/// Maximum pairs of tokens of all running long rows; a row is long if it exceeds a batch. Attention stores a number for each pair and head:
-/// with a BERT's 12 heads, 400 MB, some of them several times. Eight rows of 1,024 tokens or two of 2,048 run at once; a longer row runs
-/// alone.
+/// Maximum pairs of tokens of all running long rows; a row is long if it exceeds a batch. Attention stores a number for
+/// each pair and head: with a BERT's 12 heads, 400 MB, some of them several times. Eight rows of 1,024 tokens or two of
+/// 2,048 run at once; a longer row runs alone.
 const PAIRS: usize = 1 << 23;
 
 /// The limits of a batch.
@@ -31,7 +31,8 @@ pub(crate) struct Limits {
 /// The position of a call in the queue, unique. The lowest is next.
 pub(super) type QueuePosition = u64;
 
-/// The calls that are not done. No operation on one call iterates over all calls, because there may be very many calls of one text.
+/// The calls that are not done. No operation on one call iterates over all calls, because there may be very many calls
+/// of one text.
 pub(super) struct Pool {
     limits: Limits,
     entries: BTreeMap<QueuePosition, Entry>,
@@ -242,8 +243,8 @@ impl Pool {
         if self.runs_first(position) { idle_ahead().or(run) } else { to_tokenize().or(run) }
     }
 
-    /// Returns the first call with a row that may run now, and the maximum tokens of such a row. While a long row waits for others to finish, no
-    /// other long row is started.
+    /// Returns the first call with a row that may run now, and the maximum tokens of such a row. While a long row waits
+    /// for others to finish, no other long row is started.
     fn runnable(&self) -> Option<(QueuePosition, usize)> {
         let mut longest = self.longest();
         for &position in &self.waiting {
@@ -266,8 +267,8 @@ impl Pool {
         }
     }
 
-    /// Returns true if more texts of this call may be tokenized. Each call has an equal share of the pool; a call with nothing in the pool always
-    /// may.
+    /// Returns true if more texts of this call may be tokenized. Each call has an equal share of the pool; a call with
+    /// nothing in the pool always may.
     fn has_room(&self, entry: &Entry) -> bool {
         let has_share = || self.tokens < POOL_TOKENS && entry.tokens < POOL_TOKENS / self.entries.len();
         !entry.untokenized.is_empty() && (entry.is_idle() || has_share())
@@ -279,8 +280,8 @@ impl Pool {
         self.tokens >= POOL_TOKENS / 2 || entry.untokenized.is_empty() && entry.tokenizing == 0
     }
 
-    /// Takes a batch. Its length is the one with most waiting tokens of this call, or the call's longest if lengths may be mixed. Room left is
-    /// filled with parts of other calls.
+    /// Takes a batch. Its length is the one with most waiting tokens of this call, or the call's longest if lengths may
+    /// be mixed. Room left is filled with parts of other calls.
     fn run_of(&mut self, position: QueuePosition, longest: usize) -> Run {
         let Limits { tokens, rows, padded } = self.limits;
         let waiting = self.entries[&position].waiting.range(..=longest);

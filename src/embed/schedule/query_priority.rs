@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Maximum time that a worker waits for queries before each batch. During a continuous stream of queries a worker runs one batch in this
-/// time.
+/// Maximum time that a worker waits for queries before each batch. During a continuous stream of queries a worker runs
+/// one batch in this time.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
 /// A counter of the queries that run or wait.

@@ -1,8 +1,8 @@
 //! Runs a future on the calling thread, for the blocking methods.
 //!
-//! The thread is marked while it polls: what the future would hand to a worker runs right here instead, so that a blocking
-//! recall costs no change of threads. The mark is why this is no dependency: `pollster` and `futures-lite` have `block_on`
-//! without it.
+//! The thread is marked while it polls: what the future would hand to a worker runs right here instead, so that a
+//! blocking recall costs no change of threads. The mark is why this is no dependency: `pollster` and `futures-lite`
+//! have `block_on` without it.
 
 use std::cell::Cell;
 

@@ -1,9 +1,9 @@
 //! Owns all threads of an engine.
 //!
-//! Work runs on a [`Lane`]. Every lane has threads of its own, so recalls that hang in an embedder, and blocks that hang, keep no
-//! thread from operations that need neither. [`Executor::close`] waits for all operations in flight and joins the threads. It does
-//! not wait for two lanes: they run code of blocks, which may hang for ever, and use the engine only in short operations
-//! ([`Executor::begin_operation`]).
+//! Work runs on a [`Lane`]. Every lane has threads of its own, so recalls that hang in an embedder, and blocks that
+//! hang, keep no thread from operations that need neither. [`Executor::close`] waits for all operations in flight and
+//! joins the threads. It does not wait for two lanes: they run code of blocks, which may hang for ever, and use the
+//! engine only in short operations ([`Executor::begin_operation`]).
 
 mod block_on;
 mod in_flight;
@@ -91,7 +91,8 @@ impl Executor {
         Arc::clone(&self.planners)
     }
 
-    /// Starts a thread that runs until `stop` is called. Services are stopped and joined in reverse order of their start.
+    /// Starts a thread that runs until `stop` is called. Services are stopped and joined in reverse order of their
+    /// start.
     ///
     /// # Errors
     /// [`Error::ThreadNotStarted`].

@@ -1,8 +1,9 @@
-//! Builds the graph of a BERT-like encoder from its weights, equivalent to a PyTorch export, with standard operators only.
+//! Builds the graph of a BERT-like encoder from its weights, equivalent to a PyTorch export, with standard operators
+//! only.
 //!
-//! The reference implementations are the models of Hugging Face's `transformers`: BERT (J. Devlin et al., arXiv 1810.04805), RoBERTa
-//! (arXiv 1907.11692) with its multilingual and French variants, DistilBERT (arXiv 1910.01108), MPNet (arXiv 2004.09297). [`Family`]
-//! describes their differences.
+//! The reference implementations are the models of Hugging Face's `transformers`: BERT (J. Devlin et al., arXiv
+//! 1810.04805), RoBERTa (arXiv 1907.11692) with its multilingual and French variants, DistilBERT (arXiv 1910.01108),
+//! MPNet (arXiv 2004.09297). [`Family`] describes their differences.
 
 use super::{
     super::description::{Config, Dense},
@@ -17,8 +18,8 @@ const MAX_BYTES: usize = i32::MAX as usize - (1 << 20);
 
 /// Number of MPNet's buckets of distances between tokens. Each has a term that is added to the attention scores.
 const DISTANCE_BUCKETS: usize = 32;
-/// Maximum tokens of a model with distance terms. The graph contains a table of the bucket of each pair of positions, which has 134 MB
-/// for this many tokens; MPNet has 512.
+/// Maximum tokens of a model with distance terms. The graph contains a table of the bucket of each pair of positions,
+/// which has 134 MB for this many tokens; MPNet has 512.
 const MAX_TOKENS_WITH_DISTANCES: usize = 4096;
 /// All larger distances have the same bucket.
 const MAX_DISTANCE: f32 = 128.0;
@@ -39,8 +40,8 @@ pub(in crate::import) struct Encoder {
 
 /// Builds the encoder of these weights, with the layers `dense` applied to the state of each token.
 ///
-/// A layer after the pooling may be applied before it if the result is the same: always if the pooling picks one token, and if the layer
-/// is linear for a mean. The caller checks that.
+/// A layer after the pooling may be applied before it if the result is the same: always if the pooling picks one token,
+/// and if the layer is linear for a mean. The caller checks that.
 pub(in crate::import) fn build(config: &Config, weights: &[u8], dense: &[Dense]) -> Result<Encoder, Fault> {
     let family = family::of(config)?;
     let weights = Weights::new(weights, WORDS).map_err(|fault| format!("model.safetensors: {fault}"))?;
@@ -188,7 +189,8 @@ impl Builder<'_> {
         self.graph.node("Add", &[&count, &padding])
     }
 
-    /// Builds the attention mask `[batch, 1, 1, sequence]`: 0 for tokens, and -10000 for padding, whose exponential is exactly 0 in f32.
+    /// Builds the attention mask `[batch, 1, 1, sequence]`: 0 for tokens, and -10000 for padding, whose exponential is
+    /// exactly 0 in f32.
     fn mask(&mut self) -> String {
         let (one, two) = (self.axis(1), self.axis(2));
         let mask = self.graph.node("Unsqueeze", &["attention_mask", &one]);
@@ -223,7 +225,8 @@ impl Builder<'_> {
         Ok(self.graph.node("Unsqueeze", &[&terms, &zero]))
     }
 
-    /// Builds one layer: attention, then the feed-forward network. The terms of `added` are added to the attention scores.
+    /// Builds one layer: attention, then the feed-forward network. The terms of `added` are added to the attention
+    /// scores.
     fn layer(&mut self, layer: &str, states: &str, added: &[String]) -> Result<String, Fault> {
         let (family, hidden) = (self.family, self.hidden);
         let size = hidden / self.heads;
@@ -303,8 +306,8 @@ impl Builder<'_> {
         Ok(self.affine(x, name, from, to, &weight, Some(&bias)))
     }
 
-    /// Builds a product with a weight in PyTorch's layout `[to, from]`, plus the bias. The weight is transposed here, because a node that
-    /// transposes it would hide the constant from ONNX Runtime's fusions.
+    /// Builds a product with a weight in PyTorch's layout `[to, from]`, plus the bias. The weight is transposed here,
+    /// because a node that transposes it would hide the constant from ONNX Runtime's fusions.
     fn affine(&mut self, x: &str, name: &str, from: usize, to: usize, weight: &[f32], bias: Option<&[f32]>) -> String {
         let transposed: Vec<f32> =
             (0..from).flat_map(|column| (0..to).map(move |row| weight[row * from + column])).collect();
@@ -353,8 +356,9 @@ fn rows(shape: &[usize]) -> Result<usize, Fault> {
     }
 }
 
-/// Returns the bucket of a distance (MPNet's `relative_position_bucket`, which computes in f32 too). Each short distance has its own
-/// bucket, and longer distances share buckets on a logarithmic scale. The second half of the buckets is for tokens that follow.
+/// Returns the bucket of a distance (MPNet's `relative_position_bucket`, which computes in f32 too). Each short
+/// distance has its own bucket, and longer distances share buckets on a logarithmic scale. The second half of the
+/// buckets is for tokens that follow.
 fn distance_bucket(distance: i64) -> i64 {
     let half = DISTANCE_BUCKETS as i64 / 2;
     let after = if distance > 0 { half } else { 0 };

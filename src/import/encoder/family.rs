@@ -93,7 +93,8 @@ pub(in crate::import) fn padding(config: &Config) -> usize {
     config.number("pad_token_id").unwrap_or(ROBERTA_PADDING)
 }
 
-/// Returns the maximum tokens of a text, if the configuration states it. In some families the first positions are not used for tokens.
+/// Returns the maximum tokens of a text, if the configuration states it. In some families the first positions are not
+/// used for tokens.
 pub(in crate::import) fn max_tokens(config: &Config) -> Option<usize> {
     let model_type = config.text("model_type").unwrap_or_default();
     let family = FAMILIES.iter().find(|family| family.model_types.contains(&model_type));

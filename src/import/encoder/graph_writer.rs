@@ -59,8 +59,8 @@ impl Graph {
         output
     }
 
-    /// Returns the model, with inputs `[batch, sequence]` of i64. The output of the last node, `[batch, sequence, width]` of f32, becomes
-    /// the model's output under the name `output`.
+    /// Returns the model, with inputs `[batch, sequence]` of i64. The output of the last node, `[batch, sequence,
+    /// width]` of f32, becomes the model's output under the name `output`.
     pub(super) fn into_model(mut self, inputs: &[&str], output: &str, width: usize) -> ModelProto {
         self.nodes.last_mut().expect("an encoder has nodes").output = vec![output.to_owned()];
         let rows = || ["batch", "sequence"].map(|name| Dimension::Name(name.into())).to_vec();

@@ -20,7 +20,8 @@ pub(super) struct Weights<'w> {
 pub(super) type Fault = String;
 
 impl<'w> Weights<'w> {
-    /// Reads the file's index. `anchor` is the name of a tensor that must exist; its prefix in the file is the prefix of all names.
+    /// Reads the file's index. `anchor` is the name of a tensor that must exist; its prefix in the file is the prefix
+    /// of all names.
     pub(super) fn new(bytes: &'w [u8], anchor: &str) -> Result<Self, Fault> {
         let tensors = SafeTensors::deserialize(bytes).map_err(|error| format!("not a safetensors file: {error}"))?;
         let prefix = tensors.names().into_iter().filter_map(|name| name.strip_suffix(anchor)).min();

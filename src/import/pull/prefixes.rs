@@ -1,5 +1,5 @@
-//! The prefixes of queries and documents that the models of fastembed's catalogue need. The catalogue does not contain them: they are taken
-//! from the model cards.
+//! The prefixes of queries and documents that the models of fastembed's catalogue need. The catalogue does not contain
+//! them: they are taken from the model cards.
 //!
 //! An ONNX copy of a model (Qdrant's, Xenova's) uses the prefixes of the original.
 
@@ -54,7 +54,8 @@ const ROWS: [Row; 7] = [
     (&["onnx-community/embeddinggemma-300m-ONNX"], "task: search result | query: ", "title: none | text: "),
 ];
 
-/// Returns the prefixes of queries and documents of a repository's model. They are empty if the model card asks for none.
+/// Returns the prefixes of queries and documents of a repository's model. They are empty if the model card asks for
+/// none.
 pub(super) fn of(repository: &str) -> (&'static str, &'static str) {
     let row = ROWS.iter().find(|(repositories, ..)| repositories.contains(&repository));
     row.map_or(("", ""), |(_, query, document)| (*query, *document))

@@ -32,17 +32,19 @@ const NOTICES: [&str; 2] = ["LICENSE", "ThirdPartyNotices.txt"];
 const MAX_UNPACKED: u64 = 512 << 20;
 
 impl Runtime {
-    /// Downloads ONNX Runtime 1.31.1 for this machine and installs its library in this folder, by default [`Runtime::folder`], where it is
-    /// found from then on. Returns the path of the library. If the library is there already, the network is not used.
+    /// Downloads ONNX Runtime 1.31.1 for this machine and installs its library in this folder, by default
+    /// [`Runtime::folder`], where it is found from then on. Returns the path of the library. If the library is there
+    /// already, the network is not used.
     ///
     /// The source is the package `onnxruntime` of `$PIP_INDEX_URL`, or pypi.org, with the proxies and certificates of
-    /// [`Model::pull`](crate::Model::pull). The file's size and SHA-256 are compared with those that the index states. An interrupted
-    /// call is resumed by the next one, and the library appears in the folder complete or not at all. `progress` is called with the
-    /// file's name, the bytes received and the total: about 24 MB on Linux.
+    /// [`Model::pull`](crate::Model::pull). The file's size and SHA-256 are compared with those that the index states.
+    /// An interrupted call is resumed by the next one, and the library appears in the folder complete or not at all.
+    /// `progress` is called with the file's name, the bytes received and the total: about 24 MB on Linux.
     ///
     /// # Errors
-    /// [`Error::RuntimeNotDownloaded`]: the network fails, there is no package for this kind of machine, a file has a wrong hash, or
-    /// another call is downloading. [`Error::InvalidConfig`]: no folder is given, and the environment names no home.
+    /// [`Error::RuntimeNotDownloaded`]: the network fails, there is no package for this kind of machine, a file has a
+    /// wrong hash, or another call is downloading. [`Error::InvalidConfig`]: no folder is given, and the environment
+    /// names no home.
     pub fn pull(destination: Option<&Path>, mut progress: impl FnMut(&str, u64, u64)) -> Result<PathBuf> {
         let Some(folder) = destination.map(Path::to_path_buf).or_else(Runtime::folder) else {
             let reason = "the environment names no home for ONNX Runtime; give a folder".to_owned();

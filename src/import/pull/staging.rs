@@ -1,4 +1,5 @@
-//! A folder that files are downloaded into. Only one call at a time uses it, and a call resumes the downloads of an interrupted one.
+//! A folder that files are downloaded into. Only one call at a time uses it, and a call resumes the downloads of an
+//! interrupted one.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -8,8 +9,8 @@ use std::{
 
 use crate::{client::http::Failure, lock};
 
-/// Name of the file that is locked while a call downloads into the folder. The operating system releases the lock of a process that was
-/// killed.
+/// Name of the file that is locked while a call downloads into the folder. The operating system releases the lock of a
+/// process that was killed.
 const LOCK: &str = ".lock";
 
 /// A locked download folder.

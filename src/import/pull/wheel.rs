@@ -10,8 +10,8 @@ use zip::ZipArchive;
 
 use crate::models::is_plain;
 
-/// Unpacks those files of the archive's folder `from` that are wanted, by their paths in the folder, into `to`. Fails if they have more
-/// than `max_bytes` bytes.
+/// Unpacks those files of the archive's folder `from` that are wanted, by their paths in the folder, into `to`. Fails
+/// if they have more than `max_bytes` bytes.
 pub(super) fn unpack(
     archive: impl Read + Seek,
     from: &str,

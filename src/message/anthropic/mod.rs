@@ -1,6 +1,7 @@
 //! Conversion between messages and the conversations of Anthropic's Messages API, lossless in both directions.
 //!
-//! What a [`Message`] does not have, such as the model's thinking and its signature, is kept in `metadata["anthropic"]`.
+//! What a [`Message`] does not have, such as the model's thinking and its signature, is kept in
+//! `metadata["anthropic"]`.
 
 mod call_ids;
 mod decode;
@@ -28,12 +29,13 @@ use call_ids::CallIds;
 ///
 /// - [`Role::System`] becomes the field `system`, wherever the messages are in the list.
 /// - [`Role::Tool`] becomes `tool_result` blocks of the user.
-/// - Messages of one side that follow each other become one message, with the results of tools first, as the API demands.
-/// - Ids of calls that the API refuses, because they contain other characters than `a-z A-Z 0-9 _ -` or were used before,
-///   are replaced, also in their results.
+/// - Messages of one side that follow each other become one message, with the results of tools first, as the API
+///   demands.
+/// - Ids of calls that the API refuses, because they contain other characters than `a-z A-Z 0-9 _ -` or were used
+///   before, are replaced, also in their results.
 /// - Arguments of a call that are not an object become the field `input` of one.
-/// - Media that the format cannot refer to (audio, a video, a file that is neither on the web nor a PDF) become text such
-///   as `[video: URI]`.
+/// - Media that the format cannot refer to (audio, a video, a file that is neither on the web nor a PDF) become text
+///   such as `[video: URI]`.
 /// - Blank texts and the names of authors are left out: the format has no place for them.
 ///
 /// ```
@@ -47,8 +49,8 @@ pub fn to_anthropic(messages: &[Message]) -> Value {
     turns::to_value::<Anthropic>(messages)
 }
 
-/// Converts each message to objects of its own, with an additional field `mnemon`, from which [`from_anthropic`] restores
-/// the same messages. System messages stay in the list.
+/// Converts each message to objects of its own, with an additional field `mnemon`, from which [`from_anthropic`]
+/// restores the same messages. System messages stay in the list.
 ///
 /// The form is meant for files and for programs that pass messages on. Anthropic's API rejects it.
 pub fn to_anthropic_lossless(messages: &[Message]) -> Value {
@@ -66,8 +68,8 @@ pub fn to_anthropic_lossless(messages: &[Message]) -> Value {
 /// - Thinking, tools that the server runs, and unknown blocks are not content of the message.
 /// - If an object has more information than its messages, the object is kept in `metadata["anthropic"]` of the first.
 ///
-/// A message that is read here may still be refused by [`put`](crate::Engine::put): if it is too large, or if its object
-/// has no content that a message can hold.
+/// A message that is read here may still be refused by [`put`](crate::Engine::put): if it is too large, or if its
+/// object has no content that a message can hold.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`] with the index, for a value that is not an object, an unknown role, a field of the wrong

@@ -24,12 +24,12 @@ use crate::error::Result;
 
 /// Converts messages to the fields `contents` and `systemInstruction` of a request to Gemini's `generateContent`.
 ///
-/// A conversation that was read by [`from_gemini`] becomes the original one again, as far as its messages are unchanged.
-/// Other messages are written so:
+/// A conversation that was read by [`from_gemini`] becomes the original one again, as far as its messages are
+/// unchanged. Other messages are written so:
 ///
 /// - [`Role::System`] becomes the field `systemInstruction`, wherever the messages are in the list.
-/// - [`Role::Tool`] becomes `functionResponse` parts of the user, with the name of the call of this id. A result that is
-///   no JSON object becomes `{"output": result}`.
+/// - [`Role::Tool`] becomes `functionResponse` parts of the user, with the name of the call of this id. A result that
+///   is no JSON object becomes `{"output": result}`.
 /// - Messages of one side that follow each other become one content.
 /// - Arguments of a call that are not an object become the field `input` of one.
 /// - Media that the format cannot refer to (a file of this machine) become text such as `[file: URI]`.
@@ -53,9 +53,9 @@ pub fn to_gemini_lossless(messages: &[Message]) -> Value {
     turns::to_lossless_value::<Gemini>(messages)
 }
 
-/// Reads messages from Gemini's format: the body of a request, of which the fields `contents` and `systemInstruction` are
-/// read; an array of contents; one content; or a response, of which the content of the first candidate is read. The names
-/// of fields may be in snake case, too.
+/// Reads messages from Gemini's format: the body of a request, of which the fields `contents` and `systemInstruction`
+/// are read; an array of contents; one content; or a response, of which the content of the first candidate is read. The
+/// names of fields may be in snake case, too.
 ///
 /// Each content becomes a new message with a new id, the session `default` and no time:
 ///
@@ -64,12 +64,13 @@ pub fn to_gemini_lossless(messages: &[Message]) -> Value {
 /// - Each `functionResponse` part becomes a message of [`Role::Tool`], and other parts beside it one of [`Role::User`].
 /// - A call without an id gets its name as its id, `NAME-2` for the second call of the name in one content, and so does
 ///   its response.
-/// - A response becomes text: its field `output` or `result` if that is its only field and a string, otherwise its JSON.
+/// - A response becomes text: its field `output` or `result` if that is its only field and a string, otherwise its
+///   JSON.
 /// - Thoughts, code that the server runs, and unknown parts are not content of the message.
 /// - If a content has more information than its messages, the content is kept in `metadata["gemini"]` of the first.
 ///
-/// A message that is read here may still be refused by [`put`](crate::Engine::put): if it is too large, or if its content
-/// has no part that a message can hold.
+/// A message that is read here may still be refused by [`put`](crate::Engine::put): if it is too large, or if its
+/// content has no part that a message can hold.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`] with the index, for a value that is not an object, an unknown role, a field of the wrong

@@ -4,9 +4,9 @@
 //! one, and the system prompt is beside the list of turns. So one turn may be read as several messages, and messages of
 //! one role that follow each other are written as one turn.
 //!
-//! A turn is kept in the metadata of its first message if the messages alone would be written differently. It is written
-//! again as long as the messages that were read from it follow each other unchanged; a turn that is written so is not
-//! joined with the messages around it.
+//! A turn is kept in the metadata of its first message if the messages alone would be written differently. It is
+//! written again as long as the messages that were read from it follow each other unchanged; a turn that is written so
+//! is not joined with the messages around it.
 
 mod format;
 mod read;

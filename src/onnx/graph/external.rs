@@ -1,5 +1,5 @@
-//! Weights of a graph that are in files beside it (ONNX external data). All of these files have to be in the model's folder and in its
-//! manifest with their hash, and are read before ONNX Runtime could open any file.
+//! Weights of a graph that are in files beside it (ONNX external data). All of these files have to be in the model's
+//! folder and in its manifest with their hash, and are read before ONNX Runtime could open any file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -161,7 +161,8 @@ mod tests {
                 assert!(fault.contains("own folder"), "{location:?}: {fault}");
             }
         }
-        // An unknown location, a tensor that names two files of which one is outside of the folder, and one that names none.
+        // An unknown location, a tensor that names two files of which one is outside of the folder, and one that names
+        // none.
         let unknown = TensorProto { data_location: 99, ..external("../w") };
         let mut two = external("../w");
         two.external_data.extend(external("w").external_data);

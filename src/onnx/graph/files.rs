@@ -19,10 +19,12 @@ pub(crate) struct GraphFiles {
 }
 
 impl GraphFiles {
-    /// Reads a model's graph and the weight files that it refers to. All hashes are checked, and every file is in the model's folder.
+    /// Reads a model's graph and the weight files that it refers to. All hashes are checked, and every file is in the
+    /// model's folder.
     ///
     /// # Errors
-    /// [`Error::InvalidModel`](crate::Error::InvalidModel), [`Error::ModelHashMismatch`](crate::Error::ModelHashMismatch).
+    /// [`Error::InvalidModel`](crate::Error::InvalidModel),
+    /// [`Error::ModelHashMismatch`](crate::Error::ModelHashMismatch).
     pub(crate) fn read(model: &Model) -> Result<Self> {
         let bytes = match model.read("model.onnx")? {
             Cow::Borrowed(bytes) => Bytes::from_static(bytes),
@@ -35,8 +37,8 @@ impl GraphFiles {
         Ok(GraphFiles { bytes, external })
     }
 
-    /// Returns the graph in which each tensor is replaced by the fields that `write` writes, if its bytes are in `raw_data` or in a file
-    /// beside the graph. Other tensors are not changed.
+    /// Returns the graph in which each tensor is replaced by the fields that `write` writes, if its bytes are in
+    /// `raw_data` or in a file beside the graph. Other tensors are not changed.
     pub(crate) fn rewritten(&self, mut write: impl FnMut(&Tensor<'_>, &[u8], &mut Vec<u8>)) -> Result<Vec<u8>, String> {
         let rewritten = tensors::rewritten(&self.bytes, |tensor, out| {
             match tensor.data {

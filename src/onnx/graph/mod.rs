@@ -1,4 +1,5 @@
-//! ONNX files: their messages, their tensors wherever in the file they are, and the files beside them that hold weights.
+//! ONNX files: their messages, their tensors wherever in the file they are, and the files beside them that hold
+//! weights.
 
 pub(crate) mod external;
 pub(crate) mod files;

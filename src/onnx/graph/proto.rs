@@ -1,9 +1,9 @@
-//! The messages of an ONNX file (`onnx.proto3`), as far as imports read and write them. The bytes for ONNX Runtime do not pass through
-//! these structs: see [`tensors`](super::tensors).
+//! The messages of an ONNX file (`onnx.proto3`), as far as imports read and write them. The bytes for ONNX Runtime do
+//! not pass through these structs: see [`tensors`](super::tensors).
 //!
-//! prost decodes the messages: it skips unknown fields, rejects truncated messages, trusts no length before the bytes are there, and
-//! limits nesting to 100. Alternatives: `candle-onnx` and the crates that generate the whole format need `protoc` at build time, or a
-//! tensor library. The bytes of a tensor are a slice of the file's bytes, not a copy.
+//! prost decodes the messages: it skips unknown fields, rejects truncated messages, trusts no length before the bytes
+//! are there, and limits nesting to 100. Alternatives: `candle-onnx` and the crates that generate the whole format need
+//! `protoc` at build time, or a tensor library. The bytes of a tensor are a slice of the file's bytes, not a copy.
 
 use bytes::Bytes;
 use prost::Message;

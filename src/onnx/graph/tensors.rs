@@ -1,8 +1,9 @@
-//! Finds the tensors of an ONNX file, wherever in the file they are, and rewrites the file with other contents for them.
+//! Finds the tensors of an ONNX file, wherever in the file they are, and rewrites the file with other contents for
+//! them.
 //!
-//! Only this module decides which other files a model refers to and what ONNX Runtime is given: the tensors that are found are those that
-//! are replaced. Of ONNX's messages (`onnx.proto3`) it knows only the path down to tensors. All other bytes are copied unchanged; `prost`
-//! would lose the fields that its structs do not name.
+//! Only this module decides which other files a model refers to and what ONNX Runtime is given: the tensors that are
+//! found are those that are replaced. Of ONNX's messages (`onnx.proto3`) it knows only the path down to tensors. All
+//! other bytes are copied unchanged; `prost` would lose the fields that its structs do not name.
 
 use super::wire::{Value, begin_bytes, end_bytes, fields, put_bytes, put_varint, varints};
 use crate::models::is_plain;
@@ -157,7 +158,8 @@ impl<'m> Tensor<'m> {
                     entries.push(entry(bytes).ok_or(DAMAGED)?);
                     continue;
                 }
-                // External if any occurrence of the field states so: readers differ in how they treat repeated fields and unknown locations.
+                // External if any occurrence of the field states so: readers differ in how they treat repeated fields
+                // and unknown locations.
                 (field::DATA_LOCATION, Value::Varint(location)) => {
                     is_external |= location != 0;
                     continue;

@@ -1,4 +1,5 @@
-//! The wire format of protocol buffers: splitting a message into fields and writing fields, without knowing the message's type.
+//! The wire format of protocol buffers: splitting a message into fields and writing fields, without knowing the
+//! message's type.
 //!
 //! Source: <https://protobuf.dev/programming-guides/encoding/>.
 
@@ -20,7 +21,8 @@ pub(crate) enum Value<'a> {
     Fixed,
 }
 
-/// Splits a message into its fields, in order. `None`: the message is damaged, or has a group, which protocol buffers no longer use.
+/// Splits a message into its fields, in order. `None`: the message is damaged, or has a group, which protocol buffers
+/// no longer use.
 pub(crate) fn fields(message: &[u8]) -> Option<Vec<Field<'_>>> {
     let mut fields = Vec::new();
     let mut rest = message;
@@ -60,7 +62,8 @@ pub(crate) fn put_bytes(message: &mut Vec<u8>, number: u64, bytes: &[u8]) {
     message.extend_from_slice(bytes);
 }
 
-/// Begins a field of bytes, whose length [`end_bytes`] writes once the bytes are there. Returns the position for `end_bytes`.
+/// Begins a field of bytes, whose length [`end_bytes`] writes once the bytes are there. Returns the position for
+/// `end_bytes`.
 pub(crate) fn begin_bytes(message: &mut Vec<u8>, number: u64) -> usize {
     put(message, number << 3 | 2);
     message.extend_from_slice(&[0; LENGTH]);

@@ -1,8 +1,9 @@
 //! Models that are a table of tokens: a text's vector is the sum of its tokens' rows, scaled to unit length.
 //!
-//! Such a model needs no ONNX Runtime, although its file is an ONNX graph: [`recognize`] finds the table in the graph. The bundled model
-//! is one. Invariant: the same vectors as ONNX Runtime computes from the graph, to a millionth of a component; and the same bits on every
-//! processor and whatever else is embedded, because the rows are added one by one, in the order of the tokens.
+//! Such a model needs no ONNX Runtime, although its file is an ONNX graph: [`recognize`] finds the table in the graph.
+//! The bundled model is one. Invariant: the same vectors as ONNX Runtime computes from the graph, to a millionth of a
+//! component; and the same bits on every processor and whatever else is embedded, because the rows are added one by
+//! one, in the order of the tokens.
 
 mod recognize;
 #[cfg(test)]

@@ -9,7 +9,8 @@
 //! output  = total / Max(ReduceL2(total, 1), floor)           n × d
 //! ```
 //!
-//! Every other graph is left to ONNX Runtime: the names of values do not count, but each operator, its order and its attributes do.
+//! Every other graph is left to ONNX Runtime: the names of values do not count, but each operator, its order and its
+//! attributes do.
 
 use bytes::Bytes;
 
@@ -23,7 +24,8 @@ use crate::{
 const NODES: usize = 9;
 
 impl TokenTable {
-    /// Takes the table from a graph. `None`: the graph computes something else, or the manifest describes another output.
+    /// Takes the table from a graph. `None`: the graph computes something else, or the manifest describes another
+    /// output.
     pub(in crate::onnx) fn of(model: &ModelProto, manifest: &Manifest) -> Option<TokenTable> {
         let graph = model.graph.as_ref()?;
         // Operators of other domains, and functions, may have the names of the standard ones.

@@ -53,8 +53,9 @@ impl Characters {
         page[code % PAGE]
     }
 
-    /// Classifies a character by running the tokenizer on it. BERT's normalizer rewrites characters one by one, except for canonical decomposition before
-    /// accents are stripped, which sorts adjacent marks. A character that becomes nothing, or no such mark, is the same in every text.
+    /// Classifies a character by running the tokenizer on it. BERT's normalizer rewrites characters one by one, except
+    /// for canonical decomposition before accents are stripped, which sorts adjacent marks. A character that becomes
+    /// nothing, or no such mark, is the same in every text.
     fn classify(&self, c: char) -> Character {
         let mut words: Vec<String> = Vec::new();
         if self.each_word(&format!("a{c}a"), |word| words.push(word.to_owned())).is_none() {

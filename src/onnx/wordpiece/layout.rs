@@ -10,7 +10,8 @@ pub(super) struct Layout {
     pub(super) closing: Vec<u32>,
 }
 
-/// A post-processor, read from its JSON, because the pieces of a template are private, and running a template with an unknown token panics.
+/// A post-processor, read from its JSON, because the pieces of a template are private, and running a template with an
+/// unknown token panics.
 #[derive(Deserialize)]
 #[serde(tag = "type")]
 enum Processor {
@@ -30,8 +31,8 @@ struct Special {
 }
 
 impl Layout {
-    /// Reads the layout of a post-processor. `None`: the post-processor is of another kind, or the text does not occur exactly once in its
-    /// template.
+    /// Reads the layout of a post-processor. `None`: the post-processor is of another kind, or the text does not occur
+    /// exactly once in its template.
     pub(super) fn of(processor: &PostProcessorWrapper) -> Option<Layout> {
         match serde_json::from_value(serde_json::to_value(processor).ok()?).ok()? {
             Processor::BertProcessing { cls, sep } => Some(Layout { opening: vec![cls.1], closing: vec![sep.1] }),

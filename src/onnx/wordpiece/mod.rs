@@ -1,12 +1,14 @@
 //! A fast WordPiece tokenizer for BERT-like models: the same ids as `tokenizers`, about thirty-five times faster.
 //!
-//! It supports one layout: `BertNormalizer`, `BertPreTokenizer`, `WordPiece`, and special tokens around a single text. `tokenizers` rewrites
-//! a text six times and tracks where each byte came from; ids alone need neither. No rule about characters is duplicated here:
-//! [`Characters`] runs the tokenizer's own normalizer and pre-tokenizer once on each character, and passes them a whole stretch without
-//! white space if its characters depend on their neighbors. Invariant: the same ids as `tokenizers`, or none.
+//! It supports one layout: `BertNormalizer`, `BertPreTokenizer`, `WordPiece`, and special tokens around a single text.
+//! `tokenizers` rewrites a text six times and tracks where each byte came from; ids alone need neither. No rule about
+//! characters is duplicated here: [`Characters`] runs the tokenizer's own normalizer and pre-tokenizer once on each
+//! character, and passes them a whole stretch without white space if its characters depend on their neighbors.
+//! Invariant: the same ids as `tokenizers`, or none.
 //!
-//! Alternatives: `kitoken` has a tenth of this speed on chat messages; `fastokens` has no WordPiece; the trie with failure links of Song et al.,
-//! "Fast WordPiece Tokenization" (EMNLP 2021), is linear also for words of many pieces, but nearly every word of a chat is one piece.
+//! Alternatives: `kitoken` has a tenth of this speed on chat messages; `fastokens` has no WordPiece; the trie with
+//! failure links of Song et al., "Fast WordPiece Tokenization" (EMNLP 2021), is linear also for words of many pieces,
+//! but nearly every word of a chat is one piece.
 
 mod characters;
 mod layout;
@@ -24,7 +26,8 @@ use vocabulary::Vocabulary;
 /// Encodes texts as token ids. Threads that share it wait for each other only when a block of characters is first used.
 pub(super) struct WordPiece {
     layout: Layout,
-    /// Tokens that are matched before a text is split into words. Texts with such tokens are rare and left to `tokenizers`.
+    /// Tokens that are matched before a text is split into words. Texts with such tokens are rare and left to
+    /// `tokenizers`.
     added: AhoCorasick,
     characters: Characters,
     vocabulary: Vocabulary,
@@ -50,10 +53,11 @@ impl WordPiece {
         })
     }
 
-    /// Appends the ids of `tokenizer.encode(text, true)`. Returns false and appends nothing if the text has an added token, such as "[SEP]".
+    /// Appends the ids of `tokenizer.encode(text, true)`. Returns false and appends nothing if the text has an added
+    /// token, such as "[SEP]".
     ///
-    /// Cost: about 1.3 us for a chat message of 140 bytes; linear in the text, because the longest piece bounds the attempts at each
-    /// character. A text in Hangul costs the same as with `tokenizers`.
+    /// Cost: about 1.3 us for a chat message of 140 bytes; linear in the text, because the longest piece bounds the
+    /// attempts at each character. A text in Hangul costs the same as with `tokenizers`.
     pub(super) fn encode(&self, text: &str, ids: &mut Vec<u32>) -> bool {
         let begin = ids.len();
         let covered = self.push_text(text, ids).is_some();

@@ -38,7 +38,8 @@ fn both(tokenizer: Value) -> (Tokenizer, WordPiece) {
     (tokenizer, wordpiece)
 }
 
-/// Checks that `encode` appends the same ids as `tokenizers`, and that it declines exactly the texts with an added token.
+/// Checks that `encode` appends the same ids as `tokenizers`, and that it declines exactly the texts with an added
+/// token.
 fn check((tokenizer, wordpiece): &(Tokenizer, WordPiece), text: &str) {
     let mut ids = vec![7];
     let covered = wordpiece.encode(text, &mut ids);
@@ -71,7 +72,8 @@ fn every_character_has_the_same_ids() {
             "strip_accents": null,
         });
         let both = both(tokenizer);
-        // Separated by spaces, because a character that depends on its neighbors changes how its whole stretch is handled.
+        // Separated by spaces, because a character that depends on its neighbors changes how its whole stretch is
+        // handled.
         for characters in all.chunks(64) {
             check(&both, &characters.iter().map(|c| format!("a{c}b {c}\u{327} ")).collect::<String>());
         }
@@ -88,7 +90,8 @@ fn adjacent_marks_are_reordered() {
     }
 }
 
-/// Checks that common characters do not depend on their neighbors. Otherwise such texts would be as slow as with `tokenizers`.
+/// Checks that common characters do not depend on their neighbors. Otherwise such texts would be as slow as with
+/// `tokenizers`.
 #[test]
 fn common_characters_do_not_depend_on_neighbors() {
     let characters = &BUNDLED.1.characters;

@@ -1,4 +1,5 @@
-//! Splitting a word into pieces: greedily the longest piece of the vocabulary, from the left. Most words are one piece, found by one lookup.
+//! Splitting a word into pieces: greedily the longest piece of the vocabulary, from the left. Most words are one piece,
+//! found by one lookup.
 
 use std::collections::HashMap;
 

@@ -127,7 +127,8 @@ fn a_text_too_long_for_one_vector_is_an_error() {
     assert_eq!(embedder.embed_passages(&[&long]).unwrap()[0].len(), 2);
 }
 
-/// Text that is tokenised in pieces is covered as one that is not: by windows that share something with their neighbours.
+/// Text that is tokenised in pieces is covered as one that is not: by windows that share something with their
+/// neighbours.
 #[test]
 fn a_very_long_text_is_embedded_in_windows() {
     let lines = std::fs::read_to_string(sample("messages.jsonl")).unwrap();

@@ -173,7 +173,8 @@ fn filters_return_the_matching_messages_alone() {
     });
 }
 
-/// The others are found as if the excluded messages did not exist: with filters, with each strategy, and if they are long.
+/// The others are found as if the excluded messages did not exist: with filters, with each strategy, and if they are
+/// long.
 #[test]
 fn excluded_messages_do_not_change_the_order_of_the_others() {
     let db = Db::new();

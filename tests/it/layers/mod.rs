@@ -1,4 +1,5 @@
-//! The structure of `src`, checked on its sources: what each module imports, and that no files use each other in a circle.
+//! The structure of `src`, checked on its sources: what each module imports, and that no files use each other in a
+//! circle.
 //!
 //! `ROOMS` lists exactly the imports that there are, so that a new one is seen in review and an old one does not stay
 //! allowed. When it differs from the sources, the test prints the whole table as it should be. The same holds for
@@ -185,8 +186,8 @@ fn root() -> PathBuf {
 
 type Row<'a> = (u32, &'a str, &'a [&'a str], &'a [&'a str]);
 
-/// The rows that describe `actual`, with the layers of `known`. A module that is not known gets the lowest layer from which
-/// its imports go up nowhere.
+/// The rows that describe `actual`, with the layers of `known`. A module that is not known gets the lowest layer from
+/// which its imports go up nowhere.
 ///
 /// # Errors
 /// An import from a higher layer, or modules of one layer that import each other in a circle.

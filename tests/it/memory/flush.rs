@@ -211,8 +211,9 @@ fn tasks_that_put_at_once_lose_nothing() {
     db.assert_sound();
 }
 
-/// Whatever is put, in whatever portions, through whatever limits, with a restart in between: nothing is lost or doubled,
-/// batches follow one another, each block has each batch once, and what is left is a history that a model takes.
+/// Whatever is put, in whatever portions, through whatever limits, with a restart in between: nothing is lost or
+/// doubled, batches follow one another, each block has each batch once, and what is left is a history that a model
+/// takes.
 fn check_buffer(
     list: Vec<Message>,
     portions: Vec<usize>,

@@ -38,8 +38,8 @@ enum Step {
 }
 
 /// Returns step `number` of run `run` for a session with these messages and this many checkpoints. No id is ever given
-/// twice, the last message is never removed, and a conversation is flushed between turns alone: so the buffer begins with
-/// a user message, after the system prompt.
+/// twice, the last message is never removed, and a conversation is flushed between turns alone: so the buffer begins
+/// with a user message, after the system prompt.
 fn step(session: &str, run: u64, number: u64, messages: &[Message], checkpoints: usize) -> Step {
     let mut state = (run << 32) | (number << 8) | u64::from(session.as_bytes()[0]);
     let mut below = |count: usize| below(&mut state, count);
@@ -198,8 +198,8 @@ impl Talk {
         }
     }
 
-    /// Waits until the block has taken all batches, and checks that each came to it once, and that recall finds what was
-    /// flushed and nothing else.
+    /// Waits until the block has taken all batches, and checks that each came to it once, and that recall finds what
+    /// was flushed and nothing else.
     fn assert_settles(&self, engine: &Engine, memory: &Memory) {
         for tries in 0.. {
             match memory.blocking().settle() {

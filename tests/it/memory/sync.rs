@@ -428,8 +428,8 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Whatever a client does to its list: afterwards the session ends with the list, what it has before the list was there
-    /// before, and a second sync changes nothing. The few words repeat themselves often.
+    /// Whatever a client does to its list: afterwards the session ends with the list, what it has before the list was
+    /// there before, and a second sync changes nothing. The few words repeat themselves often.
     #[test]
     fn the_session_ends_with_the_chat_and_a_second_sync_changes_nothing(
         acts in proptest::collection::vec(act(), 1..12),

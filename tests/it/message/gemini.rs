@@ -249,7 +249,8 @@ proptest! {
         let _ = from_gemini(&json!({"candidates": value}));
     }
 
-    /// New objects are as the API demands: the sides alternate, no content is empty, arguments and responses are objects.
+    /// New objects are as the API demands: the sides alternate, no content is empty, arguments and responses are
+    /// objects.
     #[test]
     fn new_objects_are_valid(mut messages in proptest::collection::vec(odd_message("gemini", content()), 0..6)) {
         messages.iter_mut().for_each(|message| message.metadata.clear());

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{splits_a_call, words};
 
-/// Checks recorded conversations, a JSON array of `{"what", "conversation", "messages"}`: each becomes messages of these
-/// roles and this content, and the messages become the conversation again, also by way of the lossless form.
+/// Checks recorded conversations, a JSON array of `{"what", "conversation", "messages"}`: each becomes messages of
+/// these roles and this content, and the messages become the conversation again, also by way of the lossless form.
 pub(super) fn check_recorded(
     recorded: &str,
     from: fn(&Value) -> Result<Vec<Message>>,

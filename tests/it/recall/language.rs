@@ -49,7 +49,8 @@ fn words_are_found_by_stem_and_in_every_script() {
     db.assert_sound();
 }
 
-/// Returns what a German query finds: "haus" finds "häuser" in German alone, "painting" finds "painted" in English alone.
+/// Returns what a German query finds: "haus" finds "häuser" in German alone, "painting" finds "painted" in English
+/// alone.
 fn finds(engine: &Engine) -> (bool, bool) {
     (!said(engine, "haus").is_empty(), !said(engine, "painting").is_empty())
 }

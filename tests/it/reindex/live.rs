@@ -283,7 +283,8 @@ fn a_language_set_during_a_reindex_applies_to_both_generations() {
     db.assert_sound();
 }
 
-/// The new model fails on a text that the old one knows: it must not be missing. On one that neither takes, nothing hangs.
+/// The new model fails on a text that the old one knows: it must not be missing. On one that neither takes, nothing
+/// hangs.
 #[test]
 fn a_text_that_only_the_old_model_takes_keeps_it() {
     let db = filled(300);

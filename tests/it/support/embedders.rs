@@ -14,7 +14,8 @@ use mnemon::{Embedder, Error, ModelIdentity, Result};
 
 use super::{normalized, random};
 
-/// Adds up seeded vectors of the words' hashes, so that texts with common words are similar. It is fast, and deterministic.
+/// Adds up seeded vectors of the words' hashes, so that texts with common words are similar. It is fast, and
+/// deterministic.
 pub(crate) struct Hashing {
     identity: ModelIdentity,
     /// Texts of more bytes are split into windows of this many, half overlapping.

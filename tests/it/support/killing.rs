@@ -1,4 +1,5 @@
-//! Processes that are killed at random moments: a test starts this program again to run one of its own tests as the child.
+//! Processes that are killed at random moments: a test starts this program again to run one of its own tests as the
+//! child.
 //!
 //! A child prints `ack <number>` for
 //! each step that it has finished. `MNEMON_CRASH_RUNS` sets the number of kills of each test; default 30.

@@ -14,7 +14,8 @@ pub(crate) fn cases(file: &str) -> Vec<Value> {
     fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Compares cases, and lets marked ones differ. At least `equal` must be the same, so that marks cannot excuse everything.
+/// Compares cases, and lets marked ones differ. At least `equal` must be the same, so that marks cannot excuse
+/// everything.
 pub(crate) fn check(
     file: &str,
     differences: &[(&str, &str)],

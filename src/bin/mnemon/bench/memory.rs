@@ -35,6 +35,8 @@ const RECENT: usize = 200;
 const PROMPTS: usize = 500;
 const TASKS: usize = 8;
 const ROUNDS: usize = 5;
+/// Maximum number of messages that a task puts.
+const RATED: usize = 500;
 
 /// A block that counts the flushed messages.
 struct Counter;
@@ -58,7 +60,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         sample::messages(args.messages.as_deref())?.into_iter().map(|(_, message)| message).collect();
     let talk: Vec<Message> = std::iter::repeat_n(&one, args.repeat.max(1)).flatten().cloned().collect();
     let (engine, path, _folder) = input::temporary(args.model.as_deref(), IndexKind::Auto, Precision::F32)?;
-    let user: Namespace = "bench/user".parse()?;
+    let (user, crowd): (Namespace, Namespace) = ("bench/user".parse()?, "bench/crowd".parse()?);
 
     let memory = open(&engine, &user, "put", BufferLimits::default())?;
     let mut flushed = 0;
@@ -75,40 +77,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     // Alternating rounds and their medians: single times vary.
     let mut rates = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        rates.0.push(rate(&engine, &user, &talk, 1, round)?);
-        rates.1.push(rate(&engine, &user, &talk, TASKS, round)?);
+        rates.0.push(rate(&engine, &crowd, &talk, 1, round)?);
+        rates.1.push(rate(&engine, &crowd, &talk, TASKS, round)?);
     }
     rates.0.sort_by(f64::total_cmp);
     rates.1.sort_by(f64::total_cmp);
     let (single, grouped) = (rates.0[ROUNDS / 2], rates.1[ROUNDS / 2]);
 
-    // The limits hold all recent messages, so that prompts are measured and not flushes.
-    let limits = BufferLimits::new(1_000_000, 1.0, 3_000)?;
-    let flushing = open(&engine, &user, "old", BufferLimits::new(2_000, 0.7, 500)?)?;
-    flushing.blocking().put(numbered(&talk, "old"))?;
-    flushing.blocking().settle()?;
-    let memory = builder(&engine, &user, "prompt", limits)
-        .block(StaticBlock::new("about", "The user is called Ada, lives in Oslo and has a dog."))
-        .block(StaticBlock::new("rules", "Answer in one sentence. Ask when something is unclear.").with_priority(2))
-        .block(Counter)
-        .block(VectorBlock::new("memories").with_priority(1))
-        .open()?;
-    let recent: Vec<Message> = talk.iter().cycle().take(RECENT).cloned().collect();
-    memory.blocking().put(numbered(&recent, "prompt"))?;
-    let prompts: Vec<Message> = one.iter().rev().cycle().take(PROMPTS).cloned().collect();
-    let mut sizes = (0, 0);
-    let mut measure = |assemble: bool| -> anyhow::Result<Vec<f64>> {
-        let (times, _) = timed(numbered(&prompts, "question"), |message| {
-            let blocking = memory.blocking();
-            let prompt = if assemble { blocking.assemble(message)? } else { blocking.get(Some(message))? };
-            anyhow::ensure!(prompt.failed.is_empty(), "{:?}", prompt.failed);
-            sizes = (prompt.messages.len(), prompt.tokens);
-            Ok(())
-        })?;
-        Ok(times)
-    };
-    measure(true)?;
-    let (assembles, gets) = (measure(true)?, measure(false)?);
+    let prompts = Prompts::measure(&engine, &user, &talk, &one)?;
+    let messages_not_embedded = talk.len().min(RATED) * ROUNDS * (1 + TASKS);
+    let beside = Prompts::measure(&engine, &crowd, &talk, &one)?;
 
     output::json(&json!({
         "bench": "memory",
@@ -127,14 +105,59 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "put_8_to_1": grouped / single,
         "blocks": 4,
         "recent": RECENT,
-        "prompt_messages": sizes.0,
-        "prompt_tokens": sizes.1,
-        "assemble_p50_us": percentile(&assembles, 0.5),
-        "assemble_p99_us": percentile(&assembles, 0.99),
-        "get_p50_us": percentile(&gets, 0.5),
-        "get_p99_us": percentile(&gets, 0.99),
+        "prompt_messages": prompts.messages,
+        "prompt_tokens": prompts.tokens,
+        "assemble_p50_us": percentile(&prompts.assembles, 0.5),
+        "assemble_p99_us": percentile(&prompts.assembles, 0.99),
+        "get_p50_us": percentile(&prompts.gets, 0.5),
+        "get_p99_us": percentile(&prompts.gets, 0.99),
+        "messages_not_embedded": messages_not_embedded,
+        "get_beside_not_embedded_p50_us": percentile(&beside.gets, 0.5),
+        "get_beside_not_embedded_p99_us": percentile(&beside.gets, 0.99),
         "peak_memory_bytes": peak_bytes(),
     }))
+}
+
+/// The times of prompts, sorted, in microseconds, and the size of the last one.
+struct Prompts {
+    assembles: Vec<f64>,
+    gets: Vec<f64>,
+    messages: usize,
+    tokens: usize,
+}
+
+impl Prompts {
+    /// Measures prompts of a session with [`RECENT`] messages and four blocks, after another session of the user put
+    /// and flushed the whole conversation. `questions` end the prompts.
+    fn measure(engine: &Engine, user: &Namespace, talk: &[Message], questions: &[Message]) -> anyhow::Result<Self> {
+        let flushing = open(engine, user, "old", BufferLimits::new(2_000, 0.7, 500)?)?;
+        flushing.blocking().put(numbered(talk, "old"))?;
+        flushing.blocking().settle()?;
+        // The limits hold all recent messages, so that prompts are measured and not flushes.
+        let memory = builder(engine, user, "prompt", BufferLimits::new(1_000_000, 1.0, 3_000)?)
+            .block(StaticBlock::new("about", "The user is called Ada, lives in Oslo and has a dog."))
+            .block(StaticBlock::new("rules", "Answer in one sentence. Ask when something is unclear.").with_priority(2))
+            .block(Counter)
+            .block(VectorBlock::new("memories").with_priority(1))
+            .open()?;
+        let recent: Vec<Message> = talk.iter().cycle().take(RECENT).cloned().collect();
+        memory.blocking().put(numbered(&recent, "prompt"))?;
+        let questions: Vec<Message> = questions.iter().rev().cycle().take(PROMPTS).cloned().collect();
+        let mut prompts = Prompts { assembles: Vec::new(), gets: Vec::new(), messages: 0, tokens: 0 };
+        let mut times = |assemble: bool| -> anyhow::Result<Vec<f64>> {
+            let (times, _) = timed(numbered(&questions, "question"), |message| {
+                let blocking = memory.blocking();
+                let prompt = if assemble { blocking.assemble(message)? } else { blocking.get(Some(message))? };
+                anyhow::ensure!(prompt.failed.is_empty(), "{:?}", prompt.failed);
+                (prompts.messages, prompts.tokens) = (prompt.messages.len(), prompt.tokens);
+                Ok(())
+            })?;
+            Ok(times)
+        };
+        times(true)?;
+        (prompts.assembles, prompts.gets) = (times(true)?, times(false)?);
+        Ok(prompts)
+    }
 }
 
 fn builder(engine: &Engine, user: &Namespace, session: &str, limits: BufferLimits) -> mnemon::MemoryBuilder {
@@ -169,7 +192,7 @@ fn timed(
 
 /// Returns puts per second of several threads that each put to a session of their own.
 fn rate(engine: &Engine, user: &Namespace, talk: &[Message], tasks: usize, round: usize) -> anyhow::Result<f64> {
-    let talk = &talk[..talk.len().min(500)];
+    let talk = &talk[..talk.len().min(RATED)];
     let memories: Vec<Memory> = (0..tasks)
         .map(|task| open(engine, user, &format!("{tasks}/{task}/{round}"), BufferLimits::default()))
         .collect::<Result<_>>()?;

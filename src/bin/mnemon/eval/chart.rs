@@ -1,5 +1,5 @@
-//! Draws R@10 as bars: a group of bars for each set and model, a bar for each variant. Groups are wrapped into rows, so that
-//! the chart fits the width of a page.
+//! Draws R@10 as bars: a group of bars for each set and model, a bar for each variant. Groups are wrapped into rows, so
+//! that the chart fits the width of a page.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -17,7 +17,8 @@ const BELOW: f64 = 70.0;
 const PLOT: f64 = 150.0;
 /// Space between two groups.
 const GAP: f64 = 18.0;
-/// Least width of a bar, with room for its value, and of a group, with room for its names; and the greatest width of a bar.
+/// Least width of a bar, with room for its value, and of a group, with room for its names; and the greatest width of a
+/// bar.
 const BAR: f64 = 24.0;
 const GROUP: f64 = 130.0;
 const WIDEST_BAR: f64 = 34.0;
@@ -96,7 +97,8 @@ pub(super) fn svg(groups: &[Group]) -> String {
     svg::close(svg)
 }
 
-/// Returns the number of groups in a row, of which at most `most` have room: the models of a set stay in one row if they can.
+/// Returns the number of groups in a row, of which at most `most` have room: the models of a set stay in one row if
+/// they can.
 fn per_row(groups: &[Group], most: usize) -> usize {
     let most = most.clamp(1, groups.len().max(1));
     let models = groups.iter().take_while(|group| group.set == groups[0].set).count().max(1);

@@ -21,8 +21,8 @@ use crate::{
 /// Find the messages that answer a query.
 ///
 /// Prints one line per message, best first: rank, score, date, session, speaker and text. The last line is the
-/// answerability, 0 to 1: how likely the namespace has messages about the query. A namespace without messages is an error
-/// that names the nearest one.
+/// answerability, 0 to 1: how likely the namespace has messages about the query. A namespace without messages is an
+/// error that names the nearest one.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A tokenizer with one token for each byte. A text that begins with '!' fails, and one with '?' panics. Passages have at most 10 bytes.
+/// A tokenizer with one token for each byte. A text that begins with '!' fails, and one with '?' panics. Passages have
+/// at most 10 bytes.
 struct Bytes;
 
 impl Tokenize for Bytes {
@@ -26,7 +27,8 @@ impl Tokenize for Bytes {
     }
 }
 
-/// A model that returns the sum of a row's tokens and their number. A row with the token 'E' fails, and one with 'P' panics.
+/// A model that returns the sum of a row's tokens and their number. A row with the token 'E' fails, and one with 'P'
+/// panics.
 #[derive(Clone, Default)]
 struct Sum(Arc<Record>);
 

@@ -1,4 +1,5 @@
-//! Damaged records of a graph: `verify` names them, answers stay right, and the engine rebuilds the graph from the vectors.
+//! Damaged records of a graph: `verify` names them, answers stay right, and the engine rebuilds the graph from the
+//! vectors.
 
 use std::sync::OnceLock;
 

@@ -93,7 +93,8 @@ fn graph_and_messages_agree_after_kills() {
         for (id, text) in stored.iter().step_by(5) {
             checked += 1;
             if !is_found(&engine, id, text) {
-                // The graph is approximate: a search of it may miss a row whose neighbors were all removed. Its vector is there.
+                // The graph is approximate: a search of it may miss a row whose neighbors were all removed. Its vector
+                // is there.
                 let all = engine.blocking().recall(&space, dense(text).k(stored.len())).unwrap();
                 let is_first = all.first().is_some_and(|hit| hit.message.id == *id && hit.score > 0.999);
                 assert!(is_first, "run {run}: {id}, {text:?} is lost: {:?}, {stats:?}", all.first());

@@ -84,8 +84,8 @@ fn assert_settles(engine: &Engine, vectors: usize) {
 
 const LARGE: usize = 2000;
 
-/// Message `i` of the large database. One in 100 is an assistant's; sessions have 20 messages, but for the first, which has
-/// half of them.
+/// Message `i` of the large database. One in 100 is an assistant's; sessions have 20 messages, but for the first, which
+/// has half of them.
 fn large_message(i: usize) -> Message {
     let session = if i.is_multiple_of(2) { "s0".to_owned() } else { format!("s{}", i / 40 + 1) };
     let role = if i % 100 == 7 { Role::Assistant } else { Role::User };

@@ -29,7 +29,8 @@ use crate::{
 /// Options of `mnemon bench embed`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The messages. Texts are embedded as `ingest` does, with the speaker's name in front. Default: the built-in sample.
+    /// The messages. Texts are embedded as `ingest` does, with the speaker's name in front. Default: the built-in
+    /// sample.
     #[arg(long, value_name = "M.jsonl")]
     messages: Option<PathBuf>,
     /// The queries, which are embedded one by one. Default: those of the sample.
