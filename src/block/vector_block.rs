@@ -154,7 +154,7 @@ impl VectorBlock {
 
     /// Recalls messages that are not in the prompt yet and processes them, until there are k or nothing more is found.
     fn new_hits(&self, text: String, query: &BlockQuery) -> Result<Vec<Hit>> {
-        let mut request = Query::new(text).except(shown_ids(query));
+        let mut request = Query::new(text);
         if self.own_session {
             request = request.session(&query.session);
         }

@@ -115,33 +115,20 @@ impl Composer {
         prompt
     }
 
-    /// Returns the name and the tokens of each block with content.
+    /// Returns the name and the tokens of each block with content. Counts each content once.
     fn section_reports(&self, outputs: &[BlockOutput]) -> Vec<PromptSectionReport> {
-        let has_content = |(_, content): &&BlockOutput| !content.is_empty();
-        let is_section = |(_, content): &&BlockOutput| !matches!(content, BlockContent::Messages(_));
-        let outputs: Vec<&BlockOutput> = outputs.iter().filter(has_content).collect();
-        let sections: Vec<PromptSection<'_>> =
-            outputs.iter().copied().filter(is_section).map(|(block, content)| (block.name(), content)).collect();
-        // The tokens of a message with the memory alone.
-        let count = |sections: &[PromptSection<'_>]| {
-            let text = ContentPart::Text { text: self.renderer.render(sections) };
-            let parts = std::iter::once(text).chain(sections.iter().flat_map(|(_, content)| media_parts(content)));
-            self.tokens.count(&Message::from_parts(Role::System, parts.collect()))
-        };
-        let all = if sections.is_empty() { 0 } else { count(&sections) };
-        let mut at = 0;
         let report = |(block, content): &BlockOutput| {
             let tokens = match content {
                 BlockContent::Messages(messages) => messages.iter().map(|message| self.tokens.count(message)).sum(),
-                _ => {
-                    let without: Vec<_> = [&sections[..at], &sections[at + 1..]].concat();
-                    at += 1;
-                    all.saturating_sub(if without.is_empty() { 0 } else { count(&without) })
+                content => {
+                    let text = ContentPart::Text { text: self.renderer.render(&[(block.name(), content)]) };
+                    let parts = std::iter::once(text).chain(media_parts(content)).collect();
+                    self.tokens.count(&Message::from_parts(Role::System, parts))
                 }
             };
             PromptSectionReport { name: block.name().to_owned(), tokens, ..PromptSectionReport::default() }
         };
-        outputs.into_iter().map(report).collect()
+        outputs.iter().filter(|(_, content)| !content.is_empty()).map(report).collect()
     }
 
     /// Returns the messages with the content of the blocks in them, and their tokens.

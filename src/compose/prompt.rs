@@ -38,8 +38,7 @@ pub struct Prompt {
 pub struct PromptSectionReport {
     /// The name of the block.
     pub name: String,
-    /// The number of tokens of its content in the prompt: those that the memory would be shorter by without it. 0 if it
-    /// is not in the prompt.
+    /// The number of tokens of its content, counted as a message of its own. 0 if it is not in the prompt.
     pub tokens: usize,
     /// The time that the block took to answer. The time that was waited for it if it missed the deadline. 0 in a prompt
     /// that a [`Composer`](crate::Composer) made of given content.

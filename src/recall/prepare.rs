@@ -53,11 +53,7 @@ impl<'a> PreparedQuery<'a> {
                 number => number,
             },
         };
-        let except = query
-            .except
-            .iter()
-            .filter_map(|id| snapshot.messages().seq(namespace, id).transpose())
-            .collect::<Result<HashSet<u64>>>()?;
+        let except = snapshot.messages().seqs(namespace, &query.except)?;
         let mut prepared = PreparedQuery { session, except, deadline, ..Self::unresolved(query, namespace) };
         if query.time != TimeUse::Ignore {
             let expressions = time_expressions(&query.text, prepared.now);

@@ -1,5 +1,7 @@
 //! Reading messages, by id or by sequence number. `edit` writes them.
 
+use std::collections::HashSet;
+
 use redb::ReadableTable;
 
 use super::{
@@ -28,6 +30,17 @@ impl<T: Tables> Messages<'_, T> {
     /// The sequence number of a message.
     pub(crate) fn seq(&self, namespace: NamespaceId, id: &str) -> Result<Option<u64>> {
         seq(&self.0.table(IDS)?, namespace.0, id)
+    }
+
+    /// The sequence numbers of those of the ids that exist.
+    pub(crate) fn seqs<'i>(
+        &self,
+        namespace: NamespaceId,
+        ids: impl IntoIterator<Item = &'i String>,
+    ) -> Result<HashSet<u64>> {
+        // Opening a table costs as much as reading from it.
+        let table = self.0.table(IDS)?;
+        ids.into_iter().filter_map(|id| seq(&table, namespace.0, id).transpose()).collect()
     }
 
     /// The sequence number of a message, and the number of its session.
