@@ -1,4 +1,4 @@
-//! What do an insert, a search, a filtered search and an opening cost with each index?
+//! Measures an insert, a search, a filtered search and an opening with each index.
 //!
 //! 20,000 seeded synthetic vectors of 256 dimensions in 50 clusters, k 10, one thread. For curves of recall
 //! against rate, and your own data, use `mnemon bench ann`.

@@ -1,4 +1,4 @@
-//! What does it cost to store messages until recall finds them: put, embed, commit, index?
+//! Measures how long it takes to store messages until recall finds them: put, embed, commit, index.
 //!
 //! Corpus: the committed sample, 462 messages, into a new database each time; with the default model, and with an
 //! embedder that costs nothing (256 dimensions), which leaves the cost of the store. Both include the disk's fsync.

@@ -1,4 +1,4 @@
-//! What does a turn cost: a durable put of one message to a session, from one thread and from eight, and a prompt?
+//! Measures a turn: a durable put of one message to a session, from one thread and from eight, and a prompt.
 //!
 //! `memory/put/*`: each thread puts one message into a session of its own. `memory/assemble`: 200 recent messages, 4
 //! blocks, and 3 memories recalled for the prompt. Default model, tokens counted with `cl100k_base`, the committed

@@ -40,7 +40,7 @@ fn a_vector_block_takes_the_options_of_a_query() {
         assert_eq!(query.text(), "where is it");
         query.role(Role::User).since(time).strategy(RankingStrategy::Dense).k(1)
     });
-    let expected = Query::new("where is it").except(["q"]).session("s").role(Role::User).since(time);
+    let expected = Query::new("where is it").session("s").role(Role::User).since(time);
     let expected = expected.strategy(RankingStrategy::Dense).k(12);
     assert_eq!(recalled(&block, 5), (vec!["0".into(), "1".into()], vec![expected]));
 }

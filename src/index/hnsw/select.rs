@@ -18,7 +18,7 @@ const ALPHA: f32 = 1.03;
 /// if it is nearer to `row` than to every row chosen before (Malkov and Yashunin, arXiv 1603.09320, algorithm 4, with
 /// the slack of DiskANN). The `pinned` rows are always chosen, first.
 ///
-/// Of several rows with the same code only the first is chosen, because a list full of copies leads nowhere else.
+/// If several rows have the same code, only the first is chosen, because a list full of copies leads nowhere else.
 pub(super) fn select(
     codes: &Codes,
     row: u32,

@@ -47,7 +47,7 @@ pub(super) struct Options {
     /// Boost newer messages; the boost halves with each such span of age, for example 30d or 12h.
     #[arg(long, value_name = "SPAN", value_parser = half_life)]
     half_life: Option<Duration>,
-    /// At most N messages of each batch that a session flushed.
+    /// Find at most N messages of each batch that a session flushed.
     #[arg(long, value_name = "N", value_parser = usage::within(1..=MAX_K))]
     per_batch: Option<usize>,
     /// Maximal marginal relevance: 1 ranks by relevance alone, lower values prefer messages unlike each other.

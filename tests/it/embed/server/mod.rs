@@ -127,24 +127,29 @@ fn empty_texts_are_not_sent() {
     assert_eq!(server.requests()[0].body["input"], json!(["passage: word"]));
 }
 
+/// Starts a server that answers after a time. Returns it with the greatest number of requests that ran at once.
+fn counting_server(
+    time: impl Fn(&RecordedRequest) -> Duration + Send + Sync + 'static,
+) -> (LlmServer, Arc<AtomicUsize>) {
+    let (running, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&most);
+    let server = LlmServer::new(move |request| {
+        counted.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        thread::sleep(time(request));
+        running.fetch_sub(1, Ordering::SeqCst);
+        answer(request)
+    });
+    (server, most)
+}
+
 #[test]
 fn many_texts_are_embedded_in_order() {
-    let running = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
-    let server = LlmServer::new({
-        let running = running.clone();
-        move |request| {
-            let now = running.0.fetch_add(1, Ordering::SeqCst) + 1;
-            running.1.fetch_max(now, Ordering::SeqCst);
-            thread::sleep(MS(request.number as u64 * 7 % 20));
-            running.0.fetch_sub(1, Ordering::SeqCst);
-            answer(request)
-        }
-    });
+    let (server, most) = counting_server(|request| MS(request.number as u64 * 7 % 20));
     let texts: Vec<String> = (0..300).map(|i| format!("{i} {}", "word ".repeat(i % 11))).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let embedder = embedder(&server).max_inputs(10).max_request_bytes(285).concurrent_requests(3);
     assert_near(&embedder.embed_documents(&texts).unwrap(), &vectors(&texts));
-    assert_eq!(running.1.load(Ordering::SeqCst), 3);
+    assert_eq!(most.load(Ordering::SeqCst), 3);
     let requests = server.requests();
     let sizes: Vec<(usize, usize)> = requests.iter().map(|r| (inputs(r).len(), inputs(r).concat().len())).collect();
     assert!(sizes.iter().all(|&(inputs, bytes)| inputs <= 10 && bytes <= 285), "{sizes:?}");
@@ -161,17 +166,7 @@ fn many_texts_are_embedded_in_order() {
 
 #[test]
 fn clones_share_the_limit_of_concurrent_requests() {
-    let running = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
-    let server = LlmServer::new({
-        let running = running.clone();
-        move |request| {
-            let now = running.0.fetch_add(1, Ordering::SeqCst) + 1;
-            running.1.fetch_max(now, Ordering::SeqCst);
-            thread::sleep(MS(5));
-            running.0.fetch_sub(1, Ordering::SeqCst);
-            answer(request)
-        }
-    });
+    let (server, most) = counting_server(|_| MS(5));
     let embedder = embedder(&server).max_inputs(1);
     thread::scope(|scope| {
         for _ in 0..5 {
@@ -179,7 +174,7 @@ fn clones_share_the_limit_of_concurrent_requests() {
             scope.spawn(move || embedder.embed_documents(&["a", "b", "c", "d"]).unwrap());
         }
     });
-    assert_eq!(running.1.load(Ordering::SeqCst), 2);
+    assert_eq!(most.load(Ordering::SeqCst), 2);
     assert_eq!(server.requests().len(), 20);
 }
 
