@@ -154,7 +154,9 @@ pub use compose::{
 };
 pub use config::{Config, Device, IndexKind, Precision, VectorStorage};
 pub use embed::{Embedder, Passage, Reranker};
-pub use engine::{BlockingEngine, Engine, EngineBuilder, EngineExampleSelector, FlushReport, IndexStats, PutReport};
+pub use engine::{
+    BlockingEngine, Engine, EngineBuilder, EngineExampleSelector, EngineStats, FlushReport, IndexStats, PutReport,
+};
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{
     Bm25ExampleSelector, ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector,

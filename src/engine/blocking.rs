@@ -6,6 +6,7 @@ use super::{
     executor::block_on,
     handle::Engine,
     index_stats::IndexStats,
+    memory_budget::EngineStats,
     reindex::{ReindexOptions, ReindexProgress, ReindexReport},
     reports::{FlushReport, PutReport},
 };
@@ -67,6 +68,11 @@ impl BlockingEngine<'_> {
         fn set_language(namespace: &Namespace, language: Language) -> Result<()>;
         fn index_stats(namespace: &Namespace) -> Result<IndexStats>;
         fn drop_previous() -> Result<bool>;
+    }
+
+    /// Same as [`Engine::stats`], on the calling thread.
+    pub fn stats(&self) -> EngineStats {
+        self.0.core().stats()
     }
 
     /// Same as [`Engine::cache_stats`], on the calling thread.

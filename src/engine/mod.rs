@@ -18,6 +18,7 @@ mod handle;
 mod index_stats;
 mod lexical_rebuild;
 mod loaded_generation;
+mod memory_budget;
 mod messages;
 mod namespace_language;
 mod namespace_slot;
@@ -44,6 +45,7 @@ pub use self::{
     example_selector::EngineExampleSelector,
     handle::Engine,
     index_stats::IndexStats,
+    memory_budget::EngineStats,
     reports::{FlushReport, PutReport},
 };
 pub(crate) use self::{

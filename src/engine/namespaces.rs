@@ -8,6 +8,7 @@ use super::{
     executor::Lane,
     handle::Engine,
     index_stats::IndexStats,
+    memory_budget::EngineStats,
     shared::{Shared, Wake},
     stored_graph::Workers,
 };
@@ -48,6 +49,15 @@ impl Engine {
         self.core().run(Lane::Recalls, move |core| core.index_stats(&namespace)).await
     }
 
+    /// Returns how much memory loaded namespaces take, and how often namespaces were loaded and unloaded since the
+    /// engine was opened.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub async fn stats(&self) -> Result<EngineStats> {
+        self.core().run(Lane::Store, |core| Ok(core.stats())).await
+    }
+
     /// Returns the size of the embedding cache and its hits since the engine was opened, or `None` if the cache is off
     /// ([`Config::embedding_cache`]).
     ///
@@ -69,7 +79,11 @@ impl Engine {
             transaction.blocks().remove_shared(id)?;
             Ok(deleted)
         };
-        self.core().write(delete).await
+        let deleted = self.core().write(delete).await?;
+        for generation in self.core().shared.generations.all() {
+            generation.unload_if_empty(id);
+        }
+        Ok(deleted)
     }
 
     /// Returns the number of a namespace, or `None` if the file does not have it: then there is nothing to delete.

@@ -16,6 +16,7 @@ mod namespaces;
 mod output;
 mod phases;
 mod progress;
+mod random;
 mod recall;
 mod reindex;
 mod runtime;

@@ -5,6 +5,7 @@ mod flush;
 mod graph;
 mod in_memory;
 mod kills;
+mod memory_budget;
 mod precision;
 mod read_only;
 mod rows;
