@@ -92,12 +92,12 @@ bench-embed: runtime $(MINILM)/manifest.toml ## embedding models beside fastembe
 		$(BENCH_EMBED) $(if $(SHORT),--rounds 1) --peers $(TARGET)/bench/embed-python.json
 
 # The sample conversation three times over: once does not fill LlamaIndex's buffer.
-bench-memory: $(VENV)-compat/ready ## a session's memory beside LlamaIndex's on the same conversation (SHORT=1: once)
+bench-memory: $(VENV)-compat/ready ## a session's memory beside LlamaIndex's on the same conversation (SHORT=1: its beginning)
 	$(CARGO) build --release --features cli
 	@mkdir -p $(TARGET)/bench; cat datasets/sample/messages.jsonl datasets/sample/messages.jsonl datasets/sample/messages.jsonl \
 		> $(TARGET)/bench/conversation.jsonl
 	$(if $(SHORT),,$(BINARY) bench memory --messages $(TARGET)/bench/conversation.jsonl)
-	$(VENV)-compat/bin/python -B tests/compat/bench_memory.py $(TARGET)/bench/conversation.jsonl
+	$(VENV)-compat/bin/python -B tests/compat/bench_memory.py $(if $(SHORT),--limit 250) $(TARGET)/bench/conversation.jsonl
 	$(BINARY) bench memory --messages $(TARGET)/bench/conversation.jsonl
 
 # ONNX Runtime's shared library, taken out of its PyPI wheel, for the tests and for models other than the default one;
@@ -144,7 +144,8 @@ compat: $(VENV)-compat/ready ## record what LangChain, LangGraph and LlamaIndex 
 # -Zsanitizer is a nightly flag, which RUSTC_BOOTSTRAP allows on stable. Miri needs a nightly toolchain and is not run.
 asan: ## the modules with unsafe code under AddressSanitizer (Linux on x86-64)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=$(TARGET)/asan \
-		$(CARGO) test --target x86_64-unknown-linux-gnu --no-default-features --lib index::
+		$(CARGO) test --config 'profile.dev.package."*".opt-level=0' --config profile.dev.opt-level=1 \
+		--target x86_64-unknown-linux-gnu --no-default-features --lib index::
 
 # Compiled in the target folder, so that an interrupted installation goes on where it stopped.
 cargo-deny:
