@@ -48,6 +48,8 @@ fn word(mut number: usize) -> String {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let talk: Vec<Message> = sample::messages(None)?.into_iter().map(|(_, message)| message).collect();
     let name = |user: usize| -> Namespace { format!("users/{user}").parse().expect("a valid name") };
+    // Each user has another part of the sample, and each message a word that no other message has.
+    let said_at = |user: usize, at: usize| (user * 31 + at) % talk.len();
     let mut config: Config = input::config(IndexKind::Auto);
     config.memory_budget = args.memory_budget;
     config.embedding_cache = 0;
@@ -65,8 +67,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     for user in 0..args.namespaces {
         let namespace = name(user);
         for at in 0..args.messages {
-            // Each user has another part of the sample, and each message a word that no other user's has.
-            let said = &talk[(user * 31 + at) % talk.len()];
+            let said = &talk[said_at(user, at)];
             let text = format!("{} {}", said.text(), word(user * args.messages + at));
             batch.push((namespace.clone(), Message::new(said.role, text).with_id(format!("{at}"))));
         }
@@ -87,12 +88,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let mut most_resident = at_rest;
     for recall in 0..args.recalls {
         let (user, at) = (random.below(args.namespaces), random.below(args.messages));
-        let (namespace, word) = (name(user), word(user * args.messages + at));
+        // The words of a message of the user.
+        let question = format!("{} {}", talk[said_at(user, at)].text(), word(user * args.messages + at));
+        let namespace = name(user);
         let loads = engine.blocking().stats().loads;
         // The second recall of a user finds the namespace loaded.
         for _ in 0..2 {
             let one = Instant::now();
-            let hits = engine.blocking().recall(&namespace, Query::new(format!("who spoke of {word}")).k(5))?;
+            let hits = engine.blocking().recall(&namespace, Query::new(question.as_str()).k(5))?;
             let time = one.elapsed().as_secs_f64() * 1e6;
             ensure!(hits.iter().any(|hit| hit.message.id == at.to_string()), "a message was not found");
             let is_cold = engine.blocking().stats().loads > loads && cold.len() + warm.len() == 2 * recall;
