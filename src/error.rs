@@ -62,6 +62,13 @@ pub enum Error {
         reason: String,
     },
 
+    /// A document cannot be stored.
+    #[error("invalid document: {reason}")]
+    InvalidDocument {
+        /// The rule that the document breaks.
+        reason: String,
+    },
+
     /// The namespace has no such session.
     #[error("no session {session:?} in namespace {namespace:?}; `Engine::sessions` lists its sessions")]
     SessionNotFound {
@@ -415,6 +422,10 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 impl Error {
     pub(crate) fn message(reason: impl Into<String>) -> Self {
         Error::InvalidMessage { reason: without_label(reason.into(), "invalid message: ") }
+    }
+
+    pub(crate) fn document(reason: impl Into<String>) -> Self {
+        Error::InvalidDocument { reason: reason.into() }
     }
 
     pub(crate) fn query(reason: impl Into<String>) -> Self {

@@ -11,6 +11,8 @@ use crate::error::{Error, Result};
 
 /// The longest message or session id, in bytes.
 pub const MAX_ID_BYTES: usize = 512;
+/// The first character of a companion's name. [`Namespace::new`] accepts no control character.
+const COMPANION: char = '\u{1}';
 const MAX_SEGMENTS: usize = 8;
 const MAX_SEGMENT_BYTES: usize = 128;
 
@@ -75,6 +77,17 @@ impl Namespace {
             let hash = hex(&Sha256::digest(path));
             Namespace::new(format!("context/{hash}")).expect("two short segments are a valid namespace")
         })
+    }
+
+    /// Returns the name of the companion of this namespace: the namespace that holds the indexed texts of its documents,
+    /// as messages. No user can name it.
+    pub(crate) fn document_texts(&self) -> Namespace {
+        Namespace(format!("{COMPANION}{}", self.0))
+    }
+
+    /// Returns the namespace whose companion this one is, if it is a companion.
+    pub(crate) fn owner(&self) -> Option<Namespace> {
+        self.0.strip_prefix(COMPANION).map(|owner| Namespace(owner.to_owned()))
     }
 
     /// Returns the namespace as text, its segments joined by `/`.
@@ -154,6 +167,21 @@ impl fmt::Display for ModelIdentity {
 /// The number of a namespace in the database; every key of the store begins with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NamespaceId(pub(crate) u32);
+
+impl NamespaceId {
+    /// The bit that tells the number of a companion from that of its owner. No database has so many namespaces.
+    const COMPANION: u32 = 1 << 31;
+
+    /// Returns the number of the companion of this namespace, see [`Namespace::document_texts`].
+    pub(crate) fn document_texts(self) -> Self {
+        NamespaceId(self.0 | Self::COMPANION)
+    }
+
+    /// Returns the number of the namespace whose companion this one is, if it is a companion.
+    pub(crate) fn owner(self) -> Option<Self> {
+        (self.0 & Self::COMPANION != 0).then_some(NamespaceId(self.0 & !Self::COMPANION))
+    }
+}
 
 /// The number of a generation in the database: one complete set of vectors, made by one model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -50,6 +50,7 @@
 //! | 2 | `cache` | embeddings of texts that were embedded before, in memory and in a file |
 //! | 3 | `recall` | a loaded namespace; a query's candidates, their ranking and the choice of hits |
 //! | 3 | `buffer`, `block`, `compose` | what a session flushes when; memory blocks; prompts under a token budget |
+//! | 3 | `documents` | JSON values under keys: their options, the paths to their texts, the rules for what may be stored |
 //! | 3 | `history`, `fewshot` | histories of whole sessions; selection of examples for prompts |
 //! | 4 | `engine` | joins store, embedder and indexes; owns the threads |
 //! | 4 | `memory` | sessions, blocks and prompts on top of the engine |
@@ -115,6 +116,7 @@ mod config;
 #[cfg(feature = "onnx")]
 mod data_folder;
 mod default_embedder;
+mod documents;
 mod embed;
 mod engine;
 mod error;
@@ -153,8 +155,11 @@ pub use compose::{
     PromptSection, PromptSectionReport, RecalledMessage, Renderer, XmlRenderer,
 };
 pub use config::{Config, Device, IndexKind, Precision, VectorStorage};
+pub use documents::{
+    Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch,
+};
 pub use embed::{Embedder, Passage, Reranker};
-pub use engine::{BlockingEngine, Engine, EngineBuilder, EngineExampleSelector, FlushReport, IndexStats, PutReport};
+pub use engine::{BlockingDocuments, BlockingEngine, Documents, Engine, EngineBuilder, EngineExampleSelector, FlushReport, IndexStats, PutReport};
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{
     Bm25ExampleSelector, ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector,

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     cache::CacheStats,
+    documents::{DocumentNamespaces, DocumentOperation, DocumentOutcome},
     embed::Embedder,
     error::{Result, impl_debug},
     ids::Namespace,
@@ -67,6 +68,8 @@ impl BlockingEngine<'_> {
         fn set_language(namespace: &Namespace, language: Language) -> Result<()>;
         fn index_stats(namespace: &Namespace) -> Result<IndexStats>;
         fn drop_previous() -> Result<bool>;
+        fn document_batch(operations: Vec<DocumentOperation>) -> Result<Vec<DocumentOutcome>>;
+        fn document_namespaces(request: DocumentNamespaces) -> Result<Vec<Namespace>>;
     }
 
     /// Same as [`Engine::cache_stats`], on the calling thread.

@@ -9,9 +9,13 @@
 mod blocking;
 mod builder;
 mod core;
+mod document_batch;
+mod document_reads;
+mod documents;
 mod drain;
 mod example_selector;
 mod executor;
+mod expiry_timer;
 mod extension;
 mod generations;
 mod handle;
@@ -41,6 +45,7 @@ mod writer;
 pub use self::{
     blocking::BlockingEngine,
     builder::EngineBuilder,
+    documents::{BlockingDocuments, Documents},
     example_selector::EngineExampleSelector,
     handle::Engine,
     index_stats::IndexStats,

@@ -57,7 +57,7 @@ impl Engine {
         self.core().run(Lane::Store, |core| Ok(core.shared.cache_stats())).await
     }
 
-    /// Deletes a namespace with all its messages, in one commit. Returns the number of messages deleted.
+    /// Deletes a namespace with all its messages and documents, in one commit. Returns the number of messages deleted.
     ///
     /// # Errors
     /// [`Error::Storage`].

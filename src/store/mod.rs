@@ -28,6 +28,7 @@ mod namespaces;
 mod sessions;
 
 mod history;
+mod documents;
 mod idle;
 mod messages;
 mod window;
@@ -52,6 +53,7 @@ mod effects;
 
 mod edit;
 
+mod edit_documents;
 mod edit_messages;
 mod edit_sessions;
 
@@ -72,6 +74,8 @@ pub(crate) use batches::StoredBatch;
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
 pub(crate) use database::Store;
+pub(crate) use documents::StoredDocument;
+pub(crate) use edit_documents::{DocumentAction, DocumentChange};
 pub(crate) use edit_messages::{Clear, PutResult, SessionChange, restore_id};
 pub(crate) use edit_sessions::IdleFlush;
 pub(crate) use effects::{BufferChange, Effects, HistoryChange, UnindexedChange};
