@@ -32,6 +32,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (0, "block_on", &[], &[]),
     (1, "tokens", &["error"], &[]),
     (1, "message", &["error", "ids"], &["tokens"]),
+    (1, "filter", &["error"], &[]),
     (1, "chat", &["block_on", "error"], &["message"]),
     (1, "embed", &["error", "ids", "span"], &[]),
     (1, "index", &["config", "error"], &[]),
