@@ -161,7 +161,10 @@ pub use documents::{
     Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch,
 };
 pub use embed::{Embedder, Passage, Reranker};
-pub use engine::{BlockingDocuments, BlockingEngine, Documents, Engine, EngineBuilder, EngineExampleSelector, FlushReport, IndexStats, PutReport};
+pub use engine::{
+    BlockingDocuments, BlockingEngine, Documents, Engine, EngineBuilder, EngineExampleSelector, FlushReport,
+    IndexStats, PutReport,
+};
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{
     Bm25ExampleSelector, ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector,

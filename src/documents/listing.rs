@@ -95,6 +95,9 @@ impl DocumentNamespaces {
     }
 }
 
-fn begins_with<'a>(mut labels: impl Iterator<Item = &'a &'a str>, mut pattern: impl Iterator<Item = &'a String>) -> bool {
+fn begins_with<'a>(
+    mut labels: impl Iterator<Item = &'a &'a str>,
+    mut pattern: impl Iterator<Item = &'a String>,
+) -> bool {
     pattern.all(|wanted| labels.next().is_some_and(|label| wanted == WILDCARD || wanted == label))
 }

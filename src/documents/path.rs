@@ -109,7 +109,8 @@ fn walk(steps: &[Step], value: &Value, texts: &mut Vec<String>) {
             }
         }
         (Step::Item(number), Value::Array(items)) => {
-            let from_end = || usize::try_from(number.unsigned_abs()).ok().and_then(|back| items.len().checked_sub(back));
+            let from_end =
+                || usize::try_from(number.unsigned_abs()).ok().and_then(|back| items.len().checked_sub(back));
             let at = if *number < 0 { from_end() } else { usize::try_from(*number).ok() };
             if let Some(value) = at.and_then(|at| items.get(at)) {
                 walk(rest, value, texts);

@@ -1,7 +1,10 @@
 //! A search among the documents of a namespace.
 
+use serde_json::Value;
+
 use crate::{
     error::{Error, Result},
+    filter::MetadataFilter,
     recall::MAX_K,
 };
 
@@ -16,6 +19,8 @@ pub struct DocumentSearch {
     /// Finds the documents whose indexed texts answer this best, best first, by meaning and by words. Documents without
     /// indexed text are not found. `None` or empty: finds all documents, the last put first.
     pub query: Option<String>,
+    /// Finds only documents whose values this filter matches. Default: all.
+    pub filter: Option<MetadataFilter>,
     /// The greatest number of documents to return. Default: 10.
     pub limit: usize,
     /// The number of documents to leave out at the beginning. Default: 0.
@@ -26,7 +31,7 @@ pub struct DocumentSearch {
 
 impl Default for DocumentSearch {
     fn default() -> Self {
-        DocumentSearch { query: None, limit: 10, offset: 0, refresh_ttl: false }
+        DocumentSearch { query: None, filter: None, limit: 10, offset: 0, refresh_ttl: false }
     }
 }
 
@@ -34,6 +39,12 @@ impl DocumentSearch {
     /// Sets [`query`](field@DocumentSearch::query).
     pub fn query(mut self, query: impl Into<String>) -> Self {
         self.query = Some(query.into());
+        self
+    }
+
+    /// Sets [`filter`](field@DocumentSearch::filter).
+    pub fn filter(mut self, filter: MetadataFilter) -> Self {
+        self.filter = Some(filter);
         self
     }
 
@@ -63,6 +74,11 @@ impl DocumentSearch {
     /// The number of documents to find.
     pub(crate) fn wanted(&self) -> usize {
         self.offset.saturating_add(self.limit)
+    }
+
+    /// Returns true if the filter, if there is one, matches this value.
+    pub(crate) fn allows(&self, value: &Value) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.matches(value))
     }
 
     pub(crate) fn check(&self) -> Result<()> {

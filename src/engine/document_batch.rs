@@ -52,9 +52,7 @@ impl DocumentBatch {
         let mut outcomes = vec![None; operations];
         let mut refreshes = Vec::new();
         if !reads.is_empty() {
-            let has_query = |(_, read): &(usize, DocumentOperation)| {
-                matches!(read, DocumentOperation::Search { search, .. } if search.text().is_some())
-            };
+            let has_query = |(_, read): &(usize, DocumentOperation)| matches!(read, DocumentOperation::Search { search, .. } if search.text().is_some());
             let lane = if reads.iter().any(has_query) { Lane::Recalls } else { Lane::Store };
             let (read, expiring) = core.run(lane, move |core| read_all(core, &reads)).await?;
             read.into_iter().for_each(|(at, outcome)| outcomes[at] = Some(outcome));

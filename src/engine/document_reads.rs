@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The least number of texts that a search with a query looks for first.
-const MIN_TEXTS: usize = 20;
+const MIN_TEXTS: usize = 32;
 /// The factor by which a search looks for more texts, if those found belong to too few documents.
 const WIDENING: usize = 4;
 
@@ -64,6 +64,7 @@ impl Shared {
                     continue;
                 }
                 let document = document(&snapshot, namespace, key, now)?;
+                let document = document.filter(|document| search.allows(&document.value));
                 found.extend(document.map(|document| Document { score: Some(hit.score), ..document }));
             }
             if is_exhausted || found.len() == search.wanted() {
@@ -84,10 +85,12 @@ impl Shared {
         let Some(id) = snapshot.namespaces().id(namespace)? else { return Ok(Vec::new()) };
         let (mut found, mut skipped) = (Vec::new(), 0);
         snapshot.documents().visit(id, now, |key, stored| {
-            if skipped < search.offset {
-                skipped += 1;
-            } else {
-                found.push(from_stored(namespace, key, stored)?);
+            let document = from_stored(namespace, key, stored)?;
+            if search.allows(&document.value) {
+                match skipped < search.offset {
+                    true => skipped += 1,
+                    false => found.push(document),
+                }
             }
             Ok(found.len() < search.limit)
         })?;

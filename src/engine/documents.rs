@@ -2,13 +2,9 @@
 
 use serde_json::Value;
 
-use super::{
-    blocking::blocking_methods, document_batch::DocumentBatch, executor::block_on, handle::Engine,
-};
+use super::{blocking::blocking_methods, document_batch::DocumentBatch, executor::block_on, handle::Engine};
 use crate::{
-    documents::{
-        Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch,
-    },
+    documents::{Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch},
     error::{Result, impl_debug},
     ids::Namespace,
 };

@@ -134,14 +134,7 @@ impl<'t> Changing<'t> {
         }
     }
 
-    fn put(
-        &mut self,
-        name: &Namespace,
-        key: &str,
-        value: &str,
-        texts: &[String],
-        ttl: Option<i64>,
-    ) -> Result<bool> {
+    fn put(&mut self, name: &Namespace, key: &str, value: &str, texts: &[String], ttl: Option<i64>) -> Result<bool> {
         let namespace = self.edit.open(name)?;
         let id = namespace.id().0;
         self.edit.close(namespace);

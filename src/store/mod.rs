@@ -27,8 +27,8 @@ mod message_record;
 mod namespaces;
 mod sessions;
 
-mod history;
 mod documents;
+mod history;
 mod idle;
 mod messages;
 mod window;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use redb::{ReadTransaction, WriteTransaction};
 
 use super::{
-    batches::Batches, blocks::Blocks, checkpoints::Checkpoints, documents::Documents,
-    edit_documents::EditDocuments, edit_messages::EditMessages, edit_sessions::EditSessions, generations::Generations, graphs::Graphs, history::History, idle::Idle,
-    messages::Messages, namespaces::Namespaces, pending::Pending, rows::Rows, segments::Segments, sessions::Sessions,
-    tables::storage, vectors::Vectors, window::Window,
+    batches::Batches, blocks::Blocks, checkpoints::Checkpoints, documents::Documents, edit_documents::EditDocuments,
+    edit_messages::EditMessages, edit_sessions::EditSessions, generations::Generations, graphs::Graphs,
+    history::History, idle::Idle, messages::Messages, namespaces::Namespaces, pending::Pending, rows::Rows,
+    segments::Segments, sessions::Sessions, tables::storage, vectors::Vectors, window::Window,
 };
 use crate::error::Result;
 

@@ -14,6 +14,7 @@ mod chat;
 mod cli;
 mod compat;
 mod compose;
+mod documents;
 mod embed;
 mod engine;
 mod error;
