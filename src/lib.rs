@@ -172,7 +172,9 @@ pub use import::ImportOptions;
 pub use index::HnswRsIndex;
 pub use index::{Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex};
 pub use lexical::Language;
-pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
+pub use maintenance::{
+    GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, namespaces, serving_model, stats, verify,
+};
 pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
     CalibratedTokenCounter, ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine,
@@ -192,7 +194,9 @@ pub use recall::{
 pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,
 };
-pub use store::{Checkpoint, SessionInfo, StorageSizes};
+pub use store::{
+    Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo, StorageSizes,
+};
 #[cfg(feature = "onnx")]
 pub use tokens::HuggingFaceTokenizer;
 #[cfg(feature = "tiktoken")]

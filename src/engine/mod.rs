@@ -21,6 +21,7 @@ mod loaded_generation;
 mod memory_budget;
 mod messages;
 mod namespace_language;
+mod namespace_list;
 mod namespace_slot;
 mod namespaces;
 mod recall;
