@@ -11,8 +11,8 @@ use crate::support::{
     random::delay,
 };
 
-/// More than one commit deletes.
-const NAMESPACES: usize = 1500;
+/// Three commits delete them.
+const NAMESPACES: usize = 3000;
 
 /// The process that is killed. It fills namespaces, deletes them by their prefix, and fills them again.
 #[test]
@@ -35,11 +35,11 @@ fn child() {
 
 #[test]
 fn killed_deletions_of_a_prefix_leave_whole_namespaces() {
-    let runs = runs().min(10);
+    let runs = runs().min(8);
     let db = Db::new();
     let (mut state, mut partly) = (7, 0);
     for run in 0..runs {
-        let lines = kill_after(module_path!(), "child", &db.path, run, delay(&mut state, Duration::from_millis(400)));
+        let lines = kill_after(module_path!(), "child", &db.path, run, delay(&mut state, Duration::from_millis(800)));
         db.assert_sound();
         let engine = db.open_with(Arc::new(Hashing::new(8)));
         let found = engine.blocking().namespaces(Some(&namespace("gone")), None, usize::MAX).unwrap().namespaces;
