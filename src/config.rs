@@ -198,6 +198,11 @@ pub struct Config {
     pub embedding_cache_file: Option<PathBuf>,
     /// Maximum length of that file, in bytes; 1 MiB or more. Default: 1 GiB.
     pub embedding_cache_file_bytes: u64,
+    /// Memory that loaded namespaces may take together, in bytes: their vectors, graphs and words. A namespace is loaded
+    /// when it is first recalled from. Above the budget, those that were not used for the longest time are unloaded. One
+    /// that is larger than the budget is loaded all the same. [`Engine::stats`](crate::Engine::stats) tells how much is
+    /// used. Default: 1 GiB.
+    pub memory_budget: usize,
     /// Memory of the store's page cache, in bytes. Default: 64 MiB.
     pub cache_bytes: usize,
     /// Whether to use two-phase commit, which costs one more fsync for each commit and is safe against a writer that
@@ -230,6 +235,7 @@ impl Default for Config {
             embedding_cache: 16 << 20,
             embedding_cache_file: None,
             embedding_cache_file_bytes: 1 << 30,
+            memory_budget: 1 << 30,
             cache_bytes: 64 << 20,
             two_phase_commit: false,
             other_readers: true,
@@ -253,6 +259,7 @@ setters!(Config {
     block_retry: Duration,
     embedding_cache: usize,
     embedding_cache_file_bytes: u64,
+    memory_budget: usize,
     cache_bytes: usize,
     two_phase_commit: bool,
     other_readers: bool,

@@ -44,14 +44,23 @@ pub(crate) use setters;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A namespace is not 1 to 8 segments of 1 to 128 bytes.
+    /// A namespace is not 1 to 16 labels of 1 to 512 bytes.
     #[error(
-        "invalid namespace {given:?}: {reason}; a namespace is 1 to 8 segments joined by '/', such as \"acme/user-42\""
+        "invalid namespace {given:?}: {reason}; a namespace is 1 to 16 labels joined by '/', such as \"acme/user-42\", where '/' in a label is written %2F"
     )]
     InvalidNamespace {
         /// The rejected text.
         given: String,
         /// The rule that the text breaks.
+        reason: &'static str,
+    },
+
+    /// A cursor is not one that a list of this database returned.
+    #[error("invalid cursor {given:?}: {reason}; give the cursor of the last page, or none for the first page")]
+    InvalidCursor {
+        /// The rejected cursor.
+        given: String,
+        /// The problem with the cursor.
         reason: &'static str,
     },
 

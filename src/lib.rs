@@ -162,8 +162,8 @@ pub use documents::{
 };
 pub use embed::{Embedder, Passage, Reranker};
 pub use engine::{
-    BlockingDocuments, BlockingEngine, Documents, Engine, EngineBuilder, EngineExampleSelector, FlushReport,
-    IndexStats, PutReport,
+    BlockingDocuments, BlockingEngine, Documents, Engine, EngineBuilder, EngineExampleSelector, EngineStats,
+    FlushReport, IndexStats, PutReport,
 };
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{
@@ -181,7 +181,9 @@ pub use import::ImportOptions;
 pub use index::HnswRsIndex;
 pub use index::{Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex};
 pub use lexical::Language;
-pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
+pub use maintenance::{
+    GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, namespaces, serving_model, stats, verify,
+};
 pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
     CalibratedTokenCounter, ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine,
@@ -201,7 +203,9 @@ pub use recall::{
 pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,
 };
-pub use store::{Checkpoint, SessionInfo, StorageSizes};
+pub use store::{
+    Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo, StorageSizes,
+};
 #[cfg(feature = "onnx")]
 pub use tokens::HuggingFaceTokenizer;
 #[cfg(feature = "tiktoken")]

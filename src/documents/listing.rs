@@ -1,6 +1,6 @@
 //! Listing the namespaces that have documents.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use crate::{
     error::{Error, Result},
@@ -80,23 +80,23 @@ impl DocumentNamespaces {
 
     /// Chooses from all namespaces that have documents, and sorts the chosen ones label by label.
     pub(crate) fn choose(&self, all: &[Namespace]) -> Result<Vec<Namespace>> {
-        let labels = all.iter().map(|namespace| namespace.as_str().split('/').collect::<Vec<_>>());
+        let labels = all.iter().map(|namespace| namespace.labels().collect::<Vec<_>>());
         let matching = labels.filter(|labels| {
             begins_with(labels.iter(), self.prefix.iter()) && begins_with(labels.iter().rev(), self.suffix.iter().rev())
         });
-        let shortened: BTreeSet<Vec<&str>> = matching
+        let shortened: BTreeSet<Vec<Cow<'_, str>>> = matching
             .map(|mut labels| {
                 labels.truncate(self.max_depth.unwrap_or(usize::MAX));
                 labels
             })
             .collect();
         let page = shortened.into_iter().skip(self.offset).take(self.limit);
-        page.map(|labels| Namespace::new(labels.join("/"))).collect()
+        page.map(Namespace::from_labels).collect()
     }
 }
 
 fn begins_with<'a>(
-    mut labels: impl Iterator<Item = &'a &'a str>,
+    mut labels: impl Iterator<Item = &'a Cow<'a, str>>,
     mut pattern: impl Iterator<Item = &'a String>,
 ) -> bool {
     pattern.all(|wanted| labels.next().is_some_and(|label| wanted == WILDCARD || wanted == label))

@@ -21,6 +21,10 @@ pub struct DocumentSearch {
     pub query: Option<String>,
     /// Finds only documents whose values this filter matches. Default: all.
     pub filter: Option<MetadataFilter>,
+    /// Searches the namespaces below this one too, as LangGraph does: `acme` stands for `acme`, `acme/user-42` and all
+    /// others that begin with the label `acme`. With a query each of them is searched, and the documents are ordered by
+    /// their scores, which are relative to their namespaces. Default: false.
+    pub below: bool,
     /// The greatest number of documents to return. Default: 10.
     pub limit: usize,
     /// The number of documents to leave out at the beginning. Default: 0.
@@ -31,7 +35,7 @@ pub struct DocumentSearch {
 
 impl Default for DocumentSearch {
     fn default() -> Self {
-        DocumentSearch { query: None, filter: None, limit: 10, offset: 0, refresh_ttl: false }
+        DocumentSearch { query: None, filter: None, below: false, limit: 10, offset: 0, refresh_ttl: false }
     }
 }
 
@@ -45,6 +49,12 @@ impl DocumentSearch {
     /// Sets [`filter`](field@DocumentSearch::filter).
     pub fn filter(mut self, filter: MetadataFilter) -> Self {
         self.filter = Some(filter);
+        self
+    }
+
+    /// Sets [`below`](field@DocumentSearch::below).
+    pub fn below(mut self, below: bool) -> Self {
+        self.below = below;
         self
     }
 

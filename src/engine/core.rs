@@ -15,6 +15,7 @@ use super::{
     generations::Generations,
     index_stats::IndexStats,
     loaded_generation::{Improve, LoadedGeneration},
+    memory_budget::{EngineStats, MemoryBudget},
     recent_queries::RecentQueries,
     shared::{Shared, Wake, run_drain, run_improve},
     store_reads::StoreReads,
@@ -74,8 +75,9 @@ impl Core {
         let (wake, wakes) = mpsc::channel();
         let writer = Arc::new(Writer::start(Arc::clone(&store), &executor)?);
         let weak = Arc::downgrade(&writer);
-        let serving =
-            LoadedGeneration::new(Arc::clone(&store), weak, generation, embedder, config.clone(), improve.clone());
+        let memory = Arc::new(MemoryBudget::new(config.memory_budget));
+        let loads = (config.clone(), Arc::clone(&memory));
+        let serving = LoadedGeneration::new(Arc::clone(&store), weak, generation, embedder, loads, improve.clone());
         let shared = Arc::new(Shared {
             generations: Generations::new(serving),
             cache,
@@ -88,6 +90,7 @@ impl Core {
             expiry: Arc::default(),
             extension: Default::default(),
             config,
+            memory,
             store,
         });
         let core = Core { shared, writer, planners, wake, improve };
@@ -155,6 +158,10 @@ impl Core {
         self.executor().close();
     }
 
+    pub(super) fn stats(&self) -> EngineStats {
+        self.shared.memory.stats()
+    }
+
     pub(super) fn reads(&self) -> StoreReads<'_> {
         StoreReads(&self.shared.store)
     }
@@ -167,7 +174,8 @@ impl Core {
     pub(super) fn load_generation(&self, generation: Generation, embedder: Arc<dyn Embedder>) -> LoadedGeneration {
         let embedder = cached(embedder, self.shared.cache.as_ref());
         let (store, writer) = (Arc::clone(&self.shared.store), Arc::downgrade(&self.writer));
-        LoadedGeneration::new(store, writer, generation, embedder, self.shared.config.clone(), self.improve.clone())
+        let loads = (self.shared.config.clone(), Arc::clone(&self.shared.memory));
+        LoadedGeneration::new(store, writer, generation, embedder, loads, self.improve.clone())
     }
 
     /// Queues a change and waits for its commit. The change is committed even if the future is dropped.

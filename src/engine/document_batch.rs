@@ -89,7 +89,7 @@ fn read_all(core: &Core, reads: &[(usize, DocumentOperation)]) -> Result<Read> {
                 (DocumentOutcome::Found(core.shared.search_documents(namespace, search, now)?), search.refresh_ttl)
             }
             DocumentOperation::ListNamespaces(request) => {
-                let all = core.shared.store.read()?.documents().namespaces(now)?;
+                let all = core.shared.store.read()?.documents().namespaces(None, now)?;
                 (DocumentOutcome::Namespaces(request.choose(&all)?), false)
             }
             DocumentOperation::Put { .. } | DocumentOperation::Delete { .. } => unreachable!("a change is no read"),

@@ -1,6 +1,6 @@
 //! Reads of documents: by key, and by search.
 
-use std::collections::HashSet;
+use std::{cmp::Reverse, collections::HashSet};
 
 use super::shared::Shared;
 use crate::{
@@ -33,13 +33,27 @@ impl Shared {
         if search.limit == 0 {
             return Ok(Vec::new());
         }
-        match search.text() {
-            Some(text) => self.ranked_documents(namespace, search, text, now),
-            None => self.newest_documents(namespace, search, now),
+        let namespaces = match search.below {
+            true => self.store.read()?.documents().namespaces(Some(namespace), now)?,
+            false => vec![namespace.clone()],
+        };
+        let mut found = Vec::new();
+        for namespace in &namespaces {
+            found.extend(match search.text() {
+                Some(text) => self.ranked_documents(namespace, search, text, now)?,
+                None => self.newest_documents(namespace, search, now)?,
+            });
         }
+        // Those of one namespace keep their order.
+        if namespaces.len() > 1 && search.text().is_some() {
+            found.sort_by(|a, b| b.score.unwrap_or_default().total_cmp(&a.score.unwrap_or_default()));
+        } else if namespaces.len() > 1 {
+            found.sort_by_key(|document| Reverse(document.updated_at));
+        }
+        Ok(found.into_iter().skip(search.offset).take(search.limit).collect())
     }
 
-    /// Recalls texts, and more of them until enough documents are found or there are no more texts.
+    /// The best documents of a namespace, as many as the search wants: recalls texts, and more of them until enough documents are found or there are no more texts.
     fn ranked_documents(
         &self,
         namespace: &Namespace,
@@ -68,13 +82,13 @@ impl Shared {
                 found.extend(document.map(|document| Document { score: Some(hit.score), ..document }));
             }
             if is_exhausted || found.len() == search.wanted() {
-                return Ok(found.into_iter().skip(search.offset).collect());
+                return Ok(found);
             }
             texts = texts.saturating_mul(WIDENING);
         }
     }
 
-    /// The documents of a namespace, the last put first.
+    /// The first documents of a namespace, the last put first, as many as the search wants.
     fn newest_documents(
         &self,
         namespace: &Namespace,
@@ -83,16 +97,13 @@ impl Shared {
     ) -> Result<Vec<Document>> {
         let snapshot = self.store.read()?;
         let Some(id) = snapshot.namespaces().id(namespace)? else { return Ok(Vec::new()) };
-        let (mut found, mut skipped) = (Vec::new(), 0);
+        let mut found = Vec::new();
         snapshot.documents().visit(id, now, |key, stored| {
             let document = from_stored(namespace, key, stored)?;
             if search.allows(&document.value) {
-                match skipped < search.offset {
-                    true => skipped += 1,
-                    false => found.push(document),
-                }
+                found.push(document);
             }
-            Ok(found.len() < search.limit)
+            Ok(found.len() < search.wanted())
         })?;
         Ok(found)
     }

@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use super::{
     index_stats::IndexStats,
     lexical_rebuild::LexicalRebuild,
+    memory_budget::MemoryBudget,
     namespace_slot::{LoadedNamespace, NamespaceSlot},
     segment_rewrite::rewrite_segment,
     stored_graph::{Committed, Planners, StoredGraph, Workers},
@@ -34,7 +35,9 @@ pub(super) struct LoadedGeneration {
     store: Arc<Store>,
     /// Weak, because commits queued in the writer may hold the generation.
     writer: Weak<Writer>,
+    /// The namespaces that are loaded or being loaded.
     slots: RwLock<HashMap<NamespaceId, Arc<NamespaceSlot>>>,
+    budget: Arc<MemoryBudget>,
     improve: mpsc::Sender<Improve>,
     /// Held while a batch is embedded and handed to the writer, and while the language that batches are analyzed by
     /// changes.
@@ -51,11 +54,11 @@ impl LoadedGeneration {
         writer: Weak<Writer>,
         generation: Generation,
         embedder: Arc<dyn Embedder>,
-        config: Config,
+        (config, budget): (Config, Arc<MemoryBudget>),
         improve: mpsc::Sender<Improve>,
     ) -> Self {
         let (slots, batching, buffers) = (RwLock::default(), Mutex::default(), ScoreBuffers::default());
-        LoadedGeneration { generation, embedder, config, store, writer, slots, improve, batching, buffers }
+        LoadedGeneration { generation, embedder, config, store, writer, slots, budget, improve, batching, buffers }
     }
 
     /// The namespaces that are loaded.
@@ -83,12 +86,46 @@ impl LoadedGeneration {
     /// engine is closing.
     pub(super) fn load(&self, namespace: NamespaceId) -> Result<Arc<LoadedNamespace>> {
         let slot = self.slot(namespace).unwrap_or_else(|| Arc::clone(self.slots.write().entry(namespace).or_default()));
+        slot.set_last_used(self.budget.now());
         if let Some(loaded) = slot.loaded() {
+            // The last recall may have read messages that are not indexed.
+            loaded.recharge();
             return Ok(loaded);
         }
         let loaded = slot.load(|| self.read(namespace, &slot))?;
+        drop(slot);
+        self.enforce_budget();
         self.improve_later(namespace);
         Ok(loaded)
+    }
+
+    /// Unloads the namespaces that were not used for the longest time, if loaded ones take more than the budget.
+    pub(super) fn enforce_budget(&self) {
+        if self.budget.is_exceeded() {
+            let loaded = || self.slots.read().iter().map(|(&namespace, slot)| (slot.last_used(), namespace)).collect();
+            self.budget.enforce(loaded, |&namespace| self.unload(namespace));
+        }
+    }
+
+    /// Unloads a namespace, unless it is in use.
+    fn unload(&self, namespace: NamespaceId) {
+        let mut slots = self.slots.write();
+        // While the lock is held nobody gets the slot, and who has it already is counted.
+        let Some(slot) = slots.get_mut(&namespace) else { return };
+        let unloaded = match Arc::get_mut(slot).is_some_and(NamespaceSlot::is_idle) {
+            true => slots.remove(&namespace),
+            false => None,
+        };
+        drop(slots);
+        // Its memory is freed without the lock.
+        drop(unloaded);
+    }
+
+    /// Unloads a namespace whose messages were deleted, unless it is in use.
+    pub(super) fn unload_if_empty(&self, namespace: NamespaceId) {
+        if self.loaded(namespace).is_some_and(|loaded| loaded.is_empty()) {
+            self.unload(namespace);
+        }
     }
 
     /// Reads a namespace from the store, after its lexical index was rebuilt if that is missing or damaged.
@@ -119,7 +156,7 @@ impl LoadedGeneration {
             }
         };
         let graph = found.graph.map(|graph| Arc::new(StoredGraph::new(graph, self.generation.id, namespace)));
-        Ok(LoadedNamespace { index: RwLock::new(found.index), unindexed: found.unindexed, graph })
+        Ok(LoadedNamespace::new(found.index, found.unindexed, graph, &self.budget))
     }
 
     /// Links rows in the transaction that stores them, where that is quick. The returned links are to be applied once

@@ -22,8 +22,10 @@ mod handle;
 mod index_stats;
 mod lexical_rebuild;
 mod loaded_generation;
+mod memory_budget;
 mod messages;
 mod namespace_language;
+mod namespace_list;
 mod namespace_slot;
 mod namespaces;
 mod recall;
@@ -49,6 +51,7 @@ pub use self::{
     example_selector::EngineExampleSelector,
     handle::Engine,
     index_stats::IndexStats,
+    memory_budget::EngineStats,
     reports::{FlushReport, PutReport},
 };
 pub(crate) use self::{

@@ -3,11 +3,17 @@
 //! Commits are published to the slot. A commit that arrives while the namespace is being loaded is queued and applied
 //! after, so the writer never waits for a load.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::stored_graph::StoredGraph;
+use super::{
+    memory_budget::{Charge, MemoryBudget},
+    stored_graph::StoredGraph,
+};
 use crate::{
     error::Result,
     recall::{NamespaceChange, NamespaceIndex, Unindexed},
@@ -18,6 +24,8 @@ pub(super) struct NamespaceSlot {
     state: RwLock<State>,
     /// Held by the thread that loads.
     loading: Mutex<()>,
+    /// The time of the last use, as [`MemoryBudget::now`] counts it.
+    last_used: AtomicU64,
 }
 
 #[derive(Default)]
@@ -34,9 +42,30 @@ pub(super) struct LoadedNamespace {
     pub(super) index: RwLock<NamespaceIndex>,
     pub(super) unindexed: Unindexed,
     pub(super) graph: Option<Arc<StoredGraph>>,
+    charge: Charge,
 }
 
 impl LoadedNamespace {
+    pub(super) fn new(
+        index: NamespaceIndex,
+        unindexed: Unindexed,
+        graph: Option<Arc<StoredGraph>>,
+        budget: &Arc<MemoryBudget>,
+    ) -> Self {
+        let charge = budget.charge(memory_bytes(&index, &unindexed));
+        LoadedNamespace { index: RwLock::new(index), unindexed, graph, charge }
+    }
+
+    /// Returns true if it has no messages.
+    pub(super) fn is_empty(&self) -> bool {
+        self.index.read().is_empty() && self.unindexed.is_empty()
+    }
+
+    /// Counts the memory that the namespace takes now.
+    pub(super) fn recharge(&self) {
+        self.charge.set(memory_bytes(&self.index.read(), &self.unindexed));
+    }
+
     fn apply(&self, change: &NamespaceChange) {
         match change {
             NamespaceChange::Unindexed(_, changes) => self.unindexed.apply(changes),
@@ -50,7 +79,32 @@ impl LoadedNamespace {
     }
 }
 
+fn memory_bytes(index: &NamespaceIndex, unindexed: &Unindexed) -> usize {
+    size_of::<LoadedNamespace>() + index.memory_bytes() + unindexed.memory_bytes()
+}
+
 impl NamespaceSlot {
+    pub(super) fn set_last_used(&self, time: u64) {
+        self.last_used.store(time, Ordering::Relaxed);
+    }
+
+    pub(super) fn last_used(&self) -> u64 {
+        self.last_used.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if nothing is lost by forgetting the slot: nobody uses the namespace, and all that was done for its
+    /// graph is stored. The caller holds the only reference to the slot.
+    pub(super) fn is_idle(&mut self) -> bool {
+        match self.state.get_mut() {
+            State::Unloaded => true,
+            State::Loading(_) => false,
+            State::Loaded(loaded) => {
+                let is_unused = |graph: &Arc<StoredGraph>| Arc::strong_count(graph) == 1 && graph.is_stored();
+                Arc::strong_count(loaded) == 1 && loaded.graph.as_ref().is_none_or(is_unused)
+            }
+        }
+    }
+
     pub(super) fn loaded(&self) -> Option<Arc<LoadedNamespace>> {
         match &*self.state.read() {
             State::Loaded(loaded) => Some(Arc::clone(loaded)),
@@ -93,6 +147,7 @@ impl NamespaceSlot {
             State::Loaded(loaded) => Arc::clone(loaded),
         };
         loaded.apply(&change);
+        loaded.recharge();
         true
     }
 }

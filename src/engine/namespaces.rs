@@ -8,6 +8,7 @@ use super::{
     executor::Lane,
     handle::Engine,
     index_stats::IndexStats,
+    memory_budget::EngineStats,
     shared::{Shared, Wake},
     stored_graph::Workers,
 };
@@ -18,7 +19,6 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     lexical::Language,
-    store::Transaction,
 };
 
 impl Engine {
@@ -48,6 +48,15 @@ impl Engine {
         self.core().run(Lane::Recalls, move |core| core.index_stats(&namespace)).await
     }
 
+    /// Returns how much memory loaded namespaces take, and how often namespaces were loaded and unloaded since the
+    /// engine was opened.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub async fn stats(&self) -> Result<EngineStats> {
+        self.core().run(Lane::Store, |core| Ok(core.stats())).await
+    }
+
     /// Returns the size of the embedding cache and its hits since the engine was opened, or `None` if the cache is off
     /// ([`Config::embedding_cache`]).
     ///
@@ -63,13 +72,7 @@ impl Engine {
     /// [`Error::Storage`].
     pub async fn delete_namespace(&self, namespace: &Namespace) -> Result<u64> {
         let Some(id) = self.namespace_id(namespace).await? else { return Ok(0) };
-        let namespace = namespace.clone();
-        let delete = move |transaction: &mut Transaction| {
-            let deleted = transaction.edit_sessions().delete_all(&namespace)?;
-            transaction.blocks().remove_shared(id)?;
-            Ok(deleted)
-        };
-        self.core().write(delete).await
+        Ok(self.delete_all_in(vec![(namespace.clone(), id)]).await?.messages)
     }
 
     /// Returns the number of a namespace, or `None` if the file does not have it: then there is nothing to delete.

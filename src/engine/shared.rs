@@ -19,6 +19,7 @@ use super::{
     extension::Extension,
     generations::Generations,
     loaded_generation::{Improve, LoadedGeneration},
+    memory_budget::MemoryBudget,
     recent_queries::RecentQueries,
     reports::FlushReport,
     stored_graph::{Committed, Workers},
@@ -49,6 +50,7 @@ pub(super) struct Shared {
     pub(super) reranker: Option<Arc<dyn Reranker>>,
     pub(super) recent_queries: RecentQueries,
     pub(super) config: Config,
+    pub(super) memory: Arc<MemoryBudget>,
     /// Approximate number of messages put since the last flush began. It only decides when the next one begins.
     pub(super) unflushed: AtomicU64,
     /// When messages were last put; `None` before the first.
@@ -238,6 +240,10 @@ pub(super) fn run_improve(shared: &Shared, workers: &Workers, improvable: &mpsc:
                 break;
             }
             std::thread::yield_now();
+        }
+        if let Some(serving) = serving() {
+            serving.unload_if_empty(namespace);
+            serving.enforce_budget();
         }
     }
     shared.generations.serving().close(workers);

@@ -108,6 +108,12 @@ impl StoredGraph {
         self.graph.estimate()
     }
 
+    /// Returns true if everything that the graph has in memory can be read from the store.
+    pub(super) fn is_stored(&self) -> bool {
+        let changes = self.changes.lock();
+        changes.unsaved == 0 && !changes.is_broken
+    }
+
     /// Links rows in the transaction that stores them, if they are few and all earlier rows are linked.
     pub(super) fn link(
         self: &Arc<Self>,

@@ -22,6 +22,11 @@ impl Bitmap {
         bitmap
     }
 
+    /// Returns the bytes of memory that the set takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
+    }
+
     /// Adds a row. Returns true if the set did not contain the row before.
     pub fn insert(&mut self, row: u32) -> bool {
         let word = row as usize / 64;

@@ -144,6 +144,11 @@ impl VectorIndex for ExactIndex {
     fn rows(&self) -> usize {
         self.state.read().rows
     }
+
+    fn memory_bytes(&self) -> usize {
+        let state = self.state.read();
+        state.rows * self.dimension * size_of::<f32>() + state.removed.memory_bytes()
+    }
 }
 
 /// The `k` nearest rows seen so far.

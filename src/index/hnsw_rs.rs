@@ -135,6 +135,12 @@ impl VectorIndex for HnswRsIndex {
         self.rows.rows()
     }
 
+    /// The graph has a copy of each vector, and a list of neighbors of 16 bytes each.
+    fn memory_bytes(&self) -> usize {
+        let linked = self.built.load(Ordering::Acquire);
+        2 * self.rows.memory_bytes() + linked * 2 * self.graph.get_max_nb_connection() as usize * 16
+    }
+
     fn improve(&self) -> bool {
         let _one_at_a_time = self.building.lock();
         let built = self.built.load(Ordering::Acquire);

@@ -31,6 +31,11 @@ pub trait VectorIndex: Send + Sync {
     /// Returns the next row number: the number of rows that were inserted, including those removed since.
     fn rows(&self) -> usize;
 
+    /// Returns the bytes of memory that the index takes, approximately. The default returns 0.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+
     /// Does one step of the work that makes later searches faster, such as linking new rows. Returns true if there is
     /// more to do. The default does nothing.
     fn improve(&self) -> bool {

@@ -104,6 +104,13 @@ impl LexicalIndex {
         length.map_or(0, u32::from)
     }
 
+    /// Returns the bytes of memory that the index takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let segments =
+            self.segments.values().map(|loaded| loaded.segment.memory_bytes() + loaded.lengths.capacity() * 2);
+        segments.sum::<usize>() + self.homes.capacity() * size_of::<u32>()
+    }
+
     /// Returns the number of live rows.
     pub(crate) fn rows(&self) -> usize {
         self.live_rows

@@ -81,6 +81,12 @@ impl OpenSegment {
         self.lengths[document as usize]
     }
 
+    /// Returns the bytes of memory that the segment takes, approximately.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        // A posting for each distinct term of a document, at least, and a table entry and a list for each term.
+        self.lengths.capacity() * 2 + self.total_length as usize * 8 + self.postings.capacity() * 72
+    }
+
     /// Returns the number that the next document gets.
     pub(super) fn end(&self) -> usize {
         self.lengths.len()

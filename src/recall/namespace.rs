@@ -108,9 +108,23 @@ impl NamespaceIndex {
         }
     }
 
+    /// Returns true if no row is live.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lexical.rows() == 0
+    }
+
     /// The number of live rows.
     pub(crate) fn live_rows(&self) -> usize {
         self.rows.iter().flatten().count()
+    }
+
+    /// Returns the bytes of memory that the namespace takes, approximately.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let rows = self.rows.capacity() * size_of::<Option<RowMeta>>();
+        // For each session a table entry and a list, and for each row a number in a list, with room to grow.
+        let sessions = self.sessions.capacity() * 56 + self.rows.len() * 6;
+        let sample = self.sample.get().map_or(0, |sample| sample.rows.capacity() * size_of::<u32>());
+        self.vectors.index().memory_bytes() + self.lexical.memory_bytes() + rows + sessions + sample
     }
 
     /// The lexical segment that has too many removed rows, with its number, if there is one.

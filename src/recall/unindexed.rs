@@ -77,6 +77,18 @@ impl Unindexed {
         messages.for_each(|seq| state.remove(seq));
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        let state = self.0.read();
+        state.unread.is_empty() && state.positions.is_empty()
+    }
+
+    /// Returns the bytes of memory that they take, approximately.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let state = self.0.read();
+        let maps = state.unread.len() * 32 + state.positions.len() * 24;
+        maps + state.messages.capacity() * size_of::<Option<UnindexedMessage>>() + state.terms.memory_bytes()
+    }
+
     /// Returns the messages with text, as many as can be read before the deadline. `snapshot` returns the present state
     /// of the store.
     pub(crate) fn messages(

@@ -57,18 +57,27 @@ impl<T: Tables> Documents<'_, T> {
         Ok(())
     }
 
-    /// The namespaces that have a document that has not expired, by name.
-    pub(crate) fn namespaces(&self, now: Timestamp) -> Result<Vec<Namespace>> {
+    /// The namespaces that have a document that has not expired, all or those under a prefix, by name.
+    pub(crate) fn namespaces(&self, prefix: Option<&Namespace>, now: Timestamp) -> Result<Vec<Namespace>> {
         let mut found = Vec::new();
-        for entry in self.0.table(DOCUMENT_COUNTS)?.iter().map_err(storage)? {
+        let first = prefix.map_or("", Namespace::as_str);
+        for entry in self.0.table(DOCUMENT_COUNTS)?.range(first..).map_err(storage)? {
             let (name, counts) = entry.map_err(storage)?;
+            // "a b" is between "a" and "a/b".
+            if !name.value().starts_with(first) {
+                break;
+            }
+            let name = Namespace::new(name.value())?;
+            if prefix.is_some_and(|prefix| !name.starts_with(prefix)) {
+                continue;
+            }
             let mut has_document = false;
             self.visit(NamespaceId(counts.value().0), now, |_, _| {
                 has_document = true;
                 Ok(false)
             })?;
             if has_document {
-                found.push(Namespace::new(name.value())?);
+                found.push(name);
             }
         }
         Ok(found)

@@ -57,6 +57,8 @@ mod edit_documents;
 mod edit_messages;
 mod edit_sessions;
 
+mod namespace_list;
+
 mod overlay;
 mod transaction;
 
@@ -81,6 +83,7 @@ pub(crate) use edit_sessions::IdleFlush;
 pub(crate) use effects::{BufferChange, Effects, HistoryChange, UnindexedChange};
 pub(crate) use generations::Generation;
 pub(crate) use idle::IdleSession;
+pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};
 pub(crate) use pending::{HISTORY_START, PendingCursor, PendingMessage};
 pub(crate) use row_layout::RowMeta;
 pub use schema::GenerationState;

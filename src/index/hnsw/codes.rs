@@ -46,6 +46,10 @@ impl Codes {
         self.dimension.div_ceil(PER_LINE)
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.coarse.memory_bytes() + self.fine.memory_bytes() + self.scales.memory_bytes()
+    }
+
     /// Returns the number of rows.
     #[inline]
     pub(super) fn rows(&self) -> usize {

@@ -38,6 +38,13 @@ pub(super) struct Graph {
 }
 
 impl Graph {
+    /// Returns the bytes of memory that the graph takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let rows = [&self.live, &self.tail, &self.removed].map(Bitmap::memory_bytes).iter().sum::<usize>();
+        let originals = self.originals.as_ref().map_or(0, RowTable::memory_bytes);
+        self.codes.memory_bytes() + originals + self.links.memory_bytes() + rows
+    }
+
     pub(super) fn new(dimension: usize, m: usize, ef_construction: usize) -> Self {
         Graph {
             dimension,

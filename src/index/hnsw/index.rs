@@ -275,6 +275,10 @@ impl VectorIndex for HnswIndex {
         self.graph.read().rows
     }
 
+    fn memory_bytes(&self) -> usize {
+        self.graph.read().memory_bytes()
+    }
+
     /// Links rows that were inserted; then unlinks rows that were removed.
     fn improve(&self) -> bool {
         let planning = self.lock_planning();

@@ -74,6 +74,12 @@ impl Links {
         self.count
     }
 
+    /// Returns the bytes of memory that the links take. Towers have one layer above the bottom, with few exceptions.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let towers = self.towers.len() * (size_of::<Vec<u32>>() + self.m * size_of::<u32>());
+        self.bottom.memory_bytes() + self.tower_numbers.memory_bytes() + towers
+    }
+
     /// Returns the row where searches begin.
     pub(super) fn entry(&self) -> Option<u32> {
         self.entry

@@ -67,6 +67,13 @@ impl<T: Copy> RowTable<T> {
         chunk
     }
 
+    /// Returns the bytes of memory that the table takes. Pages of a large allocation that were never used are not
+    /// resident, and do not count.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let used = |chunk: &Vec<T>| if self.rows > FEW_ROWS { chunk.len() } else { chunk.capacity() };
+        self.chunks.iter().map(used).sum::<usize>() * size_of::<T>()
+    }
+
     /// Overwrites a row, or appends it if it is the next one.
     pub(super) fn put(&mut self, row: u32, values: &[T]) {
         if row as usize == self.rows {

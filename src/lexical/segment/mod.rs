@@ -43,6 +43,11 @@ impl Segment {
         &self.bytes
     }
 
+    /// Returns the bytes of memory that the segment takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.bytes.capacity() + self.rows.capacity() * size_of::<u32>()
+    }
+
     /// Returns true if the present analyzer of this language made the terms, so that the segment can be used.
     pub(crate) fn is_of(&self, language: Language) -> bool {
         self.language == language && self.version == ANALYZER_VERSION

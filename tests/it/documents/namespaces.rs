@@ -19,6 +19,13 @@ fn namespaces_are_listed_by_prefix_suffix_wildcards_and_depth() {
     gone.blocking().put("key", json!(1), options()).unwrap();
     gone.blocking().delete("key").unwrap();
     engine.blocking().put(&namespace("messages"), vec![mnemon::Message::user("only")]).unwrap();
+    let slashed = mnemon::Namespace::from_labels(["slash", "1/2"]).unwrap();
+    engine.documents(&slashed).blocking().put("key", json!(1), options()).unwrap();
+    assert_eq!(
+        engine.blocking().document_namespaces(DocumentNamespaces::default().suffix(["1/2"])).unwrap(),
+        [slashed.clone()]
+    );
+    engine.documents(&slashed).blocking().delete("key").unwrap();
     let list = |request: DocumentNamespaces| -> Vec<String> {
         let found = engine.blocking().document_namespaces(request).unwrap();
         found.iter().map(ToString::to_string).collect()

@@ -131,6 +131,36 @@ fn filters_hold_with_a_query_and_without_one_and_the_limit_is_filled() {
 }
 
 #[test]
+fn a_search_below_a_namespace_takes_whole_labels_and_leaves_all_others_out() {
+    let db = Db::new();
+    let engine = db.open();
+    let names = ["acme", "acme/user-4", "acme/user-42", "acme-x", "acme/user-42/notes", "beta"];
+    for name in names {
+        let documents = engine.documents(&namespace(name));
+        documents.blocking().put("key", json!({"text": "ferry", "of": name}), options().index(["text"])).unwrap();
+        documents.blocking().put("other", json!({"text": "bread"}), options().index(["text"])).unwrap();
+    }
+    engine.blocking().flush().unwrap();
+    let below = |name: &str, search: DocumentSearch| -> Vec<String> {
+        let found = engine.documents(&namespace(name)).blocking().search(search.below(true)).unwrap();
+        found.iter().map(|document| format!("{} {}", document.namespace, document.key)).collect()
+    };
+    let all = search().limit(100);
+    assert_eq!(below("acme", all.clone()).len(), 8);
+    assert_eq!(
+        below("acme/user-42", all.clone()),
+        ["acme/user-42/notes other", "acme/user-42/notes key", "acme/user-42 other", "acme/user-42 key"]
+    );
+    assert_eq!(below("acme/user-4", all.clone()), ["acme/user-4 other", "acme/user-4 key"]);
+    assert_eq!(below("acme/user", all.clone()), [""; 0]);
+    assert_eq!(below("acme", search().limit(2).offset(1)), ["acme/user-42/notes key", "acme/user-42 other"]);
+    let mut found = below("acme", search().query("ferry").limit(4));
+    found.sort();
+    assert_eq!(found, ["acme key", "acme/user-4 key", "acme/user-42 key", "acme/user-42/notes key"]);
+    assert_eq!(below("acme", all.filter(filter(json!({"of": "acme/user-4"})))), ["acme/user-4 key"]);
+}
+
+#[test]
 fn the_language_of_a_namespace_is_that_of_its_documents() {
     let db = Db::new();
     let engine = db.open();

@@ -126,6 +126,23 @@ fn deleting_a_namespace_deletes_its_documents_and_no_others() {
 }
 
 #[test]
+fn deleting_namespaces_by_prefix_deletes_those_with_documents_alone() {
+    let db = Db::new();
+    let engine = db.open();
+    for name in ["acme", "acme/user-42", "acme-x"] {
+        engine.documents(&namespace(name)).blocking().put("a", json!({"text": "ferry"}), options()).unwrap();
+    }
+    engine.blocking().flush().unwrap();
+    engine.blocking().delete_namespaces(&namespace("acme")).unwrap();
+    let left = engine.blocking().document_namespaces(Default::default()).unwrap();
+    assert_eq!(left, [namespace("acme-x")]);
+    let found = engine.documents(&namespace("acme/user-42")).blocking().search(search().query("ferry")).unwrap();
+    assert_eq!(found, []);
+    drop(engine);
+    assert_eq!(db.assert_sound().vectors, 1);
+}
+
+#[test]
 fn a_reindex_embeds_documents_too() {
     let db = Db::new();
     let engine = db.open();

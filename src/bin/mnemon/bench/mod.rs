@@ -10,6 +10,7 @@ mod process_memory;
 mod recall;
 mod reindex;
 mod sample;
+mod users;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,8 @@ enum Bench {
     /// A reindex to another model and a rollback beside running recalls and puts: rates, latencies, failures and
     /// missing hits.
     Reindex(reindex::Args),
+    /// Very many namespaces under a memory budget: ingest, recalls of random users, loads, memory, file size.
+    Users(users::Args),
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
@@ -60,6 +63,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         Bench::Memory(args) => memory::run(&args)?,
         Bench::Recall(args) => recall::run(&args)?,
         Bench::Reindex(args) => reindex::run(&args)?,
+        Bench::Users(args) => users::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

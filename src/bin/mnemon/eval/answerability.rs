@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::{
     answers::{Answers, USUAL_K},
     ingested::IngestedSet,
-    random::Random,
     set::{ADVERSARIAL, Set},
     table::{self, figure},
     variant::Variant,
@@ -16,6 +15,7 @@ use super::{
 use crate::{
     metrics::{auc, mean},
     output,
+    random::Random,
 };
 
 /// Number of questions taken from other sets.

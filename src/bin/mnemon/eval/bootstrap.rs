@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::random::Random;
 use crate::metrics::{mean, percentile};
+use crate::random::Random;
 
 const RESAMPLES: usize = 1_000;
 const SEED: u64 = 5;

@@ -6,7 +6,6 @@ mod bootstrap;
 mod chart;
 mod ingested;
 mod namespaces;
-mod random;
 mod replay;
 mod report;
 mod scores;

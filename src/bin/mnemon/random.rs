@@ -1,15 +1,15 @@
 //! Seeded random choices, the same in every run.
 
 /// A SplitMix64 generator (Steele et al. 2014).
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Random(seed)
     }
 
     /// Returns a number from 0 to `count` - 1; `count` must be at least 1. The bias is below `count` / 2^64.
-    pub(super) fn below(&mut self, count: usize) -> usize {
+    pub(crate) fn below(&mut self, count: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,7 +19,7 @@ impl Random {
     }
 
     /// Draws up to `count` items without replacement, in random order.
-    pub(super) fn sample<T>(&mut self, mut from: Vec<T>, count: usize) -> Vec<T> {
+    pub(crate) fn sample<T>(&mut self, mut from: Vec<T>, count: usize) -> Vec<T> {
         for at in 0..count.min(from.len()) {
             let other = at + self.below(from.len() - at);
             from.swap(at, other);
