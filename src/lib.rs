@@ -38,7 +38,7 @@
 //! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
 //! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
-//! | 1 | `filter` | filters on the metadata of messages |
+//! | 1 | `filter` | filters on the metadata of messages and the values of documents |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
 //! | 1 | `index`, `lexical` | nearest vectors: exact and HNSW; words: analysis, segments, BM25 |
@@ -70,6 +70,9 @@
 //! - **recall**: `engine/recall`, `recall/prepare` embeds the query, `recall/choose` chooses the hits, `recall/search`
 //!   searches wider until they are enough, `recall/namespace` is what is searched, `recall/candidates` gathers the
 //!   evidence, `recall/rank` scores it.
+//! - **documents**: `engine/documents` has the handle, `engine/document_batch` runs reads and then one commit,
+//!   `documents/prepare` checks a value and finds its texts, `store/edit_documents` changes the tables,
+//!   `engine/document_reads` searches, `engine/expiry_timer` deletes what expired.
 //! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
 //!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of
 //!   `memory/job_queue`, `engine/weak` commits their states.
@@ -91,6 +94,8 @@
 //! - The terms of a row are those in its newest segment, and the commit that assigns a row stores its terms. A lexical
 //!   index that is incomplete in the store is rebuilt from the texts before it is loaded.
 //! - The same text has the same vector, whichever texts were embedded with it.
+//! - A document, its place in the order, its expiry and its indexed texts change in one commit. An expired document is
+//!   never returned.
 //! - An index holds exactly what a load from the store would give.
 //! - A deleted or replaced message is never returned after the call that deleted or replaced it has returned.
 

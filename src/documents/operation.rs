@@ -51,14 +51,14 @@ pub enum DocumentOperation {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DocumentOutcome {
-    /// Of a get: the document, if there is one.
+    /// The document of a get, if there is one.
     Got(Option<Document>),
-    /// Of a search: the documents that it found.
+    /// The documents that a search found.
     Found(Vec<Document>),
-    /// Of a put.
+    /// A document was put.
     Put,
-    /// Of a delete: whether there was such a document.
+    /// A document was deleted; false if there was none.
     Deleted(bool),
-    /// Of a listing.
+    /// The namespaces of a listing.
     Namespaces(Vec<Namespace>),
 }

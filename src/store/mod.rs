@@ -13,6 +13,7 @@
 //! - A message with text has either vectors or a pending entry in every live generation, unless it is in the short-term
 //!   buffer of its session.
 //! - Exactly one generation serves, and at most one is the previous one.
+//! - The texts of documents are messages of companion namespaces, which no list of namespaces shows.
 //! - A free row is dead, and no link of a graph leads to it.
 
 // In layers: a file imports only from files above it.

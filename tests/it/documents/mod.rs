@@ -2,7 +2,9 @@
 
 mod bad_input;
 mod batch;
+mod compat;
 mod expiry;
+mod kills;
 mod model;
 mod namespaces;
 mod search;
