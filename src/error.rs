@@ -44,9 +44,9 @@ pub(crate) use setters;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A namespace is not 1 to 8 segments of 1 to 128 bytes.
+    /// A namespace is not 1 to 16 labels of 1 to 512 bytes.
     #[error(
-        "invalid namespace {given:?}: {reason}; a namespace is 1 to 8 segments joined by '/', such as \"acme/user-42\""
+        "invalid namespace {given:?}: {reason}; a namespace is 1 to 16 labels joined by '/', such as \"acme/user-42\", where '/' in a label is written %2F"
     )]
     InvalidNamespace {
         /// The rejected text.
@@ -55,10 +55,26 @@ pub enum Error {
         reason: &'static str,
     },
 
+    /// A cursor is not one that a list of this database returned.
+    #[error("invalid cursor {given:?}: {reason}; give the cursor of the last page, or none for the first page")]
+    InvalidCursor {
+        /// The rejected cursor.
+        given: String,
+        /// The problem with the cursor.
+        reason: &'static str,
+    },
+
     /// A message cannot be stored.
     #[error("invalid message: {reason}")]
     InvalidMessage {
         /// The rule that the message breaks.
+        reason: String,
+    },
+
+    /// A document cannot be stored.
+    #[error("invalid document: {reason}")]
+    InvalidDocument {
+        /// The rule that the document breaks.
         reason: String,
     },
 
@@ -89,6 +105,13 @@ pub enum Error {
     #[error("invalid query: {reason}")]
     InvalidQuery {
         /// The rule that the query breaks.
+        reason: String,
+    },
+
+    /// A filter on metadata is invalid.
+    #[error("invalid filter: {reason}")]
+    InvalidFilter {
+        /// The path, operator or value that is wrong.
         reason: String,
     },
 
@@ -417,8 +440,16 @@ impl Error {
         Error::InvalidMessage { reason: without_label(reason.into(), "invalid message: ") }
     }
 
+    pub(crate) fn document(reason: impl Into<String>) -> Self {
+        Error::InvalidDocument { reason: reason.into() }
+    }
+
     pub(crate) fn query(reason: impl Into<String>) -> Self {
         Error::InvalidQuery { reason: without_label(reason.into(), "invalid query: ") }
+    }
+
+    pub(crate) fn filter(reason: impl Into<String>) -> Self {
+        Error::InvalidFilter { reason: without_label(reason.into(), "invalid filter: ") }
     }
 
     /// Returns the error of a chat request that would fail again.

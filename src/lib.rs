@@ -38,6 +38,7 @@
 //! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
 //! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
+//! | 1 | `filter` | filters on the metadata of messages and the values of documents |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
 //! | 1 | `index`, `lexical` | nearest vectors: exact and HNSW; words: analysis, segments, BM25 |
@@ -50,6 +51,7 @@
 //! | 2 | `cache` | embeddings of texts that were embedded before, in memory and in a file |
 //! | 3 | `recall` | a loaded namespace; a query's candidates, their ranking and the choice of hits |
 //! | 3 | `buffer`, `block`, `compose` | what a session flushes when; memory blocks; prompts under a token budget |
+//! | 3 | `documents` | JSON values under keys: their options, the paths to their texts, the rules for what may be stored |
 //! | 3 | `history`, `fewshot` | histories of whole sessions; selection of examples for prompts |
 //! | 4 | `engine` | joins store, embedder and indexes; owns the threads |
 //! | 4 | `memory` | sessions, blocks and prompts on top of the engine |
@@ -68,6 +70,9 @@
 //! - **recall**: `engine/recall`, `recall/prepare` embeds the query, `recall/choose` chooses the hits, `recall/search`
 //!   searches wider until they are enough, `recall/namespace` is what is searched, `recall/candidates` gathers the
 //!   evidence, `recall/rank` scores it.
+//! - **documents**: `engine/documents` has the handle, `engine/document_batch` runs reads and then one commit,
+//!   `documents/prepare` checks a value and finds its texts, `store/edit_documents` changes the tables,
+//!   `engine/document_reads` searches, `engine/expiry_timer` deletes what expired.
 //! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
 //!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of
 //!   `memory/job_queue`, `engine/weak` commits their states.
@@ -89,6 +94,8 @@
 //! - The terms of a row are those in its newest segment, and the commit that assigns a row stores its terms. A lexical
 //!   index that is incomplete in the store is rebuilt from the texts before it is loaded.
 //! - The same text has the same vector, whichever texts were embedded with it.
+//! - A document, its place in the order, its expiry and its indexed texts change in one commit. An expired document is
+//!   never returned.
 //! - An index holds exactly what a load from the store would give.
 //! - A deleted or replaced message is never returned after the call that deleted or replaced it has returned.
 
@@ -115,10 +122,12 @@ mod config;
 #[cfg(feature = "onnx")]
 mod data_folder;
 mod default_embedder;
+mod documents;
 mod embed;
 mod engine;
 mod error;
 mod fewshot;
+mod filter;
 mod history;
 mod ids;
 #[cfg(feature = "onnx")]
@@ -153,15 +162,20 @@ pub use compose::{
     PromptSection, PromptSectionReport, RecalledMessage, Renderer, XmlRenderer,
 };
 pub use config::{Config, Device, IndexKind, Precision, VectorStorage};
+pub use documents::{
+    Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch,
+};
 pub use embed::{Embedder, Passage, Reranker};
 pub use engine::{
-    BlockingEngine, Engine, EngineBuilder, EngineExampleSelector, EngineStats, FlushReport, IndexStats, PutReport,
+    BlockingDocuments, BlockingEngine, Documents, Engine, EngineBuilder, EngineExampleSelector, EngineStats,
+    FlushReport, IndexStats, PutReport,
 };
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{
     Bm25ExampleSelector, ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector,
     MaxMarginalRelevanceExampleSelector, NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
 };
+pub use filter::MetadataFilter;
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 #[cfg(feature = "pull")]
@@ -172,7 +186,9 @@ pub use import::ImportOptions;
 pub use index::HnswRsIndex;
 pub use index::{Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex};
 pub use lexical::Language;
-pub use maintenance::{GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, stats, verify};
+pub use maintenance::{
+    GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, namespaces, serving_model, stats, verify,
+};
 pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
     CalibratedTokenCounter, ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine,
@@ -192,7 +208,9 @@ pub use recall::{
 pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,
 };
-pub use store::{Checkpoint, SessionInfo, StorageSizes};
+pub use store::{
+    Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo, StorageSizes,
+};
 #[cfg(feature = "onnx")]
 pub use tokens::HuggingFaceTokenizer;
 #[cfg(feature = "tiktoken")]

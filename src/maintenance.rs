@@ -10,7 +10,7 @@ use crate::{
     error::{Error, Result},
     ids::{ModelIdentity, Namespace},
     recall::{check_graphs, check_lexical},
-    store::{self, StorageSizes, Store},
+    store::{self, NamespaceCursor, NamespacePage, StorageSizes, Store},
 };
 
 /// The contents of a database in numbers.
@@ -67,11 +67,7 @@ pub struct NamespaceStats {
 /// Those of [`Engine::open_read_only`](crate::Engine::open_read_only), except those of its model and
 /// [`Error::WriteAccessNeeded`]; [`Error::Corrupted`].
 pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
-    let (path, config) = (path.as_ref(), Config::default());
-    let store = match Store::open_read_only(path, &config) {
-        Err(Error::WriteAccessNeeded { .. }) => Store::open_unchanged(path, &config)?,
-        opened => opened?,
-    };
+    let store = open(path.as_ref())?;
     let snapshot = store.read()?;
     let namespaces = match snapshot.generations().serving()? {
         Some(generation) => store::namespace_counts(&snapshot, generation.id)?,
@@ -106,6 +102,37 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
             })
             .collect(),
     })
+}
+
+/// Same as [`Engine::namespaces`](crate::Engine::namespaces) on a database as of this moment; other processes may have it
+/// open. The file may be read-only.
+///
+/// # Errors
+/// Those of [`Engine::namespaces`](crate::Engine::namespaces) and of [`stats`].
+pub fn namespaces(
+    path: impl AsRef<Path>,
+    prefix: Option<&Namespace>,
+    after: Option<&NamespaceCursor>,
+    limit: usize,
+) -> Result<NamespacePage> {
+    open(path.as_ref())?.read()?.namespaces().page(prefix, after, limit)
+}
+
+/// Returns the model of the serving generation of a database; `None` if nothing was ever stored in it.
+///
+/// # Errors
+/// Those of [`stats`].
+pub fn serving_model(path: impl AsRef<Path>) -> Result<Option<ModelIdentity>> {
+    Ok(open(path.as_ref())?.read()?.generations().serving()?.map(|generation| generation.identity))
+}
+
+/// Opens a database without changing its file.
+fn open(path: &Path) -> Result<Store> {
+    let config = Config::default();
+    match Store::open_read_only(path, &config) {
+        Err(Error::WriteAccessNeeded { .. }) => Store::open_unchanged(path, &config),
+        opened => opened,
+    }
 }
 
 /// Checks the pages of a database, every record against the records that it refers to, and then its graphs and lexical

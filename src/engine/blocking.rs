@@ -12,13 +12,14 @@ use super::{
 };
 use crate::{
     cache::CacheStats,
+    documents::{DocumentNamespaces, DocumentOperation, DocumentOutcome},
     embed::Embedder,
     error::{Result, impl_debug},
     ids::Namespace,
     lexical::Language,
     message::Message,
     recall::{Hits, Query},
-    store::SessionInfo,
+    store::{NamespaceCursor, NamespacePage, NamespaceTotals, SessionInfo},
 };
 
 /// Declares the blocking twins of async methods: each runs the async one on the calling thread. Needs `block_on` in
@@ -65,9 +66,14 @@ impl BlockingEngine<'_> {
         fn copy_session(namespace: &Namespace, from: &str, to: &str) -> Result<u64>;
         fn delete_session(namespace: &Namespace, session: &str) -> Result<()>;
         fn delete_namespace(namespace: &Namespace) -> Result<u64>;
+        fn namespaces(prefix: Option<&Namespace>, after: Option<&NamespaceCursor>, limit: usize) -> Result<NamespacePage>;
+        fn count_namespaces(prefix: Option<&Namespace>) -> Result<NamespaceTotals>;
+        fn delete_namespaces(prefix: &Namespace) -> Result<NamespaceTotals>;
         fn set_language(namespace: &Namespace, language: Language) -> Result<()>;
         fn index_stats(namespace: &Namespace) -> Result<IndexStats>;
         fn drop_previous() -> Result<bool>;
+        fn document_batch(operations: Vec<DocumentOperation>) -> Result<Vec<DocumentOutcome>>;
+        fn document_namespaces(request: DocumentNamespaces) -> Result<Vec<Namespace>>;
     }
 
     /// Same as [`Engine::stats`], on the calling thread.

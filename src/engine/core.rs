@@ -87,6 +87,7 @@ impl Core {
             moving: Mutex::default(),
             last_put: Mutex::default(),
             executor,
+            expiry: Arc::default(),
             extension: Default::default(),
             config,
             memory,
@@ -146,6 +147,7 @@ impl Core {
     /// Refuses new operations. [`Core::close`] must follow.
     pub(super) fn begin_closing(&self) {
         self.executor().begin_closing();
+        self.shared.expiry.close();
         if let Some(extension) = self.shared.extension.get() {
             extension.close();
         }
@@ -215,6 +217,9 @@ impl Core {
                 }
                 if let Some(extension) = shared.extension.get() {
                     extension.publish(effects.buffers, effects.histories);
+                }
+                if let Some(at) = effects.next_expiry {
+                    shared.expiry.schedule(at);
                 }
                 if effects.pending > 0 {
                     let last_put = shared.last_put.lock().replace(Instant::now());

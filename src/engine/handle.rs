@@ -4,7 +4,10 @@ use std::{sync::Arc, thread};
 
 use tokio::sync::oneshot;
 
-use super::core::{Core, Opening};
+use super::{
+    core::{Core, Opening},
+    weak::WeakEngine,
+};
 use crate::{
     cache::Cache,
     config::Precision,
@@ -53,6 +56,7 @@ impl Engine {
         resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
     ) -> Result<Self> {
         let core = Arc::new(Core::open(opening, cache, resolve)?);
+        start_expiry(&core)?;
         Ok(Engine { _last: Arc::new(LastHandle(Some(Arc::clone(&core)))), core })
     }
 
@@ -92,6 +96,19 @@ impl Engine {
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }
+}
+
+/// Starts the timer that deletes expired documents. An engine that is open for reading deletes none.
+fn start_expiry(core: &Arc<Core>) -> Result<()> {
+    if core.shared.store.is_read_only() {
+        return Ok(());
+    }
+    let started = core.shared.store.read().and_then(|snapshot| snapshot.documents().next_expiry());
+    // The engine's threads hold the file open.
+    let first = started.inspect_err(|_| core.close())?;
+    let weak = WeakEngine::new(core);
+    core.shared.expiry.start(Arc::clone(core.executor()), first, Box::new(move || weak.delete_expired()));
+    Ok(())
 }
 
 /// Closes the engine when it is dropped: the one place that decides how.

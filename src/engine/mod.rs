@@ -9,9 +9,13 @@
 mod blocking;
 mod builder;
 mod core;
+mod document_batch;
+mod document_reads;
+mod documents;
 mod drain;
 mod example_selector;
 mod executor;
+mod expiry_timer;
 mod extension;
 mod generations;
 mod handle;
@@ -21,6 +25,7 @@ mod loaded_generation;
 mod memory_budget;
 mod messages;
 mod namespace_language;
+mod namespace_list;
 mod namespace_slot;
 mod namespaces;
 mod recall;
@@ -42,6 +47,7 @@ mod writer;
 pub use self::{
     blocking::BlockingEngine,
     builder::EngineBuilder,
+    documents::{BlockingDocuments, Documents},
     example_selector::EngineExampleSelector,
     handle::Engine,
     index_stats::IndexStats,

@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Shared {
-    /// Sets the language of a namespace, which is made if it is new. If it was another, rebuilds the lexical indexes of
-    /// all generations in memory; one that is not in memory is rebuilt when it is loaded.
+    /// Sets the language of a namespace, which is made if it is new, and of its documents. If it was another, rebuilds
+    /// the lexical indexes of all generations in memory; one that is not in memory is rebuilt when it is loaded.
     pub(super) fn set_language(&self, namespace: &Namespace, language: Language, workers: &Workers) -> Result<()> {
         let known = self.store.read()?.namespaces().id(namespace)?;
         let namespace =
@@ -23,16 +23,19 @@ impl Shared {
         // Between batches: one analyzed in the old language was handed to the writer before this, all others come
         // after.
         let _between: Vec<_> = all.iter().map(|generation| generation.batching.lock()).collect();
-        let generations = all.iter().map(|loaded| (loaded.generation.id, &*loaded.embedder)).collect();
-        let rebuild = LexicalRebuild { namespace, generations, language: Some(language) };
-        let publish = {
-            let all = all.clone();
-            move |changes: Vec<Vec<SegmentChange>>| {
-                for (generation, changes) in all.iter().zip(changes) {
-                    generation.publish(NamespaceChange::Segments(namespace, Some(language), changes));
+        for namespace in [namespace, namespace.document_texts()] {
+            let generations = all.iter().map(|loaded| (loaded.generation.id, &*loaded.embedder)).collect();
+            let rebuild = LexicalRebuild { namespace, generations, language: Some(language) };
+            let publish = {
+                let all = all.clone();
+                move |changes: Vec<Vec<SegmentChange>>| {
+                    for (generation, changes) in all.iter().zip(changes) {
+                        generation.publish(NamespaceChange::Segments(namespace, Some(language), changes));
+                    }
                 }
-            }
-        };
-        rebuild.commit(&self.store, &workers.writer, publish)
+            };
+            rebuild.commit(&self.store, &workers.writer, publish)?;
+        }
+        Ok(())
     }
 }

@@ -19,7 +19,6 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     lexical::Language,
-    store::Transaction,
 };
 
 impl Engine {
@@ -67,23 +66,13 @@ impl Engine {
         self.core().run(Lane::Store, |core| Ok(core.shared.cache_stats())).await
     }
 
-    /// Deletes a namespace with all its messages, in one commit. Returns the number of messages deleted.
+    /// Deletes a namespace with all its messages and documents, in one commit. Returns the number of messages deleted.
     ///
     /// # Errors
     /// [`Error::Storage`].
     pub async fn delete_namespace(&self, namespace: &Namespace) -> Result<u64> {
         let Some(id) = self.namespace_id(namespace).await? else { return Ok(0) };
-        let namespace = namespace.clone();
-        let delete = move |transaction: &mut Transaction| {
-            let deleted = transaction.edit_sessions().delete_all(&namespace)?;
-            transaction.blocks().remove_shared(id)?;
-            Ok(deleted)
-        };
-        let deleted = self.core().write(delete).await?;
-        for generation in self.core().shared.generations.all() {
-            generation.unload_if_empty(id);
-        }
-        Ok(deleted)
+        Ok(self.delete_all_in(vec![(namespace.clone(), id)]).await?.messages)
     }
 
     /// Returns the number of a namespace, or `None` if the file does not have it: then there is nothing to delete.

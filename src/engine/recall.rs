@@ -10,6 +10,11 @@ use crate::{
 impl Shared {
     pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
         query.check()?;
+        self.recall_any(namespace, query)
+    }
+
+    /// Same as [`Shared::recall`], for a query of any number of hits.
+    pub(super) fn recall_any(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
         if query.rerank.is_some() && self.reranker.is_none() {
             return Err(Error::query("the engine has no reranker; give it one with EngineBuilder::reranker"));
         }

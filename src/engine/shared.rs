@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use super::{
     drain::{Drained, drain},
     executor::Executor,
+    expiry_timer::ExpiryTimer,
     extension::Extension,
     generations::Generations,
     loaded_generation::{Improve, LoadedGeneration},
@@ -55,6 +56,7 @@ pub(super) struct Shared {
     /// When messages were last put; `None` before the first.
     pub(super) last_put: Mutex<Option<Instant>>,
     pub(super) executor: Arc<Executor>,
+    pub(super) expiry: Arc<ExpiryTimer>,
     /// Set when memory is first used.
     pub(super) extension: OnceLock<Arc<dyn Extension>>,
     /// Held while the engine is moved to another generation.

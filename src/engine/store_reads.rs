@@ -5,8 +5,8 @@ use crate::{
     ids::{GenerationId, Namespace, NamespaceId},
     message::{Message, Timestamp},
     store::{
-        self, BlockKey, BlockState, Checkpoint, FlushedWindow, IdleSession, SessionInfo, SessionPosition, Store,
-        StoredBatch,
+        self, BlockKey, BlockState, Checkpoint, FlushedWindow, IdleSession, NamespaceCursor, NamespacePage,
+        NamespaceTotals, SessionInfo, SessionPosition, Store, StoredBatch,
     },
 };
 
@@ -17,6 +17,30 @@ impl StoreReads<'_> {
     /// Returns the number of a namespace, or `None` if the file does not have it.
     pub(super) fn namespace_id(&self, namespace: &Namespace) -> Result<Option<NamespaceId>> {
         self.0.read()?.namespaces().id(namespace)
+    }
+
+    /// Returns a page of the namespaces that have messages, see [`Engine::namespaces`](super::Engine::namespaces).
+    pub(super) fn namespaces(
+        &self,
+        prefix: Option<&Namespace>,
+        after: Option<&NamespaceCursor>,
+        limit: usize,
+    ) -> Result<NamespacePage> {
+        self.0.read()?.namespaces().page(prefix, after, limit)
+    }
+
+    /// Returns the totals of the namespaces under a prefix, or of all.
+    pub(super) fn namespace_totals(&self, prefix: Option<&Namespace>) -> Result<NamespaceTotals> {
+        self.0.read()?.namespaces().totals(prefix)
+    }
+
+    /// Returns the namespaces under a prefix that the next commit of its deletion deletes.
+    pub(super) fn namespaces_to_delete(
+        &self,
+        prefix: &Namespace,
+        after: Option<&Namespace>,
+    ) -> Result<Vec<(Namespace, NamespaceId)>> {
+        self.0.read()?.namespaces().next_to_delete(prefix, after)
     }
 
     /// Returns the message with this id, pending or not.

@@ -11,6 +11,9 @@ use crate::{
     store::{BlockKey, BlockState, Effects, IdleFlush, IdleSession, StoredBatch, Transaction},
 };
 
+/// The most expired documents that one commit deletes, so that other writes do not wait for long.
+const MAX_EXPIRED: usize = 256;
+
 /// An engine that may be closed meanwhile. Each call is short and is waited for at close; once closing has begun, calls
 /// return [`Error::Closed`].
 #[derive(Clone)]
@@ -90,6 +93,21 @@ impl WeakEngine {
                 let outcomes = sessions.iter().map(flush).collect::<Result<Vec<_>>>()?;
                 Ok((outcomes, all))
             })
+        })
+    }
+
+    /// Deletes documents that have expired, up to [`MAX_EXPIRED`] of them. Returns when the next one expires.
+    pub(super) fn delete_expired(&self) -> Result<Option<Timestamp>> {
+        self.visit(|core| {
+            let next = || core.shared.store.read()?.documents().next_expiry();
+            let now = Timestamp::now();
+            if next()?.is_none_or(|next| next > now) {
+                return next();
+            }
+            core.write_now(move |transaction: &mut Transaction| {
+                transaction.edit_documents().delete_expired(now, MAX_EXPIRED)
+            })?;
+            next()
         })
     }
 

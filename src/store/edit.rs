@@ -77,16 +77,25 @@ impl<'t> Edit<'t> {
     /// Writes the records of the namespaces, and erases outdated vectors.
     pub(super) fn finish(mut self) -> Result<Effects> {
         for (namespace, record) in &self.records {
-            namespaces::write_record(&mut self.namespaces, namespace, record)?;
+            namespaces::write_known(self.tables, &mut self.namespaces, namespace, record)?;
         }
         self.consequences.finish()
+    }
+
+    /// The number of a namespace, or `None` if nothing was ever put into it.
+    pub(super) fn known_namespace(&self, name: &Namespace) -> Result<Option<NamespaceId>> {
+        let id = match self.records.get(name) {
+            Some(record) => Some(record.id),
+            None => namespaces::known(self.tables, &self.namespaces, name)?.map(|record| record.id),
+        };
+        Ok(id.map(NamespaceId))
     }
 
     /// Opens a namespace, which is created if it does not exist. [`Edit::close`] must follow.
     pub(super) fn open(&mut self, name: &Namespace) -> Result<OpenNamespace> {
         let record = match self.records.remove(name) {
             Some(record) => record,
-            None => namespaces::record_or_new(&mut self.namespaces, name)?,
+            None => namespaces::known_or_new(self.tables, &mut self.namespaces, name)?,
         };
         Ok(OpenNamespace { name: name.clone(), record })
     }

@@ -9,6 +9,7 @@ use super::{
     blocks::Blocks,
     checkpoints::Checkpoints,
     edit::Edit,
+    edit_documents::EditDocuments,
     effects::Effects,
     history::History,
     idle::Idle,
@@ -129,7 +130,7 @@ impl EditSessions<'_> {
         Ok((number.map(|_| messages), effects))
     }
 
-    /// Deletes all sessions of a namespace. Returns how many messages they had.
+    /// Deletes all sessions and documents of a namespace. Returns how many messages the sessions had.
     pub(crate) fn delete_all(&self, namespace: &Namespace) -> Result<(u64, Effects)> {
         let (mut messages, mut all) = (0, Effects::default());
         let Some(id) = Namespaces(self.0).id(namespace)? else { return Ok((messages, all)) };
@@ -138,6 +139,7 @@ impl EditSessions<'_> {
             messages += found.unwrap_or(0);
             all.append(effects);
         }
+        all.append(EditDocuments(self.0).delete_all(namespace, id)?);
         Ok((messages, all))
     }
 

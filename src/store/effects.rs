@@ -11,7 +11,7 @@ use super::{
 use crate::{
     error::Result,
     ids::{GenerationId, Namespace, NamespaceId},
-    message::Message,
+    message::{Message, Timestamp},
 };
 
 /// The consequences of a change that its caller must act upon, beside its result.
@@ -27,6 +27,8 @@ pub(crate) struct Effects {
     pub(crate) histories: Vec<HistoryChange>,
     /// The changes of the messages without an index entry, in order.
     pub(crate) unindexed: Vec<UnindexedChange>,
+    /// The earliest time at which a document that was put expires.
+    pub(crate) next_expiry: Option<Timestamp>,
 }
 
 /// A session whose messages in long-term memory, or whose window, changed.
@@ -49,6 +51,7 @@ impl Effects {
         self.buffers.extend(later.buffers);
         self.histories.extend(later.histories);
         self.unindexed.extend(later.unindexed);
+        self.next_expiry = self.next_expiry.into_iter().chain(later.next_expiry).min();
     }
 }
 

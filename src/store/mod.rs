@@ -13,6 +13,7 @@
 //! - A message with text has either vectors or a pending entry in every live generation, unless it is in the short-term
 //!   buffer of its session.
 //! - Exactly one generation serves, and at most one is the previous one.
+//! - The texts of documents are messages of companion namespaces, which no list of namespaces shows.
 //! - A free row is dead, and no link of a graph leads to it.
 
 // In layers: a file imports only from files above it.
@@ -27,6 +28,7 @@ mod message_record;
 mod namespaces;
 mod sessions;
 
+mod documents;
 mod history;
 mod idle;
 mod messages;
@@ -52,8 +54,11 @@ mod effects;
 
 mod edit;
 
+mod edit_documents;
 mod edit_messages;
 mod edit_sessions;
+
+mod namespace_list;
 
 mod overlay;
 mod transaction;
@@ -72,11 +77,14 @@ pub(crate) use batches::StoredBatch;
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
 pub(crate) use database::Store;
+pub(crate) use documents::StoredDocument;
+pub(crate) use edit_documents::{DocumentAction, DocumentChange};
 pub(crate) use edit_messages::{Clear, PutResult, SessionChange, restore_id};
 pub(crate) use edit_sessions::IdleFlush;
 pub(crate) use effects::{BufferChange, Effects, HistoryChange, UnindexedChange};
 pub(crate) use generations::Generation;
 pub(crate) use idle::IdleSession;
+pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};
 pub(crate) use pending::{HISTORY_START, PendingCursor, PendingMessage};
 pub(crate) use row_layout::RowMeta;
 pub use schema::GenerationState;

@@ -21,8 +21,9 @@ impl<T: Tables> Namespaces<'_, T> {
         Ok(self.record(namespace)?.map(|record| NamespaceId(record.id)))
     }
 
-    /// The name of a namespace. Cost: a pass over all namespaces.
+    /// The name of a namespace; of a companion, that of its owner. Cost: a pass over all namespaces.
     pub(crate) fn name(&self, namespace: NamespaceId) -> Result<String> {
+        let namespace = namespace.owner().unwrap_or(namespace);
         for entry in self.0.table(NAMESPACES)?.iter().map_err(storage)? {
             let (name, value) = entry.map_err(storage)?;
             if codec::decode::<NamespaceRecord>(value.value())?.id == namespace.0 {
@@ -40,7 +41,7 @@ impl<T: Tables> Namespaces<'_, T> {
 
     /// The record of a namespace, or `None` if nothing was ever put into it.
     pub(super) fn record(&self, namespace: &Namespace) -> Result<Option<NamespaceRecord>> {
-        record(&self.0.table(NAMESPACES)?, namespace)
+        known(self.0, &self.0.table(NAMESPACES)?, namespace)
     }
 }
 
@@ -55,6 +56,22 @@ impl Namespaces<'_, WriteTransaction> {
         self.0.table(LANGUAGES)?.insert(namespace.0, language).map_err(storage)?;
         Ok(())
     }
+}
+
+/// The record of a namespace or of a companion, or `None` if nothing was ever put into it.
+pub(super) fn known(
+    tables: &impl Tables,
+    namespaces: &impl ReadableTable<&'static str, Bytes>,
+    namespace: &Namespace,
+) -> Result<Option<NamespaceRecord>> {
+    let Some(owner) = namespace.owner() else { return record(namespaces, namespace) };
+    let Some(owner) = record(namespaces, &owner)? else { return Ok(None) };
+    texts_record(&tables.table(DOCUMENT_TEXTS)?, NamespaceId(owner.id).document_texts())
+}
+
+fn texts_record(table: &impl ReadableTable<u32, Bytes>, companion: NamespaceId) -> Result<Option<NamespaceRecord>> {
+    let value = table.get(companion.0).map_err(storage)?;
+    value.map(|value| codec::decode(value.value())).transpose()
 }
 
 fn record(table: &impl ReadableTable<&'static str, Bytes>, namespace: &Namespace) -> Result<Option<NamespaceRecord>> {
@@ -75,6 +92,33 @@ pub(super) fn record_or_new(
     let record = NamespaceRecord { id, next_seq: 0, next_session: 0, messages: 0 };
     write_record(table, namespace, &record)?;
     Ok(record)
+}
+
+/// The record of a namespace or of a companion, which is created if it does not exist. A companion's owner is created
+/// too.
+pub(super) fn known_or_new(
+    tables: &WriteTransaction,
+    namespaces: &mut Table<'_, &'static str, Bytes>,
+    namespace: &Namespace,
+) -> Result<NamespaceRecord> {
+    let Some(owner) = namespace.owner() else { return record_or_new(namespaces, namespace) };
+    let companion = NamespaceId(record_or_new(namespaces, &owner)?.id).document_texts();
+    let known = texts_record(&tables.table(DOCUMENT_TEXTS)?, companion)?;
+    Ok(known.unwrap_or(NamespaceRecord { id: companion.0, next_seq: 0, next_session: 0, messages: 0 }))
+}
+
+/// Stores the record of a namespace or of a companion.
+pub(super) fn write_known(
+    tables: &WriteTransaction,
+    namespaces: &mut Table<'_, &'static str, Bytes>,
+    namespace: &Namespace,
+    record: &NamespaceRecord,
+) -> Result<()> {
+    if NamespaceId(record.id).owner().is_none() {
+        return write_record(namespaces, namespace, record);
+    }
+    tables.table(DOCUMENT_TEXTS)?.insert(record.id, codec::encode(record).as_slice()).map_err(storage)?;
+    Ok(())
 }
 
 /// Stores the record of a namespace.

@@ -77,6 +77,20 @@ pub(super) const SEGMENT_PARTS: TableDefinition<(u32, u32, u32, u32), Bytes> = T
 /// Namespace → the language of its text analysis, if one was set.
 pub(super) const LANGUAGES: TableDefinition<u32, &str> = TableDefinition::new("languages");
 
+/// (namespace, key) → [`DocumentRecord`].
+pub(super) const DOCUMENTS: TableDefinition<(u32, &str), Bytes> = TableDefinition::new("documents");
+/// (namespace, number of a change) → the key of the document that was last put by this change: the documents of a
+/// namespace in the order of their changes.
+pub(super) const DOCUMENT_ORDER: TableDefinition<(u32, u64), &str> = TableDefinition::new("document_order");
+/// (time in microseconds, namespace by name, key): when documents expire. By name, so that the documents that are due
+/// are found without a pass over all namespaces.
+pub(super) const DOCUMENT_EXPIRY: TableDefinition<(i64, &str, &str), ()> = TableDefinition::new("document_expiry");
+/// Namespace → (its number, the number of its documents), for the namespaces that have documents.
+pub(super) const DOCUMENT_COUNTS: TableDefinition<&str, (u32, u64)> = TableDefinition::new("document_counts");
+/// Companion namespace → [`NamespaceRecord`], for the namespaces with indexed documents. Companions are not in
+/// [`NAMESPACES`]: nothing that lists namespaces meets them.
+pub(super) const DOCUMENT_TEXTS: TableDefinition<u32, Bytes> = TableDefinition::new("document_texts");
+
 /// The session number in the key of a block that all sessions of the namespace share.
 pub(super) const SHARED: u32 = u32::MAX;
 
@@ -226,6 +240,20 @@ pub(super) struct CheckpointRecord {
     /// Batches with this number or a higher one came later.
     pub(super) next_batch: u32,
     pub(super) messages: u64,
+}
+
+/// The stored form of a document. Times are in microseconds.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct DocumentRecord {
+    /// JSON.
+    pub(super) value: String,
+    pub(super) created_at: i64,
+    pub(super) updated_at: i64,
+    /// The number of the change that put the document, see [`DOCUMENT_ORDER`].
+    pub(super) change: u64,
+    /// The time to live.
+    pub(super) ttl: Option<i64>,
+    pub(super) expires_at: Option<i64>,
 }
 
 fn precision_number(precision: Precision) -> u8 {

@@ -24,6 +24,8 @@ use crate::{
 pub struct StorageSizes {
     /// Bytes of messages, their ids and their order.
     pub messages: u64,
+    /// Bytes of documents, without the texts that are indexed: they are stored as messages.
+    pub documents: u64,
     /// Bytes of the vectors of all generations.
     pub vectors: u64,
     /// Bytes of the graphs.
@@ -62,6 +64,7 @@ pub(crate) fn sizes(snapshot: &Snapshot) -> Result<StorageSizes> {
     let tables = snapshot.tables();
     Ok(StorageSizes {
         messages: bytes(tables, MESSAGES)? + bytes(tables, IDS)? + bytes(tables, HISTORY)? + bytes(tables, SESSIONS)?,
+        documents: bytes(tables, DOCUMENTS)? + bytes(tables, DOCUMENT_ORDER)? + bytes(tables, DOCUMENT_EXPIRY)?,
         vectors: bytes(tables, VECTORS)? + bytes(tables, VECTOR_ROWS)? + bytes(tables, FREE_ROWS)?,
         graphs: bytes(tables, GRAPH_PAGES)? + bytes(tables, GRAPH_DELTAS)?,
         lexical: bytes(tables, SEGMENTS)? + bytes(tables, SEGMENT_PARTS)?,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use redb::{ReadTransaction, WriteTransaction};
 
 use super::{
-    batches::Batches, blocks::Blocks, checkpoints::Checkpoints, edit_messages::EditMessages,
-    edit_sessions::EditSessions, generations::Generations, graphs::Graphs, history::History, idle::Idle,
-    messages::Messages, namespaces::Namespaces, pending::Pending, rows::Rows, segments::Segments, sessions::Sessions,
-    tables::storage, vectors::Vectors, window::Window,
+    batches::Batches, blocks::Blocks, checkpoints::Checkpoints, documents::Documents, edit_documents::EditDocuments,
+    edit_messages::EditMessages, edit_sessions::EditSessions, generations::Generations, graphs::Graphs,
+    history::History, idle::Idle, messages::Messages, namespaces::Namespaces, pending::Pending, rows::Rows,
+    segments::Segments, sessions::Sessions, tables::storage, vectors::Vectors, window::Window,
 };
 use crate::error::Result;
 
@@ -47,6 +47,11 @@ impl<T> Transaction<T> {
     /// Sessions' messages in order.
     pub(crate) fn history(&self) -> History<'_, T> {
         History(&self.tables)
+    }
+
+    /// Documents by namespace and key.
+    pub(crate) fn documents(&self) -> Documents<'_, T> {
+        Documents(&self.tables)
     }
 
     /// The times at which sessions are idle.
@@ -109,6 +114,11 @@ impl Transaction {
     /// Changes of messages.
     pub(crate) fn edit_messages(&self) -> EditMessages<'_> {
         EditMessages(&self.tables)
+    }
+
+    /// Changes of documents.
+    pub(crate) fn edit_documents(&self) -> EditDocuments<'_> {
+        EditDocuments(&self.tables)
     }
 
     /// Changes of sessions as a whole.

@@ -48,6 +48,7 @@ pub(super) fn create(tables: &WriteTransaction) -> Result<()> {
     create_session_tables(tables)?;
     create_row_tables(tables)?;
     create_window_tables(tables)?;
+    create_document_tables(tables)?;
     create_lexical_tables(tables)
 }
 
@@ -112,9 +113,11 @@ fn upgrade_to_3(tables: &WriteTransaction) -> Result<()> {
     Ok(())
 }
 
-/// Upgrades from schema 5, which did not know when a session was idle: all sessions with a buffer are idle now.
+/// Upgrades from schema 5, which had no documents and did not know when a session was idle: all sessions with a buffer
+/// are idle now.
 fn upgrade_to_6(tables: &WriteTransaction) -> Result<()> {
     create_window_tables(tables)?;
+    create_document_tables(tables)?;
     let now = Timestamp::now();
     for (namespace, session) in buffered_sessions(tables)? {
         Idle(tables).set(&namespace, &session, Some(now))?;
@@ -171,6 +174,15 @@ fn create_row_tables(tables: &WriteTransaction) -> Result<()> {
 fn create_window_tables(tables: &WriteTransaction) -> Result<()> {
     tables.table(IDLE)?;
     tables.table(WINDOWS)?;
+    Ok(())
+}
+
+fn create_document_tables(tables: &WriteTransaction) -> Result<()> {
+    tables.table(DOCUMENTS)?;
+    tables.table(DOCUMENT_ORDER)?;
+    tables.table(DOCUMENT_EXPIRY)?;
+    tables.table(DOCUMENT_COUNTS)?;
+    tables.table(DOCUMENT_TEXTS)?;
     Ok(())
 }
 

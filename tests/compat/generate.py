@@ -19,6 +19,7 @@ from langchain_cases import trim_cases
 from langgraph_cases import add_messages_cases
 from llamaindex_cases import Bench
 from render_cases import render_cases
+from store_cases import paths_cases, store_cases
 
 
 async def fixtures(seed):
@@ -26,6 +27,8 @@ async def fixtures(seed):
     yield "add_messages", list(add_messages_cases(seed))
     yield "examples", list(example_cases(seed))
     yield "mmr", list(mmr_cases(seed))
+    yield "store", list(store_cases(seed))
+    yield "paths", list(paths_cases(seed))
     bench = Bench()
     try:
         yield "flush", await flush_cases(bench, seed)

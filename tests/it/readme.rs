@@ -1,4 +1,4 @@
-//! The README's first example is `examples/quickstart.rs`; this example and the agent's run.
+//! The README's first example is `examples/quickstart.rs`; this example, the agent's and that of documents run.
 
 use std::{fs, path::Path, process::Command};
 
@@ -28,6 +28,14 @@ fn the_agent_remembers() {
     assert!(text.contains("The year began and nearly ended with cooling units"), "what was asked for is recalled");
     assert!(line("put back as a whole").contains("2 new"), "{}", line("put back as a whole"));
     assert!(line("block facts").contains("0 batches behind, 0 failed"));
+}
+
+#[test]
+fn the_example_of_documents_finds_what_it_put() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = run("documents", folder.path());
+    assert!(text.starts_with("plan: \"pro\"\n"), "{text}");
+    assert!(text.contains("She rows on Thursday mornings.") && !text.contains("bakery"), "{text}");
 }
 
 /// Cargo builds examples before it runs tests, beside them.

@@ -1,41 +1,58 @@
 //! `mnemon delete`
 
-use std::process::ExitCode;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::bail;
+use mnemon::Namespace;
 use serde_json::json;
 
 use crate::{
     output::{self, Format},
-    stored::Location,
+    stored::{self, Location},
     usage::{self, UsageError},
 };
 
-/// Delete messages by id, or with --yes a session or a whole namespace.
+/// Delete messages by id, or with --yes a session, a namespace, or all namespaces under a prefix.
 ///
-/// Deletes the messages with their vectors, in one commit; there is no way back. If one of the ids is unknown, nothing
-/// is deleted.
+/// Deletes the messages with their vectors; there is no way back. It is one commit, but for a prefix: that is a sequence
+/// of commits of whole namespaces, and if it was interrupted, the same command deletes the rest. If one of the ids is
+/// unknown, nothing is deleted.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    location: Location,
+    /// The database.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+    /// The namespace.
+    #[arg(long, value_name = "NS", required_unless_present = "prefix")]
+    namespace: Option<Namespace>,
+    /// Delete this namespace and those under it, with all their messages; needs --yes. `acme/user-4` does not delete
+    /// `acme/user-42`.
+    #[arg(long, value_name = "NS", conflicts_with_all = ["namespace", "ids", "session", "all"])]
+    prefix: Option<Namespace>,
     /// Delete this session with all its messages; needs --yes.
     #[arg(long, value_name = "ID", conflicts_with = "ids")]
     session: Option<String>,
     /// Delete the namespace with all its messages; needs --yes.
     #[arg(long, conflicts_with_all = ["ids", "session"])]
     all: bool,
-    /// Delete without asking. Otherwise a session or a namespace is not deleted: the command states how many messages
-    /// it has, and fails.
+    /// Delete without asking. Otherwise a session, a namespace or a prefix is not deleted: the command states how many
+    /// messages it has, and fails.
     #[arg(long)]
     yes: bool,
     /// The ids of messages.
-    #[arg(required_unless_present_any = ["session", "all"], value_name = "ID")]
+    #[arg(required_unless_present_any = ["session", "all", "prefix"], value_name = "ID")]
     ids: Vec<String>,
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    let Args { location, session, all, yes, ids } = args;
+    let Args { db, namespace, prefix, session, all, yes, ids } = args;
+    let Some(namespace) = namespace else {
+        return delete_prefix(&db, &prefix.expect("clap requires one of them"), yes, format);
+    };
+    let location = Location { db, namespace };
     let (namespace, engine) = (&location.namespace, location.open()?);
     let blocking = engine.blocking();
     let deleted = if let Some(session) = session {
@@ -59,6 +76,27 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     match format {
         Format::Json => output::json(&json!({ "namespace": namespace, "deleted": deleted }))?,
         Format::Text => output::count("deleted", deleted)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Deletes the namespaces under a prefix. None is no error.
+fn delete_prefix(db: &Path, prefix: &Namespace, yes: bool, format: Format) -> anyhow::Result<ExitCode> {
+    let engine = stored::open(db)?;
+    let blocking = engine.blocking();
+    let found = blocking.count_namespaces(Some(prefix))?;
+    if found.namespaces > 0 {
+        confirm(yes, &format!("{} messages in {} namespaces under {prefix}", found.messages, found.namespaces))?;
+    }
+    let deleted = blocking.delete_namespaces(prefix)?;
+    match format {
+        Format::Json => {
+            output::json(&json!({ "prefix": prefix, "namespaces": deleted.namespaces, "deleted": deleted.messages }))?
+        }
+        Format::Text => {
+            output::count("namespaces", deleted.namespaces)?;
+            output::count("deleted", deleted.messages)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Ingest(args) => ingest::run(args, cli.format),
         Command::Recall(args) => recall::run(args, cli.format),
-        Command::Namespaces(args) => namespaces::run(&args, cli.format),
+        Command::Namespaces(args) => namespaces::run(args, cli.format),
         Command::Sessions(args) => sessions::run(&args, cli.format),
         Command::Get(args) => get::run(&args, cli.format),
         Command::Delete(args) => delete::run(args, cli.format),

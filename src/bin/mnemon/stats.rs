@@ -62,8 +62,9 @@ fn show(path: &Path, stats: &Stats) -> anyhow::Result<()> {
     output::line(&format!("{}: {:.1} MiB", path.display(), mebibytes(stats.file_bytes)))?;
     let sizes = stats.sizes;
     output::line(&format!(
-        "messages {:.1} MiB, vectors {:.1} MiB, graphs {:.1} MiB, lexical indexes {:.1} MiB",
+        "messages {:.1} MiB, documents {:.1} MiB, vectors {:.1} MiB, graphs {:.1} MiB, lexical indexes {:.1} MiB",
         mebibytes(sizes.messages),
+        mebibytes(sizes.documents),
         mebibytes(sizes.vectors),
         mebibytes(sizes.graphs),
         mebibytes(sizes.lexical)

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use mnemon::{Config, Embedder, Engine, Error, GenerationState, ModelIdentity, Namespace, NamespaceStats, SessionInfo};
+use mnemon::{Config, Embedder, Engine, Error, ModelIdentity, Namespace, NamespaceStats, SessionInfo};
 
 /// The options that say which database and namespace a command works on.
 #[derive(clap::Args)]
@@ -27,14 +27,7 @@ impl Location {
     pub(crate) fn open(&self) -> anyhow::Result<Engine> {
         let stats = mnemon::stats(&self.db)?;
         check_namespace(&self.db, &self.namespace, &stats.namespaces)?;
-        let is_serving = |state| state == GenerationState::Serving;
-        let serving = stats.generations.into_iter().find(|generation| is_serving(generation.state));
-        let model = serving
-            .context("the database has no model, although it has messages; check it with `mnemon verify`")?
-            .model;
-        let mut config = Config::default();
-        config.drain_on_open = false;
-        Ok(Engine::builder(&self.db).create(false).config(config).embedder(Arc::new(NoModel(model))).open()?)
+        open(&self.db)
     }
 
     /// Returns the counts of a session.
@@ -52,6 +45,15 @@ impl Location {
             self.namespace.as_str()
         )
     }
+}
+
+/// Opens a database. Pending messages stay pending.
+pub(crate) fn open(db: &Path) -> anyhow::Result<Engine> {
+    let model = mnemon::serving_model(db)?;
+    let model = model.context("the database has no model, although it has messages; check it with `mnemon verify`")?;
+    let mut config = Config::default();
+    config.drain_on_open = false;
+    Ok(Engine::builder(db).create(false).config(config).embedder(Arc::new(NoModel(model))).open()?)
 }
 
 /// Returns an error that names the nearest namespace unless this one has messages.

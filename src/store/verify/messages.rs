@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
 
-use super::report::VerifyReport;
+use super::{documents::companions, report::VerifyReport};
 use crate::{
     error::Result,
     ids::Namespace,
@@ -49,6 +49,9 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             report.problem(format!("namespaces {other:?} and {:?} have the same number", name.value()));
         }
         report.namespaces += 1;
+    }
+    for (companion, record) in companions(tables, report)? {
+        namespaces.insert(companion.0, (format!("number {}", companion.0), record, 0));
     }
     for entry in tables.table(MESSAGES)?.iter().map_err(storage)? {
         let (key, value) = entry.map_err(storage)?;

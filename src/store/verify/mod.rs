@@ -1,5 +1,6 @@
 //! Verification: checks every record against the records that it refers to.
 
+mod documents;
 mod graphs;
 mod messages;
 mod report;
@@ -26,6 +27,7 @@ pub(super) fn verify(tables: &ReadTransaction) -> Result<VerifyReport> {
         report.problem(format!("{previous} generations are kept as the previous one instead of at most one"));
     }
     sessions::verify(tables, &mut report)?;
+    documents::verify(tables, &mut report)?;
     for (id, record) in generations {
         if record.state != GenerationState::Retired {
             let is_begun = record.state == GenerationState::Begun;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redb::{ReadTransaction, ReadableTable};
 
-use super::report::VerifyReport;
+use super::{documents::companions, report::VerifyReport};
 use crate::{
     error::Result,
     store::{
@@ -27,6 +27,9 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             namespaces.insert(record.id, record);
         }
     }
+    // A companion that cannot be read was already reported, too.
+    let readable = companions(tables, &mut VerifyReport::default())?;
+    namespaces.extend(readable.into_iter().map(|(companion, record)| (companion.0, record)));
     let mut sessions: BTreeSet<(u32, u32)> = BTreeSet::new();
     for entry in tables.table(SESSIONS)?.iter().map_err(storage)? {
         let (key, number) = entry.map_err(storage)?;

@@ -94,3 +94,47 @@ fn messages_are_deleted_by_id_and_more_only_with_yes() {
     let gone = delete(&["--all", "--yes"]);
     assert!(gone.code == 1 && gone.stderr.contains("no namespace"), "{}", gone.stderr);
 }
+
+#[test]
+fn namespaces_are_listed_in_pages_and_deleted_by_prefix_only_with_yes() {
+    let db = Db::new();
+    let line = |namespace: &str| format!("{{\"namespace\":\"{namespace}\",\"role\":\"user\",\"content\":\"hello\"}}\n");
+    let names = ["acme/user-4", "acme/user-4/a b", "acme/user-42", "zoo"];
+    assert_eq!(ingest(&db, &[], &names.map(line).concat()).code, 0);
+    let list = |arguments: &[&str]| {
+        let output = on(&db, &[&["--format", "json", "namespaces"], arguments].concat());
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        output.stdout.lines().map(json).collect::<Vec<_>>()
+    };
+    let user: Vec<_> = list(&["--prefix", "acme/user-4"]).iter().map(|line| line["namespace"].clone()).collect();
+    assert_eq!(user, names[..2]);
+    let (mut found, mut after) = (Vec::new(), Vec::new());
+    loop {
+        let mut page = list(&[&["--limit", "1"], &after.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat());
+        found.push(page.remove(0)["namespace"].clone());
+        let Some(last) = page.pop() else { break };
+        after = vec!["--after".to_owned(), last["next"].as_str().unwrap().to_owned()];
+    }
+    assert_eq!(found, names);
+    let text = on(&db, &["namespaces", "--limit", "2"]);
+    assert_eq!(text.stdout.lines().count(), 3);
+    assert!(text.stderr.contains(r#"more follow: --after "1:acme/user-4/a b""#), "{}", text.stderr);
+    for cursor in ["next", "7:acme/user-4"] {
+        let refused = on(&db, &["namespaces", "--after", cursor]);
+        assert_eq!((refused.code, &*refused.stdout.lines().skip(1).collect::<String>()), (2, ""));
+        assert!(refused.stderr.contains("invalid cursor"), "{}", refused.stderr);
+    }
+
+    let delete = |arguments: &[&str]| on(&db, &[&["--format", "json", "delete", "--prefix"], arguments].concat());
+    let refused = delete(&["acme/user-4"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("2 messages in 2 namespaces under acme/user-4,"), "{}", refused.stderr);
+    let none = json(&delete(&["acme/user"]).stdout);
+    assert_eq!((&none["namespaces"], &none["deleted"]), (&0.into(), &0.into()), "nothing to confirm");
+    let deleted = json(&delete(&["acme/user-4", "--yes"]).stdout);
+    assert_eq!((&deleted["namespaces"], &deleted["deleted"]), (&2.into(), &2.into()));
+    assert_eq!(list(&[]).len(), 2);
+    assert_eq!(delete(&["acme", "--namespace", "acme", "--yes"]).code, 2, "one or the other");
+    assert_eq!(on(&db, &["delete", "m1"]).code, 2, "neither");
+    db.assert_sound();
+}

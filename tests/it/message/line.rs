@@ -71,7 +71,7 @@ fn a_bad_line_is_an_error_that_names_the_fault() {
         (r#"{"role":"user","content":"hi","created_at":"2024-02-30T11:30:00Z"}"#, "is not an RFC 3339 time"),
         (r#"{"role":"user","content":"hi","metadata":[1]}"#, "expected a map"),
         (r#"{"role":"user","content":"hi","colour":"red"}"#, "unknown field `colour`"),
-        (r#"{"role":"user","content":"hi","namespace":"a//b"}"#, "a segment is empty"),
+        (r#"{"role":"user","content":"hi","namespace":"a//b"}"#, "a label is empty"),
         (r#"{"role":"user","content":"hi","id":""}"#, "the id is empty"),
         (r#"{"role":"user","content":"\ud800"}"#, "hex escape"),
         (&format!(r#"{{"role":"user","content":"hi","id":"{long_id}"}}"#), "the id has 513 bytes"),

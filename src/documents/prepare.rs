@@ -1,0 +1,113 @@
+//! The rules for what may be stored, and the form in which it is.
+
+use serde_json::Value;
+
+use super::{options::DocumentOptions, path::Path};
+use crate::{
+    error::{Error, Result},
+    ids::MAX_ID_BYTES,
+};
+
+/// The maximum size of a value as JSON, in bytes.
+const MAX_VALUE_BYTES: usize = 1 << 20;
+/// The maximum number of arrays and objects within one another. A parser of JSON stops at 128.
+const MAX_DEPTH: usize = 100;
+/// The maximum number of paths to the texts of a document.
+const MAX_PATHS: usize = 32;
+/// The maximum number of indexed texts of a document.
+const MAX_TEXTS: usize = 1000;
+/// The maximum number of bytes of the indexed texts of a document.
+const MAX_TEXT_BYTES: usize = 4 << 20;
+/// The range of a time to live, in minutes: one millisecond to a thousand years.
+const TTL_MINUTES: std::ops::RangeInclusive<f64> = 1.0 / 60_000.0..=525_960_000.0;
+
+/// A document that may be stored.
+pub(crate) struct PreparedDocument {
+    /// The value as JSON.
+    pub(crate) value: String,
+    /// The texts to index.
+    pub(crate) texts: Vec<String>,
+    /// The time to live in microseconds.
+    pub(crate) ttl: Option<i64>,
+}
+
+/// Checks a document and finds its texts.
+///
+/// # Errors
+/// [`Error::InvalidDocument`].
+pub(crate) fn prepare(value: &Value, options: &DocumentOptions) -> Result<PreparedDocument> {
+    if value.is_null() {
+        return Err(Error::document("the value is null; delete the document instead"));
+    }
+    check_depth(value)?;
+    let ttl = options.ttl_minutes.map(ttl).transpose()?;
+    if options.index.len() > MAX_PATHS {
+        return Err(Error::document(format!("{} paths to index, the maximum is {MAX_PATHS}", options.index.len())));
+    }
+    let mut texts = Vec::new();
+    for path in &options.index {
+        Path::parse(path)?.add_texts(value, &mut texts);
+    }
+    texts.retain(|text| !text.trim().is_empty());
+    let bytes: usize = texts.iter().map(String::len).sum();
+    if texts.len() > MAX_TEXTS || bytes > MAX_TEXT_BYTES {
+        return Err(Error::document(format!(
+            "the paths to index lead to {} texts of {bytes} bytes, the maximum is {MAX_TEXTS} texts of {MAX_TEXT_BYTES} \
+             bytes; index fewer paths",
+            texts.len()
+        )));
+    }
+    let value = value.to_string();
+    if value.len() > MAX_VALUE_BYTES {
+        return Err(Error::document(format!(
+            "the value has {} bytes as JSON, the maximum is {MAX_VALUE_BYTES}; split it, or store a reference",
+            value.len()
+        )));
+    }
+    Ok(PreparedDocument { value, texts, ttl })
+}
+
+/// Checks a key: 1 to [`MAX_ID_BYTES`] bytes without control characters.
+///
+/// # Errors
+/// [`Error::InvalidDocument`].
+pub(crate) fn check_key(key: &str) -> Result<()> {
+    if key.is_empty() {
+        return Err(Error::document("the key is empty"));
+    }
+    if key.len() > MAX_ID_BYTES {
+        return Err(Error::document(format!("the key has {} bytes, more than {MAX_ID_BYTES}", key.len())));
+    }
+    if key.chars().any(char::is_control) {
+        return Err(Error::document(format!("the key {key:?} has a control character")));
+    }
+    Ok(())
+}
+
+/// Checks how deep a value is nested, without recursion.
+fn check_depth(value: &Value) -> Result<()> {
+    let mut waiting = vec![(value, 0)];
+    while let Some((value, depth)) = waiting.pop() {
+        if depth > MAX_DEPTH {
+            return Err(Error::document(format!("the value is nested deeper than {MAX_DEPTH} levels")));
+        }
+        match value {
+            Value::Array(items) => waiting.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(fields) => waiting.extend(fields.values().map(|field| (field, depth + 1))),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Converts a time to live to microseconds.
+fn ttl(minutes: f64) -> Result<i64> {
+    // Not a number is in no range.
+    if !TTL_MINUTES.contains(&minutes) {
+        return Err(Error::document(format!(
+            "the time to live is {minutes} minutes, not within a millisecond to a thousand years; give none for a \
+             document that never expires"
+        )));
+    }
+    Ok((minutes * 60e6).round() as i64)
+}

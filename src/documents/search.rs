@@ -1,0 +1,103 @@
+//! A search among the documents of a namespace.
+
+use serde_json::Value;
+
+use crate::{
+    error::{Error, Result},
+    filter::MetadataFilter,
+    recall::MAX_K,
+};
+
+/// A search among the documents of a namespace, by a query or without one.
+///
+/// ```
+/// let search = mnemon::DocumentSearch::default().query("what does she like to drink?").limit(3);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DocumentSearch {
+    /// Finds the documents whose indexed texts answer this best, best first, by meaning and by words. Documents without
+    /// indexed text are not found. `None` or empty: finds all documents, the last put first.
+    pub query: Option<String>,
+    /// Finds only documents whose values this filter matches. Default: all.
+    pub filter: Option<MetadataFilter>,
+    /// Searches the namespaces below this one too, as LangGraph does: `acme` stands for `acme`, `acme/user-42` and all
+    /// others that begin with the label `acme`. With a query each of them is searched, and the documents are ordered by
+    /// their scores, which are relative to their namespaces. Default: false.
+    pub below: bool,
+    /// The greatest number of documents to return. Default: 10.
+    pub limit: usize,
+    /// The number of documents to leave out at the beginning. Default: 0.
+    pub offset: usize,
+    /// Lets the time to live of the returned documents begin again. Default: false.
+    pub refresh_ttl: bool,
+}
+
+impl Default for DocumentSearch {
+    fn default() -> Self {
+        DocumentSearch { query: None, filter: None, below: false, limit: 10, offset: 0, refresh_ttl: false }
+    }
+}
+
+impl DocumentSearch {
+    /// Sets [`query`](field@DocumentSearch::query).
+    pub fn query(mut self, query: impl Into<String>) -> Self {
+        self.query = Some(query.into());
+        self
+    }
+
+    /// Sets [`filter`](field@DocumentSearch::filter).
+    pub fn filter(mut self, filter: MetadataFilter) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+
+    /// Sets [`below`](field@DocumentSearch::below).
+    pub fn below(mut self, below: bool) -> Self {
+        self.below = below;
+        self
+    }
+
+    /// Sets [`limit`](field@DocumentSearch::limit).
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Sets [`offset`](field@DocumentSearch::offset).
+    pub fn offset(mut self, offset: usize) -> Self {
+        self.offset = offset;
+        self
+    }
+
+    /// Sets [`refresh_ttl`](field@DocumentSearch::refresh_ttl).
+    pub fn refresh_ttl(mut self, refresh_ttl: bool) -> Self {
+        self.refresh_ttl = refresh_ttl;
+        self
+    }
+
+    /// The query, unless it is blank.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.query.as_deref().filter(|query| !query.trim().is_empty())
+    }
+
+    /// The number of documents to find.
+    pub(crate) fn wanted(&self) -> usize {
+        self.offset.saturating_add(self.limit)
+    }
+
+    /// Returns true if the filter, if there is one, matches this value.
+    pub(crate) fn allows(&self, value: &Value) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.matches(value))
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.text().is_some() && self.wanted() > MAX_K {
+            return Err(Error::query(format!(
+                "limit and offset together are {}, the maximum with a query is {MAX_K}",
+                self.wanted()
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! A batch of operations on documents: first all reads, then all changes in one commit.
+
+use std::sync::Arc;
+
+use super::{core::Core, executor::Lane};
+use crate::{
+    documents::{DocumentOperation, DocumentOutcome, PreparedDocument, check_key, prepare},
+    error::Result,
+    message::Timestamp,
+    store::{DocumentAction, DocumentChange, Transaction},
+};
+
+/// A batch whose operations were checked.
+pub(super) struct DocumentBatch {
+    operations: usize,
+    /// The reads, with their positions in the batch.
+    reads: Vec<(usize, DocumentOperation)>,
+    /// The changes, with their positions in the batch.
+    changes: Vec<(usize, DocumentChange)>,
+}
+
+impl DocumentBatch {
+    pub(super) fn new(operations: Vec<DocumentOperation>) -> Result<Self> {
+        let mut batch = DocumentBatch { operations: operations.len(), reads: Vec::new(), changes: Vec::new() };
+        for (at, operation) in operations.into_iter().enumerate() {
+            match operation {
+                DocumentOperation::Put { namespace, key, value, options } => {
+                    check_key(&key)?;
+                    let PreparedDocument { value, texts, ttl } = prepare(&value, &options)?;
+                    let action = DocumentAction::Put { value, texts, ttl };
+                    batch.changes.push((at, DocumentChange { namespace, key, action }));
+                }
+                DocumentOperation::Delete { namespace, key } => {
+                    let action = DocumentAction::Delete;
+                    batch.changes.push((at, DocumentChange { namespace, key, action }));
+                }
+                read => {
+                    match &read {
+                        DocumentOperation::Search { search, .. } => search.check()?,
+                        DocumentOperation::ListNamespaces(request) => request.check()?,
+                        _ => {}
+                    }
+                    batch.reads.push((at, read));
+                }
+            }
+        }
+        Ok(batch)
+    }
+
+    pub(super) async fn run(self, core: &Arc<Core>) -> Result<Vec<DocumentOutcome>> {
+        let DocumentBatch { operations, reads, changes } = self;
+        let mut outcomes = vec![None; operations];
+        let mut refreshes = Vec::new();
+        if !reads.is_empty() {
+            let has_query = |(_, read): &(usize, DocumentOperation)| matches!(read, DocumentOperation::Search { search, .. } if search.text().is_some());
+            let lane = if reads.iter().any(has_query) { Lane::Recalls } else { Lane::Store };
+            let (read, expiring) = core.run(lane, move |core| read_all(core, &reads)).await?;
+            read.into_iter().for_each(|(at, outcome)| outcomes[at] = Some(outcome));
+            refreshes = expiring;
+        }
+        if !(refreshes.is_empty() && changes.is_empty()) {
+            let refreshed = refreshes.len();
+            let (positions, changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
+            let all: Vec<DocumentChange> = refreshes.into_iter().chain(changes).collect();
+            let is_put: Vec<bool> =
+                all[refreshed..].iter().map(|change| matches!(change.action, DocumentAction::Put { .. })).collect();
+            let apply = move |transaction: &mut Transaction| transaction.edit_documents().apply(&all);
+            let existed = core.write(apply).await?;
+            for ((at, is_put), existed) in positions.into_iter().zip(is_put).zip(existed.into_iter().skip(refreshed)) {
+                outcomes[at] = Some(if is_put { DocumentOutcome::Put } else { DocumentOutcome::Deleted(existed) });
+            }
+        }
+        Ok(outcomes.into_iter().map(|outcome| outcome.expect("each operation is a read or a change")).collect())
+    }
+}
+
+type Read = (Vec<(usize, DocumentOutcome)>, Vec<DocumentChange>);
+
+/// Runs reads. Returns their outcomes with their positions, and the refreshes that they ask for.
+fn read_all(core: &Core, reads: &[(usize, DocumentOperation)]) -> Result<Read> {
+    let (mut outcomes, mut refreshes) = (Vec::new(), Vec::new());
+    let now = Timestamp::now();
+    for (at, read) in reads {
+        let (outcome, refreshes_ttl) = match read {
+            DocumentOperation::Get { namespace, key, refresh_ttl } => {
+                (DocumentOutcome::Got(core.shared.document(namespace, key, now)?), *refresh_ttl)
+            }
+            DocumentOperation::Search { namespace, search } => {
+                (DocumentOutcome::Found(core.shared.search_documents(namespace, search, now)?), search.refresh_ttl)
+            }
+            DocumentOperation::ListNamespaces(request) => {
+                let all = core.shared.store.read()?.documents().namespaces(None, now)?;
+                (DocumentOutcome::Namespaces(request.choose(&all)?), false)
+            }
+            DocumentOperation::Put { .. } | DocumentOperation::Delete { .. } => unreachable!("a change is no read"),
+        };
+        if refreshes_ttl && !core.shared.store.is_read_only() {
+            let documents = match &outcome {
+                DocumentOutcome::Got(document) => document.as_slice(),
+                DocumentOutcome::Found(documents) => documents,
+                _ => &[],
+            };
+            let expiring = documents.iter().filter(|document| document.expires_at.is_some());
+            refreshes.extend(expiring.map(|document| DocumentChange {
+                namespace: document.namespace.clone(),
+                key: document.key.clone(),
+                action: DocumentAction::Refresh,
+            }));
+        }
+        outcomes.push((*at, outcome));
+    }
+    Ok((outcomes, refreshes))
+}

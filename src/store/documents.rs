@@ -1,0 +1,125 @@
+//! Reading documents. `edit_documents` writes them.
+
+use redb::ReadableTable;
+
+use super::{
+    codec,
+    schema::*,
+    tables::{Tables, storage},
+};
+use crate::{
+    error::{Error, Result},
+    ids::{Namespace, NamespaceId},
+    message::Timestamp,
+};
+
+/// A document as it is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredDocument {
+    /// JSON.
+    pub(crate) value: String,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// The tables of documents.
+pub(crate) struct Documents<'t, T>(pub(super) &'t T);
+
+impl<T: Tables> Documents<'_, T> {
+    /// The document with this key, unless it has expired.
+    pub(crate) fn get(&self, namespace: NamespaceId, key: &str, now: Timestamp) -> Result<Option<StoredDocument>> {
+        let found = record(&self.0.table(DOCUMENTS)?, namespace.0, key)?;
+        let document = found.map(StoredDocument::try_from).transpose()?;
+        Ok(document.filter(|document| !document.is_expired(now)))
+    }
+
+    /// Calls `visit` with the documents of a namespace that have not expired, the last changed first, until it returns
+    /// false.
+    pub(crate) fn visit(
+        &self,
+        namespace: NamespaceId,
+        now: Timestamp,
+        mut visit: impl FnMut(&str, StoredDocument) -> Result<bool>,
+    ) -> Result<()> {
+        let (documents, order) = (self.0.table(DOCUMENTS)?, self.0.table(DOCUMENT_ORDER)?);
+        let all = (namespace.0, 0)..=(namespace.0, u64::MAX);
+        for entry in order.range(all).map_err(storage)?.rev() {
+            let (_, key) = entry.map_err(storage)?;
+            let key = key.value();
+            let found = record(&documents, namespace.0, key)?;
+            let found = found.ok_or_else(|| Error::corrupted(format!("document {key:?} is missing")))?;
+            let document = StoredDocument::try_from(found)?;
+            if !document.is_expired(now) && !visit(key, document)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The namespaces that have a document that has not expired, all or those under a prefix, by name.
+    pub(crate) fn namespaces(&self, prefix: Option<&Namespace>, now: Timestamp) -> Result<Vec<Namespace>> {
+        let mut found = Vec::new();
+        let first = prefix.map_or("", Namespace::as_str);
+        for entry in self.0.table(DOCUMENT_COUNTS)?.range(first..).map_err(storage)? {
+            let (name, counts) = entry.map_err(storage)?;
+            // "a b" is between "a" and "a/b".
+            if !name.value().starts_with(first) {
+                break;
+            }
+            let name = Namespace::new(name.value())?;
+            if prefix.is_some_and(|prefix| !name.starts_with(prefix)) {
+                continue;
+            }
+            let mut has_document = false;
+            self.visit(NamespaceId(counts.value().0), now, |_, _| {
+                has_document = true;
+                Ok(false)
+            })?;
+            if has_document {
+                found.push(name);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The time at which the next document expires.
+    pub(crate) fn next_expiry(&self) -> Result<Option<Timestamp>> {
+        let table = self.0.table(DOCUMENT_EXPIRY)?;
+        let first = table.first().map_err(storage)?;
+        first.map(|(key, _)| timestamp(key.value().0)).transpose()
+    }
+}
+
+impl StoredDocument {
+    fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|expires_at| expires_at <= now)
+    }
+}
+
+impl TryFrom<DocumentRecord> for StoredDocument {
+    type Error = Error;
+
+    fn try_from(record: DocumentRecord) -> Result<Self> {
+        Ok(StoredDocument {
+            created_at: timestamp(record.created_at)?,
+            updated_at: timestamp(record.updated_at)?,
+            expires_at: record.expires_at.map(timestamp).transpose()?,
+            value: record.value,
+        })
+    }
+}
+
+/// The record of a document.
+pub(super) fn record(
+    documents: &impl ReadableTable<(u32, &'static str), Bytes>,
+    namespace: u32,
+    key: &str,
+) -> Result<Option<DocumentRecord>> {
+    let value = documents.get((namespace, key)).map_err(storage)?;
+    value.map(|value| codec::decode(value.value())).transpose()
+}
+
+pub(super) fn timestamp(micros: i64) -> Result<Timestamp> {
+    Timestamp::from_micros(micros).ok_or_else(|| Error::corrupted("a time of a document is out of range"))
+}

@@ -1,0 +1,232 @@
+//! The namespaces of a database in the order of their names: pages of a list, totals, and what a prefix still has.
+
+use std::{
+    fmt,
+    ops::{Bound, ControlFlow},
+    str::FromStr,
+};
+
+use redb::{ReadableTable, WriteTransaction};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    blocks::Blocks,
+    codec,
+    edit_sessions::EditSessions,
+    effects::Effects,
+    namespaces::Namespaces,
+    schema::*,
+    tables::{Tables, count, storage},
+};
+use crate::{
+    error::{Error, Result},
+    ids::{Namespace, NamespaceId},
+};
+
+/// The namespaces and messages that one commit of a deletion has, and one namespace more.
+const COMMIT_NAMESPACES: usize = 1000;
+const COMMIT_MESSAGES: u64 = 10_000;
+
+/// A namespace that has messages, and its size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct NamespaceInfo {
+    /// The name.
+    pub namespace: Namespace,
+    /// Number of messages, including those in short-term buffers.
+    pub messages: u64,
+    /// Number of sessions.
+    pub sessions: u64,
+}
+
+/// A part of the list of a database's namespaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NamespacePage {
+    /// The namespaces, in the order of their text's bytes.
+    pub namespaces: Vec<NamespaceInfo>,
+    /// The position after the last of them; `None` if no namespace follows.
+    pub next: Option<NamespaceCursor>,
+}
+
+/// Counts of all namespaces under a prefix, or of a whole database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct NamespaceTotals {
+    /// Number of namespaces that have messages.
+    pub namespaces: u64,
+    /// Number of their messages.
+    pub messages: u64,
+}
+
+/// A position in the list of a database's namespaces. Its text parses to the same cursor. It is of use for the database
+/// that returned it, also after later changes: no namespace is skipped or listed twice because of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NamespaceCursor {
+    /// The number of the namespace in its database, to recognise a cursor of another database.
+    number: u32,
+    namespace: Namespace,
+}
+
+impl fmt::Display for NamespaceCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.number, self.namespace)
+    }
+}
+
+impl FromStr for NamespaceCursor {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text.split_once(':').and_then(|(number, namespace)| {
+            let namespace = Namespace::new(namespace).ok()?;
+            Some(NamespaceCursor { number: number.parse().ok()?, namespace })
+        });
+        let reason = "it is not a number and a namespace, joined by ':'";
+        // A number has one text only.
+        let cursor = parts.filter(|cursor| cursor.to_string() == text);
+        cursor.ok_or_else(|| Error::InvalidCursor { given: text.to_owned(), reason })
+    }
+}
+
+impl TryFrom<String> for NamespaceCursor {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<NamespaceCursor> for String {
+    fn from(cursor: NamespaceCursor) -> String {
+        cursor.to_string()
+    }
+}
+
+impl<T: Tables> Namespaces<'_, T> {
+    /// The next `limit` namespaces that have messages, of those under a prefix or of all.
+    ///
+    /// # Errors
+    /// [`Error::InvalidCursor`]: another database returned the cursor. [`Error::InvalidQuery`]: the limit is 0.
+    pub(crate) fn page(
+        &self,
+        prefix: Option<&Namespace>,
+        after: Option<&NamespaceCursor>,
+        limit: usize,
+    ) -> Result<NamespacePage> {
+        if limit == 0 {
+            return Err(Error::query("a page of 0 namespaces has no end; ask for 1 or more"));
+        }
+        if let Some(cursor) = after
+            && self.record(&cursor.namespace)?.is_none_or(|record| record.id != cursor.number)
+        {
+            return Err(Error::InvalidCursor { given: cursor.to_string(), reason: "another database returned it" });
+        }
+        let sessions = self.0.table(SESSIONS)?;
+        let mut page = NamespacePage { namespaces: Vec::new(), next: None };
+        let mut last = None;
+        self.walk(prefix, after.map(|cursor| &cursor.namespace), |namespace, record| {
+            if record.messages == 0 {
+                return Ok(ControlFlow::Continue(()));
+            }
+            if page.namespaces.len() == limit {
+                page.next = last.take();
+                return Ok(ControlFlow::Break(()));
+            }
+            if page.namespaces.len() + 1 == limit {
+                last = Some(NamespaceCursor { number: record.id, namespace: namespace.clone() });
+            }
+            let sessions = count(&sessions, (record.id, "")..(record.id + 1, ""))?;
+            page.namespaces.push(NamespaceInfo { namespace, messages: record.messages, sessions });
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(page)
+    }
+
+    /// The totals under a prefix, or of all namespaces. Cost: a pass over their records.
+    pub(crate) fn totals(&self, prefix: Option<&Namespace>) -> Result<NamespaceTotals> {
+        let mut totals = NamespaceTotals::default();
+        self.walk(prefix, None, |_, record| {
+            totals.namespaces += u64::from(record.messages > 0);
+            totals.messages += record.messages;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(totals)
+    }
+
+    /// The next namespaces under a prefix that have messages, sessions, documents or shared states of blocks: as many as
+    /// one commit deletes.
+    pub(crate) fn next_to_delete(
+        &self,
+        prefix: &Namespace,
+        after: Option<&Namespace>,
+    ) -> Result<Vec<(Namespace, NamespaceId)>> {
+        let (sessions, blocks) = (self.0.table(SESSIONS)?, self.0.table(BLOCKS)?);
+        let documents = self.0.table(DOCUMENT_COUNTS)?;
+        let (mut next, mut messages) = (Vec::new(), 0);
+        self.walk(Some(prefix), after, |namespace, record| {
+            let (id, end) = (record.id, record.id + 1);
+            let documents = documents.get(namespace.as_str()).map_err(storage)?.map_or(0, |counts| counts.value().1);
+            if record.messages > 0
+                || documents > 0
+                || sessions.range((id, "")..(end, "")).map_err(storage)?.next().is_some()
+                || blocks.range((id, SHARED, "")..(end, 0, "")).map_err(storage)?.next().is_some()
+            {
+                next.push((namespace, NamespaceId(id)));
+                messages += record.messages + documents;
+            }
+            let is_full = next.len() >= COMMIT_NAMESPACES || messages >= COMMIT_MESSAGES;
+            Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(next)
+    }
+
+    /// Visits the namespaces under a prefix, or all, in the order of their names, those after a name only.
+    fn walk(
+        &self,
+        prefix: Option<&Namespace>,
+        after: Option<&Namespace>,
+        mut visit: impl FnMut(Namespace, NamespaceRecord) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        // "a b" is between "a" and "a/b", so the prefix itself is apart from the names that begin with it.
+        if let Some(prefix) = prefix
+            && after.is_none_or(|after| after < prefix)
+            && let Some(record) = self.record(prefix)?
+            && visit(prefix.clone(), record)?.is_break()
+        {
+            return Ok(());
+        }
+        // '0' follows '/'.
+        let (first, end) =
+            prefix.map_or((String::new(), None), |prefix| (format!("{prefix}/"), Some(format!("{prefix}0"))));
+        let after = after.map(Namespace::as_str).filter(|after| *after >= &*first);
+        if end.as_deref().is_some_and(|end| after.is_some_and(|after| after >= end)) {
+            return Ok(());
+        }
+        let start = after.map_or(Bound::Included(&*first), Bound::Excluded);
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        for entry in self.0.table(NAMESPACES)?.range::<&str>((start, end)).map_err(storage)? {
+            let (name, value) = entry.map_err(storage)?;
+            if visit(Namespace::new(name.value())?, codec::decode(value.value())?)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Namespaces<'_, WriteTransaction> {
+    /// Deletes everything in these namespaces. Returns how many of them had messages, and how many these were.
+    pub(crate) fn delete(&self, namespaces: &[(Namespace, NamespaceId)]) -> Result<(NamespaceTotals, Effects)> {
+        let (mut totals, mut all) = (NamespaceTotals::default(), Effects::default());
+        for (namespace, id) in namespaces {
+            let (messages, effects) = EditSessions(self.0).delete_all(namespace)?;
+            Blocks(self.0).remove_shared(*id)?;
+            totals.namespaces += u64::from(messages > 0);
+            totals.messages += messages;
+            all.append(effects);
+        }
+        Ok((totals, all))
+    }
+}
