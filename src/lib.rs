@@ -67,15 +67,15 @@
 //!   applies the commit to a loaded namespace.
 //! - **recall**: `engine/recall`, `recall/prepare` embeds the query, `recall/choose` chooses the hits, `recall/search`
 //!   searches wider until they are enough, `recall/namespace` is what is searched, `recall/candidates` gathers the
-//!   evidence, `recall/rank` scores it.
+//!   evidence, `recall/rank` scores it. `recall/several` does this for several namespaces.
 //! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
 //!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of
 //!   `memory/job_queue`, `engine/weak` commits their states.
 //!
 //! # Invariants
 //!
-//! - A query never reaches another namespace: each key of the store begins with a namespace's number, and each index
-//!   holds one namespace.
+//! - A query reaches only the namespaces that the call names: each key of the store begins with a namespace's number,
+//!   and each index holds one namespace.
 //! - A transaction is stored completely or not at all.
 //! - A message with text is in one of two states. It has vectors or a pending entry in each generation that accepts
 //!   writes; or it is in its session's short-term buffer and has neither.

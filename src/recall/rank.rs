@@ -3,10 +3,10 @@
 //! This module owns the ranking strategies and their constants. It reads no index: `candidates` gathers the evidence.
 //! The hybrid score is a sum of these terms:
 //!
-//! - *dense*: the candidate's cosine similarity as a z-score over a sample of the namespace, divided by √(2 ln n). That
-//!   is the z-score which the best of n unrelated messages reaches by chance, so the term is comparable between small
-//!   and large namespaces. For a message with several windows the z-score is lowered, because the maximum of several
-//!   draws is higher by chance.
+//! - *dense*: the candidate's cosine similarity as a z-score over a sample of the namespaces that are asked, divided by
+//!   √(2 ln n). That is the z-score which the best of n unrelated messages reaches by chance, so the term is comparable
+//!   between small and large namespaces. For a message with several windows the z-score is lowered, because the maximum
+//!   of several draws is higher by chance.
 //! - *lexical*: the z-score of the candidate's BM25, times the square root of its coverage, the share of the query's
 //!   terms that it has, weighted by rarity. The z-score is large where the query's terms are common in the namespace;
 //!   the coverage is small where the query is worded differently from all messages, so that such a query is left to the
@@ -18,8 +18,9 @@
 //!   measured against the typical lengths of the namespace.
 //! - *time* and *recency*: a constant for messages of a time that the query names, and a boost that decays with age if
 //!   the query asks for it.
+//! - *weight*: the logarithm of the weight of the candidate's namespace, if several are asked.
 //!
-//! The weights were fitted by listwise logistic regression to LoCoMo, to chats with long answers and to IRC together,
+//! The weights of the terms were fitted by listwise logistic regression to LoCoMo, to chats with long answers and to IRC together,
 //! each weighted equally, then rounded; `benches/results/README.md` has an ablation of each term.
 
 use std::ops::{Range, RangeInclusive};
