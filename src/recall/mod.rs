@@ -3,7 +3,8 @@
 //! A recall goes down through these files: `prepare` resolves and embeds the [`Query`]; `choose` finds the hits, by
 //! `search`, which searches wider and wider, `candidates`, which gathers the evidence from both indexes of the
 //! `namespace`, and `rank`, which turns evidence into scores. `load` reads a namespace from the store, `changes`
-//! applies later commits to it. `unindexed` has the messages that are not embedded yet.
+//! applies later commits to it. `unindexed` has the messages that are not embedded yet, `metadata` those that a filter
+//! on metadata matches.
 //!
 //! The engine keeps loaded namespaces, applies commits to them and maintains their graphs in the background: nothing
 //! here writes to the store.
@@ -17,6 +18,7 @@ mod duplicates;
 mod hit;
 mod load;
 mod measured_graph;
+mod metadata;
 mod namespace;
 mod positions;
 mod prepare;
