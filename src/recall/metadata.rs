@@ -1,15 +1,16 @@
 //! The messages of a loaded namespace that a filter on metadata matches.
 //!
-//! The first query with a filter evaluates it on the metadata of all messages, which are read from the store. The set
-//! is kept for later queries; messages that commits change are read again by the next query with the filter.
+//! The first query with a filter evaluates it on the columns of its paths. The set is kept for later queries; messages
+//! that commits change are read again by the next query with the filter.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use parking_lot::Mutex;
 
+use super::{
+    metadata_columns::{MAX_CHANGED, MetadataColumns},
+    seq_set::SeqSet,
+};
 use crate::{
     error::Result,
     filter::MetadataFilter,
@@ -20,17 +21,18 @@ use crate::{
 
 /// Filters of a namespace whose sets are kept; the least recently used one is dropped first.
 const MAX_FILTERS: usize = 64;
-/// A filter is dropped when this many messages changed since its last query.
-const MAX_CHANGED: usize = 16_384;
 
 /// The filters that were queried, and the sets of messages that they match.
 #[derive(Default)]
-pub(crate) struct MetadataSets(Mutex<Vec<Arc<FilterSet>>>);
+pub(crate) struct MetadataSets {
+    sets: Mutex<Vec<Arc<FilterSet>>>,
+    columns: MetadataColumns,
+}
 
 struct FilterSet {
     filter: MetadataFilter,
     /// The messages that changed since `matching` was read.
-    changed: Mutex<HashSet<u64>>,
+    changed: Mutex<BTreeSet<u64>>,
     /// Held while the store is read, so that concurrent queries with the filter read it once.
     matching: Mutex<Option<Arc<MatchingMessages>>>,
 }
@@ -38,7 +40,9 @@ struct FilterSet {
 impl MetadataSets {
     /// Applies a commit.
     pub(crate) fn apply(&self, changes: &[UnindexedChange]) {
-        self.0.lock().retain(|set| {
+        // The columns first: a set that lacks the commit is then made from columns that have it.
+        self.columns.apply(changes);
+        self.sets.lock().retain(|set| {
             let mut changed = set.changed.lock();
             changed.extend(changes.iter().map(|change| change.seq));
             changed.len() <= MAX_CHANGED
@@ -59,7 +63,10 @@ impl MetadataSets {
         let changed = std::mem::take(&mut *set.changed.lock());
         // If reading fails, nothing is kept.
         let read = match matching.take() {
-            None => Arc::new(MatchingMessages::read(filter, namespace, &snapshot()?)?),
+            None => {
+                let seqs = self.columns.matching(filter, namespace, &snapshot)?;
+                Arc::new(MatchingMessages { seqs, rows: Mutex::default() })
+            }
             Some(known) if changed.is_empty() => known,
             Some(known) => known.update(filter, namespace, &snapshot()?, changed)?,
         };
@@ -67,7 +74,7 @@ impl MetadataSets {
     }
 
     fn set(&self, filter: &MetadataFilter) -> Arc<FilterSet> {
-        let mut sets = self.0.lock();
+        let mut sets = self.sets.lock();
         let set = match sets.iter().position(|set| set.filter == *filter) {
             Some(at) => sets.remove(at),
             None => {
@@ -83,7 +90,6 @@ impl MetadataSets {
 }
 
 /// The messages that a filter matches.
-#[derive(Default)]
 pub(super) struct MatchingMessages {
     seqs: SeqSet,
     rows: Mutex<MatchingRows>,
@@ -100,23 +106,13 @@ struct MatchingRows {
 }
 
 impl MatchingMessages {
-    fn read(filter: &MetadataFilter, namespace: NamespaceId, snapshot: &Snapshot) -> Result<Self> {
-        let mut seqs = SeqSet::default();
-        snapshot.messages().all_metadata(namespace, |seq, metadata| {
-            if filter.matches_fields(&metadata) {
-                seqs.set(seq, true);
-            }
-        })?;
-        Ok(MatchingMessages { seqs, rows: Mutex::default() })
-    }
-
     /// Returns the messages after some of them changed: the same value if the filter matches as before.
     fn update(
         self: Arc<Self>,
         filter: &MetadataFilter,
         namespace: NamespaceId,
         snapshot: &Snapshot,
-        changed: HashSet<u64>,
+        changed: BTreeSet<u64>,
     ) -> Result<Arc<Self>> {
         let mut seqs = None;
         snapshot.messages().metadata(namespace, changed, |seq, metadata| {
@@ -146,29 +142,4 @@ impl MatchingMessages {
         known.checked = known.checked.max(rows.len());
         known.rows.clone()
     }
-}
-
-/// A set of sequence numbers: for each block of numbers, those within it.
-#[derive(Clone, Default)]
-struct SeqSet(BTreeMap<u64, Bitmap>);
-
-/// The bits of a sequence number that are its position in a block.
-const BLOCK_BITS: u32 = 20;
-
-impl SeqSet {
-    fn set(&mut self, seq: u64, is_in: bool) {
-        let block = self.0.entry(seq >> BLOCK_BITS).or_default();
-        match is_in {
-            true => block.insert(position(seq)),
-            false => block.remove(position(seq)),
-        };
-    }
-
-    fn contains(&self, seq: u64) -> bool {
-        self.0.get(&(seq >> BLOCK_BITS)).is_some_and(|block| block.contains(position(seq)))
-    }
-}
-
-fn position(seq: u64) -> u32 {
-    (seq % (1 << BLOCK_BITS)) as u32
 }

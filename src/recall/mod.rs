@@ -19,6 +19,7 @@ mod hit;
 mod load;
 mod measured_graph;
 mod metadata;
+mod metadata_columns;
 mod namespace;
 mod positions;
 mod prepare;
@@ -27,6 +28,7 @@ mod rank;
 mod sample;
 mod search;
 mod segments;
+mod seq_set;
 mod unindexed;
 mod when;
 

@@ -204,8 +204,9 @@ impl Query {
 
     /// Finds only messages whose metadata this filter matches. Of several filters, all must match.
     ///
-    /// The first query with a filter reads the metadata of all messages of the namespace. Later ones with an equal
-    /// filter read again what changed meanwhile: the last 64 filters of a loaded namespace are kept.
+    /// The first query with a path reads its values in all messages of the namespace. Later filters with the path are
+    /// evaluated in memory, and messages that changed meanwhile are read again. A loaded namespace keeps the values of
+    /// 32 paths, and the results of 64 filters.
     pub fn filter(mut self, filter: MetadataFilter) -> Self {
         self.filter.metadata = Some(match self.filter.metadata.take() {
             None => filter,

@@ -267,7 +267,7 @@ proptest! {
             json!({"$or": [{"a": {"$contains": "x"}}, {"b": {"$gte": 1}}]}),
             json!({"$not": {"a.c": 1, "b": null}}),
         ];
-        for step in steps.into_iter().chain([Step::Look, Step::Flush, Step::Look]) {
+        for (at, step) in steps.into_iter().chain([Step::Look, Step::Flush, Step::Look]).enumerate() {
             let id = |id: usize| format!("{}{id}", if id % 2 == 0 { "m" } else { "b" });
             let memory = || engine.memory(&namespace(SPACE), "session").open().unwrap();
             match step {
@@ -296,7 +296,10 @@ proptest! {
                     engine = db.open();
                 }
                 Step::Look => {
-                    for value in &filters {
+                    // A new filter on paths that others had, and one with more paths than are kept.
+                    let many: Value = (0..40).map(|i| json!({format!("p{i}"): null})).chain([json!({"b": 1})]).collect();
+                    let new = [json!({"a": {"$ne": at}, "b": {"$nin": ["x"]}}), json!({"$and": many})];
+                    for value in filters.iter().chain(&new) {
                         let filter = filter(value.clone());
                         let expected: Vec<String> =
                             stored.iter().filter(|(_, value)| filter.matches(value)).map(|(id, _)| id.clone()).collect();
