@@ -202,7 +202,47 @@ impl MetadataFilter {
             Expression::All(filters) => filters.iter().all(|filter| filter.matches_fields(fields)),
             Expression::Any(filters) => filters.iter().any(|filter| filter.matches_fields(fields)),
             Expression::Not(filter) => !filter.matches_fields(fields),
-            Expression::Condition(condition) => condition.holds(fields),
+            Expression::Condition(condition) => condition.holds(condition.path.find(fields)),
+        }
+    }
+
+    /// Returns the different paths of the filter.
+    pub(crate) fn paths(&self) -> Vec<&FieldPath> {
+        let mut paths = Vec::new();
+        let mut filters = vec![self];
+        while let Some(filter) = filters.pop() {
+            match &filter.0 {
+                Expression::All(inner) | Expression::Any(inner) => filters.extend(inner),
+                Expression::Not(inner) => filters.push(inner),
+                Expression::Condition(Condition { path, .. }) if !paths.contains(&path) => paths.push(path),
+                Expression::Condition(_) => {}
+            }
+        }
+        paths
+    }
+
+    /// Evaluates the filter on many objects: returns for each if the filter matches it. `column` returns for each
+    /// object if a condition holds for its value at a path.
+    pub(crate) fn select(
+        &self,
+        objects: usize,
+        column: &mut dyn FnMut(&FieldPath, &dyn Fn(Option<&Value>) -> bool) -> Vec<bool>,
+    ) -> Vec<bool> {
+        match &self.0 {
+            Expression::All(filters) => filters.iter().fold(vec![true; objects], |mut matches, filter| {
+                matches.iter_mut().zip(filter.select(objects, column)).for_each(|(all, one)| *all &= one);
+                matches
+            }),
+            Expression::Any(filters) => filters.iter().fold(vec![false; objects], |mut matches, filter| {
+                matches.iter_mut().zip(filter.select(objects, column)).for_each(|(any, one)| *any |= one);
+                matches
+            }),
+            Expression::Not(filter) => {
+                let mut matches = filter.select(objects, column);
+                matches.iter_mut().for_each(|matches| *matches = !*matches);
+                matches
+            }
+            Expression::Condition(condition) => column(&condition.path, &|found| condition.holds(found)),
         }
     }
 
@@ -242,9 +282,9 @@ impl Condition {
         )))
     }
 
-    fn holds(&self, fields: &Map<String, Value>) -> bool {
-        let Condition { path, operator, operand } = self;
-        let found = path.find(fields);
+    /// Returns true if the condition holds for the value at its path; `None` if there is none.
+    fn holds(&self, found: Option<&Value>) -> bool {
+        let Condition { operator, operand, .. } = self;
         let value = found.unwrap_or(&Value::Null);
         let is_one_of = || operand.as_array().is_some_and(|values| values.iter().any(|other| is_equal(value, other)));
         match operator {

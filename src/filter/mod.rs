@@ -9,3 +9,4 @@ mod metadata_filter;
 mod path;
 
 pub use metadata_filter::MetadataFilter;
+pub(crate) use path::FieldPath;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// The way from a JSON object to a value inside of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct FieldPath(Vec<Step>);
+pub(crate) struct FieldPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
@@ -35,7 +35,7 @@ impl FieldPath {
     }
 
     /// Returns the value that the path leads to from an object with these fields.
-    pub(super) fn find<'a>(&self, fields: &'a Map<String, Value>) -> Option<&'a Value> {
+    pub(crate) fn find<'a>(&self, fields: &'a Map<String, Value>) -> Option<&'a Value> {
         let (Step::Key(first), rest) = self.0.split_first()? else { return None };
         rest.iter().try_fold(fields.get(first)?, |value, step| match step {
             Step::Key(key) => value.as_object()?.get(key),

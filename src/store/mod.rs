@@ -81,7 +81,7 @@ pub(crate) use documents::StoredDocument;
 pub(crate) use edit_documents::{DocumentAction, DocumentChange};
 pub(crate) use edit_messages::{Clear, PutResult, SessionChange, restore_id};
 pub(crate) use edit_sessions::IdleFlush;
-pub(crate) use effects::{BufferChange, Effects, HistoryChange, UnindexedChange};
+pub(crate) use effects::{BufferChange, Effects, HistoryChange, IndexNeed, UnindexedChange};
 pub(crate) use generations::Generation;
 pub(crate) use idle::IdleSession;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};

@@ -44,7 +44,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (2, "default_embedder", &["config", "embed", "error", "ids", "models", "onnx"], &[]),
     (2, "store", &["config", "error", "ids", "message"], &[]),
     (2, "cache", &["config", "embed", "error", "ids", "lock"], &[]),
-    (3, "recall", &["config", "embed", "error", "ids", "index", "lexical", "message", "store"], &[]),
+    (3, "recall", &["config", "embed", "error", "filter", "ids", "index", "lexical", "message", "store"], &[]),
     (3, "buffer", &["error", "message"], &[]),
     (3, "block", &["chat", "error", "ids", "message"], &["recall"]),
     (3, "compose", &["error", "message"], &["block"]),
