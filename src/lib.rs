@@ -190,7 +190,7 @@ pub use recall::{
 pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,
 };
-pub use store::{Checkpoint, SessionInfo, StorageSizes};
+pub use store::{Checkpoint, SessionInfo, StorageSizes, TransferReport};
 #[cfg(feature = "onnx")]
 pub use tokens::HuggingFaceTokenizer;
 #[cfg(feature = "tiktoken")]

@@ -55,6 +55,11 @@ mod edit;
 mod edit_messages;
 mod edit_sessions;
 
+mod export_line;
+
+mod export;
+mod import;
+
 mod overlay;
 mod transaction;
 
@@ -75,6 +80,8 @@ pub(crate) use database::Store;
 pub(crate) use edit_messages::{Clear, PutResult, SessionChange, restore_id};
 pub(crate) use edit_sessions::IdleFlush;
 pub(crate) use effects::{BufferChange, Effects, HistoryChange, UnindexedChange};
+pub use export_line::TransferReport;
+pub(crate) use export_line::{ExportHeader, ExportLine};
 pub(crate) use generations::Generation;
 pub(crate) use idle::IdleSession;
 pub(crate) use pending::{HISTORY_START, PendingCursor, PendingMessage};

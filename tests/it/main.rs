@@ -32,3 +32,4 @@ mod recall;
 mod reindex;
 mod support;
 mod tokens;
+mod transfer;

@@ -91,7 +91,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
 }
 
 /// Removes a database that has no message.
-fn remove_empty(db: &Path) {
+pub(crate) fn remove_empty(db: &Path) {
     let is_empty = |stats: Stats| stats.namespaces.iter().all(|namespace| namespace.messages == 0);
     if mnemon::stats(db).is_ok_and(is_empty)
         && let Err(error) = std::fs::remove_file(db)

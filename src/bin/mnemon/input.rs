@@ -30,7 +30,7 @@ pub(crate) struct Line {
 }
 
 /// Opens a file, or stdin for `-`.
-fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
+pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin()));
     }

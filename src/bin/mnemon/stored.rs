@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use mnemon::{Config, Embedder, Engine, Error, GenerationState, ModelIdentity, Namespace, NamespaceStats, SessionInfo};
+use mnemon::{
+    Config, Embedder, Engine, EngineBuilder, Error, GenerationState, ModelIdentity, Namespace, NamespaceStats,
+    SessionInfo,
+};
 
 /// The options that say which database and namespace a command works on.
 #[derive(clap::Args)]
@@ -25,16 +28,7 @@ impl Location {
     /// # Errors
     /// The database has no such namespace.
     pub(crate) fn open(&self) -> anyhow::Result<Engine> {
-        let stats = mnemon::stats(&self.db)?;
-        check_namespace(&self.db, &self.namespace, &stats.namespaces)?;
-        let is_serving = |state| state == GenerationState::Serving;
-        let serving = stats.generations.into_iter().find(|generation| is_serving(generation.state));
-        let model = serving
-            .context("the database has no model, although it has messages; check it with `mnemon verify`")?
-            .model;
-        let mut config = Config::default();
-        config.drain_on_open = false;
-        Ok(Engine::builder(&self.db).create(false).config(config).embedder(Arc::new(NoModel(model))).open()?)
+        Ok(builder(&self.db, Some(&self.namespace))?.open()?)
     }
 
     /// Returns the counts of a session.
@@ -52,6 +46,23 @@ impl Location {
             self.namespace.as_str()
         )
     }
+}
+
+/// Prepares an engine without a model. Pending messages stay pending.
+///
+/// # Errors
+/// The database has no such namespace.
+pub(crate) fn builder(db: &Path, namespace: Option<&Namespace>) -> anyhow::Result<EngineBuilder> {
+    let stats = mnemon::stats(db)?;
+    if let Some(namespace) = namespace {
+        check_namespace(db, namespace, &stats.namespaces)?;
+    }
+    let is_serving = |state| state == GenerationState::Serving;
+    let serving = stats.generations.into_iter().find(|generation| is_serving(generation.state));
+    let model = serving.context("the database has no model; check it with `mnemon verify`")?.model;
+    let mut config = Config::default();
+    config.drain_on_open = false;
+    Ok(Engine::builder(db).create(false).config(config).embedder(Arc::new(NoModel(model))))
 }
 
 /// Returns an error that names the nearest namespace unless this one has messages.

@@ -15,6 +15,7 @@ mod queries;
 mod reindex;
 mod runtime;
 mod sample;
+mod transfer;
 mod vectors;
 
 use std::fs;
@@ -222,6 +223,8 @@ fn every_command_has_help() {
         "sessions",
         "get",
         "delete",
+        "export",
+        "import",
         "eval",
         "embed",
         "reindex",
