@@ -7,6 +7,7 @@ mod delete;
 mod embed;
 mod eval;
 mod export;
+mod foreign;
 mod get;
 mod ground_truth;
 mod import;

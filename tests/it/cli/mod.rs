@@ -3,6 +3,7 @@
 mod contents;
 mod errors;
 mod eval;
+mod foreign;
 mod identity;
 mod ingest;
 mod kills;

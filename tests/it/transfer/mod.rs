@@ -64,7 +64,7 @@ fn fill(engine: &Engine) {
             let id = message.id.clone();
             memory.blocking().put(vec![message]).unwrap();
             if number % 7 == 0 {
-                memory.blocking().checkpoint(&format!("after {id}")).unwrap();
+                memory.blocking().checkpoint(format!("after {id}")).unwrap();
             }
             memory.blocking().settle().unwrap();
         } else {
