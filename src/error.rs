@@ -101,6 +101,24 @@ pub enum Error {
         checkpoint: u32,
     },
 
+    /// A line of an export cannot be imported. Nothing of the export was stored.
+    #[error("line {line} of the export: {reason}; nothing was imported")]
+    InvalidImport {
+        /// The number of the line, from 1.
+        line: u64,
+        /// The problem with the line.
+        reason: String,
+    },
+
+    /// A namespace is to be imported that has sessions already. Nothing of the export was stored.
+    #[error(
+        "namespace {namespace:?} has sessions or block states already, so nothing was imported; import into another namespace with `Engine::import_as` (on the command line, --namespace), or delete it first with `Engine::delete_namespace` (`mnemon delete --all`)"
+    )]
+    NamespaceNotEmpty {
+        /// The namespace.
+        namespace: String,
+    },
+
     /// A query is invalid.
     #[error("invalid query: {reason}")]
     InvalidQuery {

@@ -193,9 +193,9 @@ pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Me
 pub use message::{
     CalibratedTokenCounter, ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine,
     MessageSelector, MessageTokenCounter, MessageUpdate, MessageWindow, PerPartTokenCounter, Role, TextSplitter,
-    Timestamp, TokenWindow, TrimOptions, TrimStrategy, add_messages, escape_xml, from_anthropic, from_gemini,
-    from_openai, to_anthropic, to_anthropic_lossless, to_gemini, to_gemini_lossless, to_openai, to_openai_lossless,
-    trim_messages,
+    Timestamp, TokenWindow, TrimOptions, TrimStrategy, add_messages, escape_xml, from_anthropic, from_chatgpt,
+    from_gemini, from_langchain, from_llamaindex, from_mem0, from_openai, to_anthropic, to_anthropic_lossless,
+    to_gemini, to_gemini_lossless, to_openai, to_openai_lossless, trim_messages,
 };
 #[cfg(feature = "onnx")]
 pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInfo};
@@ -210,6 +210,7 @@ pub use reindex::{
 };
 pub use store::{
     Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo, StorageSizes,
+    TransferReport,
 };
 #[cfg(feature = "onnx")]
 pub use tokens::HuggingFaceTokenizer;

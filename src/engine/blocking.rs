@@ -1,6 +1,10 @@
 //! The engine's methods for threads that may wait, made from the async ones.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{
+    io::{BufRead, Write},
+    ops::ControlFlow,
+    sync::Arc,
+};
 
 use serde_json::{Map, Value};
 
@@ -11,6 +15,7 @@ use super::{
     memory_budget::EngineStats,
     reindex::{ReindexOptions, ReindexProgress, ReindexReport},
     reports::{FlushReport, PutReport},
+    transfer,
 };
 use crate::{
     cache::CacheStats,
@@ -21,7 +26,7 @@ use crate::{
     lexical::Language,
     message::Message,
     recall::{Hits, Query, Scope},
-    store::{NamespaceCursor, NamespacePage, NamespaceTotals, SessionInfo},
+    store::{NamespaceCursor, NamespacePage, NamespaceTotals, SessionInfo, TransferReport},
 };
 
 /// Declares the blocking twins of async methods: each runs the async one on the calling thread. Needs `block_on` in
@@ -113,6 +118,38 @@ impl BlockingEngine<'_> {
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
     ) -> Result<ReindexReport> {
         self.0.core().rollback(embedder, &mut progress)
+    }
+
+    /// Same as [`Engine::export`], on the calling thread, so that `output` may be borrowed.
+    ///
+    /// # Errors
+    /// Those of [`Engine::export`].
+    pub fn export(&self, namespace: &Namespace, output: impl Write) -> Result<TransferReport> {
+        transfer::export(self.0.core(), Some(namespace), output)
+    }
+
+    /// Same as [`Engine::export_all`], on the calling thread, so that `output` may be borrowed.
+    ///
+    /// # Errors
+    /// Those of [`Engine::export_all`].
+    pub fn export_all(&self, output: impl Write) -> Result<TransferReport> {
+        transfer::export(self.0.core(), None, output)
+    }
+
+    /// Same as [`Engine::import`], on the calling thread, so that `input` may be borrowed.
+    ///
+    /// # Errors
+    /// Those of [`Engine::import`].
+    pub fn import(&self, input: impl BufRead) -> Result<TransferReport> {
+        transfer::import(self.0.core(), None, input)
+    }
+
+    /// Same as [`Engine::import_as`], on the calling thread, so that `input` may be borrowed.
+    ///
+    /// # Errors
+    /// Those of [`Engine::import_as`].
+    pub fn import_as(&self, namespace: &Namespace, input: impl BufRead) -> Result<TransferReport> {
+        transfer::import(self.0.core(), Some(namespace.clone()), input)
     }
 
     /// Loads a namespace and does all background work of its index now, on the calling thread. Recalls are correct

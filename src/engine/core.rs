@@ -198,15 +198,36 @@ impl Core {
         answer.recv().map_err(|_| Error::Closed)?
     }
 
+    /// Same as [`Core::write_now`], for a change that has a transaction of its own: `apply` runs once, while `feed` runs
+    /// on the calling thread.
+    pub(super) fn write_alone<T: Send + 'static>(
+        &self,
+        apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
+        feed: impl FnOnce(),
+    ) -> Result<T> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.writer.submit_alone(apply, self.publishing(move |result| drop(reply.send(result))));
+        feed();
+        answer.recv().map_err(|_| Error::Closed)?
+    }
+
     /// Queues a change and publishes its effects once it is committed. `reply` is called on the writer's thread.
     fn submit<T: Send + 'static>(
         &self,
         apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
         reply: impl FnOnce(Result<T>) + Send + 'static,
     ) {
+        self.writer.submit(apply, self.publishing(reply));
+    }
+
+    /// Returns what follows the commit of a change: its effects are published, and `reply` is called.
+    fn publishing<T: Send + 'static, F: FnOnce(Result<T>) + Send + 'static>(
+        &self,
+        reply: F,
+    ) -> impl FnOnce(Result<(T, Effects)>) + Send + use<T, F> {
         let shared = Arc::clone(&self.shared);
         let wake = self.wake.clone();
-        self.writer.submit(apply, move |result| {
+        move |result| {
             reply(result.map(|(value, effects)| {
                 // Before the rows are removed, so that a recall finds a replaced message at every moment.
                 shared.publish_unindexed(&effects.unindexed);
@@ -233,7 +254,7 @@ impl Core {
                 }
                 value
             }));
-        });
+        }
     }
 
     /// Sends a request to the thread that embeds.

@@ -40,6 +40,7 @@ mod shared;
 mod store_reads;
 mod stored_graph;
 mod text_windows;
+mod transfer;
 mod vector_batch;
 mod weak;
 mod writer;

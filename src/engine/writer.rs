@@ -31,6 +31,8 @@ enum Message {
 /// A change that waits for its transaction.
 trait Job: Send {
     fn apply(&mut self, transaction: &mut Transaction) -> Result<()>;
+    /// Returns true if the change has a transaction of its own.
+    fn is_alone(&self) -> bool;
     /// Called once: after the commit, or with the error that prevented it.
     fn finish(self: Box<Self>, committed: Result<()>);
 }
@@ -39,6 +41,7 @@ struct Change<T, A, F> {
     apply: A,
     value: Option<T>,
     finish: F,
+    is_alone: bool,
 }
 
 impl<T, A, F> Job for Change<T, A, F>
@@ -50,6 +53,10 @@ where
     fn apply(&mut self, transaction: &mut Transaction) -> Result<()> {
         self.value = Some((self.apply)(transaction)?);
         Ok(())
+    }
+
+    fn is_alone(&self) -> bool {
+        self.is_alone
     }
 
     fn finish(self: Box<Self>, committed: Result<()>) {
@@ -80,7 +87,19 @@ impl Writer {
         apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
         finish: impl FnOnce(Result<T>) + Send + 'static,
     ) {
-        let job = Box::new(Change { apply, value: None, finish });
+        self.queue(Box::new(Change { apply, value: None, finish, is_alone: false }));
+    }
+
+    /// Same as [`Writer::submit`], for a change that has a transaction of its own: `apply` runs once.
+    pub(super) fn submit_alone<T: Send + 'static>(
+        &self,
+        apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
+        finish: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        self.queue(Box::new(Change { apply, value: None, finish, is_alone: true }));
+    }
+
+    fn queue(&self, job: Box<dyn Job>) {
         if let Err(mpsc::SendError(Message::Change(job))) = self.jobs.send(Message::Change(job)) {
             job.finish(Err(Error::Closed));
         }
@@ -103,13 +122,23 @@ fn run(store: &Store, receiver: &mpsc::Receiver<Message>) {
     // The sizes of the last two groups, and how long the last commit took.
     let (mut sizes, mut took) = ([1, 1], Duration::ZERO);
     let mut is_stopped = false;
-    while !is_stopped && let Ok(Message::Change(first)) = receiver.recv() {
+    // A change with a transaction of its own, which came after the changes of the last group.
+    let mut alone: Option<Box<dyn Job>> = None;
+    loop {
+        let first = match (alone.take(), is_stopped) {
+            (Some(alone), _) => alone,
+            (None, true) => break,
+            (None, false) => match receiver.recv() {
+                Ok(Message::Change(job)) => job,
+                Ok(Message::Stop) | Err(_) => break,
+            },
+        };
         let mut group = vec![first];
         // First takes the queued changes. Then waits a short time for the callers that the last commit answered: they
         // are likely to submit again. Otherwise the first of them would get a commit of its own, and all others would
         // wait for it.
         let (expected, until) = (sizes[0].max(sizes[1]), Instant::now() + (took / 2).min(MAX_WAIT));
-        while group.len() < GROUP {
+        while group.len() < GROUP && !group[0].is_alone() && alone.is_none() {
             let next = match receiver.try_recv() {
                 Err(_) if group.len() < expected => {
                     receiver.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
@@ -117,6 +146,7 @@ fn run(store: &Store, receiver: &mpsc::Receiver<Message>) {
                 queued => queued.ok(),
             };
             match next {
+                Some(Message::Change(job)) if job.is_alone() => alone = Some(job),
                 Some(Message::Change(job)) => group.push(job),
                 Some(Message::Stop) => is_stopped = true,
                 None => break,
@@ -131,6 +161,8 @@ fn run(store: &Store, receiver: &mpsc::Receiver<Message>) {
         took = started.elapsed();
         if committed.is_ok() {
             group.into_iter().for_each(|job| job.finish(Ok(())));
+        } else if group[0].is_alone() {
+            group.remove(0).finish(committed);
         } else {
             // One change is at fault, or the disk is: each is committed alone and gets its own result.
             for job in group {

@@ -3,7 +3,10 @@
 
 use serde_json::{Map, Value};
 
-use super::content::{ContentPart, MediaReference};
+use super::{
+    content::{ContentPart, MediaReference},
+    timestamp::Timestamp,
+};
 
 /// A JSON object.
 pub(super) type Object = Map<String, Value>;
@@ -32,6 +35,26 @@ pub(super) fn text<'o>(object: &'o Object, field: &str) -> Result<Option<&'o str
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err(format!("{field} is not a string")),
     }
+}
+
+/// Returns the time of a field that counts seconds since 1970; `None` if the field is missing or null.
+pub(super) fn seconds(object: &Object, field: &str) -> Result<Option<Timestamp>> {
+    let Some(value) = object.get(field).filter(|value| !value.is_null()) else { return Ok(None) };
+    let time = value.as_f64().and_then(|seconds| Timestamp::from_micros((seconds * 1e6).round() as i64));
+    time.map(Some).ok_or_else(|| format!("{field} is not a time in seconds since 1970"))
+}
+
+/// Returns the fields of an object that are none of `read`, and not empty.
+pub(super) fn unread(object: &Object, read: &[&str]) -> Object {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(values) => values.is_empty(),
+        Value::Object(object) => object.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    };
+    let unread = object.iter().filter(|(field, value)| !read.contains(&field.as_str()) && !is_empty(value));
+    unread.map(|(field, value)| (field.clone(), value.clone())).collect()
 }
 
 pub(super) fn text_part(text: &str) -> ContentPart {

@@ -177,7 +177,8 @@ impl Blocks<'_, WriteTransaction> {
         self.0.table(BLOCKS)?.retain_in(all, |_, _| false).map_err(storage)
     }
 
-    fn write(&self, namespace: NamespaceId, home: u32, name: &str, record: &BlockRecord) -> Result<()> {
+    /// Stores the state of a block of a session, or with [`SHARED`] of all sessions.
+    pub(super) fn write(&self, namespace: NamespaceId, home: u32, name: &str, record: &BlockRecord) -> Result<()> {
         self.0.table(BLOCKS)?.insert((namespace.0, home, name), codec::encode(record).as_slice()).map_err(storage)?;
         Ok(())
     }

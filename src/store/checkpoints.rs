@@ -153,9 +153,49 @@ impl Checkpoints<'_, WriteTransaction> {
             messages: positions.len() as u64,
         };
         let checkpoint = self.newest(id, number)?.map_or(0, |(newest, _)| newest + 1);
-        let key = (id.0, number, checkpoint);
-        self.0.table(CHECKPOINTS)?.insert(key, codec::encode(&record).as_slice()).map_err(storage)?;
+        self.put(id, number, checkpoint, &record)?;
         Ok(checkpoint)
+    }
+
+    /// Stores the record of a checkpoint.
+    pub(super) fn put(
+        &self,
+        NamespaceId(namespace): NamespaceId,
+        session: u32,
+        checkpoint: u32,
+        record: &CheckpointRecord,
+    ) -> Result<()> {
+        let key = (namespace, session, checkpoint);
+        self.0.table(CHECKPOINTS)?.insert(key, codec::encode(record).as_slice()).map_err(storage)?;
+        Ok(())
+    }
+
+    /// Stores a message as it was at a checkpoint.
+    pub(super) fn put_old_message(
+        &self,
+        NamespaceId(namespace): NamespaceId,
+        session: u32,
+        seq: u64,
+        checkpoint: u32,
+        old: &OldMessage,
+    ) -> Result<()> {
+        let key = (namespace, session, seq, checkpoint);
+        self.0.table(OLD_MESSAGES)?.insert(key, codec::encode(old).as_slice()).map_err(storage)?;
+        Ok(())
+    }
+
+    /// Stores a block as it was at a checkpoint.
+    pub(super) fn put_old_block(
+        &self,
+        NamespaceId(namespace): NamespaceId,
+        session: u32,
+        name: &str,
+        checkpoint: u32,
+        old: &OldBlock,
+    ) -> Result<()> {
+        let key = (namespace, session, name, checkpoint);
+        self.0.table(OLD_BLOCKS)?.insert(key, codec::encode(old).as_slice()).map_err(storage)?;
+        Ok(())
     }
 
     /// Keeps a message as it is for the newest checkpoint that has it, before it changes.

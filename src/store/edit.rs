@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use redb::{Table, WriteTransaction};
+use redb::{ReadableTable, Table, WriteTransaction};
 
 use super::{
     checkpoints::Checkpoints,
@@ -115,6 +115,12 @@ impl<'t> Edit<'t> {
         sessions::number_or_new(&mut self.sessions, &mut namespace.record, session)
     }
 
+    /// Returns true if a namespace has a session.
+    pub(super) fn has_sessions(&self, namespace: &OpenNamespace) -> Result<bool> {
+        let NamespaceId(id) = namespace.id();
+        Ok(self.sessions.range((id, "")..(id + 1, "")).map_err(storage)?.next().is_some())
+    }
+
     /// Deletes the name of a session whose messages are already deleted.
     pub(super) fn remove_session(&mut self, namespace: &OpenNamespace, session: &str) -> Result<()> {
         self.sessions.remove((namespace.record.id, session)).map_err(storage)?;
@@ -171,6 +177,25 @@ impl<'t> Edit<'t> {
     pub(super) fn add_again(&mut self, namespace: &mut OpenNamespace, mut stored: StoredMessage) -> Result<()> {
         stored.record.revision = namespace.fresh_number();
         self.add(namespace, stored)
+    }
+
+    /// Reserves sequence numbers for the messages of an import. Returns the first.
+    pub(super) fn reserve(&mut self, namespace: &mut OpenNamespace, numbers: u64) -> u64 {
+        let first = namespace.record.next_seq;
+        namespace.record.next_seq += numbers;
+        first
+    }
+
+    /// Stores a message of an import under a reserved sequence number. Returns false if a message with this number or
+    /// this id is stored already.
+    pub(super) fn add_imported(&mut self, namespace: &mut OpenNamespace, stored: StoredMessage) -> Result<bool> {
+        let id = namespace.record.id;
+        let is_new = self.messages.get((id, stored.seq)).map_err(storage)?.is_none()
+            && messages::seq(&self.ids, id, &stored.record.id)?.is_none();
+        if is_new {
+            self.add(namespace, stored)?;
+        }
+        Ok(is_new)
     }
 
     fn add(&mut self, namespace: &mut OpenNamespace, stored: StoredMessage) -> Result<()> {

@@ -58,7 +58,11 @@ mod edit_documents;
 mod edit_messages;
 mod edit_sessions;
 
+mod export_line;
 mod namespace_list;
+
+mod export;
+mod import;
 
 mod overlay;
 mod transaction;
@@ -82,6 +86,8 @@ pub(crate) use edit_documents::{DocumentAction, DocumentChange};
 pub(crate) use edit_messages::{Clear, PutResult, SessionChange, restore_id};
 pub(crate) use edit_sessions::IdleFlush;
 pub(crate) use effects::{BufferChange, Effects, HistoryChange, IndexNeed, UnindexedChange};
+pub use export_line::TransferReport;
+pub(crate) use export_line::{ExportHeader, ExportLine};
 pub(crate) use generations::Generation;
 pub(crate) use idle::IdleSession;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};

@@ -5,12 +5,32 @@ use std::sync::Arc;
 use redb::{ReadTransaction, WriteTransaction};
 
 use super::{
-    batches::Batches, blocks::Blocks, checkpoints::Checkpoints, documents::Documents, edit_documents::EditDocuments,
-    edit_messages::EditMessages, edit_sessions::EditSessions, generations::Generations, graphs::Graphs,
-    history::History, idle::Idle, messages::Messages, namespaces::Namespaces, pending::Pending, rows::Rows,
-    segments::Segments, sessions::Sessions, tables::storage, vectors::Vectors, window::Window,
+    batches::Batches,
+    blocks::Blocks,
+    checkpoints::Checkpoints,
+    documents::Documents,
+    edit_documents::EditDocuments,
+    edit_messages::EditMessages,
+    edit_sessions::EditSessions,
+    effects::Effects,
+    export::Export,
+    export_line::{ExportLine, TransferReport},
+    generations::Generations,
+    graphs::Graphs,
+    history::History,
+    idle::Idle,
+    import,
+    messages::Messages,
+    namespaces::Namespaces,
+    pending::Pending,
+    rows::Rows,
+    segments::Segments,
+    sessions::Sessions,
+    tables::storage,
+    vectors::Vectors,
+    window::Window,
 };
-use crate::error::Result;
+use crate::{error::Result, ids::Namespace};
 
 /// A write transaction: committed as a whole, or dropped without effect.
 pub(crate) struct Transaction<T = WriteTransaction> {
@@ -104,6 +124,11 @@ impl<T> Transaction<T> {
         Graphs(&self.tables)
     }
 
+    /// Everything of namespaces that is not derived, as the lines of an export.
+    pub(crate) fn export(&self) -> Export<'_, T> {
+        Export(&self.tables)
+    }
+
     /// Segments of lexical indexes.
     pub(crate) fn segments(&self) -> Segments<'_, T> {
         Segments(&self.tables)
@@ -124,6 +149,19 @@ impl Transaction {
     /// Changes of sessions as a whole.
     pub(crate) fn edit_sessions(&self) -> EditSessions<'_> {
         EditSessions(&self.tables)
+    }
+
+    /// Stores the lines of an export, each with its number. With `into`, its only namespace becomes this one.
+    ///
+    /// # Errors
+    /// [`Error::InvalidImport`](crate::Error::InvalidImport); [`Error::NamespaceNotEmpty`](crate::Error::NamespaceNotEmpty);
+    /// the errors of `lines`.
+    pub(crate) fn import(
+        &self,
+        into: Option<&Namespace>,
+        lines: impl Iterator<Item = Result<(u64, ExportLine)>>,
+    ) -> Result<(TransferReport, Effects)> {
+        import::import(&self.tables, into, lines)
     }
 
     pub(super) fn commit(self) -> Result<()> {

@@ -34,3 +34,4 @@ mod recall;
 mod reindex;
 mod support;
 mod tokens;
+mod transfer;

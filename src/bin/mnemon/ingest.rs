@@ -8,10 +8,11 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use mnemon::{Device, Engine, IndexKind, Language, Message, Namespace, Precision, PutReport, Stats};
+use mnemon::{Device, Engine, IndexKind, Language, Message, MessageLine, Namespace, Precision, PutReport, Stats};
 use serde::Serialize;
 
 use crate::{
+    foreign::{self, Source},
     input::{self, MessageReader},
     output::{self, Format},
     phases,
@@ -32,6 +33,8 @@ const BATCH: usize = 512;
 /// A message whose id exists already replaces the stored one, so a file can be ingested again at any time. A line
 /// without an id gets one computed from its content: the same line in another file is the same message. A bad line
 /// stops the command, with its file and line number; all lines before it are stored.
+///
+/// With --from, the files are those of another system, as JSON or JSON Lines.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database; created if it is missing.
@@ -59,10 +62,16 @@ pub(crate) struct Args {
     /// a millisecond per text. It can be deleted at any time.
     #[arg(long, value_name = "FILE")]
     embedding_cache: Option<PathBuf>,
+    /// The format of the files, if they are not lines of messages. See docs/command.md for the form of each.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    from: Option<Source>,
+    /// Store messages in this session whose format names none.
+    #[arg(long, value_name = "ID", requires = "from")]
+    session: Option<String>,
     /// Report bad lines and continue, instead of stopping at the first. The command still fails if most lines are bad.
     #[arg(long)]
     skip_bad: bool,
-    /// JSON Lines files; - reads stdin.
+    /// JSON Lines files, or those of another format with --from; - reads stdin.
     #[arg(required = true, value_name = "FILE.jsonl")]
     files: Vec<PathBuf>,
 }
@@ -91,7 +100,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
 }
 
 /// Removes a database that has no message.
-fn remove_empty(db: &Path) {
+pub(crate) fn remove_empty(db: &Path) {
     let is_empty = |stats: Stats| stats.namespaces.iter().all(|namespace| namespace.messages == 0);
     if mnemon::stats(db).is_ok_and(is_empty)
         && let Err(error) = std::fs::remove_file(db)
@@ -195,33 +204,33 @@ fn ingest(
         progress.set(done, total);
         Ok(())
     };
-    let mut bytes_read = 0;
-    for line in input::lines(file)? {
-        let line = match line {
-            Ok(line) => line,
-            Err(error) => {
-                put(&mut batch, bytes_read, report)?;
-                return Err(error);
-            }
-        };
-        bytes_read = line.bytes_read;
-        match line.text.and_then(|text| reader.parse(&text)).with_context(|| input::at(file, line.number)) {
-            Ok(message) => batch.push(message),
+    // Takes the messages of a line, or of what another format has instead.
+    let mut accept = |number: u64, bytes_read: u64, found: anyhow::Result<Vec<MessageLine>>| {
+        let placed = found.and_then(|lines| lines.into_iter().map(|line| reader.place(line)).collect());
+        match placed.with_context(|| input::at(file, number)) {
+            Ok::<Vec<_>, _>(messages) => batch.extend(messages),
             Err(error) if args.skip_bad => {
                 progress.note(&format!("skipped {error:#}"));
                 report.skipped += 1;
             }
             Err(error) => {
-                put(&mut batch, bytes_read, report)?;
                 return Err(error.context(
                     "stopped at this line; all lines before it are stored. Correct the line and ingest the file again (stored messages \
                      are not duplicated), or skip bad lines with --skip-bad",
                 ));
             }
         }
-        if batch.len() == BATCH {
-            put(&mut batch, bytes_read, report)?;
-        }
-    }
-    put(&mut batch, bytes_read, report)
+        if batch.len() >= BATCH { put(&mut batch, bytes_read, report) } else { Ok(()) }
+    };
+    let stopped = match args.from {
+        Some(source) => foreign::read(file, source, args.session.as_deref(), &mut accept),
+        None => input::lines(file)?.try_for_each(|line| {
+            let line = line?;
+            let parsed = line.text.and_then(|text| Ok(vec![MessageLine::parse(&text)?]));
+            accept(line.number, line.bytes_read, parsed)
+        }),
+    };
+    // After a bad line too.
+    put(&mut batch, bytes, report)?;
+    stopped
 }

@@ -30,7 +30,7 @@ pub(crate) struct Line {
 }
 
 /// Opens a file, or stdin for `-`.
-fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
+pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin()));
     }
@@ -88,10 +88,15 @@ impl MessageReader {
         MessageReader { namespace, seen: HashMap::new() }
     }
 
-    /// Parses a line. A message without an id gets one computed from its content, so that ingesting a file again adds
-    /// nothing.
+    /// Parses a line, as [`MessageReader::place`] returns it.
     pub(crate) fn parse(&mut self, line: &str) -> anyhow::Result<(Namespace, Message)> {
-        let MessageLine { namespace, mut message, has_id } = MessageLine::parse(line)?;
+        self.place(MessageLine::parse(line)?)
+    }
+
+    /// Returns a message with its namespace. A message without an id gets one computed from its content, so that
+    /// ingesting a file again adds nothing.
+    pub(crate) fn place(&mut self, line: MessageLine) -> anyhow::Result<(Namespace, Message)> {
+        let MessageLine { namespace, mut message, has_id } = line;
         let namespace = self
             .namespace
             .clone()

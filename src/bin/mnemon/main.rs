@@ -6,8 +6,11 @@ mod bench;
 mod delete;
 mod embed;
 mod eval;
+mod export;
+mod foreign;
 mod get;
 mod ground_truth;
+mod import;
 mod ingest;
 mod input;
 mod metrics;
@@ -67,6 +70,8 @@ enum Command {
     Sessions(sessions::Args),
     Get(get::Args),
     Delete(delete::Args),
+    Export(export::Args),
+    Import(import::Args),
     Eval(eval::Args),
     Embed(embed::Args),
     Reindex(reindex::Args),
@@ -90,6 +95,8 @@ fn main() -> ExitCode {
         Command::Sessions(args) => sessions::run(&args, cli.format),
         Command::Get(args) => get::run(&args, cli.format),
         Command::Delete(args) => delete::run(args, cli.format),
+        Command::Export(args) => export::run(&args, cli.format),
+        Command::Import(args) => import::run(&args, cli.format),
         Command::Eval(args) => eval::run(args, cli.format),
         Command::Embed(args) => embed::run(args, cli.format),
         Command::Reindex(args) => reindex::run(args, cli.format),

@@ -26,7 +26,8 @@ pub(crate) fn line(text: &str) -> anyhow::Result<()> {
 
 /// Returns true if the error is a closed stdout: the reader of a pipe has ended.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    let is_broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().any(|error| error.downcast_ref().is_some_and(is_broken))
 }
 
 /// Prints a name and a number, aligned with other such lines.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use mnemon::{Config, Embedder, Engine, Error, ModelIdentity, Namespace, NamespaceStats, SessionInfo};
+use mnemon::{Config, Embedder, Engine, EngineBuilder, Error, ModelIdentity, Namespace, NamespaceStats, SessionInfo};
 
 /// The options that say which database and namespace a command works on.
 #[derive(clap::Args)]
@@ -25,9 +25,7 @@ impl Location {
     /// # Errors
     /// The database has no such namespace.
     pub(crate) fn open(&self) -> anyhow::Result<Engine> {
-        let stats = mnemon::stats(&self.db)?;
-        check_namespace(&self.db, &self.namespace, &stats.namespaces)?;
-        open(&self.db)
+        Ok(builder(&self.db, Some(&self.namespace))?.open()?)
     }
 
     /// Returns the counts of a session.
@@ -49,11 +47,22 @@ impl Location {
 
 /// Opens a database. Pending messages stay pending.
 pub(crate) fn open(db: &Path) -> anyhow::Result<Engine> {
+    Ok(builder(db, None)?.open()?)
+}
+
+/// Prepares an engine without a model. Pending messages stay pending.
+///
+/// # Errors
+/// The database has no such namespace.
+pub(crate) fn builder(db: &Path, namespace: Option<&Namespace>) -> anyhow::Result<EngineBuilder> {
+    if let Some(namespace) = namespace {
+        check_namespace(db, namespace, &mnemon::stats(db)?.namespaces)?;
+    }
     let model = mnemon::serving_model(db)?;
-    let model = model.context("the database has no model, although it has messages; check it with `mnemon verify`")?;
+    let model = model.context("the database has no model; check it with `mnemon verify`")?;
     let mut config = Config::default();
     config.drain_on_open = false;
-    Ok(Engine::builder(db).create(false).config(config).embedder(Arc::new(NoModel(model))).open()?)
+    Ok(Engine::builder(db).create(false).config(config).embedder(Arc::new(NoModel(model))))
 }
 
 /// Returns an error that names the nearest namespace unless this one has messages.

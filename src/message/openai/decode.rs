@@ -10,10 +10,10 @@ use crate::message::{
 };
 
 /// The fields that a message and an OpenAI object have in common.
-pub(super) struct CommonFields {
-    pub(super) role: Role,
-    pub(super) name: Option<String>,
-    pub(super) content: Vec<ContentPart>,
+pub(in crate::message) struct CommonFields {
+    pub(in crate::message) role: Role,
+    pub(in crate::message) name: Option<String>,
+    pub(in crate::message) content: Vec<ContentPart>,
 }
 
 impl CommonFields {
@@ -24,7 +24,7 @@ impl CommonFields {
 }
 
 /// Decodes an object. The error is the reason alone, without the object's index.
-pub(super) fn decode(object: &Object) -> Result<CommonFields> {
+pub(in crate::message) fn decode(object: &Object) -> Result<CommonFields> {
     let role = match required(object, "role")? {
         "system" | "developer" => Role::System,
         "user" => Role::User,

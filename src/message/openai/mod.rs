@@ -17,7 +17,8 @@ use super::{
     fields::{Object, as_object},
 };
 use crate::error::{Error, Result};
-use decode::{CommonFields, decode};
+use decode::CommonFields;
+pub(super) use decode::decode;
 use encode::encode;
 
 /// The key in [`Message::metadata`] of the object that the message was read from. Present if encoding the message would

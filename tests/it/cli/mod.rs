@@ -3,6 +3,7 @@
 mod contents;
 mod errors;
 mod eval;
+mod foreign;
 mod identity;
 mod ingest;
 mod kills;
@@ -15,6 +16,7 @@ mod queries;
 mod reindex;
 mod runtime;
 mod sample;
+mod transfer;
 mod vectors;
 
 use std::fs;
@@ -222,6 +224,8 @@ fn every_command_has_help() {
         "sessions",
         "get",
         "delete",
+        "export",
+        "import",
         "eval",
         "embed",
         "reindex",

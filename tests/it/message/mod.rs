@@ -6,4 +6,5 @@ mod line;
 mod lists;
 mod openai;
 mod providers;
+mod readers;
 mod tokens;

@@ -1,0 +1,62 @@
+//! `mnemon export`
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use mnemon::{Namespace, TransferReport};
+
+use crate::{
+    output::{self, Format},
+    stored,
+};
+
+/// Write everything that a database stores to a file, as JSON Lines that `import` reads.
+///
+/// Messages, sessions with their buffers, windows and batches, block states, and checkpoints. No vectors: the importing
+/// database makes its own. The export shows one moment, needs no model, and may be made while a program uses the
+/// database.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The database.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+    /// Export this namespace alone. Default: all.
+    #[arg(long, value_name = "NS")]
+    namespace: Option<Namespace>,
+    /// The file to write; - is stdout.
+    #[arg(long, short, value_name = "FILE.jsonl", default_value = "-")]
+    output: PathBuf,
+}
+
+pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+    let engine = stored::builder(&args.db, args.namespace.as_ref())?.open_read_only()?;
+    let export = |output: &mut dyn Write| match &args.namespace {
+        Some(namespace) => engine.blocking().export(namespace, output),
+        None => engine.blocking().export_all(output),
+    };
+    if args.output == Path::new("-") {
+        export(&mut BufWriter::new(io::stdout().lock()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let name = || args.output.display().to_string();
+    let report = export(&mut BufWriter::new(File::create(&args.output).with_context(name)?)).with_context(name)?;
+    print(&report, format)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the counts of an export or an import.
+pub(crate) fn print(report: &TransferReport, format: Format) -> anyhow::Result<()> {
+    match format {
+        Format::Json => output::json(report),
+        Format::Text => {
+            output::count("namespaces", report.namespaces)?;
+            output::count("sessions", report.sessions)?;
+            output::count("messages", report.messages)
+        }
+    }
+}

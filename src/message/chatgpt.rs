@@ -1,0 +1,144 @@
+//! Reads the conversations of ChatGPT's data export.
+
+use serde_json::{Value, json};
+
+use super::{
+    chat_message::Message,
+    content::ContentPart,
+    exact::imported,
+    fields::{Object, Result, as_object, inner, reference, required, seconds, text, text_part},
+    json_line::MessageLine,
+    role::Role,
+};
+use crate::error::Error;
+
+/// The key in [`Message::metadata`] of what ChatGPT says about a message.
+const SOURCE: &str = "chatgpt";
+
+/// Reads a conversation of ChatGPT's data export, an element of its file `conversations.json`.
+///
+/// The conversation is a tree, with a branch for each answer that was made again and each question that was edited.
+/// The branch that ChatGPT shows is read: the way from `current_node` to the root. The session is the conversation's
+/// id. `metadata["chatgpt"]` has the title, the model, and the recipient if it is a tool. Left out are messages that
+/// ChatGPT hides, the model's thoughts, and messages without content.
+///
+/// # Errors
+/// [`Error::InvalidMessage`] with the ids of the conversation and the message, for a value of another form, and for content of an unknown type
+/// without text.
+pub fn from_chatgpt(conversation: &Value) -> crate::error::Result<Vec<MessageLine>> {
+    let id = ["conversation_id", "id"].into_iter().find_map(|field| conversation.get(field)?.as_str());
+    read(conversation).map_err(|reason| Error::message(format!("conversation {:?}: {reason}", id.unwrap_or_default())))
+}
+
+fn read(conversation: &Value) -> Result<Vec<MessageLine>> {
+    let conversation = as_object(conversation)?;
+    let session = match text(conversation, "conversation_id")? {
+        Some(id) => id,
+        None => required(conversation, "id")?,
+    };
+    let title = text(conversation, "title")?;
+    let mapping = inner(conversation, "mapping")?;
+    let mut next = Some(required(conversation, "current_node")?);
+    let mut lines = Vec::new();
+    let mut nodes = 0;
+    while let Some(id) = next {
+        let failed = |reason: String| format!("mapping[{id:?}]: {reason}");
+        nodes += 1;
+        if nodes > mapping.len() {
+            return Err(failed("its parents form a circle".to_owned()));
+        }
+        let node = inner(mapping, id).map_err(failed)?;
+        if let Some(message) = node.get("message").filter(|message| !message.is_null()) {
+            lines.extend(as_object(message).and_then(|message| read_message(message, session, title)).map_err(failed)?);
+        }
+        next = text(node, "parent").map_err(failed)?;
+    }
+    lines.reverse();
+    Ok(lines)
+}
+
+/// Reads a message; `None` if it is one that is left out.
+fn read_message(object: &Object, session: &str, title: Option<&str>) -> Result<Option<MessageLine>> {
+    let metadata = object.get("metadata").and_then(Value::as_object);
+    let is_hidden = metadata.and_then(|metadata| metadata.get("is_visually_hidden_from_conversation"));
+    if is_hidden == Some(&Value::Bool(true)) {
+        return Ok(None);
+    }
+    let author = inner(object, "author")?;
+    let role = required(author, "role")?.parse::<Role>().map_err(|error| error.to_string())?;
+    let content = read_content(inner(object, "content")?)?;
+    if content.is_empty() {
+        return Ok(None);
+    }
+    let name = text(author, "name")?.filter(|name| !name.is_empty());
+    let id = text(object, "id")?;
+    let mut source = Object::new();
+    let model = metadata.and_then(|metadata| metadata.get("model_slug"));
+    let recipient = object.get("recipient").filter(|recipient| **recipient != json!("all"));
+    for (key, value) in
+        [("title", title.map(Value::from)), ("model", model.cloned()), ("recipient", recipient.cloned())]
+    {
+        if let Some(value) = value.filter(|value| !value.is_null()) {
+            source.insert(key.to_owned(), value);
+        }
+    }
+    let mut message = Message { session: session.to_owned(), ..imported(role, name.map(str::to_owned), content) };
+    message.id = id.map_or(message.id, str::to_owned);
+    message.created_at = seconds(object, "create_time")?;
+    if !source.is_empty() {
+        message.metadata.insert(SOURCE.to_owned(), source.into());
+    }
+    Ok(Some(MessageLine { namespace: None, message, has_id: id.is_some() }))
+}
+
+/// Reads the parts of a message that are not blank.
+fn read_content(content: &Object) -> Result<Vec<ContentPart>> {
+    let kind = required(content, "content_type")?;
+    if matches!(kind, "thoughts" | "reasoning_recap" | "user_editable_context" | "model_editable_context") {
+        return Ok(Vec::new());
+    }
+    let mut parts = Vec::new();
+    match content.get("parts") {
+        Some(Value::Array(values)) => {
+            for (index, value) in values.iter().enumerate() {
+                let part = match value {
+                    Value::String(text) => Some(text_part(text)),
+                    Value::Null => None,
+                    value => read_asset(value).map_err(|reason| format!("parts[{index}]: {reason}"))?,
+                };
+                parts.extend(part);
+            }
+        }
+        _ => {
+            // Code, the output of tools, and quoted pages.
+            let texts = ["text", "result"].map(|field| content.get(field).and_then(Value::as_str));
+            let Some(text) = texts.into_iter().flatten().next() else {
+                return Err(format!("content of the unknown type {kind:?}, without text"));
+            };
+            parts.push(text_part(text));
+        }
+    }
+    parts.retain(|part| part.text().is_none_or(|text| !text.trim().is_empty()));
+    Ok(parts)
+}
+
+/// Reads a part that is no text: a reference to a file of the export, or the words of a recording.
+fn read_asset(value: &Value) -> Result<Option<ContentPart>> {
+    let part = as_object(value)?;
+    if let Some(words) = text(part, "text")? {
+        return Ok(Some(text_part(words)));
+    }
+    let kind = required(part, "content_type")?;
+    let pointer = |part: &Object| text(part, "asset_pointer").map(|pointer| pointer.map(reference));
+    Ok(match kind {
+        "image_asset_pointer" => pointer(part)?.map(ContentPart::Image),
+        "audio_asset_pointer" => pointer(part)?.map(ContentPart::Audio),
+        // Its sound; the words are a part of their own.
+        "real_time_user_audio_video_asset_pointer" => part
+            .get("audio_asset_pointer")
+            .and_then(Value::as_object)
+            .map_or(Ok(None), pointer)?
+            .map(ContentPart::Audio),
+        _ => pointer(part)?.map(ContentPart::File),
+    })
+}

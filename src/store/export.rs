@@ -1,0 +1,158 @@
+//! Reads everything of namespaces that is not derived, as the lines of an export.
+
+use redb::ReadableTable;
+
+use super::{
+    blocks::Blocks,
+    codec,
+    export_line::*,
+    idle::Idle,
+    message_record::{MessageRecord, OldMessage},
+    schema::*,
+    sessions::Sessions,
+    tables::{Tables, storage},
+    window::Window,
+};
+use crate::{
+    error::{Error, Result},
+    ids::{Namespace, NamespaceId},
+    message::Timestamp,
+};
+
+/// The tables of everything that an export contains.
+pub(crate) struct Export<'t, T>(pub(super) &'t T);
+
+impl<T: Tables> Export<'_, T> {
+    /// Passes the lines of an export to `write`: of one namespace, or of all. A namespace without sessions, block
+    /// states and language is left out.
+    pub(crate) fn write(
+        &self,
+        only: Option<&Namespace>,
+        write: impl FnMut(&ExportLine) -> Result<()>,
+    ) -> Result<TransferReport> {
+        let mut writer = Writer { tables: self.0, write, report: TransferReport::default(), messages: 0 };
+        writer.line(ExportLine::Header(ExportHeader::new()))?;
+        let namespaces = self.0.table(NAMESPACES)?;
+        match only {
+            Some(name) => {
+                if let Some(record) = namespaces.get(name.as_str()).map_err(storage)? {
+                    writer.namespace(name, &codec::decode(record.value())?)?;
+                }
+            }
+            None => {
+                for entry in namespaces.iter().map_err(storage)? {
+                    let (name, record) = entry.map_err(storage)?;
+                    writer.namespace(&Namespace::new(name.value())?, &codec::decode(record.value())?)?;
+                }
+            }
+        }
+        let messages = writer.messages;
+        writer.line(ExportLine::End(End { messages }))?;
+        Ok(writer.report)
+    }
+}
+
+struct Writer<'t, T, W> {
+    tables: &'t T,
+    write: W,
+    report: TransferReport,
+    /// Number of lines with messages.
+    messages: u64,
+}
+
+impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
+    fn line(&mut self, line: ExportLine) -> Result<()> {
+        self.messages += u64::from(matches!(line, ExportLine::Message(_)));
+        (self.write)(&line)
+    }
+
+    fn namespace(&mut self, name: &Namespace, record: &NamespaceRecord) -> Result<()> {
+        let id = NamespaceId(record.id);
+        let sessions = Sessions(self.tables).all(id)?;
+        let mut shared = Vec::new();
+        for entry in self.tables.table(BLOCKS)?.range((id.0, SHARED, "")..(id.0 + 1, 0, "")).map_err(storage)? {
+            let (key, value) = entry.map_err(storage)?;
+            let BlockRecord { state, revision } = codec::decode(value.value())?;
+            shared.push(SharedBlockLine { name: key.value().2.to_owned(), state, revision });
+        }
+        let language = self.tables.table(LANGUAGES)?.get(id.0).map_err(storage)?.map(|value| value.value().to_owned());
+        if sessions.is_empty() && shared.is_empty() && language.is_none() {
+            return Ok(());
+        }
+        self.report.namespaces += 1;
+        let namespace = name.as_str().to_owned();
+        self.line(ExportLine::Namespace(NamespaceLine { namespace, next_seq: record.next_seq, language }))?;
+        shared.into_iter().try_for_each(|block| self.line(ExportLine::SharedBlock(block)))?;
+        for (session, number) in sessions {
+            let idle_at = Idle(self.tables).get(name, &session)?;
+            let window = Window(self.tables).start(id, number)?;
+            let restores = Blocks(self.tables).restores(id, number)?.into();
+            self.report.sessions += 1;
+            self.line(ExportLine::Session(SessionLine { session, window, idle_at, restores }))?;
+            self.session(id, number)?;
+        }
+        Ok(())
+    }
+
+    fn session(&mut self, namespace: NamespaceId, session: u32) -> Result<()> {
+        let NamespaceId(id) = namespace;
+        for entry in self.tables.table(BATCHES)?.range((id, session, 0)..=(id, session, u32::MAX)).map_err(storage)? {
+            let (key, ends) = entry.map_err(storage)?;
+            let (first, last) = ends.value();
+            self.line(ExportLine::Batch(BatchLine { batch: key.value().2, first, last }))?;
+        }
+        for (name, block) in Blocks(self.tables).of_session(namespace, session)? {
+            self.line(block_line(name, block, None))?;
+        }
+        let checkpoints = self.tables.table(CHECKPOINTS)?;
+        for entry in checkpoints.range((id, session, 0)..=(id, session, u32::MAX)).map_err(storage)? {
+            let (key, value) = entry.map_err(storage)?;
+            let CheckpointRecord { label, created_at, next_seq, buffered, next_batch, messages } =
+                codec::decode(value.value())?;
+            let created_at = Timestamp::from_micros(created_at)
+                .ok_or_else(|| Error::corrupted("the time of a checkpoint is out of range"))?;
+            let checkpoint = key.value().2;
+            self.line(ExportLine::Checkpoint(CheckpointLine {
+                checkpoint,
+                label,
+                created_at,
+                next_seq,
+                buffered,
+                next_batch,
+                messages,
+            }))?;
+        }
+        let old_blocks = self.tables.table(OLD_BLOCKS)?;
+        for entry in old_blocks.range((id, session, "", 0)..(id, session + 1, "", 0)).map_err(storage)? {
+            let (key, value) = entry.map_err(storage)?;
+            let (_, _, name, checkpoint) = key.value();
+            self.line(block_line(name.to_owned(), codec::decode(value.value())?, Some(checkpoint)))?;
+        }
+        let old_messages = self.tables.table(OLD_MESSAGES)?;
+        for entry in old_messages.range((id, session, 0, 0)..(id, session + 1, 0, 0)).map_err(storage)? {
+            let (key, value) = entry.map_err(storage)?;
+            let (_, _, seq, checkpoint) = key.value();
+            let OldMessage { record, position } = codec::decode(value.value())?;
+            self.message(record, Place::new(seq, SessionPosition::read(position), Some(checkpoint)))?;
+        }
+        let messages = self.tables.table(MESSAGES)?;
+        for entry in self.tables.table(HISTORY)?.range((id, session, 0)..=(id, session, u64::MAX)).map_err(storage)? {
+            let (key, position) = entry.map_err(storage)?;
+            let seq = key.value().2;
+            let record = MessageRecord::expect(&messages, id, seq)?;
+            self.report.messages += 1;
+            self.message(record, Place::new(seq, SessionPosition::read(position.value()), None))?;
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, record: MessageRecord, place: Place) -> Result<()> {
+        self.line(ExportLine::Message(Box::new(MessageLine { place, message: record.message()? })))
+    }
+}
+
+fn block_line(name: String, OldBlock { block, cursor }: OldBlock, checkpoint: Option<u32>) -> ExportLine {
+    let CursorRecord { next, failed, shared } = cursor;
+    let (state, revision) = block.map_or((None, 0), |block| (Some(block.state), block.revision));
+    ExportLine::Block(BlockLine { name, checkpoint, next_batch: next, failed, shared, state, revision })
+}

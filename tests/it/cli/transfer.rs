@@ -1,0 +1,79 @@
+//! `mnemon export` and `mnemon import`.
+
+use std::{fs, path::Path};
+
+use super::{Output, ingest, json, mnemon, run};
+use crate::support::{Db, sample};
+
+fn export(db: &Db, arguments: &[&str]) -> Output {
+    // Without a model.
+    run(mnemon().args(["export", "--db"]).arg(&db.path).args(arguments).env("ORT_DYLIB_PATH", "/nowhere"))
+}
+
+fn import(db: &Db, arguments: &[&str], file: &Path) -> Output {
+    run(mnemon().args(["--format", "json", "import", "--db"]).arg(&db.path).args(arguments).arg(file))
+}
+
+#[test]
+fn a_database_is_exported_and_imported_into_a_new_one() {
+    let (from, to) = (Db::new(), Db::new());
+    assert_eq!(run(mnemon().args(["ingest", "--db"]).arg(&from.path).arg(sample("messages.jsonl"))).code, 0);
+    let file = from.folder.path().join("all.jsonl");
+    let output = export(&from, &["--format", "json", "-o", file.to_str().unwrap()]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report = json(&output.stdout);
+    assert_eq!((&report["namespaces"], &report["messages"]), (&3.into(), &462.into()));
+    let text = fs::read_to_string(&file).unwrap();
+    assert_eq!(export(&from, &[]).stdout, text, "stdout is the default");
+
+    let imported = import(&to, &[], &file);
+    assert_eq!(imported.code, 0, "{}", imported.stderr);
+    assert_eq!(json(&imported.stdout), report);
+    let verified = to.assert_sound();
+    assert_eq!((verified.messages, verified.pending), (462, 0));
+    assert_eq!(export(&to, &[]).stdout, text);
+    let recall = ["recall", "--namespace", "friends/ines-tom", "-k", "5", "the canal boat", "--db"];
+    let [one, two] = [&from, &to].map(|db| run(mnemon().args(recall).arg(&db.path)).stdout);
+    assert_eq!(one, two);
+
+    // Again is refused, and under another name it is not.
+    let refused = import(&to, &[], &file);
+    assert_eq!(refused.code, 1);
+    for part in ["all.jsonl", "has sessions", "--namespace", "mnemon delete --all"] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+    let one = export(&from, &["--namespace", "home/okafor"]).stdout;
+    assert!(one.contains("home/okafor") && !one.contains("friends/ines-tom") && !one.contains("ft-s1"), "{one}");
+    fs::write(&file, &one).unwrap();
+    let renamed = import(&to, &["--namespace", "home/copy"], &file);
+    assert_eq!(renamed.code, 0, "{}", renamed.stderr);
+    let copy = export(&to, &["--namespace", "home/copy"]).stdout;
+    assert_eq!(copy.replace("\"home/copy\"", "\"home/okafor\""), one);
+    to.assert_sound();
+
+    let unknown = export(&from, &["--namespace", "home/okafer"]);
+    assert!(unknown.code == 1 && unknown.stderr.contains("the nearest is \"home/okafor\""), "{}", unknown.stderr);
+}
+
+#[test]
+fn a_bad_export_is_named_with_its_line_and_leaves_no_database() {
+    let from = Db::new();
+    ingest(&from, &["--namespace", "a"], r#"{"role":"user","content":"hello","id":"1"}"#);
+    let text = export(&from, &[]).stdout;
+    let file = from.folder.path().join("bad.jsonl");
+    for (changed, part) in [
+        (text.replace("\"role\":\"user\"", "\"role\":\"robot\""), "bad.jsonl:4: "),
+        (text.replace("\"kind\":\"end\"", "\"kind\":\"document\""), "bad.jsonl:5: unknown kind"),
+        (text[..text.find("{\"kind\":\"end\"").unwrap()].to_owned(), "cut off"),
+        (r#"{"role":"user","content":"hello"}"#.to_owned(), "`mnemon ingest`"),
+    ] {
+        fs::write(&file, changed).unwrap();
+        let db = Db::new();
+        let output = import(&db, &[], &file);
+        assert_eq!(output.code, 1);
+        assert!(output.stderr.contains(part) && output.stderr.contains("nothing was imported"), "{}", output.stderr);
+        assert!(!db.path.exists());
+    }
+    let missing = import(&Db::new(), &[], Path::new("/nowhere/all.jsonl"));
+    assert!(missing.code == 1 && missing.stderr.contains("/nowhere/all.jsonl"), "{}", missing.stderr);
+}
