@@ -32,6 +32,7 @@ impl Engine {
     /// [`Engine::import`] makes the same of it, in this version of mnemon and in later ones.
     ///
     /// # Errors
+    /// [`Error::InvalidConfig`]: the namespace has documents, which an export does not contain yet.
     /// [`Error::Corrupted`], [`Error::Storage`], also for errors of the output.
     pub async fn export<W: Write + Send + 'static>(
         &self,

@@ -76,6 +76,13 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             shared.push(SharedBlockLine { name: key.value().2.to_owned(), state, revision });
         }
         let language = self.tables.table(LANGUAGES)?.get(id.0).map_err(storage)?.map(|value| value.value().to_owned());
+        let documents = self.tables.table(DOCUMENTS)?;
+        if documents.range((id.0, "")..(id.0 + 1, "")).map_err(storage)?.next().is_some() {
+            let reason = format!(
+                "namespace {name:?} has documents, which an export does not contain; export other namespaces, or copy the file"
+            );
+            return Err(Error::InvalidConfig { reason });
+        }
         if sessions.is_empty() && shared.is_empty() && language.is_none() {
             return Ok(());
         }

@@ -310,3 +310,15 @@ proptest! {
         }
     }
 }
+
+/// An export does not contain documents yet, so it must not look complete.
+#[test]
+fn an_export_refuses_a_namespace_with_documents() {
+    let db = Db::new();
+    let engine = db.open();
+    engine.blocking().put(&namespace("a"), vec![message("m", "hello")]).unwrap();
+    engine.documents(&namespace("b")).blocking().put("k", json!({"a": 1}), Default::default()).unwrap();
+    let error = engine.blocking().export_all(&mut Vec::new()).unwrap_err().to_string();
+    assert!(error.contains("\"b\" has documents"), "{error}");
+    engine.blocking().export(&namespace("a"), &mut Vec::new()).unwrap();
+}
