@@ -69,7 +69,7 @@
 //!   applies the commit to a loaded namespace.
 //! - **recall**: `engine/recall`, `recall/prepare` embeds the query, `recall/choose` chooses the hits, `recall/search`
 //!   searches wider until they are enough, `recall/namespace` is what is searched, `recall/candidates` gathers the
-//!   evidence, `recall/rank` scores it.
+//!   evidence, `recall/rank` scores it. `recall/several` does this for several namespaces.
 //! - **documents**: `engine/documents` has the handle, `engine/document_batch` runs reads and then one commit,
 //!   `documents/prepare` checks a value and finds its texts, `store/edit_documents` changes the tables,
 //!   `engine/document_reads` searches, `engine/expiry_timer` deletes what expired.
@@ -79,8 +79,8 @@
 //!
 //! # Invariants
 //!
-//! - A query never reaches another namespace: each key of the store begins with a namespace's number, and each index
-//!   holds one namespace.
+//! - A query reaches only the namespaces that the call names: each key of the store begins with a namespace's number,
+//!   and each index holds one namespace.
 //! - A transaction is stored completely or not at all.
 //! - A message with text is in one of two states. It has vectors or a pending entry in each generation that accepts
 //!   writes; or it is in its session's short-term buffer and has neither.
@@ -202,8 +202,8 @@ pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInf
 #[cfg(feature = "onnx")]
 pub use onnx::{CrossEncoder, EmbeddingJob, OnnxEmbedder, OnnxOptions, Runtime};
 pub use recall::{
-    Hit, Hits, MAX_K, Query, RankingStrategy, ScoreBreakdown, TimeExpression, TimeSpan, TimeUse, time_expressions,
-    time_expressions_at_offset,
+    Hit, Hits, MAX_K, Query, RankingStrategy, Scope, ScoreBreakdown, TimeExpression, TimeSpan, TimeUse,
+    time_expressions, time_expressions_at_offset,
 };
 pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,

@@ -18,7 +18,7 @@ use crate::{
     ids::Namespace,
     lexical::Language,
     message::Message,
-    recall::{Hits, Query},
+    recall::{Hits, Query, Scope},
     store::{NamespaceCursor, NamespacePage, NamespaceTotals, SessionInfo},
 };
 
@@ -58,6 +58,7 @@ impl BlockingEngine<'_> {
         fn put_all(messages: Vec<(Namespace, Message)>) -> Result<PutReport>;
         fn flush() -> Result<FlushReport>;
         fn recall(namespace: &Namespace, query: Query) -> Result<Hits>;
+        fn recall_in(scope: &Scope, query: Query) -> Result<Hits>;
         fn get(namespace: &Namespace, id: &str) -> Result<Option<Message>>;
         fn pending() -> Result<u64>;
         fn delete(namespace: &Namespace, ids: Vec<String>) -> Result<u64>;

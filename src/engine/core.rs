@@ -28,7 +28,7 @@ use crate::{
     embed::{self, Embedder, Reranker},
     error::{Error, Result},
     ids::{ModelIdentity, Namespace},
-    recall::{Hits, NamespaceChange, Query},
+    recall::{Hits, NamespaceChange, Query, Scope},
     span::{Timed, call_span},
     store::{Effects, Generation, GenerationState, Store, Transaction},
 };
@@ -251,6 +251,14 @@ impl Core {
     pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
         let span = Timed::enter(call_span!(INFO "recall", hits));
         let hits = self.shared.recall(namespace, query)?;
+        span.record("hits", hits.len());
+        Ok(hits)
+    }
+
+    /// Answers a query to several namespaces, on the calling thread.
+    pub(super) fn recall_in(&self, scope: &Scope, query: &Query) -> Result<Hits> {
+        let span = Timed::enter(call_span!(INFO "recall_in", hits));
+        let hits = self.shared.recall_in(scope, query)?;
         span.record("hits", hits.len());
         Ok(hits)
     }

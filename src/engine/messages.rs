@@ -15,7 +15,7 @@ use crate::{
     error::{Error, Result},
     ids::Namespace,
     message::Message,
-    recall::{Hits, Query},
+    recall::{Hits, Query, Scope},
     span::{call_span, timed},
     store::Transaction,
 };
@@ -71,6 +71,22 @@ impl Engine {
     pub async fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
         let namespace = namespace.clone();
         self.core().run(Lane::Recalls, move |core| core.recall(&namespace, &query)).await
+    }
+
+    /// Returns the `k` best messages of several namespaces for a query, best first, as one ranking: a message is judged
+    /// against the messages of all namespaces that are asked, nearly as if they were in one namespace.
+    /// [`Hit::namespace`](crate::Hit) says where a hit is from.
+    ///
+    /// Filters and [`Query::except`] apply to each namespace. A message that nearly duplicates one of another namespace
+    /// is moved to the end, as if it were of the same. [`Hits::answerability`] is of all namespaces together. The cost
+    /// grows with the number of namespaces, which are loaded one after the other.
+    ///
+    /// # Errors
+    /// Those of [`Engine::recall`]. [`Error::InvalidQuery`] also for a weight that is not a positive number, and for
+    /// [`Query::previous`].
+    pub async fn recall_in(&self, scope: &Scope, query: Query) -> Result<Hits> {
+        let scope = scope.clone();
+        self.core().run(Lane::Recalls, move |core| core.recall_in(&scope, &query)).await
     }
 
     /// Returns the message with this id, pending or not.

@@ -1,23 +1,22 @@
 //! A recall: the query is prepared and embedded, its namespace is loaded, its hits are found.
 
+use parking_lot::RwLock;
+
 use super::shared::Shared;
 use crate::{
     error::{Error, Result},
     ids::Namespace,
-    recall::{Hits, PreparedQuery, Query, find_hits},
+    recall::{Hits, NamespaceIndex, PreparedQuery, Query, Scope, Unindexed, find_hits, find_hits_in_several},
 };
 
 impl Shared {
     pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
-        query.check()?;
+        self.check(query)?;
         self.recall_any(namespace, query)
     }
 
-    /// Same as [`Shared::recall`], for a query of any number of hits.
+    /// Same as [`Shared::recall`], for a query of any number of hits without a reranker.
     pub(super) fn recall_any(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
-        if query.rerank.is_some() && self.reranker.is_none() {
-            return Err(Error::query("the engine has no reranker; give it one with EngineBuilder::reranker"));
-        }
         let Some(mut prepared) = PreparedQuery::new(query, namespace, &self.store)? else { return Ok(Hits::default()) };
         // The whole recall uses this generation, even if another one serves by its end.
         let serving = self.generations.serving();
@@ -26,5 +25,35 @@ impl Shared {
         let loaded = serving.load(prepared.namespace)?;
         let reranker = self.reranker.as_deref();
         find_hits(&prepared, &loaded.index, &serving.buffers, &loaded.unindexed, &self.store, reranker)
+    }
+
+    /// Recalls over several namespaces, see [`Engine::recall_in`](super::Engine::recall_in).
+    pub(super) fn recall_in(&self, scope: &Scope, query: &Query) -> Result<Hits> {
+        self.check(query)?;
+        scope.check()?;
+        if !query.previous.is_empty() {
+            let reason = "a recall over several namespaces keeps no previous hits in their positions, because an id may be \
+                          in several of them; leave out `Query::previous`";
+            return Err(Error::query(reason));
+        }
+        let members = scope.members(&self.store.read()?)?;
+        let Some(first) = members.first() else { return Ok(Hits::default()) };
+        let mut prepared = PreparedQuery::for_several(query, first.id);
+        let serving = self.generations.serving();
+        prepared.embed(&*serving.embedder)?;
+        let with_loaded = |namespace, work: &mut dyn FnMut(&RwLock<NamespaceIndex>, &Unindexed) -> Result<()>| {
+            let loaded = serving.load(namespace)?;
+            work(&loaded.index, &loaded.unindexed)
+        };
+        let reranker = self.reranker.as_deref();
+        find_hits_in_several(&prepared, &members, &with_loaded, &serving.buffers, &self.store, reranker)
+    }
+
+    fn check(&self, query: &Query) -> Result<()> {
+        query.check()?;
+        if query.rerank.is_some() && self.reranker.is_none() {
+            return Err(Error::query("the engine has no reranker; give it one with EngineBuilder::reranker"));
+        }
+        Ok(())
     }
 }

@@ -12,7 +12,7 @@
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::{MAX_TERMS, OpenSegment, Segment, bm25::Bm25, scores::Scores};
+use super::{MAX_TERMS, OpenSegment, Segment, bm25::Bm25, collection::Collection, scores::Scores};
 
 /// Maximum number of distinct terms of a query. Of more terms, the rarest are used.
 const MAX_QUERY_TERMS: usize = 1024;
@@ -131,19 +131,29 @@ impl LexicalIndex {
 
     /// Same as [`score_with`](Self::score_with) without more documents.
     pub(crate) fn score(&self, terms: &[u64], scores: &mut Scores) {
-        self.score_with(terms, (self.homes.len() as u32, &OpenSegment::default()), scores);
+        self.score_with(terms, (self.homes.len() as u32, &OpenSegment::default()), None, scores);
     }
 
     /// Scores the live rows for the terms of a query, and the documents of an open segment as if they were rows: the
     /// first of them has the given number, which is above all rows. Replaces the contents of `scores`. A repeated term
     /// counts up to 3 times; of more than 1,024 distinct terms the rarest are used. The scores do not depend on how
-    /// rows are spread over segments, to the bit.
-    pub(crate) fn score_with(&self, terms: &[u64], more: (u32, &OpenSegment), scores: &mut Scores) {
+    /// rows are spread over segments, to the bit. With a collection, the weights of the terms and the mean length are
+    /// those of the collection.
+    pub(crate) fn score_with(
+        &self,
+        terms: &[u64],
+        more: (u32, &OpenSegment),
+        collection: Option<&Collection>,
+        scores: &mut Scores,
+    ) {
         let (first, open) = more;
         scores.clear();
         scores.make_room(self.homes.len().max(first as usize + open.end()));
-        let documents = self.live_rows + open.len();
-        let length = self.total_length + open.total_length();
+        let (documents, length) = match collection {
+            None => (self.live_rows + open.len(), self.total_length + open.total_length()),
+            // Not 0, in case that all documents came after the collection was counted.
+            Some(collection) => (collection.documents.max(1), collection.total_length.max(1)),
+        };
         let length_factor = self.bm25.length_factor((length as f64 / documents as f64) as f32);
         for (term, repetitions) in self.query_terms(terms, open) {
             scores.postings.clear();
@@ -152,8 +162,24 @@ impl LexicalIndex {
             };
             self.for_each_posting(term, &mut add);
             open.for_each_posting(term, |document, frequency, length| add(first + document, frequency, length));
-            let idf = Bm25::idf(scores.postings.len(), documents);
+            let frequency = match collection {
+                None => scores.postings.len(),
+                Some(collection) => collection.frequencies.get(&term).copied().unwrap_or(0),
+            };
+            let idf = Bm25::idf(frequency, documents);
             scores.add_term(idf * repetitions as f32, self.bm25.max_saturation());
+        }
+    }
+
+    /// Adds the documents of the index, and more of them, to a collection, for a query of these terms.
+    pub(crate) fn add_to(&self, collection: &mut Collection, terms: &[u64], open: &OpenSegment) {
+        collection.documents += self.live_rows + open.len();
+        collection.total_length += self.total_length + open.total_length();
+        for (term, _) in self.query_terms(terms, open) {
+            let frequency = collection.frequencies.entry(term).or_default();
+            let mut count = |_, _, _| *frequency += 1;
+            self.for_each_posting(term, &mut count);
+            open.for_each_posting(term, &mut count);
         }
     }
 

@@ -14,6 +14,7 @@
 mod analyzer;
 mod bm25;
 mod characters;
+mod collection;
 mod fold;
 mod index;
 mod language;
@@ -27,6 +28,7 @@ mod term_cache;
 mod tests;
 
 pub(crate) use analyzer::Analyzer;
+pub(crate) use collection::Collection;
 pub(crate) use index::LexicalIndex;
 pub use language::Language;
 pub(crate) use open_segment::OpenSegment;

@@ -215,7 +215,7 @@ proptest! {
         let mut index = LexicalIndex::default();
         index.set(0, Some(Arc::new(Segment::build(Language::English, rows.clone()))), |_| true);
         let mut scores = Scores::default();
-        index.score_with(&query, (first, &open), &mut scores);
+        index.score_with(&query, (first, &open), None, &mut scores);
         let mut found: Vec<(u32, u32)> = scores.touched().iter().map(|&row| (row, scores.get(row).to_bits())).collect();
         found.sort_unstable();
         let ideal = scores.ideal().to_bits();

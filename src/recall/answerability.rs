@@ -1,6 +1,6 @@
 //! Estimates whether a namespace has anything about a query.
 
-use super::rank::{Ranked, ScoreStatistics};
+use super::{rank::Ranked, statistics::ScoreStatistics};
 
 /// The number of best hits whose coverage is averaged.
 const BEST: usize = 3;

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     embed::{self, Reranker},
     error::Result,
+    ids::{Namespace, NamespaceId},
     index::{dot, mmr},
     lexical::Analyzer,
     message::Message,
@@ -50,8 +51,34 @@ pub(crate) fn find_hits(
     store: &Store,
     reranker: Option<&dyn Reranker>,
 ) -> Result<Hits> {
-    let query = prepared.query;
     let unindexed = |language| unindexed.messages(prepared.namespace, language, prepared.deadline, || store.read());
+    let search = |needs: &Needs, accept: &mut Accept<'_>| {
+        search_until(index, buffers, prepared, &unindexed, needs.messages, needs.vectors, accept)
+    };
+    choose_hits(prepared, store, reranker, &[], search)
+}
+
+/// The least that a search must find.
+pub(super) struct Needs {
+    /// The number of candidates.
+    pub(super) messages: usize,
+    /// The number of best candidates whose vectors are needed.
+    pub(super) vectors: usize,
+}
+
+/// Returns the hits among what a search found, or `None` if the search must look for more.
+pub(super) type Accept<'a> = dyn FnMut(SearchOutcome) -> Result<Option<Hits>> + 'a;
+
+/// Chooses the hits among what `search` finds, which looks for more until the hits are enough. `names` has the names of
+/// the namespaces that are asked, by the origins of the candidates; it is empty if the caller knows the one namespace.
+pub(super) fn choose_hits(
+    prepared: &PreparedQuery,
+    store: &Store,
+    reranker: Option<&dyn Reranker>,
+    names: &[Namespace],
+    search: impl FnOnce(&Needs, &mut Accept<'_>) -> Result<Hits>,
+) -> Result<Hits> {
+    let query = prepared.query;
     // Hits are chosen from the pool: as many as are reranked, and some more where the choice leaves some out.
     let depth = query.rerank.unwrap_or(0).max(query.k);
     let keeps_order = query.keep_duplicates && query.previous.is_empty() && query.diversity.is_none();
@@ -62,14 +89,14 @@ pub(crate) fn find_hits(
         RankingStrategy::Dense => pool,
         _ => (pool * WIDENING).max(MIN_CANDIDATES),
     };
-    search_until(index, buffers, prepared, &unindexed, messages, vectors, |found| {
+    search(&Needs { messages, vectors }, &mut |found| {
         let (cut_short, answerability, pending) = (found.cut_short, found.answerability, found.pending);
         if query.answerable.is_some_and(|least| answerability < least) {
             return Ok(Some(Hits { hits: Vec::new(), cut_short, answerability, pending }));
         }
         // The snapshot is taken after the search, so it contains every row that was found.
         let snapshot = store.read()?;
-        let choice = Choice { prepared, query, snapshot: &snapshot, found: &found, reranker };
+        let choice = Choice { prepared, query, snapshot: &snapshot, found: &found, names, reranker };
         let chosen = choice.choose(pool)?;
         if chosen.len() < query.k && !found.is_exhaustive && !cut_short {
             return Ok(None);
@@ -88,6 +115,7 @@ struct Choice<'a> {
     query: &'a Query,
     snapshot: &'a Snapshot,
     found: &'a SearchOutcome,
+    names: &'a [Namespace],
     reranker: Option<&'a dyn Reranker>,
 }
 
@@ -104,14 +132,13 @@ impl Choice<'_> {
     fn choose(&self, pool: usize) -> Result<Vec<Chosen>> {
         let mut chosen: Vec<Chosen> = Vec::new();
         let mut duplicates = Vec::new();
-        let mut per_batch: HashMap<(String, u32), usize> = HashMap::new();
+        let mut per_batch: HashMap<(u32, String, u32), usize> = HashMap::new();
         let most = self.query.per_batch.unwrap_or(usize::MAX);
-        let analyzer = Analyzer::of(self.found.language);
-        let namespace = self.prepared.namespace;
         for (at, ranked) in self.found.ranked.iter().enumerate() {
             if chosen.len() == pool {
                 break;
             }
+            let namespace = self.namespace(ranked);
             // The message may have been replaced or deleted since its row was found.
             let message = self.snapshot.messages().get(namespace, ranked.seq)?;
             let Some(message) = message.filter(|message| self.prepared.filter.allows_message(message)) else {
@@ -121,12 +148,12 @@ impl Choice<'_> {
                 None => None,
                 Some(_) => self.snapshot.batches().number_of(namespace, &message.session, ranked.seq)?,
             };
-            let batch = batch.map(|batch| (message.session.clone(), batch));
+            let batch = batch.map(|batch| (ranked.origin, message.session.clone(), batch));
             if batch.as_ref().is_some_and(|batch| per_batch.get(batch) == Some(&most)) {
                 continue;
             }
             let mut new = Chosen { at, hit: self.hit(ranked, message)?, terms: OnceCell::new() };
-            match self.original(analyzer, &new, &chosen) {
+            match self.original(&new, &chosen) {
                 Some(id) => {
                     new.hit.breakdown.duplicate_of = Some(id);
                     duplicates.push((batch, new));
@@ -167,6 +194,10 @@ impl Choice<'_> {
         Ok(chosen.into_iter().map(|chosen| chosen.hit).collect())
     }
 
+    fn namespace(&self, ranked: &Ranked) -> NamespaceId {
+        self.found.origins[ranked.origin as usize].namespace
+    }
+
     fn hit(&self, ranked: &Ranked, message: Message) -> Result<Hit> {
         let text = message.text();
         // The indexed text begins with the speaker's name; passages are of the text alone.
@@ -178,15 +209,16 @@ impl Choice<'_> {
         let passage = passage.filter(is_text).unwrap_or(0..text.len());
         let mut breakdown = ranked.breakdown.clone();
         if let Some(boosted_by) = ranked.boosted_by {
-            breakdown.boosted_by =
-                self.snapshot.messages().get(self.prepared.namespace, boosted_by)?.map(|boosted_by| boosted_by.id);
+            let boosted_by = self.snapshot.messages().get(self.namespace(ranked), boosted_by)?;
+            breakdown.boosted_by = boosted_by.map(|boosted_by| boosted_by.id);
         }
         let (score, similarity) = (ranked.score, ranked.similarity);
-        Ok(Hit { message, score, similarity, rank: 0, passage, breakdown })
+        let namespace = self.names.get(ranked.origin as usize).cloned();
+        Ok(Hit { message, namespace, score, similarity, rank: 0, passage, breakdown })
     }
 
     /// The id of a better hit of the same speaker with nearly the same text, if there is one.
-    fn original(&self, analyzer: &Analyzer, new: &Chosen, chosen: &[Chosen]) -> Option<String> {
+    fn original(&self, new: &Chosen, chosen: &[Chosen]) -> Option<String> {
         if self.query.keep_duplicates || new.at >= DUPLICATE_DEPTH {
             return None;
         }
@@ -197,9 +229,18 @@ impl Choice<'_> {
         let is_same = |other: &&Chosen| {
             other.hit.message.name == new.hit.message.name
                 && self.found.vectors.get(other.at).is_some_and(is_near)
-                && is_duplicate(new.terms(analyzer), other.terms(analyzer))
+                && is_duplicate(self.terms(new), self.terms(other))
         };
         chosen.iter().find(is_same).map(|other| other.hit.message.id.clone())
+    }
+
+    fn terms<'c>(&self, chosen: &'c Chosen) -> &'c TermSet {
+        chosen.terms.get_or_init(|| {
+            let language = self.found.origins[self.found.ranked[chosen.at].origin as usize].language;
+            let (text, mut terms) = (chosen.hit.message.text(), Vec::new());
+            Analyzer::of(language).terms(&text, &mut terms);
+            TermSet::new(text, &terms)
+        })
     }
 
     /// Scores hits by the reranker and sorts them by these scores.
@@ -232,15 +273,5 @@ impl Choice<'_> {
         let order = mmr(&relevance, &vectors, with.len(), f64::from(lambda));
         let mut with: Vec<Option<Chosen>> = with.into_iter().map(Some).collect();
         order.into_iter().filter_map(|at| with[at].take()).chain(without).collect()
-    }
-}
-
-impl Chosen {
-    fn terms(&self, analyzer: &Analyzer) -> &TermSet {
-        self.terms.get_or_init(|| {
-            let (text, mut terms) = (self.hit.message.text(), Vec::new());
-            analyzer.terms(&text, &mut terms);
-            TermSet::new(text, &terms)
-        })
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::message::Message;
+use crate::{ids::Namespace, message::Message};
 
 /// A message that a recall found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -13,6 +13,9 @@ pub struct Hit {
     /// The message as it was put.
     #[serde(flatten)]
     pub message: Message,
+    /// The namespace that the message is from, if the recall was over a [`Scope`](crate::Scope).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Namespace>,
     /// The score that it was ranked by; higher is better. It compares hits of one recall. For
     /// [`RankingStrategy::Hybrid`](crate::RankingStrategy) the sum of the terms in [`ScoreBreakdown`], for the other
     /// strategies the cosine, the BM25 or the fused score; for a reranked hit the reranker's score.
@@ -30,7 +33,7 @@ pub struct Hit {
 
 /// The evidence for a hit. Evidence that the ranking strategy does not use is 0.
 ///
-/// The hybrid score is `dense + lexical + neighbor + length + time + recency`.
+/// The hybrid score is `dense + lexical + neighbor + length + time + recency + weight`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ScoreBreakdown {
@@ -58,6 +61,8 @@ pub struct ScoreBreakdown {
     pub time: f32,
     /// The term for the message's age, if the query has a half-life.
     pub recency: f32,
+    /// The logarithm of the weight that the message's namespace has in the [`Scope`](crate::Scope) of the recall.
+    pub weight: f32,
     /// The reranker's score, if the hit was reranked.
     pub reranked: Option<f32>,
     /// The id of a better candidate that this message nearly duplicates. It need not be among the hits.
@@ -69,7 +74,8 @@ impl Hit {
     /// `score` becomes its similarity too.
     pub fn new(message: Message, score: f32, rank: usize) -> Self {
         let passage = 0..message.text().len();
-        Hit { message, score, similarity: score, rank, passage, breakdown: ScoreBreakdown::default() }
+        let breakdown = ScoreBreakdown::default();
+        Hit { message, namespace: None, score, similarity: score, rank, passage, breakdown }
     }
 
     /// Returns false if the hit shares nothing with the query, and only fills up a lexical recall.

@@ -2,12 +2,13 @@
 //!
 //! A recall goes down through these files: `prepare` resolves and embeds the [`Query`]; `choose` finds the hits, by
 //! `search`, which searches wider and wider, `candidates`, which gathers the evidence from both indexes of the
-//! `namespace`, and `rank`, which turns evidence into scores. `load` reads a namespace from the store, `changes`
+//! `namespace`, and `rank`, which turns evidence into scores. `several` does so for several namespaces together. `load` reads a namespace from the store, `changes`
 //! applies later commits to it. `unindexed` has the messages that are not embedded yet.
 //!
 //! The engine keeps loaded namespaces, applies commits to them and maintains their graphs in the background: nothing
 //! here writes to the store.
 
+mod among;
 mod answerability;
 mod candidates;
 mod changes;
@@ -23,8 +24,11 @@ mod prepare;
 mod query;
 mod rank;
 mod sample;
+mod scope;
 mod search;
 mod segments;
+mod several;
+mod statistics;
 mod unindexed;
 mod when;
 
@@ -39,7 +43,9 @@ pub(crate) use positions::keep_positions;
 pub(crate) use prepare::{PreparedQuery, embed_query};
 pub use query::{MAX_K, Query, RankingStrategy, TimeUse};
 pub(crate) use rank::Ranked;
+pub use scope::Scope;
 pub(crate) use search::{ScoreBuffers, search_until};
 pub(crate) use segments::{language, read_segment};
+pub(crate) use several::find_hits_in_several;
 pub(crate) use unindexed::Unindexed;
 pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_at_offset};

@@ -12,10 +12,11 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     message::Timestamp,
-    store::Store,
+    store::{Snapshot, Store},
 };
 
 /// A query prepared for the indexes.
+#[derive(Clone)]
 pub(crate) struct PreparedQuery<'a> {
     pub(crate) query: &'a Query,
     pub(crate) namespace: NamespaceId,
@@ -43,18 +44,16 @@ impl<'a> PreparedQuery<'a> {
     ///
     /// The query is not embedded yet: see [`embed`](Self::embed).
     pub(crate) fn new(query: &'a Query, namespace: &Namespace, store: &Store) -> Result<Option<Self>> {
-        let deadline = query.budget.and_then(|budget| Instant::now().checked_add(budget));
         let snapshot = store.read()?;
         let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(None) };
-        let session = match &query.filter.session {
-            None => None,
-            Some(session) => match snapshot.sessions().number(namespace, session)? {
-                None => return Ok(None),
-                number => number,
-            },
-        };
-        let except = snapshot.messages().seqs(namespace, &query.except)?;
-        let mut prepared = PreparedQuery { session, except, deadline, ..Self::unresolved(query, namespace) };
+        let mut prepared = Self::for_several(query, namespace);
+        Ok(prepared.enter(namespace, &snapshot)?.then_some(prepared))
+    }
+
+    /// Prepares a query for several namespaces. [`enter`](Self::enter) must be called for each of them.
+    pub(crate) fn for_several(query: &'a Query, first: NamespaceId) -> Self {
+        let deadline = query.budget.and_then(|budget| Instant::now().checked_add(budget));
+        let mut prepared = PreparedQuery { deadline, ..Self::unresolved(query, first) };
         if query.time != TimeUse::Ignore {
             let expressions = time_expressions(&query.text, prepared.now);
             prepared.spans = expressions.into_iter().map(|expression| expression.span).collect();
@@ -62,7 +61,23 @@ impl<'a> PreparedQuery<'a> {
         if query.time == TimeUse::Filter {
             prepared.filter.spans.clone_from(&prepared.spans);
         }
-        Ok(Some(prepared))
+        prepared
+    }
+
+    /// Resolves the names in the query against a namespace. Returns false if it does not have the query's session: then
+    /// there are no hits in it.
+    pub(super) fn enter(&mut self, namespace: NamespaceId, snapshot: &Snapshot) -> Result<bool> {
+        self.namespace = namespace;
+        if let Some(session) = &self.query.filter.session {
+            self.session = snapshot.sessions().number(namespace, session)?;
+            if self.session.is_none() {
+                return Ok(false);
+            }
+        }
+        if !self.query.except.is_empty() {
+            self.except = snapshot.messages().seqs(namespace, &self.query.except)?;
+        }
+        Ok(true)
     }
 
     /// A query by vectors alone, which leaves out these messages; its text and its other options are not read.

@@ -3,10 +3,10 @@
 //! This module owns the ranking strategies and their constants. It reads no index: `candidates` gathers the evidence.
 //! The hybrid score is a sum of these terms:
 //!
-//! - *dense*: the candidate's cosine similarity as a z-score over a sample of the namespace, divided by √(2 ln n). That
-//!   is the z-score which the best of n unrelated messages reaches by chance, so the term is comparable between small
-//!   and large namespaces. For a message with several windows the z-score is lowered, because the maximum of several
-//!   draws is higher by chance.
+//! - *dense*: the candidate's cosine similarity as a z-score over a sample of the namespaces that are asked, divided by
+//!   √(2 ln n). That is the z-score which the best of n unrelated messages reaches by chance, so the term is comparable
+//!   between small and large namespaces. For a message with several windows the z-score is lowered, because the maximum
+//!   of several draws is higher by chance.
 //! - *lexical*: the z-score of the candidate's BM25, times the square root of its coverage, the share of the query's
 //!   terms that it has, weighted by rarity. The z-score is large where the query's terms are common in the namespace;
 //!   the coverage is small where the query is worded differently from all messages, so that such a query is left to the
@@ -18,8 +18,9 @@
 //!   measured against the typical lengths of the namespace.
 //! - *time* and *recency*: a constant for messages of a time that the query names, and a boost that decays with age if
 //!   the query asks for it.
+//! - *weight*: the logarithm of the weight of the candidate's namespace, if several are asked.
 //!
-//! The weights were fitted by listwise logistic regression to LoCoMo, to chats with long answers and to IRC together,
+//! The weights of the terms were fitted by listwise logistic regression to LoCoMo, to chats with long answers and to IRC together,
 //! each weighted equally, then rounded; `benches/results/README.md` has an ablation of each term.
 
 use std::ops::{Range, RangeInclusive};
@@ -27,9 +28,10 @@ use std::ops::{Range, RangeInclusive};
 use super::{
     hit::ScoreBreakdown,
     query::{Ranking, RankingStrategy},
+    statistics::ScoreStatistics,
     when::TimeSpan,
 };
-use crate::message::Timestamp;
+use crate::message::{Role, Timestamp};
 
 const DENSE: f32 = 3.5;
 const LEXICAL: f32 = 0.6;
@@ -38,16 +40,16 @@ const LENGTH: f32 = 0.7;
 const WORDY_ROLE: f32 = 0.5;
 /// The range of log lengths that count: from about a seventh of the typical length to about three times that.
 const LENGTHS: RangeInclusive<f32> = -2.0..=1.0;
-/// Standard deviations by which the z-score of a message's best window is lowered, for each √(2 ln windows).
-const WINDOWS: f32 = 0.25;
 const TIME: f32 = 1.0;
 const RECENCY: f32 = 2.0;
 /// The constant k of reciprocal-rank fusion.
 const RANK_OFFSET: f32 = 60.0;
 
 /// A message that may become a hit, with the evidence for it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Candidate {
+    /// The position of its namespace among those that are asked.
+    pub(crate) origin: u32,
     pub(crate) seq: u64,
     /// The row of its best window; `None` if the message is not indexed yet, and so has no cosine.
     pub(crate) row: Option<u32>,
@@ -55,48 +57,21 @@ pub(crate) struct Candidate {
     /// The cosine of its best window; 0 if it has none.
     pub(crate) cosine: f32,
     pub(crate) bm25: f32,
-    pub(crate) coverage: f32,
-    /// See [`strength`].
-    pub(crate) strength: f32,
-    /// The greatest lexical strength among its neighbors, and the sequence number of that neighbor.
-    pub(crate) neighbor_strength: f32,
+    /// The greatest BM25 among its neighbors, and the sequence number of that neighbor.
+    pub(crate) neighbor_bm25: f32,
     pub(crate) boosted_by: Option<u64>,
-    /// The logarithm of its length over the typical length of its role.
+    pub(crate) role: Role,
+    /// The logarithm of its number of terms.
     pub(crate) length: f32,
-    /// The logarithm of its role's typical length over that of the tersest role.
-    pub(crate) wordiness: f32,
     pub(crate) created_at: Option<Timestamp>,
     /// The bytes of its best window, if it has several.
     pub(crate) passage: Option<Range<u32>>,
 }
 
-/// The mean and the standard deviation of a query's cosines over a sample of the namespace.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ScoreStatistics {
-    pub(crate) mean: f32,
-    pub(crate) deviation: f32,
-    pub(crate) rows: usize,
-}
-
-impl ScoreStatistics {
-    /// The z-score of a cosine, lowered for several windows, in units of the z-score that the best row reaches by
-    /// chance.
-    pub(crate) fn normalized(&self, cosine: f32, windows: u32) -> f32 {
-        let expected = |n: f32| (2.0 * n.ln()).sqrt();
-        let tries = WINDOWS * expected(windows.max(1) as f32);
-        let deviations = (cosine - self.mean) / self.deviation.max(1e-3);
-        (deviations - tries) / expected(self.rows.max(10) as f32)
-    }
-}
-
-/// The lexical strength of a match: the z-score of its BM25, `deviations`, times the square root of its coverage.
-pub(crate) fn strength(deviations: f32, coverage: f32) -> f32 {
-    deviations.max(0.0) * coverage.clamp(0.0, 1.0).sqrt()
-}
-
 /// A candidate with its score.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranked {
+    pub(crate) origin: u32,
     pub(crate) seq: u64,
     pub(crate) row: Option<u32>,
     pub(crate) score: f32,
@@ -107,13 +82,14 @@ pub(crate) struct Ranked {
 }
 
 /// Scores the candidates and sorts them, best first; of equal scores the nearer comes first, then the older message.
-/// Messages without any term of a lexical query come newest first.
+/// Messages without any term of a lexical query come newest first. `weights` has the weight of each namespace; if it is
+/// empty, they are all 1.
 pub(crate) fn rank(
     candidates: &[Candidate],
     statistics: &ScoreStatistics,
     ranking: &Ranking,
-    spans: &[TimeSpan],
-    now: Timestamp,
+    weights: &[f32],
+    (spans, now): (&[TimeSpan], Timestamp),
 ) -> Vec<Ranked> {
     // Those without a vector come last.
     let cosine = |candidate: &Candidate| candidate.row.map_or(f32::NEG_INFINITY, |_| candidate.cosine);
@@ -130,11 +106,16 @@ pub(crate) fn rank(
                 dense_rank: if has_vector { dense_ranks[at] } else { 0 },
                 lexical_rank: if has_terms { lexical_ranks[at] } else { 0 },
                 bm25: candidate.bm25,
-                coverage: candidate.coverage,
+                coverage: statistics.bm25.coverage(candidate.bm25),
                 ..ScoreBreakdown::default()
             };
+            let weight = weights.get(candidate.origin as usize).copied().unwrap_or(1.0);
             let score = match ranking.strategy {
-                RankingStrategy::Hybrid => hybrid(candidate, statistics, ranking, spans, now, &mut breakdown),
+                RankingStrategy::Hybrid => {
+                    // The hybrid score is the logarithm of odds, by how its weights were fitted.
+                    breakdown.weight = weight.ln();
+                    hybrid(candidate, statistics, ranking, (spans, now), &mut breakdown) + breakdown.weight
+                }
                 RankingStrategy::Dense => candidate.cosine,
                 RankingStrategy::Lexical => candidate.bm25,
                 RankingStrategy::ReciprocalRank => {
@@ -147,16 +128,19 @@ pub(crate) fn rank(
                     by_vectors + (1.0 - share) * bm25s.scaled(candidate.bm25)
                 }
             };
+            let score = if ranking.strategy == RankingStrategy::Hybrid { score } else { score * weight };
             let boosted_by = candidate.boosted_by.filter(|_| breakdown.neighbor > 0.0);
-            let (seq, row, similarity) = (candidate.seq, candidate.row, candidate.cosine);
-            Ranked { seq, row, score, similarity, boosted_by, passage: candidate.passage.clone(), breakdown }
+            let (origin, seq) = (candidate.origin, candidate.seq);
+            let (row, similarity) = (candidate.row, candidate.cosine);
+            Ranked { origin, seq, row, score, similarity, boosted_by, passage: candidate.passage.clone(), breakdown }
         })
         .collect();
     let is_lexical = ranking.strategy == RankingStrategy::Lexical;
     let by_age =
         |a: &Ranked, b: &Ranked| if is_lexical && a.score == 0.0 { b.seq.cmp(&a.seq) } else { a.seq.cmp(&b.seq) };
     ranked.sort_unstable_by(|a, b| {
-        b.score.total_cmp(&a.score).then(b.similarity.total_cmp(&a.similarity)).then_with(|| by_age(a, b))
+        let by_score = b.score.total_cmp(&a.score).then(b.similarity.total_cmp(&a.similarity));
+        by_score.then_with(|| by_age(a, b)).then(a.origin.cmp(&b.origin))
     });
     ranked
 }
@@ -165,21 +149,22 @@ fn hybrid(
     candidate: &Candidate,
     statistics: &ScoreStatistics,
     ranking: &Ranking,
-    spans: &[TimeSpan],
-    now: Timestamp,
+    (spans, now): (&[TimeSpan], Timestamp),
     breakdown: &mut ScoreBreakdown,
 ) -> f32 {
     // A message without a vector is ranked as if its cosine were the mean.
     if candidate.row.is_some() {
         breakdown.dense = DENSE * statistics.normalized(candidate.cosine, candidate.windows);
     }
-    breakdown.lexical = LEXICAL * candidate.strength;
+    breakdown.lexical = LEXICAL * statistics.bm25.strength(candidate.bm25);
     if ranking.has_neighbors {
-        breakdown.neighbor = NEIGHBOR * candidate.neighbor_strength;
+        breakdown.neighbor = NEIGHBOR * statistics.bm25.strength(candidate.neighbor_bm25);
     }
     if ranking.has_prior {
-        let length = candidate.length.clamp(*LENGTHS.start(), *LENGTHS.end());
-        breakdown.length = LENGTH * length - WORDY_ROLE * candidate.wordiness;
+        // Against the typical length of its role, and that of its role against that of the tersest.
+        let typical = statistics.lengths.of_role(candidate.role);
+        let length = (candidate.length - typical).clamp(*LENGTHS.start(), *LENGTHS.end());
+        breakdown.length = LENGTH * length - WORDY_ROLE * (typical - statistics.lengths.tersest);
     }
     if let Some(time) = candidate.created_at {
         if spans.iter().any(|span| span.contains(time)) {
@@ -198,7 +183,7 @@ fn ranks(candidates: &[Candidate], score: impl Fn(&Candidate) -> f32) -> Vec<usi
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     order.sort_unstable_by(|&a, &b| {
         let (a, b) = (&candidates[a], &candidates[b]);
-        score(b).total_cmp(&score(a)).then(a.seq.cmp(&b.seq))
+        score(b).total_cmp(&score(a)).then(a.seq.cmp(&b.seq)).then(a.origin.cmp(&b.origin))
     });
     let mut ranks = vec![0; candidates.len()];
     for (rank, at) in order.into_iter().enumerate() {
@@ -234,9 +219,22 @@ mod tests {
         let now: Timestamp = "2024-05-01T12:00:00Z".parse().unwrap();
         let check = |half_life: Duration, created_at: &str, wanted: f32| {
             let created_at = Some(created_at.parse().unwrap());
-            let candidate = Candidate { windows: 1, created_at, ..Candidate::default() };
+            let candidate = Candidate {
+                origin: 0,
+                seq: 0,
+                row: None,
+                windows: 1,
+                cosine: 0.0,
+                bm25: 0.0,
+                neighbor_bm25: 0.0,
+                boosted_by: None,
+                role: Role::User,
+                length: 0.0,
+                created_at,
+                passage: None,
+            };
             let ranking = Query::new("q").half_life(half_life).ranking;
-            let found = rank(&[candidate], &ScoreStatistics::default(), &ranking, &[], now)[0].clone();
+            let found = rank(&[candidate], &ScoreStatistics::default(), &ranking, &[], (&[], now))[0].clone();
             assert!((found.breakdown.recency - wanted).abs() < 1e-5, "{half_life:?}, {:?}", found.breakdown);
             assert!(found.score.is_finite());
         };

@@ -34,7 +34,10 @@ pub(super) fn spread(count: usize, is_live: impl Fn(u32) -> bool) -> Vec<u32> {
 }
 
 /// Typical message lengths, as means of logarithms of term counts.
-pub(super) struct TypicalLengths {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TypicalLengths {
+    /// For each role the sum over its messages, and their number.
+    sums: Vec<(Role, f32, usize)>,
     by_role: Vec<(Role, f32)>,
     all: f32,
     /// The least of them.
@@ -43,22 +46,38 @@ pub(super) struct TypicalLengths {
 
 impl TypicalLengths {
     pub(super) fn new(messages: impl Iterator<Item = (Role, f32)>) -> Self {
+        Self::from_sums(messages.map(|(role, length)| (role, length, 1)))
+    }
+
+    /// The typical lengths of several namespaces together, each given with the number of its rows.
+    pub(super) fn pooled<'a>(parts: impl Iterator<Item = (&'a TypicalLengths, usize)>) -> Self {
+        Self::from_sums(parts.flat_map(|(part, rows)| {
+            // A sample stands for all rows of its namespace.
+            let scale = rows as f32 / part.sums.iter().map(|(.., count)| count).sum::<usize>().max(1) as f32;
+            part.sums.iter().map(move |&(role, sum, count)| {
+                let scaled = (count as f32 * scale).round().max(1.0);
+                (role, sum / count as f32 * scaled, scaled as usize)
+            })
+        }))
+    }
+
+    fn from_sums(parts: impl Iterator<Item = (Role, f32, usize)>) -> Self {
         let mut sums: Vec<(Role, f32, usize)> = Vec::new();
-        for (role, length) in messages {
+        for (role, length, messages) in parts {
             match sums.iter_mut().find(|(other, ..)| *other == role) {
-                Some((_, sum, count)) => (*sum, *count) = (*sum + length, *count + 1),
-                None => sums.push((role, length, 1)),
+                Some((_, sum, count)) => (*sum, *count) = (*sum + length, *count + messages),
+                None => sums.push((role, length, messages)),
             }
         }
         let count: usize = sums.iter().map(|(.., count)| count).sum();
         let all = sums.iter().map(|(_, sum, _)| sum).sum::<f32>() / count.max(1) as f32;
         let by_role: Vec<(Role, f32)> = sums
-            .into_iter()
+            .iter()
             .filter(|(.., of_role)| of_role * MIN_ROLE_SHARE >= count)
-            .map(|(role, sum, of_role)| (role, sum / of_role as f32))
+            .map(|&(role, sum, of_role)| (role, sum / of_role as f32))
             .collect();
         let tersest = by_role.iter().map(|(_, typical)| *typical).fold(f32::INFINITY, f32::min);
-        TypicalLengths { by_role, all, tersest: tersest.min(all) }
+        TypicalLengths { sums, by_role, all, tersest: tersest.min(all) }
     }
 
     /// The typical length of a role's messages; of all messages, if the role is rare.

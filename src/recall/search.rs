@@ -7,15 +7,17 @@
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::{
+    among::Among,
     answerability::answerability,
-    candidates::{Nearest, rank_candidates},
+    candidates::{Gathered, Nearest, gather_candidates},
     namespace::{NamespaceIndex, Vectors, best_scores},
     prepare::PreparedQuery,
-    rank::Ranked,
+    rank::{Ranked, rank},
     unindexed::UnindexedMessages,
 };
 use crate::{
     error::Result,
+    ids::NamespaceId,
     index::{Bitmap, Neighbor, SearchOptions, SearchResult},
     lexical::{Language, Scores},
 };
@@ -33,14 +35,21 @@ pub(crate) struct SearchOutcome {
     pub(crate) ranked: Vec<Ranked>,
     /// The stored vectors of the first of them.
     pub(super) vectors: Vec<Vec<f32>>,
+    /// The namespaces that were searched, by the origins of the candidates.
+    pub(super) origins: Vec<Origin>,
     pub(super) answerability: f32,
-    pub(super) language: Language,
     /// The number of unindexed messages that the filter allows.
     pub(super) pending: usize,
     /// The deadline cut the search short.
     pub(super) cut_short: bool,
     /// No other message is allowed: a wider search finds no more.
     pub(super) is_exhaustive: bool,
+}
+
+/// A namespace that candidates are from.
+pub(super) struct Origin {
+    pub(super) namespace: NamespaceId,
+    pub(super) language: Language,
 }
 
 /// Buffers for the BM25 scores of all rows, reused from search to search.
@@ -60,13 +69,14 @@ pub(crate) fn search_until<'a, T>(
     mut accept: impl FnMut(SearchOutcome) -> Result<Option<T>>,
 ) -> Result<T> {
     let mut search = Search { index, buffers, query, unindexed, allowed: None };
+    let mut among = Among::default();
     // Reads most of them before the lock is held.
     let language = index.read().language;
     let excepted = query.excepted(&unindexed(language)?);
     // A long message has several rows, so this many rows may belong to too few messages.
     let (mut messages, mut rows) = (messages, messages.saturating_add(excepted));
     loop {
-        match search.run(messages, rows, vectors)? {
+        match search.run(messages, rows, &mut among, |index, found| outcome(query, index, found, vectors))? {
             None => rows = rows.saturating_mul(2),
             Some(outcome) => {
                 if let Some(answer) = accept(outcome)? {
@@ -79,25 +89,56 @@ pub(crate) fn search_until<'a, T>(
     }
 }
 
-struct Search<'s, 'a> {
-    index: &'s RwLock<NamespaceIndex>,
-    buffers: &'s ScoreBuffers,
-    query: &'s PreparedQuery<'s>,
+/// Ranks the candidates of a namespace that is searched alone.
+fn outcome(query: &PreparedQuery, index: &NamespaceIndex, found: Found, vectors: usize) -> SearchOutcome {
+    let Found { gathered, pending, cut_short } = found;
+    let ranked = rank(&gathered.candidates, &gathered.statistics, &query.ranking, &[], (&query.spans, query.now));
+    SearchOutcome {
+        vectors: index.row_vectors(ranked.iter().take(vectors).map(|ranked| ranked.row)),
+        origins: vec![Origin { namespace: query.namespace, language: index.language }],
+        answerability: answerability(&ranked, &gathered.statistics),
+        pending,
+        cut_short,
+        is_exhaustive: gathered.is_exhaustive,
+        ranked,
+    }
+}
+
+/// A search of one namespace.
+pub(super) struct Search<'s, 'a> {
+    pub(super) index: &'s RwLock<NamespaceIndex>,
+    pub(super) buffers: &'s ScoreBuffers,
+    pub(super) query: &'s PreparedQuery<'s>,
     /// Returns the messages that are not indexed at this time.
-    unindexed: &'s dyn Fn(Language) -> Result<UnindexedMessages<'a>>,
-    allowed: Option<AllowedRows>,
+    pub(super) unindexed: &'s dyn Fn(Language) -> Result<UnindexedMessages<'a>>,
+    pub(super) allowed: Option<AllowedRows>,
+}
+
+/// The candidates that a search of one namespace found.
+pub(super) struct Found {
+    pub(super) gathered: Gathered,
+    /// The number of unindexed messages that the filter allows.
+    pub(super) pending: usize,
+    /// The deadline cut the search short.
+    pub(super) cut_short: bool,
 }
 
 /// The rows that the query's filter allows, `None` for all, until a row is reused.
-struct AllowedRows {
+pub(super) struct AllowedRows {
     rows: Option<Bitmap>,
     rows_reused: u64,
 }
 
 impl Search<'_, '_> {
-    /// Searches for the nearest `rows` rows. `None` if they may not contain the nearest `messages` messages, and there
-    /// are more rows.
-    fn run(&mut self, messages: usize, rows: usize, vectors: usize) -> Result<Option<SearchOutcome>> {
+    /// Searches for the nearest `rows` rows. Calls `finish` with what was found, while the index is locked. `None` if the
+    /// rows may not contain the nearest `messages` messages, and there are more rows.
+    pub(super) fn run<T>(
+        &mut self,
+        messages: usize,
+        rows: usize,
+        among: &mut Among,
+        finish: impl FnOnce(&NamespaceIndex, Found) -> T,
+    ) -> Result<Option<T>> {
         let mut index = self.index.read();
         let found = self.nearest_rows(&mut index, rows);
         let allowed = self.allowed.as_ref().and_then(|allowed| allowed.rows.as_ref());
@@ -123,18 +164,12 @@ impl Search<'_, '_> {
         // While the lock is held no message leaves the index, or enters it: each is in the index or here.
         let unindexed = (self.unindexed)(index.language)?;
         let nearest = Nearest { messages: &nearest, scored_rows: &scored };
-        let (ranked, statistics, is_exhaustive) = self
-            .buffers
-            .with(|scores| rank_candidates(&index, &unindexed, self.query, &nearest, allowed, messages, scores));
-        Ok(Some(SearchOutcome {
-            vectors: index.row_vectors(ranked.iter().take(vectors).map(|ranked| ranked.row)),
-            answerability: answerability(&ranked, &statistics),
-            language: index.language,
-            pending: self.query.pending(&unindexed),
-            cut_short: cut_short || self.query.is_late || unindexed.is_late,
-            is_exhaustive,
-            ranked,
-        }))
+        let gathered = self.buffers.with(|scores| {
+            gather_candidates(&index, &unindexed, self.query, &nearest, (allowed, messages), among, scores)
+        });
+        let pending = self.query.pending(&unindexed);
+        let cut_short = cut_short || self.query.is_late || unindexed.is_late;
+        Ok(Some(finish(&index, Found { gathered, pending, cut_short })))
     }
 
     /// Searches for the nearest `rows` allowed rows of each of the query's vectors, without the lock, and again when a

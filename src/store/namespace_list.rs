@@ -155,6 +155,18 @@ impl<T: Tables> Namespaces<'_, T> {
         Ok(totals)
     }
 
+    /// The namespaces under a prefix that have messages.
+    pub(crate) fn under(&self, prefix: &Namespace) -> Result<Vec<(Namespace, NamespaceId)>> {
+        let mut found = Vec::new();
+        self.walk(Some(prefix), None, |namespace, record| {
+            if record.messages > 0 {
+                found.push((namespace, NamespaceId(record.id)));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
+    }
+
     /// The next namespaces under a prefix that have messages, sessions, documents or shared states of blocks: as many as
     /// one commit deletes.
     pub(crate) fn next_to_delete(

@@ -8,6 +8,7 @@ mod hybrid;
 mod language;
 mod lexical;
 mod options;
+mod several;
 mod time;
 mod unindexed;
 mod upgrade;
