@@ -43,24 +43,20 @@ impl Engine {
 /// Documents are separate from the messages of the namespace: recalls find no document, and searches no message. They
 /// are deleted with their namespace.
 ///
-/// ```
-/// # struct Constant(mnemon::ModelIdentity);
-/// # impl mnemon::Embedder for Constant {
-/// #     fn identity(&self) -> &mnemon::ModelIdentity { &self.0 }
-/// #     fn windows(&self, text: &str) -> Vec<std::ops::Range<usize>> { vec![0..text.len()] }
-/// #     fn documents(&self, texts: &[&str]) -> mnemon::Result<Vec<Vec<f32>>> { Ok(vec![vec![1.0]; texts.len()]) }
-/// #     fn query(&self, _: &str) -> mnemon::Result<Vec<f32>> { Ok(vec![1.0]) }
-/// # }
-/// # let identity = mnemon::ModelIdentity { name: "constant".into(), dimension: 1, hash: "0".into() };
-/// # let engine = mnemon::Engine::builder_in_memory().embedder(std::sync::Arc::new(Constant(identity))).open()?;
-/// use mnemon::{DocumentOptions, DocumentSearch};
+#[cfg_attr(feature = "bundled-model", doc = "```")]
+#[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]
+/// # fn main() -> mnemon::Result<()> {
+/// use mnemon::{DocumentOptions, DocumentSearch, Engine};
+/// use serde_json::json;
+/// let engine = Engine::in_memory()?;
 /// let documents = engine.documents(&"acme/user-42".parse()?);
-/// let value = serde_json::json!({"drink": "green tea", "since": 2019});
+/// let value = json!({"drink": "green tea", "since": 2019});
 /// documents.blocking().put("likes", value, DocumentOptions::default().index(["drink"]))?;
 /// assert_eq!(documents.blocking().get("likes")?.unwrap().value["since"], 2019);
 /// let found = documents.blocking().search(DocumentSearch::default().query("tea").limit(1))?;
 /// assert_eq!(found[0].key, "likes");
-/// # Ok::<(), mnemon::Error>(())
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct Documents {

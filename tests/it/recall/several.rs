@@ -7,8 +7,12 @@ use mnemon::{Engine, Error, Hits, Message, MessageLine, Namespace, Query, Rankin
 use crate::support::{Hashing, message, namespace, random::below, sample};
 
 fn in_memory() -> Engine {
+    with_budget(mnemon::Config::default().memory_budget)
+}
+
+fn with_budget(memory_budget: usize) -> Engine {
     let mut config = mnemon::Config::default();
-    config.idle_flush = None;
+    (config.idle_flush, config.memory_budget) = (None, memory_budget);
     Engine::builder_in_memory().config(config).embedder(Arc::new(Hashing::new(64))).open().unwrap()
 }
 
@@ -227,6 +231,58 @@ fn k_messages_are_found_if_k_match_in_whatever_namespaces_they_are() {
     put(&engine, "many/new", [message("new", "a giraffe")]);
     let hits = engine.blocking().recall_in(&scope, Query::new("giraffe").k(1)).unwrap();
     assert_eq!((ids(&hits), hits.pending()), (pairs(&[("many/new", "new")]), 1));
+}
+
+#[test]
+fn namespaces_are_loaded_one_after_the_other_within_the_budget() {
+    let found = |engine: &Engine| {
+        for at in 0..60 {
+            put(engine, &format!("many/{at}"), random_messages(20 + at));
+        }
+        engine.blocking().flush().unwrap();
+        let query = Query::new("word1 word7 word100").k(50).keep_duplicates();
+        let hits = engine.blocking().recall_in(&Scope::new().under(&namespace("many")), query).unwrap();
+        (hits.iter().map(|hit| hit.score).collect::<Vec<_>>(), ids(&hits))
+    };
+    let (roomy, tight) = (in_memory(), with_budget(1));
+    assert_eq!(found(&roomy), found(&tight));
+    assert_eq!(roomy.blocking().stats().namespaces_loaded, 60);
+    assert!(tight.blocking().stats().namespaces_loaded <= 2, "the last one, which was in use");
+}
+
+#[test]
+fn a_recall_during_writes_finds_only_what_was_put_into_its_scope() {
+    let engine = in_memory();
+    let text = |name: usize, at: usize| message(&format!("m{at}"), &format!("the red bicycle {name} {at}"));
+    for name in 0..8 {
+        put(&engine, &format!("in/{name}"), (0..10).map(|at| text(name, at)));
+        put(&engine, &format!("out/{name}"), (0..10).map(|at| text(name, at)));
+    }
+    engine.blocking().flush().unwrap();
+    std::thread::scope(|threads| {
+        let writer = threads.spawn(|| {
+            for round in 0..60 {
+                let name = namespace(&format!("in/{}", round % 8));
+                match round % 3 {
+                    0 => drop(engine.blocking().delete_namespaces(&name).unwrap()),
+                    _ => put(&engine, name.as_str(), (0..20).map(|at| text(round % 8, at))),
+                }
+                if round % 2 == 0 {
+                    engine.blocking().flush().unwrap();
+                }
+            }
+        });
+        while !writer.is_finished() {
+            let query = Query::new("red bicycle").k(20).keep_duplicates();
+            let hits = engine.blocking().recall_in(&Scope::new().under(&namespace("in")), query).unwrap();
+            let mut found = ids(&hits);
+            assert!(found.len() >= 20 && found.iter().all(|(name, _)| name.starts_with("in/")));
+            found.sort();
+            found.dedup();
+            assert_eq!(found.len(), hits.len());
+        }
+        writer.join().unwrap();
+    });
 }
 
 #[test]
