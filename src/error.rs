@@ -101,6 +101,13 @@ pub enum Error {
         reason: String,
     },
 
+    /// A filter on metadata is invalid.
+    #[error("invalid filter: {reason}")]
+    InvalidFilter {
+        /// The path, operator or value that is wrong.
+        reason: String,
+    },
+
     /// A setting is out of range, missing, or needs a feature that this build lacks.
     #[error("invalid setting: {reason}")]
     InvalidConfig {
@@ -428,6 +435,10 @@ impl Error {
 
     pub(crate) fn query(reason: impl Into<String>) -> Self {
         Error::InvalidQuery { reason: without_label(reason.into(), "invalid query: ") }
+    }
+
+    pub(crate) fn filter(reason: impl Into<String>) -> Self {
+        Error::InvalidFilter { reason: without_label(reason.into(), "invalid filter: ") }
     }
 
     /// Returns the error of a chat request that would fail again.

@@ -38,6 +38,7 @@
 //! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
 //! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
+//! | 1 | `filter` | filters on the metadata of messages |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
 //! | 1 | `index`, `lexical` | nearest vectors: exact and HNSW; words: analysis, segments, BM25 |
@@ -119,6 +120,7 @@ mod embed;
 mod engine;
 mod error;
 mod fewshot;
+mod filter;
 mod history;
 mod ids;
 #[cfg(feature = "onnx")]
@@ -162,6 +164,7 @@ pub use fewshot::{
     Bm25ExampleSelector, ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector,
     MaxMarginalRelevanceExampleSelector, NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
 };
+pub use filter::MetadataFilter;
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 #[cfg(feature = "pull")]

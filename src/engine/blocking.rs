@@ -2,6 +2,8 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
+use serde_json::{Map, Value};
+
 use super::{
     executor::block_on,
     handle::Engine,
@@ -59,6 +61,7 @@ impl BlockingEngine<'_> {
         fn recall(namespace: &Namespace, query: Query) -> Result<Hits>;
         fn recall_in(scope: &Scope, query: Query) -> Result<Hits>;
         fn get(namespace: &Namespace, id: &str) -> Result<Option<Message>>;
+        fn set_metadata(namespace: &Namespace, id: &str, metadata: Map<String, Value>) -> Result<bool>;
         fn pending() -> Result<u64>;
         fn delete(namespace: &Namespace, ids: Vec<String>) -> Result<u64>;
         fn sessions(namespace: &Namespace) -> Result<Vec<SessionInfo>>;

@@ -1,5 +1,6 @@
 //! Methods of [`Engine`] on messages: put, delete, flush, recall, get.
 
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use super::{
@@ -96,6 +97,22 @@ impl Engine {
     pub async fn get(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
         self.core().run(Lane::Store, move |core| core.reads().message(&namespace, &id)).await
+    }
+
+    /// Replaces the metadata of a message, which is not embedded again. Returns false if there is no such message.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`]: the message would be too large, or the metadata is nested too deeply;
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn set_metadata(&self, namespace: &Namespace, id: &str, metadata: Map<String, Value>) -> Result<bool> {
+        if self.namespace_id(namespace).await?.is_none() {
+            return Ok(false);
+        }
+        let (namespace, id) = (namespace.clone(), id.to_owned());
+        let set = move |transaction: &mut Transaction| {
+            transaction.edit_messages().set_metadata(&namespace, &id, metadata.clone())
+        };
+        self.core().write(set).await
     }
 
     /// Returns the number of pending messages: stored, and not embedded yet. Cost: a pass over their keys.

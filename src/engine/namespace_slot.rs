@@ -68,7 +68,10 @@ impl LoadedNamespace {
 
     fn apply(&self, change: &NamespaceChange) {
         match change {
-            NamespaceChange::Unindexed(_, changes) => self.unindexed.apply(changes),
+            NamespaceChange::Unindexed(_, changes) => {
+                self.unindexed.apply(changes);
+                self.index.read().metadata.apply(changes);
+            }
             NamespaceChange::Added(added) => {
                 self.index.write().apply(change);
                 // After they are in the index, so that a recall finds them at every moment.

@@ -1,5 +1,7 @@
 //! A recall: the query is prepared and embedded, its namespace is loaded, its hits are found.
 
+use std::sync::Arc;
+
 use parking_lot::RwLock;
 
 use super::shared::Shared;
@@ -18,6 +20,8 @@ impl Shared {
         prepared.embed(&*serving.embedder)?;
         self.recent_queries.push(prepared.namespace, &query.text);
         let loaded = serving.load(prepared.namespace)?;
+        let sets = Arc::clone(&loaded.index.read().metadata);
+        prepared.filter_metadata(&sets, &self.store)?;
         let reranker = self.reranker.as_deref();
         find_hits(&prepared, &loaded.index, &serving.buffers, &loaded.unindexed, &self.store, reranker)
     }

@@ -2,8 +2,9 @@
 //!
 //! A recall goes down through these files: `prepare` resolves and embeds the [`Query`]; `choose` finds the hits, by
 //! `search`, which searches wider and wider, `candidates`, which gathers the evidence from both indexes of the
-//! `namespace`, and `rank`, which turns evidence into scores. `several` does so for several namespaces together. `load` reads a namespace from the store, `changes`
-//! applies later commits to it. `unindexed` has the messages that are not embedded yet.
+//! `namespace`, and `rank`, which turns evidence into scores. `several` does so for several namespaces together. `load`
+//! reads a namespace from the store, `changes` applies later commits to it. `unindexed` has the messages that are not
+//! embedded yet, `metadata` those that a filter on metadata matches.
 //!
 //! The engine keeps loaded namespaces, applies commits to them and maintains their graphs in the background: nothing
 //! here writes to the store.
@@ -18,6 +19,8 @@ mod duplicates;
 mod hit;
 mod load;
 mod measured_graph;
+mod metadata;
+mod metadata_columns;
 mod namespace;
 mod positions;
 mod prepare;
@@ -27,6 +30,7 @@ mod sample;
 mod scope;
 mod search;
 mod segments;
+mod seq_set;
 mod several;
 mod statistics;
 mod unindexed;

@@ -12,6 +12,7 @@ use std::{
 
 use super::{
     measured_graph::MeasuredGraph,
+    metadata::{MatchingMessages, MetadataSets},
     query::Filter,
     sample::{Sample, TypicalLengths, spread},
 };
@@ -36,6 +37,7 @@ pub(crate) struct NamespaceIndex {
     pub(super) dimension: usize,
     /// Counts the removed rows that were reused for another message.
     pub(super) rows_reused: u64,
+    pub(crate) metadata: Arc<MetadataSets>,
     /// Computed when a search first needs it; cleared by every change.
     pub(super) sample: OnceLock<Sample>,
 }
@@ -104,6 +106,7 @@ impl NamespaceIndex {
             language,
             dimension,
             rows_reused: 0,
+            metadata: Arc::default(),
             sample: OnceLock::new(),
         }
     }
@@ -147,24 +150,42 @@ impl NamespaceIndex {
         self.live(row).is_some_and(|meta| !except.contains(&meta.seq))
     }
 
-    /// The rows that a filter allows; `None` for all. `session` is the number of the filter's session.
-    pub(super) fn allowed(&self, filter: &Filter, session: Option<u32>) -> Option<Bitmap> {
+    /// The rows that a filter allows; `None` for all. `session` is the number of the filter's session, `ids` are the
+    /// sequence numbers of its ids, and `matching` are the messages that it allows by their metadata.
+    pub(super) fn allowed(
+        &self,
+        filter: &Filter,
+        session: Option<u32>,
+        ids: Option<&[u64]>,
+        matching: Option<&MatchingMessages>,
+    ) -> Option<Bitmap> {
         if filter.is_empty() {
             return None;
         }
-        let allows = |row: u32| self.live(row).is_some_and(|meta| filter.allows(meta.role, meta.created_at));
-        Some(match session {
-            None => Bitmap::from_fn(self.rows.len(), allows),
-            Some(session) => {
-                let mut bitmap = Bitmap::default();
+        let matching = matching.map(|matching| matching.rows(&self.rows, self.rows_reused));
+        let allows = |row: u32| {
+            self.live(row).is_some_and(|meta| {
+                filter.allows(meta.role, meta.created_at)
+                    && ids.is_none_or(|ids| ids.binary_search(&meta.seq).is_ok())
+                    && matching.as_ref().is_none_or(|matching| matching.contains(row))
+            })
+        };
+        let mut bitmap = Bitmap::default();
+        match (session, &matching) {
+            (None, None) => bitmap = Bitmap::from_fn(self.rows.len(), allows),
+            (None, Some(_)) if filter.is_metadata_only() => return matching,
+            (None, Some(matching)) => matching.iter().filter(|&row| allows(row)).for_each(|row| {
+                bitmap.insert(row);
+            }),
+            (Some(session), _) => {
                 // A session lists live rows only, so the rows are checked only if the filter has other conditions.
                 let is_all = filter.is_session_only();
                 for &row in self.sessions.get(&session).into_iter().flatten().filter(|&&row| is_all || allows(row)) {
                     bitmap.insert(row);
                 }
-                bitmap
             }
-        })
+        }
+        Some(bitmap)
     }
 
     /// The first row of the message that a row belongs to.

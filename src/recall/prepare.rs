@@ -1,8 +1,13 @@
 //! Preparing a query for the search: its names are resolved to numbers, its times are read, its text is embedded.
 
-use std::{collections::HashSet, time::Instant};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+    time::Instant,
+};
 
 use super::{
+    metadata::{MatchingMessages, MetadataSets},
     query::{Filter, Query, Ranking, RankingStrategy, TimeUse},
     unindexed::{UnindexedMessage, UnindexedMessages},
     when::{TimeSpan, time_expressions},
@@ -26,6 +31,10 @@ pub(crate) struct PreparedQuery<'a> {
     pub(super) filter: Filter,
     /// The number of the filter's session.
     pub(super) session: Option<u32>,
+    /// The sequence numbers of the filter's ids, ascending.
+    pub(super) ids: Option<Vec<u64>>,
+    /// The messages that the filter on metadata matches.
+    pub(super) matching: Option<Arc<MatchingMessages>>,
     /// The sequence numbers of messages to leave out. They are few, so they are dropped from the results of a search.
     pub(super) except: HashSet<u64>,
     pub(super) ranking: Ranking,
@@ -77,7 +86,19 @@ impl<'a> PreparedQuery<'a> {
         if !self.query.except.is_empty() {
             self.except = snapshot.messages().seqs(namespace, &self.query.except)?;
         }
+        if let Some(ids) = &self.query.filter.ids {
+            let ids = BTreeSet::from_iter(snapshot.messages().seqs(namespace, ids)?);
+            self.ids = Some(ids.into_iter().collect());
+        }
         Ok(true)
+    }
+
+    /// Finds the messages that the query's filter on metadata matches, in a loaded namespace.
+    pub(crate) fn filter_metadata(&mut self, sets: &MetadataSets, store: &Store) -> Result<()> {
+        if let Some(filter) = &self.filter.metadata {
+            self.matching = Some(sets.matching(filter, self.namespace, || store.read())?);
+        }
+        Ok(())
     }
 
     /// A query by vectors alone, which leaves out these messages; its text and its other options are not read.
@@ -108,6 +129,8 @@ impl<'a> PreparedQuery<'a> {
     pub(super) fn allows(&self, message: &UnindexedMessage) -> bool {
         self.session.is_none_or(|session| session == message.session)
             && self.filter.allows(message.role, message.created_at)
+            && self.ids.as_ref().is_none_or(|ids| ids.binary_search(&message.seq).is_ok())
+            && self.matching.as_ref().is_none_or(|matching| matching.contains(message.seq))
             && !self.except.contains(&message.seq)
     }
 
@@ -118,6 +141,8 @@ impl<'a> PreparedQuery<'a> {
             vectors: Vec::new(),
             filter: query.filter.clone(),
             session: None,
+            ids: None,
+            matching: None,
             except: HashSet::new(),
             ranking: query.ranking,
             spans: Vec::new(),

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 use super::when::TimeSpan;
 use crate::{
     error::{Error, Result},
+    filter::MetadataFilter,
     message::{Message, Role, Timestamp},
 };
 
@@ -134,6 +135,9 @@ pub(crate) struct Filter {
     pub(crate) until: Option<Timestamp>,
     /// Allowed times, if there are any.
     pub(crate) spans: Vec<TimeSpan>,
+    pub(crate) metadata: Option<MetadataFilter>,
+    /// Allowed ids.
+    pub(crate) ids: Option<BTreeSet<String>>,
 }
 
 impl Query {
@@ -195,6 +199,25 @@ impl Query {
     /// Finds only messages before this moment.
     pub fn until(mut self, time: Timestamp) -> Self {
         self.filter.until = Some(time);
+        self
+    }
+
+    /// Finds only messages whose metadata this filter matches. Of several filters, all must match.
+    ///
+    /// The first query with a path reads its values in all messages of the namespace. Later filters with the path are
+    /// evaluated in memory, and messages that changed meanwhile are read again. A loaded namespace keeps the values of
+    /// 32 paths, and the results of 64 filters.
+    pub fn filter(mut self, filter: MetadataFilter) -> Self {
+        self.filter.metadata = Some(match self.filter.metadata.take() {
+            None => filter,
+            Some(other) => other.and(filter),
+        });
+        self
+    }
+
+    /// Finds only these messages, by id. Unknown ids are ignored.
+    pub fn ids<I: Into<String>>(mut self, ids: impl IntoIterator<Item = I>) -> Self {
+        self.filter.ids = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
@@ -341,6 +364,10 @@ impl Filter {
         *self == Filter::default()
     }
 
+    pub(crate) fn is_metadata_only(&self) -> bool {
+        *self == Filter { metadata: self.metadata.clone(), ..Filter::default() }
+    }
+
     pub(crate) fn is_session_only(&self) -> bool {
         *self == Filter { session: self.session.clone(), ..Filter::default() }
     }
@@ -348,6 +375,8 @@ impl Filter {
     pub(crate) fn allows_message(&self, message: &Message) -> bool {
         self.allows(message.role, message.created_at)
             && self.session.as_ref().is_none_or(|session| *session == message.session)
+            && self.metadata.as_ref().is_none_or(|metadata| metadata.matches_fields(&message.metadata))
+            && self.ids.as_ref().is_none_or(|ids| ids.contains(&message.id))
     }
 
     /// Returns true if the role and the time are allowed. A message without a time is outside of every limit on time.

@@ -179,7 +179,7 @@ impl Search<'_, '_> {
         for attempt in 0.. {
             let (vectors, rows_reused) = (index.vectors.clone(), index.rows_reused);
             if self.allowed.as_ref().is_none_or(|allowed| allowed.rows_reused != rows_reused) {
-                let rows = index.allowed(&query.filter, query.session);
+                let rows = index.allowed(&query.filter, query.session, query.ids.as_deref(), query.matching.as_deref());
                 self.allowed = Some(AllowedRows { rows, rows_reused });
             }
             let allowed = self.allowed.as_ref().and_then(|allowed| allowed.rows.as_ref());

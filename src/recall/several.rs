@@ -5,7 +5,7 @@
 //! the deviation of cosines and BM25 scores, the typical lengths. So a message gets nearly the same score as if all the
 //! messages were in one namespace. Only its neighbors are of its own namespace.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::RwLock;
 
@@ -156,7 +156,11 @@ impl Several<'_> {
                 return Ok(false);
             }
             if query.enter(member.id, &snapshot)? {
-                (self.with_loaded)(member.id, &mut |index, unindexed| visit(origin, &query, index, unindexed))?;
+                (self.with_loaded)(member.id, &mut |index, unindexed| {
+                    let sets = Arc::clone(&index.read().metadata);
+                    query.filter_metadata(&sets, self.store)?;
+                    visit(origin, &query, index, unindexed)
+                })?;
             }
         }
         Ok(true)

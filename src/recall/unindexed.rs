@@ -13,7 +13,7 @@ use crate::{
     index::is_past,
     lexical::{Analyzer, Language, OpenSegment},
     message::{Role, Timestamp},
-    store::{Snapshot, UnindexedChange},
+    store::{IndexNeed, Snapshot, UnindexedChange},
 };
 
 /// The unindexed messages of a loaded namespace.
@@ -62,9 +62,9 @@ impl Unindexed {
     pub(crate) fn apply(&self, changes: &[UnindexedChange]) {
         let mut state = self.0.write();
         state.changes += 1;
-        for change in changes {
+        for change in changes.iter().filter(|change| change.need != IndexNeed::Unchanged) {
             state.remove(change.seq);
-            if change.is_waiting {
+            if change.need == IndexNeed::Waiting {
                 let number = state.changes;
                 state.unread.insert(change.seq, number);
             }

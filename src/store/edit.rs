@@ -13,7 +13,7 @@ use redb::{Table, WriteTransaction};
 use super::{
     checkpoints::Checkpoints,
     codec,
-    effects::{Consequences, Effects},
+    effects::{Consequences, Effects, IndexNeed},
     history,
     message_record::{MessageRecord, StoredMessage},
     messages, namespaces,
@@ -200,7 +200,7 @@ impl<'t> Edit<'t> {
         self.messages.remove(key).map_err(storage)?;
         self.ids.remove((key.0, old.record.id.as_str())).map_err(storage)?;
         self.history.remove((key.0, old.session, old.seq)).map_err(storage)?;
-        self.consequences.set_unindexed(namespace.id(), old.seq, false);
+        self.consequences.message_changed(namespace.id(), old.seq, IndexNeed::Gone);
         if old.position == SessionPosition::Buffer {
             self.consequences.buffer_changed(&namespace.name, &old.record.session, old.seq, None);
             return Ok(());
@@ -244,9 +244,12 @@ impl<'t> Edit<'t> {
         if position != SessionPosition::Buffer {
             self.consequences.history_changed(&namespace.name, &record.session);
         }
-        if needs_vectors || position == SessionPosition::Buffer {
+        if !needs_vectors && position != SessionPosition::Buffer {
+            self.consequences.message_changed(namespace.id(), seq, IndexNeed::Unchanged);
+        } else {
             let has_text = record.has_text()?;
-            self.consequences.set_unindexed(namespace.id(), seq, has_text);
+            let need = if has_text { IndexNeed::Waiting } else { IndexNeed::Gone };
+            self.consequences.message_changed(namespace.id(), seq, need);
             match position {
                 SessionPosition::LongTerm(_) => {
                     self.consequences.set_pending(namespace.id(), seq, has_text.then_some(record.revision))?;

@@ -1,7 +1,7 @@
 //! Changes of messages: putting, updating and deleting them.
 
 use redb::WriteTransaction;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -72,6 +72,29 @@ impl EditMessages<'_> {
         }
         result.effects = edit.finish()?;
         Ok(result)
+    }
+
+    /// Replaces the metadata of a message. Returns false if there is no such message.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`]: the message cannot be stored with this metadata.
+    pub(crate) fn set_metadata(
+        &self,
+        namespace: &Namespace,
+        id: &str,
+        metadata: Map<String, Value>,
+    ) -> Result<(bool, Effects)> {
+        let mut edit = Edit::begin(self.0)?;
+        let mut namespace = edit.open(namespace)?;
+        let old = edit.find(&namespace, id)?;
+        let is_known = old.is_some();
+        if let Some(old) = old {
+            let message = Message { metadata, ..old.record.clone().message()? };
+            message.check()?;
+            edit.replace(&mut namespace, old, MessageRecord::new(&message, 0))?;
+        }
+        edit.close(namespace);
+        Ok((is_known, edit.finish()?))
     }
 
     /// Deletes the messages with these ids and ignores unknown ids. Returns how many were deleted.

@@ -25,20 +25,30 @@ pub(crate) struct Effects {
     pub(crate) buffers: Vec<BufferChange>,
     /// The sessions whose messages in long-term memory, or whose windows, changed. May name a session several times.
     pub(crate) histories: Vec<HistoryChange>,
-    /// The changes of the messages without an index entry, in order.
+    /// The changes of messages, in order.
     pub(crate) unindexed: Vec<UnindexedChange>,
 }
 
 /// A session whose messages in long-term memory, or whose window, changed.
 pub(crate) type HistoryChange = (Namespace, String);
 
-/// A message that is to be indexed, because it is new or its text changed, or that was deleted.
+/// A message that was put, changed or deleted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnindexedChange {
     pub(crate) namespace: NamespaceId,
     pub(crate) seq: u64,
-    /// The message waits to be embedded, or is in a short-term buffer. False: it was deleted, or has no text.
-    pub(crate) is_waiting: bool,
+    pub(crate) need: IndexNeed,
+}
+
+/// The state of a changed message in an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IndexNeed {
+    /// It is to be indexed: it waits to be embedded, or is in a short-term buffer.
+    Waiting,
+    /// It was deleted, or has no text.
+    Gone,
+    /// As before: only its metadata changed.
+    Unchanged,
 }
 
 impl Effects {
@@ -103,9 +113,9 @@ impl<'t> Consequences<'t> {
         self.outdated.push((namespace, seq));
     }
 
-    /// Records that a message waits to be indexed, as a new one, or no longer does.
-    pub(super) fn set_unindexed(&mut self, namespace: NamespaceId, seq: u64, is_waiting: bool) {
-        self.effects.unindexed.push(UnindexedChange { namespace, seq, is_waiting });
+    /// Records a change of a message.
+    pub(super) fn message_changed(&mut self, namespace: NamespaceId, seq: u64, need: IndexNeed) {
+        self.effects.unindexed.push(UnindexedChange { namespace, seq, need });
     }
 
     /// Records that a message entered its session's buffer or changed in it, or with `None` that it left.

@@ -2,7 +2,7 @@
 
 use bincode::{Decode, Encode};
 use redb::ReadableTable;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{codec, schema::*, tables::storage};
 use crate::{
@@ -71,16 +71,10 @@ impl MessageRecord {
     /// # Errors
     /// [`Error::Corrupted`]: bad JSON, or a role or time out of range.
     pub(super) fn message(self) -> Result<Message> {
+        let metadata = self.metadata()?;
         let content = match self.is_json {
             false => vec![ContentPart::Text { text: self.content }],
             true => serde_json::from_str(&self.content).map_err(bad_json)?,
-        };
-        let metadata = match self.metadata {
-            None => serde_json::Map::new(),
-            Some(text) => match serde_json::from_str(&text).map_err(bad_json)? {
-                Value::Object(map) => map,
-                _ => return Err(Error::corrupted("the metadata of a message is not a JSON object")),
-            },
         };
         let created_at = self
             .created_at
@@ -97,6 +91,20 @@ impl MessageRecord {
             created_at,
             metadata,
         })
+    }
+
+    /// Returns the metadata.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`]: bad JSON.
+    pub(super) fn metadata(&self) -> Result<Map<String, Value>> {
+        match &self.metadata {
+            None => Ok(Map::new()),
+            Some(text) => match serde_json::from_str(text).map_err(bad_json)? {
+                Value::Object(map) => Ok(map),
+                _ => Err(Error::corrupted("the metadata of a message is not a JSON object")),
+            },
+        }
     }
 
     /// Returns true if the message has text to embed. Cost: the parts are parsed if they are stored as JSON.

@@ -76,7 +76,7 @@ pub use checkpoints::Checkpoint;
 pub(crate) use database::Store;
 pub(crate) use edit_messages::{Clear, PutResult, SessionChange, restore_id};
 pub(crate) use edit_sessions::IdleFlush;
-pub(crate) use effects::{BufferChange, Effects, HistoryChange, UnindexedChange};
+pub(crate) use effects::{BufferChange, Effects, HistoryChange, IndexNeed, UnindexedChange};
 pub(crate) use generations::Generation;
 pub(crate) use idle::IdleSession;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};

@@ -41,6 +41,8 @@ fn no_error_says_a_thing_twice() {
         "yesterday".parse::<mnemon::Timestamp>().unwrap_err(),
         "//".parse::<mnemon::Namespace>().unwrap_err(),
         "best".parse::<mnemon::RankingStrategy>().unwrap_err(),
+        "{".parse::<mnemon::MetadataFilter>().unwrap_err(),
+        r#"{"a": {"$like": 1}}"#.parse::<mnemon::MetadataFilter>().unwrap_err(),
         Model::open(folder.path()).unwrap_err(),
     ];
     let engine = Engine::builder_in_memory().embedder(std::sync::Arc::new(crate::support::Hashing::new(8)));
@@ -51,7 +53,14 @@ fn no_error_says_a_thing_twice() {
     for error in errors {
         // The whole chain, as programs print it that follow the sources.
         let text = chain(&error);
-        for label in ["invalid message", "invalid query", "invalid setting", "invalid namespace", "manifest.toml: "] {
+        for label in [
+            "invalid message",
+            "invalid query",
+            "invalid filter",
+            "invalid setting",
+            "invalid namespace",
+            "manifest.toml: ",
+        ] {
             assert!(text.matches(label).count() <= 1, "{text}");
         }
         let parts: Vec<&str> = text.split(": ").collect();

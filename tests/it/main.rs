@@ -19,6 +19,7 @@ mod engine;
 mod error;
 mod executor;
 mod fewshot;
+mod filter;
 mod history;
 mod ids;
 mod index;

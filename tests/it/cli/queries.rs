@@ -36,3 +36,31 @@ fn unknown_namespaces_of_lines_are_noted_and_a_given_one_is_an_error() {
     let given = recall(&db, &["--namespace", "a/d"], "x");
     assert!(given.code == 1 && given.stderr.contains("the nearest is \"a/b\""), "{}", given.stderr);
 }
+
+#[test]
+fn messages_are_filtered_by_metadata_and_by_ids() {
+    let db = Db::new();
+    let lines = r#"{"role":"user","content":"my bike is blue","id":"1","metadata":{"user":{"age":40}}}
+{"role":"user","content":"my bike is red","id":"2","metadata":{"user":{"age":9}}}
+{"role":"user","content":"my bike is old","id":"3"}"#;
+    ingest(&db, &["--namespace", "a"], lines);
+    let found = |arguments: &[&str]| {
+        let output = recall(&db, &[&["--namespace", "a"], arguments].concat(), "bike");
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        let answer = json(output.stdout.trim());
+        let mut ids: Vec<String> = answer["hits"].as_array().unwrap().iter().map(|hit| hit["id"].to_string()).collect();
+        ids.sort();
+        ids.concat()
+    };
+    assert_eq!(found(&["--where", r#"{"user.age": {"$gte": 18}}"#]), r#""1""#);
+    assert_eq!(found(&["--where", r#"{"$not": {"user": {"age": 40}}}"#]), r#""2""3""#);
+    assert_eq!(found(&["--ids", "2,3,4", "--where", "{}"]), r#""2""3""#);
+    for (filter, reason) in [
+        ("user.age >= 18", "a filter is a JSON object"),
+        (r#"{"a": {"$gte": {}}}"#, "$gte at \"a\" takes a number or a string"),
+        (r#"{"a": {"$like": 1}}"#, "\"$like\" is not an operator"),
+    ] {
+        let wrong = recall(&db, &["--where", filter], "bike");
+        assert!(wrong.code == 2 && wrong.stderr.contains(reason), "{}", wrong.stderr);
+    }
+}

@@ -4,6 +4,7 @@ mod bad_input;
 mod beside;
 mod choose;
 mod damage;
+mod filters;
 mod hybrid;
 mod language;
 mod lexical;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use jiff::{SignedDuration, Span, SpanRelativeTo};
-use mnemon::{MAX_K, Query, RankingStrategy, Role, TimeUse, Timestamp};
+use mnemon::{MAX_K, MetadataFilter, Query, RankingStrategy, Role, TimeUse, Timestamp};
 
 use crate::{input, usage};
 
@@ -25,6 +25,12 @@ pub(super) struct Options {
     /// Only messages before this time or day.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     until: Option<Timestamp>,
+    /// Only messages whose metadata this filter matches, in JSON: '{"user.age": {"$gte": 18}, "lang": "de"}'.
+    #[arg(long = "where", value_name = "JSON")]
+    filter: Option<MetadataFilter>,
+    /// Only the messages with these ids.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    ids: Option<Vec<String>>,
     /// Leave out the messages with these ids.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     except: Vec<String>,
@@ -88,6 +94,12 @@ impl Options {
         }
         if let Some(until) = self.until {
             query = query.until(until);
+        }
+        if let Some(filter) = &self.filter {
+            query = query.filter(filter.clone());
+        }
+        if let Some(ids) = &self.ids {
+            query = query.ids(ids);
         }
         if let Some(now) = self.now {
             query = query.now(now);

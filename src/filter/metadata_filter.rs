@@ -1,0 +1,329 @@
+//! The filter: conditions on the values of a JSON object, joined by and, or, not.
+
+use std::{cmp::Ordering, ops::Not};
+
+use serde_json::{Map, Value};
+
+use super::{
+    compare::{is_equal, order},
+    path::FieldPath,
+};
+use crate::error::{Error, Result};
+
+/// How deep a filter in JSON, and a value that a filter compares with, may be nested.
+pub(super) const MAX_DEPTH: usize = 64;
+
+/// A filter on a JSON object, such as the metadata of a message.
+///
+/// ```
+/// use mnemon::MetadataFilter;
+/// use serde_json::json;
+///
+/// let filter = MetadataFilter::eq("user.plan", "pro")?.and(!MetadataFilter::contains("tags", "draft")?);
+/// assert!(filter.matches(&json!({"user": {"plan": "pro"}, "tags": ["mail"]})));
+///
+/// let filter: MetadataFilter = r#"{"user.age": {"$gte": 18, "$lt": 65}, "lang": {"$in": ["de", "fr"]}}"#.parse()?;
+/// assert!(filter.matches(&json!({"user": {"age": 40.5}, "lang": "de"})));
+/// assert!(!filter.matches(&json!({"user": {"age": "40"}, "lang": "de"})));
+/// # Ok::<(), mnemon::Error>(())
+/// ```
+///
+/// # Paths
+///
+/// A path leads from the object to a value: keys joined by dots (`user.name`), `[0]` for an element of an array, and
+/// `["a.b"]` for any key, written as a JSON string. A key without quotes is not empty, does not begin with `$`, and has
+/// no dot, bracket, quotation mark or control character. `$.user.name` is the same as `user.name`.
+///
+/// # Operators
+///
+/// | in Rust | in JSON | matches if |
+/// | --- | --- | --- |
+/// | [`eq`](Self::eq), [`ne`](Self::ne) | `$eq`, `$ne` | the value is, or is not, equal to another |
+/// | [`gt`](Self::gt), [`gte`](Self::gte), [`lt`](Self::lt), [`lte`](Self::lte) | `$gt`, `$gte`, `$lt`, `$lte` | the value is a number and ordered so to another number, or a string and ordered so to another string |
+/// | [`is_in`](Self::is_in), [`not_in`](Self::not_in) | `$in`, `$nin` | the value is equal to one, or to none, of several |
+/// | [`exists`](Self::exists) | `$exists` | the path leads to a value, which may be null (`false`: it does not) |
+/// | [`contains`](Self::contains) | `$contains` | the value is an array with an equal element, or a string with this part |
+/// | [`and`](Self::and), [`all`](Self::all) | `$and` | all filters match; without any: always |
+/// | [`or`](Self::or), [`any`](Self::any) | `$or` | a filter matches; without any: never |
+/// | `!` | `$not` | the filter does not match |
+///
+/// Values are equal if they have the same type and content; numbers if they are the same number, so 1 equals 1.0.
+/// Strings are ordered by code points, which orders times in one format and zone. Values of unlike types are unequal
+/// and have no order: `ne` matches and `gt`, `gte`, `lt`, `lte` do not. A path that leads nowhere gives null, so `eq`
+/// with null matches it, and `ne` with anything else.
+///
+/// # JSON
+///
+/// `{"path": value}` stands for `$eq`, and several keys of an object must all match. An object without operators stands
+/// for conditions on its fields: `{"user": {"name": "Ada"}}` is `{"user.name": "Ada"}`. To compare with a whole object,
+/// write `{"user": {"$eq": {"name": "Ada"}}}`. Filters of LangGraph's `BaseStore`, such as `{"score": {"$gt": 4}}`, are
+/// filters here. Filters are read with [`FromStr`](std::str::FromStr), `TryFrom<&Value>` or serde, and written with
+/// `Display` or serde. They are nested at most 64 deep.
+///
+/// # Errors
+///
+/// All constructors fail with [`Error::InvalidFilter`] for a path that is none, for `gt`, `gte`, `lt`, `lte` with a value
+/// other than a number or a string, and for a value nested more than 64 deep; reading fails for unknown operators too.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetadataFilter(pub(super) Expression);
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Expression {
+    /// Two or more filters, none of them `All`; or none.
+    All(Vec<MetadataFilter>),
+    /// Two or more filters, none of them `Any`; or none.
+    Any(Vec<MetadataFilter>),
+    Not(Box<MetadataFilter>),
+    Condition(Condition),
+}
+
+/// A condition on the value at a path.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Condition {
+    pub(super) path: FieldPath,
+    pub(super) operator: Operator,
+    pub(super) operand: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Operator {
+    Eq,
+    Ne,
+    Gt,
+    Gte,
+    Lt,
+    Lte,
+    In,
+    Nin,
+    Exists,
+    Contains,
+}
+
+impl MetadataFilter {
+    /// Matches if the value at a path is equal to this.
+    pub fn eq(path: &str, value: impl Into<Value>) -> Result<Self> {
+        Self::at(path, Operator::Eq, value)
+    }
+
+    /// Matches if the value at a path is not equal to this.
+    pub fn ne(path: &str, value: impl Into<Value>) -> Result<Self> {
+        Self::at(path, Operator::Ne, value)
+    }
+
+    /// Matches if the value at a path is greater than this number or string.
+    pub fn gt(path: &str, value: impl Into<Value>) -> Result<Self> {
+        Self::at(path, Operator::Gt, value)
+    }
+
+    /// Matches if the value at a path is equal to this number or string, or greater.
+    pub fn gte(path: &str, value: impl Into<Value>) -> Result<Self> {
+        Self::at(path, Operator::Gte, value)
+    }
+
+    /// Matches if the value at a path is less than this number or string.
+    pub fn lt(path: &str, value: impl Into<Value>) -> Result<Self> {
+        Self::at(path, Operator::Lt, value)
+    }
+
+    /// Matches if the value at a path is equal to this number or string, or less.
+    pub fn lte(path: &str, value: impl Into<Value>) -> Result<Self> {
+        Self::at(path, Operator::Lte, value)
+    }
+
+    /// Matches if the value at a path is equal to one of these.
+    pub fn is_in<V: Into<Value>>(path: &str, values: impl IntoIterator<Item = V>) -> Result<Self> {
+        Self::at(path, Operator::In, values.into_iter().map(Into::into).collect::<Vec<Value>>())
+    }
+
+    /// Matches if the value at a path is equal to none of these.
+    pub fn not_in<V: Into<Value>>(path: &str, values: impl IntoIterator<Item = V>) -> Result<Self> {
+        Self::at(path, Operator::Nin, values.into_iter().map(Into::into).collect::<Vec<Value>>())
+    }
+
+    /// Matches if a path leads to a value.
+    pub fn exists(path: &str) -> Result<Self> {
+        Self::at(path, Operator::Exists, true)
+    }
+
+    /// Matches if the value at a path is an array with an element equal to this, or a string that has this string in
+    /// it.
+    pub fn contains(path: &str, value: impl Into<Value>) -> Result<Self> {
+        Self::at(path, Operator::Contains, value)
+    }
+
+    /// Matches if both filters match.
+    pub fn and(self, other: Self) -> Self {
+        Self::all([self, other])
+    }
+
+    /// Matches if one of both filters matches.
+    pub fn or(self, other: Self) -> Self {
+        Self::any([self, other])
+    }
+
+    /// Matches if all filters match.
+    pub fn all(filters: impl IntoIterator<Item = Self>) -> Self {
+        let mut joined = Vec::new();
+        for filter in filters {
+            match filter.0 {
+                Expression::All(inner) => joined.extend(inner),
+                _ => joined.push(filter),
+            }
+        }
+        match joined.len() {
+            1 => joined.remove(0),
+            _ => MetadataFilter(Expression::All(joined)),
+        }
+    }
+
+    /// Matches if at least one filter matches.
+    pub fn any(filters: impl IntoIterator<Item = Self>) -> Self {
+        let mut joined = Vec::new();
+        for filter in filters {
+            match filter.0 {
+                Expression::Any(inner) => joined.extend(inner),
+                _ => joined.push(filter),
+            }
+        }
+        match joined.len() {
+            1 => joined.remove(0),
+            _ => MetadataFilter(Expression::Any(joined)),
+        }
+    }
+
+    /// Returns true if the filter matches a JSON object. A value of another type counts as an object without fields.
+    pub fn matches(&self, value: &Value) -> bool {
+        self.matches_fields(value.as_object().unwrap_or(&Map::new()))
+    }
+
+    /// Returns true if the filter matches the object with these fields.
+    pub(crate) fn matches_fields(&self, fields: &Map<String, Value>) -> bool {
+        match &self.0 {
+            Expression::All(filters) => filters.iter().all(|filter| filter.matches_fields(fields)),
+            Expression::Any(filters) => filters.iter().any(|filter| filter.matches_fields(fields)),
+            Expression::Not(filter) => !filter.matches_fields(fields),
+            Expression::Condition(condition) => condition.holds(condition.path.find(fields)),
+        }
+    }
+
+    /// Returns the different paths of the filter.
+    pub(crate) fn paths(&self) -> Vec<&FieldPath> {
+        let mut paths = Vec::new();
+        let mut filters = vec![self];
+        while let Some(filter) = filters.pop() {
+            match &filter.0 {
+                Expression::All(inner) | Expression::Any(inner) => filters.extend(inner),
+                Expression::Not(inner) => filters.push(inner),
+                Expression::Condition(Condition { path, .. }) if !paths.contains(&path) => paths.push(path),
+                Expression::Condition(_) => {}
+            }
+        }
+        paths
+    }
+
+    /// Evaluates the filter on many objects: returns for each if the filter matches it. `column` returns for each
+    /// object if a condition holds for its value at a path.
+    pub(crate) fn select(
+        &self,
+        objects: usize,
+        column: &mut dyn FnMut(&FieldPath, &dyn Fn(Option<&Value>) -> bool) -> Vec<bool>,
+    ) -> Vec<bool> {
+        match &self.0 {
+            Expression::All(filters) => filters.iter().fold(vec![true; objects], |mut matches, filter| {
+                matches.iter_mut().zip(filter.select(objects, column)).for_each(|(all, one)| *all &= one);
+                matches
+            }),
+            Expression::Any(filters) => filters.iter().fold(vec![false; objects], |mut matches, filter| {
+                matches.iter_mut().zip(filter.select(objects, column)).for_each(|(any, one)| *any |= one);
+                matches
+            }),
+            Expression::Not(filter) => {
+                let mut matches = filter.select(objects, column);
+                matches.iter_mut().for_each(|matches| *matches = !*matches);
+                matches
+            }
+            Expression::Condition(condition) => column(&condition.path, &|found| condition.holds(found)),
+        }
+    }
+
+    fn at(path: &str, operator: Operator, operand: impl Into<Value>) -> Result<Self> {
+        Condition::new(FieldPath::parse(path)?, operator, operand.into())
+    }
+}
+
+impl Not for MetadataFilter {
+    type Output = Self;
+
+    fn not(self) -> Self {
+        match self.0 {
+            Expression::Not(filter) => *filter,
+            _ => MetadataFilter(Expression::Not(Box::new(self))),
+        }
+    }
+}
+
+impl Condition {
+    /// Checks a condition, and makes a filter of it.
+    #[expect(clippy::new_ret_no_self, reason = "a condition is used as a filter only")]
+    pub(super) fn new(path: FieldPath, operator: Operator, operand: Value) -> Result<MetadataFilter> {
+        use Operator::*;
+        let wanted = match operator {
+            Gt | Gte | Lt | Lte if !operand.is_number() && !operand.is_string() => "a number or a string",
+            In | Nin if !operand.is_array() => "an array of values",
+            Exists if !operand.is_boolean() => "true or false",
+            _ if is_deeper(&operand, MAX_DEPTH) => "a value nested at most 64 deep",
+            _ => return Ok(MetadataFilter(Expression::Condition(Condition { path, operator, operand }))),
+        };
+        Err(Error::filter(format!(
+            "{} at {:?} takes {wanted}, not {}",
+            operator.name(),
+            path.to_string(),
+            kind(&operand)
+        )))
+    }
+
+    /// Returns true if the condition holds for the value at its path; `None` if there is none.
+    fn holds(&self, found: Option<&Value>) -> bool {
+        let Condition { operator, operand, .. } = self;
+        let value = found.unwrap_or(&Value::Null);
+        let is_one_of = || operand.as_array().is_some_and(|values| values.iter().any(|other| is_equal(value, other)));
+        match operator {
+            Operator::Eq => is_equal(value, operand),
+            Operator::Ne => !is_equal(value, operand),
+            Operator::Gt => order(value, operand).is_some_and(Ordering::is_gt),
+            Operator::Gte => order(value, operand).is_some_and(Ordering::is_ge),
+            Operator::Lt => order(value, operand).is_some_and(Ordering::is_lt),
+            Operator::Lte => order(value, operand).is_some_and(Ordering::is_le),
+            Operator::In => is_one_of(),
+            Operator::Nin => !is_one_of(),
+            Operator::Exists => *operand == Value::Bool(found.is_some()),
+            Operator::Contains => match value {
+                Value::Array(elements) => elements.iter().any(|element| is_equal(element, operand)),
+                Value::String(text) => operand.as_str().is_some_and(|part| text.contains(part)),
+                _ => false,
+            },
+        }
+    }
+}
+
+/// Returns the type of a value, for errors.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Returns true if a value is nested deeper than this.
+pub(super) fn is_deeper(value: &Value, depth: usize) -> bool {
+    let is_deeper = |value| depth == 0 || is_deeper(value, depth - 1);
+    match value {
+        Value::Array(values) => values.iter().any(is_deeper),
+        Value::Object(fields) => fields.values().any(is_deeper),
+        _ => false,
+    }
+}

@@ -1,0 +1,115 @@
+//! Paths to a value in a JSON object.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+
+/// The way from a JSON object to a value inside of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FieldPath(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    /// To the value under a key of an object.
+    Key(String),
+    /// To an element of an array, from 0.
+    Index(usize),
+}
+
+impl FieldPath {
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let steps = steps(text).map_err(|reason| {
+            Error::filter(format!(
+                "{text:?} is not a path: {reason}; a path is keys joined by dots, such as \"user.name\", with indices in \
+                 brackets (\"tags[0]\") and other keys in quotes and brackets (\"[\\\"a.b\\\"].c\")"
+            ))
+        })?;
+        Ok(FieldPath(steps))
+    }
+
+    /// Returns this path followed by another.
+    pub(super) fn join(&self, rest: FieldPath) -> Self {
+        FieldPath([self.0.clone(), rest.0].concat())
+    }
+
+    /// Returns the value that the path leads to from an object with these fields.
+    pub(crate) fn find<'a>(&self, fields: &'a Map<String, Value>) -> Option<&'a Value> {
+        let (Step::Key(first), rest) = self.0.split_first()? else { return None };
+        rest.iter().try_fold(fields.get(first)?, |value, step| match step {
+            Step::Key(key) => value.as_object()?.get(key),
+            Step::Index(index) => value.as_array()?.get(*index),
+        })
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) if check_plain(key).is_err() => write!(f, "[{}]", Value::from(key.as_str()))?,
+                Step::Key(key) if at == 0 => f.write_str(key)?,
+                Step::Key(key) => write!(f, ".{key}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Parses a path. The error is the reason alone.
+fn steps(text: &str) -> Result<Vec<Step>, &'static str> {
+    let mut steps = Vec::new();
+    let dotted = format!(".{text}");
+    let mut rest = match text.strip_prefix('$') {
+        Some(rest) if rest.starts_with(['.', '[']) => rest,
+        _ if text.starts_with('[') => text,
+        _ => &dotted,
+    };
+    while !rest.is_empty() {
+        let (step, end) = match rest.as_bytes()[0] {
+            b'.' => {
+                let end = rest[1..].find(['.', '[']).map_or(rest.len(), |end| 1 + end);
+                check_plain(&rest[1..end])?;
+                (Step::Key(rest[1..end].to_owned()), end)
+            }
+            b'[' => bracket(rest)?,
+            _ => return Err("after a bracket a dot or another bracket must follow"),
+        };
+        steps.push(step);
+        rest = &rest[end..];
+    }
+    Ok(steps)
+}
+
+/// Parses `[0]` or `["key"]` at the beginning of a text. Returns the position after it.
+fn bracket(text: &str) -> Result<(Step, usize), &'static str> {
+    let inner = &text[1..];
+    let (step, end) = if inner.starts_with('"') {
+        let mut keys = serde_json::Deserializer::from_str(inner).into_iter::<String>();
+        let key = keys.next().and_then(|key| key.ok()).ok_or("a key in quotes is not a JSON string")?;
+        (Step::Key(key), keys.byte_offset())
+    } else {
+        let end = inner.find(|c: char| !c.is_ascii_digit()).unwrap_or(inner.len());
+        let index = inner[..end].parse().map_err(|_| "in brackets is neither an index nor a key in quotes")?;
+        (Step::Index(index), end)
+    };
+    match inner[end..].starts_with(']') {
+        true => Ok((step, end + 2)),
+        false => Err("a bracket is not closed"),
+    }
+}
+
+/// Checks a key that is to be written without quotes.
+fn check_plain(key: &str) -> Result<(), &'static str> {
+    if key.is_empty() {
+        Err("a key is empty")
+    } else if key.starts_with('$') {
+        Err("a key that begins with $ must be in quotes")
+    } else if key.contains(|c: char| c.is_control() || matches!(c, '.' | '[' | ']' | '"')) {
+        Err("a key with a bracket, a quotation mark or a control character must be in quotes")
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! Columns of metadata: the values at a path in all messages of a loaded namespace.
+//!
+//! The first filter with a path reads its column from the store. A filter is evaluated once for each distinct value of
+//! a column, so later filters with other values cost little.
+
+use std::collections::{BTreeSet, HashMap};
+
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+
+use super::seq_set::SeqSet;
+use crate::{
+    error::Result,
+    filter::{FieldPath, MetadataFilter},
+    ids::NamespaceId,
+    store::{Snapshot, UnindexedChange},
+};
+
+/// Columns of a namespace that are kept; the least recently used one is dropped first. A filter with more paths is
+/// evaluated without columns.
+const MAX_COLUMNS: usize = 32;
+/// The columns are dropped when this many messages changed since the last query.
+pub(super) const MAX_CHANGED: usize = 16_384;
+
+#[derive(Default)]
+pub(super) struct MetadataColumns {
+    /// The messages that changed since the columns were read; `None` if they are too many.
+    changed: Mutex<Option<BTreeSet<u64>>>,
+    /// Held while the store is read, so that concurrent queries read a column once.
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// The sequence numbers of the messages, ascending. Some of them may be deleted.
+    seqs: Vec<u64>,
+    columns: Vec<Column>,
+}
+
+struct Column {
+    path: FieldPath,
+    /// The number of each message's value.
+    codes: Vec<u32>,
+    /// The distinct values. The first stands for none.
+    values: Vec<Option<Value>>,
+    /// The numbers of the values, by their JSON.
+    numbers: HashMap<String, u32>,
+}
+
+impl MetadataColumns {
+    /// Applies a commit.
+    pub(super) fn apply(&self, changes: &[UnindexedChange]) {
+        let mut changed = self.changed.lock();
+        if let Some(seqs) = &mut *changed {
+            seqs.extend(changes.iter().map(|change| change.seq));
+            if seqs.len() > MAX_CHANGED {
+                *changed = None;
+            }
+        }
+    }
+
+    /// Returns the messages that a filter matches, with all commits that were applied before this call. It may contain
+    /// deleted ones.
+    pub(super) fn matching(
+        &self,
+        filter: &MetadataFilter,
+        namespace: NamespaceId,
+        snapshot: impl Fn() -> Result<Snapshot>,
+    ) -> Result<SeqSet> {
+        let mut matching = SeqSet::default();
+        let paths = filter.paths();
+        if paths.len() > MAX_COLUMNS {
+            snapshot()?.messages().all_metadata(namespace, |seq, metadata| {
+                if filter.matches_fields(&metadata) {
+                    matching.set(seq, true);
+                }
+            })?;
+            return Ok(matching);
+        }
+        let mut kept = self.table.lock();
+        // Before the snapshot: a commit that it lacks is applied later.
+        let changed = self.changed.lock().replace(BTreeSet::new());
+        // If reading fails, nothing is kept.
+        let mut table = std::mem::take(&mut *kept);
+        let snapshot = snapshot()?;
+        match changed {
+            Some(changed) => table.update(namespace, &snapshot, changed)?,
+            None => table = Table::default(),
+        }
+        table.add(paths, namespace, &snapshot)?;
+        let matches = filter.select(table.seqs.len(), &mut |path, holds| table.column(path).select(holds));
+        table.seqs.iter().zip(matches).filter(|(_, matches)| *matches).for_each(|(&seq, _)| matching.set(seq, true));
+        table.columns.drain(..table.columns.len().saturating_sub(MAX_COLUMNS));
+        *kept = table;
+        Ok(matching)
+    }
+}
+
+impl Table {
+    /// Reads messages again that changed.
+    fn update(&mut self, namespace: NamespaceId, snapshot: &Snapshot, changed: BTreeSet<u64>) -> Result<()> {
+        let Table { seqs, columns } = self;
+        if columns.is_empty() {
+            return Ok(());
+        }
+        snapshot.messages().metadata(namespace, changed, |seq, metadata| {
+            let at = seqs.binary_search(&seq).unwrap_or_else(|at| {
+                seqs.insert(at, seq);
+                columns.iter_mut().for_each(|column| column.codes.insert(at, 0));
+                at
+            });
+            columns.iter_mut().for_each(|column| column.set(at, metadata.as_ref()));
+        })?;
+        // Values that no message has any more stay until the column is read again.
+        columns.retain(|column| column.values.len() <= 2 * seqs.len() + 1024);
+        Ok(())
+    }
+
+    /// Reads the columns of paths that have none, and moves all of these paths to the end.
+    fn add(&mut self, mut paths: Vec<&FieldPath>, namespace: NamespaceId, snapshot: &Snapshot) -> Result<()> {
+        let Table { seqs, columns } = self;
+        columns.sort_by_key(|column| paths.contains(&&column.path));
+        paths.retain(|path| columns.iter().all(|column| column.path != **path));
+        let is_first = columns.is_empty();
+        if is_first {
+            seqs.clear();
+        }
+        let mut new: Vec<Column> = paths.into_iter().map(|path| Column::new(path, seqs.len())).collect();
+        if new.is_empty() && !is_first {
+            return Ok(());
+        }
+        snapshot.messages().all_metadata(namespace, |seq, metadata| {
+            if is_first {
+                seqs.push(seq);
+                new.iter_mut().for_each(|column| column.codes.push(0));
+            }
+            // A message that is not known yet is in a commit that is applied later.
+            if let Ok(at) = seqs.binary_search(&seq) {
+                new.iter_mut().for_each(|column| column.set(at, Some(&metadata)));
+            }
+        })?;
+        columns.extend(new);
+        Ok(())
+    }
+
+    fn column(&self, path: &FieldPath) -> &Column {
+        self.columns.iter().find(|column| column.path == *path).expect("each path of the filter was added")
+    }
+}
+
+impl Column {
+    fn new(path: &FieldPath, messages: usize) -> Self {
+        Column { path: path.clone(), codes: vec![0; messages], values: vec![None], numbers: HashMap::new() }
+    }
+
+    fn set(&mut self, at: usize, metadata: Option<&Map<String, Value>>) {
+        self.codes[at] = match metadata.and_then(|metadata| self.path.find(metadata)) {
+            None => 0,
+            Some(value) => *self.numbers.entry(value.to_string()).or_insert_with(|| {
+                self.values.push(Some(value.clone()));
+                self.values.len() as u32 - 1
+            }),
+        };
+    }
+
+    /// Returns for each message if its value is chosen.
+    fn select(&self, holds: &dyn Fn(Option<&Value>) -> bool) -> Vec<bool> {
+        let chosen: Vec<bool> = self.values.iter().map(|value| holds(value.as_ref())).collect();
+        self.codes.iter().map(|code| chosen[*code as usize]).collect()
+    }
+}

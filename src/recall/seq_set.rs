@@ -1,0 +1,30 @@
+//! A set of sequence numbers of messages.
+
+use std::collections::BTreeMap;
+
+use crate::index::Bitmap;
+
+/// A set of sequence numbers: for each block of numbers, those within it.
+#[derive(Clone, Default)]
+pub(super) struct SeqSet(BTreeMap<u64, Bitmap>);
+
+/// The bits of a sequence number that are its position in a block.
+const BLOCK_BITS: u32 = 20;
+
+impl SeqSet {
+    pub(super) fn set(&mut self, seq: u64, is_in: bool) {
+        let block = self.0.entry(seq >> BLOCK_BITS).or_default();
+        match is_in {
+            true => block.insert(position(seq)),
+            false => block.remove(position(seq)),
+        };
+    }
+
+    pub(super) fn contains(&self, seq: u64) -> bool {
+        self.0.get(&(seq >> BLOCK_BITS)).is_some_and(|block| block.contains(position(seq)))
+    }
+}
+
+fn position(seq: u64) -> u32 {
+    (seq % (1 << BLOCK_BITS)) as u32
+}
