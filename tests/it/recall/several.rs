@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, sync::Arc};
 
-use mnemon::{Engine, Error, Hits, Message, MessageLine, Namespace, Query, RankingStrategy, Scope};
+use mnemon::{Engine, Error, Hits, Message, MessageLine, MetadataFilter, Namespace, Query, RankingStrategy, Scope};
 
 use crate::support::{Hashing, message, namespace, random::below, sample};
 
@@ -283,6 +283,27 @@ fn a_recall_during_writes_finds_only_what_was_put_into_its_scope() {
         }
         writer.join().unwrap();
     });
+}
+
+#[test]
+fn a_filter_on_metadata_applies_to_each_namespace() {
+    let engine = in_memory();
+    for name in ["a", "b", "c"] {
+        let messages = (0..20).map(|at| {
+            let mut message = message(&format!("m{at}"), &format!("the red bicycle {at}"));
+            message.metadata.insert("owner".into(), if at % 4 == 0 { name } else { "nobody" }.into());
+            message
+        });
+        put(&engine, name, messages);
+    }
+    engine.blocking().flush().unwrap();
+    let scope: Scope = [namespace("a"), namespace("b")].iter().collect();
+    let count = |query: Query| engine.blocking().recall_in(&scope, query.k(100).keep_duplicates()).unwrap().len();
+    let owner = |name: &str| MetadataFilter::eq("owner", name).unwrap();
+    assert_eq!(count(Query::new("bicycle").filter(owner("b"))), 5);
+    assert_eq!(count(Query::new("bicycle").filter(owner("c"))), 0);
+    assert_eq!(count(Query::new("bicycle").filter(owner("nobody"))), 30);
+    assert_eq!(count(Query::new("bicycle").ids(["m1", "m2"])), 4);
 }
 
 #[test]
