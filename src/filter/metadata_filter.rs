@@ -77,6 +77,9 @@ pub(super) enum Expression {
     Condition(Condition),
 }
 
+/// Returns true if a condition holds for a value; `None` if there is none.
+type Holds<'a> = dyn Fn(Option<&Value>) -> bool + 'a;
+
 /// A condition on the value at a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Condition {
@@ -223,11 +226,7 @@ impl MetadataFilter {
 
     /// Evaluates the filter on many objects: returns for each if the filter matches it. `column` returns for each
     /// object if a condition holds for its value at a path.
-    pub(crate) fn select(
-        &self,
-        objects: usize,
-        column: &mut dyn FnMut(&FieldPath, &dyn Fn(Option<&Value>) -> bool) -> Vec<bool>,
-    ) -> Vec<bool> {
+    pub(crate) fn select(&self, objects: usize, column: &mut dyn FnMut(&FieldPath, &Holds) -> Vec<bool>) -> Vec<bool> {
         match &self.0 {
             Expression::All(filters) => filters.iter().fold(vec![true; objects], |mut matches, filter| {
                 matches.iter_mut().zip(filter.select(objects, column)).for_each(|(all, one)| *all &= one);

@@ -134,9 +134,9 @@ impl MatchingMessages {
         if known.rows_reused != rows_reused {
             *known = MatchingRows { rows_reused, ..MatchingRows::default() };
         }
-        for row in known.checked..rows.len() {
-            if rows[row].is_some_and(|meta| self.contains(meta.seq)) {
-                known.rows.insert(row as u32);
+        for (row, meta) in (known.checked as u32..).zip(rows.iter().skip(known.checked)) {
+            if meta.is_some_and(|meta| self.contains(meta.seq)) {
+                known.rows.insert(row);
             }
         }
         known.checked = known.checked.max(rows.len());

@@ -268,7 +268,7 @@ proptest! {
             json!({"$not": {"a.c": 1, "b": null}}),
         ];
         for (at, step) in steps.into_iter().chain([Step::Look, Step::Flush, Step::Look]).enumerate() {
-            let id = |id: usize| format!("{}{id}", if id % 2 == 0 { "m" } else { "b" });
+            let id = |id: usize| format!("{}{id}", if id.is_multiple_of(2) { "m" } else { "b" });
             let memory = || engine.memory(&namespace(SPACE), "session").open().unwrap();
             match step {
                 Step::Put(number, is_new_text, value) => {
