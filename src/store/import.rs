@@ -188,7 +188,7 @@ impl Import<'_> {
         let id = namespace.open.id();
         let number = self.edit.session(&mut namespace.open, &session)?;
         if window > 0 {
-            self.check_seq(namespace, "window", window, namespace.next_seq)?;
+            self.check_seq(namespace, "window", window, namespace.next_seq + 1)?;
             Window(self.tables).set_start(id, number, window + namespace.raise)?;
         }
         if idle_at.is_some() {
@@ -228,7 +228,7 @@ impl Import<'_> {
             (1, 0) => (1, 0),
             _ => {
                 self.ensure(first <= last, || format!("a batch from {first} to {last}"))?;
-                self.check_seq(namespace, "last", last, namespace.next_seq.saturating_sub(1))?;
+                self.check_seq(namespace, "last", last, namespace.next_seq)?;
                 (first + namespace.raise, last + namespace.raise)
             }
         };
@@ -261,11 +261,11 @@ impl Import<'_> {
         line: CheckpointLine,
     ) -> Result<()> {
         let CheckpointLine { checkpoint, label, created_at, next_seq, buffered, next_batch, messages } = line;
-        self.check_seq(namespace, "next_seq", next_seq, namespace.next_seq)?;
+        self.check_seq(namespace, "next_seq", next_seq, namespace.next_seq + 1)?;
         self.ensure(next_batch <= session.batches, || format!("batch {next_batch} of only {}", session.batches))?;
         for (first, last) in &buffered {
             self.ensure(first <= last, || format!("a run from {first} to {last}"))?;
-            self.check_seq(namespace, "buffered", *last, namespace.next_seq.saturating_sub(1))?;
+            self.check_seq(namespace, "buffered", *last, namespace.next_seq)?;
         }
         let is_new = session.checkpoints.last().is_none_or(|last| *last < checkpoint) && checkpoint < u32::MAX;
         self.ensure(is_new, || format!("checkpoint {checkpoint} is not in order"))?;
@@ -290,7 +290,7 @@ impl Import<'_> {
     ) -> Result<()> {
         let MessageLine { place, message } = line;
         let position = place.position().map_err(|reason| self.fault(reason))?;
-        self.check_seq(namespace, "seq", place.seq, namespace.next_seq.saturating_sub(1))?;
+        self.check_seq(namespace, "seq", place.seq, namespace.next_seq)?;
         let seq = place.seq + namespace.raise;
         self.ensure(message.session == session.name, || {
             format!("a message of session {:?} among those of {:?}", message.session, session.name)
@@ -318,10 +318,9 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn check_seq(&self, namespace: &ImportedNamespace, what: &str, seq: u64, highest: u64) -> Result<()> {
-        let next = namespace.next_seq;
-        self.ensure(seq <= highest && next > 0, || {
-            format!("{what} is {seq}, and the namespace's line has next_seq {next}")
+    fn check_seq(&self, namespace: &ImportedNamespace, what: &str, seq: u64, end: u64) -> Result<()> {
+        self.ensure(seq < end, || {
+            format!("{what} is {seq}, and the namespace's line has next_seq {}", namespace.next_seq)
         })
     }
 
