@@ -150,14 +150,14 @@ fn nothing_is_missed_while_namespaces_are_unloaded() {
                 let space = namespace(&format!("u/{}", round % 8));
                 let id = format!("x{round}");
                 engine.blocking().put(&space, vec![message(&id, &format!("parcel {id}"))]).unwrap();
-                assert_eq!(recalled_ids(&engine, &space, lexical(&format!("parcel {id}")).k(1)), [id.as_str()]);
+                assert_eq!(recalled_ids(&engine, &space, lexical(format!("parcel {id}")).k(1)), [id.as_str()]);
                 if round % 5 == 0 {
                     engine.blocking().flush().unwrap();
-                    assert_eq!(recalled_ids(&engine, &space, lexical(&format!("parcel {id}")).k(1)), [id.as_str()]);
+                    assert_eq!(recalled_ids(&engine, &space, lexical(format!("parcel {id}")).k(1)), [id.as_str()]);
                 }
                 if round % 3 == 0 {
                     engine.blocking().delete(&space, vec![id.clone()]).unwrap();
-                    assert_ne!(recalled_ids(&engine, &space, lexical(&format!("parcel {id}")).k(1)), [id.as_str()]);
+                    assert_ne!(recalled_ids(&engine, &space, lexical(format!("parcel {id}")).k(1)), [id.as_str()]);
                 }
             }
         }));

@@ -32,7 +32,7 @@ fn a_killed_import_leaves_all_or_nothing() {
         let db = Db::new();
         std::fs::write(format!("{}.jsonl", db.path.display()), &text).unwrap();
         // Only even runs wait for the opening.
-        kill_after(module_path!(), "child", &db.path, 2 * run, delay(&mut state, Duration::from_millis(60)));
+        kill_after(module_path!(), "child", &db.path, 2 * run, delay(&mut state, Duration::from_millis(400)));
         let report = db.assert_sound();
         assert!([0, MESSAGES as u64].contains(&report.messages), "run {run}: {} messages", report.messages);
         whole += u64::from(report.messages > 0);
