@@ -19,7 +19,9 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	memory::sessions::checkpoints_hold memory::prompt::hostile_text buffer::a_flush_leaves message::lists::a_trimmed_list \
 	message::openai::messages_survive message::line::a_message_survives \
 	message::anthropic::conversations_survive message::gemini::conversations_survive \
-	memory::sync::the_session_ends_with_the_chat recall::unindexed::exactly_the_stored
+	memory::sync::the_session_ends_with_the_chat recall::unindexed::exactly_the_stored engine::memory_budget::nothing_is_missed \
+	engine::prefix_kills:: engine::namespaces::lists_and_deletions_agree documents::kills:: documents::model:: transfer::kills:: \
+	transfer::any_messages
 # Not empty: the benches run once on little data, only to see that they work.
 SHORT ?=
 

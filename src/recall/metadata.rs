@@ -38,6 +38,11 @@ struct FilterSet {
 }
 
 impl MetadataSets {
+    /// Returns the bytes of memory that they take, approximately: the columns, and for each filter two bits for a message.
+    pub(crate) fn memory_bytes(&self, rows: usize) -> usize {
+        self.columns.memory_bytes() + self.sets.lock().len() * rows / 4
+    }
+
     /// Applies a commit.
     pub(crate) fn apply(&self, changes: &[UnindexedChange]) {
         // The columns first: a set that lacks the commit is then made from columns that have it.

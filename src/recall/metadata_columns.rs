@@ -3,7 +3,10 @@
 //! The first filter with a path reads its column from the store. A filter is evaluated once for each distinct value of
 //! a column, so later filters with other values cost little.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -28,6 +31,8 @@ pub(super) struct MetadataColumns {
     changed: Mutex<Option<BTreeSet<u64>>>,
     /// Held while the store is read, so that concurrent queries read a column once.
     table: Mutex<Table>,
+    /// The memory of the table, so that it is known while the store is read.
+    bytes: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -57,6 +62,11 @@ impl MetadataColumns {
                 *changed = None;
             }
         }
+    }
+
+    /// Returns the bytes of memory that the columns took when they were last used, approximately.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Returns the messages that a filter matches, with all commits that were applied before this call. It may contain
@@ -91,12 +101,18 @@ impl MetadataColumns {
         let matches = filter.select(table.seqs.len(), &mut |path, holds| table.column(path).select(holds));
         table.seqs.iter().zip(matches).filter(|(_, matches)| *matches).for_each(|(&seq, _)| matching.set(seq, true));
         table.columns.drain(..table.columns.len().saturating_sub(MAX_COLUMNS));
+        self.bytes.store(table.memory_bytes(), Ordering::Relaxed);
         *kept = table;
         Ok(matching)
     }
 }
 
 impl Table {
+    fn memory_bytes(&self) -> usize {
+        let columns = self.columns.iter().map(Column::memory_bytes).sum::<usize>();
+        self.seqs.capacity() * size_of::<u64>() + columns
+    }
+
     /// Reads messages again that changed.
     fn update(&mut self, namespace: NamespaceId, snapshot: &Snapshot, changed: BTreeSet<u64>) -> Result<()> {
         let Table { seqs, columns } = self;
@@ -151,6 +167,12 @@ impl Table {
 impl Column {
     fn new(path: &FieldPath, messages: usize) -> Self {
         Column { path: path.clone(), codes: vec![0; messages], values: vec![None], numbers: HashMap::new() }
+    }
+
+    /// A value of two words, and its JSON in a table.
+    fn memory_bytes(&self) -> usize {
+        self.codes.capacity() * size_of::<u32>()
+            + self.values.len() * (size_of::<Value>() + 16 + 2 * size_of::<String>() + 24)
     }
 
     fn set(&mut self, at: usize, metadata: Option<&Map<String, Value>>) {

@@ -127,7 +127,8 @@ impl NamespaceIndex {
         // For each session a table entry and a list, and for each row a number in a list, with room to grow.
         let sessions = self.sessions.capacity() * 56 + self.rows.len() * 6;
         let sample = self.sample.get().map_or(0, |sample| sample.rows.capacity() * size_of::<u32>());
-        self.vectors.index().memory_bytes() + self.lexical.memory_bytes() + rows + sessions + sample
+        let metadata = self.metadata.memory_bytes(self.rows.len());
+        self.vectors.index().memory_bytes() + self.lexical.memory_bytes() + rows + sessions + sample + metadata
     }
 
     /// The lexical segment that has too many removed rows, with its number, if there is one.
