@@ -1,4 +1,4 @@
-//! What an agent keeps beside messages: a profile, facts that are searched, and a note that expires.
+//! Keeps documents beside messages: a profile, facts that are searched, and a note that expires.
 //! `cargo run --example documents` keeps nothing.
 
 use mnemon::{DocumentOptions, DocumentSearch, Engine, MetadataFilter, Namespace, Result};

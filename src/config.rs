@@ -198,10 +198,10 @@ pub struct Config {
     pub embedding_cache_file: Option<PathBuf>,
     /// Maximum length of that file, in bytes; 1 MiB or more. Default: 1 GiB.
     pub embedding_cache_file_bytes: u64,
-    /// Memory that loaded namespaces may take together, in bytes: their vectors, graphs and words. A namespace is loaded
-    /// when it is first recalled from. Above the budget, those that were not used for the longest time are unloaded. One
-    /// that is larger than the budget is loaded all the same. [`Engine::stats`](crate::Engine::stats) tells how much is
-    /// used. Default: 1 GiB.
+    /// Memory that loaded namespaces may take together, in bytes: their vectors, graphs and words. A namespace is
+    /// loaded when it is first recalled from. Above the budget, those that were not used for the longest time are
+    /// unloaded. One that is larger than the budget is loaded all the same. [`Engine::stats`](crate::Engine::stats)
+    /// tells how much is used. Default: 1 GiB.
     pub memory_budget: usize,
     /// Memory of the store's page cache, in bytes. Default: 64 MiB.
     pub cache_bytes: usize,

@@ -104,8 +104,8 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
     })
 }
 
-/// Same as [`Engine::namespaces`](crate::Engine::namespaces) on a database as of this moment; other processes may have it
-/// open. The file may be read-only.
+/// Same as [`Engine::namespaces`](crate::Engine::namespaces) on a database as of this moment; other processes may have
+/// it open. The file may be read-only.
 ///
 /// # Errors
 /// Those of [`Engine::namespaces`](crate::Engine::namespaces) and of [`stats`].

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, setters},
     ids::Namespace,
 };
 
@@ -22,8 +22,8 @@ pub struct DocumentNamespaces {
     pub prefix: Vec<String>,
     /// The labels that a namespace ends with. `*` matches any label. Default: none.
     pub suffix: Vec<String>,
-    /// Shortens longer namespaces to this many labels, at least 1. Those that are equal then are returned once. Default:
-    /// `None`.
+    /// Shortens longer namespaces to this many labels, at least 1. Those that are equal then are returned once.
+    /// Default: `None`.
     pub max_depth: Option<usize>,
     /// The greatest number of namespaces to return. Default: 100.
     pub limit: usize,
@@ -36,6 +36,8 @@ impl Default for DocumentNamespaces {
         DocumentNamespaces { prefix: Vec::new(), suffix: Vec::new(), max_depth: None, limit: 100, offset: 0 }
     }
 }
+
+setters!(DocumentNamespaces { limit: usize, offset: usize });
 
 impl DocumentNamespaces {
     /// Sets [`prefix`](field@DocumentNamespaces::prefix).
@@ -53,18 +55,6 @@ impl DocumentNamespaces {
     /// Sets [`max_depth`](field@DocumentNamespaces::max_depth).
     pub fn max_depth(mut self, labels: usize) -> Self {
         self.max_depth = Some(labels);
-        self
-    }
-
-    /// Sets [`limit`](field@DocumentNamespaces::limit).
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// Sets [`offset`](field@DocumentNamespaces::offset).
-    pub fn offset(mut self, offset: usize) -> Self {
-        self.offset = offset;
         self
     }
 

@@ -12,8 +12,8 @@ pub struct DocumentOptions {
     ///
     /// A path is `$`, or field names joined by `.`, each followed by any number of `[0]` (an item of an array), `[-1]`
     /// (the last) or `[*]` (each, as a text of its own). `*` in the place of a name is each field or item; `{a,b.c}` at
-    /// the end is several fields. A path that leads nowhere gives no text; numbers and booleans are written as JSON, and
-    /// so are objects and arrays.
+    /// the end is several fields. A path that leads nowhere gives no text; numbers and booleans are written as JSON,
+    /// and so are objects and arrays.
     pub index: Vec<String>,
     /// The time to live in minutes: the document expires so long after this put, or after the last read that refreshed
     /// it. From one millisecond to a thousand years. `None`: it never expires. Default: `None`.

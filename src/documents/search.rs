@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, setters},
     filter::MetadataFilter,
     recall::MAX_K,
 };
@@ -39,6 +39,8 @@ impl Default for DocumentSearch {
     }
 }
 
+setters!(DocumentSearch { below: bool, limit: usize, offset: usize, refresh_ttl: bool });
+
 impl DocumentSearch {
     /// Sets [`query`](field@DocumentSearch::query).
     pub fn query(mut self, query: impl Into<String>) -> Self {
@@ -49,30 +51,6 @@ impl DocumentSearch {
     /// Sets [`filter`](field@DocumentSearch::filter).
     pub fn filter(mut self, filter: MetadataFilter) -> Self {
         self.filter = Some(filter);
-        self
-    }
-
-    /// Sets [`below`](field@DocumentSearch::below).
-    pub fn below(mut self, below: bool) -> Self {
-        self.below = below;
-        self
-    }
-
-    /// Sets [`limit`](field@DocumentSearch::limit).
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// Sets [`offset`](field@DocumentSearch::offset).
-    pub fn offset(mut self, offset: usize) -> Self {
-        self.offset = offset;
-        self
-    }
-
-    /// Sets [`refresh_ttl`](field@DocumentSearch::refresh_ttl).
-    pub fn refresh_ttl(mut self, refresh_ttl: bool) -> Self {
-        self.refresh_ttl = refresh_ttl;
         self
     }
 

@@ -198,8 +198,8 @@ impl Core {
         answer.recv().map_err(|_| Error::Closed)?
     }
 
-    /// Same as [`Core::write_now`], for a change that has a transaction of its own: `apply` runs once, while `feed` runs
-    /// on the calling thread.
+    /// Same as [`Core::write_now`], for a change that has a transaction of its own: `apply` runs once, while `feed`
+    /// runs on the calling thread.
     pub(super) fn write_alone<T: Send + 'static>(
         &self,
         apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,

@@ -53,7 +53,8 @@ impl Shared {
         Ok(found.into_iter().skip(search.offset).take(search.limit).collect())
     }
 
-    /// The best documents of a namespace, as many as the search wants: recalls texts, and more of them until enough documents are found or there are no more texts.
+    /// The best documents of a namespace, as many as the search wants: recalls texts, and more of them until enough
+    /// documents are found or there are no more texts.
     fn ranked_documents(
         &self,
         namespace: &Namespace,

@@ -16,8 +16,8 @@ impl Engine {
     }
 
     /// Runs operations on documents of any namespaces, and returns their outcomes in order. All changes are one commit:
-    /// all of them are stored, or none. Gets, searches and listings show the documents as they were before the batch; of
-    /// several puts and deletes of one key the last counts.
+    /// all of them are stored, or none. Gets, searches and listings show the documents as they were before the batch;
+    /// of several puts and deletes of one key the last counts.
     ///
     /// # Errors
     /// Those of the methods of [`Documents`]; the whole batch fails.
@@ -25,7 +25,8 @@ impl Engine {
         DocumentBatch::new(operations)?.run(self.core()).await
     }
 
-    /// Lists the namespaces that have documents, sorted label by label. Cost: a pass over the namespaces with documents.
+    /// Lists the namespaces that have documents, sorted label by label. Cost: a pass over the namespaces with
+    /// documents.
     ///
     /// # Errors
     /// [`Error::InvalidQuery`](crate::Error::InvalidQuery): a label is empty, or `max_depth` is 0.
@@ -37,8 +38,8 @@ impl Engine {
     }
 }
 
-/// The documents of a namespace: JSON values under keys, which are found by key, by filters, and by the meaning and words
-/// of their texts. Made by [`Engine::documents`].
+/// The documents of a namespace: JSON values under keys, which are found by key, by filters, and by the meaning and
+/// words of their texts. Made by [`Engine::documents`].
 ///
 /// Documents are separate from the messages of the namespace: recalls find no document, and searches no message. They
 /// are deleted with their namespace.
@@ -85,10 +86,10 @@ impl Documents {
     /// again. Without a time to live in `options`, it never expires.
     ///
     /// # Errors
-    /// [`Error::InvalidDocument`](crate::Error::InvalidDocument), and nothing is stored: a key that is empty, longer than
-    /// 512 bytes or has a control character; a value that is null, has more than 1 MiB as JSON or is nested deeper than
-    /// 100 levels; a path that is none, or more than 1,000 texts; a time to live that is not within one millisecond to a
-    /// thousand years. [`Error::Storage`](crate::Error::Storage).
+    /// [`Error::InvalidDocument`](crate::Error::InvalidDocument), and nothing is stored: a key that is empty, longer
+    /// than 512 bytes or has a control character; a value that is null, has more than 1 MiB as JSON or is nested deeper
+    /// than 100 levels; a path that is none, or more than 1,000 texts; a time to live that is not within one
+    /// millisecond to a thousand years. [`Error::Storage`](crate::Error::Storage).
     pub async fn put(&self, key: impl Into<String>, value: Value, options: DocumentOptions) -> Result<()> {
         let (namespace, key) = (self.namespace.clone(), key.into());
         self.run(DocumentOperation::Put { namespace, key, value, options }).await.map(drop)

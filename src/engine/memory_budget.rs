@@ -40,7 +40,8 @@ pub(super) struct Charge {
 pub struct EngineStats {
     /// The bytes that loaded namespaces may take ([`Config::memory_budget`](field@crate::Config::memory_budget)).
     pub memory_budget: usize,
-    /// The bytes that they take. Above the budget if recalls use more at the moment, or if a single namespace is larger.
+    /// The bytes that they take. Above the budget if recalls use more at the moment, or if a single namespace is
+    /// larger.
     pub memory_used: usize,
     /// Number of loaded namespaces. During a reindex a namespace may be loaded twice.
     pub namespaces_loaded: usize,

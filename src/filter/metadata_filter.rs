@@ -62,8 +62,9 @@ pub(super) const MAX_DEPTH: usize = 64;
 ///
 /// # Errors
 ///
-/// All constructors fail with [`Error::InvalidFilter`] for a path that is none, for `gt`, `gte`, `lt`, `lte` with a value
-/// other than a number or a string, and for a value nested more than 64 deep; reading fails for unknown operators too.
+/// All constructors fail with [`Error::InvalidFilter`] for a path that is none, for `gt`, `gte`, `lt`, `lte` with a
+/// value other than a number or a string, and for a value nested more than 64 deep; reading fails for unknown operators
+/// too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetadataFilter(pub(super) Expression);
 

@@ -12,9 +12,9 @@ pub(crate) struct FieldPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// To the value under a key of an object.
+    /// The step to the value under a key of an object.
     Key(String),
-    /// To an element of an array, from 0.
+    /// The step to an element of an array, counted from 0.
     Index(usize),
 }
 

@@ -10,8 +10,8 @@ use crate::{error::Result, ids::check_id, message::Message};
 /// | [`FileHistory`](crate::FileHistory) | a folder with one JSON Lines file per session | yes |
 /// | [`EngineHistory`](crate::EngineHistory) | an engine's database, where the messages can also be recalled | yes |
 ///
-/// A store is for keeping complete sessions only: a [`Memory`](crate::Memory) keeps its messages in the engine's file. A
-/// memory that is opened on a session of an [`EngineHistory`](crate::EngineHistory) begins with its last turns. To
+/// A store is for keeping complete sessions only: a [`Memory`](crate::Memory) keeps its messages in the engine's file.
+/// A memory that is opened on a session of an [`EngineHistory`](crate::EngineHistory) begins with its last turns. To
 /// continue a session of another store, put its messages into a memory.
 ///
 /// An implementation of your own can be tested with [`check_history_store`](crate::check_history_store).

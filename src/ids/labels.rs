@@ -1,8 +1,8 @@
 //! The text of a namespace's label, in which a slash is escaped.
 //!
 //! A slash is written `%2F`. A label that already contains `%2F`, or `%25…2F` with any number of `25`, is written with
-//! one `25` more. Everything else stands for itself, a lone `%` too. So each text without slashes is the text of exactly
-//! one label, and each label has exactly one text.
+//! one `25` more. Everything else stands for itself, a lone `%` too. So each text without slashes is the text of
+//! exactly one label, and each label has exactly one text.
 
 use std::borrow::Cow;
 

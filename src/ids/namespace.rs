@@ -26,9 +26,9 @@ const MAX_CONTEXT_LABEL_BYTES: usize = 128;
 /// for itself. The text of a namespace parses to the same namespace.
 ///
 /// Every call names its namespaces, and no data of one namespace is ever returned for another. A prefix is not a
-/// parent: `acme` and `acme/user-42` are as separate as any two namespaces, except in the calls that take a prefix, such
-/// as [`Engine::namespaces`](crate::Engine::namespaces). They take it in whole labels: `acme/user-4` is no prefix of
-/// `acme/user-42`.
+/// parent: `acme` and `acme/user-42` are as separate as any two namespaces, except in the calls that take a prefix,
+/// such as [`Engine::namespaces`](crate::Engine::namespaces). They take it in whole labels: `acme/user-4` is no prefix
+/// of `acme/user-42`.
 ///
 /// ```
 /// use mnemon::Namespace;
@@ -103,8 +103,8 @@ impl Namespace {
         }
     }
 
-    /// Returns the name of the companion of this namespace: the namespace that holds the indexed texts of its documents,
-    /// as messages. No user can name it.
+    /// Returns the name of the companion of this namespace: the namespace that holds the indexed texts of its
+    /// documents, as messages. No user can name it.
     pub(crate) fn document_texts(&self) -> Namespace {
         Namespace(format!("{COMPANION}{}", self.0))
     }

@@ -1,7 +1,7 @@
 //! A queue of jobs that may take long, fail, and be tried again. Each job has a key.
 //!
-//! At most one job per key runs at a time. A job that was submitted again while it ran runs once more. Jobs that wait
-//! when the engine is closed are forgotten: their submitter submits them again after the next opening.
+//! No two jobs of one key run at the same time. A job that was submitted again while it ran runs once more. Jobs that
+//! wait when the engine is closed are forgotten: their submitter submits them again after the next opening.
 
 use std::{
     collections::HashMap,

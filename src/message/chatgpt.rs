@@ -23,8 +23,8 @@ const SOURCE: &str = "chatgpt";
 /// ChatGPT hides, the model's thoughts, and messages without content.
 ///
 /// # Errors
-/// [`Error::InvalidMessage`] with the ids of the conversation and the message, for a value of another form, and for content of an unknown type
-/// without text.
+/// [`Error::InvalidMessage`] with the ids of the conversation and the message, for a value of another form, and for
+/// content of an unknown type without text.
 pub fn from_chatgpt(conversation: &Value) -> crate::error::Result<Vec<MessageLine>> {
     let id = ["conversation_id", "id"].into_iter().find_map(|field| conversation.get(field)?.as_str());
     read(conversation).map_err(|reason| Error::message(format!("conversation {:?}: {reason}", id.unwrap_or_default())))

@@ -19,8 +19,8 @@ const SOURCE: &str = "mem0";
 /// Reads memories as mem0's `get_all` and its exports list them: `{"id", "memory", "created_at", "user_id", ...}`.
 ///
 /// A memory becomes a message with its text, id and time. The role is the memory's, if it has one, or else
-/// [`Role::User`], because memories are about the user. The session is `run_id`, or else `mem0`. All other fields are kept in `metadata["mem0"]` unless
-/// they are empty.
+/// [`Role::User`], because memories are about the user. The session is `run_id`, or else `mem0`. All other fields are
+/// kept in `metadata["mem0"]` unless they are empty.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`] with the index, for a value of another form.

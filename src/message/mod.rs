@@ -1,8 +1,9 @@
 //! Chat messages, their content and JSON forms, and operations on lists of messages.
 //!
 //! This module owns the JSON form of a message and its conversion to and from the formats of OpenAI, Anthropic and
-//! Gemini, lossless in both directions, and from those of ChatGPT's export, LangChain, LlamaIndex and mem0; the rules for what may be stored; and counting, updating, trimming and
-//! selecting messages. It knows nothing of namespaces, vectors or the store.
+//! Gemini, lossless in both directions, and from those of ChatGPT's export, LangChain, LlamaIndex and mem0; the rules
+//! for what may be stored; and counting, updating, trimming and selecting messages. It knows nothing of namespaces,
+//! vectors or the store.
 
 mod anthropic;
 mod calibrated;

@@ -3,7 +3,7 @@
 use super::{prepare::PreparedQuery, query::RankingStrategy};
 use crate::lexical::{Analyzer, Collection, Language};
 
-/// What a search of one namespace knows of the other namespaces that are asked. The default is a namespace alone.
+/// The context of a search of one namespace: the other namespaces that are asked. The default is a namespace alone.
 #[derive(Default)]
 pub(super) struct Among {
     /// The position of the namespace.

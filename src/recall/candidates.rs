@@ -38,8 +38,8 @@ pub(super) struct Gathered {
     pub(super) is_exhaustive: bool,
 }
 
-/// Gathers the candidates: the nearest messages and as many by terms, among the allowed rows, and the unindexed messages
-/// with a term of the query.
+/// Gathers the candidates: the nearest messages and as many by terms, among the allowed rows, and the unindexed
+/// messages with a term of the query.
 pub(super) fn gather_candidates(
     index: &NamespaceIndex,
     unindexed: &UnindexedMessages,

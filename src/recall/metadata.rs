@@ -38,7 +38,8 @@ struct FilterSet {
 }
 
 impl MetadataSets {
-    /// Returns the bytes of memory that they take, approximately: the columns, and for each filter two bits for a message.
+    /// Returns the bytes of memory that they take, approximately: the columns, and for each filter two bits for a
+    /// message.
     pub(crate) fn memory_bytes(&self, rows: usize) -> usize {
         self.columns.memory_bytes() + self.sets.lock().len() * rows / 4
     }

@@ -51,9 +51,9 @@ impl Scope {
 
     /// Sets the weight of the namespaces under a prefix, itself included; a longer prefix has precedence. Default: 1.
     ///
-    /// The weight of a namespace says how much likelier it is to have the answer: the hybrid score of its messages grows
-    /// by the weight's logarithm, and the score of other strategies is multiplied by the weight. A reranker's scores are
-    /// not weighted.
+    /// The weight of a namespace says how much likelier it is to have the answer: the hybrid score of its messages
+    /// grows by the weight's logarithm, and the score of other strategies is multiplied by the weight. A reranker's
+    /// scores are not weighted.
     pub fn weight(mut self, prefix: &Namespace, weight: f32) -> Self {
         self.weights.insert(prefix.clone(), weight);
         self

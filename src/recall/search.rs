@@ -130,8 +130,8 @@ pub(super) struct AllowedRows {
 }
 
 impl Search<'_, '_> {
-    /// Searches for the nearest `rows` rows. Calls `finish` with what was found, while the index is locked. `None` if the
-    /// rows may not contain the nearest `messages` messages, and there are more rows.
+    /// Searches for the nearest `rows` rows. Calls `finish` with what was found, while the index is locked. `None` if
+    /// the rows may not contain the nearest `messages` messages, and there are more rows.
     pub(super) fn run<T>(
         &mut self,
         messages: usize,

@@ -63,7 +63,7 @@ struct Several<'s> {
     store: &'s Store,
 }
 
-/// What the namespaces that were searched have together.
+/// The evidence of all namespaces that were searched.
 #[derive(Default)]
 struct Together {
     candidates: Vec<Candidate>,

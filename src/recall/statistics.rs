@@ -1,7 +1,7 @@
 //! Statistics of the messages that a query is compared with, by which the evidence for its candidates is standardized.
 //!
-//! If several namespaces are asked, their statistics are pooled, so that a candidate is judged as if the messages of all
-//! of them were in one namespace.
+//! If several namespaces are asked, their statistics are pooled, so that a candidate is judged as if the messages of
+//! all of them were in one namespace.
 
 use super::sample::TypicalLengths;
 

@@ -3,8 +3,8 @@
 //! The indexed texts of a namespace's documents are messages of its companion, see [`Namespace::document_texts`], in a
 //! session for each document. So embedding, indexing, reindexing and verification know messages alone.
 //!
-//! Invariants: a document, its place in the order of changes, its expiry and its texts are changed together. The id of a
-//! text's message is derived from the document's key and the text, so a text that a put repeats keeps its vectors.
+//! Invariants: a document, its place in the order of changes, its expiry and its texts are changed together. The id of
+//! a text's message is derived from the document's key and the text, so a text that a put repeats keeps its vectors.
 
 use std::collections::BTreeSet;
 

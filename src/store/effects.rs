@@ -49,7 +49,7 @@ pub(crate) enum IndexNeed {
     Waiting,
     /// It was deleted, or has no text.
     Gone,
-    /// As before: only its metadata changed.
+    /// The index entry stays: only the metadata of the message changed.
     Unchanged,
 }
 

@@ -167,8 +167,8 @@ impl<T: Tables> Namespaces<'_, T> {
         Ok(found)
     }
 
-    /// The next namespaces under a prefix that have messages, sessions, documents or shared states of blocks: as many as
-    /// one commit deletes.
+    /// The next namespaces under a prefix that have messages, sessions, documents or shared states of blocks: as many
+    /// as one commit deletes.
     pub(crate) fn next_to_delete(
         &self,
         prefix: &Namespace,

@@ -154,8 +154,8 @@ impl Transaction {
     /// Stores the lines of an export, each with its number. With `into`, its only namespace becomes this one.
     ///
     /// # Errors
-    /// [`Error::InvalidImport`](crate::Error::InvalidImport); [`Error::NamespaceNotEmpty`](crate::Error::NamespaceNotEmpty);
-    /// the errors of `lines`.
+    /// [`Error::InvalidImport`](crate::Error::InvalidImport);
+    /// [`Error::NamespaceNotEmpty`](crate::Error::NamespaceNotEmpty); the errors of `lines`.
     pub(crate) fn import(
         &self,
         into: Option<&Namespace>,

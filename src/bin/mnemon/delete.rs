@@ -1,12 +1,13 @@
 //! `mnemon delete`
 
 use std::{
+    borrow::Cow,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::bail;
-use mnemon::Namespace;
+use mnemon::{DocumentNamespaces, Namespace};
 use serde_json::json;
 
 use crate::{
@@ -17,9 +18,9 @@ use crate::{
 
 /// Delete messages by id, or with --yes a session, a namespace, or all namespaces under a prefix.
 ///
-/// Deletes the messages with their vectors; there is no way back. It is one commit, but for a prefix: that is a sequence
-/// of commits of whole namespaces, and if it was interrupted, the same command deletes the rest. If one of the ids is
-/// unknown, nothing is deleted.
+/// Deletes the messages with their vectors; there is no way back. It is one commit, but for a prefix: that is a
+/// sequence of commits of whole namespaces, and if it was interrupted, the same command deletes the rest. If one of the
+/// ids is unknown, nothing is deleted.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
@@ -85,8 +86,15 @@ fn delete_prefix(db: &Path, prefix: &Namespace, yes: bool, format: Format) -> an
     let engine = stored::open(db)?;
     let blocking = engine.blocking();
     let found = blocking.count_namespaces(Some(prefix))?;
-    if found.namespaces > 0 {
-        confirm(yes, &format!("{} messages in {} namespaces under {prefix}", found.messages, found.namespaces))?;
+    let labels = prefix.labels().map(Cow::into_owned);
+    let all = DocumentNamespaces::default().prefix(labels).limit(usize::MAX);
+    let with_documents = blocking.document_namespaces(all)?.len();
+    if found.namespaces > 0 || with_documents > 0 {
+        let what = format!(
+            "{} messages in {} namespaces under {prefix}, and the documents of {with_documents} namespaces",
+            found.messages, found.namespaces
+        );
+        confirm(yes, &what)?;
     }
     let deleted = blocking.delete_namespaces(prefix)?;
     match format {

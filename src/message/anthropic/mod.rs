@@ -1,6 +1,6 @@
 //! Conversion between messages and the conversations of Anthropic's Messages API, lossless in both directions.
 //!
-//! What a [`Message`] does not have, such as the model's thinking and its signature, is kept in
+//! Content that a [`Message`] has no place for, such as the model's thinking and its signature, is kept in
 //! `metadata["anthropic"]`.
 
 mod call_ids;

@@ -1,6 +1,6 @@
 //! Conversion between messages and the conversations of Gemini's `generateContent`, lossless in both directions.
 //!
-//! What a [`Message`] does not have, such as the signature of a thought, is kept in `metadata["gemini"]`.
+//! Content that a [`Message`] has no place for, such as the signature of a thought, is kept in `metadata["gemini"]`.
 
 mod call_ids;
 mod decode;

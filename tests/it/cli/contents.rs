@@ -136,5 +136,15 @@ fn namespaces_are_listed_in_pages_and_deleted_by_prefix_only_with_yes() {
     assert_eq!(list(&[]).len(), 2);
     assert_eq!(delete(&["acme", "--namespace", "acme", "--yes"]).code, 2, "one or the other");
     assert_eq!(on(&db, &["delete", "m1"]).code, 2, "neither");
+
+    // Documents alone are confirmed, too.
+    let engine = mnemon::Engine::open(&db.path).unwrap();
+    let documents = engine.documents(&"notes/a".parse().unwrap());
+    documents.blocking().put("k", true.into(), Default::default()).unwrap();
+    drop((documents, engine));
+    let refused = delete(&["notes"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("the documents of 1 namespaces"), "{}", refused.stderr);
+    assert_eq!(delete(&["notes", "--yes"]).code, 0);
     db.assert_sound();
 }

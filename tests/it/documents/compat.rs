@@ -1,4 +1,5 @@
-//! Recorded outcomes of LangGraph's `InMemoryStore`, compared with those of documents: equal, or an intended difference.
+//! Recorded outcomes of LangGraph's `InMemoryStore`, compared with those of documents: equal, or an intended
+//! difference.
 
 use mnemon::{DocumentNamespaces, DocumentOperation as Operation, DocumentOutcome as Outcome, Engine, Namespace};
 use serde_json::{Value, json};
@@ -67,8 +68,8 @@ fn outcome(outcome: Outcome) -> Value {
     }
 }
 
-/// Makes comparable what a search found: there the order is that of the first puts, here of the last. Of a page only the
-/// length is compared.
+/// Makes comparable what a search found: there the order is that of the first puts, here of the last. Of a page only
+/// the length is compared.
 fn comparable(operation: &Value, outcome: Value) -> Value {
     let Some(search) = operation.get("search") else { return outcome };
     let mut found: Vec<String> = outcome.as_array().unwrap().iter().map(Value::to_string).collect();
