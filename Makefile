@@ -21,12 +21,12 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	message::anthropic::conversations_survive message::gemini::conversations_survive \
 	memory::sync::the_session_ends_with_the_chat recall::unindexed::exactly_the_stored engine::memory_budget::nothing_is_missed \
 	engine::prefix_kills:: engine::namespaces::lists_and_deletions_agree documents::kills:: documents::model:: transfer::kills:: \
-	transfer::any_messages
+	transfer::documents::any_messages knowledge::kills::
 # Not empty: the benches run once on little data, only to see that they work.
 SHORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak package bench bench-embed bench-memory user-package runtime model-static model-minilm test-graphs compat asan \
+.PHONY: help demo test soak package bench bench-embed bench-memory bench-documents user-package runtime model-static model-minilm test-graphs compat asan \
 	cargo-deny deny advisories clean
 
 help: ## this list
@@ -51,7 +51,7 @@ test: runtime ## format, lints, documentation and every test
 soak: runtime ## the randomised and crash tests, about SOAK times as long as in `make test` (default: 10)
 	$(CARGO) test --all-features --test it --no-run
 	@for name in $(SOAKED); do \
-		$(CARGO) test --quiet --all-features --test it -- --list $$name | grep -q ': test$$' || \
+		$(CARGO) test --quiet --all-features --test it -- --list $$name | grep ': test$$' >/dev/null || \
 			{ echo "no test is named $$name: correct SOAKED in the Makefile" >&2; exit 1; }; \
 	done
 	MNEMON_CRASH_RUNS=$$((20 * $(SOAK))) MNEMON_GRAPH_RUNS=$$(($(SOAK))) MNEMON_STRESS_ROUNDS=$$((40 * $(SOAK))) \
@@ -102,6 +102,16 @@ bench-memory: $(VENV)-compat/ready ## a session's memory beside LlamaIndex's on 
 	$(VENV)-compat/bin/python -B tests/compat/bench_memory.py $(if $(SHORT),--limit 250) $(TARGET)/bench/conversation.jsonl
 	$(BINARY) bench memory --messages $(TARGET)/bench/conversation.jsonl
 
+# Both read the same texts. LangGraph's PostgresStore needs PostgreSQL with pgvector, which comes as a package of Python: some
+# distributions have no pgvector, and a server of the system stays untouched. The short form says nothing about speed.
+bench-documents: $(VENV)-compat/documents ## documents beside LangGraph's stores: memory, SQLite, PostgreSQL (SHORT=1: few documents)
+	$(CARGO) build --release --features cli
+	@mkdir -p $(TARGET)/bench
+	$(BINARY) bench documents --messages datasets/sample/messages.jsonl $(if $(SHORT),--documents 400 --reads 20) \
+		> $(TARGET)/bench/documents.json
+	$(VENV)-compat/bin/python -B tests/compat/bench_documents.py $(if $(SHORT),--reads 20) datasets/sample/messages.jsonl \
+		$(TARGET)/bench/documents.json
+
 # ONNX Runtime's shared library, taken out of its PyPI wheel, for the tests and for models other than the default one;
 # .cargo/config.toml says where it is. Users run `mnemon runtime pull` instead. Does nothing if ORT_DYLIB_PATH names a library. The
 # wheels of all Python versions carry the same library.
@@ -136,6 +146,10 @@ test-graphs: $(VENV)/ready ## build the small ONNX graphs of the tests again
 $(VENV)-compat/ready: tests/compat/requirements.txt
 	$(PYTHON) -m venv $(VENV)-compat
 	$(VENV)-compat/bin/pip install --quiet --disable-pip-version-check -r tests/compat/requirements.txt
+	touch $@
+
+$(VENV)-compat/documents: tests/compat/requirements-documents.txt $(VENV)-compat/ready
+	$(VENV)-compat/bin/pip install --quiet --disable-pip-version-check -r tests/compat/requirements.txt -r $<
 	touch $@
 
 compat: $(VENV)-compat/ready ## record what LangChain, LangGraph and LlamaIndex do, and compare with the committed records

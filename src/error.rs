@@ -78,6 +78,17 @@ pub enum Error {
         reason: String,
     },
 
+    /// A document does not have the value that a batch of operations expected. Nothing of the batch was stored.
+    #[error(
+        "document {key:?} of namespace {namespace:?} was changed meanwhile, so nothing was stored; read it again and repeat the change"
+    )]
+    DocumentChanged {
+        /// The namespace.
+        namespace: String,
+        /// The key.
+        key: String,
+    },
+
     /// The namespace has no such session.
     #[error("no session {session:?} in namespace {namespace:?}; `Engine::sessions` lists its sessions")]
     SessionNotFound {
@@ -110,9 +121,9 @@ pub enum Error {
         reason: String,
     },
 
-    /// A namespace is to be imported that has sessions already. Nothing of the export was stored.
+    /// A namespace is to be imported that has sessions or documents already. Nothing of the export was stored.
     #[error(
-        "namespace {namespace:?} has sessions or block states already, so nothing was imported; import into another namespace with `Engine::import_as` (on the command line, --namespace), or delete it first with `Engine::delete_namespace` (`mnemon delete --all`)"
+        "namespace {namespace:?} has sessions, documents or block states already, so nothing was imported; import into another namespace with `Engine::import_as` (on the command line, --namespace), or delete it first with `Engine::delete_namespace` (`mnemon delete --all`)"
     )]
     NamespaceNotEmpty {
         /// The namespace.

@@ -38,7 +38,7 @@
 //! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
 //! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
-//! | 1 | `filter` | filters on the metadata of messages and the values of documents |
+//! | 1 | `filter` | filters on messages, their metadata, and the values of documents |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
 //! | 1 | `index`, `lexical` | nearest vectors: exact and HNSW; words: analysis, segments, BM25 |
@@ -55,6 +55,7 @@
 //! | 3 | `history`, `fewshot` | histories of whole sessions; selection of examples for prompts |
 //! | 4 | `engine` | joins store, embedder and indexes; owns the threads |
 //! | 4 | `memory` | sessions, blocks and prompts on top of the engine |
+//! | 4 | `knowledge` | profiles and collections that a language model keeps up to date, on documents |
 //! | 4 | `reindex`, `maintenance` | conversion to another model; statistics and verification of a file |
 //! | 5 | the `mnemon` command, benches, tests, examples | use the public API only |
 //!
@@ -73,6 +74,8 @@
 //! - **documents**: `engine/documents` has the handle, `engine/document_batch` runs reads and then one commit,
 //!   `documents/prepare` checks a value and finds its texts, `store/edit_documents` changes the tables,
 //!   `engine/document_reads` searches, `engine/expiry_timer` deletes what expired.
+//! - **collection update**: `knowledge/collection` finds the items to show, `knowledge/collection_prompt` asks the model,
+//!   `knowledge/collection_answer` checks what it answers, and `engine/document_batch` commits it.
 //! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
 //!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of
 //!   `memory/job_queue`, `engine/weak` commits their states.
@@ -133,6 +136,7 @@ mod ids;
 #[cfg(feature = "onnx")]
 mod import;
 mod index;
+mod knowledge;
 mod lexical;
 mod lock;
 mod maintenance;
@@ -185,6 +189,9 @@ pub use import::ImportOptions;
 #[cfg(feature = "hnsw_rs")]
 pub use index::HnswRsIndex;
 pub use index::{Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex};
+pub use knowledge::{
+    BlockingCollection, BlockingProfile, Collection, CollectionBlock, CollectionReport, Profile, ProfileBlock,
+};
 pub use lexical::Language;
 pub use maintenance::{
     GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, namespaces, serving_model, stats, verify,

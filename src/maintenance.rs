@@ -52,7 +52,9 @@ pub struct NamespaceStats {
     pub messages: u64,
     /// Number of sessions.
     pub sessions: u64,
-    /// Number of vectors. A long message has several.
+    /// Number of documents, including those that have expired and are not deleted yet.
+    pub documents: u64,
+    /// Number of vectors of its messages. A long message has several.
     pub vectors: u64,
     /// Number of messages that wait to be embedded.
     pub pending: u64,
@@ -96,6 +98,7 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
                 namespace: counts.namespace,
                 messages: counts.messages,
                 sessions: counts.sessions,
+                documents: counts.documents,
                 vectors: counts.vectors,
                 pending: counts.pending,
                 buffered: counts.buffered,

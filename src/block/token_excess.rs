@@ -26,7 +26,7 @@ impl<'a> TokenExcess<'a> {
 
     /// Finds by bisection the content with the most items that fits. `keep` makes the content with a number of items,
     /// of which there are `items` before truncation.
-    pub(super) fn keep_most(&self, items: usize, keep: impl Fn(usize) -> BlockContent) -> BlockContent {
+    pub(crate) fn keep_most(&self, items: usize, keep: impl Fn(usize) -> BlockContent) -> BlockContent {
         let counts: Vec<usize> = (1..items).collect();
         match counts.partition_point(|&count| self.fits(&keep(count))) {
             0 => BlockContent::default(),

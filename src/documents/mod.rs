@@ -15,5 +15,5 @@ pub use document::Document;
 pub use listing::DocumentNamespaces;
 pub use operation::{DocumentOperation, DocumentOutcome};
 pub use options::DocumentOptions;
-pub(crate) use prepare::{PreparedDocument, check_key, prepare};
+pub(crate) use prepare::{PreparedDocument, check_depth, check_imported, check_key, prepare};
 pub use search::DocumentSearch;

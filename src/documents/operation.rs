@@ -45,6 +45,16 @@ pub enum DocumentOperation {
     },
     /// Lists the namespaces that have documents.
     ListNamespaces(DocumentNamespaces),
+    /// Lets the batch fail, with [`Error::DocumentChanged`](crate::Error::DocumentChanged), unless a document has this
+    /// value when the batch is committed. So a value that was computed from one that was read replaces no other.
+    Expect {
+        /// The namespace.
+        namespace: Namespace,
+        /// The key.
+        key: String,
+        /// The value; `None`: there is no document with this key.
+        value: Option<Value>,
+    },
 }
 
 /// The outcome of a [`DocumentOperation`].
@@ -61,4 +71,6 @@ pub enum DocumentOutcome {
     Deleted(bool),
     /// The namespaces of a listing.
     Namespaces(Vec<Namespace>),
+    /// A document has the expected value.
+    Expected,
 }

@@ -20,6 +20,7 @@ const MAX_TEXTS: usize = 1000;
 const MAX_TEXT_BYTES: usize = 4 << 20;
 /// The range of a time to live, in minutes: one millisecond to a thousand years.
 const TTL_MINUTES: std::ops::RangeInclusive<f64> = 1.0 / 60_000.0..=525_960_000.0;
+const MICROS_PER_MINUTE: f64 = 60e6;
 
 /// A document that may be stored.
 pub(crate) struct PreparedDocument {
@@ -36,10 +37,7 @@ pub(crate) struct PreparedDocument {
 /// # Errors
 /// [`Error::InvalidDocument`].
 pub(crate) fn prepare(value: &Value, options: &DocumentOptions) -> Result<PreparedDocument> {
-    if value.is_null() {
-        return Err(Error::document("the value is null; delete the document instead"));
-    }
-    check_depth(value)?;
+    check_value(value)?;
     let ttl = options.ttl_minutes.map(ttl).transpose()?;
     if options.index.len() > MAX_PATHS {
         return Err(Error::document(format!("{} paths to index, the maximum is {MAX_PATHS}", options.index.len())));
@@ -49,22 +47,24 @@ pub(crate) fn prepare(value: &Value, options: &DocumentOptions) -> Result<Prepar
         Path::parse(path)?.add_texts(value, &mut texts);
     }
     texts.retain(|text| !text.trim().is_empty());
-    let bytes: usize = texts.iter().map(String::len).sum();
-    if texts.len() > MAX_TEXTS || bytes > MAX_TEXT_BYTES {
-        return Err(Error::document(format!(
-            "the paths to index lead to {} texts of {bytes} bytes, the maximum is {MAX_TEXTS} texts of {MAX_TEXT_BYTES} \
-             bytes; index fewer paths",
-            texts.len()
-        )));
+    check_texts(&texts)?;
+    Ok(PreparedDocument { value: json(value)?, texts, ttl })
+}
+
+/// Checks a document of an export, with its indexed texts and its time to live in microseconds: one that a put would
+/// store.
+///
+/// # Errors
+/// [`Error::InvalidDocument`].
+pub(crate) fn check_imported(key: &str, value: &Value, texts: &[String], ttl: Option<i64>) -> Result<()> {
+    check_key(key)?;
+    check_value(value)?;
+    json(value)?;
+    if texts.iter().any(|text| text.trim().is_empty()) {
+        return Err(Error::document("an indexed text is blank"));
     }
-    let value = value.to_string();
-    if value.len() > MAX_VALUE_BYTES {
-        return Err(Error::document(format!(
-            "the value has {} bytes as JSON, the maximum is {MAX_VALUE_BYTES}; split it, or store a reference",
-            value.len()
-        )));
-    }
-    Ok(PreparedDocument { value, texts, ttl })
+    check_texts(texts)?;
+    ttl.map(|ttl| self::ttl(ttl as f64 / MICROS_PER_MINUTE)).transpose().map(drop)
 }
 
 /// Checks a key: 1 to [`MAX_ID_BYTES`] bytes without control characters.
@@ -84,8 +84,19 @@ pub(crate) fn check_key(key: &str) -> Result<()> {
     Ok(())
 }
 
+/// Checks that a value is neither null nor nested too deep.
+fn check_value(value: &Value) -> Result<()> {
+    if value.is_null() {
+        return Err(Error::document("the value is null; delete the document instead"));
+    }
+    check_depth(value)
+}
+
 /// Checks how deep a value is nested, without recursion.
-fn check_depth(value: &Value) -> Result<()> {
+///
+/// # Errors
+/// [`Error::InvalidDocument`].
+pub(crate) fn check_depth(value: &Value) -> Result<()> {
     let mut waiting = vec![(value, 0)];
     while let Some((value, depth)) = waiting.pop() {
         if depth > MAX_DEPTH {
@@ -100,6 +111,30 @@ fn check_depth(value: &Value) -> Result<()> {
     Ok(())
 }
 
+/// Converts a value to its JSON.
+fn json(value: &Value) -> Result<String> {
+    let value = value.to_string();
+    if value.len() > MAX_VALUE_BYTES {
+        return Err(Error::document(format!(
+            "the value has {} bytes as JSON, the maximum is {MAX_VALUE_BYTES}; split it, or store a reference",
+            value.len()
+        )));
+    }
+    Ok(value)
+}
+
+fn check_texts(texts: &[String]) -> Result<()> {
+    let bytes: usize = texts.iter().map(String::len).sum();
+    if texts.len() > MAX_TEXTS || bytes > MAX_TEXT_BYTES {
+        return Err(Error::document(format!(
+            "the paths to index lead to {} texts of {bytes} bytes, the maximum is {MAX_TEXTS} texts of {MAX_TEXT_BYTES} \
+             bytes; index fewer paths",
+            texts.len()
+        )));
+    }
+    Ok(())
+}
+
 /// Converts a time to live to microseconds.
 fn ttl(minutes: f64) -> Result<i64> {
     // Not a number is in no range.
@@ -109,5 +144,5 @@ fn ttl(minutes: f64) -> Result<i64> {
              document that never expires"
         )));
     }
-    Ok((minutes * 60e6).round() as i64)
+    Ok((minutes * MICROS_PER_MINUTE).round() as i64)
 }

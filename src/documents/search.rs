@@ -20,10 +20,13 @@ pub struct DocumentSearch {
     /// indexed text are not found. `None` or empty: finds all documents, the last put first.
     pub query: Option<String>,
     /// Finds only documents whose values this filter matches. Default: all.
+    ///
+    /// With a query, the first filter with a path reads its values in all indexed documents of the namespace. Later
+    /// ones are evaluated in memory, as [`Query::filter`](crate::Query::filter) is.
     pub filter: Option<MetadataFilter>,
     /// Searches the namespaces below this one too, as LangGraph does: `acme` stands for `acme`, `acme/user-42` and all
-    /// others that begin with the label `acme`. With a query each of them is searched, and the documents are ordered by
-    /// their scores, which are relative to their namespaces. Default: false.
+    /// others that begin with the label `acme`. With a query the documents are ranked as if all were in one namespace;
+    /// the cost grows with the namespaces. Default: false.
     pub below: bool,
     /// The greatest number of documents to return. Default: 10.
     pub limit: usize,
@@ -70,6 +73,10 @@ impl DocumentSearch {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
+        if let Some(path) = self.filter.as_ref().and_then(MetadataFilter::message_path) {
+            let reason = "is a field of messages, and documents have none; for a field of this name write";
+            return Err(Error::filter(format!("{path} {reason} [\"{path}\"]")));
+        }
         if self.text().is_some() && self.wanted() > MAX_K {
             return Err(Error::query(format!(
                 "limit and offset together are {}, the maximum with a query is {MAX_K}",

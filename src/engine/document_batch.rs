@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::{core::Core, executor::Lane};
 use crate::{
     documents::{DocumentOperation, DocumentOutcome, PreparedDocument, check_key, prepare},
-    error::Result,
+    error::{Error, Result},
+    ids::Namespace,
     message::Timestamp,
     store::{DocumentAction, DocumentChange, Transaction},
 };
@@ -17,11 +20,17 @@ pub(super) struct DocumentBatch {
     reads: Vec<(usize, DocumentOperation)>,
     /// The changes, with their positions in the batch.
     changes: Vec<(usize, DocumentChange)>,
+    /// The documents whose values are expected, with their positions in the batch.
+    expected: Vec<(usize, Expectation)>,
 }
+
+/// A document and the value that it must have.
+type Expectation = (Namespace, String, Option<Value>);
 
 impl DocumentBatch {
     pub(super) fn new(operations: Vec<DocumentOperation>) -> Result<Self> {
-        let mut batch = DocumentBatch { operations: operations.len(), reads: Vec::new(), changes: Vec::new() };
+        let mut batch =
+            DocumentBatch { operations: operations.len(), reads: vec![], changes: vec![], expected: vec![] };
         for (at, operation) in operations.into_iter().enumerate() {
             match operation {
                 DocumentOperation::Put { namespace, key, value, options } => {
@@ -33,6 +42,9 @@ impl DocumentBatch {
                 DocumentOperation::Delete { namespace, key } => {
                     let action = DocumentAction::Delete;
                     batch.changes.push((at, DocumentChange { namespace, key, action }));
+                }
+                DocumentOperation::Expect { namespace, key, value } => {
+                    batch.expected.push((at, (namespace, key, value)));
                 }
                 read => {
                     match &read {
@@ -48,7 +60,7 @@ impl DocumentBatch {
     }
 
     pub(super) async fn run(self, core: &Arc<Core>) -> Result<Vec<DocumentOutcome>> {
-        let DocumentBatch { operations, reads, changes } = self;
+        let DocumentBatch { operations, reads, changes, expected } = self;
         let mut outcomes = vec![None; operations];
         let mut refreshes = Vec::new();
         if !reads.is_empty() {
@@ -58,19 +70,37 @@ impl DocumentBatch {
             read.into_iter().for_each(|(at, outcome)| outcomes[at] = Some(outcome));
             refreshes = expiring;
         }
-        if !(refreshes.is_empty() && changes.is_empty()) {
+        if !(refreshes.is_empty() && changes.is_empty() && expected.is_empty()) {
             let refreshed = refreshes.len();
             let (positions, changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
             let all: Vec<DocumentChange> = refreshes.into_iter().chain(changes).collect();
             let is_put: Vec<bool> =
                 all[refreshed..].iter().map(|change| matches!(change.action, DocumentAction::Put { .. })).collect();
-            let apply = move |transaction: &mut Transaction| transaction.edit_documents().apply(&all);
+            expected.iter().for_each(|(at, _)| outcomes[*at] = Some(DocumentOutcome::Expected));
+            let apply = move |transaction: &mut Transaction| {
+                expected.iter().try_for_each(|(_, expectation)| check(transaction, expectation))?;
+                transaction.edit_documents().apply(&all)
+            };
             let existed = core.write(apply).await?;
             for ((at, is_put), existed) in positions.into_iter().zip(is_put).zip(existed.into_iter().skip(refreshed)) {
                 outcomes[at] = Some(if is_put { DocumentOutcome::Put } else { DocumentOutcome::Deleted(existed) });
             }
         }
         Ok(outcomes.into_iter().map(|outcome| outcome.expect("each operation is a read or a change")).collect())
+    }
+}
+
+/// Checks that a document has the expected value.
+///
+/// # Errors
+/// [`Error::DocumentChanged`].
+fn check(transaction: &Transaction, (namespace, key, expected): &Expectation) -> Result<()> {
+    let id = transaction.namespaces().id(namespace)?;
+    let found = id.map_or(Ok(None), |id| transaction.documents().get(id, key, Timestamp::now()))?;
+    let value = found.map(|found| found.parse(key)).transpose()?;
+    match value == *expected {
+        true => Ok(()),
+        false => Err(Error::DocumentChanged { namespace: namespace.to_string(), key: key.clone() }),
     }
 }
 
@@ -92,7 +122,9 @@ fn read_all(core: &Core, reads: &[(usize, DocumentOperation)]) -> Result<Read> {
                 let all = core.shared.store.read()?.documents().namespaces(None, now)?;
                 (DocumentOutcome::Namespaces(request.choose(&all)?), false)
             }
-            DocumentOperation::Put { .. } | DocumentOperation::Delete { .. } => unreachable!("a change is no read"),
+            DocumentOperation::Put { .. } | DocumentOperation::Delete { .. } | DocumentOperation::Expect { .. } => {
+                unreachable!("the operation is no read")
+            }
         };
         if refreshes_ttl && !core.shared.store.is_read_only() {
             let documents = match &outcome {

@@ -5,11 +5,11 @@ use std::{cmp::Reverse, collections::HashSet};
 use super::shared::Shared;
 use crate::{
     documents::{Document, DocumentSearch},
-    error::{Error, Result},
+    error::Result,
     ids::Namespace,
     message::Timestamp,
-    recall::{Query, TimeUse},
-    store::{Snapshot, StoredDocument},
+    recall::{Query, Scope, TimeUse},
+    store::{Snapshot, StoredDocument, document_key},
 };
 
 /// The least number of texts that a search with a query looks for first.
@@ -37,48 +37,43 @@ impl Shared {
             true => self.store.read()?.documents().namespaces(Some(namespace), now)?,
             false => vec![namespace.clone()],
         };
-        let mut found = Vec::new();
-        for namespace in &namespaces {
-            found.extend(match search.text() {
-                Some(text) => self.ranked_documents(namespace, search, text, now)?,
-                None => self.newest_documents(namespace, search, now)?,
-            });
-        }
-        // Those of one namespace keep their order.
-        if namespaces.len() > 1 && search.text().is_some() {
-            found.sort_by(|a, b| b.score.unwrap_or_default().total_cmp(&a.score.unwrap_or_default()));
-        } else if namespaces.len() > 1 {
-            found.sort_by_key(|document| Reverse(document.updated_at));
-        }
+        let found = match search.text() {
+            Some(text) => self.ranked_documents(&namespaces, search, text, now)?,
+            None => self.newest_documents(&namespaces, search, now)?,
+        };
         Ok(found.into_iter().skip(search.offset).take(search.limit).collect())
     }
 
-    /// The best documents of a namespace, as many as the search wants: recalls texts, and more of them until enough
+    /// The best documents of namespaces, as many as the search wants: recalls texts, and more of them until enough
     /// documents are found or there are no more texts.
     fn ranked_documents(
         &self,
-        namespace: &Namespace,
+        namespaces: &[Namespace],
         search: &DocumentSearch,
         text: &str,
         now: Timestamp,
     ) -> Result<Vec<Document>> {
-        let companion = namespace.document_texts();
+        let companions: Vec<Namespace> = namespaces.iter().map(Namespace::document_texts).collect();
+        let scope: Scope = companions.iter().collect();
         // What ranks the turns of a conversation says nothing about documents. Two documents may have the same text.
-        let query = Query::new(text).neighbors(false).length_prior(false).time(TimeUse::Ignore).keep_duplicates();
+        let mut query = Query::new(text).neighbors(false).length_prior(false).time(TimeUse::Ignore).keep_duplicates();
+        if let Some(filter) = &search.filter {
+            query = query.filter(filter.clone());
+        }
         let mut texts = (search.wanted() * 2).max(MIN_TEXTS);
         loop {
-            let hits = self.recall_any(&companion, &query.clone().k(texts))?;
+            let hits = self.recall_in_any(&scope, &query.clone().k(texts))?;
             let is_exhausted = hits.len() < texts;
             // Taken after the recall: what was deleted since is not returned.
             let snapshot = self.store.read()?;
             let (mut seen, mut found) = (HashSet::new(), Vec::new());
             for hit in &hits {
-                // The session of a text is the key of its document.
-                let key = &hit.message.session;
-                if found.len() == search.wanted() || !seen.insert(key) {
+                let (companion, key) = (&hit.namespace, document_key(&hit.message.id)?);
+                if found.len() == search.wanted() || !seen.insert((companion, key)) {
                     continue;
                 }
-                let document = document(&snapshot, namespace, key, now)?;
+                let namespace = companion.as_ref().and_then(Namespace::owner).expect("the scope has companions only");
+                let document = document(&snapshot, &namespace, key, now)?;
                 let document = document.filter(|document| search.allows(&document.value));
                 found.extend(document.map(|document| Document { score: Some(hit.score), ..document }));
             }
@@ -89,23 +84,30 @@ impl Shared {
         }
     }
 
-    /// The first documents of a namespace, the last put first, as many as the search wants.
+    /// The documents of namespaces, the last put first, as many of each as the search wants.
     fn newest_documents(
         &self,
-        namespace: &Namespace,
+        namespaces: &[Namespace],
         search: &DocumentSearch,
         now: Timestamp,
     ) -> Result<Vec<Document>> {
         let snapshot = self.store.read()?;
-        let Some(id) = snapshot.namespaces().id(namespace)? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
-        snapshot.documents().visit(id, now, |key, stored| {
-            let document = from_stored(namespace, key, stored)?;
-            if search.allows(&document.value) {
-                found.push(document);
-            }
-            Ok(found.len() < search.wanted())
-        })?;
+        for namespace in namespaces {
+            let Some(id) = snapshot.namespaces().id(namespace)? else { continue };
+            let wanted = search.wanted().saturating_add(found.len());
+            snapshot.documents().visit(id, now, |key, stored| {
+                let document = from_stored(namespace, key, stored)?;
+                if search.allows(&document.value) {
+                    found.push(document);
+                }
+                Ok(found.len() < wanted)
+            })?;
+        }
+        // Those of one namespace keep their order.
+        if namespaces.len() > 1 {
+            found.sort_by_key(|document| Reverse(document.updated_at));
+        }
         Ok(found)
     }
 }
@@ -117,12 +119,10 @@ fn document(snapshot: &Snapshot, namespace: &Namespace, key: &str, now: Timestam
 }
 
 fn from_stored(namespace: &Namespace, key: &str, stored: StoredDocument) -> Result<Document> {
-    let value = serde_json::from_str(&stored.value)
-        .map_err(|error| Error::corrupted(format!("document {key:?} holds bad JSON: {error}")))?;
     Ok(Document {
         namespace: namespace.clone(),
         key: key.to_owned(),
-        value,
+        value: stored.parse(key)?,
         created_at: stored.created_at,
         updated_at: stored.updated_at,
         expires_at: stored.expires_at,

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{blocking::blocking_methods, document_batch::DocumentBatch, executor::block_on, handle::Engine};
+use super::{
+    blocking::blocking_methods, document_batch::DocumentBatch, executor::block_on, handle::Engine, weak::WeakEngine,
+};
 use crate::{
     documents::{Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch},
     error::{Result, impl_debug},
@@ -12,7 +14,7 @@ use crate::{
 impl Engine {
     /// Returns a handle on the documents of a namespace.
     pub fn documents(&self, namespace: &Namespace) -> Documents {
-        Documents { engine: self.clone(), namespace: namespace.clone(), refreshes: false }
+        Documents { engine: Handle::Strong(self.clone()), namespace: namespace.clone(), refreshes: false }
     }
 
     /// Runs operations on documents of any namespaces, and returns their outcomes in order. All changes are one commit:
@@ -20,7 +22,9 @@ impl Engine {
     /// of several puts and deletes of one key the last counts.
     ///
     /// # Errors
-    /// Those of the methods of [`Documents`]; the whole batch fails.
+    /// Those of the methods of [`Documents`], and
+    /// [`Error::DocumentChanged`](crate::Error::DocumentChanged) for an [`Expect`](DocumentOperation::Expect); the
+    /// whole batch fails.
     pub async fn document_batch(&self, operations: Vec<DocumentOperation>) -> Result<Vec<DocumentOutcome>> {
         DocumentBatch::new(operations)?.run(self.core()).await
     }
@@ -61,9 +65,17 @@ impl Engine {
 /// ```
 #[derive(Clone)]
 pub struct Documents {
-    engine: Engine,
+    engine: Handle,
     namespace: Namespace,
     refreshes: bool,
+}
+
+/// The engine of a handle on documents.
+#[derive(Clone)]
+enum Handle {
+    Strong(Engine),
+    /// Does not keep the engine open.
+    Weak(WeakEngine),
 }
 
 impl_debug!(Documents { namespace });
@@ -137,8 +149,26 @@ impl Documents {
         BlockingDocuments(self)
     }
 
+    /// Returns a handle that does not keep the engine open, for code that the engine itself owns, such as a memory
+    /// block. Once the engine is being closed, its calls return [`Error::Closed`](crate::Error::Closed).
+    pub(crate) fn weak(&self) -> Documents {
+        let engine = match &self.engine {
+            Handle::Strong(engine) => Handle::Weak(WeakEngine::new(engine.core())),
+            Handle::Weak(engine) => Handle::Weak(engine.clone()),
+        };
+        Documents { engine, ..self.clone() }
+    }
+
+    /// Same as [`Engine::document_batch`].
+    pub(crate) async fn batch(&self, operations: Vec<DocumentOperation>) -> Result<Vec<DocumentOutcome>> {
+        match &self.engine {
+            Handle::Strong(engine) => engine.document_batch(operations).await,
+            Handle::Weak(engine) => engine.document_batch(DocumentBatch::new(operations)?).await,
+        }
+    }
+
     async fn run(&self, operation: DocumentOperation) -> Result<DocumentOutcome> {
-        let mut outcomes = self.engine.document_batch(vec![operation]).await?;
+        let mut outcomes = self.batch(vec![operation]).await?;
         Ok(outcomes.pop().expect("each operation has an outcome"))
     }
 }

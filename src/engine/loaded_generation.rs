@@ -198,7 +198,7 @@ impl LoadedGeneration {
         // The lock is released first: the writer is waited for, and it publishes under that lock.
         let sparse = loaded.index.read().sparse_segment();
         if let Some((number, segment)) = sparse {
-            let slot = self.slot(namespace).expect("a slot is never taken out");
+            let slot = self.slot(namespace).expect("a namespace in use keeps its slot");
             return rewrite_segment(self.generation.id, namespace, &slot, &loaded, (number, segment), workers);
         }
         match &loaded.graph {

@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl Engine {
-    /// Returns the first `limit` namespaces that have messages, or those after a cursor: of all namespaces, or of those
-    /// under a prefix, itself included. They are ordered by the bytes of their text.
+    /// Returns the first `limit` namespaces that have messages or documents, or those after a cursor: of all
+    /// namespaces, or of those under a prefix, itself included. They are ordered by the bytes of their text.
     ///
     /// Cost: a pass over the names of the sessions on the page, and over deleted namespaces.
     ///
@@ -29,7 +29,7 @@ impl Engine {
         self.core().run(Lane::Store, page).await
     }
 
-    /// Counts the namespaces that have messages and their messages: of all namespaces, or of those under a prefix,
+    /// Counts the namespaces that have messages or documents, and these: of all namespaces, or of those under a prefix,
     /// itself included. Cost: a pass over the records of the namespaces, about a microsecond each.
     ///
     /// # Errors
@@ -39,13 +39,13 @@ impl Engine {
         self.core().run(Lane::Store, move |core| core.reads().namespace_totals(prefix.as_ref())).await
     }
 
-    /// Deletes all namespaces under a prefix, itself included, with all their messages. Returns how many had messages,
-    /// and how many messages. Nothing is an error if no namespace is under the prefix: the counts are 0.
+    /// Deletes all namespaces under a prefix, itself included, with all their messages and documents. Returns how many
+    /// had any, and how many. Nothing is an error if no namespace is under the prefix: the counts are 0.
     ///
-    /// The namespaces are deleted in the order of their text, in commits of about 1,000 namespaces or 10,000 messages,
-    /// each of whole namespaces. If the process ends meanwhile, or the future is dropped, a namespace is still there as
-    /// a whole or is deleted as a whole, and the same call deletes the rest. Messages that are put meanwhile into a
-    /// namespace that was deleted already stay.
+    /// The namespaces are deleted in the order of their text, in commits of about 1,000 namespaces or 10,000 messages
+    /// and documents, each of whole namespaces. If the process ends meanwhile, or the future is dropped, a namespace is
+    /// still there as a whole or is deleted as a whole, and the same call deletes the rest. What is put meanwhile into
+    /// a namespace that was deleted already stays.
     ///
     /// # Errors
     /// [`Error::Storage`], [`Error::Corrupted`], [`Error::ReadOnly`].
@@ -57,9 +57,10 @@ impl Engine {
             let next = move |core: &Core| core.reads().namespaces_to_delete(&prefix, after.as_ref());
             let next = self.core().run(Lane::Store, next).await?;
             let Some((last, _)) = next.last().cloned() else { return Ok(totals) };
-            let NamespaceTotals { namespaces, messages, .. } = self.delete_all_in(next).await?;
+            let NamespaceTotals { namespaces, messages, documents } = self.delete_all_in(next).await?;
             totals.namespaces += namespaces;
             totals.messages += messages;
+            totals.documents += documents;
             after = Some(last);
         }
     }

@@ -14,11 +14,6 @@ use crate::{
 impl Shared {
     pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
         self.check(query)?;
-        self.recall_any(namespace, query)
-    }
-
-    /// Same as [`Shared::recall`], for a query of any number of hits, without a reranker.
-    pub(super) fn recall_any(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
         let Some(mut prepared) = PreparedQuery::new(query, namespace, &self.store)? else { return Ok(Hits::default()) };
         // The whole recall uses this generation, even if another one serves by its end.
         let serving = self.generations.serving();
@@ -40,8 +35,16 @@ impl Shared {
                           in several of them; leave out `Query::previous`";
             return Err(Error::query(reason));
         }
+        self.recall_in_any(scope, query)
+    }
+
+    /// Same as [`Shared::recall_in`], for a query of any number of hits, without a reranker.
+    pub(super) fn recall_in_any(&self, scope: &Scope, query: &Query) -> Result<Hits> {
         let members = scope.members(&self.store.read()?)?;
         let Some(first) = members.first() else { return Ok(Hits::default()) };
+        if members.len() == 1 {
+            self.recent_queries.push(first.id, &query.text);
+        }
         let mut prepared = PreparedQuery::for_several(query, first.id);
         let serving = self.generations.serving();
         prepared.embed(&*serving.embedder)?;

@@ -19,7 +19,8 @@ impl StoreReads<'_> {
         self.0.read()?.namespaces().id(namespace)
     }
 
-    /// Returns a page of the namespaces that have messages, see [`Engine::namespaces`](super::Engine::namespaces).
+    /// Returns a page of the namespaces that have messages or documents, see
+    /// [`Engine::namespaces`](super::Engine::namespaces).
     pub(super) fn namespaces(
         &self,
         prefix: Option<&Namespace>,

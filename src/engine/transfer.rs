@@ -7,10 +7,11 @@ use std::{
 
 use super::{core::Core, executor::Lane, handle::Engine};
 use crate::{
+    documents::check_imported,
     error::{Error, Result},
     ids::Namespace,
     lexical::Language,
-    store::{ExportHeader, ExportLine, Transaction, TransferReport},
+    store::{DocumentLine, ExportHeader, ExportLine, Transaction, TransferReport},
 };
 
 /// The most bytes of a line: more than any line of an export has.
@@ -25,14 +26,13 @@ type Part = Vec<Result<(u64, ExportLine)>>;
 
 impl Engine {
     /// Writes everything of a namespace as JSON Lines, in the state of one moment: messages, sessions with their
-    /// buffers, windows and batches, block states, and checkpoints. Vectors are left out, because the importing engine
-    /// makes its own. Other calls go on meanwhile. Returns the output with the counts; a namespace that does not exist
-    /// has nothing.
+    /// buffers, windows and batches, block states, checkpoints, and documents with their indexed texts. Vectors are
+    /// left out, because the importing engine makes its own. Other calls go on meanwhile. Returns the output with the
+    /// counts; a namespace that does not exist has nothing.
     ///
     /// [`Engine::import`] makes the same of it, in this version of mnemon and in later ones.
     ///
     /// # Errors
-    /// [`Error::InvalidConfig`]: the namespace has documents, which an export does not contain yet.
     /// [`Error::Corrupted`], [`Error::Storage`], also for errors of the output.
     pub async fn export<W: Write + Send + 'static>(
         &self,
@@ -60,7 +60,8 @@ impl Engine {
     }
 
     /// Stores what [`Engine::export`] or [`Engine::export_all`] wrote, in the namespaces that it was written from. The
-    /// messages are pending afterwards, as after a [`put`](Engine::put), and are embedded by this engine's model.
+    /// messages and the texts of documents are pending afterwards, as after a [`put`](Engine::put), and are embedded by
+    /// this engine's model. A document keeps its times; if it expired meanwhile, it is deleted at once.
     ///
     /// An import of any size is one commit: all of it is stored, or nothing. Memory does not grow with the size, apart
     /// from some bytes a message. Puts and other writes wait until it ends, also while it waits for its input.
@@ -175,6 +176,12 @@ impl<R: BufRead> ExportReader<R> {
                     let language = namespace.language.as_deref().map(str::parse::<Language>).transpose();
                     language.map_err(|error| self.fault(error.to_string()))?;
                     return Ok(Some((ExportLine::Namespace(namespace), read)));
+                }
+                ExportLine::Document(document) => {
+                    let DocumentLine { key, value, texts, expiry, .. } = &*document;
+                    let ttl = expiry.as_ref().map(|expiry| expiry.ttl_micros);
+                    check_imported(key, value, texts, ttl).map_err(|error| self.fault(error.to_string()))?;
+                    return Ok(Some((ExportLine::Document(document), read)));
                 }
                 line => return Ok(Some((line, read))),
             }

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{core::Core, executor::Executor};
+use super::{core::Core, document_batch::DocumentBatch, executor::Executor};
 use crate::{
+    documents::DocumentOutcome,
     error::{Error, Result},
     ids::Namespace,
     message::{Message, Timestamp},
@@ -109,6 +110,14 @@ impl WeakEngine {
             })?;
             next()
         })
+    }
+
+    /// Runs a batch of operations on documents.
+    pub(super) async fn document_batch(&self, batch: DocumentBatch) -> Result<Vec<DocumentOutcome>> {
+        // In the order of `visit`.
+        let _operation = self.executor.begin_operation().ok_or(Error::Closed)?;
+        let core = self.core.upgrade().ok_or(Error::Closed)?;
+        batch.run(&core).await
     }
 
     fn visit<T>(&self, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {

@@ -6,29 +6,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value, json};
 
 use super::{
-    metadata_filter::{Condition, Expression, MAX_DEPTH, MetadataFilter, Operator, is_deeper, kind},
+    condition::{Condition, MAX_DEPTH, OPERATORS, Operator, is_deeper, kind},
+    fields::MessageField,
+    metadata_filter::{Expression, MetadataFilter},
     path::FieldPath,
 };
 use crate::error::{Error, Result};
-
-const OPERATORS: [(&str, Operator); 10] = [
-    ("$eq", Operator::Eq),
-    ("$ne", Operator::Ne),
-    ("$gt", Operator::Gt),
-    ("$gte", Operator::Gte),
-    ("$lt", Operator::Lt),
-    ("$lte", Operator::Lte),
-    ("$in", Operator::In),
-    ("$nin", Operator::Nin),
-    ("$exists", Operator::Exists),
-    ("$contains", Operator::Contains),
-];
-
-impl Operator {
-    pub(super) fn name(self) -> &'static str {
-        OPERATORS.iter().find(|(_, operator)| *operator == self).expect("each operator is listed").0
-    }
-}
 
 impl TryFrom<&Value> for MetadataFilter {
     type Error = Error;
@@ -97,8 +80,14 @@ fn read(value: &Value) -> Result<MetadataFilter> {
         "$and" => Ok(MetadataFilter::all(list(key, value)?)),
         "$or" => Ok(MetadataFilter::any(list(key, value)?)),
         "$not" => Ok(!read(value)?),
-        key if key.starts_with('$') && !key.starts_with("$.") && !key.starts_with("$[") => {
-            Err(unknown(key, "$and, $or, $not; an operator on a value comes after its path"))
+        key if key.starts_with('$')
+            && !key.starts_with("$.")
+            && !key.starts_with("$[")
+            && MessageField::named(key).is_none() =>
+        {
+            let known = "$and, $or, $not, and the fields of a message $id, $session, $role, $created_at; an operator on \
+                         a value comes after its path";
+            Err(unknown(key, known))
         }
         path => read_conditions(&FieldPath::parse(path)?, value),
     });
@@ -107,7 +96,9 @@ fn read(value: &Value) -> Result<MetadataFilter> {
 
 /// Reads the conditions on the value at a path.
 fn read_conditions(path: &FieldPath, value: &Value) -> Result<MetadataFilter> {
-    let Value::Object(fields) = value else { return Condition::new(path.clone(), Operator::Eq, value.clone()) };
+    let Value::Object(fields) = value else {
+        return Ok(Condition::new(path.clone(), Operator::Eq, value.clone())?.into());
+    };
     let operators = fields.keys().filter(|key| key.starts_with('$')).count();
     let filters = match operators {
         0 if fields.is_empty() => {
@@ -118,7 +109,7 @@ fn read_conditions(path: &FieldPath, value: &Value) -> Result<MetadataFilter> {
         }
         0 => {
             let nested = fields.iter().map(|(key, value)| {
-                let path = path.join(FieldPath::parse(key)?);
+                let path = path.join(FieldPath::parse(key)?)?;
                 read_conditions(&path, value)
             });
             nested.collect::<Result<Vec<_>>>()?
@@ -146,7 +137,7 @@ fn read_operators(path: &FieldPath, fields: &Map<String, Value>) -> Result<Vec<M
             let known: Vec<&str> = OPERATORS.iter().map(|(known, _)| *known).collect();
             return Err(unknown(name, &format!("{}, $not", known.join(", "))));
         };
-        Condition::new(path.clone(), *operator, operand.clone())
+        Ok(Condition::new(path.clone(), *operator, operand.clone())?.into())
     });
     filters.collect()
 }

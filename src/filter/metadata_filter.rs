@@ -1,19 +1,19 @@
-//! The filter: conditions on the values of a JSON object, joined by and, or, not.
+//! The filter: conditions joined by and, or, not.
 
-use std::{cmp::Ordering, ops::Not};
+use std::ops::Not;
 
 use serde_json::{Map, Value};
 
 use super::{
-    compare::{is_equal, order},
+    condition::{Condition, Operator},
+    fields::Fields,
     path::FieldPath,
 };
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 
-/// How deep a filter in JSON, and a value that a filter compares with, may be nested.
-pub(super) const MAX_DEPTH: usize = 64;
-
-/// A filter on a JSON object, such as the metadata of a message.
+/// A filter on a JSON object, such as the metadata of a message, and on the message.
 ///
 /// ```
 /// use mnemon::MetadataFilter;
@@ -33,6 +33,10 @@ pub(super) const MAX_DEPTH: usize = 64;
 /// A path leads from the object to a value: keys joined by dots (`user.name`), `[0]` for an element of an array, and
 /// `["a.b"]` for any key, written as a JSON string. A key without quotes is not empty, does not begin with `$`, and has
 /// no dot, bracket, quotation mark or control character. `$.user.name` is the same as `user.name`.
+///
+/// Where messages are filtered, `$id`, `$session`, `$role` and `$created_at` are the message's own fields. Times are
+/// texts as a [`Timestamp`](crate::Timestamp) reads them, or microseconds since 1970. A search of documents refuses
+/// these paths.
 ///
 /// # Operators
 ///
@@ -68,6 +72,9 @@ pub(super) const MAX_DEPTH: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetadataFilter(pub(super) Expression);
 
+/// Returns true if a condition holds for a value; `None` if there is none.
+type Holds<'a> = dyn Fn(Option<&Value>) -> bool + 'a;
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Expression {
     /// Two or more filters, none of them `All`; or none.
@@ -76,31 +83,6 @@ pub(super) enum Expression {
     Any(Vec<MetadataFilter>),
     Not(Box<MetadataFilter>),
     Condition(Condition),
-}
-
-/// Returns true if a condition holds for a value; `None` if there is none.
-type Holds<'a> = dyn Fn(Option<&Value>) -> bool + 'a;
-
-/// A condition on the value at a path.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Condition {
-    pub(super) path: FieldPath,
-    pub(super) operator: Operator,
-    pub(super) operand: Value,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Operator {
-    Eq,
-    Ne,
-    Gt,
-    Gte,
-    Lt,
-    Lte,
-    In,
-    Nin,
-    Exists,
-    Contains,
 }
 
 impl MetadataFilter {
@@ -200,14 +182,19 @@ impl MetadataFilter {
         self.matches_fields(value.as_object().unwrap_or(&Map::new()))
     }
 
-    /// Returns true if the filter matches the object with these fields.
-    pub(crate) fn matches_fields(&self, fields: &Map<String, Value>) -> bool {
+    /// Returns true if the filter matches these fields.
+    pub(crate) fn matches_fields(&self, fields: &dyn Fields) -> bool {
         match &self.0 {
             Expression::All(filters) => filters.iter().all(|filter| filter.matches_fields(fields)),
             Expression::Any(filters) => filters.iter().any(|filter| filter.matches_fields(fields)),
             Expression::Not(filter) => !filter.matches_fields(fields),
-            Expression::Condition(condition) => condition.holds(condition.path.find(fields)),
+            Expression::Condition(condition) => condition.holds(condition.path.find(fields).as_deref()),
         }
+    }
+
+    /// Returns a path of the filter that is a field of a message, if it has one.
+    pub(crate) fn message_path(&self) -> Option<&FieldPath> {
+        self.paths().into_iter().find(|path| matches!(path, FieldPath::OfMessage(_)))
     }
 
     /// Returns the different paths of the filter.
@@ -247,7 +234,13 @@ impl MetadataFilter {
     }
 
     fn at(path: &str, operator: Operator, operand: impl Into<Value>) -> Result<Self> {
-        Condition::new(FieldPath::parse(path)?, operator, operand.into())
+        Ok(Condition::new(FieldPath::parse(path)?, operator, operand.into())?.into())
+    }
+}
+
+impl From<Condition> for MetadataFilter {
+    fn from(condition: Condition) -> Self {
+        MetadataFilter(Expression::Condition(condition))
     }
 }
 
@@ -259,71 +252,5 @@ impl Not for MetadataFilter {
             Expression::Not(filter) => *filter,
             _ => MetadataFilter(Expression::Not(Box::new(self))),
         }
-    }
-}
-
-impl Condition {
-    /// Checks a condition, and makes a filter of it.
-    #[expect(clippy::new_ret_no_self, reason = "a condition is used as a filter only")]
-    pub(super) fn new(path: FieldPath, operator: Operator, operand: Value) -> Result<MetadataFilter> {
-        use Operator::*;
-        let wanted = match operator {
-            Gt | Gte | Lt | Lte if !operand.is_number() && !operand.is_string() => "a number or a string",
-            In | Nin if !operand.is_array() => "an array of values",
-            Exists if !operand.is_boolean() => "true or false",
-            _ if is_deeper(&operand, MAX_DEPTH) => "a value nested at most 64 deep",
-            _ => return Ok(MetadataFilter(Expression::Condition(Condition { path, operator, operand }))),
-        };
-        Err(Error::filter(format!(
-            "{} at {:?} takes {wanted}, not {}",
-            operator.name(),
-            path.to_string(),
-            kind(&operand)
-        )))
-    }
-
-    /// Returns true if the condition holds for the value at its path; `None` if there is none.
-    fn holds(&self, found: Option<&Value>) -> bool {
-        let Condition { operator, operand, .. } = self;
-        let value = found.unwrap_or(&Value::Null);
-        let is_one_of = || operand.as_array().is_some_and(|values| values.iter().any(|other| is_equal(value, other)));
-        match operator {
-            Operator::Eq => is_equal(value, operand),
-            Operator::Ne => !is_equal(value, operand),
-            Operator::Gt => order(value, operand).is_some_and(Ordering::is_gt),
-            Operator::Gte => order(value, operand).is_some_and(Ordering::is_ge),
-            Operator::Lt => order(value, operand).is_some_and(Ordering::is_lt),
-            Operator::Lte => order(value, operand).is_some_and(Ordering::is_le),
-            Operator::In => is_one_of(),
-            Operator::Nin => !is_one_of(),
-            Operator::Exists => *operand == Value::Bool(found.is_some()),
-            Operator::Contains => match value {
-                Value::Array(elements) => elements.iter().any(|element| is_equal(element, operand)),
-                Value::String(text) => operand.as_str().is_some_and(|part| text.contains(part)),
-                _ => false,
-            },
-        }
-    }
-}
-
-/// Returns the type of a value, for errors.
-pub(super) fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// Returns true if a value is nested deeper than this.
-pub(super) fn is_deeper(value: &Value, depth: usize) -> bool {
-    let is_deeper = |value| depth == 0 || is_deeper(value, depth - 1);
-    match value {
-        Value::Array(values) => values.iter().any(is_deeper),
-        Value::Object(fields) => fields.values().any(is_deeper),
-        _ => false,
     }
 }

@@ -1,17 +1,23 @@
-//! Paths to a value in a JSON object.
+//! Paths to a value in a JSON object, or to a field of a message.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::fields::{Fields, MessageField};
 use crate::error::{Error, Result};
 
-/// The way from a JSON object to a value inside of it.
+/// The way to a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct FieldPath(Vec<Step>);
+pub(crate) enum FieldPath {
+    /// The path leads from a JSON object to a value inside of it.
+    Within(Vec<Step>),
+    /// The path leads to a field of the message whose metadata the object is.
+    OfMessage(MessageField),
+}
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+pub(crate) enum Step {
     /// The step to the value under a key of an object.
     Key(String),
     /// The step to an element of an array, counted from 0.
@@ -20,33 +26,53 @@ enum Step {
 
 impl FieldPath {
     pub(super) fn parse(text: &str) -> Result<Self> {
+        if let Some(field) = MessageField::named(text) {
+            return Ok(FieldPath::OfMessage(field));
+        }
         let steps = steps(text).map_err(|reason| {
             Error::filter(format!(
                 "{text:?} is not a path: {reason}; a path is keys joined by dots, such as \"user.name\", with indices in \
                  brackets (\"tags[0]\") and other keys in quotes and brackets (\"[\\\"a.b\\\"].c\")"
             ))
         })?;
-        Ok(FieldPath(steps))
+        Ok(FieldPath::Within(steps))
     }
 
     /// Returns this path followed by another.
-    pub(super) fn join(&self, rest: FieldPath) -> Self {
-        FieldPath([self.0.clone(), rest.0].concat())
+    ///
+    /// # Errors
+    /// [`Error::InvalidFilter`]: one of both is a field of a message.
+    pub(super) fn join(&self, rest: FieldPath) -> Result<Self> {
+        match (self, rest) {
+            (FieldPath::Within(steps), FieldPath::Within(rest)) => {
+                Ok(FieldPath::Within(steps.iter().cloned().chain(rest).collect()))
+            }
+            (path, rest) => Err(Error::filter(format!("there is no {rest} inside of {path}"))),
+        }
     }
 
-    /// Returns the value that the path leads to from an object with these fields.
-    pub(crate) fn find<'a>(&self, fields: &'a Map<String, Value>) -> Option<&'a Value> {
-        let (Step::Key(first), rest) = self.0.split_first()? else { return None };
-        rest.iter().try_fold(fields.get(first)?, |value, step| match step {
+    /// Returns the value that the path leads to.
+    pub(crate) fn find<'a>(&self, fields: &'a dyn Fields) -> Option<Cow<'a, Value>> {
+        let steps = match self {
+            FieldPath::OfMessage(field) => return fields.of_message(*field).map(Cow::Owned),
+            FieldPath::Within(steps) => steps,
+        };
+        let (Step::Key(first), rest) = steps.split_first()? else { return None };
+        let found = rest.iter().try_fold(fields.object().get(first)?, |value, step| match step {
             Step::Key(key) => value.as_object()?.get(key),
             Step::Index(index) => value.as_array()?.get(*index),
-        })
+        });
+        found.map(Cow::Borrowed)
     }
 }
 
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, step) in self.0.iter().enumerate() {
+        let steps = match self {
+            FieldPath::OfMessage(field) => return f.write_str(field.name()),
+            FieldPath::Within(steps) => steps,
+        };
+        for (at, step) in steps.iter().enumerate() {
             match step {
                 Step::Key(key) if check_plain(key).is_err() => write!(f, "[{}]", Value::from(key.as_str()))?,
                 Step::Key(key) if at == 0 => f.write_str(key)?,

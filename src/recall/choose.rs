@@ -141,7 +141,10 @@ impl Choice<'_> {
             let namespace = self.namespace(ranked);
             // The message may have been replaced or deleted since its row was found.
             let message = self.snapshot.messages().get(namespace, ranked.seq)?;
-            let Some(message) = message.filter(|message| self.prepared.filter.allows_message(message)) else {
+            // The values of documents are filtered again by the caller, which reads them.
+            let is_text = namespace.owner().is_some();
+            let Some(message) = message.filter(|message| is_text || self.prepared.filter.allows_message(message))
+            else {
                 continue;
             };
             let batch = match self.query.per_batch {

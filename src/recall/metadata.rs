@@ -1,4 +1,5 @@
-//! The messages of a loaded namespace that a filter on metadata matches.
+//! The messages of a loaded namespace that a filter on metadata matches; for texts of documents, a filter on the values
+//! of the documents.
 //!
 //! The first query with a filter evaluates it on the columns of its paths. The set is kept for later queries; messages
 //! that commits change are read again by the next query with the filter.
@@ -121,8 +122,8 @@ impl MatchingMessages {
         changed: BTreeSet<u64>,
     ) -> Result<Arc<Self>> {
         let mut seqs = None;
-        snapshot.messages().metadata(namespace, changed, |seq, metadata| {
-            let matches = metadata.is_some_and(|metadata| filter.matches_fields(&metadata));
+        snapshot.filter_fields().of(namespace, changed, |seq, fields| {
+            let matches = fields.is_some_and(|fields| filter.matches_fields(fields));
             if matches != self.contains(seq) {
                 seqs.get_or_insert_with(|| self.seqs.clone()).set(seq, matches);
             }
@@ -140,8 +141,9 @@ impl MatchingMessages {
         if known.rows_reused != rows_reused {
             *known = MatchingRows { rows_reused, ..MatchingRows::default() };
         }
+        let mut contains = self.seqs.lookup();
         for (row, meta) in (known.checked as u32..).zip(rows.iter().skip(known.checked)) {
-            if meta.is_some_and(|meta| self.contains(meta.seq)) {
+            if meta.is_some_and(|meta| contains(meta.seq)) {
                 known.rows.insert(row);
             }
         }

@@ -9,12 +9,12 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::seq_set::SeqSet;
 use crate::{
     error::Result,
-    filter::{FieldPath, MetadataFilter},
+    filter::{FieldPath, Fields, MetadataFilter},
     ids::NamespaceId,
     store::{Snapshot, UnindexedChange},
 };
@@ -80,8 +80,8 @@ impl MetadataColumns {
         let mut matching = SeqSet::default();
         let paths = filter.paths();
         if paths.len() > MAX_COLUMNS {
-            snapshot()?.messages().all_metadata(namespace, |seq, metadata| {
-                if filter.matches_fields(&metadata) {
+            snapshot()?.filter_fields().all(namespace, |seq, fields| {
+                if filter.matches_fields(fields) {
                     matching.set(seq, true);
                 }
             })?;
@@ -119,13 +119,13 @@ impl Table {
         if columns.is_empty() {
             return Ok(());
         }
-        snapshot.messages().metadata(namespace, changed, |seq, metadata| {
+        snapshot.filter_fields().of(namespace, changed, |seq, fields| {
             let at = seqs.binary_search(&seq).unwrap_or_else(|at| {
                 seqs.insert(at, seq);
                 columns.iter_mut().for_each(|column| column.codes.insert(at, 0));
                 at
             });
-            columns.iter_mut().for_each(|column| column.set(at, metadata.as_ref()));
+            columns.iter_mut().for_each(|column| column.set(at, fields));
         })?;
         // Values that no message has any more stay until the column is read again.
         columns.retain(|column| column.values.len() <= 2 * seqs.len() + 1024);
@@ -145,14 +145,14 @@ impl Table {
         if new.is_empty() && !is_first {
             return Ok(());
         }
-        snapshot.messages().all_metadata(namespace, |seq, metadata| {
+        snapshot.filter_fields().all(namespace, |seq, fields| {
             if is_first {
                 seqs.push(seq);
                 new.iter_mut().for_each(|column| column.codes.push(0));
             }
             // A message that is not known yet is in a commit that is applied later.
             if let Ok(at) = seqs.binary_search(&seq) {
-                new.iter_mut().for_each(|column| column.set(at, Some(&metadata)));
+                new.iter_mut().for_each(|column| column.set(at, Some(fields)));
             }
         })?;
         columns.extend(new);
@@ -175,11 +175,11 @@ impl Column {
             + self.values.len() * (size_of::<Value>() + 16 + 2 * size_of::<String>() + 24)
     }
 
-    fn set(&mut self, at: usize, metadata: Option<&Map<String, Value>>) {
-        self.codes[at] = match metadata.and_then(|metadata| self.path.find(metadata)) {
+    fn set(&mut self, at: usize, fields: Option<&dyn Fields>) {
+        self.codes[at] = match fields.and_then(|fields| self.path.find(fields)) {
             None => 0,
             Some(value) => *self.numbers.entry(value.to_string()).or_insert_with(|| {
-                self.values.push(Some(value.clone()));
+                self.values.push(Some(value.into_owned()));
                 self.values.len() as u32 - 1
             }),
         };

@@ -202,7 +202,9 @@ impl Query {
         self
     }
 
-    /// Finds only messages whose metadata this filter matches. Of several filters, all must match.
+    /// Finds only messages that this filter matches, by their metadata and their fields. Of several filters, all must
+    /// match. [`role`](Self::role), [`session`](Self::session), [`since`](Self::since), [`until`](Self::until) and
+    /// [`ids`](Self::ids) are faster than the same conditions here.
     ///
     /// The first query with a path reads its values in all messages of the namespace. Later filters with the path are
     /// evaluated in memory, and messages that changed meanwhile are read again. A loaded namespace keeps the values of
@@ -375,7 +377,7 @@ impl Filter {
     pub(crate) fn allows_message(&self, message: &Message) -> bool {
         self.allows(message.role, message.created_at)
             && self.session.as_ref().is_none_or(|session| *session == message.session)
-            && self.metadata.as_ref().is_none_or(|metadata| metadata.matches_fields(&message.metadata))
+            && self.metadata.as_ref().is_none_or(|metadata| metadata.matches_fields(message))
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&message.id))
     }
 

@@ -21,7 +21,22 @@ impl SeqSet {
     }
 
     pub(super) fn contains(&self, seq: u64) -> bool {
-        self.0.get(&(seq >> BLOCK_BITS)).is_some_and(|block| block.contains(position(seq)))
+        self.lookup()(seq)
+    }
+
+    /// Returns the function that says whether a number is in the set. It remembers the last block, so numbers that are
+    /// near each other are looked up quickly.
+    pub(super) fn lookup(&self) -> impl FnMut(u64) -> bool + '_ {
+        let mut last = None;
+        move |seq| {
+            let number = seq >> BLOCK_BITS;
+            let block = match last {
+                Some((known, block)) if known == number => block,
+                _ => self.0.get(&number),
+            };
+            last = Some((number, block));
+            block.is_some_and(|block| block.contains(position(seq)))
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Reading documents. `edit_documents` writes them.
 
+use std::collections::BTreeMap;
+
 use redb::ReadableTable;
+use serde_json::Value;
 
 use super::{
     codec,
@@ -57,12 +60,22 @@ impl<T: Tables> Documents<'_, T> {
         Ok(())
     }
 
+    /// Returns true if a namespace has a document that has not expired.
+    pub(super) fn any(&self, namespace: NamespaceId, now: Timestamp) -> Result<bool> {
+        let mut has_document = false;
+        self.visit(namespace, now, |_, _| {
+            has_document = true;
+            Ok(false)
+        })?;
+        Ok(has_document)
+    }
+
     /// The namespaces that have a document that has not expired, all or those under a prefix, by name.
     pub(crate) fn namespaces(&self, prefix: Option<&Namespace>, now: Timestamp) -> Result<Vec<Namespace>> {
         let mut found = Vec::new();
         let first = prefix.map_or("", Namespace::as_str);
-        for entry in self.0.table(DOCUMENT_COUNTS)?.range(first..).map_err(storage)? {
-            let (name, counts) = entry.map_err(storage)?;
+        for entry in self.0.table(DOCUMENT_NAMESPACES)?.range(first..).map_err(storage)? {
+            let (name, record) = entry.map_err(storage)?;
             // "a b" is between "a" and "a/b".
             if !name.value().starts_with(first) {
                 break;
@@ -71,12 +84,9 @@ impl<T: Tables> Documents<'_, T> {
             if prefix.is_some_and(|prefix| !name.starts_with(prefix)) {
                 continue;
             }
-            let mut has_document = false;
-            self.visit(NamespaceId(counts.value().0), now, |_, _| {
-                has_document = true;
-                Ok(false)
-            })?;
-            if has_document {
+            let DocumentNamespaceRecord { counts, texts } = codec::decode(record.value())?;
+            let id = NamespaceId(texts.id).owner().ok_or_else(|| Error::corrupted("a companion has no owner"))?;
+            if counts.documents > counts.expiring || (counts.expiring > 0 && self.any(id, now)?) {
                 found.push(name);
             }
         }
@@ -92,6 +102,14 @@ impl<T: Tables> Documents<'_, T> {
 }
 
 impl StoredDocument {
+    /// Parses the value of the document with this key.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`].
+    pub(crate) fn parse(&self, key: &str) -> Result<Value> {
+        parse(&self.value, key)
+    }
+
     fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|expires_at| expires_at <= now)
     }
@@ -110,6 +128,14 @@ impl TryFrom<DocumentRecord> for StoredDocument {
     }
 }
 
+/// Parses the stored value of the document with this key.
+///
+/// # Errors
+/// [`Error::Corrupted`].
+pub(super) fn parse(value: &str, key: &str) -> Result<Value> {
+    serde_json::from_str(value).map_err(|error| Error::corrupted(format!("document {key:?} holds bad JSON: {error}")))
+}
+
 /// The record of a document.
 pub(super) fn record(
     documents: &impl ReadableTable<(u32, &'static str), Bytes>,
@@ -119,6 +145,36 @@ pub(super) fn record(
     let value = documents.get((namespace, key)).map_err(storage)?;
     value.map(|value| codec::decode(value.value())).transpose()
 }
+
+/// The key of the document that a text belongs to, by the id of the text's message.
+///
+/// # Errors
+/// [`Error::Corrupted`] if no text has such an id.
+pub(crate) fn document_key(text_id: &str) -> Result<&str> {
+    let key = text_id.split_once(KEY_END).map(|(key, _)| key);
+    key.ok_or_else(|| Error::corrupted(format!("{text_id:?} is not the id of a document's text")))
+}
+
+/// The messages of a document's texts: their ids and sequence numbers.
+pub(super) fn text_ids(
+    ids: &impl ReadableTable<(u32, &'static str), u64>,
+    companion: NamespaceId,
+    key: &str,
+) -> Result<BTreeMap<String, u64>> {
+    let (start, end) = (format!("{key}{KEY_END}"), format!("{key}{AFTER_KEY_END}"));
+    let found = ids.range((companion.0, &*start)..(companion.0, &*end)).map_err(storage)?;
+    found
+        .map(|entry| {
+            let (id, seq) = entry.map_err(storage)?;
+            Ok((id.value().1.to_owned(), seq.value()))
+        })
+        .collect()
+}
+
+/// The character after the key in the id of a text's message, and the one that follows it. No key has control
+/// characters.
+pub(super) const KEY_END: char = '\0';
+const AFTER_KEY_END: char = '\u{1}';
 
 pub(super) fn timestamp(micros: i64) -> Result<Timestamp> {
     Timestamp::from_micros(micros).ok_or_else(|| Error::corrupted("a time of a document is out of range"))

@@ -53,7 +53,7 @@ pub(super) struct Edit<'t> {
     namespaces: Table<'t, &'static str, Bytes>,
     sessions: Table<'t, (u32, &'static str), u32>,
     messages: Table<'t, (u32, u64), Bytes>,
-    ids: Table<'t, (u32, &'static str), u64>,
+    pub(super) ids: Table<'t, (u32, &'static str), u64>,
     history: Table<'t, (u32, u32, u64), u32>,
     /// The records of the namespaces that were opened, written at the end.
     records: HashMap<Namespace, NamespaceRecord>,
@@ -89,6 +89,14 @@ impl<'t> Edit<'t> {
             None => namespaces::known(self.tables, &self.namespaces, name)?.map(|record| record.id),
         };
         Ok(id.map(NamespaceId))
+    }
+
+    /// The number of a namespace, which is created if it does not exist.
+    pub(super) fn namespace(&mut self, name: &Namespace) -> Result<NamespaceId> {
+        match self.records.get(name) {
+            Some(record) => Ok(NamespaceId(record.id)),
+            None => Ok(NamespaceId(namespaces::record_or_new(&mut self.namespaces, name)?.id)),
+        }
     }
 
     /// Opens a namespace, which is created if it does not exist. [`Edit::close`] must follow.
@@ -243,6 +251,11 @@ impl<'t> Edit<'t> {
         self.consequences.set_pending(namespace.id(), old.seq, None)?;
         self.consequences.outdate(namespace.id(), old.seq);
         Ok(())
+    }
+
+    /// Records that the fields changed on which filters are evaluated, of a message that did not change itself.
+    pub(super) fn fields_changed(&mut self, namespace: &OpenNamespace, seq: u64) {
+        self.consequences.message_changed(namespace.id(), seq, IndexNeed::Unchanged);
     }
 
     /// Moves a message into its session's buffer, or out of it.

@@ -1,19 +1,20 @@
 //! Changes of documents: putting, refreshing and deleting them.
 //!
-//! The indexed texts of a namespace's documents are messages of its companion, see [`Namespace::document_texts`], in a
-//! session for each document. So embedding, indexing, reindexing and verification know messages alone.
+//! The indexed texts of a namespace's documents are messages of its companion, see [`Namespace::document_texts`]. So
+//! embedding, indexing, reindexing and verification know messages alone.
 //!
 //! Invariants: a document, its place in the order of changes, its expiry and its texts are changed together. The id of
-//! a text's message is derived from the document's key and the text, so a text that a put repeats keeps its vectors.
+//! a text's message is the document's key and a hash of the text. So the texts of a document are a range of ids, and a
+//! text that a put repeats keeps its vectors.
 
-use std::collections::BTreeSet;
+use std::collections::{HashMap, HashSet};
 
 use redb::{ReadableTable, Table, WriteTransaction};
 use sha2::{Digest, Sha256};
 
 use super::{
-    codec,
-    documents::{record, timestamp},
+    codec, document_namespaces,
+    documents::{KEY_END, record, text_ids, timestamp},
     edit::Edit,
     effects::Effects,
     message_record::MessageRecord,
@@ -95,31 +96,38 @@ impl EditDocuments<'_> {
     }
 }
 
-/// A change of documents in progress, with its tables open.
-struct Changing<'t> {
-    edit: Edit<'t>,
+/// A change of documents in progress, with its tables open. [`Changing::finish`] completes it.
+pub(super) struct Changing<'t> {
+    tables: &'t WriteTransaction,
+    /// The change of their texts; for an import that of messages, too.
+    pub(super) edit: Edit<'t>,
     documents: Table<'t, (u32, &'static str), Bytes>,
     order: Table<'t, (u32, u64), &'static str>,
     expiry: Table<'t, (i64, &'static str, &'static str), ()>,
-    counts: Table<'t, &'static str, (u32, u64)>,
+    /// The namespaces whose documents were changed, and their new counts, written at the end.
+    counts: HashMap<Namespace, (NamespaceId, DocumentCounts)>,
     now: i64,
     next_expiry: Option<i64>,
 }
 
 impl<'t> Changing<'t> {
-    fn begin(tables: &'t WriteTransaction) -> Result<Self> {
+    pub(super) fn begin(tables: &'t WriteTransaction) -> Result<Self> {
         Ok(Changing {
+            tables,
             edit: Edit::begin(tables)?,
             documents: tables.table(DOCUMENTS)?,
             order: tables.table(DOCUMENT_ORDER)?,
             expiry: tables.table(DOCUMENT_EXPIRY)?,
-            counts: tables.table(DOCUMENT_COUNTS)?,
+            counts: HashMap::new(),
             now: Timestamp::now().as_micros(),
             next_expiry: None,
         })
     }
 
-    fn finish(self) -> Result<Effects> {
+    pub(super) fn finish(self) -> Result<Effects> {
+        for (name, (id, counts)) in self.counts {
+            document_namespaces::update(self.tables, &name, id, |record| record.counts = counts)?;
+        }
         let mut effects = self.edit.finish()?;
         effects.next_expiry = self.next_expiry.map(timestamp).transpose()?;
         Ok(effects)
@@ -135,19 +143,15 @@ impl<'t> Changing<'t> {
     }
 
     fn put(&mut self, name: &Namespace, key: &str, value: &str, texts: &[String], ttl: Option<i64>) -> Result<bool> {
-        let namespace = self.edit.open(name)?;
-        let id = namespace.id().0;
-        self.edit.close(namespace);
-        let old = self.take(name, id, key)?;
+        let NamespaceId(id) = self.edit.namespace(name)?;
+        let old = self.forget(name, id, key)?;
         let is_expired = |old: &DocumentRecord| old.expires_at.is_some_and(|expires_at| expires_at <= self.now);
         let old = old.filter(|old| !is_expired(old));
-        let last = self.order.range((id, 0)..=(id, u64::MAX)).map_err(storage)?.next_back();
-        let last = last.transpose().map_err(storage)?.map_or(0, |(last, _)| last.value().1);
         let record = DocumentRecord {
             value: value.to_owned(),
+            change: self.next_change(name, id)?,
             created_at: old.as_ref().map_or(self.now, |old| old.created_at),
             updated_at: self.now,
-            change: last + 1,
             ttl,
             expires_at: ttl.map(|ttl| self.now.saturating_add(ttl)),
         };
@@ -156,13 +160,36 @@ impl<'t> Changing<'t> {
         Ok(old.is_some())
     }
 
+    /// Returns true if a namespace has documents, also if they have expired.
+    pub(super) fn has_documents(&self, NamespaceId(id): NamespaceId) -> Result<bool> {
+        Ok(self.documents.range((id, "")..(id + 1, "")).map_err(storage)?.next().is_some())
+    }
+
+    /// Stores a document of an import as the last that was changed. Returns false if there is one with this key.
+    pub(super) fn add_imported(
+        &mut self,
+        name: &Namespace,
+        NamespaceId(id): NamespaceId,
+        key: &str,
+        record: DocumentRecord,
+        texts: &[String],
+    ) -> Result<bool> {
+        if self.documents.get((id, key)).map_err(storage)?.is_some() {
+            return Ok(false);
+        }
+        let change = self.next_change(name, id)?;
+        self.write(name, id, key, &DocumentRecord { change, ..record })?;
+        self.set_texts(name, key, texts)?;
+        Ok(true)
+    }
+
     fn refresh(&mut self, name: &Namespace, key: &str) -> Result<bool> {
         let Some(NamespaceId(id)) = self.edit.known_namespace(name)? else { return Ok(false) };
         let Some(record) = record(&self.documents, id, key)? else { return Ok(false) };
         if let (Some(ttl), Some(expires_at)) = (record.ttl, record.expires_at)
             && expires_at > self.now
         {
-            self.take(name, id, key)?;
+            self.forget(name, id, key)?;
             self.write(name, id, key, &DocumentRecord { expires_at: Some(self.now.saturating_add(ttl)), ..record })?;
         }
         Ok(true)
@@ -170,12 +197,20 @@ impl<'t> Changing<'t> {
 
     fn delete(&mut self, name: &Namespace, key: &str) -> Result<bool> {
         let Some(NamespaceId(id)) = self.edit.known_namespace(name)? else { return Ok(false) };
-        let Some(old) = self.take(name, id, key)? else { return Ok(false) };
+        let Some(old) = self.forget(name, id, key)? else { return Ok(false) };
+        self.documents.remove((id, key)).map_err(storage)?;
         self.set_texts(name, key, &[])?;
         Ok(old.expires_at.is_none_or(|expires_at| expires_at > self.now))
     }
 
-    /// Stores the record of a document that has none.
+    /// The number of a change that comes after all others of a namespace.
+    fn next_change(&mut self, name: &Namespace, id: u32) -> Result<u64> {
+        let counts = self.counts(name, id)?;
+        counts.last_change += 1;
+        Ok(counts.last_change)
+    }
+
+    /// Stores the record of a document that has none, or whose record was forgotten.
     fn write(&mut self, name: &Namespace, id: u32, key: &str, record: &DocumentRecord) -> Result<()> {
         self.documents.insert((id, key), codec::encode(record).as_slice()).map_err(storage)?;
         self.order.insert((id, record.change), key).map_err(storage)?;
@@ -183,25 +218,34 @@ impl<'t> Changing<'t> {
             self.expiry.insert((expires_at, name.as_str(), key), ()).map_err(storage)?;
             self.next_expiry = Some(self.next_expiry.map_or(expires_at, |next| next.min(expires_at)));
         }
-        let count = self.counts.get(name.as_str()).map_err(storage)?.map_or(0, |counts| counts.value().1);
-        self.counts.insert(name.as_str(), (id, count + 1)).map_err(storage)?;
+        let counts = self.counts(name, id)?;
+        counts.documents += 1;
+        counts.expiring += u64::from(record.expires_at.is_some());
         Ok(())
     }
 
-    /// Removes the record of a document and returns it. Its texts stay.
-    fn take(&mut self, name: &Namespace, id: u32, key: &str) -> Result<Option<DocumentRecord>> {
+    /// Removes what leads to the record of a document, and returns the record. The record itself, which the caller
+    /// replaces or removes, and the texts stay.
+    fn forget(&mut self, name: &Namespace, id: u32, key: &str) -> Result<Option<DocumentRecord>> {
         let Some(record) = record(&self.documents, id, key)? else { return Ok(None) };
-        self.documents.remove((id, key)).map_err(storage)?;
         self.order.remove((id, record.change)).map_err(storage)?;
         if let Some(expires_at) = record.expires_at {
             self.expiry.remove((expires_at, name.as_str(), key)).map_err(storage)?;
         }
-        let count = self.counts.get(name.as_str()).map_err(storage)?.map_or(0, |counts| counts.value().1);
-        match count {
-            0 | 1 => drop(self.counts.remove(name.as_str()).map_err(storage)?),
-            more => drop(self.counts.insert(name.as_str(), (id, more - 1)).map_err(storage)?),
-        }
+        let counts = self.counts(name, id)?;
+        counts.documents = counts.documents.saturating_sub(1);
+        counts.expiring = counts.expiring.saturating_sub(u64::from(record.expires_at.is_some()));
         Ok(Some(record))
+    }
+
+    /// The counts of a namespace.
+    fn counts(&mut self, name: &Namespace, id: u32) -> Result<&mut DocumentCounts> {
+        if !self.counts.contains_key(name) {
+            let known = document_namespaces::record(&self.tables.table(DOCUMENT_NAMESPACES)?, name)?;
+            let counts = known.map(|record| record.counts).unwrap_or_default();
+            self.counts.insert(name.clone(), (NamespaceId(id), counts));
+        }
+        Ok(&mut self.counts.get_mut(name).expect("inserted above").1)
     }
 
     /// Makes these the indexed texts of a document.
@@ -211,42 +255,43 @@ impl<'t> Changing<'t> {
             return Ok(());
         }
         let mut namespace = self.edit.open(&companion)?;
-        let session = self.edit.known_session(&namespace, key)?;
-        let history = session.map_or(Ok(Vec::new()), |session| self.edit.history(&namespace, session))?;
-        let mut outdated: BTreeSet<u64> = history.into_iter().map(|(seq, _)| seq).collect();
+        let mut outdated = text_ids(&self.edit.ids, namespace.id(), key)?;
+        let mut kept = HashSet::new();
         for text in texts {
             let id = text_id(key, text);
-            match self.edit.find(&namespace, &id)? {
-                Some(old) => drop(outdated.remove(&old.seq)),
+            // Several paths may lead to equal texts.
+            if !kept.insert(id.clone()) {
+                continue;
+            }
+            match outdated.remove(&id) {
+                Some(seq) => self.edit.fields_changed(&namespace, seq),
                 None => {
-                    let record = text_record(id, key, text);
-                    self.edit.insert(&mut namespace, record, SessionPosition::LongTerm(None))?;
+                    self.edit.insert(&mut namespace, text_record(id, text), SessionPosition::LongTerm(None))?;
                 }
             }
         }
-        for seq in outdated {
+        for seq in outdated.into_values() {
             let old = self.edit.stored(&namespace, seq)?;
             self.edit.remove(&mut namespace, old)?;
-        }
-        if texts.is_empty() && session.is_some() {
-            self.edit.remove_session(&namespace, key)?;
         }
         self.edit.close(namespace);
         Ok(())
     }
 }
 
-/// The id of the message of an indexed text.
+/// The session of all texts.
+const TEXTS: &str = "texts";
+
+/// The id of the message of an indexed text, see [`document_key`](super::documents::document_key).
 fn text_id(key: &str, text: &str) -> String {
-    // No byte of UTF-8 is 0xff: the hash of a key and a text is that of no other pair.
-    hex(&Sha256::new().chain_update(key).chain_update([0xff]).chain_update(text).finalize()[..16])
+    format!("{key}{KEY_END}{}", hex(&Sha256::digest(text)[..16]))
 }
 
 /// The message of an indexed text. It has no time, so that the same text is always the same message.
-fn text_record(id: String, key: &str, text: &str) -> MessageRecord {
+fn text_record(id: String, text: &str) -> MessageRecord {
     MessageRecord {
         id,
-        session: key.to_owned(),
+        session: TEXTS.to_owned(),
         role: role_number(Role::User),
         name: None,
         content: text.to_owned(),

@@ -49,7 +49,7 @@ pub(crate) enum IndexNeed {
     Waiting,
     /// It was deleted, or has no text.
     Gone,
-    /// The index entry stays: only the metadata of the message changed.
+    /// The index entry stays: only the metadata of the message changed, or the value of the document whose text it is.
     Unchanged,
 }
 

@@ -5,6 +5,7 @@ use redb::ReadableTable;
 use super::{
     blocks::Blocks,
     codec,
+    documents::{self, Documents},
     export_line::*,
     idle::Idle,
     message_record::{MessageRecord, OldMessage},
@@ -23,14 +24,15 @@ use crate::{
 pub(crate) struct Export<'t, T>(pub(super) &'t T);
 
 impl<T: Tables> Export<'_, T> {
-    /// Passes the lines of an export to `write`: of one namespace, or of all. A namespace without sessions, block
-    /// states and language is left out.
+    /// Passes the lines of an export to `write`: of one namespace, or of all. A namespace without sessions, documents,
+    /// block states and language is left out.
     pub(crate) fn write(
         &self,
         only: Option<&Namespace>,
         write: impl FnMut(&ExportLine) -> Result<()>,
     ) -> Result<TransferReport> {
-        let mut writer = Writer { tables: self.0, write, report: TransferReport::default(), messages: 0 };
+        let (now, report) = (Timestamp::now(), TransferReport::default());
+        let mut writer = Writer { tables: self.0, write, now, report, messages: 0 };
         writer.line(ExportLine::Header(ExportHeader::new()))?;
         let namespaces = self.0.table(NAMESPACES)?;
         match only {
@@ -46,8 +48,8 @@ impl<T: Tables> Export<'_, T> {
                 }
             }
         }
-        let messages = writer.messages;
-        writer.line(ExportLine::End(End { messages }))?;
+        let (messages, documents) = (writer.messages, writer.report.documents);
+        writer.line(ExportLine::End(End { messages, documents }))?;
         Ok(writer.report)
     }
 }
@@ -55,6 +57,8 @@ impl<T: Tables> Export<'_, T> {
 struct Writer<'t, T, W> {
     tables: &'t T,
     write: W,
+    /// Documents that have expired by now are left out.
+    now: Timestamp,
     report: TransferReport,
     /// Number of lines with messages.
     messages: u64,
@@ -76,14 +80,8 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             shared.push(SharedBlockLine { name: key.value().2.to_owned(), state, revision });
         }
         let language = self.tables.table(LANGUAGES)?.get(id.0).map_err(storage)?.map(|value| value.value().to_owned());
-        let documents = self.tables.table(DOCUMENTS)?;
-        if documents.range((id.0, "")..(id.0 + 1, "")).map_err(storage)?.next().is_some() {
-            let reason = format!(
-                "namespace {name:?} has documents, which an export does not contain; export other namespaces, or copy the file"
-            );
-            return Err(Error::InvalidConfig { reason });
-        }
-        if sessions.is_empty() && shared.is_empty() && language.is_none() {
+        let has_documents = Documents(self.tables).any(id, self.now)?;
+        if sessions.is_empty() && shared.is_empty() && language.is_none() && !has_documents {
             return Ok(());
         }
         self.report.namespaces += 1;
@@ -98,7 +96,7 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             self.line(ExportLine::Session(SessionLine { session, window, idle_at, restores }))?;
             self.session(id, number)?;
         }
-        Ok(())
+        self.documents(id)
     }
 
     fn session(&mut self, namespace: NamespaceId, session: u32) -> Result<()> {
@@ -151,6 +149,44 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             self.message(record, Place::new(seq, SessionPosition::read(position.value()), None))?;
         }
         Ok(())
+    }
+
+    fn documents(&mut self, namespace: NamespaceId) -> Result<()> {
+        let (records, order) = (self.tables.table(DOCUMENTS)?, self.tables.table(DOCUMENT_ORDER)?);
+        for entry in order.range((namespace.0, 0)..=(namespace.0, u64::MAX)).map_err(storage)? {
+            let (_, key) = entry.map_err(storage)?;
+            let key = key.value();
+            let record = documents::record(&records, namespace.0, key)?;
+            let record = record.ok_or_else(|| Error::corrupted(format!("document {key:?} is missing")))?;
+            if record.expires_at.is_some_and(|at| at <= self.now.as_micros()) {
+                continue;
+            }
+            let value = documents::parse(&record.value, key)?;
+            let expiry = match record.expires_at.zip(record.ttl) {
+                Some((at, ttl_micros)) => Some(Expiry { at: documents::timestamp(at)?, ttl_micros }),
+                None => None,
+            };
+            self.report.documents += 1;
+            self.line(ExportLine::Document(Box::new(DocumentLine {
+                key: key.to_owned(),
+                value,
+                texts: self.texts(namespace, key)?,
+                created_at: documents::timestamp(record.created_at)?,
+                updated_at: documents::timestamp(record.updated_at)?,
+                expiry,
+            })))?;
+        }
+        Ok(())
+    }
+
+    /// The indexed texts of a document, in the order in which they were first put.
+    fn texts(&self, namespace: NamespaceId, key: &str) -> Result<Vec<String>> {
+        let companion = namespace.document_texts();
+        let mut seqs: Vec<u64> = documents::text_ids(&self.tables.table(IDS)?, companion, key)?.into_values().collect();
+        seqs.sort_unstable();
+        let messages = self.tables.table(MESSAGES)?;
+        let text = |seq| Ok(MessageRecord::expect(&messages, companion.0, seq)?.message()?.text());
+        seqs.into_iter().map(text).collect()
     }
 
     fn message(&mut self, record: MessageRecord, place: Place) -> Result<()> {

@@ -2,8 +2,8 @@
 //!
 //! A header comes first and an end last. Between them is each namespace: its line, the blocks that its sessions share,
 //! and then each session: its line, its batches, its blocks, its checkpoints, the blocks and messages that are kept for
-//! checkpoints, and its messages in order. What else a namespace comes to have follows its sessions, as lines of a kind
-//! of their own.
+//! checkpoints, and its messages in order. The documents of the namespace follow its sessions. What else a namespace
+//! comes to have follows as lines of a kind of its own.
 //!
 //! An export contains no derived data: no vectors, terms or graphs, and no numbers of namespaces and sessions.
 
@@ -27,6 +27,8 @@ pub struct TransferReport {
     pub sessions: u64,
     /// Number of messages, including those in short-term buffers.
     pub messages: u64,
+    /// Number of documents.
+    pub documents: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -40,6 +42,7 @@ pub(crate) enum ExportLine {
     Block(BlockLine),
     Checkpoint(CheckpointLine),
     Message(Box<MessageLine>),
+    Document(Box<DocumentLine>),
     End(End),
 }
 
@@ -58,6 +61,9 @@ pub(crate) struct ExportHeader {
 pub(crate) struct End {
     /// Number of messages in the export, including those that are kept for checkpoints.
     pub(super) messages: u64,
+    /// Number of documents.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) documents: u64,
 }
 
 /// A namespace, which the lines that follow belong to.
@@ -135,6 +141,29 @@ pub(crate) struct CheckpointLine {
     pub(super) buffered: Vec<(u64, u64)>,
     pub(super) next_batch: u32,
     pub(super) messages: u64,
+}
+
+/// A document. Those of a namespace come in the order of their last changes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DocumentLine {
+    pub(crate) key: String,
+    pub(crate) value: Value,
+    /// The texts that are indexed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) texts: Vec<String>,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expiry: Option<Expiry>,
+}
+
+/// The time at which a document expires, and its time to live in microseconds, from its last change or refresh on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Expiry {
+    pub(super) at: Timestamp,
+    pub(crate) ttl_micros: i64,
 }
 
 /// A message with its place in the namespace.
@@ -226,6 +255,7 @@ impl ExportLine {
             ("block", _) => fields(object).map(ExportLine::Block),
             ("checkpoint", _) => fields(object).map(ExportLine::Checkpoint),
             ("message", _) => message(object).map(|line| ExportLine::Message(Box::new(line))),
+            ("document", _) => fields(object).map(|line| ExportLine::Document(Box::new(line))),
             ("end", _) => fields(object).map(ExportLine::End),
             (kind, _) => Err(format!("unknown kind {kind:?}")),
         };

@@ -3,10 +3,8 @@
 use std::collections::HashSet;
 
 use redb::ReadableTable;
-use serde_json::{Map, Value};
 
 use super::{
-    codec,
     message_record::MessageRecord,
     schema::*,
     sessions::Sessions,
@@ -27,36 +25,6 @@ impl<T: Tables> Messages<'_, T> {
     /// The message with this id.
     pub(crate) fn by_id(&self, namespace: NamespaceId, id: &str) -> Result<Option<Message>> {
         self.seq(namespace, id)?.map_or(Ok(None), |seq| self.get(namespace, seq))
-    }
-
-    /// Visits the metadata of messages by sequence number; `None` for a message that does not exist.
-    pub(crate) fn metadata(
-        &self,
-        namespace: NamespaceId,
-        seqs: impl IntoIterator<Item = u64>,
-        mut visit: impl FnMut(u64, Option<Map<String, Value>>),
-    ) -> Result<()> {
-        let table = self.0.table(MESSAGES)?;
-        for seq in seqs {
-            let record = MessageRecord::read(&table, namespace.0, seq)?;
-            visit(seq, record.map(|record| record.metadata()).transpose()?);
-        }
-        Ok(())
-    }
-
-    /// Visits the metadata of all messages of a namespace.
-    pub(crate) fn all_metadata(
-        &self,
-        namespace: NamespaceId,
-        mut visit: impl FnMut(u64, Map<String, Value>),
-    ) -> Result<()> {
-        let table = self.0.table(MESSAGES)?;
-        for entry in table.range((namespace.0, 0)..=(namespace.0, u64::MAX)).map_err(storage)? {
-            let (key, record) = entry.map_err(storage)?;
-            let record: MessageRecord = codec::decode(record.value())?;
-            visit(key.value().1, record.metadata()?);
-        }
-        Ok(())
     }
 
     /// The sequence number of a message.

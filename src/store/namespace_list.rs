@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     blocks::Blocks,
     codec,
+    document_namespaces::documents_of,
     edit_sessions::EditSessions,
     effects::Effects,
     namespaces::Namespaces,
@@ -23,11 +24,11 @@ use crate::{
     ids::{Namespace, NamespaceId},
 };
 
-/// The namespaces and messages that one commit of a deletion has, and one namespace more.
+/// The namespaces, and the messages and documents, that one commit of a deletion has, and one namespace more.
 const COMMIT_NAMESPACES: usize = 1000;
 const COMMIT_MESSAGES: u64 = 10_000;
 
-/// A namespace that has messages, and its size.
+/// A namespace that has messages or documents, and its size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NamespaceInfo {
@@ -37,6 +38,8 @@ pub struct NamespaceInfo {
     pub messages: u64,
     /// Number of sessions.
     pub sessions: u64,
+    /// Number of documents, including those that have expired and are not deleted yet.
+    pub documents: u64,
 }
 
 /// A part of the list of a database's namespaces.
@@ -53,10 +56,12 @@ pub struct NamespacePage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NamespaceTotals {
-    /// Number of namespaces that have messages.
+    /// Number of namespaces that have messages or documents.
     pub namespaces: u64,
     /// Number of their messages.
     pub messages: u64,
+    /// Number of their documents, including those that have expired and are not deleted yet.
+    pub documents: u64,
 }
 
 /// A position in the list of a database's namespaces. Its text parses to the same cursor. It is of use for the database
@@ -67,6 +72,15 @@ pub struct NamespaceCursor {
     /// The number of the namespace in its database, to recognise a cursor of another database.
     number: u32,
     namespace: Namespace,
+}
+
+impl NamespaceTotals {
+    /// Adds a namespace with these numbers of messages and documents.
+    fn add(&mut self, messages: u64, documents: u64) {
+        self.namespaces += u64::from(messages > 0 || documents > 0);
+        self.messages += messages;
+        self.documents += documents;
+    }
 }
 
 impl fmt::Display for NamespaceCursor {
@@ -105,7 +119,7 @@ impl From<NamespaceCursor> for String {
 }
 
 impl<T: Tables> Namespaces<'_, T> {
-    /// The next `limit` namespaces that have messages, of those under a prefix or of all.
+    /// The next `limit` namespaces that have messages or documents, of those under a prefix or of all.
     ///
     /// # Errors
     /// [`Error::InvalidCursor`]: another database returned the cursor. [`Error::InvalidQuery`]: the limit is 0.
@@ -123,11 +137,12 @@ impl<T: Tables> Namespaces<'_, T> {
         {
             return Err(Error::InvalidCursor { given: cursor.to_string(), reason: "another database returned it" });
         }
-        let sessions = self.0.table(SESSIONS)?;
+        let (sessions, documents) = (self.0.table(SESSIONS)?, self.0.table(DOCUMENT_NAMESPACES)?);
         let mut page = NamespacePage { namespaces: Vec::new(), next: None };
         let mut last = None;
         self.walk(prefix, after.map(|cursor| &cursor.namespace), |namespace, record| {
-            if record.messages == 0 {
+            let documents = documents_of(&documents, &namespace)?;
+            if record.messages == 0 && documents == 0 {
                 return Ok(ControlFlow::Continue(()));
             }
             if page.namespaces.len() == limit {
@@ -138,7 +153,7 @@ impl<T: Tables> Namespaces<'_, T> {
                 last = Some(NamespaceCursor { number: record.id, namespace: namespace.clone() });
             }
             let sessions = count(&sessions, (record.id, "")..(record.id + 1, ""))?;
-            page.namespaces.push(NamespaceInfo { namespace, messages: record.messages, sessions });
+            page.namespaces.push(NamespaceInfo { namespace, messages: record.messages, sessions, documents });
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(page)
@@ -146,10 +161,10 @@ impl<T: Tables> Namespaces<'_, T> {
 
     /// The totals under a prefix, or of all namespaces. Cost: a pass over their records.
     pub(crate) fn totals(&self, prefix: Option<&Namespace>) -> Result<NamespaceTotals> {
+        let documents = self.0.table(DOCUMENT_NAMESPACES)?;
         let mut totals = NamespaceTotals::default();
-        self.walk(prefix, None, |_, record| {
-            totals.namespaces += u64::from(record.messages > 0);
-            totals.messages += record.messages;
+        self.walk(prefix, None, |namespace, record| {
+            totals.add(record.messages, documents_of(&documents, &namespace)?);
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(totals)
@@ -175,11 +190,11 @@ impl<T: Tables> Namespaces<'_, T> {
         after: Option<&Namespace>,
     ) -> Result<Vec<(Namespace, NamespaceId)>> {
         let (sessions, blocks) = (self.0.table(SESSIONS)?, self.0.table(BLOCKS)?);
-        let documents = self.0.table(DOCUMENT_COUNTS)?;
+        let documents = self.0.table(DOCUMENT_NAMESPACES)?;
         let (mut next, mut messages) = (Vec::new(), 0);
         self.walk(Some(prefix), after, |namespace, record| {
             let (id, end) = (record.id, record.id + 1);
-            let documents = documents.get(namespace.as_str()).map_err(storage)?.map_or(0, |counts| counts.value().1);
+            let documents = documents_of(&documents, &namespace)?;
             if record.messages > 0
                 || documents > 0
                 || sessions.range((id, "")..(end, "")).map_err(storage)?.next().is_some()
@@ -229,14 +244,15 @@ impl<T: Tables> Namespaces<'_, T> {
 }
 
 impl Namespaces<'_, WriteTransaction> {
-    /// Deletes everything in these namespaces. Returns how many of them had messages, and how many these were.
+    /// Deletes everything in these namespaces. Returns how many of them had messages or documents, and how many of
+    /// each.
     pub(crate) fn delete(&self, namespaces: &[(Namespace, NamespaceId)]) -> Result<(NamespaceTotals, Effects)> {
         let (mut totals, mut all) = (NamespaceTotals::default(), Effects::default());
         for (namespace, id) in namespaces {
+            let documents = documents_of(&self.0.table(DOCUMENT_NAMESPACES)?, namespace)?;
             let (messages, effects) = EditSessions(self.0).delete_all(namespace)?;
             Blocks(self.0).remove_shared(*id)?;
-            totals.namespaces += u64::from(messages > 0);
-            totals.messages += messages;
+            totals.add(messages, documents);
             all.append(effects);
         }
         Ok((totals, all))

@@ -3,7 +3,7 @@
 use redb::{ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
 
 use super::{
-    codec,
+    codec, document_namespaces,
     schema::*,
     tables::{Tables, storage},
 };
@@ -65,13 +65,8 @@ pub(super) fn known(
     namespace: &Namespace,
 ) -> Result<Option<NamespaceRecord>> {
     let Some(owner) = namespace.owner() else { return record(namespaces, namespace) };
-    let Some(owner) = record(namespaces, &owner)? else { return Ok(None) };
-    texts_record(&tables.table(DOCUMENT_TEXTS)?, NamespaceId(owner.id).document_texts())
-}
-
-fn texts_record(table: &impl ReadableTable<u32, Bytes>, companion: NamespaceId) -> Result<Option<NamespaceRecord>> {
-    let value = table.get(companion.0).map_err(storage)?;
-    value.map(|value| codec::decode(value.value())).transpose()
+    let record = document_namespaces::record(&tables.table(DOCUMENT_NAMESPACES)?, &owner)?;
+    Ok(record.map(|record| record.texts))
 }
 
 fn record(table: &impl ReadableTable<&'static str, Bytes>, namespace: &Namespace) -> Result<Option<NamespaceRecord>> {
@@ -102,9 +97,10 @@ pub(super) fn known_or_new(
     namespace: &Namespace,
 ) -> Result<NamespaceRecord> {
     let Some(owner) = namespace.owner() else { return record_or_new(namespaces, namespace) };
-    let companion = NamespaceId(record_or_new(namespaces, &owner)?.id).document_texts();
-    let known = texts_record(&tables.table(DOCUMENT_TEXTS)?, companion)?;
-    Ok(known.unwrap_or(NamespaceRecord { id: companion.0, next_seq: 0, next_session: 0, messages: 0 }))
+    match known(tables, namespaces, namespace)? {
+        Some(record) => Ok(record),
+        None => Ok(document_namespaces::no_texts(NamespaceId(record_or_new(namespaces, &owner)?.id))),
+    }
 }
 
 /// Stores the record of a namespace or of a companion.
@@ -114,11 +110,12 @@ pub(super) fn write_known(
     namespace: &Namespace,
     record: &NamespaceRecord,
 ) -> Result<()> {
-    if NamespaceId(record.id).owner().is_none() {
-        return write_record(namespaces, namespace, record);
+    match (namespace.owner(), NamespaceId(record.id).owner()) {
+        (Some(owner), Some(id)) => {
+            document_namespaces::update(tables, &owner, id, |owner| owner.texts = record.clone())
+        }
+        _ => write_record(namespaces, namespace, record),
     }
-    tables.table(DOCUMENT_TEXTS)?.insert(record.id, codec::encode(record).as_slice()).map_err(storage)?;
-    Ok(())
 }
 
 /// Stores the record of a namespace.

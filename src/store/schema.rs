@@ -85,11 +85,9 @@ pub(super) const DOCUMENT_ORDER: TableDefinition<(u32, u64), &str> = TableDefini
 /// (time in microseconds, namespace by name, key): when documents expire. By name, so that the documents that are due
 /// are found without a pass over all namespaces.
 pub(super) const DOCUMENT_EXPIRY: TableDefinition<(i64, &str, &str), ()> = TableDefinition::new("document_expiry");
-/// Namespace → (its number, the number of its documents), for the namespaces that have documents.
-pub(super) const DOCUMENT_COUNTS: TableDefinition<&str, (u32, u64)> = TableDefinition::new("document_counts");
-/// Companion namespace → [`NamespaceRecord`], for the namespaces with indexed documents. Companions are not in
+/// Namespace → [`DocumentNamespaceRecord`], for the namespaces that ever had a document. Companions are not in
 /// [`NAMESPACES`]: nothing that lists namespaces meets them.
-pub(super) const DOCUMENT_TEXTS: TableDefinition<u32, Bytes> = TableDefinition::new("document_texts");
+pub(super) const DOCUMENT_NAMESPACES: TableDefinition<&str, Bytes> = TableDefinition::new("document_namespaces");
 
 /// The session number in the key of a block that all sessions of the namespace share.
 pub(super) const SHARED: u32 = u32::MAX;
@@ -254,6 +252,23 @@ pub(super) struct DocumentRecord {
     /// The time to live.
     pub(super) ttl: Option<i64>,
     pub(super) expires_at: Option<i64>,
+}
+
+/// The documents of a namespace.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct DocumentNamespaceRecord {
+    pub(super) counts: DocumentCounts,
+    /// The record of the companion, which has the indexed texts.
+    pub(super) texts: NamespaceRecord,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Encode, Decode)]
+pub(super) struct DocumentCounts {
+    pub(super) documents: u64,
+    /// Number of the documents that expire.
+    pub(super) expiring: u64,
+    /// The number of the last change, see [`DOCUMENT_ORDER`].
+    pub(super) last_change: u64,
 }
 
 fn precision_number(precision: Precision) -> u8 {

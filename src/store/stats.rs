@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::{
     batches::Batches,
     codec,
+    document_namespaces::documents_of,
     history::History,
     rows::Rows,
     schema::*,
@@ -40,6 +41,7 @@ pub(crate) struct NamespaceCounts {
     pub(crate) namespace: Namespace,
     pub(crate) messages: u64,
     pub(crate) sessions: u64,
+    pub(crate) documents: u64,
     pub(crate) vectors: u64,
     pub(crate) pending: u64,
     pub(crate) buffered: u64,
@@ -64,7 +66,10 @@ pub(crate) fn sizes(snapshot: &Snapshot) -> Result<StorageSizes> {
     let tables = snapshot.tables();
     Ok(StorageSizes {
         messages: bytes(tables, MESSAGES)? + bytes(tables, IDS)? + bytes(tables, HISTORY)? + bytes(tables, SESSIONS)?,
-        documents: bytes(tables, DOCUMENTS)? + bytes(tables, DOCUMENT_ORDER)? + bytes(tables, DOCUMENT_EXPIRY)?,
+        documents: bytes(tables, DOCUMENTS)?
+            + bytes(tables, DOCUMENT_ORDER)?
+            + bytes(tables, DOCUMENT_EXPIRY)?
+            + bytes(tables, DOCUMENT_NAMESPACES)?,
         vectors: bytes(tables, VECTORS)? + bytes(tables, VECTOR_ROWS)? + bytes(tables, FREE_ROWS)?,
         graphs: bytes(tables, GRAPH_PAGES)? + bytes(tables, GRAPH_DELTAS)?,
         lexical: bytes(tables, SEGMENTS)? + bytes(tables, SEGMENT_PARTS)?,
@@ -84,6 +89,7 @@ fn bytes<K: redb::Key + 'static, V: redb::Value + 'static>(
 pub(crate) fn namespace_counts(snapshot: &Snapshot, generation: GenerationId) -> Result<Vec<NamespaceCounts>> {
     let tables = snapshot.tables();
     let (sessions, pending, history) = (tables.table(SESSIONS)?, tables.table(PENDING)?, tables.table(HISTORY)?);
+    let documents = tables.table(DOCUMENT_NAMESPACES)?;
     let mut counts = Vec::new();
     for entry in tables.table(NAMESPACES)?.iter().map_err(storage)? {
         let (name, value) = entry.map_err(storage)?;
@@ -93,8 +99,10 @@ pub(crate) fn namespace_counts(snapshot: &Snapshot, generation: GenerationId) ->
             buffered += u64::from(entry.map_err(storage)?.1.value() == SessionPosition::Buffer.number());
         }
         let waiting = (generation.0, record.id, 0)..=(generation.0, record.id, u64::MAX);
+        let namespace = Namespace::new(name.value())?;
         counts.push(NamespaceCounts {
-            namespace: Namespace::new(name.value())?,
+            documents: documents_of(&documents, &namespace)?,
+            namespace,
             messages: record.messages,
             sessions: count(&sessions, (record.id, "")..(record.id + 1, ""))?,
             vectors: Rows(tables).live_count(generation, NamespaceId(record.id))? as u64,

@@ -15,6 +15,7 @@ use super::{
     effects::Effects,
     export::Export,
     export_line::{ExportLine, TransferReport},
+    filter_fields::FilterFields,
     generations::Generations,
     graphs::Graphs,
     history::History,
@@ -72,6 +73,11 @@ impl<T> Transaction<T> {
     /// Documents by namespace and key.
     pub(crate) fn documents(&self) -> Documents<'_, T> {
         Documents(&self.tables)
+    }
+
+    /// The fields that filters are evaluated on.
+    pub(crate) fn filter_fields(&self) -> FilterFields<'_, T> {
+        FilterFields(&self.tables)
     }
 
     /// The times at which sessions are idle.

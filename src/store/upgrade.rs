@@ -181,8 +181,7 @@ fn create_document_tables(tables: &WriteTransaction) -> Result<()> {
     tables.table(DOCUMENTS)?;
     tables.table(DOCUMENT_ORDER)?;
     tables.table(DOCUMENT_EXPIRY)?;
-    tables.table(DOCUMENT_COUNTS)?;
-    tables.table(DOCUMENT_TEXTS)?;
+    tables.table(DOCUMENT_NAMESPACES)?;
     Ok(())
 }
 

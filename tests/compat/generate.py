@@ -19,6 +19,7 @@ from langchain_cases import trim_cases
 from langgraph_cases import add_messages_cases
 from llamaindex_cases import Bench
 from render_cases import render_cases
+from sqlite_cases import sqlite_cases
 from store_cases import paths_cases, store_cases
 
 
@@ -29,6 +30,7 @@ async def fixtures(seed):
     yield "mmr", list(mmr_cases(seed))
     yield "store", list(store_cases(seed))
     yield "paths", list(paths_cases(seed))
+    yield "sqlite", sqlite_cases(seed)
     bench = Bench()
     try:
         yield "flush", await flush_cases(bench, seed)

@@ -93,11 +93,28 @@ fn builders_and_json_make_the_same_filters() {
         (MetadataFilter::lt("a", 1.5), json!({"a": {"$lt": 1.5}})),
         (MetadataFilter::lte("a.b", 1), json!({"a": {"b": {"$lte": 1}}})),
         (MetadataFilter::not_in("a", [1, 2]), json!({"a": {"$nin": [1, 2]}})),
+        (MetadataFilter::eq("$role", "user"), json!({"$role": "user"})),
+        (
+            MetadataFilter::gte("$created_at", "2024-05-01T02:00:00+02:00"),
+            json!({"$created_at": {"$gte": 1_714_521_600_000_000_i64}}),
+        ),
         (MetadataFilter::contains("a", "x"), json!({"$and": [{"a": {"$contains": "x"}}]})),
     ];
     for (built, read) in pairs {
         assert_eq!(built.unwrap(), filter(read));
     }
+}
+
+/// An object has no message, and its key of the same name is another path.
+#[test]
+fn fields_of_a_message_are_told_from_keys() {
+    let object = json!({"$role": "user", "$id": 1});
+    assert!(!filter(json!({"$role": "user"})).matches(&object));
+    assert!(filter(json!({"$role": null, "$id": {"$exists": false}})).matches(&object));
+    let key = filter(json!({"[\"$role\"]": "user"}));
+    assert!(key.matches(&object) && filter(serde_json::to_value(&key).unwrap()) == key);
+    let field = filter(json!({"$role": "user"}));
+    assert!(field != key && filter(serde_json::to_value(&field).unwrap()) == field);
 }
 
 #[test]
@@ -111,6 +128,13 @@ fn wrong_filters_are_errors_that_name_the_fault() {
         (json!("a"), "not a string"),
         (json!({"$gt": 1}), "\"$gt\" is not an operator here; known are $and, $or, $not"),
         (json!({"$nor": []}), "\"$nor\" is not an operator here"),
+        (json!({"$name": "Ada"}), "the fields of a message $id, $session, $role, $created_at"),
+        (json!({"$role": "robot"}), "$role: "),
+        (json!({"$role": {"$in": ["user", "robot"]}}), "robot"),
+        (json!({"$created_at": {"$gt": "noon"}}), "$created_at: "),
+        (json!({"$id": {"a": 1}}), "there is no a inside of $id"),
+        (json!({"a": {"$id": 1}}), "\"$id\" is not an operator here"),
+        (json!({"$id.a": 1}), "\"$id.a\" is not an operator here"),
         (json!({"a": {"$regex": "x"}}), "\"$regex\" is not an operator here; known are $eq, $ne"),
         (json!({"a": {"$.b": 1}}), "\"$.b\" is not an operator here"),
         (json!({"a": {"$gt": 1, "b": 2}}), "both operators and other keys"),

@@ -24,6 +24,7 @@ mod filter;
 mod history;
 mod ids;
 mod index;
+mod knowledge;
 mod layers;
 mod maintenance;
 mod memory;

@@ -1,4 +1,5 @@
-//! The README's first example is `examples/quickstart.rs`; this example, the agent's and that of documents run.
+//! The README's first example is `examples/quickstart.rs`; this example, the agent's, and those of documents and
+//! knowledge run.
 
 use std::{fs, path::Path, process::Command};
 
@@ -36,6 +37,23 @@ fn the_example_of_documents_finds_what_it_put() {
     let text = run("documents", folder.path());
     assert!(text.starts_with("plan: \"pro\"\n"), "{text}");
     assert!(text.contains("She rows on Thursday mornings.") && !text.contains("bakery"), "{text}");
+}
+
+#[test]
+fn the_example_of_knowledge_shows_what_the_model_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = run("knowledge", folder.path());
+    assert!(
+        text.contains("<instructions>\nHelp with the calendar. Answer in one sentence.\n</instructions>"),
+        "{text}"
+    );
+    assert!(text.contains("<profile>\ncity: Lyon\nname: Ada\n</profile>"), "{text}");
+    assert!(
+        text.contains("\nAda rows on Thursday mornings.\n") && text.contains("\nAda has moved to Lyon.\n"),
+        "{text}"
+    );
+    assert!(!text.contains("Tuesdays") && !text.contains("Paris"), "{text}");
+    assert!(text.ends_with("Output: weather(Lyon)\nBecause: one call for one place\n"), "{text}");
 }
 
 /// Cargo builds examples before it runs tests, beside them.

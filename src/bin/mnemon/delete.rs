@@ -1,13 +1,12 @@
 //! `mnemon delete`
 
 use std::{
-    borrow::Cow,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::bail;
-use mnemon::{DocumentNamespaces, Namespace};
+use mnemon::Namespace;
 use serde_json::json;
 
 use crate::{
@@ -18,9 +17,9 @@ use crate::{
 
 /// Delete messages by id, or with --yes a session, a namespace, or all namespaces under a prefix.
 ///
-/// Deletes the messages with their vectors; there is no way back. It is one commit, but for a prefix: that is a
-/// sequence of commits of whole namespaces, and if it was interrupted, the same command deletes the rest. If one of the
-/// ids is unknown, nothing is deleted.
+/// Deletes messages and documents with their vectors; there is no way back. It is one commit, but for a prefix: that is
+/// a sequence of commits of whole namespaces, and if it was interrupted, the same command deletes the rest. If one of
+/// the ids is unknown, nothing is deleted.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
@@ -29,18 +28,18 @@ pub(crate) struct Args {
     /// The namespace.
     #[arg(long, value_name = "NS", required_unless_present = "prefix")]
     namespace: Option<Namespace>,
-    /// Delete this namespace and those under it, with all their messages; needs --yes. `acme/user-4` does not delete
-    /// `acme/user-42`.
+    /// Delete this namespace and those under it, with all their messages and documents; needs --yes. `acme/user-4` does
+    /// not delete `acme/user-42`.
     #[arg(long, value_name = "NS", conflicts_with_all = ["namespace", "ids", "session", "all"])]
     prefix: Option<Namespace>,
     /// Delete this session with all its messages; needs --yes.
     #[arg(long, value_name = "ID", conflicts_with = "ids")]
     session: Option<String>,
-    /// Delete the namespace with all its messages; needs --yes.
+    /// Delete the namespace with all its messages and documents; needs --yes.
     #[arg(long, conflicts_with_all = ["ids", "session"])]
     all: bool,
-    /// Delete without asking. Otherwise a session, a namespace or a prefix is not deleted: the command states how many
-    /// messages it has, and fails.
+    /// Delete without asking. Otherwise a session, a namespace or a prefix is not deleted: the command states what it
+    /// has, and fails.
     #[arg(long)]
     yes: bool,
     /// The ids of messages.
@@ -62,9 +61,12 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         blocking.delete_session(namespace, &session)?;
         found.messages
     } else if all {
-        let sessions = blocking.sessions(namespace)?;
-        let messages: u64 = sessions.iter().map(|session| session.messages).sum();
-        confirm(yes, &format!("{messages} messages in {} sessions of {namespace}", sessions.len()))?;
+        // A namespace is the first of those under it.
+        for found in blocking.namespaces(Some(namespace), None, 1)?.namespaces {
+            let (messages, sessions, documents) = (found.messages, found.sessions, found.documents);
+            let what = format!("{messages} messages in {sessions} sessions and {documents} documents of {namespace}");
+            confirm(yes, &what)?;
+        }
         blocking.delete_namespace(namespace)?
     } else {
         for id in &ids {
@@ -86,24 +88,26 @@ fn delete_prefix(db: &Path, prefix: &Namespace, yes: bool, format: Format) -> an
     let engine = stored::open(db)?;
     let blocking = engine.blocking();
     let found = blocking.count_namespaces(Some(prefix))?;
-    let labels = prefix.labels().map(Cow::into_owned);
-    let all = DocumentNamespaces::default().prefix(labels).limit(usize::MAX);
-    let with_documents = blocking.document_namespaces(all)?.len();
-    if found.namespaces > 0 || with_documents > 0 {
+    if found.namespaces > 0 {
         let what = format!(
-            "{} messages in {} namespaces under {prefix}, and the documents of {with_documents} namespaces",
-            found.messages, found.namespaces
+            "{} messages and {} documents in {} namespaces under {prefix}",
+            found.messages, found.documents, found.namespaces
         );
         confirm(yes, &what)?;
     }
     let deleted = blocking.delete_namespaces(prefix)?;
     match format {
         Format::Json => {
-            output::json(&json!({ "prefix": prefix, "namespaces": deleted.namespaces, "deleted": deleted.messages }))?
+            let (namespaces, documents) = (deleted.namespaces, deleted.documents);
+            let deleted = deleted.messages;
+            output::json(&json!({
+                "prefix": prefix, "namespaces": namespaces, "deleted": deleted, "documents": documents
+            }))?;
         }
         Format::Text => {
             output::count("namespaces", deleted.namespaces)?;
             output::count("deleted", deleted.messages)?;
+            output::count("documents", deleted.documents)?;
         }
     }
     Ok(ExitCode::SUCCESS)

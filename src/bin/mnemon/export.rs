@@ -17,9 +17,9 @@ use crate::{
 
 /// Write everything that a database stores to a file, as JSON Lines that `import` reads.
 ///
-/// Messages, sessions with their buffers, windows and batches, block states, and checkpoints. No vectors: the importing
-/// database makes its own. The export shows one moment, needs no model, and may be made while a program uses the
-/// database.
+/// Messages, sessions with their buffers, windows and batches, block states, checkpoints, and documents. No vectors:
+/// the importing database makes its own. The export shows one moment, needs no model, and may be made while a program
+/// uses the database.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
@@ -56,7 +56,8 @@ pub(crate) fn print(report: &TransferReport, format: Format) -> anyhow::Result<(
         Format::Text => {
             output::count("namespaces", report.namespaces)?;
             output::count("sessions", report.sessions)?;
-            output::count("messages", report.messages)
+            output::count("messages", report.messages)?;
+            output::count("documents", report.documents)
         }
     }
 }

@@ -11,6 +11,7 @@ use mnemon::{Device, Error, IndexKind, Namespace};
 
 use crate::{
     export, ingest, input,
+    memory_options::MemoryOptions,
     output::Format,
     phases,
     progress::{Progress, Total},
@@ -19,8 +20,8 @@ use crate::{
 /// Store what `export` wrote, and embed and index it.
 ///
 /// All of the file is stored, in one commit, or nothing: a file that is cut off or has a bad line changes nothing, and
-/// neither does a command that is killed before. A namespace of the file must have no sessions in the database.
-/// `ingest` stores messages of other origins.
+/// neither does a command that is killed before. A namespace of the file must have no sessions and no
+/// documents in the database. `ingest` stores messages of other origins.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database; created if it is missing.
@@ -36,6 +37,8 @@ pub(crate) struct Args {
     /// Store the only namespace of the file under this name.
     #[arg(long, value_name = "NS")]
     namespace: Option<Namespace>,
+    #[command(flatten)]
+    memory: MemoryOptions,
     /// The file that `export` wrote; - reads stdin.
     #[arg(value_name = "FILE.jsonl")]
     file: PathBuf,
@@ -55,6 +58,7 @@ fn import(args: &Args, format: Format) -> anyhow::Result<()> {
     let mut file = BufReader::with_capacity(1 << 18, input::open(&args.file)?);
     let mut config = input::config(IndexKind::Auto);
     config.device = args.device.clone();
+    args.memory.set(&mut config);
     let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
     let progress = Progress::new();
     progress.begin("storing", "messages", Total::Unknown);

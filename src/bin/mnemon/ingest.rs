@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::{
     foreign::{self, Source},
     input::{self, MessageReader},
+    memory_options::MemoryOptions,
     output::{self, Format},
     phases,
     progress::{Progress, Total},
@@ -62,6 +63,8 @@ pub(crate) struct Args {
     /// a millisecond per text. It can be deleted at any time.
     #[arg(long, value_name = "FILE")]
     embedding_cache: Option<PathBuf>,
+    #[command(flatten)]
+    memory: MemoryOptions,
     /// The format of the files, if they are not lines of messages. See docs/command.md for the form of each.
     #[arg(long, value_enum, value_name = "FORMAT")]
     from: Option<Source>,
@@ -114,6 +117,7 @@ fn ingest_all(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
     config.precision = args.precision.unwrap_or_default();
     config.embedding_cache_file = args.embedding_cache.clone();
     config.device = args.device.clone();
+    args.memory.set(&mut config);
     let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
     if let Some(given) = args.precision {
         let stored = engine.precision();

@@ -13,6 +13,7 @@ mod ground_truth;
 mod import;
 mod ingest;
 mod input;
+mod memory_options;
 mod metrics;
 mod models;
 mod namespaces;

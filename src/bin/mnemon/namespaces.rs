@@ -14,7 +14,7 @@ use crate::{
 /// The namespaces that are held in memory at a time.
 const PAGE: usize = 10_000;
 
-/// List the namespaces of a database that have messages, by name.
+/// List the namespaces of a database that have messages or documents, by name.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let Args { db, prefix, limit, mut after } = args;
     if format == Format::Text {
-        output::line(&format!("{:>10} {:>9}  namespace", "messages", "sessions"))?;
+        output::line(&format!("{:>10} {:>9} {:>10}  namespace", "messages", "sessions", "documents"))?;
     }
     let mut left = limit.map_or(usize::MAX, NonZeroUsize::get);
     while left > 0 {
@@ -43,9 +43,10 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         for found in &page.namespaces {
             match format {
                 Format::Json => output::json(found)?,
-                Format::Text => {
-                    output::line(&format!("{:>10} {:>9}  {}", found.messages, found.sessions, found.namespace))?;
-                }
+                Format::Text => output::line(&format!(
+                    "{:>10} {:>9} {:>10}  {}",
+                    found.messages, found.sessions, found.documents, found.namespace
+                ))?,
             }
         }
         left -= page.namespaces.len();

@@ -5,10 +5,14 @@ use std::{
     process::ExitCode,
 };
 
-use mnemon::{CacheFileStats, GenerationState, Stats};
+use mnemon::{CacheFileStats, Config, EngineStats, GenerationState, Stats};
 use serde::Serialize;
 
-use crate::output::{self, Format};
+use crate::{
+    memory_options::MemoryOptions,
+    output::{self, Format},
+    stored,
+};
 
 /// Show the contents and sizes of a database, or of the file of an embedding cache.
 #[derive(clap::Args)]
@@ -16,6 +20,11 @@ pub(crate) struct Args {
     /// The database.
     #[arg(long, value_name = "FILE", required_unless_present = "embedding_cache")]
     db: Option<PathBuf>,
+    /// Load each namespace, and show the memory that they take: how many the budget holds at a time.
+    #[arg(long, requires = "db")]
+    load: bool,
+    #[command(flatten)]
+    memory: MemoryOptions,
     /// The embedding cache file that was given to `ingest` or `reindex`.
     #[arg(long, value_name = "FILE")]
     embedding_cache: Option<PathBuf>,
@@ -26,17 +35,26 @@ struct Report {
     #[serde(flatten)]
     database: Option<Stats>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<EngineStats>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     embedding_cache: Option<CacheFileStats>,
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let database = args.db.as_deref().map(mnemon::stats).transpose()?;
+    let memory = match (&args.db, &database) {
+        (Some(path), Some(stats)) if args.load => Some(load(path, stats, &args.memory)?),
+        _ => None,
+    };
     let embedding_cache = args.embedding_cache.as_deref().map(mnemon::cache_file_stats).transpose()?;
     match format {
-        Format::Json => output::json(&Report { database, embedding_cache })?,
+        Format::Json => output::json(&Report { database, memory, embedding_cache })?,
         Format::Text => {
             if let (Some(path), Some(stats)) = (&args.db, &database) {
                 show(path, stats)?;
+            }
+            if let Some(memory) = &memory {
+                show_memory(memory)?;
             }
             if let (Some(path), Some(cache)) = (&args.embedding_cache, &embedding_cache) {
                 show_cache(path, cache)?;
@@ -48,6 +66,29 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
 
 fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
+}
+
+/// Loads each namespace of a database, one after the other.
+fn load(path: &Path, stats: &Stats, memory: &MemoryOptions) -> anyhow::Result<EngineStats> {
+    let mut config = Config::default();
+    config.drain_on_open = false;
+    memory.set(&mut config);
+    let engine = stored::builder(path, None)?.config(config).open_read_only()?;
+    for namespace in &stats.namespaces {
+        engine.blocking().index_stats(&namespace.namespace)?;
+    }
+    Ok(engine.blocking().stats())
+}
+
+fn show_memory(memory: &EngineStats) -> anyhow::Result<()> {
+    output::line(&format!(
+        "memory: {:.1} MiB of a budget of {:.1} MiB; {} namespaces are loaded, after {} loads and {} unloads",
+        mebibytes(memory.memory_used as u64),
+        mebibytes(memory.memory_budget as u64),
+        memory.namespaces_loaded,
+        memory.loads,
+        memory.unloads
+    ))
 }
 
 fn show_cache(path: &Path, cache: &CacheFileStats) -> anyhow::Result<()> {
@@ -82,14 +123,15 @@ fn show(path: &Path, stats: &Stats) -> anyhow::Result<()> {
         ))?;
     }
     output::line(&format!(
-        "{:>10} {:>9} {:>10} {:>8} {:>9}  namespace",
-        "messages", "sessions", "vectors", "pending", "buffered"
+        "{:>10} {:>9} {:>10} {:>10} {:>8} {:>9}  namespace",
+        "messages", "sessions", "documents", "vectors", "pending", "buffered"
     ))?;
     for namespace in &stats.namespaces {
         output::line(&format!(
-            "{:>10} {:>9} {:>10} {:>8} {:>9}  {}",
+            "{:>10} {:>9} {:>10} {:>10} {:>8} {:>9}  {}",
             namespace.messages,
             namespace.sessions,
+            namespace.documents,
             namespace.vectors,
             namespace.pending,
             namespace.buffered,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use mnemon::{Config, Embedder, Engine, EngineBuilder, Error, ModelIdentity, Namespace, NamespaceStats, SessionInfo};
+use mnemon::{Config, Embedder, Engine, EngineBuilder, Error, ModelIdentity, Namespace, SessionInfo};
 
 /// The options that say which database and namespace a command works on.
 #[derive(clap::Args)]
@@ -56,7 +56,7 @@ pub(crate) fn open(db: &Path) -> anyhow::Result<Engine> {
 /// The database has no such namespace.
 pub(crate) fn builder(db: &Path, namespace: Option<&Namespace>) -> anyhow::Result<EngineBuilder> {
     if let Some(namespace) = namespace {
-        check_namespace(db, namespace, &mnemon::stats(db)?.namespaces)?;
+        check_namespace(db, namespace)?;
     }
     let model = mnemon::serving_model(db)?;
     let model = model.context("the database has no model; check it with `mnemon verify`")?;
@@ -65,18 +65,20 @@ pub(crate) fn builder(db: &Path, namespace: Option<&Namespace>) -> anyhow::Resul
     Ok(Engine::builder(db).create(false).config(config).embedder(Arc::new(NoModel(model))))
 }
 
-/// Returns an error that names the nearest namespace unless this one has messages.
-pub(crate) fn check_namespace(db: &Path, namespace: &Namespace, known: &[NamespaceStats]) -> anyhow::Result<()> {
-    let mut known = known.iter().filter(|known| known.messages > 0).map(|known| known.namespace.as_str());
-    if known.clone().any(|known| known == namespace.as_str()) {
+/// Returns an error that names the nearest namespace unless this one has messages or documents.
+pub(crate) fn check_namespace(db: &Path, namespace: &Namespace) -> anyhow::Result<()> {
+    // A namespace is the first of those under it.
+    let first = mnemon::namespaces(db, Some(namespace), None, 1)?.namespaces;
+    if first.iter().any(|known| known.namespace == *namespace) {
         return Ok(());
     }
+    let known = mnemon::namespaces(db, None, None, usize::MAX)?.namespaces;
     let (name, db) = (namespace.as_str(), db.display());
-    match nearest(name, &mut known) {
+    match nearest(name, known.iter().map(|known| known.namespace.as_str())) {
         Some(nearest) => {
             bail!("no namespace {name:?} in {db}; the nearest is {nearest:?} (`mnemon namespaces` lists all)")
         }
-        None => bail!("no namespace {name:?} in {db}, which has no messages; store some with `mnemon ingest`"),
+        None => bail!("no namespace {name:?} in {db}, which is empty; store messages with `mnemon ingest`"),
     }
 }
 

@@ -9,6 +9,10 @@ const ROWS_PER_CLOCK_READ: usize = 256;
 /// Approximate number of rows that a traversal scores for each candidate.
 const SCORED_PER_CANDIDATE: usize = 10;
 
+/// Approximate number of rows that a scan scores in the time in which a traversal scores one: a scan reads codes that
+/// follow one another.
+const SCANNED_PER_SCORED: usize = 3;
+
 /// A graph, and the vectors and the state that a search of it uses.
 pub(super) struct Searcher<'a> {
     pub(super) graph: &'a Graph,
@@ -103,7 +107,7 @@ impl Searcher<'_> {
     /// Returns the number of allowed rows up to which a scan is faster than a traversal. A traversal scores more rows
     /// the rarer allowed rows are.
     fn scan_limit(&self, ef: usize, allowed: usize) -> usize {
-        (ef * SCORED_PER_CANDIDATE).saturating_mul(self.graph.links.count()) / allowed.max(1)
+        (ef * SCORED_PER_CANDIDATE * SCANNED_PER_SCORED).saturating_mul(self.graph.links.count()) / allowed.max(1)
     }
 
     /// Scores the candidates with the original vectors, and returns the best `k`.

@@ -10,36 +10,33 @@ use crate::{
     ids::{Namespace, NamespaceId},
     store::{
         codec,
-        documents::StoredDocument,
+        documents::{StoredDocument, document_key},
         namespaces::Namespaces,
         schema::*,
         tables::{Tables, storage},
     },
 };
 
-/// Checks each document against its place in the order, its expiry and its namespace's count, and each indexed text
+/// Checks each document against its place in the order, its expiry and its namespace's counts, and each indexed text
 /// against its document.
 pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Result<()> {
     let (documents, order) = (tables.table(DOCUMENTS)?, tables.table(DOCUMENT_ORDER)?);
-    let (expiry, counts) = (tables.table(DOCUMENT_EXPIRY)?, tables.table(DOCUMENT_COUNTS)?);
-    let mut names = BTreeMap::new();
-    let mut counted = 0;
-    for entry in counts.iter().map_err(storage)? {
-        let (name, value) = entry.map_err(storage)?;
-        let (name, (id, count)) = (name.value(), value.value());
-        counted += count;
-        let known = Namespace::new(name).map(|name| Namespaces(tables).id(&name));
-        if !matches!(known, Ok(Ok(Some(NamespaceId(known)))) if known == id) {
-            report.problem(format!("documents of namespace {name:?}: it has another number or does not exist"));
+    let expiry = tables.table(DOCUMENT_EXPIRY)?;
+    let mut namespaces = BTreeMap::new();
+    // Records that cannot be read were already reported.
+    for (name, record) in records(tables, &mut VerifyReport::default())? {
+        match Namespace::new(&name).map(|name| Namespaces(tables).id(&name)) {
+            Ok(Ok(Some(id))) if id.document_texts().0 == record.texts.id => {
+                namespaces.insert(id.0, (name, record.counts, DocumentCounts::default()));
+            }
+            _ => report.problem(format!("documents of namespace {name:?}: it has another number or does not exist")),
         }
-        names.insert(id, name.to_owned());
     }
-    let mut expiring = 0;
     for entry in documents.iter().map_err(storage)? {
         let (key, value) = entry.map_err(storage)?;
         let (namespace, key) = key.value();
         let named = |what: &str| format!("document {key:?} of namespace {namespace}: {what}");
-        let Some(name) = names.get(&namespace) else {
+        let Some((name, _, found)) = namespaces.get_mut(&namespace) else {
             report.problem(named("its namespace has no documents"));
             continue;
         };
@@ -51,6 +48,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
                 continue;
             }
         };
+        found.documents += 1;
+        found.last_change = found.last_change.max(record.change);
         if serde_json::from_str::<serde_json::Value>(&record.value).is_err() {
             report.problem(named("its value is no JSON"));
         }
@@ -58,29 +57,36 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             report.problem(named("it is not in the order of changes"));
         }
         if let Some(expires_at) = record.expires_at {
-            expiring += 1;
+            found.expiring += 1;
             if expiry.get((expires_at, name.as_str(), key)).map_err(storage)?.is_none() {
                 report.problem(named("its expiry is not noted"));
             }
         }
     }
-    let found = documents.len().map_err(storage)?;
+    let mut expiring = 0;
+    for (name, counts, found) in namespaces.values() {
+        expiring += found.expiring;
+        // The last document that was changed may be deleted.
+        let is_right = DocumentCounts { last_change: found.last_change, ..*counts } == *found;
+        if !is_right || counts.last_change < found.last_change {
+            report.problem(format!("documents of namespace {name:?}: {found:?}, but its record counts {counts:?}"));
+        }
+    }
     for (what, expected, other) in [
-        ("places in the order of changes", found, order.len().map_err(storage)?),
-        ("counted documents", found, counted),
+        ("places in the order of changes", documents.len().map_err(storage)?, order.len().map_err(storage)?),
         ("noted expiries", expiring, expiry.len().map_err(storage)?),
     ] {
         if expected != other {
             report.problem(format!("{other} {what} instead of {expected}"));
         }
     }
-    for entry in tables.table(SESSIONS)?.iter().map_err(storage)? {
+    for entry in tables.table(IDS)?.range((NamespaceId(0).document_texts().0, "")..).map_err(storage)? {
         let (key, _) = entry.map_err(storage)?;
-        let (namespace, key) = key.value();
-        if let Some(owner) = NamespaceId(namespace).owner()
-            && documents.get((owner.0, key)).map_err(storage)?.is_none()
-        {
-            report.problem(format!("texts of document {key:?} of namespace {}: it does not exist", owner.0));
+        let (companion, id) = key.value();
+        let owner = NamespaceId(companion).owner().expect("the numbers of companions are the highest");
+        let has_document = |key| Ok(documents.get((owner.0, key)).map_err(storage)?.is_some());
+        if !document_key(id).and_then(has_document).unwrap_or(false) {
+            report.problem(format!("text {id:?} of namespace {}: its document does not exist", owner.0));
         }
     }
     Ok(())
@@ -91,14 +97,22 @@ pub(super) fn companions(
     tables: &ReadTransaction,
     report: &mut VerifyReport,
 ) -> Result<Vec<(NamespaceId, NamespaceRecord)>> {
+    let companions = records(tables, report)?.into_iter();
+    Ok(companions.map(|(_, DocumentNamespaceRecord { texts, .. })| (NamespaceId(texts.id), texts)).collect())
+}
+
+/// The names of the namespaces with documents and their records. Reports those that cannot be read.
+fn records(tables: &ReadTransaction, report: &mut VerifyReport) -> Result<Vec<(String, DocumentNamespaceRecord)>> {
     let mut found = Vec::new();
-    for entry in tables.table(DOCUMENT_TEXTS)?.iter().map_err(storage)? {
-        let (id, value) = entry.map_err(storage)?;
-        let companion = NamespaceId(id.value());
-        match codec::decode::<NamespaceRecord>(value.value()) {
-            Ok(record) if record.id == companion.0 && companion.owner().is_some() => found.push((companion, record)),
-            Ok(_) => report.problem(format!("the record of namespace {} is another's", companion.0)),
-            Err(error) => report.problem(format!("namespace {}: {error}", companion.0)),
+    for entry in tables.table(DOCUMENT_NAMESPACES)?.iter().map_err(storage)? {
+        let (name, value) = entry.map_err(storage)?;
+        let name = name.value().to_owned();
+        match codec::decode::<DocumentNamespaceRecord>(value.value()) {
+            Ok(record) if NamespaceId(record.texts.id).owner().is_some() => found.push((name, record)),
+            Ok(record) => {
+                report.problem(format!("documents of namespace {name:?}: number {} is no companion", record.texts.id));
+            }
+            Err(error) => report.problem(format!("documents of namespace {name:?}: {error}")),
         }
     }
     Ok(found)

@@ -21,7 +21,7 @@ fn namespaces_sessions_and_messages_are_listed() {
     let db = filled();
     let listed = on(&db, &["namespaces"]);
     assert_eq!(listed.code, 0, "{}", listed.stderr);
-    assert!(listed.stdout.contains("       153         9  friends/ines-tom\n"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("       153         9          0  friends/ines-tom\n"), "{}", listed.stdout);
     let lines = on(&db, &["--format", "json", "namespaces"]).stdout;
     let names: Vec<_> = lines.lines().map(|line| json(line)["namespace"].clone()).collect();
     assert_eq!(names, ["acme/priya", "friends/ines-tom", "home/okafor"]);
@@ -128,7 +128,11 @@ fn namespaces_are_listed_in_pages_and_deleted_by_prefix_only_with_yes() {
     let delete = |arguments: &[&str]| on(&db, &[&["--format", "json", "delete", "--prefix"], arguments].concat());
     let refused = delete(&["acme/user-4"]);
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("2 messages in 2 namespaces under acme/user-4,"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("2 messages and 0 documents in 2 namespaces under acme/user-4,"),
+        "{}",
+        refused.stderr
+    );
     let none = json(&delete(&["acme/user"]).stdout);
     assert_eq!((&none["namespaces"], &none["deleted"]), (&0.into(), &0.into()), "nothing to confirm");
     let deleted = json(&delete(&["acme/user-4", "--yes"]).stdout);
@@ -144,7 +148,35 @@ fn namespaces_are_listed_in_pages_and_deleted_by_prefix_only_with_yes() {
     drop((documents, engine));
     let refused = delete(&["notes"]);
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("the documents of 1 namespaces"), "{}", refused.stderr);
-    assert_eq!(delete(&["notes", "--yes"]).code, 0);
+    assert!(refused.stderr.contains("0 messages and 1 documents in 1 namespaces"), "{}", refused.stderr);
+    assert_eq!(json(&delete(&["notes", "--yes"]).stdout)["documents"], 1);
+    db.assert_sound();
+}
+
+#[test]
+fn a_namespace_with_documents_alone_exists_for_every_command() {
+    let db = filled();
+    let engine = mnemon::Engine::open(&db.path).unwrap();
+    for key in ["a", "b"] {
+        engine.documents(&"notes/a".parse().unwrap()).blocking().put(key, true.into(), Default::default()).unwrap();
+    }
+    engine.blocking().flush().unwrap();
+    drop(engine);
+    let notes = ["--namespace", "notes/a"];
+    let listed = json(&on(&db, &["--format", "json", "namespaces", "--prefix", "notes"]).stdout);
+    assert_eq!((&listed["namespace"], &listed["documents"]), (&"notes/a".into(), &2.into()));
+    assert!(on(&db, &["stats"]).stdout.contains("         0         0          2          0"));
+    let sessions = on(&db, &[&["sessions"][..], &notes].concat());
+    assert_eq!((sessions.code, sessions.stdout.lines().count()), (0, 1), "{}", sessions.stderr);
+    let recalled = run(mnemon().args(["recall", "true", "--namespace", "notes/a", "--db"]).arg(&db.path));
+    assert!(recalled.code == 0 && recalled.stdout.contains("nothing found in notes/a"), "{}", recalled.stderr);
+    let unknown = on(&db, &["sessions", "--namespace", "notes/b"]);
+    assert!(unknown.code == 1 && unknown.stderr.contains("the nearest is \"notes/a\""), "{}", unknown.stderr);
+
+    let delete = |arguments: &[&str]| on(&db, &[&["delete", "--all"], &notes[..], arguments].concat());
+    let refused = delete(&[]);
+    assert!(refused.stderr.contains("0 messages in 0 sessions and 2 documents of notes/a"), "{}", refused.stderr);
+    assert_eq!((refused.code, delete(&["--yes"]).code), (2, 0));
+    assert_eq!(delete(&["--yes"]).code, 1, "it is gone");
     db.assert_sound();
 }

@@ -6,7 +6,17 @@ use crate::support::root;
 
 #[test]
 fn every_build_output_is_in_the_target_folder_that_is_set() {
-    let targets = ["demo", "package", "bench", "bench-embed", "bench-memory", "user-package", "asan", "cargo-deny"];
+    let targets = [
+        "demo",
+        "package",
+        "bench",
+        "bench-embed",
+        "bench-memory",
+        "bench-documents",
+        "user-package",
+        "asan",
+        "cargo-deny",
+    ];
     let mut make = Command::new("make");
     make.args(["--dry-run", "--always-make"])
         .args(targets)
@@ -16,7 +26,9 @@ fn every_build_output_is_in_the_target_folder_that_is_set() {
     let inside: Vec<&str> = output.lines().filter(|line| line.replace("/elsewhere/", "").contains("target/")).collect();
     assert_eq!(inside, [""; 0]);
     assert!(
-        output.contains("/elsewhere/bench/conversation.jsonl") && output.contains("CARGO_TARGET_DIR=/elsewhere/asan")
+        output.contains("/elsewhere/bench/conversation.jsonl")
+            && output.contains("/elsewhere/bench/documents.json")
+            && output.contains("CARGO_TARGET_DIR=/elsewhere/asan")
     );
 }
 

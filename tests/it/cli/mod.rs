@@ -257,9 +257,31 @@ fn bench_prints_json() {
 }
 
 #[test]
+fn the_bench_of_documents_prints_json() {
+    let output = run(mnemon().args(["bench", "documents", "--documents", "100", "--batch", "20", "--reads", "5"]));
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report = json(&output.stdout);
+    assert_eq!((&report["bench"], &report["documents"]), (&json!("documents"), &json!(100)));
+    for figure in [
+        "put_p50_us",
+        "message_put_p50_us",
+        "put_to_message_put",
+        "batch_puts_per_second",
+        "get_p50_us",
+        "search_p50_us",
+        "filter_p50_us",
+        "list_p50_us",
+    ] {
+        assert!(report[figure].as_f64() > Some(0.0), "{figure}: {report}");
+    }
+}
+
+#[test]
 fn benches_need_no_file_of_the_repository() {
     let elsewhere = tempfile::tempdir().unwrap();
-    for arguments in [&["flush"][..], &["recall", "--rounds", "1"]] {
+    for arguments in
+        [&["flush"][..], &["recall", "--rounds", "1"], &["filters", "--rounds", "1", "--queries", "5", "-k", "3"]]
+    {
         let output = run(mnemon().current_dir(&elsewhere).arg("bench").args(arguments));
         assert_eq!(output.code, 0, "{}", output.stderr);
         assert_eq!(json(&output.stdout)["messages"], 462);

@@ -64,3 +64,67 @@ fn messages_are_filtered_by_metadata_and_by_ids() {
         assert!(wrong.code == 2 && wrong.stderr.contains(reason), "{}", wrong.stderr);
     }
 }
+
+#[test]
+fn several_namespaces_are_searched_with_one_ranking() {
+    let db = Db::new();
+    for (name, color) in [("acme/ada", "blue"), ("acme/bob", "red"), ("acme-2", "green"), ("team", "old")] {
+        let line = format!(r#"{{"role":"user","content":"my bike is {color}","id":"1","session":"s"}}"#);
+        ingest(&db, &["--namespace", name], &line);
+    }
+    let names = |output: &Output| {
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        let answer = json(output.stdout.trim());
+        assert_eq!(answer["namespace"], Value::Null);
+        let hits = answer["hits"].as_array().unwrap();
+        let mut names: Vec<String> = hits.iter().map(|hit| hit["namespace"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names.join(" ")
+    };
+    let one = |arguments: &[&str]| run(mnemon().args(["recall", "--db"]).arg(&db.path).args(arguments).arg("red bike"));
+    let as_json = |arguments: &[&str]| names(&one(&[&["--format", "json"], arguments].concat()));
+    assert_eq!(as_json(&["--namespace", "acme/ada", "--namespace", "team"]), "acme/ada team");
+    assert_eq!(as_json(&["--prefix", "acme"]), "acme/ada acme/bob");
+    assert_eq!(as_json(&["--prefix", "acme", "--namespace", "team"]), "acme/ada acme/bob team");
+    assert_eq!(
+        names(&recall(&db, &["--prefix", "acme"], r#"{"query":"bike","namespace":"team"}"#)),
+        "acme/ada acme/bob"
+    );
+
+    let text = one(&["--prefix", "acme", "-k", "1", "--memory-budget", "1"]);
+    assert!(text.stdout.contains("  acme/bob  s  user: my bike is red\n"), "{}", text.stdout);
+
+    for (arguments, reason) in [
+        (["--prefix", "acm"], "no namespace under \"acm\""),
+        (["--namespace", "acme/eve"], "the nearest is \"acme/ada\""),
+    ] {
+        let unknown = one(&[&["--namespace", "team"], &arguments[..]].concat());
+        assert!(unknown.code == 1 && unknown.stderr.contains(reason), "{}", unknown.stderr);
+    }
+    let previous = one(&["--prefix", "acme", "--previous", "1"]);
+    assert!(previous.code == 2 && previous.stderr.contains("previous"), "{}", previous.stderr);
+}
+
+#[test]
+fn stats_show_the_memory_that_namespaces_take_under_a_budget() {
+    let db = Db::new();
+    for name in ["a", "b", "c"] {
+        ingest(&db, &["--namespace", name, "--memory-budget", "100000"], r#"{"role":"user","content":"my bike"}"#);
+    }
+    let stats = |arguments: &[&str]| {
+        let output = run(mnemon().args(["stats", "--db"]).arg(&db.path).args(arguments));
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        output.stdout
+    };
+    let loaded = |budget| json(&stats(&["--format", "json", "--load", "--memory-budget", budget]))["memory"].clone();
+    let roomy = loaded("10000000");
+    let counts = |memory: &Value| ["namespaces_loaded", "loads", "unloads"].map(|key| memory[key].as_u64().unwrap());
+    assert_eq!((roomy["memory_budget"].as_u64(), counts(&roomy)), (Some(10_000_000), [3, 3, 0]));
+    assert!((1..10_000_000).contains(&roomy["memory_used"].as_u64().unwrap()), "{roomy}");
+    assert_eq!(counts(&loaded("1"))[1], 3);
+    assert!(counts(&loaded("1"))[0] <= 1);
+    let text = stats(&["--load"]);
+    assert!(text.contains("of a budget of 1024.0 MiB; 3 namespaces are loaded, after 3 loads and 0 unloads"), "{text}");
+    assert!(!stats(&[]).contains("budget"));
+    assert_eq!(json(&stats(&["--format", "json"])).get("memory"), None);
+}

@@ -18,11 +18,16 @@ fn import(db: &Db, arguments: &[&str], file: &Path) -> Output {
 fn a_database_is_exported_and_imported_into_a_new_one() {
     let (from, to) = (Db::new(), Db::new());
     assert_eq!(run(mnemon().args(["ingest", "--db"]).arg(&from.path).arg(sample("messages.jsonl"))).code, 0);
+    let engine = mnemon::Engine::open(&from.path).unwrap();
+    let value = serde_json::json!({"drink": "green tea"});
+    engine.documents(&"home/okafor".parse().unwrap()).blocking().put("likes", value, Default::default()).unwrap();
+    engine.blocking().flush().unwrap();
+    drop(engine);
     let file = from.folder.path().join("all.jsonl");
     let output = export(&from, &["--format", "json", "-o", file.to_str().unwrap()]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     let report = json(&output.stdout);
-    assert_eq!((&report["namespaces"], &report["messages"]), (&3.into(), &462.into()));
+    assert_eq!((&report["namespaces"], &report["messages"], &report["documents"]), (&3.into(), &462.into(), &1.into()));
     let text = fs::read_to_string(&file).unwrap();
     assert_eq!(export(&from, &[]).stdout, text, "stdout is the default");
 
@@ -30,7 +35,7 @@ fn a_database_is_exported_and_imported_into_a_new_one() {
     assert_eq!(imported.code, 0, "{}", imported.stderr);
     assert_eq!(json(&imported.stdout), report);
     let verified = to.assert_sound();
-    assert_eq!((verified.messages, verified.pending), (462, 0));
+    assert_eq!((verified.messages, verified.pending), (463, 0), "with the text of the document");
     assert_eq!(export(&to, &[]).stdout, text);
     let recall = ["recall", "--namespace", "friends/ines-tom", "-k", "5", "the canal boat", "--db"];
     let [one, two] = [&from, &to].map(|db| run(mnemon().args(recall).arg(&db.path)).stdout);
@@ -63,7 +68,7 @@ fn a_bad_export_is_named_with_its_line_and_leaves_no_database() {
     let file = from.folder.path().join("bad.jsonl");
     for (changed, part) in [
         (text.replace("\"role\":\"user\"", "\"role\":\"robot\""), "bad.jsonl:4: "),
-        (text.replace("\"kind\":\"end\"", "\"kind\":\"document\""), "bad.jsonl:5: unknown kind"),
+        (text.replace("\"kind\":\"end\"", "\"kind\":\"picture\""), "bad.jsonl:5: unknown kind"),
         (text[..text.find("{\"kind\":\"end\"").unwrap()].to_owned(), "cut off"),
         (r#"{"role":"user","content":"hello"}"#.to_owned(), "`mnemon ingest`"),
     ] {

@@ -1,6 +1,6 @@
 //! Input that is refused, with an error that says why; nothing is stored.
 
-use mnemon::Error;
+use mnemon::{Error, MetadataFilter};
 use serde_json::{Value, json};
 
 use super::*;
@@ -58,6 +58,9 @@ fn bad_documents_are_refused_and_nothing_is_stored() {
     }
     let error = documents(&engine).blocking().search(search().query("x").limit(10_000).offset(1)).unwrap_err();
     assert!(matches!(&error, Error::InvalidQuery { .. }), "{error}");
+    let of_message = MetadataFilter::eq("a", 1).unwrap().or(MetadataFilter::eq("$role", "user").unwrap());
+    let error = documents(&engine).blocking().search(search().filter(of_message)).unwrap_err();
+    assert!(error.to_string().contains("$role is a field of messages") && error.to_string().contains("[\"$role\"]"));
     assert_eq!(find(&engine, search()), []);
     assert!(engine.blocking().document_namespaces(Default::default()).unwrap().is_empty());
     // At the limits it is stored.

@@ -73,3 +73,68 @@ fn a_batch_with_a_fault_stores_nothing() {
     }
     assert_eq!(find(&engine, search()), []);
 }
+
+fn expect_operation(key: &str, value: Option<Value>) -> Operation {
+    Operation::Expect { namespace: namespace(SPACE), key: key.into(), value }
+}
+
+#[test]
+fn a_batch_is_stored_only_if_documents_have_the_expected_values() {
+    let db = Db::new();
+    let engine = db.open();
+    let value = json!({"b": [1.5, -0.0, 1e300], "a": "ferry"});
+    put(&engine, "a", value.clone());
+    let brief = options().ttl_minutes(1.0 / 60_000.0);
+    documents(&engine).blocking().put("brief", json!(1), brief).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let run = |expected: Vec<Operation>| {
+        let changes = vec![put_operation(SPACE, "a", json!(2)), put_operation("other", "b", json!(3))];
+        engine.blocking().document_batch(changes.into_iter().chain(expected).collect())
+    };
+    for (key, expected) in [
+        ("a", None),
+        ("a", Some(json!({"a": "ferry"}))),
+        ("a", Some(json!(2))),
+        ("brief", Some(json!(1))),
+        ("missing", Some(json!(1))),
+    ] {
+        // One that holds does not help.
+        let outcomes = run(vec![expect_operation("a", Some(value.clone())), expect_operation(key, expected)]);
+        let error = outcomes.unwrap_err();
+        assert!(matches!(&error, Error::DocumentChanged { key: changed, .. } if changed == key), "{error}");
+        assert_eq!(documents(&engine).blocking().get("a").unwrap().unwrap().value, value);
+        assert_eq!(engine.documents(&namespace("other")).blocking().get("b").unwrap(), None);
+    }
+    let unknown = Operation::Expect { namespace: namespace("unknown"), key: "a".into(), value: None };
+    let holds = vec![unknown, expect_operation("brief", None), expect_operation("a", Some(value))];
+    let outcomes = run(holds).unwrap();
+    assert_eq!(outcomes[2..], [Outcome::Expected, Outcome::Expected, Outcome::Expected]);
+    assert_eq!(documents(&engine).blocking().get("a").unwrap().unwrap().value, json!(2));
+    // Without a change it is a check.
+    assert!(engine.blocking().document_batch(vec![expect_operation("a", Some(json!(2)))]).is_ok());
+    assert!(engine.blocking().document_batch(vec![expect_operation("a", None)]).is_err());
+}
+
+#[test]
+fn of_changes_at_the_same_time_none_is_lost() {
+    let db = Db::new();
+    let engine = db.open();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let engine = &engine;
+            scope.spawn(move || {
+                let mut done = 0;
+                while done < 50 {
+                    let old = documents(engine).blocking().get("count").unwrap().map(|document| document.value);
+                    let next = json!(old.as_ref().map_or(0, |old| old.as_u64().unwrap()) + 1);
+                    let batch = vec![put_operation(SPACE, "count", next), expect_operation("count", old)];
+                    match engine.blocking().document_batch(batch) {
+                        Ok(_) => done += 1,
+                        Err(error) => assert!(matches!(error, Error::DocumentChanged { .. }), "{error}"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(documents(&engine).blocking().get("count").unwrap().unwrap().value, json!(200));
+}

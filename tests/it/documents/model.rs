@@ -60,7 +60,7 @@ proptest! {
                         let (space, key) = (number % 2, format!("key {key}"));
                         let mut options = if is_indexed { options().index(["text"]) } else { options().not_indexed() };
                         options.ttl_minutes = is_brief.then_some(1.0 / 60_000.0);
-                        let value = json!({"number": number, "text": format!("ferry word{number}")});
+                        let value = json!({"number": number, "text": format!("ferry word{}", number % 3)});
                         operations.push(Operation::Put { namespace: name(space), key: key.clone(), value, options });
                         stored.insert((space, key.clone()), Expected { number, is_indexed, change: changes });
                         if is_brief {

@@ -161,6 +161,96 @@ fn a_search_below_a_namespace_takes_whole_labels_and_leaves_all_others_out() {
 }
 
 #[test]
+fn documents_split_over_namespaces_rank_as_in_one() {
+    let db = Db::new();
+    let engine = db.open();
+    let value = |at: usize| {
+        let text = format!("ferry word{} word{} word{} number{at}", at % 3, at % 7, at * at % 31);
+        json!({"text": text, "part": at % 5})
+    };
+    let operations = (0..200).flat_map(|at| {
+        ["one".to_owned(), format!("split/{}", at % 4)].map(|name| mnemon::DocumentOperation::Put {
+            namespace: namespace(&name),
+            key: format!("{at:03}"),
+            value: value(at),
+            options: options().index(["text"]),
+        })
+    });
+    engine.blocking().document_batch(operations.collect()).unwrap();
+    engine.blocking().flush().unwrap();
+    for filter in [None, Some(filter(json!({"part": 3})))] {
+        for at in (0..200).step_by(9) {
+            let mut search = search().query(value(at)["text"].as_str().unwrap());
+            search.filter.clone_from(&filter);
+            let one = engine.documents(&namespace("one")).blocking().search(search.clone()).unwrap();
+            let split = engine.documents(&namespace("split")).blocking().search(search.below(true)).unwrap();
+            assert_eq!((one.len(), split.len()), (10, 10));
+            for (one, split) in one.iter().zip(&split) {
+                let difference = (one.score.unwrap() - split.score.unwrap()).abs();
+                assert!(difference < 1e-3, "{at}: {one:?} {split:?}");
+            }
+            if filter.is_none() {
+                assert_eq!((&*one[0].key, &*split[0].key), (&*format!("{at:03}"), &*format!("{at:03}")));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_filter_sees_a_value_that_changed_while_its_texts_did_not() {
+    let db = Db::new();
+    let engine = db.open();
+    let put = |key: &str, state: &str| {
+        let value = json!({"state": state, "lines": ["the red ferry", format!("line of {key}")]});
+        documents(&engine).blocking().put(key, value, options().index(["lines[*]"])).unwrap();
+    };
+    let count = |state: &str| {
+        let filter = filter(json!({"state": state}));
+        let found = find(&engine, search().query("ferry").filter(filter));
+        assert!(found.iter().all(|document| document.value["state"] == state), "{found:?}");
+        found.len()
+    };
+    for at in 0..60 {
+        put(&format!("{at:02}"), if at < 3 { "open" } else { "closed" });
+    }
+    documents(&engine).blocking().put("text", json!("a ferry"), options()).unwrap();
+    assert_eq!((count("open"), count("closed"), count("lost")), (3, 10, 0));
+    put("02", "lost");
+    put("40", "open");
+    put("41", "open");
+    assert_eq!((count("open"), count("closed"), count("lost")), (4, 10, 1), "before the texts are embedded");
+    engine.blocking().flush().unwrap();
+    assert_eq!((count("open"), count("closed"), count("lost")), (4, 10, 1));
+    put("02", "open");
+    assert!(documents(&engine).blocking().delete("40").unwrap());
+    assert_eq!((count("open"), count("closed"), count("lost")), (4, 10, 0), "after they are");
+}
+
+#[test]
+fn a_search_with_a_filter_passes_over_expired_documents() {
+    let db = Db::new();
+    let engine = db.open();
+    let operations = (0..300).map(|at| mnemon::DocumentOperation::Put {
+        namespace: namespace(SPACE),
+        key: format!("{at:03}"),
+        value: json!({"text": "ferry", "rare": at % 10 == 0}),
+        options: match at < 150 {
+            true => options().index(["text"]),
+            false => options().index(["text"]).ttl_minutes(0.001),
+        },
+    });
+    engine.blocking().document_batch(operations.collect()).unwrap();
+    engine.blocking().flush().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let rare = filter(json!({"rare": true}));
+    let found = find(&engine, search().query("ferry").filter(rare.clone()));
+    assert_eq!(found.len(), 10);
+    let found = find(&engine, search().query("ferry").filter(rare).limit(100));
+    assert_eq!(found.len(), 15);
+    assert!(found.iter().all(|document| document.expires_at.is_none()));
+}
+
+#[test]
 fn the_language_of_a_namespace_is_that_of_its_documents() {
     let db = Db::new();
     let engine = db.open();

@@ -12,6 +12,7 @@ mod prefix_kills;
 mod read_only;
 mod rows;
 mod spans;
+mod tenants;
 mod threads;
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use mnemon::{Engine, Error, Message, Namespace, NamespaceCursor, NamespaceInfo, NamespaceTotals};
 use proptest::prelude::*;
+use serde_json::json;
 
 use crate::support::{Db, Hashing, message, namespace, words};
 
@@ -37,6 +38,17 @@ fn listed(engine: &Engine, prefix: Option<&Namespace>, page: usize) -> Vec<Names
 
 fn names(found: &[NamespaceInfo]) -> Vec<&str> {
     found.iter().map(|found| found.namespace.as_str()).collect()
+}
+
+/// Puts `documents` documents into a namespace.
+fn put_documents(engine: &Engine, name: &str, documents: usize) {
+    for at in 0..documents {
+        engine
+            .documents(&namespace(name))
+            .blocking()
+            .put(format!("d{at}"), json!("hello"), Default::default())
+            .unwrap();
+    }
 }
 
 fn counts(totals: NamespaceTotals) -> (u64, u64) {
@@ -101,6 +113,38 @@ fn deleting_a_prefix_deletes_whole_labels_and_says_how_much() {
     put(&engine, &["acme/user-4"], 1);
     assert_eq!(names(&listed(&engine, None, 10)), ["acme corp", "acme/user-4"]);
     drop((memory, engine));
+    db.assert_sound();
+}
+
+/// A namespace of documents alone is one, everywhere. Those that expired count until they are deleted.
+#[test]
+fn a_namespace_with_documents_alone_is_listed_counted_and_deleted() {
+    let db = Db::new();
+    let engine = db.open();
+    put(&engine, &["acme"], 3);
+    put_documents(&engine, "acme", 1);
+    put_documents(&engine, "acme/user-4", 2);
+    put_documents(&engine, "acme/user-42", 1);
+    let sizes = |found: &NamespaceInfo| (found.messages, found.sessions, found.documents);
+    for page in 1..=4 {
+        let all = listed(&engine, None, page);
+        assert_eq!(names(&all), ["acme", "acme/user-4", "acme/user-42"], "pages of {page}");
+        assert_eq!(all.iter().map(sizes).collect::<Vec<_>>(), [(3, 2, 1), (0, 0, 2), (0, 0, 1)]);
+    }
+    let totals = engine.blocking().count_namespaces(Some(&namespace("acme"))).unwrap();
+    assert_eq!((totals.namespaces, totals.messages, totals.documents), (3, 3, 4));
+    let stats = mnemon::stats(&db.path).unwrap().namespaces;
+    assert_eq!(stats.iter().map(|found| found.documents).collect::<Vec<_>>(), [1, 2, 1]);
+    let one = mnemon::namespaces(&db.path, Some(&namespace("acme/user-4")), None, 5).unwrap().namespaces;
+    assert_eq!((names(&one), sizes(&one[0])), (vec!["acme/user-4"], (0, 0, 2)));
+
+    engine.documents(&namespace("acme/user-42")).blocking().delete("d0").unwrap();
+    assert_eq!(names(&listed(&engine, None, 10)), ["acme", "acme/user-4"], "its last document is gone");
+    let deleted = engine.blocking().delete_namespaces(&namespace("acme/user-4")).unwrap();
+    assert_eq!((deleted.namespaces, deleted.messages, deleted.documents), (1, 0, 2));
+    assert_eq!(engine.blocking().delete_namespace(&namespace("acme")).unwrap(), 3);
+    assert_eq!(engine.blocking().count_namespaces(None).unwrap(), NamespaceTotals::default());
+    drop(engine);
     db.assert_sound();
 }
 
@@ -172,23 +216,33 @@ proptest! {
         let parse = |texts: Vec<String>| -> Vec<Namespace> { texts.iter().filter_map(|text| text.parse().ok()).collect() };
         let (names, prefixes) = (parse(names), parse(prefixes));
         let engine = in_memory();
-        let mut model: BTreeMap<Namespace, u64> = BTreeMap::new();
+        // The messages and documents of each namespace.
+        let mut model: BTreeMap<Namespace, (u64, u64)> = BTreeMap::new();
         for (at, name) in names.iter().enumerate() {
-            engine.blocking().put(name, vec![message(&format!("m{at}"), "hello")]).unwrap();
-            *model.entry(name.clone()).or_default() += 1;
+            let (messages, documents) = model.entry(name.clone()).or_default();
+            if at % 3 == 0 {
+                engine.documents(name).blocking().put(format!("d{at}"), json!("hello"), Default::default()).unwrap();
+                *documents += 1;
+            } else {
+                engine.blocking().put(name, vec![message(&format!("m{at}"), "hello")]).unwrap();
+                *messages += 1;
+            }
         }
-        let pairs = |found: Vec<NamespaceInfo>| -> Vec<(Namespace, u64)> {
-            found.into_iter().map(|found| (found.namespace, found.messages)).collect()
+        let pairs = |found: Vec<NamespaceInfo>| -> Vec<(Namespace, (u64, u64))> {
+            found.into_iter().map(|found| (found.namespace, (found.messages, found.documents))).collect()
         };
+        let counts = |totals: NamespaceTotals| (totals.namespaces, totals.messages, totals.documents);
         for prefix in &prefixes {
-            let under = |(name, _): &(&Namespace, &u64)| name.starts_with(prefix);
-            let wanted: Vec<(Namespace, u64)> = model.iter().filter(under).map(|(name, count)| (name.clone(), *count)).collect();
-            let totals = (wanted.len() as u64, wanted.iter().map(|(_, count)| count).sum::<u64>());
+            let under = |(name, _): &(&Namespace, &(u64, u64))| name.starts_with(prefix);
+            let wanted: Vec<_> = model.iter().filter(under).map(|(name, size)| (name.clone(), *size)).collect();
+            let sizes = || wanted.iter().map(|(_, size)| size);
+            let (messages, documents) = (sizes().map(|size| size.0).sum(), sizes().map(|size| size.1).sum());
+            let totals = (wanted.len() as u64, messages, documents);
             prop_assert_eq!(counts(engine.blocking().count_namespaces(Some(prefix)).unwrap()), totals);
             prop_assert_eq!(pairs(listed(&engine, Some(prefix), page)), wanted);
             prop_assert_eq!(counts(engine.blocking().delete_namespaces(prefix).unwrap()), totals);
             model.retain(|name, _| !name.starts_with(prefix));
-            let rest: Vec<(Namespace, u64)> = model.clone().into_iter().collect();
+            let rest: Vec<_> = model.clone().into_iter().collect();
             prop_assert_eq!(pairs(listed(&engine, None, page)), rest);
         }
     }

@@ -104,6 +104,43 @@ fn a_filter_on_metadata_holds_together_with_the_others() {
     }
 }
 
+/// The fields of messages in a filter do what the methods of a query do, also where the methods cannot: within `or`.
+#[test]
+fn a_filter_names_the_fields_of_messages() {
+    let db = Db::new();
+    let engine = open(&db, 20);
+    let time = |i: i64| format!("2024-05-{:02}T12:00:00.5Z", 1 + i);
+    let messages = (0..12).map(|i| {
+        let role = if i % 2 == 0 { Role::User } else { Role::Assistant };
+        let made =
+            Message::new(role, format!("ferry {i}")).with_id(format!("{i:02}")).in_session(format!("s{}", i % 3));
+        with(made.at(time(i).parse().unwrap()), json!({"x": i < 6, "$role": "user"}))
+    });
+    let mut messages: Vec<Message> = messages.collect();
+    let matching = |value: Value| sorted(&engine, Query::new("ferry").k(20).filter(filter(value)));
+    for is_embedded in [false, true] {
+        match is_embedded {
+            false => drop(engine.blocking().put(&namespace(SPACE), messages.clone()).unwrap()),
+            true => put(&engine, Vec::new()),
+        }
+        let query = || Query::new("ferry").k(20);
+        assert_eq!(matching(json!({"$role": "assistant"})), sorted(&engine, query().role(Role::Assistant)));
+        assert_eq!(matching(json!({"$session": "s1"})), sorted(&engine, query().session("s1")));
+        let since = query().since(time(8).parse().unwrap());
+        assert_eq!(matching(json!({"$created_at": {"$gte": "2024-05-09T14:00:00.5+02:00"}})), sorted(&engine, since));
+        assert_eq!(matching(json!({"$created_at": {"$exists": false}})), [""; 0]);
+        assert_eq!(matching(json!({"$id": {"$in": ["03", "05", "nobody"]}, "x": true})), ["03", "05"]);
+        let either = json!({"$or": [{"$session": "s0", "x": false}, {"$id": "01"}], "$not": {"$role": "user"}});
+        assert_eq!(matching(either), ["01", "09"]);
+        assert_eq!(matching(json!({"[\"$role\"]": "assistant"})), [""; 0]);
+    }
+    // Each change is seen at once.
+    messages[3].role = Role::User;
+    put(&engine, vec![messages[3].clone()]);
+    assert_eq!(matching(json!({"$role": "assistant", "x": true})), ["01", "05"]);
+    assert_eq!(matching(json!({"$role": "user", "x": true})), ["00", "02", "03", "04"]);
+}
+
 /// A filter that was queried before sees each change of metadata, and the change needs no embedding.
 #[test]
 fn metadata_changes_without_embedding_and_is_seen_at_once() {

@@ -26,6 +26,8 @@ fn a_bad_line_is_named_and_nothing_is_imported() {
     let text = sound();
     let lines: Vec<&str> = text.lines().collect();
     let at = |part: &str| lines.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}"));
+    let too_deep = format!("{}1{}", "[".repeat(102), "]".repeat(102));
+    let too_long = "x".repeat(1 << 20);
     // (a part of the line, what is replaced, by what, a part of the error)
     let cases = [
         ("\"header\"", "\"header\"", "\"heading\"", "begins with a line of the kind \"header\""),
@@ -50,7 +52,25 @@ fn a_bad_line_is_named_and_nothing_is_imported() {
         ("\"kind\":\"message\",\"seq\":0,\"batch\"", "\"session\":\"s\"", "\"session\":\"t\"", "among those of"),
         ("\"kind\":\"message\",\"seq\":0,\"batch\"", "\"role\":", "\"mood\":1,\"role\":", "unknown field `mood`"),
         ("\"checkpoint\":1,\"batch\"", "\"checkpoint\":1", "\"checkpoint\":9", "which has no line before it"),
+        ("\"key\":\"profile\"", "\"profile\"", "\"\"", "the key is empty"),
+        ("\"key\":\"profile\"", "\"profile\"", "\"a\\u0007\"", "control character"),
+        ("\"key\":\"profile\"", "\"profile\"", "\"notiz 1/2\"", "an earlier document has the key"),
+        ("\"key\":\"profile\"", "\"profile\"", "\"p\",\"mood\":1", "unknown field `mood`"),
+        ("\"key\":\"profile\"", "\"value\":", "\"value\":null,\"x\":", "unknown field `x`"),
+        ("\"key\":\"profile\"", "\"lang\":", "\"lang\":}", "expected value"),
+        ("\"key\":\"profile\"", "\"de\"]", "\" \"]", "an indexed text is blank"),
+        ("\"key\":\"profile\"", "\"de\"]", "7]", "expected a string"),
+        ("\"key\":\"profile\"", "\"updated_at\":\"", "\"updated_at\":\"x", "RFC 3339"),
+        ("\"key\":\"profile\"", "\"ttl_micros\":31536000000000", "\"ttl_micros\":\"7\"", "invalid type"),
+        ("\"key\":\"profile\"", "\"ttl_micros\":31536000000000", "\"ttl_micros\":999", "the time to live is"),
+        ("\"key\":\"profile\"", ",\"ttl_micros\":31536000000000", "", "missing field `ttl_micros`"),
+        ("\"notiz 1/2\"", "\"value\":\"ohne Text\",", "", "missing field `value`"),
+        ("\"notiz 1/2\"", "\"ohne Text\"", "null", "the value is null"),
+        ("\"notiz 1/2\"", "\"ohne Text\"", &too_deep, "nested deeper than 100"),
+        ("\"notiz 1/2\"", "ohne Text", &too_long, "the maximum is 1048576"),
+        ("\"notiz 1/2\"", "notiz", &too_long, "more than 512"),
         ("\"kind\":\"end\"", "\"messages\":", "\"messages\":1", "messages instead of"),
+        ("\"kind\":\"end\"", "\"documents\":", "\"documents\":1", "documents instead of"),
     ];
     let db = Db::new();
     let engine = db.open();
@@ -65,12 +85,12 @@ fn a_bad_line_is_named_and_nothing_is_imported() {
         let number = if reason.starts_with("an earlier") { at + 2 } else { at + 1 };
         match import(&engine, &changed_lines.join("\n")).unwrap_err() {
             Error::InvalidImport { line, reason: found } => {
-                assert!(found.contains(reason), "{new}: {found}");
-                assert_eq!(line as usize, number, "{new}: {found}");
+                assert!(found.contains(reason), "{new:.80}: {found:.200}");
+                assert_eq!(line as usize, number, "{new:.80}: {found:.200}");
             }
-            error => panic!("{new}: {error}"),
+            error => panic!("{new:.80}: {error:.200}"),
         }
-        assert_eq!(export(&engine), before, "{new}");
+        assert_eq!(export(&engine), before, "{new:.80}");
     }
     // Lines that are missing, doubled, or in another place.
     let without = |part: &str| text.lines().filter(|line| !line.contains(part)).collect::<Vec<_>>().join("\n");
@@ -81,9 +101,10 @@ fn a_bad_line_is_named_and_nothing_is_imported() {
         (without("\"kind\":\"session\""), "none is named before it"),
         (without("\"kind\":\"batch\""), "of only 0"),
         (without("\"kind\":\"checkpoint\""), "no line before it"),
+        (without("\"key\":\"profile\""), "1 documents instead of 2"),
         (format!("{text}{}", lines[1]), "a line after the end"),
         (format!("{}\n{text}", lines[0]), "a second header"),
-        (text.replacen("\"kind\":\"session\"", "\"kind\":\"document\"", 1), "unknown kind \"document\""),
+        (text.replacen("\"kind\":\"session\"", "\"kind\":\"picture\"", 1), "unknown kind \"picture\""),
         ("[1]".into(), "expected a map"),
         ("{\"role\":\"user\",\"content\":\"x\"}".into(), "not a line of an export"),
     ] {
@@ -103,7 +124,7 @@ fn a_line_of_a_newer_version_is_an_error_that_names_the_version() {
     let (version, own) = ("99.1.0", env!("CARGO_PKG_VERSION"));
     let newer = sound().replacen("\"mnemon\":\"0.2.0\"", &format!("\"mnemon\":\"{version}\""), 1);
     for changed in [
-        newer.replacen("\"kind\":\"session\"", "\"kind\":\"document\"", 1),
+        newer.replacen("\"kind\":\"session\"", "\"kind\":\"picture\"", 1),
         newer.replacen("\"format\":1", "\"format\":7", 1),
         newer.replacen("\"role\":", "\"mood\":1,\"role\":", 1),
     ] {

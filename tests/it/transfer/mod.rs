@@ -1,6 +1,7 @@
 //! `Engine::export` and `Engine::import`.
 
 mod bad_input;
+mod documents;
 mod kills;
 
 use std::{io::BufReader, sync::Arc};
@@ -9,10 +10,9 @@ use mnemon::{
     BlockContent, BlockQuery, BlockScope, BufferLimits, Engine, Error, FlushedBatch, Memory, MemoryBlock, Message,
     Namespace, Query, Result, TransferReport, VectorBlock,
 };
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{Db, any_message, message, namespace, sample, words};
+use crate::support::{Db, message, namespace, sample, words};
 
 /// Counts the messages that it was given, in a state of the session or of the namespace.
 struct Count(BlockScope);
@@ -96,6 +96,7 @@ fn fill(engine: &Engine) {
     blank.blocking().change_block("own", |_| Ok(json!(7))).unwrap();
     blank.blocking().checkpoint("of nothing").unwrap();
     blocking.set_language(&namespace("acme/priya"), mnemon::Language::German).unwrap();
+    documents::fill(engine);
 }
 
 #[test]
@@ -108,10 +109,12 @@ fn an_export_is_imported_back_to_the_same_bytes() {
     for (name, least) in [("header", 1), ("namespace", 3), ("shared_block", 2), ("session", 20), ("batch", 5)] {
         assert!(kind(name) >= least, "{name}: {}", kind(name));
     }
-    for (name, least) in [("block", 5), ("checkpoint", 5), ("message", 462), ("end", 1)] {
+    for (name, least) in [("block", 5), ("checkpoint", 5), ("message", 462), ("document", 8), ("end", 1)] {
         assert!(kind(name) >= least, "{name}: {}", kind(name));
     }
-    for part in ["\"buffered\":true", "\"window\":", "\"idle_at\":", "\"restores\":1", "\"language\":\"german\""] {
+    for part in
+        ["\"buffered\":true", "\"window\":", "\"idle_at\":", "\"restores\":1", "\"language\":\"german\"", "\"expiry\":"]
+    {
         assert!(text.contains(part), "{part}");
     }
     assert!(text.lines().any(|line| line.contains("\"message\",\"seq\"") && line.contains("\"checkpoint\":")));
@@ -119,7 +122,8 @@ fn an_export_is_imported_back_to_the_same_bytes() {
 
     let other = to.open();
     let report = import(&other, &text).unwrap();
-    assert_eq!((report.namespaces, report.sessions as usize), (4, kind("session")));
+    assert_eq!((report.namespaces, report.sessions as usize), (5, kind("session")));
+    assert_eq!(report.documents as usize, kind("document"));
     assert_eq!(export(&other), text);
     assert!(other.blocking().pending().unwrap() > 400);
     other.blocking().flush().unwrap();
@@ -298,34 +302,4 @@ fn an_import_that_fails_undoes_no_put_that_waited_for_it() {
     }
     assert_eq!(engine.blocking().history(&namespace("b"), "default").unwrap(), []);
     assert_eq!(engine.blocking().history(&namespace("c"), "default").unwrap().len(), 4);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
-    #[test]
-    fn any_messages_are_exported_and_imported_exactly(messages in proptest::collection::vec(any_message(), 1..8)) {
-        let (from, to) = (Db::new(), Db::new());
-        let (engine, other) = (from.open(), to.open());
-        engine.blocking().put(&namespace("a"), messages.clone()).unwrap();
-        let text = export(&engine);
-        import(&other, &text).unwrap();
-        prop_assert_eq!(export(&other), text);
-        for message in &messages {
-            let id = &message.id;
-            let [one, two] = [&engine, &other].map(|engine| engine.blocking().get(&namespace("a"), id).unwrap());
-            prop_assert_eq!(one, two);
-        }
-    }
-}
-
-/// An export does not contain documents yet, so it must not look complete.
-#[test]
-fn an_export_refuses_a_namespace_with_documents() {
-    let db = Db::new();
-    let engine = db.open();
-    engine.blocking().put(&namespace("a"), vec![message("m", "hello")]).unwrap();
-    engine.documents(&namespace("b")).blocking().put("k", json!({"a": 1}), Default::default()).unwrap();
-    let error = engine.blocking().export_all(&mut Vec::new()).unwrap_err().to_string();
-    assert!(error.contains("\"b\" has documents"), "{error}");
-    engine.blocking().export(&namespace("a"), &mut Vec::new()).unwrap();
 }

@@ -1,7 +1,9 @@
 //! `mnemon bench`
 
 mod ann;
+mod documents;
 mod embed;
+mod filters;
 mod flush;
 mod fresh;
 mod ingest_options;
@@ -33,11 +35,16 @@ enum Bench {
     ///
     /// Each index is built and queried in a process of its own, so that memory can be attributed to it.
     Ann(ann::Args),
+    /// Documents: durable puts beside those of messages, batches, gets, searches by query and by filter, listings.
+    Documents(documents::Args),
     /// Texts per second and query latency of embedding models, beside fastembed and figures of other programs. Prints a
     /// table, or JSON with --format json.
     ///
     /// Each model is measured in a process of its own.
     Embed(embed::Args),
+    /// Recall latency with filters on metadata that match from half of the messages to one in a thousand, and the
+    /// recall of the graph with them.
+    Filters(filters::Args),
     /// Durable ingest: put in batches, embed, commit, index.
     Flush(IngestOptions),
     /// How soon a message is recalled after it was put: by its words, and by meaning.
@@ -57,7 +64,9 @@ enum Bench {
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     match args.bench {
         Bench::Ann(args) => ann::run(&args, format)?,
+        Bench::Documents(args) => documents::run(&args)?,
         Bench::Embed(args) => embed::run(&args, format)?,
+        Bench::Filters(args) => filters::run(&args)?,
         Bench::Flush(options) => flush::run(&options)?,
         Bench::Fresh(args) => fresh::run(&args)?,
         Bench::Memory(args) => memory::run(&args)?,

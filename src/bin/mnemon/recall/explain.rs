@@ -2,12 +2,15 @@
 
 use mnemon::{Hit, ScoreBreakdown};
 
-/// Formats a hit as one line: rank, score, date, session, speaker, and the text without its line breaks.
+/// Formats a hit as one line: rank, score, date, namespace if several were asked, session, speaker, and the text
+/// without its line breaks.
 pub(super) fn line(hit: &Hit) -> String {
     let message = &hit.message;
     let date = message.created_at.map_or_else(|| "no date".into(), |time| time.to_string()[..10].to_owned());
     let speaker = message.name.as_deref().unwrap_or(message.role.as_str());
-    format!("{:>3}  {:.3}  {date}  {}  {speaker}: {}", hit.rank, hit.score, message.session, one_line(&message.text()))
+    let namespace = hit.namespace.as_ref().map_or(String::new(), |namespace| format!("{namespace}  "));
+    let Hit { rank, score, .. } = hit;
+    format!("{rank:>3}  {score:.3}  {date}  {namespace}{}  {speaker}: {}", message.session, one_line(&message.text()))
 }
 
 /// Formats the evidence for a hit, line by line: its rank in both indexes, the terms of its score, and the passage that
@@ -59,6 +62,8 @@ mod tests {
     fn a_hit_and_its_evidence_are_formatted() {
         let mut hit = Hit::new(Message::user("The boat.\nIt leaks.").with_id("m1").in_session("s"), 4.5, 2);
         assert!(line(&hit).starts_with("  2  4.500  2") && line(&hit).ends_with("  s  user: The boat. It leaks."));
+        hit.namespace = Some("acme/user-42".parse().unwrap());
+        assert!(line(&hit).ends_with("  acme/user-42  s  user: The boat. It leaks."), "{}", line(&hit));
         hit.similarity = 0.4321;
         hit.breakdown.dense_rank = 3;
         assert_eq!(evidence(&hit), ["m1: cosine 0.432 (rank 3)"]);

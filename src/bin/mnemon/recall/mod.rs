@@ -3,6 +3,7 @@
 mod explain;
 mod options;
 mod query_line;
+mod target;
 
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode, sync::Arc, time::Instant};
 
@@ -10,9 +11,14 @@ use anyhow::Context;
 use mnemon::{CrossEncoder, Engine, EngineBuilder, Error, Hit, IndexKind, Namespace, Query};
 use serde::Serialize;
 
-use self::{options::Options, query_line::QueryLine};
+use self::{
+    options::Options,
+    query_line::QueryLine,
+    target::{Target, TargetOptions},
+};
 use crate::{
     input,
+    memory_options::MemoryOptions,
     output::{self, Format},
     stderr, stored,
     usage::UsageError,
@@ -20,9 +26,9 @@ use crate::{
 
 /// Find the messages that answer a query.
 ///
-/// Prints one line per message, best first: rank, score, date, session, speaker and text. The last line is the
-/// answerability, 0 to 1: how likely the namespace has messages about the query. A namespace without messages is an
-/// error that names the nearest one.
+/// Prints one line per message, best first: rank, score, date, session, speaker and text; if several namespaces are
+/// searched, also the namespace. The last line is the answerability, 0 to 1: how likely the namespaces have messages
+/// about the query. A namespace that does not exist is an error that names the nearest one.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
@@ -31,11 +37,12 @@ pub(crate) struct Args {
     /// The model that the database was made with. Default: a folder of the name that the database records.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
-    /// The namespace to search; with --queries, instead of those that the lines name.
-    #[arg(long, value_name = "NS", required_unless_present = "queries")]
-    namespace: Option<Namespace>,
+    #[command(flatten)]
+    namespaces: TargetOptions,
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    memory: MemoryOptions,
     /// The folder of a cross-encoder that orders the best messages.
     #[arg(long, value_name = "DIR")]
     rerank: Option<PathBuf>,
@@ -55,24 +62,36 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Answer<'a> {
     query_id: Option<&'a str>,
-    namespace: &'a Namespace,
+    /// `None` if several were asked; then each hit has its own.
+    namespace: Option<&'a Namespace>,
     hits: Vec<Hit>,
     answerability: f32,
     latency_us: u64,
+}
+
+impl<'a> Answer<'a> {
+    /// Returns the namespace that was asked if it has no messages.
+    fn unknown(&self, engine: &Engine) -> mnemon::Result<Option<&'a Namespace>> {
+        match self.namespace.filter(|_| self.hits.is_empty()) {
+            Some(namespace) if engine.blocking().sessions(namespace)?.is_empty() => Ok(Some(namespace)),
+            _ => Ok(None),
+        }
+    }
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     // A single query is answered by a scan sooner than a graph is loaded.
     let mut config = input::config(if args.queries.is_some() { IndexKind::Auto } else { IndexKind::Exact });
     config.drain_on_open = false;
+    args.memory.set(&mut config);
     let builder = || -> anyhow::Result<EngineBuilder> {
         let builder = input::builder(&args.db, args.model.as_deref(), config.clone(), false)?;
         let Some(folder) = &args.rerank else { return Ok(builder) };
         Ok(builder.reranker(Arc::new(CrossEncoder::open(folder)?)))
     };
-    let readable = |engine: Engine| match &args.namespace {
-        Some(namespace) => engine.blocking().index_stats(namespace).map(|_| engine.clone()),
-        None => Ok(engine),
+    let readable = |engine: Engine| {
+        let mut named = args.namespaces.namespace.iter();
+        named.try_for_each(|namespace| engine.blocking().index_stats(namespace).map(drop)).map(|()| engine.clone())
     };
     let engine = match builder()?.open_read_only().and_then(readable) {
         // The process that wrote last was killed, or is of an older version.
@@ -85,40 +104,41 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
             "{pending} messages are not embedded yet and searched by their words alone; ingest their file again to embed them"
         ));
     }
+    let target = args.namespaces.target();
+    if let Some(Target::Several(_)) = &target {
+        args.namespaces.check(&args.db, &engine)?;
+    }
     let query = |text: &str| args.options.query(text, args.rerank.is_some());
     if let Some(file) = &args.queries {
         let mut unknown = BTreeSet::new();
         for line in input::lines(file)? {
             let line = line?;
             let position = || input::at(file, line.number);
-            let line =
-                line.text.and_then(|text| QueryLine::parse(&text, args.namespace.as_ref())).with_context(position)?;
+            let line = line.text.and_then(|text| QueryLine::parse(&text, target.as_ref())).with_context(position)?;
             let answer =
-                recall(&engine, line.id.as_deref(), &line.namespace, query(&line.query)).with_context(position)?;
-            if answer.hits.is_empty() && engine.blocking().sessions(&line.namespace)?.is_empty() {
-                unknown.insert(line.namespace.clone());
-            }
+                recall(&engine, line.id.as_deref(), &line.target, query(&line.query)).with_context(position)?;
+            unknown.extend(answer.unknown(&engine)?.cloned());
             output::json(&answer)?;
         }
         drop(engine);
         for namespace in &unknown {
-            let found = stored::check_namespace(&args.db, namespace, &mnemon::stats(&args.db)?.namespaces);
+            let found = stored::check_namespace(&args.db, namespace);
             // Lines may name users who have no messages yet: only the one namespace that was given must exist.
             match found {
-                Err(error) if args.namespace.is_none() => stderr::note(error),
+                Err(error) if target.is_none() => stderr::note(error),
                 found => found?,
             }
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let (Some(namespace), Some(text)) = (&args.namespace, &args.query) else {
+    let (Some(target), Some(text)) = (&target, &args.query) else {
         unreachable!("clap requires both without --queries");
     };
-    let answer = recall(&engine, None, namespace, query(text)).map_err(usage_error)?;
-    if answer.hits.is_empty() && engine.blocking().sessions(namespace)?.is_empty() {
+    let answer = recall(&engine, None, target, query(text)).map_err(usage_error)?;
+    if let Some(namespace) = answer.unknown(&engine)? {
         // A database is open once at a time.
         drop(engine);
-        stored::check_namespace(&args.db, namespace, &mnemon::stats(&args.db)?.namespaces)?;
+        stored::check_namespace(&args.db, namespace)?;
     }
     match format {
         Format::Json => output::json(&answer)?,
@@ -138,12 +158,13 @@ fn usage_error(error: Error) -> anyhow::Error {
 fn recall<'a>(
     engine: &Engine,
     query_id: Option<&'a str>,
-    namespace: &'a Namespace,
+    target: &'a Target,
     query: Query,
 ) -> mnemon::Result<Answer<'a>> {
     let started = Instant::now();
-    let hits = engine.blocking().recall(namespace, query)?;
+    let hits = target.recall(engine, query)?;
     let latency_us = started.elapsed().as_micros() as u64;
+    let namespace = target.namespace();
     Ok(Answer { query_id, namespace, answerability: hits.answerability(), hits: hits.into(), latency_us })
 }
 
@@ -155,7 +176,8 @@ fn print(answer: &Answer, args: &Args) -> anyhow::Result<()> {
         }
     }
     if answer.hits.is_empty() {
-        output::line(&format!("nothing found in {}", answer.namespace))?;
+        let place = answer.namespace.map_or("these namespaces", Namespace::as_str);
+        output::line(&format!("nothing found in {place}"))?;
     }
     let required = args.options.answerable.map_or(String::new(), |least| format!(", at least {least} required"));
     output::line(&format!("answerability {:.3}{required}", answer.answerability))

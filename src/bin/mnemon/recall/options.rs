@@ -25,7 +25,8 @@ pub(super) struct Options {
     /// Only messages before this time or day.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     until: Option<Timestamp>,
-    /// Only messages whose metadata this filter matches, in JSON: '{"user.age": {"$gte": 18}, "lang": "de"}'.
+    /// Only messages that this filter matches, in JSON, by their metadata and their fields $id, $session, $role and
+    /// $created_at: '{"user.age": {"$gte": 18}, "$role": "user"}'.
     #[arg(long = "where", value_name = "JSON")]
     filter: Option<MetadataFilter>,
     /// Only the messages with these ids.

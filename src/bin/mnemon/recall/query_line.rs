@@ -4,11 +4,13 @@ use anyhow::Context;
 use mnemon::Namespace;
 use serde::Deserialize;
 
-/// A query to a namespace, and its id if it has one.
+use super::target::Target;
+
+/// A query, what it asks, and its id if it has one.
 #[derive(Debug, PartialEq)]
 pub(super) struct QueryLine {
     pub(super) id: Option<String>,
-    pub(super) namespace: Namespace,
+    pub(super) target: Target,
     pub(super) query: String,
 }
 
@@ -21,15 +23,15 @@ struct Fields {
 }
 
 impl QueryLine {
-    /// Parses a JSON object, or takes the line as the text of a query. `namespace` replaces that of the line.
-    pub(super) fn parse(line: &str, namespace: Option<&Namespace>) -> anyhow::Result<Self> {
+    /// Parses a JSON object, or takes the line as the text of a query. `given` replaces the namespace of the line.
+    pub(super) fn parse(line: &str, given: Option<&Target>) -> anyhow::Result<Self> {
         let fields = match line.trim() {
             object if object.starts_with('{') => serde_json::from_str(object)?,
             text => Fields { id: None, namespace: None, query: text.to_owned() },
         };
-        let namespace = namespace.cloned().or(fields.namespace);
-        let namespace = namespace.context("no namespace: the line names none, and --namespace was not given")?;
-        Ok(QueryLine { id: fields.id, namespace, query: fields.query })
+        let target = given.cloned().or(fields.namespace.map(Target::One));
+        let target = target.context("no namespace: the line names none, and --namespace was not given")?;
+        Ok(QueryLine { id: fields.id, target, query: fields.query })
     }
 }
 
@@ -39,9 +41,9 @@ mod tests {
 
     #[test]
     fn lines_are_objects_or_plain_text() {
-        let [a, b]: [Namespace; 2] = ["a", "b"].map(|name| name.parse().unwrap());
-        let check = |line, given: Option<&Namespace>, id: Option<&str>, namespace: &Namespace, query: &str| {
-            let wanted = QueryLine { id: id.map(str::to_owned), namespace: namespace.clone(), query: query.into() };
+        let [a, b] = ["a", "b"].map(|name| Target::One(name.parse().unwrap()));
+        let check = |line, given: Option<&Target>, id: Option<&str>, target: &Target, query: &str| {
+            let wanted = QueryLine { id: id.map(str::to_owned), target: target.clone(), query: query.into() };
             assert_eq!(QueryLine::parse(line, given).unwrap(), wanted, "{line}");
         };
         check(r#"{"id":"1","namespace":"a","query":"q","relevant":["x"]}"#, None, Some("1"), &a, "q");

@@ -1,0 +1,258 @@
+//! `mnemon bench filters`
+//!
+//! Measures the time that a filter on metadata adds to a recall, and what the graph misses with it. All messages are in
+//! one namespace, and each has a random number and a random tag. The same queries are asked without a filter and with
+//! filters that match from half of the messages to one in a thousand, one after the other, so that noise of the machine
+//! is the same for all.
+
+use std::time::Instant;
+
+use anyhow::ensure;
+use mnemon::{Engine, Hits, IndexKind, MAX_K, Message, MetadataFilter, Namespace, Query, RankingStrategy, TimeUse};
+use serde_json::{Value, json};
+
+use super::{ingest_options::IngestOptions, process_memory::peak_bytes};
+use crate::{
+    input,
+    metrics::{mean, percentile},
+    output, phases,
+    progress::Progress,
+    random::Random,
+    usage,
+};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    ingest: IngestOptions,
+    /// Number of messages to find.
+    #[arg(short, default_value_t = 10, value_parser = usage::within(1..=MAX_K))]
+    k: usize,
+    /// Number of queries: the texts of messages, evenly spread.
+    #[arg(long, default_value_t = 200, value_parser = usage::within(1..=1_000_000))]
+    queries: usize,
+    /// Number of passes over the queries.
+    #[arg(long, default_value_t = 5, value_parser = usage::within(1..=1_000_000))]
+    rounds: usize,
+}
+
+/// The values of the two fields, each from 0 on.
+const NUMBERS: usize = 1000;
+const TAGS: usize = 100;
+/// The difference of a similarity that is due to another order of additions.
+const TOLERANCE: f32 = 1e-5;
+
+/// A filter, and what was measured with it. Times are in microseconds.
+struct Case {
+    /// `None`: no filter.
+    filter: Option<MetadataFilter>,
+    /// The number of messages that it matches.
+    matching: usize,
+    /// The first recall, which reads the values of the path if no filter had it before.
+    first: f64,
+    /// Later recalls.
+    times: Vec<f64>,
+    /// Recalls with filters that match as many messages and were not asked before.
+    new: Vec<f64>,
+    /// For each query the similarities of the hits by vectors alone.
+    similarities: Vec<Vec<f32>>,
+    /// The mean share of the nearest messages that the graph found.
+    recall: f64,
+}
+
+/// The messages, all in one namespace.
+struct Corpus {
+    namespace: Namespace,
+    messages: Vec<(Namespace, Message)>,
+    queries: Vec<String>,
+    k: usize,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let corpus = Corpus::new(args)?;
+    let IngestOptions { model, index, precision, batch, .. } = &args.ingest;
+    let (engine, path, _folder) = input::temporary(model.as_deref(), *index, *precision)?;
+    let identity = engine.model().to_string();
+    let progress = Progress::new();
+    corpus.messages.chunks(*batch).try_for_each(|batch| engine.blocking().put_all(batch.to_vec()).map(drop))?;
+    phases::embed(&engine, &progress)?;
+    phases::link(&engine, &corpus.namespace, &progress)?;
+    let stats = engine.blocking().index_stats(&corpus.namespace)?;
+    let mut cases = corpus.cases()?;
+    corpus.measure(&mut cases, &engine, args.rounds, &progress)?;
+    let peak_memory_bytes = peak_bytes();
+    drop(engine);
+
+    // The same file with an index that computes the dot products of all vectors that a filter allows.
+    let mut config = input::config(IndexKind::Exact);
+    config.embedding_cache = 0;
+    let exact = input::engine(&path, model.as_deref(), config, false)?;
+    corpus.compare(&mut cases, &exact, &progress)?;
+    drop(progress);
+    let unfiltered = percentile(&cases[0].times, 0.5);
+    output::json(&json!({
+        "bench": "filters",
+        "model": identity,
+        "index": format!("{index:?}"),
+        "precision": precision,
+        "messages": corpus.messages.len(),
+        "vectors": stats.vectors,
+        "linked": stats.linked,
+        "k": args.k,
+        "recalls": args.rounds * corpus.queries.len(),
+        "cases": cases.iter().map(|case| case.report(unfiltered)).collect::<Vec<_>>(),
+        "peak_memory_bytes": peak_memory_bytes,
+    }))
+}
+
+impl Corpus {
+    fn new(args: &Args) -> anyhow::Result<Self> {
+        let namespace: Namespace = "filters".parse()?;
+        let mut random = Random::new(7);
+        let place = |(at, (_, message)): (usize, (Namespace, Message))| {
+            let mut message = message.with_id(format!("m{at}"));
+            let fields = [("number", json!(random.below(NUMBERS))), ("tag", json!(format!("t{}", random.below(TAGS))))];
+            message.metadata = fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            (namespace.clone(), message)
+        };
+        let messages: Vec<_> = args.ingest.messages()?.into_iter().enumerate().map(place).collect();
+        let spread = messages.iter().step_by(messages.len().div_ceil(args.queries));
+        let texts = spread.map(|(_, message)| message.text());
+        let queries: Vec<String> = texts.filter(|text| !text.trim().is_empty()).collect();
+        ensure!(!queries.is_empty(), "no message has text");
+        Ok(Corpus { namespace, messages, queries, k: args.k })
+    }
+
+    fn cases(&self) -> anyhow::Result<Vec<Case>> {
+        let filters = [
+            None,
+            Some(MetadataFilter::lt("number", NUMBERS / 2)?),
+            Some(MetadataFilter::gte("number", NUMBERS - NUMBERS / 10)?),
+            Some(MetadataFilter::eq("tag", "t7")?),
+            Some(MetadataFilter::eq("number", 7)?),
+        ];
+        let case = |filter: Option<MetadataFilter>| {
+            let (times, new, similarities) = Default::default();
+            let matching = filter.as_ref().map_or(self.messages.len(), |filter| self.matching(filter));
+            Case { filter, matching, first: 0.0, times, new, similarities, recall: 0.0 }
+        };
+        Ok(filters.into_iter().map(case).collect())
+    }
+
+    fn matching(&self, filter: &MetadataFilter) -> usize {
+        self.messages.iter().filter(|(_, message)| matches(filter, message)).count()
+    }
+
+    fn query(&self, text: &str, filter: Option<&MetadataFilter>) -> Query {
+        let query = Query::new(text).k(self.k).time(TimeUse::Ignore).keep_duplicates();
+        match filter {
+            Some(filter) => query.filter(filter.clone()),
+            None => query,
+        }
+    }
+
+    /// Recalls, and checks that there are k hits if as many messages match, and that the filter matches each. Returns
+    /// the hits and the time.
+    fn recall(
+        &self,
+        engine: &Engine,
+        query: Query,
+        filter: Option<&MetadataFilter>,
+        matching: usize,
+    ) -> anyhow::Result<(Hits, f64)> {
+        let started = Instant::now();
+        let hits = engine.blocking().recall(&self.namespace, query)?;
+        let time = started.elapsed().as_secs_f64() * 1e6;
+        ensure!(hits.len() == self.k.min(matching), "{} hits, though {matching} messages match", hits.len());
+        let are_matches = filter.is_none_or(|filter| hits.iter().all(|hit| matches(filter, &hit.message)));
+        ensure!(are_matches, "a hit does not match the filter");
+        Ok((hits, time))
+    }
+
+    fn measure(&self, cases: &mut [Case], engine: &Engine, rounds: usize, progress: &Progress) -> anyhow::Result<()> {
+        // Warms up, so that the first recall with a filter takes longer than others for its filter alone.
+        for text in &self.queries {
+            self.recall(engine, self.query(text, None), None, self.messages.len())?;
+        }
+        for case in &mut *cases {
+            let filter = case.filter.as_ref();
+            case.first = self.recall(engine, self.query(&self.queries[0], filter), filter, case.matching)?.1;
+        }
+        progress.begin("recall", "queries", (rounds * self.queries.len()) as u64);
+        for text in (0..rounds).flat_map(|_| &self.queries) {
+            for case in &mut *cases {
+                let filter = case.filter.as_ref();
+                case.times.push(self.recall(engine, self.query(text, filter), filter, case.matching)?.1);
+            }
+            progress.inc(1);
+        }
+        for case in cases {
+            for (at, text) in self.queries.iter().enumerate() {
+                let filter = case.filter.as_ref();
+                let query = self.query(text, filter).strategy(RankingStrategy::Dense);
+                let (hits, _) = self.recall(engine, query, filter, case.matching)?;
+                case.similarities.push(hits.iter().map(|hit| hit.similarity).collect());
+                if filter.is_some() {
+                    let count = (NUMBERS * case.matching).div_ceil(self.messages.len());
+                    let new = numbers(1 + 7 * at, count)?;
+                    let query = self.query(text, Some(&new));
+                    case.new.push(self.recall(engine, query, Some(&new), self.matching(&new))?.1);
+                }
+            }
+            case.times.sort_by(f64::total_cmp);
+            case.new.sort_by(f64::total_cmp);
+        }
+        Ok(())
+    }
+
+    /// Compares the hits by vectors alone with those of an exact search.
+    fn compare(&self, cases: &mut [Case], exact: &Engine, progress: &Progress) -> anyhow::Result<()> {
+        progress.begin("exact search", "queries", (cases.len() * self.queries.len()) as u64);
+        for case in cases {
+            let mut shares = Vec::new();
+            for (text, found) in self.queries.iter().zip(&case.similarities) {
+                let filter = case.filter.as_ref();
+                let query = self.query(text, filter).strategy(RankingStrategy::Dense);
+                let (best, _) = self.recall(exact, query, filter, case.matching)?;
+                // By similarity: of messages with the same text any may be found.
+                let least = best.last().map_or(0.0, |hit| hit.similarity) - TOLERANCE;
+                let common = found.iter().filter(|similarity| **similarity >= least).count();
+                shares.push(if best.is_empty() { 1.0 } else { common as f64 / best.len() as f64 });
+                progress.inc(1);
+            }
+            case.recall = mean(&shares);
+        }
+        Ok(())
+    }
+}
+
+impl Case {
+    fn report(&self, unfiltered_p50: f64) -> Value {
+        let new = |p| self.filter.as_ref().map(|_| percentile(&self.new, p));
+        json!({
+            "filter": self.filter,
+            "matching": self.matching,
+            "first_us": self.first,
+            "p50_us": percentile(&self.times, 0.5),
+            "p99_us": percentile(&self.times, 0.99),
+            "added_p50_us": percentile(&self.times, 0.5) - unfiltered_p50,
+            "new_p50_us": new(0.5),
+            "new_p99_us": new(0.99),
+            "recall_at_k": self.recall,
+        })
+    }
+}
+
+fn matches(filter: &MetadataFilter, message: &Message) -> bool {
+    filter.matches(&Value::Object(message.metadata.clone()))
+}
+
+/// Makes a filter that matches `count` numbers from `first` on, and round to 0 again.
+fn numbers(first: usize, count: usize) -> mnemon::Result<MetadataFilter> {
+    let first = first % NUMBERS;
+    let from = MetadataFilter::gte("number", first)?;
+    Ok(match (first + count).checked_sub(NUMBERS) {
+        None => from.and(MetadataFilter::lt("number", first + count)?),
+        Some(end) => from.or(MetadataFilter::lt("number", end)?),
+    })
+}

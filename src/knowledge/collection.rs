@@ -1,0 +1,261 @@
+//! A collection: items that are searched, and that a language model inserts, updates and deletes.
+
+use std::collections::HashSet;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    collection_answer::read,
+    collection_commit::{CollectionReport, RECORD, is_item, new_key, operations, record_key},
+    collection_prompt::request,
+    form::Form,
+};
+use crate::{
+    chat::ChatModel,
+    documents::{Document, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch, prepare},
+    engine::{Documents, Engine, block_on, blocking_methods},
+    error::{Error, Result, impl_debug},
+    ids::Namespace,
+    message::{Message, xml::conversation_xml},
+};
+
+const DEFAULT_DESCRIPTION: &str = "\
+{\"text\": \"...\"}, a lasting fact: who people are, what they like, own, plan and decided, names, places, dates. One \
+short sentence, in the third person, understandable by itself.";
+
+/// The number of items that are searched for each message.
+const ITEMS_PER_MESSAGE: usize = 5;
+/// The number of items last put that the model is shown, as they may not be found by meaning yet; at most half of all.
+const NEWEST_ITEMS: usize = 10;
+/// The number of times that a model is asked, if items that it was shown change meanwhile.
+const ATTEMPTS: usize = 3;
+/// The items of a namespace, such as facts: JSON objects that are found by their texts, and that a language model keeps
+/// up to date with conversations.
+///
+/// All documents of the namespace are items, so a collection has a namespace of its own, such as `acme/user-42/facts`.
+/// The only others are records of the updates, with the field `_update`. A
+/// [`CollectionBlock`](crate::CollectionBlock) updates the collection in the background and shows related items in
+/// prompts.
+///
+/// An item is `{"text": "..."}` by default. For other items, set [`describe`](Self::describe), [`index`](Self::index)
+/// and [`of`](Self::of): episodes that serve as examples have an input, which is indexed, and an output.
+///
+#[cfg_attr(feature = "bundled-model", doc = "```")]
+#[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]
+/// # fn main() -> mnemon::Result<()> {
+/// use mnemon::{ChatRequest, Collection, DocumentSearch, Engine, Message};
+/// use serde_json::json;
+/// // A language model; see `OpenAiChat`.
+/// let model = |_: &ChatRequest| Ok(Message::assistant(r#"{"insert": [{"text": "Ada rows on Thursdays."}]}"#));
+///
+/// let engine = Engine::in_memory()?;
+/// let facts = Collection::new(&engine, &"acme/user-42/facts".parse()?);
+/// facts.blocking().add(json!({"text": "Ada lives in Lyon."}))?;
+/// let report = facts.blocking().update(&[Message::user("I row on Thursdays now.")], &model)?;
+/// assert_eq!(report.inserted.len(), 1);
+/// let found = facts.blocking().search(DocumentSearch::default().query("rowing").limit(1))?;
+/// assert_eq!(found[0].value["text"], "Ada rows on Thursdays.");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Collection {
+    documents: Documents,
+    form: Form,
+    index: Vec<String>,
+    shown: usize,
+}
+
+impl_debug!(Collection, self { namespace: self.documents.namespace(), index: self.index, shown: self.shown });
+
+impl Collection {
+    /// Creates a handle on the collection of this namespace.
+    pub fn new(engine: &Engine, namespace: &Namespace) -> Self {
+        let (documents, form) = (engine.documents(namespace), Form::described(DEFAULT_DESCRIPTION));
+        Collection { documents, form, index: vec!["text".to_owned()], shown: 40 }
+    }
+
+    /// Sets the description of an item that the model is given: its fields and what belongs into them, in words or as a
+    /// JSON Schema. Default: a lasting fact, as `{"text": "..."}`.
+    pub fn describe(mut self, description: impl Into<String>) -> Self {
+        self.form.description = description.into();
+        self
+    }
+
+    /// Sets the paths to the texts of an item by which it is found, as [`DocumentOptions::index`]. Each item must have
+    /// such a text. Default: `text`.
+    pub fn index<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.index = paths.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Allows only items that deserialize as a `T`. Default: any object.
+    pub fn of<T: DeserializeOwned>(mut self) -> Self {
+        self.form = self.form.of::<T>();
+        self
+    }
+
+    /// Sets the greatest number of items that the model is shown in an update. Default: 40.
+    pub fn shown(mut self, items: usize) -> Self {
+        self.shown = items;
+        self
+    }
+
+    /// Adds an item, and returns its key.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDocument`], and nothing is stored: the item does not have the form of the collection's items, or
+    /// no text to index; those of [`Documents::put`].
+    pub async fn add(&self, item: Value) -> Result<String> {
+        self.check(&item).map_err(Error::document)?;
+        let key = new_key();
+        self.documents.put(&*key, item, self.options()).await?;
+        Ok(key)
+    }
+
+    /// Returns the item with this key.
+    ///
+    /// # Errors
+    /// Those of [`Documents::get`].
+    pub async fn get(&self, key: &str) -> Result<Option<Document>> {
+        let document = self.documents.get(key).await?;
+        Ok(document.filter(|document| document.value.get(RECORD).is_none()))
+    }
+
+    /// Deletes the item with this key. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of [`Documents::delete`].
+    pub async fn delete(&self, key: &str) -> Result<bool> {
+        self.documents.delete(key).await
+    }
+
+    /// Returns the items that a search finds; without a query all, the last put first.
+    ///
+    /// # Errors
+    /// Those of [`Documents::search`].
+    pub async fn search(&self, search: DocumentSearch) -> Result<Vec<Document>> {
+        self.documents.search(restricted(search)?).await
+    }
+
+    /// Lets a model update the collection by what a conversation says: it is shown the items that are found for the
+    /// messages and the newest ones, and answers which to insert, to update and to delete. All changes are one commit.
+    /// Messages without text change nothing.
+    ///
+    /// The same messages, by id and text, update a collection once, however often they are given. If an item that the
+    /// model was shown changes before the commit, the model is asked again, up to three times.
+    ///
+    /// Cost: a search for each message, and a request to the model.
+    ///
+    /// # Errors
+    /// Nothing is stored. [`Error::Chat`]: the model failed, or its answer has another form, an unknown id, or an item
+    /// that is not allowed; [`Error::DocumentChanged`]: items changed during the third request too; those of
+    /// [`Documents::search`] and [`Documents::put`].
+    pub async fn update(&self, messages: &[Message], model: &dyn ChatModel) -> Result<CollectionReport> {
+        let conversation = conversation_xml(messages);
+        if conversation.is_empty() {
+            return Ok(CollectionReport::default());
+        }
+        let record = record_key(messages);
+        let mut attempt = 1;
+        loop {
+            let Some(shown) = self.related(messages, &record).await? else {
+                return Ok(CollectionReport { repeated: true, ..CollectionReport::default() });
+            };
+            let answer = model.chat(&request(&self.form, &shown, &conversation)).await?.text();
+            let values: Vec<&Value> = shown.iter().map(|item| &item.value).collect();
+            let changes = read(&answer, &values, |item| self.check(item))?;
+            let (namespace, options) = (self.documents.namespace(), self.options());
+            let (operations, report) = operations(changes, &shown, namespace, &options, &record);
+            match self.documents.batch(operations).await {
+                Err(Error::DocumentChanged { .. }) if attempt < ATTEMPTS => attempt += 1,
+                result => return result.map(|_| report),
+            }
+        }
+    }
+
+    /// Returns the same methods for threads without an executor. Do not call them from an async task: they block it.
+    pub fn blocking(&self) -> BlockingCollection<'_> {
+        BlockingCollection(self)
+    }
+
+    /// Returns a handle that does not keep the engine open.
+    pub(super) fn weak(&self) -> Self {
+        Collection { documents: self.documents.weak(), ..self.clone() }
+    }
+
+    /// Returns the items to show to the model for these messages, each once: the newest, then the best for each
+    /// message, the second for each message, and so on. `None` if there is a record of an update by these messages.
+    async fn related(&self, messages: &[Message], record: &str) -> Result<Option<Vec<Document>>> {
+        let namespace = || self.documents.namespace().clone();
+        let texts = messages.iter().map(Message::text).filter(|text| !text.trim().is_empty());
+        let searches = texts.map(|text| DocumentSearch::default().query(text).limit(ITEMS_PER_MESSAGE));
+        let mut operations =
+            vec![DocumentOperation::Get { namespace: namespace(), key: record.to_owned(), refresh_ttl: false }];
+        let newest = DocumentSearch::default().limit(NEWEST_ITEMS.min(self.shown / 2));
+        for search in std::iter::once(newest).chain(searches) {
+            operations.push(DocumentOperation::Search { namespace: namespace(), search: restricted(search)? });
+        }
+        let mut found = Vec::new();
+        for outcome in self.documents.batch(operations).await? {
+            match outcome {
+                DocumentOutcome::Got(Some(_)) => return Ok(None),
+                DocumentOutcome::Found(documents) => found.push(documents.into_iter()),
+                _ => {}
+            }
+        }
+        let newest: Vec<Document> = found.remove(0).collect();
+        let mut seen = HashSet::new();
+        let best = (0..ITEMS_PER_MESSAGE).flat_map(|_| found.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>());
+        let shown = newest.into_iter().chain(best).filter(|item| seen.insert(item.key.clone()));
+        Ok(Some(shown.take(self.shown).collect()))
+    }
+
+    fn options(&self) -> DocumentOptions {
+        DocumentOptions::default().index(self.index.iter().cloned())
+    }
+
+    /// # Errors
+    /// The reason why a value is no item of this collection.
+    fn check(&self, item: &Value) -> std::result::Result<(), String> {
+        let prepared = prepare(item, &self.options()).map_err(|error| match error {
+            Error::InvalidDocument { reason } => reason,
+            other => other.to_string(),
+        })?;
+        self.form.check(item)?;
+        if prepared.texts.is_empty() {
+            return Err(format!("it has no text at the paths to index, which are {:?}", self.index));
+        }
+        if item.get(RECORD).is_some() {
+            return Err(format!("the field {RECORD:?} is reserved"));
+        }
+        Ok(())
+    }
+}
+
+/// Restricts a search to items.
+fn restricted(mut search: DocumentSearch) -> Result<DocumentSearch> {
+    let is_item = is_item()?;
+    search.filter = Some(match search.filter.take() {
+        Some(filter) => filter.and(is_item),
+        None => is_item,
+    });
+    Ok(search)
+}
+
+/// The methods of [`Collection`], waiting on the calling thread. Made by [`Collection::blocking`].
+pub struct BlockingCollection<'a>(&'a Collection);
+
+impl_debug!(BlockingCollection<'_>, self { namespace: self.0.documents.namespace() });
+
+impl BlockingCollection<'_> {
+    blocking_methods! {
+        Collection:
+        fn add(item: Value) -> Result<String>;
+        fn get(key: &str) -> Result<Option<Document>>;
+        fn delete(key: &str) -> Result<bool>;
+        fn search(search: DocumentSearch) -> Result<Vec<Document>>;
+        fn update(messages: &[Message], model: &dyn ChatModel) -> Result<CollectionReport>;
+    }
+}
