@@ -69,12 +69,20 @@ mod export;
 mod import;
 
 mod overlay;
+mod pages;
 mod transaction;
 
 mod stats;
 mod sweep;
 mod upgrade;
 mod verify;
+
+mod copy;
+mod new_file;
+
+mod open;
+
+mod handle;
 
 mod database;
 
