@@ -67,6 +67,8 @@ mod export;
 mod import;
 
 mod overlay;
+#[allow(dead_code, unused_imports, reason = "the database moves onto it")]
+mod pages;
 mod transaction;
 
 mod stats;
