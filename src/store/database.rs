@@ -58,7 +58,11 @@ impl Store {
         // An empty file counts as a new one.
         let exists = is_filled(path);
         let open = |mode| {
-            let builder = builder(config, mode);
+            let mut builder = builder(config, mode);
+            #[cfg(test)]
+            if exists {
+                return builder.create_with_backend(super::faulty::open(path)?);
+            }
             if exists { builder.open(path) } else { builder.create(path) }
         };
         let database = if config.other_readers { shared(open) } else { open(ConcurrencyMode::ExclusiveWriter) };

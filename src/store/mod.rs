@@ -74,6 +74,9 @@ mod sweep;
 mod upgrade;
 mod verify;
 
+#[cfg(test)]
+pub(crate) mod faulty;
+
 mod database;
 
 #[cfg(test)]
