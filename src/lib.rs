@@ -121,7 +121,7 @@ mod block;
 mod block_on;
 mod buffer;
 mod cache;
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod campaign;
 mod chat;
 #[cfg(any(feature = "openai", feature = "pull"))]

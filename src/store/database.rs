@@ -58,7 +58,7 @@ impl Store {
         // An empty file counts as a new one.
         let exists = is_filled(path);
         let open = |mode| {
-            let mut builder = builder(config, mode);
+            let builder = builder(config, mode);
             #[cfg(test)]
             if exists {
                 return builder.create_with_backend(super::faulty::open(path)?);
