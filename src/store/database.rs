@@ -23,6 +23,7 @@ use super::{
     transaction::{Snapshot, Transaction},
     upgrade,
     verify::{self, VerifyReport},
+    write_tables::WriteTransaction,
 };
 use crate::{
     config::Config,
@@ -150,7 +151,7 @@ impl Store {
         let database = self.database.as_ref().ok_or_else(|| Error::ReadOnly { path: self.path.clone() })?;
         let mut tables = database.begin_write().map_err(storage)?;
         tables.set_two_phase_commit(self.two_phase_commit);
-        let mut transaction = Transaction::new(tables);
+        let mut transaction = Transaction::new(WriteTransaction::new(tables, None));
         let value = change(&mut transaction)?;
         let committed = transaction.commit();
         // Only now: a reader that came before the commit may have kept a snapshot without it.

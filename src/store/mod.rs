@@ -19,6 +19,8 @@
 // In layers: a file imports only from files above it.
 mod codec;
 mod schema;
+mod write_tables;
+
 mod tables;
 
 mod precision;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use redb::{ReadTransaction, ReadableTable, TableError, WriteTransaction};
+use redb::{ReadTransaction, ReadableTable, TableError};
 
 use super::{
     codec,
@@ -13,6 +13,7 @@ use super::{
     schema::*,
     sessions::{self, Sessions},
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},
