@@ -2,4 +2,7 @@
 
 mod canaries;
 mod damage;
+mod everything;
+mod files;
 mod originals;
+mod soak;
