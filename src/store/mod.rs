@@ -80,6 +80,9 @@ mod verify;
 mod copy;
 mod new_file;
 
+#[cfg(test)]
+pub(crate) mod faulty;
+
 mod open;
 
 mod handle;
