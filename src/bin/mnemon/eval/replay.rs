@@ -101,7 +101,7 @@ impl Replay {
 
     pub(super) fn print(&self, variant: &str) -> anyhow::Result<()> {
         let Replay { sessions, turns, plain, previous, overlap, rephrased } = self;
-        output::line(&format!("\nreplay ({variant}): {turns} turns that follow another, in {sessions} sessions"))?;
+        output::text(&format!("\nreplay ({variant}): {turns} turns that follow another, in {sessions} sessions"))?;
         let row = |head: &str, of: &dyn Fn(&Stability) -> String| vec![head.to_owned(), of(plain), of(previous)];
         table::print(&[
             ["", "plain", "with previous"].map(str::to_owned).to_vec(),
