@@ -209,8 +209,8 @@ pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInf
 #[cfg(feature = "onnx")]
 pub use onnx::{CrossEncoder, EmbeddingJob, OnnxEmbedder, OnnxOptions, Runtime};
 pub use recall::{
-    Hit, Hits, MAX_K, Query, RankingStrategy, Scope, ScoreBreakdown, TimeExpression, TimeSpan, TimeUse,
-    time_expressions, time_expressions_at_offset,
+    Hit, Hits, MAX_K, MAX_QUERY_BYTES, Query, RankingStrategy, Scope, ScoreBreakdown, TimeExpression, TimeSpan,
+    TimeUse, time_expressions, time_expressions_at_offset,
 };
 pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,

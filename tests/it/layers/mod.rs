@@ -50,7 +50,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (3, "compose", &["error", "message"], &["block"]),
     (3, "documents", &["error", "filter", "ids", "message"], &["recall"]),
     (3, "history", &["error", "ids", "message"], &[]),
-    (3, "fewshot", &["embed", "error", "index", "lexical", "tokens"], &[]),
+    (3, "fewshot", &["embed", "error", "index", "lexical", "tokens"], &["recall"]),
     (4, "engine", &["block_on", "cache", "config", "default_embedder", "documents", "embed", "error", "fewshot", "ids", "index", "lexical", "message", "recall", "span", "store"], &[]),
     (4, "memory", &["block", "buffer", "compose", "error", "history", "ids", "message", "recall", "span", "store", "tokens"], &["engine"]),
     (4, "knowledge", &["block", "chat", "documents", "error", "filter", "ids", "message"], &["engine"]),
