@@ -163,7 +163,7 @@ pub use chat::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Usage};
 pub use client::{OpenAiChat, OpenAiEmbedder};
 pub use compose::{
     BlockFailure, BlockOutput, Composer, InsertMethod, MarkdownRenderer, Prompt, PromptOverflow, PromptSeal,
-    PromptSection, PromptSectionReport, RecalledMessage, Renderer, XmlRenderer,
+    PromptSection, PromptSectionReport, RecalledMessage, Renderer, SealKey, XmlRenderer,
 };
 pub use config::{Config, Device, IndexKind, Precision, VectorStorage};
 pub use documents::{

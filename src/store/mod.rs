@@ -69,12 +69,15 @@ mod import;
 mod overlay;
 mod transaction;
 
+mod seal_key;
 mod stats;
 mod sweep;
 mod upgrade;
 mod verify;
 
 mod database;
+#[cfg(all(fuzzing, feature = "onnx"))]
+mod fuzzing;
 
 #[cfg(test)]
 mod tests;
@@ -90,6 +93,8 @@ pub(crate) use edit_sessions::IdleFlush;
 pub(crate) use effects::{BufferChange, Effects, HistoryChange, IndexNeed, UnindexedChange};
 pub use export_line::TransferReport;
 pub(crate) use export_line::{DocumentLine, ExportHeader, ExportLine};
+#[cfg(all(fuzzing, feature = "onnx"))]
+pub(crate) use fuzzing::decode_records;
 pub(crate) use generations::Generation;
 pub(crate) use idle::IdleSession;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};

@@ -11,6 +11,7 @@ use super::{
     message_record::MessageRecord,
     rows::Rows,
     schema::*,
+    seal_key,
     sessions::{self, Sessions},
     tables::{Tables, storage},
 };
@@ -35,6 +36,7 @@ pub(super) fn version(tables: &ReadTransaction) -> Result<Option<u32>> {
 /// Creates the tables of a new database.
 pub(super) fn create(tables: &WriteTransaction) -> Result<()> {
     set_schema(tables)?;
+    seal_key::create(tables)?;
     // Opening a table creates it, so that readers find it.
     tables.table(NAMESPACES)?;
     tables.table(SESSIONS)?;
@@ -54,6 +56,7 @@ pub(super) fn create(tables: &WriteTransaction) -> Result<()> {
 
 /// Upgrades a database of an older schema to the current one.
 pub(super) fn upgrade(tables: &WriteTransaction, from: u32) -> Result<()> {
+    seal_key::create(tables)?;
     // First, because the other upgrades read the generations.
     if from < 4 {
         upgrade_generations(tables)?;
