@@ -57,6 +57,7 @@
 //! | 4 | `memory` | sessions, blocks and prompts on top of the engine |
 //! | 4 | `knowledge` | profiles and collections that a language model keeps up to date, on documents |
 //! | 4 | `reindex`, `maintenance` | conversion to another model; statistics and verification of a file |
+//! | 4 | `fuzzing` | readers of bytes for the fuzz targets, with `--cfg fuzzing` alone |
 //! | 5 | the `mnemon` command, benches, tests, examples | use the public API only |
 //!
 //! # Where to read
@@ -131,6 +132,9 @@ mod engine;
 mod error;
 mod fewshot;
 mod filter;
+#[cfg(all(fuzzing, feature = "onnx"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod history;
 mod ids;
 #[cfg(feature = "onnx")]

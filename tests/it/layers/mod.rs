@@ -56,6 +56,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (4, "knowledge", &["block", "chat", "documents", "error", "filter", "ids", "message"], &["engine"]),
     (4, "reindex", &["config", "default_embedder", "embed", "error", "ids", "store"], &["engine"]),
     (4, "maintenance", &["config", "error", "ids", "recall", "store"], &[]),
+    (4, "fuzzing", &["error", "index", "lexical", "models", "onnx", "store"], &[]),
 ];
 
 /// (external crate, the modules that name it); `bin` is the command.
