@@ -26,7 +26,8 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 SHORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak package bench bench-embed bench-memory bench-documents user-package runtime model-static model-minilm test-graphs compat asan \
+.PHONY: help demo test soak package bench bench-embed bench-memory bench-documents user-package runtime model-static model-minilm \
+	test-graphs compat asan fuzz loom \
 	cargo-deny deny advisories clean
 
 help: ## this list
@@ -162,6 +163,28 @@ asan: ## the modules with unsafe code under AddressSanitizer (Linux on x86-64)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=$(TARGET)/asan \
 		$(CARGO) test --config 'profile.dev.package."*".opt-level=0' --config profile.dev.opt-level=1 \
 		--target x86_64-unknown-linux-gnu --no-default-features --lib index::
+
+# The flags are those of cargo-fuzz without a sanitizer, all of them stable: nearly all code is safe Rust, and `asan` checks the rest.
+# What is found is kept in the target folder and used by the next run; inputs that fail are there too, in `crashes`.
+FUZZ_SECONDS ?= 5
+FUZZ_TARGETS := $(notdir $(wildcard fuzz/corpus/*))
+FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+	-Cllvm-args=-sanitizer-coverage-trace-compares
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (default: 5; Linux on x86-64, needs a C++ compiler)
+	RUSTFLAGS="$(FUZZ_FLAGS)" CARGO_TARGET_DIR=$(TARGET)/fuzz \
+		$(CARGO) build --release --manifest-path fuzz/Cargo.toml --target x86_64-unknown-linux-gnu
+	@set -e; mkdir -p $(TARGET)/fuzz/crashes; for target in $(FUZZ_TARGETS); do \
+		mkdir -p $(TARGET)/fuzz/corpus/$$target; log=$(TARGET)/fuzz/$$target.log; \
+		FUZZ_TARGET=$$target $(TARGET)/fuzz/x86_64-unknown-linux-gnu/release/mnemon-fuzz -max_total_time=$(FUZZ_SECONDS) \
+			-timeout=20 -rss_limit_mb=3000 -max_len=65536 -print_final_stats=1 -artifact_prefix=$(TARGET)/fuzz/crashes/$$target- \
+			$(TARGET)/fuzz/corpus/$$target fuzz/corpus/$$target >$$log 2>&1 || { tail -40 $$log; exit 1; }; \
+		sed -n "s/^stat::number_of_executed_units: */$$target: executions /p" $$log; \
+	done
+
+loom: ## every interleaving of the threads in small pieces of synchronisation
+	CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) run --release --manifest-path loom/Cargo.toml
 
 # Compiled in the target folder, so that an interrupted installation goes on where it stopped.
 cargo-deny:

@@ -57,6 +57,7 @@
 //! | 4 | `memory` | sessions, blocks and prompts on top of the engine |
 //! | 4 | `knowledge` | profiles and collections that a language model keeps up to date, on documents |
 //! | 4 | `reindex`, `maintenance` | conversion to another model; statistics and verification of a file |
+//! | 4 | `fuzzing` | readers of bytes for the fuzz targets, with `--cfg fuzzing` alone |
 //! | 5 | the `mnemon` command, benches, tests, examples | use the public API only |
 //!
 //! # Where to read
@@ -137,6 +138,9 @@ mod engine;
 mod error;
 mod fewshot;
 mod filter;
+#[cfg(all(fuzzing, feature = "onnx"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod history;
 mod ids;
 #[cfg(feature = "onnx")]
@@ -169,7 +173,7 @@ pub use chat::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Usage};
 pub use client::{OpenAiChat, OpenAiEmbedder};
 pub use compose::{
     BlockFailure, BlockOutput, Composer, InsertMethod, MarkdownRenderer, Prompt, PromptOverflow, PromptSeal,
-    PromptSection, PromptSectionReport, RecalledMessage, Renderer, XmlRenderer,
+    PromptSection, PromptSectionReport, RecalledMessage, Renderer, SealKey, XmlRenderer,
 };
 pub use config::{Config, Device, IndexKind, Precision, VectorStorage};
 pub use documents::{
@@ -215,8 +219,8 @@ pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInf
 #[cfg(feature = "onnx")]
 pub use onnx::{CrossEncoder, EmbeddingJob, OnnxEmbedder, OnnxOptions, Runtime};
 pub use recall::{
-    Hit, Hits, MAX_K, Query, RankingStrategy, Scope, ScoreBreakdown, TimeExpression, TimeSpan, TimeUse,
-    time_expressions, time_expressions_at_offset,
+    Hit, Hits, MAX_K, MAX_QUERY_BYTES, Query, RankingStrategy, Scope, ScoreBreakdown, TimeExpression, TimeSpan,
+    TimeUse, time_expressions, time_expressions_at_offset,
 };
 pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,

@@ -8,7 +8,7 @@ use crate::{
     error::{Result, impl_debug},
     ids::Namespace,
     message::Message,
-    recall::{Hit, Query},
+    recall::{Hit, MAX_QUERY_BYTES, Query},
 };
 
 /// The prompt that a block contributes to, and access to long-term memory. Cheap to clone.
@@ -83,6 +83,16 @@ impl BlockQuery {
         let hits = self.retriever.recall(&self.namespace, query)?;
         self.record(&hits);
         Ok(hits)
+    }
+
+    /// Joins the texts of the last `count` messages into the text of a query. If it is too long, its end counts: the
+    /// input.
+    pub(crate) fn last_texts(&self, count: usize) -> String {
+        let last = &self.messages[self.messages.len().saturating_sub(count)..];
+        let texts = last.iter().map(|message| message.text()).filter(|text| !text.trim().is_empty());
+        let mut text = texts.collect::<Vec<_>>().join(" ");
+        let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_QUERY_BYTES));
+        text.split_off(start)
     }
 
     /// Returns the messages that were flushed together with `message`, including itself. Only `message` if it was not

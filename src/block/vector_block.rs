@@ -146,12 +146,6 @@ impl VectorBlock {
         self
     }
 
-    /// Joins the texts of the last messages into the text of a query.
-    fn query_text(&self, messages: &[Arc<Message>]) -> String {
-        let last = &messages[messages.len().saturating_sub(self.window)..];
-        last.iter().map(|message| message.text()).filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join(" ")
-    }
-
     /// Recalls messages that are not in the prompt yet and processes them, until there are k or nothing more is found.
     fn new_hits(&self, text: String, query: &BlockQuery) -> Result<Vec<Hit>> {
         let mut request = Query::new(text);
@@ -239,7 +233,7 @@ impl MemoryBlock for VectorBlock {
     }
 
     fn get(&self, _: &Value, query: &BlockQuery) -> Result<BlockContent> {
-        let text = self.query_text(&query.messages);
+        let text = query.last_texts(self.window);
         if text.is_empty() || self.top_k == 0 {
             return Ok(BlockContent::default());
         }

@@ -6,6 +6,7 @@ use super::{
     insertion::{InsertMethod, insert_memory},
     prompt::{Prompt, PromptOverflow, PromptSectionReport, RecalledMessage},
     renderer::{PromptSection, Renderer},
+    seal_key::SealKey,
     xml_renderer::XmlRenderer,
 };
 use crate::{
@@ -30,6 +31,8 @@ pub struct Composer {
     pub renderer: Arc<dyn Renderer>,
     /// The token counter for messages. Default: [`PerPartTokenCounter::default`].
     pub tokens: Arc<dyn MessageTokenCounter>,
+    /// The key by which memory is recognised when a prompt comes back. Default: a random one.
+    pub seal_key: SealKey,
 }
 
 impl_debug!(Composer { token_limit, insert });
@@ -41,6 +44,7 @@ impl Default for Composer {
             insert: InsertMethod::System,
             renderer: Arc::new(XmlRenderer),
             tokens: Arc::new(PerPartTokenCounter::default()),
+            seal_key: SealKey::random(),
         }
     }
 }
@@ -121,7 +125,8 @@ impl Composer {
             let tokens = match content {
                 BlockContent::Messages(messages) => messages.iter().map(|message| self.tokens.count(message)).sum(),
                 content => {
-                    let text = ContentPart::Text { text: self.renderer.render(&[(block.name(), content)]) };
+                    let text =
+                        ContentPart::Text { text: self.renderer.render(&[(block.name(), content)], &self.seal_key) };
                     let parts = std::iter::once(text).chain(media_parts(content)).collect();
                     self.tokens.count(&Message::from_parts(Role::System, parts))
                 }
@@ -154,7 +159,7 @@ impl Composer {
         all.extend(messages.iter().map(|message| message.borrow().clone()));
         if !sections.is_empty() {
             let media = sections.iter().flat_map(|(_, content)| media_parts(content)).collect();
-            let inserted = insert_memory(&mut all, self.insert, self.renderer.render(&sections), media);
+            let inserted = insert_memory(&mut all, self.insert, self.renderer.render(&sections, &self.seal_key), media);
             let before = match inserted.before {
                 None => 0,
                 Some(_) if inserted.index >= first => costs[inserted.index - first],

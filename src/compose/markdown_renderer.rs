@@ -3,6 +3,7 @@
 use super::{
     prompt_seal::PromptSeal,
     renderer::{PromptSection, Renderer, format_items},
+    seal_key::SealKey,
 };
 use crate::message::Message;
 
@@ -15,7 +16,7 @@ const SEAL: PromptSeal =
 pub struct MarkdownRenderer;
 
 impl Renderer for MarkdownRenderer {
-    fn render(&self, sections: &[PromptSection<'_>]) -> String {
+    fn render(&self, sections: &[PromptSection<'_>], key: &SealKey) -> String {
         let mut body = String::new();
         for (name, content) in sections {
             body.push_str(&format!("## {name}\n"));
@@ -29,11 +30,11 @@ impl Renderer for MarkdownRenderer {
                 body.push('\n');
             }
         }
-        SEAL.seal(&body)
+        SEAL.seal(&body, key)
     }
 
-    fn strip(&self, text: &str) -> Option<String> {
-        SEAL.strip(text)
+    fn strip(&self, text: &str, key: &SealKey) -> Option<String> {
+        SEAL.strip(text, key)
     }
 }
 

@@ -10,6 +10,7 @@ mod markdown_renderer;
 mod prompt;
 mod prompt_seal;
 mod renderer;
+mod seal_key;
 mod xml_renderer;
 
 pub use composer::{BlockOutput, Composer};
@@ -18,4 +19,5 @@ pub use markdown_renderer::MarkdownRenderer;
 pub use prompt::{BlockFailure, Prompt, PromptOverflow, PromptSectionReport, RecalledMessage};
 pub use prompt_seal::PromptSeal;
 pub use renderer::{PromptSection, Renderer};
+pub use seal_key::SealKey;
 pub use xml_renderer::XmlRenderer;

@@ -1,19 +1,19 @@
 //! Recognisable text around rendered memory.
 
-use sha2::{Digest, Sha256};
+use super::seal_key::{CHECKSUM_CHARS, SealKey};
 
-/// The number of hexadecimal digits of a checksum.
-const CHECKSUM_CHARS: usize = 8;
-
-/// Wraps a text with a checksum, by which the wrapped text is recognised later.
+/// Wraps a text with a keyed checksum, by which the wrapped text is recognised later. Nobody without the key can make
+/// text that is recognised.
 ///
-/// Use it for a [`Renderer`](crate::Renderer) of your own. The wrapped text must not contain `end`.
+/// Use it for a [`Renderer`](crate::Renderer) of your own. The wrapped text must contain neither `before_checksum`,
+/// which must not be empty, nor `end`.
 ///
 /// ```
-/// let seal = mnemon::PromptSeal { before_checksum: "[memory ", after_checksum: "]\n", end: "[/memory]" };
-/// let memory = seal.seal("Ada rows.\n");
-/// assert_eq!(seal.strip(&format!("Before. {memory} After.")), Some("Before.  After.".to_owned()));
-/// assert_eq!(seal.strip("[memory 12345678]\nMine.\n[/memory]"), None);
+/// use mnemon::{PromptSeal, SealKey};
+/// let (seal, key) = (PromptSeal { before_checksum: "[memory ", after_checksum: "]\n", end: "[/memory]" }, SealKey::random());
+/// let memory = seal.seal("Ada rows.\n", &key);
+/// assert_eq!(seal.strip(&format!("Before. {memory} After."), &key), Some("Before.  After.".to_owned()));
+/// assert_eq!(seal.strip(&memory, &SealKey::random()), None);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PromptSeal {
@@ -27,20 +27,23 @@ pub struct PromptSeal {
 
 impl PromptSeal {
     /// Wraps a text.
-    pub fn seal(&self, body: &str) -> String {
-        format!("{}{}{}{body}{}", self.before_checksum, checksum(body), self.after_checksum, self.end)
+    pub fn seal(&self, body: &str, key: &SealKey) -> String {
+        format!("{}{}{}{body}{}", self.before_checksum, key.checksum(body), self.after_checksum, self.end)
     }
 
-    /// Removes every wrapped text that is unchanged since [`seal`](PromptSeal::seal), each with a line feed that
-    /// follows it. `None` if there is none.
-    pub fn strip(&self, text: &str) -> Option<String> {
+    /// Removes every text that was wrapped with this key and is unchanged, each with a line feed that follows it.
+    /// `None` if there is none. Cost: linear in the length of the text.
+    pub fn strip(&self, text: &str, key: &SealKey) -> Option<String> {
+        if self.before_checksum.is_empty() {
+            return None;
+        }
         let mut kept = String::new();
         let mut rest = text;
         let mut found = false;
         while let Some(index) = rest.find(self.before_checksum) {
             let (before, candidate) = rest.split_at(index);
             kept.push_str(before);
-            match self.sealed_bytes(candidate) {
+            match self.sealed_bytes(candidate, key) {
                 Some(length) => {
                     found = true;
                     rest = candidate[length..].strip_prefix('\n').unwrap_or(&candidate[length..]);
@@ -56,16 +59,14 @@ impl PromptSeal {
     }
 
     /// Returns the length of the wrapped text that `text` begins with. `None` if it does not begin with an unchanged
-    /// one.
-    fn sealed_bytes(&self, text: &str) -> Option<usize> {
+    /// one. Reads no further than to the next beginning of a wrapped text: a message may contain thousands.
+    fn sealed_bytes(&self, text: &str, key: &SealKey) -> Option<usize> {
         let PromptSeal { before_checksum, after_checksum, end } = self;
-        let (sum, body) = text.strip_prefix(before_checksum)?.split_once(after_checksum)?;
-        let body = &body[..body.find(end)?];
-        let length = before_checksum.len() + sum.len() + after_checksum.len() + body.len() + end.len();
-        (sum.len() == CHECKSUM_CHARS && checksum(body) == sum).then_some(length)
+        let (checksum, rest) = text.strip_prefix(before_checksum)?.split_at_checked(CHECKSUM_CHARS)?;
+        let rest = rest.strip_prefix(after_checksum)?;
+        let rest = rest.find(before_checksum).map_or(rest, |next| &rest[..next]);
+        let body = &rest[..rest.find(end)?];
+        let length = before_checksum.len() + checksum.len() + after_checksum.len() + body.len() + end.len();
+        key.is_checksum(checksum, body).then_some(length)
     }
-}
-
-fn checksum(body: &str) -> String {
-    Sha256::digest(body).iter().take(CHECKSUM_CHARS / 2).map(|byte| format!("{byte:02x}")).collect()
 }

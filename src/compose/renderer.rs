@@ -1,5 +1,6 @@
 //! The trait of renderers, which write memory into a prompt.
 
+use super::seal_key::SealKey;
 use crate::{
     block::BlockContent,
     message::{Message, xml::media_element},
@@ -10,15 +11,15 @@ pub type PromptSection<'a> = (&'a str, &'a BlockContent);
 
 /// Renders memory as text for a prompt, and recognises rendered memory in a text.
 ///
-/// Rendered text may come back in a message after a restart, so it must be recognisable without any state.
-/// [`PromptSeal`](crate::PromptSeal) achieves that with a checksum. The content of a block must also not be able to
+/// Rendered text may come back in a message after a restart, so it must be recognisable by the key alone, and nobody
+/// without the key must be able to imitate it. [`PromptSeal`](crate::PromptSeal) achieves that. The content of a block must also not be able to
 /// imitate other parts of the prompt. [`escape_xml`](crate::escape_xml) prevents that for XML.
 pub trait Renderer: Send + Sync {
     /// Renders the sections as one text. There is at least one section, and none with [`BlockContent::Messages`].
-    fn render(&self, sections: &[PromptSection<'_>]) -> String;
+    fn render(&self, sections: &[PromptSection<'_>], key: &SealKey) -> String;
 
-    /// Removes all text that `render` has produced from `text`. `None` if there is none.
-    fn strip(&self, text: &str) -> Option<String>;
+    /// Removes all text that `render` has produced with this key from `text`. `None` if there is none.
+    fn strip(&self, text: &str, key: &SealKey) -> Option<String>;
 }
 
 /// Formats each text, part or message of a block. Parts other than texts, tool results and media are left out.

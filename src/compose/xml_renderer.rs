@@ -3,6 +3,7 @@
 use super::{
     prompt_seal::PromptSeal,
     renderer::{PromptSection, Renderer, format_items},
+    seal_key::SealKey,
 };
 use crate::message::{escape_xml, xml::message_element};
 
@@ -11,7 +12,7 @@ const SEAL: PromptSeal = PromptSeal { before_checksum: "<memory checksum='", aft
 /// Renders memory as XML in the form of LlamaIndex, but with every field escaped:
 ///
 /// ```text
-/// <memory checksum='5f1d2a0c'>
+/// <memory checksum='5f1d2a0c8e3b7740d1c96af2035be814'>
 /// <facts>
 /// Ada rows on Thursdays.
 /// </facts>
@@ -24,7 +25,7 @@ const SEAL: PromptSeal = PromptSeal { before_checksum: "<memory checksum='", aft
 pub struct XmlRenderer;
 
 impl Renderer for XmlRenderer {
-    fn render(&self, sections: &[PromptSection<'_>]) -> String {
+    fn render(&self, sections: &[PromptSection<'_>], key: &SealKey) -> String {
         let mut body = String::new();
         for (name, content) in sections {
             body.push_str(&format!("<{name}>\n"));
@@ -34,10 +35,10 @@ impl Renderer for XmlRenderer {
             }
             body.push_str(&format!("</{name}>\n"));
         }
-        SEAL.seal(&body)
+        SEAL.seal(&body, key)
     }
 
-    fn strip(&self, text: &str) -> Option<String> {
-        SEAL.strip(text)
+    fn strip(&self, text: &str, key: &SealKey) -> Option<String> {
+        SEAL.strip(text, key)
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     error::{Error, Result, setters},
     filter::MetadataFilter,
-    recall::MAX_K,
+    recall::{MAX_K, check_query_text},
 };
 
 /// A search among the documents of a namespace, by a query or without one.
@@ -17,7 +17,8 @@ use crate::{
 #[non_exhaustive]
 pub struct DocumentSearch {
     /// Finds the documents whose indexed texts answer this best, best first, by meaning and by words. Documents without
-    /// indexed text are not found. `None` or empty: finds all documents, the last put first.
+    /// indexed text are not found. `None` or empty: finds all documents, the last put first. At most
+    /// [`MAX_QUERY_BYTES`](crate::MAX_QUERY_BYTES).
     pub query: Option<String>,
     /// Finds only documents whose values this filter matches. Default: all.
     ///
@@ -77,6 +78,7 @@ impl DocumentSearch {
             let reason = "is a field of messages, and documents have none; for a field of this name write";
             return Err(Error::filter(format!("{path} {reason} [\"{path}\"]")));
         }
+        check_query_text(self.text().unwrap_or_default())?;
         if self.text().is_some() && self.wanted() > MAX_K {
             return Err(Error::query(format!(
                 "limit and offset together are {}, the maximum with a query is {MAX_K}",

@@ -29,6 +29,13 @@ pub(crate) struct StoredSession {
     idle_time: Option<Duration>,
 }
 
+impl Engine {
+    /// Returns the key that seals the memory in prompts.
+    pub(crate) fn seal_key(&self) -> Result<Option<[u8; 32]>> {
+        self.core().reads().seal_key()
+    }
+}
+
 impl StoredSession {
     pub(crate) fn new(engine: &Engine, namespace: Namespace, session: String, idle_time: Option<Duration>) -> Self {
         StoredSession { core: Arc::clone(engine.core()), namespace, session, idle_time }

@@ -14,6 +14,11 @@ use crate::{
 pub(super) struct StoreReads<'a>(pub(super) &'a Store);
 
 impl StoreReads<'_> {
+    /// Returns the key that seals the memory in prompts. `None` if the file has none yet.
+    pub(super) fn seal_key(&self) -> Result<Option<[u8; 32]>> {
+        self.0.read()?.seal_key()
+    }
+
     /// Returns the number of a namespace, or `None` if the file does not have it.
     pub(super) fn namespace_id(&self, namespace: &Namespace) -> Result<Option<NamespaceId>> {
         self.0.read()?.namespaces().id(namespace)

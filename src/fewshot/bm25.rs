@@ -6,6 +6,7 @@ use super::example::{ExampleSelector, FewShotExample};
 use crate::{
     error::{Result, impl_debug},
     lexical::{Analyzer, Document, Language, LexicalIndex, MAX_ROWS, Scores, Segment},
+    recall::check_query_text,
 };
 
 /// Selects the examples whose inputs share words with the input, the highest BM25 first; of equal ones the first. Needs
@@ -72,6 +73,7 @@ impl Bm25ExampleSelector {
 
 impl ExampleSelector for Bm25ExampleSelector {
     fn select(&self, input: &str) -> Result<Vec<FewShotExample>> {
+        check_query_text(input)?;
         let mut scores = Scores::default();
         self.index.score(&terms(self.language, input), &mut scores);
         let mut rows = scores.touched().to_vec();

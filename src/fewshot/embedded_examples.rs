@@ -7,6 +7,7 @@ use crate::{
     embed::{self, Embedder},
     error::Result,
     index::cosine,
+    recall::check_query_text,
 };
 
 /// Examples with the vectors of their inputs, one vector per window.
@@ -52,6 +53,7 @@ impl EmbeddedExamples {
     /// Returns the `k` most similar examples, the most similar first; examples with equal similarity keep their order.
     /// The similarity is that of the best pair of a window of the input and a window of the example.
     pub(super) fn nearest(&self, input: &str, k: usize) -> Result<Vec<SimilarExample<'_>>> {
+        check_query_text(input)?;
         let queries = embed::windows(&*self.embedder, input)?
             .into_iter()
             .map(|window| embed::query(&*self.embedder, window))

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use super::example::{ExampleSelector, FewShotExample};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    recall::check_query_text,
+};
 
 /// The length of the longest n-grams, in words.
 const MAX_N: usize = 4;
@@ -58,6 +61,7 @@ impl ExampleSelector for NgramOverlapExampleSelector {
         if self.threshold.is_nan() {
             return Err(Error::InvalidConfig { reason: "threshold is NaN; give a number".into() });
         }
+        check_query_text(input)?;
         let input: Vec<&str> = input.split_whitespace().collect();
         let mut scored: Vec<(f64, &FewShotExample)> =
             self.examples.iter().map(|example| (bleu(&input, &example.input), example)).collect();

@@ -23,8 +23,10 @@ use crate::{
 
 /// Keeps histories in a folder, one JSON Lines file per session.
 ///
-/// The name of a file is the SHA-256 of the session's name; its first line contains the session's name. Every call
-/// reads or writes files. A write is synced to disk before the call returns, and there is one write at a time. The
+/// The name of a file is the SHA-256 of the session's name; its first line contains the session's name. Every line ends
+/// with a checksum: a damaged line is [`Error::InvalidHistory`] with its number, never another text. Files that earlier
+/// releases wrote without checksums are read too; the next append to such a file rewrites it. Every call reads or writes
+/// files. A write is synced to disk before the call returns, and there is one write at a time. The
 /// store caches nothing in memory.
 ///
 /// [`append`](HistoryStore::append) adds lines to the file, also for a message that replaces another.
@@ -92,9 +94,20 @@ impl FileHistory {
         let path = self.path(session);
         let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = file.map_err(|error| file_error(&path, error))?;
-        let is_new = open_session(&path, &file, session)?.is_none();
+        let has_checksums = open_session(&path, &file, session)?.map(|lines| lines.has_checksums());
+        if has_checksums == Some(false) {
+            drop(file);
+            let mut transcript = self.transcript(session)?;
+            transcript.extend(messages.iter().cloned());
+            return self.replace_file(session, transcript.messages());
+        }
+        let is_new = has_checksums.is_none();
         let text = file_text(is_new.then_some(session), messages)?;
         let complete = complete_bytes(&mut file).map_err(|error| file_error(&path, error))?;
+        if complete < file.metadata().map_err(|error| file_error(&path, error))?.len() {
+            // The rest is cut off, unless it is a line whose line feed was damaged: that is an error.
+            self.transcript(session)?;
+        }
         let mut write = || {
             file.set_len(complete)?;
             file.seek(SeekFrom::Start(complete))?;
@@ -111,6 +124,21 @@ impl FileHistory {
             }
             file_error(&path, error)
         })
+    }
+
+    fn transcript(&self, session: &str) -> Result<Transcript> {
+        let mut transcript = Transcript::default();
+        let path = self.path(session);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(transcript),
+            Err(error) => return Err(file_error(&path, error)),
+        };
+        let Some(mut lines) = open_session(&path, &file, session)? else { return Ok(transcript) };
+        while let Some(message) = lines.message()? {
+            transcript.put(message.in_session(session));
+        }
+        Ok(transcript)
     }
 
     /// Replaces a session's file with a new one.
@@ -167,7 +195,7 @@ impl HistoryStore for FileHistory {
                 return Err(wrong_file_name(&lines, &session));
             }
             // A file with a header alone is left by a first append that was interrupted.
-            if lines.skip_line()? {
+            if lines.next_line()? {
                 sessions.push(session);
             }
         }
@@ -178,18 +206,7 @@ impl HistoryStore for FileHistory {
     fn messages(&self, session: &str) -> Result<Vec<Message>> {
         check_id("session", session)?;
         let _access = self.access.read();
-        let path = self.path(session);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(file_error(&path, error)),
-        };
-        let Some(mut lines) = open_session(&path, &file, session)? else { return Ok(Vec::new()) };
-        let mut transcript = Transcript::default();
-        while let Some(message) = lines.message()? {
-            transcript.put(message.in_session(session));
-        }
-        Ok(transcript.into_messages())
+        Ok(self.transcript(session)?.into_messages())
     }
 
     fn append(&self, session: &str, messages: &[Message]) -> Result<()> {

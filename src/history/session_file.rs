@@ -1,12 +1,16 @@
 //! The file of one session: JSON Lines, a header followed by one message per line.
 //!
 //! ```text
-//! {"mnemon_history":1,"session":"monday"}
-//! {"id":"1","session":"monday","role":"user","name":null,"content":"hello","created_at":"2024-05-01T09:30:00Z"}
+//! {"mnemon_history":2,"session":"monday","crc32":"1c8ab5b0"}
+//! {"id":"1","session":"monday","role":"user","name":null,"content":"hello","created_at":null,"crc32":"4a56a1e5"}
 //! ```
+//!
+//! The last member of a line is the CRC-32 of the bytes before that member. Files of format 1 have no checksums; the
+//! next append to such a file writes it anew with them.
 //!
 //! A message with the id of an earlier line replaces that message and keeps its position. A line is valid once it ends
 //! with a line feed: bytes after the last line feed are the rest of an interrupted write, which was never acknowledged.
+//! Only if a whole line with its checksum is followed by one wrong byte, the line feed was damaged.
 
 use std::{
     fs::File,
@@ -22,7 +26,15 @@ use crate::{
 };
 
 /// The version of the file format.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+
+/// The version of files without checksums.
+const WITHOUT_CHECKSUMS: u32 = 1;
+
+/// The number of bytes of a line from the member of the checksum on.
+const CHECKSUM_BYTES: usize = r#","crc32":"00000000"}"#.len();
+
+const WRONG_CHECKSUM: &str = "its checksum is wrong or missing";
 
 /// The size of the blocks that are read while searching for the last line feed.
 const CHUNK_BYTES: u64 = 64 << 10;
@@ -33,11 +45,13 @@ struct Header {
     // The header of a newer format may lack the field.
     #[serde(default)]
     session: String,
+    #[serde(default, skip_serializing)]
+    crc32: Option<String>,
 }
 
 /// Formats the first line of a session's file.
 pub(super) fn header_line(session: &str) -> Result<String> {
-    json_line(&Header { mnemon_history: FORMAT, session: session.to_owned() })
+    json_line(&Header { mnemon_history: FORMAT, session: session.to_owned(), crc32: None })
 }
 
 /// Formats the line of a message.
@@ -46,8 +60,20 @@ pub(super) fn message_line(message: &Message) -> Result<String> {
 }
 
 fn json_line(value: &impl Serialize) -> Result<String> {
-    let json = serde_json::to_string(value).map_err(|error| Error::message(error.to_string()))?;
-    Ok(json + "\n")
+    let mut line = serde_json::to_string(value).map_err(|error| Error::message(error.to_string()))?;
+    line.pop();
+    Ok(format!("{line}{}\n", checksum_member(line.as_bytes())))
+}
+
+fn checksum_member(line: &[u8]) -> String {
+    format!(r#","crc32":"{:08x}"}}"#, crc32fast::hash(line))
+}
+
+/// Returns true if a line ends with its checksum. The texts are compared, not the numbers, so that a digit that became
+/// a capital letter is damage too.
+fn is_intact(line: &[u8]) -> bool {
+    let Some(end) = line.len().checked_sub(CHECKSUM_BYTES) else { return false };
+    line[end..] == *checksum_member(&line[..end]).as_bytes()
 }
 
 /// A reader of a session's file, line by line.
@@ -57,39 +83,70 @@ pub(super) struct LineReader<R> {
     line: Vec<u8>,
     /// The number of the line that was read last, from 1.
     number: usize,
+    has_checksums: bool,
 }
 
 impl<R: Read> LineReader<R> {
     pub(super) fn new(path: &Path, file: R) -> Self {
-        LineReader { path: path.to_path_buf(), reader: BufReader::new(file), line: Vec::new(), number: 0 }
+        LineReader {
+            path: path.to_path_buf(),
+            reader: BufReader::new(file),
+            line: Vec::new(),
+            number: 0,
+            has_checksums: true,
+        }
+    }
+
+    /// Returns true if the lines of the file have checksums. Known once the header was read.
+    pub(super) fn has_checksums(&self) -> bool {
+        self.has_checksums
     }
 
     /// Reads the header and returns its session. `None` if the file has no complete line.
     pub(super) fn session(&mut self) -> Result<Option<String>> {
-        let Some(line) = self.next_line()? else { return Ok(None) };
-        let header: Header = serde_json::from_str(line)
-            .map_err(|error| format!("the line is not the header of a history: {error}"))
-            .map_err(|reason| self.invalid(reason))?;
-        match header.mnemon_history {
-            FORMAT => Ok(Some(header.session)),
-            found if found > FORMAT => Err(Error::NewerSchema { path: self.path.clone(), found, supported: FORMAT }),
-            found => Err(self.invalid(format!("the file has the unknown format {found}"))),
+        if !self.read_line()? {
+            return Ok(None);
+        }
+        let header: Header = serde_json::from_str(self.text()?)
+            .map_err(|error| self.invalid(format!("the line is not the header of a history: {error}")))?;
+        let (found, has_checksum, is_intact) = (header.mnemon_history, header.crc32.is_some(), is_intact(&self.line));
+        match found {
+            FORMAT if is_intact => Ok(Some(header.session)),
+            WITHOUT_CHECKSUMS if !has_checksum => {
+                self.has_checksums = false;
+                Ok(Some(header.session))
+            }
+            _ if found > FORMAT && is_intact == has_checksum => {
+                Err(Error::NewerSchema { path: self.path.clone(), found, supported: FORMAT })
+            }
+            WITHOUT_CHECKSUMS | FORMAT.. => Err(self.invalid(WRONG_CHECKSUM)),
+            _ => Err(self.invalid(format!("the file has the unknown format {found}"))),
         }
     }
 
     /// Reads the next message, after the header. `None` at the end of the file.
     pub(super) fn message(&mut self) -> Result<Option<Message>> {
-        let Some(line) = self.next_line()? else { return Ok(None) };
-        match MessageLine::parse(line) {
+        if !self.next_line()? {
+            return Ok(None);
+        }
+        if self.has_checksums {
+            self.line.truncate(self.line.len() - CHECKSUM_BYTES);
+            self.line.push(b'}');
+        }
+        match MessageLine::parse(self.text()?) {
             Ok(line) if line.has_id => Ok(Some(line.message)),
             Ok(_) => Err(self.invalid("the message has no id")),
             Err(error) => Err(self.invalid(error.to_string())),
         }
     }
 
-    /// Skips the next line. Returns true if there was a complete one.
-    pub(super) fn skip_line(&mut self) -> Result<bool> {
-        Ok(self.next_line()?.is_some())
+    /// Reads the next line after the header and checks its checksum. Returns false at the end of the file.
+    pub(super) fn next_line(&mut self) -> Result<bool> {
+        let has_line = self.read_line()?;
+        if has_line && self.has_checksums && !is_intact(&self.line) {
+            return Err(self.invalid(WRONG_CHECKSUM));
+        }
+        Ok(has_line)
     }
 
     /// Makes an error for the line that was read last.
@@ -97,18 +154,21 @@ impl<R: Read> LineReader<R> {
         Error::InvalidHistory { path: self.path.clone(), line: self.number, reason: reason.into() }
     }
 
-    /// Reads the next complete line.
-    fn next_line(&mut self) -> Result<Option<&str>> {
+    /// Reads the next complete line. Returns false at the end of the file.
+    fn read_line(&mut self) -> Result<bool> {
         self.line.clear();
         self.number += 1;
         self.reader.read_until(b'\n', &mut self.line).map_err(|error| file_error(&self.path, error))?;
-        if self.line.pop() != Some(b'\n') {
-            return Ok(None);
+        match self.line.pop() {
+            Some(b'\n') => Ok(true),
+            // Not 0: a file that a crash left longer than what was written ends with zeros.
+            Some(1..) if self.has_checksums && is_intact(&self.line) => Err(self.invalid("its line feed is damaged")),
+            _ => Ok(false),
         }
-        match std::str::from_utf8(&self.line) {
-            Ok(line) => Ok(Some(line)),
-            Err(_) => Err(self.invalid("not UTF-8")),
-        }
+    }
+
+    fn text(&self) -> Result<&str> {
+        std::str::from_utf8(&self.line).map_err(|_| self.invalid("not UTF-8"))
     }
 }
 

@@ -20,6 +20,16 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Returns 32 random bytes, for a secret.
+///
+/// # Panics
+/// If the system has none, which also keeps messages from getting new ids.
+pub(crate) fn random_bytes() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the system has random bytes");
+    bytes
+}
+
 /// Checks a message or session id: 1 to [`MAX_ID_BYTES`] bytes of any characters.
 pub(crate) fn check_id(what: &str, id: &str) -> Result<()> {
     if id.is_empty() {

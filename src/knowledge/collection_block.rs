@@ -67,9 +67,7 @@ impl MemoryBlock for CollectionBlock {
     }
 
     fn get(&self, _: &Value, query: &BlockQuery) -> Result<BlockContent> {
-        let last = &query.messages[query.messages.len().saturating_sub(QUERY_MESSAGES)..];
-        let texts = last.iter().map(|message| message.text()).filter(|text| !text.trim().is_empty());
-        let text = texts.collect::<Vec<_>>().join(" ");
+        let text = query.last_texts(QUERY_MESSAGES);
         if text.is_empty() {
             return Ok(BlockContent::default());
         }

@@ -1,7 +1,7 @@
 //! Recognizes the content of earlier prompts in messages that are put.
 //!
 //! Agents put whole prompts back to be stored. Content that memory inserted must not become memory again. Three things
-//! are recognized: rendered memory, by its checksum, anywhere in a text, also after a restart; a message that a block
+//! are recognized: rendered memory, by its keyed checksum, anywhere in a text, also after a restart; a message that a block
 //! placed in one of the last prompts, by its id and content; and one of the last prompts that comes back with other
 //! ids, as chat formats have none, by the content of its messages in order.
 
@@ -16,6 +16,7 @@ use super::{
     turn::{GivenMessage, Origin},
 };
 use crate::{
+    compose::Composer,
     error::Result,
     message::{ContentPart, Message, xml::media_element},
 };
@@ -177,12 +178,12 @@ impl Inner {
     /// Removes rendered memory from a message, with the media that were inserted with it. Returns true if there was
     /// any.
     fn strip(&self, message: &mut Message, media: &[ContentPart]) -> bool {
-        let renderer = &self.settings.composer.renderer;
+        let Composer { renderer, seal_key, .. } = &self.settings.composer;
         let mut is_stripped = false;
         // The text that media may follow which belong to the memory in it.
         let mut memory = String::new();
         message.content.retain_mut(|part| match part {
-            ContentPart::Text { text } => match renderer.strip(text) {
+            ContentPart::Text { text } => match renderer.strip(text, seal_key) {
                 Some(left) => {
                     is_stripped = true;
                     memory = std::mem::replace(text, left);

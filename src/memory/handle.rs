@@ -17,7 +17,7 @@ use super::{
 #[cfg(doc)]
 use crate::error::Error;
 use crate::{
-    compose::Prompt,
+    compose::{Prompt, SealKey},
     engine::{Engine, Lane, StoredSession},
     error::{Result, impl_debug},
     ids::Namespace,
@@ -71,7 +71,9 @@ impl_debug!(Memory, self { namespace: self.namespace(), session: self.session() 
 
 impl Memory {
     /// Opens a session's memory on the calling thread.
-    pub(super) fn open(engine: Engine, namespace: Namespace, session: String, settings: Settings) -> Result<Self> {
+    pub(super) fn open(engine: Engine, namespace: Namespace, session: String, mut settings: Settings) -> Result<Self> {
+        // A file that is open for reading and has no key yet stores no prompts either.
+        settings.composer.seal_key = engine.seal_key()?.map_or_else(SealKey::random, SealKey::new);
         let memory = Self::unread(engine, namespace, session, settings);
         open(&memory.inner)?;
         Ok(memory)

@@ -56,6 +56,15 @@ pub(crate) fn read(folder: &Path, file: &str, hashes: &BTreeMap<String, String>)
     Ok(bytes)
 }
 
+/// Checks the hashes of the files that the manifest names and the caller has not read.
+pub(crate) fn check_others(folder: &Path, read_already: &[&str], hashes: &BTreeMap<String, String>) -> Result<()> {
+    for file in hashes.keys().filter(|file| !read_already.contains(&file.as_str())) {
+        check(folder, &[file], hashes)?;
+        read(folder, file, hashes)?;
+    }
+    Ok(())
+}
+
 pub(crate) fn invalid(folder: &Path, reason: impl Into<String>, source: Option<BoxError>) -> Error {
     let reason = reason.into();
     // A reason may quote its source, which would be shown twice.

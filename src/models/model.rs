@@ -62,9 +62,9 @@ const MODELS_ENV: &str = "MNEMON_MODELS";
 /// take 50 MB for 1,024 tokens, and 3 GB for 8,192. Few texts of such lengths run at a time; a lower `max_tokens`
 /// bounds the memory, because longer text is split into windows.
 ///
-/// Every file is checked against its hash when it is read, before it is parsed. A graph may have weights in other files
-/// (ONNX external data) if they are in the folder itself and named in `[files]`. Other files, such as `config.json`,
-/// may be in the folder and in `[files]`; they are not read.
+/// Every file that `[files]` names is checked against its hash when the model is loaded, and before it is parsed. A graph
+/// may have weights in other files (ONNX external data) if they are in the folder itself and named in `[files]`. Other
+/// files, such as `config.json`, may be in the folder and in `[files]`; their contents are not used.
 ///
 /// [`Model::import`] makes such a folder from the exports of common tools.
 #[derive(Clone, Debug)]
@@ -208,6 +208,14 @@ impl Model {
             Source::Folder(folder) => folder.clone(),
             #[cfg(feature = "bundled-model")]
             Source::Bundled => Path::new("<bundled>").join(&self.manifest.name),
+        }
+    }
+
+    /// Checks the hashes of the files that the manifest names and the caller has not read.
+    pub(crate) fn check_others(&self, read_already: &[&str]) -> Result<()> {
+        match self.folder() {
+            Some(folder) => folder::check_others(folder, read_already, &self.manifest.files),
+            None => Ok(()),
         }
     }
 

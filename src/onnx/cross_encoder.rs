@@ -112,6 +112,7 @@ impl CrossEncoder {
         folder::check(path, &FILES, &manifest.files)?;
         let [graph, tokenizer] = FILES.map(|file| folder::read(path, file, &manifest.files));
         let graph = graph?;
+        folder::check_others(path, &FILES, &manifest.files)?;
         if !external::read(path, &graph, &manifest.files)?.is_empty() {
             return Err(invalid("model.onnx has weights in other files; save the graph as one file", None));
         }

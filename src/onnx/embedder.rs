@@ -108,6 +108,8 @@ impl OnnxEmbedder {
         let tokenizer = TextTokenizer::open(&model.path(), &model.read("tokenizer.json")?)?;
         let text_encoder = Arc::new(TextEncoder::new(tokenizer, &model.manifest).map_err(unfit)?);
         let graph = GraphFiles::read(&model)?;
+        let weights = graph.external.iter().map(|(file, _)| file.as_str());
+        model.check_others(&weights.chain(["model.onnx", "tokenizer.json"]).collect::<Vec<_>>())?;
         let table = options.device.is_cpu().then(|| table(&model, &graph)).flatten();
         let computation = match table {
             Some(table) => Computation::Table(Arc::new(table)),

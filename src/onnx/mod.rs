@@ -7,6 +7,8 @@
 mod cross_encoder;
 mod device;
 mod embedder;
+#[cfg(fuzzing)]
+mod fuzzing;
 pub(crate) mod graph;
 mod graph_model;
 mod length_limits;
@@ -23,5 +25,7 @@ mod wordpiece;
 
 pub use cross_encoder::CrossEncoder;
 pub use embedder::{EmbeddingJob, OnnxEmbedder};
+#[cfg(fuzzing)]
+pub(crate) use fuzzing::read_graph;
 pub use options::OnnxOptions;
 pub use runtime::Runtime;

@@ -6,11 +6,14 @@ use super::when::TimeSpan;
 use crate::{
     error::{Error, Result},
     filter::MetadataFilter,
-    message::{Message, Role, Timestamp},
+    message::{MAX_MESSAGE_BYTES, Message, Role, Timestamp},
 };
 
 /// The greatest number of hits of one recall.
 pub const MAX_K: usize = 10_000;
+
+/// The greatest number of bytes of a query's text: that of a message, so that every message can be a query.
+pub const MAX_QUERY_BYTES: usize = MAX_MESSAGE_BYTES;
 
 /// A method of ranking candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -142,7 +145,7 @@ pub(crate) struct Filter {
 
 impl Query {
     /// Makes a query for the 10 best messages of the whole namespace. Text beyond the model's limit is split into
-    /// windows; none is cut off.
+    /// windows; none is cut off. A recall refuses text of more than [`MAX_QUERY_BYTES`].
     pub fn new(text: impl Into<String>) -> Self {
         Query {
             text: text.into(),
@@ -333,6 +336,7 @@ impl Query {
         if self.text.trim().is_empty() {
             return Err(Error::query("the text is empty"));
         }
+        check_query_text(&self.text)?;
         if let (Some(since), Some(until)) = (self.filter.since, self.filter.until)
             && since >= until
         {
@@ -359,6 +363,17 @@ impl Query {
         }
         Ok(())
     }
+}
+
+/// Checks the length of the text of a query. Its cost grows with the length.
+pub(crate) fn check_query_text(text: &str) -> Result<()> {
+    if text.len() > MAX_QUERY_BYTES {
+        return Err(Error::query(format!(
+            "the text has {} bytes, the maximum is {MAX_QUERY_BYTES}; give the part that says what to find",
+            text.len()
+        )));
+    }
+    Ok(())
 }
 
 impl Filter {

@@ -72,6 +72,7 @@ mod overlay;
 mod pages;
 mod transaction;
 
+mod seal_key;
 mod stats;
 mod sweep;
 mod upgrade;
@@ -88,6 +89,8 @@ mod open;
 mod handle;
 
 mod database;
+#[cfg(all(fuzzing, feature = "onnx"))]
+mod fuzzing;
 
 mod backup;
 
@@ -106,6 +109,8 @@ pub(crate) use edit_sessions::IdleFlush;
 pub(crate) use effects::{BufferChange, Effects, HistoryChange, IndexNeed, UnindexedChange};
 pub use export_line::TransferReport;
 pub(crate) use export_line::{DocumentLine, ExportHeader, ExportLine};
+#[cfg(all(fuzzing, feature = "onnx"))]
+pub(crate) use fuzzing::decode_records;
 pub(crate) use generations::Generation;
 pub(crate) use idle::IdleSession;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};

@@ -16,7 +16,7 @@ use crate::{
 
 pub(super) type Bytes = &'static [u8];
 
-/// `schema` → version, u32 little endian.
+/// `schema` → version, u32 little endian; `seal_key` → 32 random bytes, see `seal_key`.
 pub(super) const META: TableDefinition<&str, Bytes> = TableDefinition::new("meta");
 /// Namespace → [`NamespaceRecord`].
 pub(super) const NAMESPACES: TableDefinition<&str, Bytes> = TableDefinition::new("namespaces");

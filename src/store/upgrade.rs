@@ -11,6 +11,7 @@ use super::{
     message_record::MessageRecord,
     rows::Rows,
     schema::*,
+    seal_key,
     sessions::{self, Sessions},
     tables::{Tables, storage},
     write_tables::WriteTransaction,
@@ -36,6 +37,7 @@ pub(super) fn version(tables: &ReadTransaction) -> Result<Option<u32>> {
 /// Creates the tables of a new database.
 pub(super) fn create(tables: &WriteTransaction) -> Result<()> {
     set_schema(tables)?;
+    seal_key::create(tables)?;
     visit_tables(&mut Create(tables))
 }
 
@@ -50,6 +52,7 @@ impl TableVisitor for Create<'_> {
 
 /// Upgrades a database of an older schema to the current one.
 pub(super) fn upgrade(tables: &WriteTransaction, from: u32) -> Result<()> {
+    seal_key::create(tables)?;
     // First, because the other upgrades read the generations.
     if from < 4 {
         upgrade_generations(tables)?;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use mnemon::{
-    BlockContent, BlockQuery, Hit, MAX_K, MemoryBlock, Message, Namespace, Query, RankingStrategy, Result, Retriever,
-    Role, VectorBlock,
+    BlockContent, BlockQuery, Hit, MAX_K, MAX_QUERY_BYTES, MemoryBlock, Message, Namespace, Query, RankingStrategy,
+    Result, Retriever, Role, VectorBlock,
 };
 use serde_json::Value;
 
@@ -43,6 +43,17 @@ fn a_vector_block_takes_the_options_of_a_query() {
     let expected = Query::new("where is it").session("s").role(Role::User).since(time);
     let expected = expected.strategy(RankingStrategy::Dense).k(12);
     assert_eq!(recalled(&block, 5), (vec!["0".into(), "1".into()], vec![expected]));
+}
+
+#[test]
+fn a_vector_block_asks_with_the_end_of_long_messages() {
+    let retriever = Arc::new(Numbers(1, Mutex::default()));
+    let prompt: Vec<_> = ["é", "ü"].map(|letter| Arc::new(message(letter, &letter.repeat(500_000)))).into();
+    let query = BlockQuery::new(namespace("a"), "s", prompt, Arc::clone(&retriever) as _);
+    VectorBlock::new("v").retrieval_context_window(2).get(&Value::Null, &query).unwrap();
+    let asked = retriever.1.lock().unwrap()[0].text().to_owned();
+    assert!((MAX_QUERY_BYTES - 1..=MAX_QUERY_BYTES).contains(&asked.len()), "{}", asked.len());
+    assert!(asked.starts_with("é") && asked.ends_with(&format!(" {}", "ü".repeat(500_000))));
 }
 
 #[test]

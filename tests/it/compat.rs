@@ -388,7 +388,8 @@ fn compare_vector_block(case: &Value) -> Result<(), String> {
             (_, Some((_, after))) => format!("</message>{after}"),
         });
     let content = BlockContent::Quoted(told);
-    let memory = unescaped_elements(&mnemon::Renderer::render(&mnemon::XmlRenderer, &[("v", &content)]));
+    let key = mnemon::SealKey::random();
+    let memory = unescaped_elements(&mnemon::Renderer::render(&mnemon::XmlRenderer, &[("v", &content)], &key));
     let inner = memory.split_once("<v>\n").unwrap().1.split_once("\n</v>").map_or("", |(inner, _)| inner).to_owned();
     compare(&inner, &node.collect::<String>())
 }

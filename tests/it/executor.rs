@@ -15,7 +15,7 @@ use std::{
 
 use mnemon::{
     BlockContent, BlockQuery, BufferLimits, Config, Embedder, Engine, Error, Memory, MemoryBlock, Message,
-    ModelIdentity, PromptSection, Query, Renderer, Result,
+    ModelIdentity, PromptSection, Query, Renderer, Result, SealKey,
 };
 use serde_json::Value;
 
@@ -153,10 +153,10 @@ fn concurrent_prompts_use_few_threads() {
 struct GatedRenderer(Arc<Gate>);
 
 impl Renderer for GatedRenderer {
-    fn render(&self, _: &[PromptSection<'_>]) -> String {
+    fn render(&self, _: &[PromptSection<'_>], _: &SealKey) -> String {
         String::new()
     }
-    fn strip(&self, _: &str) -> Option<String> {
+    fn strip(&self, _: &str, _: &SealKey) -> Option<String> {
         self.0.pass();
         None
     }

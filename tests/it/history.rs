@@ -31,6 +31,12 @@ fn session_file(folder: &Path) -> PathBuf {
     file
 }
 
+/// Adds the checksum to a line, which is a JSON object.
+fn with_checksum(line: &str) -> String {
+    let line = line.strip_suffix('}').unwrap();
+    format!("{line},\"crc32\":\"{:08x}\"}}", crc32fast::hash(line.as_bytes()))
+}
+
 fn add_bytes(path: &Path, bytes: &[u8]) {
     fs::File::options().append(true).open(path).unwrap().write_all(bytes).unwrap();
 }
@@ -242,12 +248,13 @@ fn files_have_the_documented_form() {
     history.append("monday", &[text("1", "HELLO").at(time)]).unwrap();
     let file = session_file(folder.path());
     let line = |id, text| {
-        format!(
+        with_checksum(&format!(
             "{{\"id\":\"{id}\",\"session\":\"monday\",\"role\":\"user\",\"name\":null,\"content\":\"{text}\",\
-             \"created_at\":\"2024-05-01T09:30:00Z\"}}\n"
-        )
+             \"created_at\":\"2024-05-01T09:30:00Z\"}}"
+        )) + "\n"
     };
-    let header = "{\"mnemon_history\":1,\"session\":\"monday\"}\n";
+    let header = with_checksum("{\"mnemon_history\":2,\"session\":\"monday\"}") + "\n";
+    let header = header.as_str();
     let expected = [header, &line("1", "hello"), &line("2", "a\\nb"), &line("1", "HELLO")].concat();
     assert_eq!(fs::read_to_string(&file).unwrap(), expected);
     // As short as it can be.
@@ -297,17 +304,24 @@ fn a_bad_line_is_an_error_with_its_number() {
     let file = session_file(folder.path());
     let whole = fs::read_to_string(&file).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
-    let rows: &[(usize, &[u8], &str)] = &[
-        (2, b"{\"role\":\"us", "EOF"),
-        (2, b"", "expected a JSON object"),
-        (3, b"\0\0\0", "expected a JSON object"),
-        (3, b"\xff", "not UTF-8"),
-        (3, br#"{"role":"user","content":"hi"}"#, "has no id"),
-        (3, br#"{"id":"3","role":"user","content":""}"#, "content is empty"),
-        (1, b"", "not the header"),
-        (1, br#"{"session":"s"}"#, "not the header"),
-        (1, br#"{"mnemon_history":0,"session":"s"}"#, "unknown format"),
-        (1, br#"{"mnemon_history":1,"session":"t"}"#, "does not belong"),
+    let sealed = |line: &str| with_checksum(line).into_bytes();
+    let rows: &[(usize, Vec<u8>, &str)] = &[
+        (2, b"{\"role\":\"us".to_vec(), "checksum"),
+        (2, b"".to_vec(), "checksum"),
+        (3, b"\0\0\0".to_vec(), "checksum"),
+        (3, b"\xff".to_vec(), "checksum"),
+        (3, br#"{"id":"3","role":"user","content":"hi"}"#.to_vec(), "checksum"),
+        (3, sealed("}"), "expected a JSON object"),
+        (3, sealed("[]}"), "expected a JSON object"),
+        (3, sealed(r#"{"role":"user","content":"hi"}"#), "has no id"),
+        (3, sealed(r#"{"id":"3","role":"user","content":""}"#), "content is empty"),
+        (1, b"".to_vec(), "not the header"),
+        (1, sealed(r#"{"session":"s"}"#), "not the header"),
+        (1, sealed(r#"{"mnemon_history":0,"session":"s"}"#), "unknown format"),
+        (1, sealed(r#"{"mnemon_history":2,"session":"t"}"#), "does not belong"),
+        (1, br#"{"mnemon_history":2,"session":"s"}"#.to_vec(), "checksum"),
+        (1, sealed(r#"{"mnemon_history":1,"session":"s"}"#), "checksum"),
+        (1, br#"{"mnemon_history":3,"session":"s","crc32":"00000000"}"#.to_vec(), "checksum"),
     ];
     for (number, line, reason) in rows {
         let mut bad: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
@@ -327,17 +341,66 @@ fn a_bad_line_is_an_error_with_its_number() {
             assert!(told.contains(&format!("line {number}:")) && told.contains(reason), "{told}");
         }
     }
-    fs::write(&file, "{\"mnemon_history\":2,\"sessions\":[]}\n{}\n").unwrap();
+    fs::write(&file, "{\"mnemon_history\":3,\"sessions\":[]}\n{}\n").unwrap();
     for result in
         [history.messages("s").map(drop), history.sessions().map(drop), history.append("s", &[text("3", "x")])]
     {
-        assert!(matches!(result, Err(Error::NewerSchema { found: 2, supported: 1, .. })), "{result:?}");
+        assert!(matches!(result, Err(Error::NewerSchema { found: 3, supported: 2, .. })), "{result:?}");
     }
     // Other sessions are not touched; this one can be set anew.
     history.append("t", &[text("1", "one")]).unwrap();
     assert_eq!(texts(&history, "t"), ["one"]);
     history.set("s", &[text("1", "new")]).unwrap();
     assert_eq!(history.sessions().unwrap(), ["s", "t"]);
+}
+
+#[test]
+fn every_flipped_bit_is_an_error_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let history = FileHistory::open(folder.path()).unwrap();
+    let time = "2024-05-01T09:30:00Z".parse().unwrap();
+    history.append("s", &[text("1", "It is on Thursday.").at(time), text("2", "naïve 🙂").at(time)]).unwrap();
+    history.append("s", &[Message::assistant("Noted.").with_id("3").in_session("s").at(time)]).unwrap();
+    let file = session_file(folder.path());
+    let whole = fs::read(&file).unwrap();
+    for bit in 0..whole.len() * 8 {
+        let at = bit / 8;
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << (bit % 8);
+        fs::write(&file, &flipped).unwrap();
+        let damaged = 1 + whole[..at].iter().filter(|&&byte| byte == b'\n').count();
+        let is_named = |error: Error| matches!(error, Error::InvalidHistory { line, .. } if line == damaged);
+        assert!(is_named(history.messages("s").unwrap_err()), "bit {bit}");
+        // These read the beginning of the file, and its end.
+        match history.sessions() {
+            Ok(sessions) => assert!(damaged > 2 && sessions == ["s"], "bit {bit}"),
+            Err(error) => assert!(damaged <= 2 && is_named(error), "bit {bit}"),
+        }
+        if damaged == 1 || at == whole.len() - 1 {
+            assert!(is_named(history.append("s", &[text("4", "four")]).unwrap_err()), "bit {bit}");
+            assert_eq!(fs::read(&file).unwrap(), flipped, "bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn files_without_checksums_are_read_and_get_checksums() {
+    let folder = tempfile::tempdir().unwrap();
+    let history = FileHistory::open(folder.path()).unwrap();
+    history.append("s", &[text("1", "one")]).unwrap();
+    let file = session_file(folder.path());
+    // As releases before 0.3 wrote it, with the beginning of a line that was never acknowledged.
+    let line = |id, text| format!("{{\"id\":\"{id}\",\"session\":\"s\",\"role\":\"user\",\"content\":\"{text}\"}}\n");
+    let header = "{\"mnemon_history\":1,\"session\":\"s\"}\n";
+    let old = [header, &line("1", "one"), &line("2", "two"), &line("1", "ONE"), "{\"id\""].concat();
+    fs::write(&file, &old).unwrap();
+    assert_eq!(history.sessions().unwrap(), ["s"]);
+    assert_eq!(texts(&history, "s"), ["ONE", "two"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), old);
+    history.append("s", &[text("2", "TWO"), text("3", "three")]).unwrap();
+    assert_eq!(texts(&history, "s"), ["ONE", "TWO", "three"]);
+    let new = fs::read_to_string(&file).unwrap();
+    assert!(new.lines().all(|line| line.contains("\"crc32\":")), "{new}");
 }
 
 #[test]
@@ -460,7 +523,7 @@ proptest! {
                     files = files.or_else(|| Some(FileHistory::open(folder.path()).unwrap()));
                 }
                 Operation::Tear(session, tail) => {
-                    let name = format!("{{\"mnemon_history\":1,\"session\":{}}}\n", serde_json::json!(SESSIONS[session]));
+                    let name = format!("{{\"mnemon_history\":2,\"session\":{},", serde_json::json!(SESSIONS[session]));
                     for entry in fs::read_dir(folder.path()).unwrap() {
                         let path = entry.unwrap().path();
                         if fs::read(&path).unwrap().starts_with(name.as_bytes()) {

@@ -66,5 +66,5 @@ fn print(message: &Message) -> anyhow::Result<()> {
     output::line(&format!("{}  {time}  {}  {speaker}:", message.id, message.session))?;
     let text = message.text();
     let content = if text.is_empty() { serde_json::to_string(&message.content)? } else { text };
-    output::line(&format!("{content}\n"))
+    output::text(&format!("{content}\n"))
 }

@@ -19,6 +19,7 @@ mod models;
 mod namespaces;
 mod output;
 mod phases;
+mod printable;
 mod progress;
 mod random;
 mod recall;

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::printable;
+
 /// The format of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -16,11 +18,20 @@ pub(crate) enum Format {
 
 /// Prints one line of JSON.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
-    line(&serde_json::to_string(value)?)
+    print(&serde_json::to_string(value)?)
 }
 
-/// Prints one line of text.
+/// Prints one line of text. Line feeds and other control characters are escaped.
 pub(crate) fn line(text: &str) -> anyhow::Result<()> {
+    print(&printable::line(text))
+}
+
+/// Prints text that may have several lines. Other control characters are escaped.
+pub(crate) fn text(text: &str) -> anyhow::Result<()> {
+    print(&printable::text(text))
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
     Ok(writeln!(io::stdout().lock(), "{text}")?)
 }
 

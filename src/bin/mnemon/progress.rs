@@ -13,7 +13,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
-use crate::stderr;
+use crate::{printable, stderr};
 
 /// The environment variable with the seconds between two lines where stderr is not a terminal; 0 prints every step.
 const SECONDS_ENV: &str = "MNEMON_PROGRESS_SECONDS";
@@ -154,7 +154,7 @@ impl Progress {
             if phase.total == Total::Unknown { "{prefix}: {wide_msg}" } else { "{prefix} [{bar:20}] {wide_msg}" };
         let style = ProgressStyle::with_template(template).expect("the templates are constants");
         self.bar.set_style(style.progress_chars("=> "));
-        self.bar.set_prefix(phase.name.clone());
+        self.bar.set_prefix(printable::line(&phase.name).into_owned());
         self.bar.set_length(phase.total.number().unwrap_or(0));
         self.bar.set_position(phase.done);
         self.bar.set_message(phase.figures(phase.started.elapsed().as_secs_f64()));

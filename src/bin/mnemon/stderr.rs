@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::output::Format;
+use crate::{output::Format, printable};
 
 /// How this process prints on stderr.
 #[derive(Clone, Copy)]
@@ -46,11 +46,11 @@ pub(crate) fn note(text: impl Display) {
     }
 }
 
-/// Prints a line of text, or the object with the same facts.
+/// Prints text, with control characters escaped, or the object with the same facts.
 pub(crate) fn print(text: &str, object: impl FnOnce() -> Value) {
     // There is nowhere to report that stderr is closed.
     let _ = match settings().format {
-        Format::Text => writeln!(io::stderr(), "mnemon: {text}"),
+        Format::Text => writeln!(io::stderr(), "mnemon: {}", printable::text(text)),
         Format::Json => writeln!(io::stderr(), "{}", object()),
     };
 }

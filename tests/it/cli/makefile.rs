@@ -15,6 +15,8 @@ fn every_build_output_is_in_the_target_folder_that_is_set() {
         "bench-documents",
         "user-package",
         "asan",
+        "fuzz",
+        "loom",
         "cargo-deny",
     ];
     let mut make = Command::new("make");
@@ -29,6 +31,8 @@ fn every_build_output_is_in_the_target_folder_that_is_set() {
         output.contains("/elsewhere/bench/conversation.jsonl")
             && output.contains("/elsewhere/bench/documents.json")
             && output.contains("CARGO_TARGET_DIR=/elsewhere/asan")
+            && output.contains("CARGO_TARGET_DIR=/elsewhere/fuzz")
+            && output.contains("CARGO_TARGET_DIR=/elsewhere/loom")
     );
 }
 

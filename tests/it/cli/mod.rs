@@ -9,6 +9,7 @@ mod ingest;
 mod kills;
 mod makefile;
 mod models;
+mod printable;
 mod progress;
 #[cfg(feature = "pull")]
 mod pull;

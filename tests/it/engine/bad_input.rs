@@ -2,7 +2,11 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use mnemon::{ContentPart, Error, Message, Query, Result};
+use mnemon::{
+    Bm25ExampleSelector, ContentPart, DocumentSearch, EngineExampleSelector, Error, ExampleSelector, MAX_QUERY_BYTES,
+    MaxMarginalRelevanceExampleSelector, Message, NgramOverlapExampleSelector, Query, Result, Scope,
+    SemanticSimilarityExampleSelector,
+};
 
 use crate::support::{Db, Hashing, chain, embedders::Scripted, message, namespace};
 
@@ -47,6 +51,33 @@ fn one_wrong_message_rejects_its_whole_put() {
     let largest = message(&name, &"x".repeat(mnemon::MAX_MESSAGE_BYTES)).in_session(name.clone()).by(name.clone());
     engine.blocking().put(&space, vec![largest.clone()]).unwrap();
     assert_eq!(engine.blocking().get(&space, &name).unwrap(), Some(largest));
+}
+
+#[test]
+fn a_query_has_a_greatest_length() {
+    let db = Db::new();
+    let engine = db.open();
+    let space = namespace("a");
+    engine.blocking().put(&space, vec![message("1", "text")]).unwrap();
+    let longest = "text ".repeat(MAX_QUERY_BYTES / 5) + &"x".repeat(MAX_QUERY_BYTES % 5);
+    assert_eq!(engine.blocking().recall(&space, Query::new(&*longest)).unwrap().len(), 1);
+    let text = longest + "x";
+    let model = || Arc::new(Hashing::new(2));
+    let documents = engine.documents(&space);
+    let results = [
+        engine.blocking().recall(&space, Query::new(&*text)).map(drop),
+        engine.blocking().recall_in(&[&space].into_iter().collect::<Scope>(), Query::new(&*text)).map(drop),
+        documents.blocking().search(DocumentSearch::default().query(&*text)).map(drop),
+        EngineExampleSelector::new(&engine, &space).select(&text).map(drop),
+        Bm25ExampleSelector::new(vec![]).select(&text).map(drop),
+        NgramOverlapExampleSelector::new(vec![]).select(&text).map(drop),
+        SemanticSimilarityExampleSelector::new(vec![], model()).unwrap().select(&text).map(drop),
+        MaxMarginalRelevanceExampleSelector::new(vec![], model()).unwrap().select(&text).map(drop),
+    ];
+    for result in results {
+        let error = result.unwrap_err();
+        assert!(matches!(&error, Error::InvalidQuery { reason } if reason.contains("the maximum is")), "{error}");
+    }
 }
 
 /// Returns an embedder with these vectors, repeated for each text, and these windows. It panics if there is no vector.

@@ -47,15 +47,16 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (3, "recall", &["config", "embed", "error", "filter", "ids", "index", "lexical", "message", "store"], &[]),
     (3, "buffer", &["error", "message"], &[]),
     (3, "block", &["chat", "error", "ids", "message"], &["recall"]),
-    (3, "compose", &["error", "message"], &["block"]),
+    (3, "compose", &["error", "ids", "message"], &["block"]),
     (3, "documents", &["error", "filter", "ids", "message"], &["recall"]),
     (3, "history", &["error", "ids", "message"], &[]),
-    (3, "fewshot", &["embed", "error", "index", "lexical", "tokens"], &[]),
+    (3, "fewshot", &["embed", "error", "index", "lexical", "tokens"], &["recall"]),
     (4, "engine", &["block_on", "cache", "config", "default_embedder", "documents", "embed", "error", "fewshot", "ids", "index", "lexical", "message", "recall", "span", "store"], &[]),
     (4, "memory", &["block", "buffer", "compose", "error", "history", "ids", "message", "recall", "span", "store", "tokens"], &["engine"]),
     (4, "knowledge", &["block", "chat", "documents", "error", "filter", "ids", "message"], &["engine"]),
     (4, "reindex", &["config", "default_embedder", "embed", "error", "ids", "store"], &["engine"]),
     (4, "maintenance", &["config", "error", "ids", "recall", "store"], &[]),
+    (4, "fuzzing", &["error", "index", "lexical", "models", "onnx", "store"], &[]),
 ];
 
 /// (external crate, the modules that name it); `bin` is the command.

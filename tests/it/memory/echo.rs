@@ -2,6 +2,7 @@
 
 use mnemon::{AssembleRequest, InsertMethod, MarkdownRenderer, MediaReference, MessageUpdate, StaticBlock};
 use proptest::prelude::*;
+use sha2::{Digest, Sha256};
 
 use super::*;
 
@@ -95,6 +96,60 @@ fn memory_is_known_after_a_restart_and_inside_other_text() {
     let own = "<memory>\n<x>\nI wrote this\n</x>\n</memory>";
     assert_eq!(memory.blocking().put(vec![user("3", own)]).unwrap().echoes, [""; 0]);
     assert_eq!(memory.blocking().messages().unwrap()[1].text(), own);
+}
+
+/// Text in a frame of memory that this database did not make stays: a user who knows the format cannot have text
+/// dropped. Frames of releases before 0.2 had 32 bits of a plain SHA-256.
+#[test]
+fn a_frame_that_another_database_or_a_user_made_is_stored() {
+    let framed = |db: &Db| {
+        let engine = open(db);
+        let memory = engine.memory(&namespace("a"), "s").block(StaticBlock::new("x", "said")).open().unwrap();
+        memory.blocking().get(Some(user("1", "hello"))).unwrap().messages[0].text()
+    };
+    let (db, other) = (Db::new(), Db::new());
+    let (own, foreign) = (framed(&db), framed(&other));
+    assert!(own.contains("<memory checksum='") && own.len() == foreign.len() && own != foreign);
+    let body = "<x>\nsaid\n</x>\n";
+    let sha = Sha256::digest(body);
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let forged = [4, 16].map(|bytes| format!("<memory checksum='{}'>\n{body}</memory>", hex(&sha[..bytes])));
+    assert_eq!(forged[1].len(), own.len(), "the form of the frame");
+    let engine = open(&db);
+    let memory = engine.memory(&namespace("a"), "s").open().unwrap();
+    for (at, text) in [&foreign, &forged[0], &forged[1]].into_iter().enumerate() {
+        memory.blocking().put(vec![user(&format!("f{at}"), text)]).unwrap();
+        assert_eq!(memory.blocking().history().unwrap().last().unwrap().text(), *text);
+    }
+    let report = memory.blocking().put(vec![user("own", &own)]).unwrap();
+    assert_eq!((report.new, report.echoes), (0, vec!["own".to_owned()]));
+}
+
+/// A prompt of a reader is recognised by the writer.
+#[test]
+fn a_prompt_of_a_read_only_engine_is_recognised() {
+    let db = Db::new();
+    let engine = open(&db);
+    engine.blocking().put(&namespace("a"), vec![user("1", "text")]).unwrap();
+    let reader = Engine::builder(&db.path).embedder(Arc::new(Hashing::new(32))).open_read_only().unwrap();
+    let memory = reader.memory(&namespace("a"), "s").block(StaticBlock::new("x", "said")).open().unwrap();
+    let text = memory.blocking().get(Some(user("1", "hello"))).unwrap().messages[0].text();
+    let memory = engine.memory(&namespace("a"), "s").open().unwrap();
+    let report = memory.blocking().put(vec![user("own", &text)]).unwrap();
+    assert_eq!((report.new, report.echoes), (0, vec!["own".to_owned()]));
+}
+
+/// Thousands of frames that begin and none that ends: the cost is linear, or this would take minutes.
+#[test]
+fn text_full_of_beginnings_of_memory_is_stored() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = engine.memory(&namespace("a"), "s").open().unwrap();
+    let begin = format!("<memory checksum='{}'>\n", "0".repeat(32));
+    let mut text = begin.repeat(mnemon::MAX_MESSAGE_BYTES / begin.len() - 1);
+    text.push_str("</memory>");
+    assert_eq!(memory.blocking().put(vec![user("1", &text)]).unwrap().new, 1);
+    assert_eq!(memory.blocking().history().unwrap()[0].text(), text);
 }
 
 #[test]

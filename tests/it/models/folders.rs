@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use mnemon::{Model, OnnxEmbedder};
+use mnemon::{Error, Model, OnnxEmbedder};
 
 use crate::support::{chain, root};
 
@@ -63,6 +63,14 @@ fn a_damaged_model_folder_is_an_error_that_names_the_fault() {
             "the file was damaged or replaced",
         ),
     ];
+    for file in ["config.json", "special_tokens_map.json", "tokenizer_config.json"] {
+        let folder = model_folder();
+        let path = folder.path().join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text + " ").unwrap();
+        let error = load(folder.path()).unwrap_err();
+        assert!(matches!(&error, Error::ModelHashMismatch { path: found, .. } if *found == path), "{error}");
+    }
     for (damage, reason) in rows {
         let folder = model_folder();
         damage(folder.path());

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mnemon::{BlockContent, Hit, Hits, Message, Namespace, Query, Renderer, Role, XmlRenderer};
+use mnemon::{BlockContent, Hit, Hits, Message, Namespace, Query, Renderer, Role, SealKey, XmlRenderer};
 use serde::Serialize;
 
 use super::{
@@ -101,7 +101,7 @@ impl Replay {
 
     pub(super) fn print(&self, variant: &str) -> anyhow::Result<()> {
         let Replay { sessions, turns, plain, previous, overlap, rephrased } = self;
-        output::line(&format!("\nreplay ({variant}): {turns} turns that follow another, in {sessions} sessions"))?;
+        output::text(&format!("\nreplay ({variant}): {turns} turns that follow another, in {sessions} sessions"))?;
         let row = |head: &str, of: &dyn Fn(&Stability) -> String| vec![head.to_owned(), of(plain), of(previous)];
         table::print(&[
             ["", "plain", "with previous"].map(str::to_owned).to_vec(),
@@ -171,7 +171,7 @@ impl Stability {
 /// Renders hits as a prompt does, without the frame, whose opening line is a checksum of them all.
 fn rendered(hits: &[Hit]) -> String {
     let messages = hits.iter().map(|hit| hit.message.clone()).collect();
-    let text = XmlRenderer.render(&[("recalled", &BlockContent::Quoted(messages))]);
+    let text = XmlRenderer.render(&[("recalled", &BlockContent::Quoted(messages))], &SealKey::new([0; 32]));
     let inner = text.split_once("<recalled>\n").and_then(|(_, text)| text.rsplit_once("</recalled>\n"));
     inner.map_or_else(String::new, |(inner, _)| inner.to_owned())
 }

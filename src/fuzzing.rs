@@ -1,0 +1,83 @@
+//! The internal readers of bytes, for the fuzz targets in `fuzz/`. Compiled with `--cfg fuzzing` alone, and no part of
+//! the public API.
+
+use crate::{
+    error::Error,
+    index::{HnswOptions, Loader, SearchOptions, VectorIndex},
+    lexical::Segment,
+    models::manifest::{self, Kind, Manifest, RerankerManifest},
+    onnx, store,
+};
+
+/// Decodes stored records of all kinds.
+pub fn records(data: &[u8]) {
+    store::decode_records(data);
+}
+
+/// Reads a segment, whose checksum is made right, and rebuilds it from its documents.
+pub fn segments(data: &[u8]) {
+    let bytes = [data, &crc32fast::hash(data).to_le_bytes()].concat();
+    let Ok(segment) = Segment::read(bytes) else { return };
+    for document in segment.documents() {
+        for term in document.terms {
+            let postings = segment.postings(term).expect("a term of a document has postings");
+            postings.for_each(drop);
+        }
+    }
+    segment.rows().iter().for_each(|&row| drop(segment.local(row).map(|local| segment.passage(local))));
+    if let Some(kept) = segment.retain(|row| row % 2 == 0) {
+        Segment::read(kept.bytes().to_vec()).expect("a segment that was written can be read");
+        Segment::read(Segment::merge(&[&segment, &kept]).bytes().to_vec()).expect("merged segments can be read");
+    }
+}
+
+/// Loads a graph from parts: the number of rows, and then for each part its kind, its length and its bytes. Searches the
+/// graph and changes it.
+pub fn graphs(data: &[u8]) {
+    let Some(([rows, m], mut parts)) = data.split_first_chunk::<2>() else { return };
+    let (rows, m) = (u32::from(*rows), 2 + usize::from(*m % 16));
+    let options = HnswOptions { m, ef_construction: 16, graph_above: 0 };
+    let mut loader = Loader::new(2, rows as usize, options, None);
+    let vector = |row: u32| [(row as f32).cos(), (row as f32).sin()];
+    (0..rows).for_each(|row| loader.row((row % 7 != 6).then_some(&vector(row))));
+    while let Some(([kind, length @ ..], rest)) = parts.split_first_chunk::<3>() {
+        let length = usize::from(u16::from_le_bytes(*length));
+        let (part, rest) = rest.split_at(rest.len().min(length));
+        let read = if kind % 2 == 0 { loader.page(u32::from(kind / 2), part) } else { loader.delta(part) };
+        if let Err(error) = read {
+            assert!(matches!(error, Error::Corrupted { .. }), "{error}");
+            loader.forget_parts();
+            break;
+        }
+        parts = rest;
+    }
+    let index = loader.finish(&[]);
+    let search = || index.search(&vector(1), &SearchOptions::new(10)).neighbors;
+    assert!(search().iter().all(|found| found.row < rows && found.row % 7 != 6));
+    index.check();
+    index.insert(&[rows], &vector(rows));
+    index.remove(&[1, 2]);
+    while index.improve() {}
+    assert!(search().iter().all(|found| found.row != 1 && found.row != 2));
+}
+
+/// Parses a manifest of a model, of either kind.
+pub fn manifests(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(manifest) = manifest::parse::<Manifest>(text, Kind::Embedder)
+        && manifest.fault().is_none()
+    {
+        manifest.hash();
+        let written = toml::to_string(&manifest).expect("a manifest can be written");
+        let again = manifest::parse::<Manifest>(&written, Kind::Embedder);
+        assert_eq!(again.expect("a manifest that was written can be read"), manifest);
+    }
+    if let Ok(manifest) = manifest::parse::<RerankerManifest>(text, Kind::Reranker) {
+        manifest.fault();
+    }
+}
+
+/// Reads an ONNX graph as far as this crate does itself, and runs it if it is a table of tokens.
+pub fn onnx(data: &[u8]) {
+    onnx::read_graph(data);
+}

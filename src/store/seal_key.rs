@@ -1,0 +1,34 @@
+//! The key that seals the memory in prompts: random, one for each database, made with its tables.
+
+use redb::{ReadableTable, WriteTransaction};
+
+use super::{
+    schema::META,
+    tables::{Tables, storage},
+    transaction::Snapshot,
+};
+use crate::{
+    error::{Error, Result},
+    ids::random_bytes,
+};
+
+const NAME: &str = "seal_key";
+
+impl Snapshot {
+    /// Returns the key. `None` if the database has no key yet.
+    pub(crate) fn seal_key(&self) -> Result<Option<[u8; 32]>> {
+        let table = self.tables().table(META)?;
+        let Some(key) = table.get(NAME).map_err(storage)? else { return Ok(None) };
+        let key = key.value().try_into().map_err(|_| Error::corrupted("the key of prompts is not 32 bytes"))?;
+        Ok(Some(key))
+    }
+}
+
+/// Makes a key, unless there is one.
+pub(super) fn create(tables: &WriteTransaction) -> Result<()> {
+    let mut table = tables.table(META)?;
+    if table.get(NAME).map_err(storage)?.is_none() {
+        table.insert(NAME, random_bytes().as_slice()).map_err(storage)?;
+    }
+    Ok(())
+}
