@@ -39,6 +39,7 @@
 //! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
 //! | 1 | `filter` | filters on messages, their metadata, and the values of documents |
+//! | 1 | `forget` | what is to be forgotten, receipts, the check of their chain, legal holds |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
 //! | 1 | `index`, `lexical` | nearest vectors: exact and HNSW; words: analysis, segments, BM25 |
@@ -131,6 +132,7 @@ mod engine;
 mod error;
 mod fewshot;
 mod filter;
+mod forget;
 mod history;
 mod ids;
 #[cfg(feature = "onnx")]
@@ -153,8 +155,8 @@ mod store;
 mod tokens;
 
 pub use block::{
-    BlockContent, BlockQuery, BlockScope, FactBlock, FlushedBatch, HitProcessor, InstructionBlock, InstructionVersion,
-    MemoryBlock, RetrievalUnit, Retriever, StaticBlock, SummaryBlock, TokenExcess, VectorBlock,
+    AfterForget, BlockContent, BlockQuery, BlockScope, FactBlock, FlushedBatch, HitProcessor, InstructionBlock,
+    InstructionVersion, MemoryBlock, RetrievalUnit, Retriever, StaticBlock, SummaryBlock, TokenExcess, VectorBlock,
 };
 pub use buffer::BufferLimits;
 pub use cache::{CacheFileStats, CacheStats, CachedEmbedder, CachedEmbedderBuilder, cache_file_stats};
@@ -180,6 +182,7 @@ pub use fewshot::{
     MaxMarginalRelevanceExampleSelector, NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
 };
 pub use filter::MetadataFilter;
+pub use forget::{Audit, AuditEvent, Forget, Forgotten, Hold, Receipt, Requested};
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 #[cfg(feature = "pull")]
@@ -194,7 +197,8 @@ pub use knowledge::{
 };
 pub use lexical::Language;
 pub use maintenance::{
-    GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, namespaces, serving_model, stats, verify,
+    GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, audit, namespaces, serving_model, stats,
+    verify,
 };
 pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{

@@ -38,10 +38,11 @@ impl Engine {
     }
 
     /// Deletes a session with its messages, vectors, checkpoints and the states of its own blocks, in one commit. The
-    /// states of blocks that all sessions of the namespace share stay.
+    /// states of blocks that all sessions of the namespace share stay. If nothing else is in the namespace, its name is
+    /// removed.
     ///
     /// # Errors
-    /// [`Error::SessionNotFound`].
+    /// [`Error::SessionNotFound`], [`Error::LegalHold`].
     pub async fn delete_session(&self, namespace: &Namespace, session: &str) -> Result<()> {
         let (namespace, session) = (namespace.clone(), session.to_owned());
         let delete = move |transaction: &mut Transaction| {

@@ -17,6 +17,7 @@ use super::{
     documents::{KEY_END, record, text_ids, timestamp},
     edit::Edit,
     effects::Effects,
+    holds::Holds,
     message_record::MessageRecord,
     schema::*,
     tables::{Tables, storage},
@@ -78,17 +79,24 @@ impl EditDocuments<'_> {
         changing.finish()
     }
 
-    /// Deletes up to `limit` documents that expired before `now`. Returns how many were deleted.
+    /// Deletes up to `limit` documents that expired before `now`, but none of a namespace under a legal hold. Returns how
+    /// many were deleted.
     pub(crate) fn delete_expired(&self, now: Timestamp, limit: usize) -> Result<(usize, Effects)> {
         let due: Vec<(Namespace, String)> = {
             let expiry = self.0.table(DOCUMENT_EXPIRY)?;
-            let entries = expiry.range(..(now.as_micros() + 1, "", "")).map_err(storage)?.take(limit);
-            let due = entries.map(|entry| {
+            let mut due = Vec::new();
+            for entry in expiry.range(..(now.as_micros() + 1, "", "")).map_err(storage)? {
                 let (key, _) = entry.map_err(storage)?;
                 let (_, namespace, key) = key.value();
-                Ok((Namespace::new(namespace)?, key.to_owned()))
-            });
-            due.collect::<Result<_>>()?
+                let namespace = Namespace::new(namespace)?;
+                if !Holds(self.0).is_held(&namespace)? {
+                    due.push((namespace, key.to_owned()));
+                }
+                if due.len() == limit {
+                    break;
+                }
+            }
+            due
         };
         let mut changing = Changing::begin(self.0)?;
         due.iter().try_for_each(|(namespace, key)| changing.delete(namespace, key).map(drop))?;
@@ -138,7 +146,10 @@ impl<'t> Changing<'t> {
         match action {
             DocumentAction::Put { value, texts, ttl } => self.put(namespace, key, value, texts, *ttl),
             DocumentAction::Refresh => self.refresh(namespace, key),
-            DocumentAction::Delete => self.delete(namespace, key),
+            DocumentAction::Delete => {
+                Holds(self.tables).check(namespace)?;
+                self.delete(namespace, key)
+            }
         }
     }
 
@@ -195,7 +206,8 @@ impl<'t> Changing<'t> {
         Ok(true)
     }
 
-    fn delete(&mut self, name: &Namespace, key: &str) -> Result<bool> {
+    /// Deletes a document. Returns false if there was none, or if it had expired.
+    pub(super) fn delete(&mut self, name: &Namespace, key: &str) -> Result<bool> {
         let Some(NamespaceId(id)) = self.edit.known_namespace(name)? else { return Ok(false) };
         let Some(old) = self.forget(name, id, key)? else { return Ok(false) };
         self.documents.remove((id, key)).map_err(storage)?;

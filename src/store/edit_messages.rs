@@ -104,7 +104,7 @@ impl EditMessages<'_> {
         let mut deleted = 0;
         for id in ids {
             if let Some(old) = edit.find(&namespace, id)? {
-                edit.remove(&mut namespace, old)?;
+                edit.delete(&mut namespace, old)?;
                 deleted += 1;
             }
         }
@@ -135,7 +135,7 @@ impl EditMessages<'_> {
                 let old = edit.stored(&namespace, seq)?;
                 is_beginning = is_beginning && beginning.next().is_some_and(|put| put.id == old.record.id);
                 if !is_beginning {
-                    edit.remove(&mut namespace, old)?;
+                    edit.delete(&mut namespace, old)?;
                     result.removed += 1;
                 }
             }
@@ -148,7 +148,7 @@ impl EditMessages<'_> {
             let old = edit.find(&namespace, id)?.filter(|old| Some(old.session) == number);
             let old =
                 old.ok_or_else(|| Error::message(format!("session {session:?} has no message {id:?} to remove")))?;
-            edit.remove(&mut namespace, old)?;
+            edit.delete(&mut namespace, old)?;
             result.removed += 1;
         }
         for message in &change.put {
@@ -182,7 +182,7 @@ impl EditMessages<'_> {
         if replace && let Some(number) = number {
             for (seq, _) in edit.history(&namespace, number)? {
                 let old = edit.stored(&namespace, seq)?;
-                edit.remove(&mut namespace, old)?;
+                edit.delete(&mut namespace, old)?;
             }
         }
         for message in messages {

@@ -12,9 +12,11 @@ use super::{
     edit_documents::EditDocuments,
     effects::Effects,
     history::History,
+    holds::Holds,
     idle::Idle,
     message_record::{MessageRecord, StoredMessage},
     namespaces::Namespaces,
+    removal,
     schema::*,
     session_state::SessionState,
     sessions::Sessions,
@@ -102,9 +104,13 @@ impl EditSessions<'_> {
         Ok((IdleFlush::Flushed(moved), effects))
     }
 
-    /// Deletes a session with its messages, batches, blocks and checkpoints. Returns how many messages it had, or
-    /// `None` if there was no such session.
+    /// Deletes a session with its messages, batches, blocks and checkpoints, and the namespace if nothing is left in it.
+    /// Returns how many messages it had, or `None` if there was no such session.
+    ///
+    /// # Errors
+    /// [`Error::LegalHold`].
     pub(crate) fn delete(&self, name: &Namespace, session: &str) -> Result<(Option<u64>, Effects)> {
+        Holds(self.0).check(name)?;
         let mut edit = Edit::begin(self.0)?;
         let mut namespace = edit.open(name)?;
         let id = namespace.id();
@@ -114,7 +120,7 @@ impl EditSessions<'_> {
             for (seq, _) in edit.history(&namespace, number)? {
                 messages += 1;
                 let old = edit.stored(&namespace, seq)?;
-                edit.remove(&mut namespace, old)?;
+                edit.delete(&mut namespace, old)?;
             }
             edit.remove_session(&namespace, session)?;
         }
@@ -126,6 +132,7 @@ impl EditSessions<'_> {
             Checkpoints(self.0).remove_from(id, number, 0)?;
             Window(self.0).set_start(id, number, 0)?;
             Idle(self.0).set(name, session, None)?;
+            removal::remove_if_unused(self.0, name)?;
         }
         Ok((number.map(|_| messages), effects))
     }
@@ -223,7 +230,7 @@ impl EditSessions<'_> {
         for (seq, _) in edit.history(&namespace, number)? {
             if !kept.contains(&seq) {
                 let old = edit.stored(&namespace, seq)?;
-                edit.remove(&mut namespace, old)?;
+                edit.delete(&mut namespace, old)?;
             }
         }
         for was in state.messages {

@@ -29,6 +29,10 @@ mod message_record;
 mod namespaces;
 mod sessions;
 
+mod audit;
+
+mod holds;
+
 mod documents;
 mod filter_fields;
 mod history;
@@ -52,6 +56,8 @@ mod segments;
 
 mod vectors;
 
+mod removal;
+
 mod effects;
 
 mod edit;
@@ -59,6 +65,10 @@ mod edit;
 mod edit_documents;
 mod edit_messages;
 mod edit_sessions;
+
+mod forget_texts;
+
+mod forget;
 
 mod export_line;
 mod namespace_list;
@@ -90,6 +100,8 @@ pub(crate) use edit_sessions::IdleFlush;
 pub(crate) use effects::{BufferChange, Effects, HistoryChange, IndexNeed, UnindexedChange};
 pub use export_line::TransferReport;
 pub(crate) use export_line::{DocumentLine, ExportHeader, ExportLine};
+pub(crate) use forget::ForgetResult;
+pub(crate) use forget_texts::ForgetPiece;
 pub(crate) use generations::Generation;
 pub(crate) use idle::IdleSession;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};

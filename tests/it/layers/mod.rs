@@ -33,6 +33,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (1, "tokens", &["error"], &[]),
     (1, "message", &["error", "ids"], &["tokens"]),
     (1, "filter", &["error"], &["message"]),
+    (1, "forget", &["ids"], &["filter", "message"]),
     (1, "chat", &["block_on", "error"], &["message"]),
     (1, "embed", &["error", "ids", "span"], &[]),
     (1, "index", &["config", "error"], &[]),
@@ -42,7 +43,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (1, "client", &["error", "ids"], &["chat", "embed", "message"]),
     (1, "import", &["error", "ids", "lock"], &["client", "models", "onnx"]),
     (2, "default_embedder", &["config", "embed", "error", "ids", "models", "onnx"], &[]),
-    (2, "store", &["config", "error", "filter", "ids", "message"], &[]),
+    (2, "store", &["config", "error", "filter", "forget", "ids", "message"], &[]),
     (2, "cache", &["config", "embed", "error", "ids", "lock"], &[]),
     (3, "recall", &["config", "embed", "error", "filter", "ids", "index", "lexical", "message", "store"], &[]),
     (3, "buffer", &["error", "message"], &[]),
@@ -51,11 +52,11 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (3, "documents", &["error", "filter", "ids", "message"], &["recall"]),
     (3, "history", &["error", "ids", "message"], &[]),
     (3, "fewshot", &["embed", "error", "index", "lexical", "tokens"], &[]),
-    (4, "engine", &["block_on", "cache", "config", "default_embedder", "documents", "embed", "error", "fewshot", "ids", "index", "lexical", "message", "recall", "span", "store"], &[]),
+    (4, "engine", &["block_on", "cache", "config", "default_embedder", "documents", "embed", "error", "fewshot", "forget", "ids", "index", "lexical", "message", "recall", "span", "store"], &[]),
     (4, "memory", &["block", "buffer", "compose", "error", "history", "ids", "message", "recall", "span", "store", "tokens"], &["engine"]),
     (4, "knowledge", &["block", "chat", "documents", "error", "filter", "ids", "message"], &["engine"]),
     (4, "reindex", &["config", "default_embedder", "embed", "error", "ids", "store"], &["engine"]),
-    (4, "maintenance", &["config", "error", "ids", "recall", "store"], &[]),
+    (4, "maintenance", &["config", "error", "forget", "ids", "recall", "store"], &[]),
 ];
 
 /// (external crate, the modules that name it); `bin` is the command.
