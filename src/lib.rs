@@ -77,6 +77,8 @@
 //!   `engine/document_reads` searches, `engine/expiry_timer` deletes what expired.
 //! - **collection update**: `knowledge/collection` finds the items to show, `knowledge/collection_prompt` asks the model,
 //!   `knowledge/collection_answer` checks what it answers, and `engine/document_batch` commits it.
+//! - **forget**: `forget/request` says what, `engine/forget` divides it into commits, `store/forget` removes it,
+//!   `engine/segment_scrub` rewrites the terms, `store/audit` appends the receipt, and caches forget the texts.
 //! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
 //!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of
 //!   `memory/job_queue`, `engine/weak` commits their states.
@@ -102,6 +104,7 @@
 //!   never returned.
 //! - An index holds exactly what a load from the store would give.
 //! - A deleted or replaced message is never returned after the call that deleted or replaced it has returned.
+//! - No live record has anything of a forgotten message, and no number of a removed namespace is used again.
 
 // Links are checked in the documentation with all features. With fewer, some lead to types that are left out.
 #![cfg_attr(
@@ -133,6 +136,8 @@ mod error;
 mod fewshot;
 mod filter;
 mod forget;
+#[cfg(test)]
+mod forget_proof;
 mod history;
 mod ids;
 #[cfg(feature = "onnx")]

@@ -158,6 +158,11 @@ impl Core {
         self.executor().close();
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared_store(&self) -> &Store {
+        &self.shared.store
+    }
+
     pub(super) fn stats(&self) -> EngineStats {
         self.shared.memory.stats()
     }

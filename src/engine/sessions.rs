@@ -44,12 +44,18 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::LegalHold`].
     pub async fn delete_session(&self, namespace: &Namespace, session: &str) -> Result<()> {
+        let id = self.namespace_id(namespace).await?;
         let (namespace, session) = (namespace.clone(), session.to_owned());
         let delete = move |transaction: &mut Transaction| {
             let (known, effects) = transaction.edit_sessions().delete(&namespace, &session)?;
             if known.is_some() { Ok(((), effects)) } else { Err(Error::no_session(&namespace, &session)) }
         };
-        self.core().write(delete).await
+        self.core().write(delete).await?;
+        // The namespace may be removed with its last session.
+        for (generation, id) in self.core().shared.generations.all().iter().zip(id.iter().cycle()) {
+            generation.unload_if_empty(*id);
+        }
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ mod audit;
 mod hold;
 mod receipt;
 mod request;
+mod sources;
 
 pub use self::{
     audit::Audit,
@@ -13,4 +14,9 @@ pub use self::{
     receipt::{AuditEvent, Forgotten, Receipt, Requested},
     request::Forget,
 };
-pub(crate) use self::{audit::ChainedEntry, receipt::no_hash, request::Selection};
+pub(crate) use self::{
+    audit::ChainedEntry,
+    receipt::no_hash,
+    request::Selection,
+    sources::{RECORD, RECORD_KEYS, items_made_of, source_hash, update_record},
+};

@@ -154,6 +154,10 @@ impl Blocks<'_, WriteTransaction> {
     /// number is not the one that was read.
     fn session_of(&self, key: &BlockKey, read: Option<u32>) -> Result<Option<(NamespaceId, u32)>> {
         let (mut names, mut numbers) = (self.0.table(NAMESPACES)?, self.0.table(SESSIONS)?);
+        // The namespace was removed meanwhile, and must not be created again.
+        if read.is_some() && namespaces::known(self.0, &names, &key.namespace)?.is_none() {
+            return Ok(None);
+        }
         let mut namespace = namespaces::record_or_new(self.0, &mut names, &key.namespace)?;
         if sessions::number(&numbers, namespace.id, &key.session)? != read {
             return Ok(None);

@@ -19,6 +19,7 @@ use super::{
     effects::Effects,
     holds::Holds,
     message_record::MessageRecord,
+    removal,
     schema::*,
     tables::{Tables, storage},
 };
@@ -80,7 +81,7 @@ impl EditDocuments<'_> {
     }
 
     /// Deletes up to `limit` documents that expired before `now`, but none of a namespace under a legal hold. Returns how
-    /// many were deleted.
+    /// many were deleted. A namespace in which nothing is left is removed.
     pub(crate) fn delete_expired(&self, now: Timestamp, limit: usize) -> Result<(usize, Effects)> {
         let due: Vec<(Namespace, String)> = {
             let expiry = self.0.table(DOCUMENT_EXPIRY)?;
@@ -100,7 +101,9 @@ impl EditDocuments<'_> {
         };
         let mut changing = Changing::begin(self.0)?;
         due.iter().try_for_each(|(namespace, key)| changing.delete(namespace, key).map(drop))?;
-        Ok((due.len(), changing.finish()?))
+        let effects = changing.finish()?;
+        due.iter().try_for_each(|(namespace, _)| removal::remove_if_unused(self.0, namespace).map(drop))?;
+        Ok((due.len(), effects))
     }
 }
 

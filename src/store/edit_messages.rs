@@ -85,6 +85,9 @@ impl EditMessages<'_> {
         metadata: Map<String, Value>,
     ) -> Result<(bool, Effects)> {
         let mut edit = Edit::begin(self.0)?;
+        if edit.known_namespace(namespace)?.is_none() {
+            return Ok((false, Effects::default()));
+        }
         let mut namespace = edit.open(namespace)?;
         let old = edit.find(&namespace, id)?;
         let is_known = old.is_some();
@@ -98,8 +101,15 @@ impl EditMessages<'_> {
     }
 
     /// Deletes the messages with these ids and ignores unknown ids. Returns how many were deleted.
+    ///
+    /// # Errors
+    /// [`Error::LegalHold`].
     pub(crate) fn delete(&self, namespace: &Namespace, ids: &[String]) -> Result<(u64, Effects)> {
         let mut edit = Edit::begin(self.0)?;
+        // Opening a namespace creates it.
+        if edit.known_namespace(namespace)?.is_none() {
+            return Ok((0, Effects::default()));
+        }
         let mut namespace = edit.open(namespace)?;
         let mut deleted = 0;
         for id in ids {
@@ -120,6 +130,9 @@ impl EditMessages<'_> {
     pub(crate) fn update(&self, namespace: &Namespace, session: &str, change: &SessionChange) -> Result<PutResult> {
         let mut result = PutResult::default();
         let mut edit = Edit::begin(self.0)?;
+        if change.put.is_empty() && change.remove.is_empty() && edit.known_namespace(namespace)?.is_none() {
+            return Ok(result);
+        }
         let mut namespace = edit.open(namespace)?;
         let number = edit.known_session(&namespace, session)?;
         if change.clear != Clear::None

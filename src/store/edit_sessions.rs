@@ -52,6 +52,9 @@ impl EditSessions<'_> {
         window: Option<u64>,
     ) -> Result<(u64, Effects)> {
         let mut edit = Edit::begin(self.0)?;
+        if edit.known_namespace(namespace)?.is_none() {
+            return Ok((0, Effects::default()));
+        }
         let mut namespace = edit.open(namespace)?;
         let id = namespace.id();
         let mut moved = 0;
@@ -112,6 +115,9 @@ impl EditSessions<'_> {
     pub(crate) fn delete(&self, name: &Namespace, session: &str) -> Result<(Option<u64>, Effects)> {
         Holds(self.0).check(name)?;
         let mut edit = Edit::begin(self.0)?;
+        if edit.known_namespace(name)?.is_none() {
+            return Ok((None, Effects::default()));
+        }
         let mut namespace = edit.open(name)?;
         let id = namespace.id();
         let number = edit.known_session(&namespace, session)?;

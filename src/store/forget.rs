@@ -7,29 +7,32 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use redb::WriteTransaction;
+use redb::{ReadableTable, WriteTransaction};
 
 use super::{
     batches::Batches,
     blocks::Blocks,
     checkpoints::Checkpoints,
+    codec,
+    documents::parse,
     edit::Edit,
     edit_documents::Changing,
     edit_sessions::EditSessions,
     effects::Effects,
-    forget_texts::{ForgetPiece, ForgetTexts, text},
+    forget_texts::{ForgetPiece, ForgetTexts},
     generations::records,
     history::History,
     holds::Holds,
+    message_record::MessageRecord,
     namespaces::Namespaces,
     removal,
     schema::*,
     sessions::Sessions,
-    tables::Tables,
+    tables::{Tables, storage},
 };
 use crate::{
     error::Result,
-    forget::Forgotten,
+    forget::{Forgotten, RECORD_KEYS, items_made_of, source_hash},
     ids::{Namespace, NamespaceId},
 };
 
@@ -45,13 +48,25 @@ pub(crate) struct ForgetResult {
     pub(crate) texts: Vec<String>,
     /// The namespaces and companions in which something was forgotten.
     pub(crate) touched: BTreeSet<NamespaceId>,
+    /// The hashes by which records of updates name the messages.
+    sources: HashSet<String>,
+}
+
+impl ForgetResult {
+    /// Notes a message, or a version of one, that is forgotten.
+    fn note(&mut self, record: &MessageRecord) -> Result<()> {
+        self.sources.insert(source_hash(&record.id));
+        self.texts.push(record.clone().message()?.searchable());
+        Ok(())
+    }
 }
 
 /// The sessions in which messages were forgotten, by number, and the batches that these were flushed in.
 type TouchedSessions = BTreeMap<u32, BTreeSet<u32>>;
 
 impl EditForget<'_> {
-    /// Forgets a piece. The vectors are erased in all generations.
+    /// Forgets a piece, and the items that collections made of its messages, where a collection is in the namespace of
+    /// the messages or under it. The vectors are erased in all generations.
     ///
     /// # Errors
     /// [`Error::LegalHold`](crate::Error::LegalHold).
@@ -61,12 +76,14 @@ impl EditForget<'_> {
             ForgetPiece::Namespaces(namespaces) => {
                 for (name, _) in namespaces {
                     self.namespace(name, piece, &mut result)?;
+                    self.items(name, &mut result)?;
                 }
             }
             ForgetPiece::Documents(keys) => self.documents(name, keys, &mut result)?,
             ForgetPiece::Messages(ids, _) => self.messages(name, ids, piece, &mut result)?,
             ForgetPiece::Session(session) => self.session(name, session, piece, &mut result)?,
         }
+        self.items(name, &mut result)?;
         // A retired generation is deleted step by step, and nothing reads it.
         for (generation, record) in records(&self.0.table(GENERATIONS)?)? {
             if record.state == GenerationState::Retired {
@@ -92,7 +109,7 @@ impl EditForget<'_> {
         for message in ids {
             let Some(old) = edit.find(&namespace, message)? else { continue };
             note(&mut touched, old.session, old.position);
-            result.texts.push(text(&old.record)?);
+            result.note(&old.record)?;
             edit.forget(&mut namespace, old)?;
             result.forgotten.messages += 1;
         }
@@ -106,10 +123,7 @@ impl EditForget<'_> {
         Holds(self.0).check(name)?;
         let Some(id) = Namespaces(self.0).id(name)? else { return Ok(()) };
         let Some(number) = Sessions(self.0).number(id, session)? else { return Ok(()) };
-        ForgetTexts(self.0).of(name, piece, |text| {
-            result.texts.push(text);
-            Ok(())
-        })?;
+        ForgetTexts(self.0).records(name, piece, |record| result.note(&record))?;
         self.old_messages(id, piece, &mut TouchedSessions::new(), result)?;
         let batches = Batches(self.0).next_number(id, number)?;
         result.forgotten.block_states += Blocks(self.0).drop_states(id, number, |batch| batch < batches)?;
@@ -121,11 +135,13 @@ impl EditForget<'_> {
     fn documents(&self, name: &Namespace, keys: &[String], result: &mut ForgetResult) -> Result<()> {
         Holds(self.0).check(name)?;
         let Some(id) = Namespaces(self.0).id(name)? else { return Ok(()) };
-        ForgetTexts(self.0).of(name, &ForgetPiece::Documents(keys.to_vec()), |text| {
-            result.texts.push(text);
+        let mut texts = 0;
+        ForgetTexts(self.0).records(name, &ForgetPiece::Documents(keys.to_vec()), |record| {
+            texts += 1;
+            result.texts.push(record.message()?.searchable());
             Ok(())
         })?;
-        result.forgotten.document_texts += result.texts.len() as u64;
+        result.forgotten.document_texts += texts;
         let mut changing = Changing::begin(self.0)?;
         for key in keys {
             result.forgotten.documents += u64::from(changing.delete(name, key)?);
@@ -135,13 +151,36 @@ impl EditForget<'_> {
         self.remove_if_empty(name, result)
     }
 
+    /// Forgets the items of collections that were made of the noted messages, in a namespace and in those under it, with
+    /// the records of the updates.
+    fn items(&self, name: &Namespace, result: &mut ForgetResult) -> Result<()> {
+        let sources = std::mem::take(&mut result.sources);
+        if sources.is_empty() {
+            return Ok(());
+        }
+        for (name, id) in Namespaces(self.0).all_under(name)? {
+            let mut keys = Vec::new();
+            let records = (id.0, RECORD_KEYS.0)..(id.0, RECORD_KEYS.1);
+            for entry in self.0.table(DOCUMENTS)?.range(records).map_err(storage)? {
+                let (key, value) = entry.map_err(storage)?;
+                let record: DocumentRecord = codec::decode(value.value())?;
+                let key = key.value().1;
+                if let Some(items) = items_made_of(&parse(&record.value, key)?, &sources) {
+                    keys.extend(items);
+                    keys.push(key.to_owned());
+                }
+            }
+            if !keys.is_empty() {
+                self.documents(&name, &keys, result)?;
+            }
+        }
+        Ok(())
+    }
+
     fn namespace(&self, name: &Namespace, piece: &ForgetPiece, result: &mut ForgetResult) -> Result<()> {
         let Some(id) = Namespaces(self.0).id(name)? else { return Ok(()) };
         let own = ForgetPiece::Namespaces(vec![(name.clone(), id)]);
-        ForgetTexts(self.0).of(name, &own, |text| {
-            result.texts.push(text);
-            Ok(())
-        })?;
+        ForgetTexts(self.0).records(name, &own, |record| result.note(&record))?;
         let texts = Namespaces(self.0).record(&name.document_texts())?.map_or(0, |record| record.messages);
         result.forgotten.document_texts += texts;
         self.old_messages(id, piece, &mut TouchedSessions::new(), result)?;
@@ -167,7 +206,7 @@ impl EditForget<'_> {
         Checkpoints(self.0).visit_old_messages(id, |key, old| {
             if piece.selects_old(&old.record)? {
                 note(touched, key.1, SessionPosition::read(old.position));
-                result.texts.push(text(&old.record)?);
+                result.note(&old.record)?;
                 keys.push(key);
             }
             Ok(())

@@ -52,11 +52,6 @@ impl ForgetPiece {
     }
 }
 
-/// Returns the text that is embedded for a message.
-pub(super) fn text(record: &MessageRecord) -> Result<String> {
-    Ok(record.clone().message()?.searchable())
-}
-
 /// The tables with the texts of messages and documents.
 pub(crate) struct ForgetTexts<'t, T>(pub(super) &'t T);
 
@@ -67,6 +62,16 @@ impl<T: Tables> ForgetTexts<'_, T> {
         namespace: &Namespace,
         piece: &ForgetPiece,
         mut visit: impl FnMut(String) -> Result<()>,
+    ) -> Result<()> {
+        self.records(namespace, piece, |record| visit(record.message()?.searchable()))
+    }
+
+    /// Calls `visit` with each message, version of a message, and text of a document that a piece forgets.
+    pub(super) fn records(
+        &self,
+        namespace: &Namespace,
+        piece: &ForgetPiece,
+        mut visit: impl FnMut(MessageRecord) -> Result<()>,
     ) -> Result<()> {
         if let ForgetPiece::Namespaces(namespaces) = piece {
             for &(_, id) in namespaces {
@@ -79,7 +84,7 @@ impl<T: Tables> ForgetTexts<'_, T> {
         let Some(id) = Namespaces(self.0).id(namespace)? else { return Ok(()) };
         let messages = self.0.table(MESSAGES)?;
         let mut read = |id: NamespaceId, seq| match MessageRecord::read(&messages, id.0, seq)? {
-            Some(record) => visit(text(&record)?),
+            Some(record) => visit(record),
             None => Ok(()),
         };
         match piece {
@@ -123,9 +128,9 @@ impl<T: Tables> ForgetTexts<'_, T> {
         Ok(ids)
     }
 
-    fn all(&self, NamespaceId(id): NamespaceId, visit: &mut impl FnMut(String) -> Result<()>) -> Result<()> {
+    fn all(&self, NamespaceId(id): NamespaceId, visit: &mut impl FnMut(MessageRecord) -> Result<()>) -> Result<()> {
         for entry in self.0.table(MESSAGES)?.range((id, 0)..=(id, u64::MAX)).map_err(storage)? {
-            visit(text(&codec::decode(entry.map_err(storage)?.1.value())?)?)?;
+            visit(codec::decode(entry.map_err(storage)?.1.value())?)?;
         }
         Ok(())
     }
@@ -134,11 +139,11 @@ impl<T: Tables> ForgetTexts<'_, T> {
         &self,
         namespace: NamespaceId,
         piece: &ForgetPiece,
-        visit: &mut impl FnMut(String) -> Result<()>,
+        visit: &mut impl FnMut(MessageRecord) -> Result<()>,
     ) -> Result<()> {
         Checkpoints(self.0).visit_old_messages(namespace, |_, OldMessage { record, .. }| {
             match piece.selects_old(&record)? {
-                true => visit(text(&record)?),
+                true => visit(record),
                 false => Ok(()),
             }
         })

@@ -8,6 +8,7 @@ use redb::{ReadableTable, Table, WriteTransaction};
 
 use super::{
     codec::{self, Codec, HEADER_BYTES},
+    namespaces::next,
     rows::Rows,
     schema::*,
     tables::{Tables, storage},
@@ -124,7 +125,7 @@ impl<T: Tables> Graphs<'_, T> {
 
 impl Graphs<'_, WriteTransaction> {
     /// Stores a change of a graph under the next number. The graph is created if there is none, but not in a namespace
-    /// that was removed meanwhile, and never had a row therefore. `freed` are dead rows
+    /// that was removed meanwhile. `freed` are dead rows
     /// that no link of the graph leads to any more: they may be reused. Returns the number, which is not used again
     /// while the graph exists.
     pub(crate) fn add_delta(
@@ -136,7 +137,7 @@ impl Graphs<'_, WriteTransaction> {
     ) -> Result<u32> {
         let mut graphs = self.0.table(GRAPHS)?;
         let stored = read_record(&graphs, generation, namespace)?;
-        if stored.is_none() && !Rows(self.0).exist(generation, namespace)? {
+        if stored.is_none() && self.is_removed(generation, namespace)? {
             return Ok(0);
         }
         let mut record = stored.unwrap_or_default();
@@ -160,7 +161,7 @@ impl Graphs<'_, WriteTransaction> {
     ) -> Result<()> {
         let mut graphs = self.0.table(GRAPHS)?;
         if read_record(&graphs, generation, namespace)?.is_none() {
-            if !Rows(self.0).exist(generation, namespace)? {
+            if self.is_removed(generation, namespace)? {
                 return Ok(());
             }
             write_record(&mut graphs, generation, namespace, &GraphRecord::default())?;
@@ -171,6 +172,12 @@ impl Graphs<'_, WriteTransaction> {
             table.insert(key, seal(payload).as_slice()).map_err(storage)?;
         }
         Ok(())
+    }
+
+    /// Returns true if a namespace was removed: it has a number, and no rows.
+    fn is_removed(&self, generation: GenerationId, namespace: NamespaceId) -> Result<bool> {
+        let NamespaceId(number) = namespace.owner().unwrap_or(namespace);
+        Ok(number < next(&self.0.table(META)?)?.id && !Rows(self.0).exist(generation, namespace)?)
     }
 
     /// Deletes the deltas up to and including this number, whose changes the pages contain.

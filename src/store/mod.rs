@@ -66,12 +66,12 @@ mod edit_documents;
 mod edit_messages;
 mod edit_sessions;
 
+mod export_line;
+mod namespace_list;
+
 mod forget_texts;
 
 mod forget;
-
-mod export_line;
-mod namespace_list;
 
 mod export;
 mod import;
@@ -87,6 +87,8 @@ mod verify;
 mod database;
 
 #[cfg(test)]
+mod dump;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use batches::StoredBatch;
@@ -94,6 +96,8 @@ pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
 pub(crate) use database::Store;
 pub(crate) use documents::{StoredDocument, document_key};
+#[cfg(test)]
+pub(crate) use dump::{dump, vector_bytes};
 pub(crate) use edit_documents::{DocumentAction, DocumentChange};
 pub(crate) use edit_messages::{Clear, PutResult, SessionChange, restore_id};
 pub(crate) use edit_sessions::IdleFlush;

@@ -195,6 +195,16 @@ impl<T: Tables> Namespaces<'_, T> {
         Ok(found)
     }
 
+    /// All namespaces under a prefix, itself included.
+    pub(super) fn all_under(&self, prefix: &Namespace) -> Result<Vec<(Namespace, NamespaceId)>> {
+        let mut found = Vec::new();
+        self.walk(Some(prefix), None, |namespace, record| {
+            found.push((namespace, NamespaceId(record.id)));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
+    }
+
     /// The next namespaces under a prefix, as many as one commit deletes.
     pub(crate) fn next_to_delete(
         &self,

@@ -54,7 +54,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (3, "fewshot", &["embed", "error", "index", "lexical", "tokens"], &[]),
     (4, "engine", &["block_on", "cache", "config", "default_embedder", "documents", "embed", "error", "fewshot", "forget", "ids", "index", "lexical", "message", "recall", "span", "store"], &[]),
     (4, "memory", &["block", "buffer", "compose", "error", "history", "ids", "message", "recall", "span", "store", "tokens"], &["engine"]),
-    (4, "knowledge", &["block", "chat", "documents", "error", "filter", "ids", "message"], &["engine"]),
+    (4, "knowledge", &["block", "chat", "documents", "error", "filter", "forget", "ids", "message"], &["engine"]),
     (4, "reindex", &["config", "default_embedder", "embed", "error", "ids", "store"], &["engine"]),
     (4, "maintenance", &["config", "error", "forget", "ids", "recall", "store"], &[]),
 ];
