@@ -1,11 +1,12 @@
 //! The audit: entries about what was forgotten, held and purged, each with the hash of the one before.
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     codec,
     schema::*,
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::Result,

@@ -3,35 +3,32 @@
 use redb::{Key, ReadableTable, TableDefinition, TableHandle, Value};
 
 use super::{precision, schema::*, tables::Tables, transaction::Snapshot};
-use crate::config::Precision;
+use crate::{config::Precision, error::Result};
 
 /// Returns the keys and values of each table, by the name of the table.
 pub(crate) fn dump(snapshot: &Snapshot) -> Vec<(String, Vec<u8>)> {
-    let tables = snapshot.tables();
-    let mut all = Vec::new();
-    macro_rules! dump_all {
-        ($($table:ident)*) => { $(all.push(table(tables, $table));)* };
-    }
-    dump_all! {
-        META NAMESPACES SESSIONS MESSAGES IDS HISTORY IDLE WINDOWS BATCHES BLOCKS CURSORS CHECKPOINTS OLD_MESSAGES
-        OLD_BLOCKS GENERATIONS PENDING VECTOR_ROWS COUNTS VECTORS FREE_ROWS GRAPHS GRAPH_PAGES GRAPH_DELTAS SEGMENTS
-        SEGMENT_PARTS LANGUAGES DOCUMENTS DOCUMENT_ORDER DOCUMENT_EXPIRY DOCUMENT_NAMESPACES DROPPED_BLOCKS HOLDS AUDIT
-    }
-    assert_eq!(all.len(), tables.list_tables().unwrap().count(), "a table is missing in the list");
-    all
+    let mut dump = Dump { snapshot, all: Vec::new() };
+    visit_tables(&mut dump).unwrap();
+    assert_eq!(dump.all.len(), snapshot.tables().list_tables().unwrap().count(), "a table is missing in the list");
+    dump.all
 }
 
-fn table<K: Key + 'static, V: Value + 'static>(
-    tables: &impl Tables,
-    definition: TableDefinition<'_, K, V>,
-) -> (String, Vec<u8>) {
-    let mut bytes = Vec::new();
-    for entry in tables.table(definition).unwrap().iter().unwrap() {
-        let (key, value) = entry.unwrap();
-        bytes.extend_from_slice(K::as_bytes(&key.value()).as_ref());
-        bytes.extend_from_slice(V::as_bytes(&value.value()).as_ref());
+struct Dump<'s> {
+    snapshot: &'s Snapshot,
+    all: Vec<(String, Vec<u8>)>,
+}
+
+impl TableVisitor for Dump<'_> {
+    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: TableDefinition<'_, K, V>) -> Result<()> {
+        let mut bytes = Vec::new();
+        for entry in self.snapshot.tables().table(table)?.iter().unwrap() {
+            let (key, value) = entry.unwrap();
+            bytes.extend_from_slice(K::as_bytes(&key.value()).as_ref());
+            bytes.extend_from_slice(V::as_bytes(&value.value()).as_ref());
+        }
+        self.all.push((table.name().to_owned(), bytes));
+        Ok(())
     }
-    (definition.name().to_owned(), bytes)
 }
 
 /// Returns the bytes that a vector is stored as.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     batches::Batches,
@@ -29,6 +29,7 @@ use super::{
     schema::*,
     sessions::Sessions,
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::Result,

@@ -1,12 +1,13 @@
 //! Legal holds: namespaces whose data must not be deleted, with those under them.
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     audit::AuditLog,
     codec,
     schema::*,
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},

@@ -19,6 +19,8 @@
 // In layers: a file imports only from files above it.
 mod codec;
 mod schema;
+mod write_tables;
+
 mod tables;
 
 mod precision;
@@ -77,12 +79,23 @@ mod export;
 mod import;
 
 mod overlay;
+mod pages;
 mod transaction;
 
 mod stats;
 mod sweep;
 mod upgrade;
 mod verify;
+
+mod copy;
+mod new_file;
+
+#[cfg(test)]
+pub(crate) mod faulty;
+
+mod open;
+
+mod handle;
 
 mod database;
 

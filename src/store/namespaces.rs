@@ -4,12 +4,13 @@
 //! are never given to another namespace, also not to a new one with the same name: whoever still holds one of them, such
 //! as a block at work or a loaded index, finds nothing.
 
-use redb::{ReadableTable, Table, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     codec, document_namespaces,
     schema::*,
     tables::{Tables, storage},
+    write_tables::{WriteTable, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
@@ -81,7 +82,7 @@ fn record(table: &impl ReadableTable<&'static str, Bytes>, namespace: &Namespace
 /// The record of a namespace, which is created if it does not exist.
 pub(super) fn record_or_new(
     tables: &WriteTransaction,
-    table: &mut Table<'_, &'static str, Bytes>,
+    table: &mut WriteTable<'_, &'static str, Bytes>,
     namespace: &Namespace,
 ) -> Result<NamespaceRecord> {
     if let Some(record) = record(table, namespace)? {
@@ -104,7 +105,7 @@ pub(super) fn next(meta: &impl ReadableTable<&'static str, Bytes>) -> Result<Nam
 }
 
 /// Sets the record that the next new namespace gets.
-pub(super) fn set_next(meta: &mut Table<'_, &'static str, Bytes>, record: &NamespaceRecord) -> Result<()> {
+pub(super) fn set_next(meta: &mut WriteTable<'_, &'static str, Bytes>, record: &NamespaceRecord) -> Result<()> {
     meta.insert(NEXT_NAMESPACE, codec::encode(record).as_slice()).map_err(storage)?;
     Ok(())
 }
@@ -115,7 +116,7 @@ const NEXT_NAMESPACE: &str = "next_namespace";
 /// too.
 pub(super) fn known_or_new(
     tables: &WriteTransaction,
-    namespaces: &mut Table<'_, &'static str, Bytes>,
+    namespaces: &mut WriteTable<'_, &'static str, Bytes>,
     namespace: &Namespace,
 ) -> Result<NamespaceRecord> {
     let Some(owner) = namespace.owner() else { return record_or_new(tables, namespaces, namespace) };
@@ -128,7 +129,7 @@ pub(super) fn known_or_new(
 /// Stores the record of a namespace or of a companion.
 pub(super) fn write_known(
     tables: &WriteTransaction,
-    namespaces: &mut Table<'_, &'static str, Bytes>,
+    namespaces: &mut WriteTable<'_, &'static str, Bytes>,
     namespace: &Namespace,
     record: &NamespaceRecord,
 ) -> Result<()> {
@@ -142,7 +143,7 @@ pub(super) fn write_known(
 
 /// Stores the record of a namespace.
 pub(super) fn write_record(
-    table: &mut Table<'_, &'static str, Bytes>,
+    table: &mut WriteTable<'_, &'static str, Bytes>,
     namespace: &Namespace,
     record: &NamespaceRecord,
 ) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::{borrow::Borrow, ops::RangeBounds};
 
-use redb::{Key, ReadableTable, Table, Value, WriteTransaction};
+use redb::{Key, ReadableTable, Value};
 
 use super::{
     codec,
@@ -10,6 +10,7 @@ use super::{
     namespaces::{self, Namespaces},
     schema::*,
     tables::{Tables, storage},
+    write_tables::{WriteTable, WriteTransaction},
 };
 use crate::{
     error::Result,
@@ -63,7 +64,7 @@ fn remove(tables: &WriteTransaction, name: &Namespace, id: NamespaceId) -> Resul
     tables.table(DOCUMENT_NAMESPACES)?.remove(name.as_str()).map_err(storage)?;
     // No name is between the two.
     let after = format!("{name}\0");
-    tables.table(IDLE)?.retain_in((name.as_str(), "")..(after.as_str(), ""), |_, _| false).map_err(storage)?;
+    tables.table(IDLE)?.remove_range((name.as_str(), "")..(after.as_str(), "")).map_err(storage)?;
     clear(tables, id)?;
     clear(tables, id.document_texts())
 }
@@ -115,8 +116,8 @@ pub(super) fn clear_derived(
 }
 
 fn empty<'a, K: Key + 'static, V: Value + 'static, KR: Borrow<K::SelfType<'a>> + 'a>(
-    table: &mut Table<'_, K, V>,
+    table: &mut WriteTable<'_, K, V>,
     range: impl RangeBounds<KR> + 'a,
 ) -> Result<()> {
-    table.retain_in(range, |_, _| false).map_err(storage)
+    table.remove_range(range).map_err(storage)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redb::{ReadTransaction, WriteTransaction};
+use redb::ReadTransaction;
 
 use super::{
     audit::AuditLog,
@@ -34,6 +34,7 @@ use super::{
     tables::storage,
     vectors::Vectors,
     window::Window,
+    write_tables::WriteTransaction,
 };
 use crate::{error::Result, ids::Namespace};
 

@@ -72,17 +72,3 @@ fn a_hold_is_set_listed_and_released() {
     assert_eq!(hold(&["--namespace", "acme", "--release"]).code, 1);
     assert_eq!(hold(&[]).stdout, "");
 }
-
-#[test]
-fn a_broken_chain_is_reported_with_its_status() {
-    let db = filled();
-    assert_eq!(command(&db, &["forget", "--namespace", "acme/a", "--all", "--yes"]).code, 0);
-    let file = redb::Database::open(&db.path).unwrap();
-    let change = file.begin_write().unwrap();
-    change.open_table(redb::TableDefinition::<u64, &[u8]>::new("audit")).unwrap().remove(0).unwrap();
-    change.commit().unwrap();
-    drop(file);
-    let audit = command(&db, &["audit"]);
-    assert_eq!(audit.code, 3, "{}", audit.stdout);
-    assert!(json(&audit.stdout)["problems"][0].as_str().unwrap().contains("the chain ends"));
-}

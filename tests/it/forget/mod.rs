@@ -9,7 +9,7 @@ mod collections;
 mod holds;
 mod kills;
 mod model;
-mod schema;
+mod numbers;
 
 use mnemon::{Engine, Forget, Forgotten, Namespace, Receipt};
 

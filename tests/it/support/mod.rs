@@ -12,6 +12,7 @@ pub(crate) mod recorded;
 pub(crate) mod schemas;
 #[cfg(any(feature = "openai", feature = "pull"))]
 pub(crate) mod servers;
+pub(crate) mod tally;
 pub(crate) mod tiny_models;
 
 use std::{

@@ -29,23 +29,24 @@ pub(crate) fn back_to_schema_2(file: &redb::WriteTransaction) {
     meta.insert("schema", 2u32.to_le_bytes().as_slice()).unwrap();
 }
 
-/// Removes what schema 7 added to schema 6: receipts, holds, dropped blocks, and the numbers of new namespaces. One
-/// namespace without messages loses its sessions, as if it had been deleted.
-pub(crate) fn back_to_schema_6(path: &std::path::Path, emptied: &str) {
-    let file = redb::Database::open(path).unwrap();
-    let change = file.begin_write().unwrap();
-    change.delete_table(redb::TableDefinition::<u64, &[u8]>::new("audit")).unwrap();
-    change.delete_table(redb::TableDefinition::<&str, &[u8]>::new("holds")).unwrap();
-    change.delete_table(redb::TableDefinition::<(u32, u32, &str), ()>::new("dropped_blocks")).unwrap();
-    {
-        let mut meta = change.open_table(redb::TableDefinition::<&str, &[u8]>::new("meta")).unwrap();
-        meta.remove("next_namespace").unwrap();
-        meta.insert("schema", 6u32.to_le_bytes().as_slice()).unwrap();
-        let names = change.open_table(redb::TableDefinition::<&str, &[u8]>::new("namespaces")).unwrap();
-        // Behind the four bytes of the header; a small number takes one byte.
-        let number = u32::from(redb::ReadableTable::get(&names, emptied).unwrap().unwrap().value()[4]);
-        let mut sessions = change.open_table(redb::TableDefinition::<(u32, &str), u32>::new("sessions")).unwrap();
-        sessions.retain_in((number, "")..(number + 1, ""), |_, _| false).unwrap();
-    }
-    change.commit().unwrap();
+/// Removes what schema 6 added to schema 5: documents, and when sessions became idle.
+pub(crate) fn back_to_schema_5(file: &redb::WriteTransaction) {
+    file.delete_table(redb::TableDefinition::<(&str, &str), i64>::new("idle")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u32), u64>::new("windows")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, &str), &[u8]>::new("documents")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u64), &str>::new("document_order")).unwrap();
+    file.delete_table(redb::TableDefinition::<(i64, &str, &str), ()>::new("document_expiry")).unwrap();
+    file.delete_table(redb::TableDefinition::<&str, &[u8]>::new("document_namespaces")).unwrap();
+    set_schema(file, 5);
+}
+
+/// Schema 4 had no previous generation, and the tables of schema 5.
+pub(crate) fn back_to_schema_4(file: &redb::WriteTransaction) {
+    back_to_schema_5(file);
+    set_schema(file, 4);
+}
+
+fn set_schema(file: &redb::WriteTransaction, number: u32) {
+    let mut meta = file.open_table(redb::TableDefinition::<&str, &[u8]>::new("meta")).unwrap();
+    meta.insert("schema", number.to_le_bytes().as_slice()).unwrap();
 }

@@ -1,40 +1,14 @@
-//! Databases of schema 6, which kept the names of deleted namespaces and counted numbers by them.
+//! Numbers of namespaces, while names come and go. That older databases lose their unused names is tested in
+//! `src/store/tests`.
 
 use mnemon::Engine;
 
 use super::*;
-use crate::support::{Db, message, schemas::back_to_schema_6};
+use crate::support::{Db, message};
 
 fn put(engine: &Engine, name: &str, text: &str) {
     engine.blocking().put(&namespace(name), vec![message("m", text)]).unwrap();
     engine.blocking().flush().unwrap();
-}
-
-#[test]
-fn names_of_deleted_namespaces_go_with_the_upgrade_and_no_number_is_used_twice() {
-    let db = Db::new();
-    let engine = db.open();
-    for name in ["a", "emptied", "b"] {
-        put(&engine, name, &format!("text of {name}"));
-    }
-    // The name stays, as after a deletion by schema 6.
-    engine.blocking().delete(&namespace("emptied"), vec!["m".into()]).unwrap();
-    drop(engine);
-    back_to_schema_6(&db.path, "emptied");
-    let names = || -> Vec<String> {
-        mnemon::stats(&db.path).unwrap().namespaces.iter().map(|space| space.namespace.to_string()).collect()
-    };
-    let engine = db.open();
-    assert_eq!(names(), ["a", "b"]);
-    assert!(engine.blocking().audit().unwrap().entries.is_empty());
-    put(&engine, "c", "text of c");
-    put(&engine, "emptied", "new text");
-    for (name, text) in [("a", "text of a"), ("b", "text of b"), ("c", "text of c"), ("emptied", "new text")] {
-        let hits = engine.blocking().recall(&namespace(name), mnemon::Query::new("text")).unwrap();
-        assert_eq!(hits.iter().map(|hit| hit.message.text()).collect::<Vec<_>>(), [text]);
-    }
-    drop(engine);
-    db.assert_sound();
 }
 
 #[test]
