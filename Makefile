@@ -21,7 +21,7 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	message::anthropic::conversations_survive message::gemini::conversations_survive \
 	memory::sync::the_session_ends_with_the_chat recall::unindexed::exactly_the_stored engine::memory_budget::nothing_is_missed \
 	engine::prefix_kills:: engine::namespaces::lists_and_deletions_agree documents::kills:: documents::model:: transfer::kills:: \
-	transfer::documents::any_messages knowledge::kills::
+	transfer::documents::any_messages knowledge::kills:: forget::kills:: forget::model::
 # Not empty: the benches run once on little data, only to see that they work.
 SHORT ?=
 

@@ -336,6 +336,19 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// Something in the namespace would be deleted, which a legal hold forbids.
+    #[error(
+        "namespace {namespace:?} is under a legal hold, set on {held:?}: {reason}; nothing was deleted: release the hold first with `Engine::release` (on the command line, `mnemon hold --release`)"
+    )]
+    LegalHold {
+        /// The namespace.
+        namespace: String,
+        /// The namespace that the hold was set on: the same, or one above it.
+        held: String,
+        /// The reason of the hold.
+        reason: String,
+    },
+
     /// The engine was opened for reading, and the call would write.
     #[error("{}: open for reading only; open it with `Engine::open` to change it", .path.display())]
     ReadOnly {

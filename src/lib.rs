@@ -39,6 +39,7 @@
 //! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
 //! | 1 | `filter` | filters on messages, their metadata, and the values of documents |
+//! | 1 | `forget` | what is to be forgotten, receipts, the check of their chain, legal holds |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
 //! | 1 | `index`, `lexical` | nearest vectors: exact and HNSW; words: analysis, segments, BM25 |
@@ -77,6 +78,8 @@
 //!   `engine/document_reads` searches, `engine/expiry_timer` deletes what expired.
 //! - **collection update**: `knowledge/collection` finds the items to show, `knowledge/collection_prompt` asks the model,
 //!   `knowledge/collection_answer` checks what it answers, and `engine/document_batch` commits it.
+//! - **forget**: `forget/request` says what, `engine/forget` divides it into commits, `store/forget` removes it,
+//!   `engine/segment_scrub` rewrites the terms, `store/audit` appends the receipt, and caches forget the texts.
 //! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
 //!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of
 //!   `memory/job_queue`, `engine/weak` commits their states.
@@ -102,6 +105,7 @@
 //!   never returned.
 //! - An index holds exactly what a load from the store would give.
 //! - A deleted or replaced message is never returned after the call that deleted or replaced it has returned.
+//! - No live record has anything of a forgotten message, and no number of a removed namespace is used again.
 
 // Links are checked in the documentation with all features. With fewer, some lead to types that are left out.
 #![cfg_attr(
@@ -138,6 +142,9 @@ mod engine;
 mod error;
 mod fewshot;
 mod filter;
+mod forget;
+#[cfg(test)]
+mod forget_proof;
 #[cfg(all(fuzzing, feature = "onnx"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -163,8 +170,8 @@ mod store;
 mod tokens;
 
 pub use block::{
-    BlockContent, BlockQuery, BlockScope, FactBlock, FlushedBatch, HitProcessor, InstructionBlock, InstructionVersion,
-    MemoryBlock, RetrievalUnit, Retriever, StaticBlock, SummaryBlock, TokenExcess, VectorBlock,
+    AfterForget, BlockContent, BlockQuery, BlockScope, FactBlock, FlushedBatch, HitProcessor, InstructionBlock,
+    InstructionVersion, MemoryBlock, RetrievalUnit, Retriever, StaticBlock, SummaryBlock, TokenExcess, VectorBlock,
 };
 pub use buffer::BufferLimits;
 pub use cache::{CacheFileStats, CacheStats, CachedEmbedder, CachedEmbedderBuilder, cache_file_stats};
@@ -190,6 +197,7 @@ pub use fewshot::{
     MaxMarginalRelevanceExampleSelector, NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
 };
 pub use filter::MetadataFilter;
+pub use forget::{Audit, AuditEvent, Forget, Forgotten, Hold, Receipt, Requested};
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 #[cfg(feature = "pull")]
@@ -204,7 +212,8 @@ pub use knowledge::{
 };
 pub use lexical::Language;
 pub use maintenance::{
-    GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, namespaces, serving_model, stats, verify,
+    GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, audit, namespaces, serving_model, stats,
+    verify,
 };
 pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{

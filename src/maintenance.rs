@@ -8,6 +8,7 @@ pub use crate::store::{GenerationState, VerifyReport};
 use crate::{
     config::{Config, Precision},
     error::{Error, Result},
+    forget::Audit,
     ids::{ModelIdentity, Namespace},
     recall::{check_graphs, check_lexical},
     store::{self, NamespaceCursor, NamespacePage, StorageSizes, Store},
@@ -119,6 +120,15 @@ pub fn namespaces(
     limit: usize,
 ) -> Result<NamespacePage> {
     open(path.as_ref())?.read()?.namespaces().page(prefix, after, limit)
+}
+
+/// Same as [`Engine::audit`](crate::Engine::audit) on a database as of this moment; other processes may have it open.
+/// The file may be read-only.
+///
+/// # Errors
+/// Those of [`Engine::audit`](crate::Engine::audit) and of [`stats`].
+pub fn audit(path: impl AsRef<Path>) -> Result<Audit> {
+    open(path.as_ref())?.read()?.audit().read()
 }
 
 /// Returns the model of the serving generation of a database; `None` if nothing was ever stored in it.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     block_query::BlockQuery,
     content::BlockContent,
-    memory_block::{BlockScope, FlushedBatch, MemoryBlock},
+    memory_block::{AfterForget, BlockScope, FlushedBatch, MemoryBlock},
     model_answer::{ask, json_in},
     token_excess::TokenExcess,
 };
@@ -122,6 +122,11 @@ impl MemoryBlock for FactBlock {
 
     fn scope(&self) -> BlockScope {
         self.scope
+    }
+
+    /// Returns [`AfterForget::Rebuild`].
+    fn after_forget(&self) -> AfterForget {
+        AfterForget::Rebuild
     }
 
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {

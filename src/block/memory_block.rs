@@ -53,6 +53,12 @@ pub trait MemoryBlock: Send + Sync {
     /// Any. The prompt is composed without the block and reports the error.
     fn get(&self, state: &Value, query: &BlockQuery) -> Result<BlockContent>;
 
+    /// Returns what follows when messages that the state was made of are forgotten. The state itself is dropped with
+    /// them, at once. Default: [`AfterForget::Drop`].
+    fn after_forget(&self) -> AfterForget {
+        AfterForget::Drop
+    }
+
     /// Shortens `content` so that it fits. Content that does not fit afterwards is left out. Default: returns no
     /// content.
     fn truncate(&self, content: BlockContent, excess: &TokenExcess<'_>) -> BlockContent {
@@ -87,6 +93,10 @@ impl<B: MemoryBlock + ?Sized> MemoryBlock for Arc<B> {
         (**self).get(state, query)
     }
 
+    fn after_forget(&self) -> AfterForget {
+        (**self).after_forget()
+    }
+
     fn truncate(&self, content: BlockContent, excess: &TokenExcess<'_>) -> BlockContent {
         (**self).truncate(content, excess)
     }
@@ -100,6 +110,20 @@ pub enum BlockScope {
     Session,
     /// All sessions of the namespace share one state. It is kept when a session is deleted.
     Namespace,
+}
+
+/// What follows when a block's state was dropped, because messages that it was made of were
+/// [forgotten](crate::Engine::forget).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AfterForget {
+    /// The block begins with an empty state, and gets the batches that it did not take before.
+    #[default]
+    Drop,
+    /// The block begins with an empty state, and gets the batches of the session again from the first on, as they are
+    /// without the forgotten messages. This costs as much as it did the first time. A state that several sessions share
+    /// is made again of the batches of each session whose memory is opened.
+    Rebuild,
 }
 
 /// Messages that were flushed from the short-term buffer together.

@@ -20,7 +20,7 @@ pub use content::BlockContent;
 pub use fact_block::FactBlock;
 pub use instruction_block::{InstructionBlock, InstructionVersion};
 pub(crate) use memory_block::check_names;
-pub use memory_block::{BlockScope, FlushedBatch, MemoryBlock};
+pub use memory_block::{AfterForget, BlockScope, FlushedBatch, MemoryBlock};
 pub(crate) use model_answer::{json_in, unusable};
 pub use static_block::StaticBlock;
 pub use summary_block::SummaryBlock;

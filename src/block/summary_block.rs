@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     block_query::BlockQuery,
     content::BlockContent,
-    memory_block::{FlushedBatch, MemoryBlock},
+    memory_block::{AfterForget, FlushedBatch, MemoryBlock},
     model_answer::ask_for,
 };
 use crate::{
@@ -71,6 +71,11 @@ impl MemoryBlock for SummaryBlock {
 
     fn priority(&self) -> u32 {
         self.priority
+    }
+
+    /// Returns [`AfterForget::Rebuild`].
+    fn after_forget(&self) -> AfterForget {
+        AfterForget::Rebuild
     }
 
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {

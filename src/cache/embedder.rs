@@ -193,6 +193,16 @@ impl Embedder for CachedEmbedder {
         self.embed_query_before(text, None)
     }
 
+    fn forget(&self, texts: &[&str]) -> Result<u64> {
+        let mut all = texts.to_vec();
+        for text in texts {
+            // An embedder around this one may have embedded the windows of a long text by themselves.
+            let windows = embed::window_ranges(&*self.inner, text)?;
+            all.extend(windows.into_iter().map(|window| &text[window]).filter(|window| window != text));
+        }
+        Ok(self.cache.forget_keys(&self.keys, &all)? + self.inner.forget(texts)?)
+    }
+
     fn embed_query_before(&self, text: &str, deadline: Option<Instant>) -> Result<Vec<f32>> {
         let embed = |_: &[&str]| Ok(vec![whole(text, embed::query_before(&*self.inner, text, deadline)?)]);
         let rows = self.look_up(TextKind::Query, &[text], deadline, embed)?;

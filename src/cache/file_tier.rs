@@ -43,6 +43,8 @@ const HEADER_BYTES: usize = COUNTS_AT + COUNTS_BYTES + 4;
 /// Length of a record's head: the key, the length of the value, the checksum of key and value, and the checksum of the
 /// head. The value follows. Numbers are u32, little endian; checksums are CRC-32.
 const HEAD_BYTES: usize = 32 + 4 + 4 + 4;
+/// The key of a record that was removed: its value has zeros alone. Not a hash.
+const WIPED: Key = [0; 32];
 /// Bytes read at a time when a file is opened.
 const SCAN_BYTES: usize = 1 << 20;
 
@@ -115,7 +117,10 @@ impl CacheFile {
         // The canonical path, so that a symbolic link stays one when the file is replaced.
         let path = &path.canonicalize().map_err(failed)?;
         let mut state = match read(&file, path)? {
-            Some(state) => state,
+            Some((mut state, outdated)) => {
+                outdated.into_iter().try_for_each(|older| state.wipe(older)).map_err(failed)?;
+                state
+            }
             None => begin(file.try_clone().map_err(failed)?, Counts::default()).map_err(failed)?,
         };
         let length = file.metadata().map_err(failed)?.len();
@@ -141,7 +146,7 @@ impl CacheFile {
             _ => failed(path, error),
         })?;
         locked(file.try_lock_shared(), path)?;
-        let state = read(&file, path)?
+        let (state, _) = read(&file, path)?
             .ok_or_else(|| unusable("the file is empty, or was written by another version of mnemon"))?;
         Ok(state.stats())
     }
@@ -168,6 +173,15 @@ impl CacheFile {
             return Ok(());
         }
         state.put(entries, &self.path, self.max_bytes).map_err(|error| failed(&self.path, error))
+    }
+
+    /// Overwrites the records of these keys with zeros, durably. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`Error::Storage`]: some may still be there.
+    pub(super) fn remove(&self, keys: &[Key]) -> Result<u64> {
+        let mut state = self.state.lock();
+        state.remove(keys).map_err(|error| failed(&self.path, error))
     }
 
     fn lock(&self, deadline: Option<Instant>) -> Option<MutexGuard<'_, State>> {
@@ -217,13 +231,37 @@ impl State {
         Ok((*head == self::head(key, bytes)).then(|| bytes.into()))
     }
 
+    fn remove(&mut self, keys: &[Key]) -> io::Result<u64> {
+        let mut removed = 0;
+        for key in keys {
+            if self.get(key)?.is_some()
+                && let Some(location) = self.locations.remove(&short(key))
+            {
+                self.wipe(location)?;
+                removed += 1;
+            }
+        }
+        if removed > 0 {
+            self.file.sync_data()?;
+        }
+        Ok(removed)
+    }
+
+    /// Overwrites a record with one of a key and a value of zeros, which takes the same place.
+    fn wipe(&mut self, Location { begin, length }: Location) -> io::Result<()> {
+        let zeros = vec![0; length as usize];
+        self.file.seek(SeekFrom::Start(begin))?;
+        self.file.write_all(&head(&WIPED, &zeros))?;
+        self.file.write_all(&zeros)
+    }
+
     fn has_room(&self, entries: &[(Key, Arc<[u8]>)], max_bytes: u64) -> bool {
         let bytes = entries.iter().map(|(_, bytes)| (HEAD_BYTES + bytes.len()) as u64).sum::<u64>();
         self.end + bytes <= max_bytes
     }
 
     fn put(&mut self, entries: &[(Key, Arc<[u8]>)], path: &Path, max_bytes: u64) -> io::Result<()> {
-        let mut records = Vec::new();
+        let (mut records, mut outdated) = (Vec::new(), Vec::new());
         for (key, bytes) in entries {
             let length = (HEAD_BYTES + bytes.len()) as u64;
             // A huge entry is not cached: many others would be dropped for it.
@@ -232,14 +270,24 @@ impl State {
             }
             if self.end + records.len() as u64 + length > max_bytes {
                 self.append(&mut records)?;
+                // Records move when the file is shortened.
+                for older in std::mem::take(&mut outdated) {
+                    self.wipe(older)?;
+                }
                 self.shorten(path, max_bytes)?;
             }
             let location = Location { begin: self.end + records.len() as u64, length: bytes.len() as u32 };
             records.extend(head(key, bytes));
             records.extend(bytes.iter());
-            self.locations.insert(short(key), location);
+            // Nobody would find the older record of the same key to remove it.
+            if let Some(older) = self.locations.insert(short(key), location) {
+                outdated.push(older);
+            }
         }
         self.append(&mut records)?;
+        for older in outdated {
+            self.wipe(older)?;
+        }
         self.write_header()
     }
 
@@ -302,8 +350,9 @@ fn begin(file: File, counts: Counts) -> io::Result<State> {
     Ok(state)
 }
 
-/// Reads the records of a file up to the first damage. `None`: the file is empty, or of another version.
-fn read(file: &File, path: &Path) -> Result<Option<State>> {
+/// Reads the records of a file up to the first damage. Returns also the records that a later one of the same key
+/// replaces. `None`: the file is empty, or of another version.
+fn read(file: &File, path: &Path) -> Result<Option<(State, Vec<Location>)>> {
     let failed = |error| failed(path, error);
     let mut reader = BufReader::with_capacity(SCAN_BYTES, file);
     let mut header = Vec::new();
@@ -330,7 +379,7 @@ fn read(file: &File, path: &Path) -> Result<Option<State>> {
     let counts = Counts::read(&header[COUNTS_AT..]).unwrap_or_default();
     let file = file.try_clone().map_err(failed)?;
     let mut state = State { file, end: HEADER_BYTES as u64, locations: HashMap::new(), counts };
-    let mut head = [0; HEAD_BYTES];
+    let (mut head, mut outdated) = ([0; HEAD_BYTES], Vec::new());
     loop {
         match reader.read_exact(&mut head) {
             Ok(()) => {}
@@ -343,10 +392,14 @@ fn read(file: &File, path: &Path) -> Result<Option<State>> {
             break;
         }
         reader.seek_relative(i64::from(bytes)).map_err(failed)?;
-        state.locations.insert(key, Location { begin: state.end, length: bytes });
+        if key != short(&WIPED)
+            && let Some(older) = state.locations.insert(key, Location { begin: state.end, length: bytes })
+        {
+            outdated.push(older);
+        }
         state.end = next;
     }
-    Ok(Some(state))
+    Ok(Some((state, outdated)))
 }
 
 impl Counts {

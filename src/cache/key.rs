@@ -27,6 +27,12 @@ impl KeyMaker {
         KeyMaker { identity: Sha256::digest(format!("{dimension} {hash}")).into() }
     }
 
+    /// Returns the keys of texts in all roles.
+    pub(super) fn all_keys(&self, texts: &[&str]) -> Vec<Key> {
+        let kinds = [TextKind::Query, TextKind::Document, TextKind::Passages];
+        kinds.into_iter().flat_map(|kind| self.keys(kind, texts)).collect()
+    }
+
     pub(super) fn keys(&self, kind: TextKind, texts: &[&str]) -> Vec<Key> {
         // One whole block of the hash function, which is computed once for all texts.
         let mut head = [0; 64];

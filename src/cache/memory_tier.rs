@@ -50,6 +50,11 @@ impl MemoryTier {
         self.cache.insert(key, bytes);
     }
 
+    /// Removes an entry. Returns true if there was one.
+    pub(super) fn remove(&self, key: &Key) -> bool {
+        self.cache.remove(key).is_some()
+    }
+
     pub(super) fn entries(&self) -> u64 {
         self.cache.len() as u64
     }

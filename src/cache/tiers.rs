@@ -13,12 +13,13 @@ use serde::Serialize;
 
 use super::{
     file_tier::{CacheFile, CacheFileStats},
-    key::Key,
+    key::{Key, KeyMaker},
     memory_tier::MemoryTier,
 };
 use crate::{
     config::{CACHE_FILE_BYTES, Config, in_range},
-    error::Result,
+    error::{Error, Result},
+    ids::ModelIdentity,
 };
 
 /// Usage of a [`CachedEmbedder`](crate::CachedEmbedder) since it was opened, and its contents.
@@ -98,6 +99,29 @@ impl Cache {
             entries.iter().for_each(|(key, bytes)| memory.insert(*key, Arc::clone(bytes)));
         }
         self.with_file(|file| file.put(entries, deadline));
+    }
+
+    /// Removes the entries of texts that this model embedded, in both tiers. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`Error::Storage`]: the file failed, now or earlier, and may still have them.
+    pub(crate) fn forget(&self, model: &ModelIdentity, texts: &[&str]) -> Result<u64> {
+        self.forget_keys(&KeyMaker::new(model), texts)
+    }
+
+    pub(super) fn forget_keys(&self, keys: &KeyMaker, texts: &[&str]) -> Result<u64> {
+        let keys = keys.all_keys(texts);
+        let in_memory = self.memory.as_ref().map_or(0, |memory| keys.iter().filter(|key| memory.remove(key)).count());
+        let in_file = match &self.file {
+            Some(_) if self.is_broken.load(Relaxed) => {
+                let reason = "the file of the embedding cache failed earlier, and may still have vectors of forgotten \
+                              texts; delete the file when the engine is closed";
+                return Err(Error::Storage(reason.into()));
+            }
+            Some(file) => file.remove(&keys)?,
+            None => 0,
+        };
+        Ok(in_memory as u64 + in_file)
     }
 
     /// Calls `call` with the file. `None`: there is no file, or it failed now or earlier. A file that failed is not

@@ -83,4 +83,15 @@ pub trait Embedder: Send + Sync {
         let _ = deadline;
         self.embed_query(text)
     }
+
+    /// Removes everything that the embedder keeps of these texts, such as cached vectors. Returns how many entries were
+    /// removed. [`Engine::forget`](crate::Engine::forget) calls it. An embedder that wraps another one passes the call
+    /// on. Default: nothing is kept.
+    ///
+    /// # Errors
+    /// Any: something is still kept.
+    fn forget(&self, texts: &[&str]) -> Result<u64> {
+        let _ = texts;
+        Ok(0)
+    }
 }

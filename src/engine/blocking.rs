@@ -23,6 +23,7 @@ use crate::{
     documents::{DocumentNamespaces, DocumentOperation, DocumentOutcome},
     embed::Embedder,
     error::{Result, impl_debug},
+    forget::{Audit, Forget, Hold, Receipt},
     ids::Namespace,
     lexical::Language,
     message::Message,
@@ -79,6 +80,11 @@ impl BlockingEngine<'_> {
         fn namespaces(prefix: Option<&Namespace>, after: Option<&NamespaceCursor>, limit: usize) -> Result<NamespacePage>;
         fn count_namespaces(prefix: Option<&Namespace>) -> Result<NamespaceTotals>;
         fn delete_namespaces(prefix: &Namespace) -> Result<NamespaceTotals>;
+        fn forget(what: Forget) -> Result<Receipt>;
+        fn audit() -> Result<Audit>;
+        fn hold(namespace: &Namespace, reason: impl Into<String>) -> Result<Receipt>;
+        fn release(namespace: &Namespace) -> Result<Option<Receipt>>;
+        fn holds() -> Result<Vec<Hold>>;
         fn set_language(namespace: &Namespace, language: Language) -> Result<()>;
         fn index_stats(namespace: &Namespace) -> Result<IndexStats>;
         fn drop_previous() -> Result<bool>;

@@ -160,6 +160,11 @@ impl Core {
         self.executor().close();
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared_store(&self) -> &Store {
+        &self.shared.store
+    }
+
     pub(super) fn stats(&self) -> EngineStats {
         self.shared.memory.stats()
     }
@@ -214,7 +219,7 @@ impl Core {
     }
 
     /// Queues a change and publishes its effects once it is committed. `reply` is called on the writer's thread.
-    fn submit<T: Send + 'static>(
+    pub(super) fn submit<T: Send + 'static>(
         &self,
         apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
         reply: impl FnOnce(Result<T>) + Send + 'static,

@@ -125,10 +125,11 @@ impl Engine {
     }
 
     /// Deletes the messages with these ids, and their vectors. Unknown ids are ignored. Returns the number of messages
-    /// deleted.
+    /// deleted. A checkpoint that has one of them keeps it, and states that blocks made of them stay; [`Engine::forget`]
+    /// removes these too.
     ///
     /// # Errors
-    /// [`Error::Storage`].
+    /// [`Error::LegalHold`], [`Error::Storage`].
     pub async fn delete(&self, namespace: &Namespace, ids: Vec<String>) -> Result<u64> {
         if self.namespace_id(namespace).await?.is_none() {
             return Ok(0);

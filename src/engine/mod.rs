@@ -6,6 +6,7 @@
 //!
 //! Invariants: messages that `put` acknowledged are in the file; an index contains nothing that is not committed.
 
+mod audit;
 mod backup;
 mod blocking;
 mod builder;
@@ -18,6 +19,7 @@ mod example_selector;
 mod executor;
 mod expiry_timer;
 mod extension;
+mod forget;
 mod generations;
 mod handle;
 mod index_stats;
@@ -35,6 +37,7 @@ pub(crate) mod reindex;
 mod reindexing;
 mod reports;
 mod segment_rewrite;
+mod segment_scrub;
 mod session;
 mod sessions;
 mod shared;

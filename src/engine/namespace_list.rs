@@ -48,8 +48,11 @@ impl Engine {
     /// a namespace that was deleted already stays.
     ///
     /// # Errors
+    /// [`Error::LegalHold`], and nothing is deleted: a namespace under the prefix is held, or one above it.
     /// [`Error::Storage`], [`Error::Corrupted`], [`Error::ReadOnly`].
     pub async fn delete_namespaces(&self, prefix: &Namespace) -> Result<NamespaceTotals> {
+        let held = prefix.clone();
+        self.core().run(Lane::Store, move |core| core.shared.store.read()?.holds().check_under(&held)).await?;
         let mut totals = NamespaceTotals::default();
         let mut after = None;
         loop {

@@ -66,10 +66,11 @@ impl Engine {
         self.core().run(Lane::Store, |core| Ok(core.shared.cache_stats())).await
     }
 
-    /// Deletes a namespace with all its messages and documents, in one commit. Returns the number of messages deleted.
+    /// Deletes a namespace with all its messages and documents, its language and its name, in one commit. Returns the
+    /// number of messages deleted. [`Engine::forget`] removes more: what was made of them in other places.
     ///
     /// # Errors
-    /// [`Error::Storage`].
+    /// [`Error::LegalHold`], [`Error::Storage`].
     pub async fn delete_namespace(&self, namespace: &Namespace) -> Result<u64> {
         let Some(id) = self.namespace_id(namespace).await? else { return Ok(0) };
         Ok(self.delete_all_in(vec![(namespace.clone(), id)]).await?.messages)

@@ -1,6 +1,6 @@
 //! The most recent queries, in memory alone: a new generation is tried with them before it serves.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use parking_lot::Mutex;
 
@@ -26,6 +26,11 @@ impl RecentQueries {
             queries.pop_front();
         }
         queries.push_back(query);
+    }
+
+    /// Drops the queries to these namespaces: they may repeat what was forgotten there.
+    pub(super) fn forget(&self, namespaces: &BTreeSet<NamespaceId>) {
+        self.0.lock().retain(|(namespace, _)| !namespaces.contains(namespace));
     }
 
     /// Returns the queries, oldest first.

@@ -38,17 +38,24 @@ impl Engine {
     }
 
     /// Deletes a session with its messages, vectors, checkpoints and the states of its own blocks, in one commit. The
-    /// states of blocks that all sessions of the namespace share stay.
+    /// states of blocks that all sessions of the namespace share stay. If nothing else is in the namespace, its name is
+    /// removed.
     ///
     /// # Errors
-    /// [`Error::SessionNotFound`].
+    /// [`Error::SessionNotFound`], [`Error::LegalHold`].
     pub async fn delete_session(&self, namespace: &Namespace, session: &str) -> Result<()> {
+        let id = self.namespace_id(namespace).await?;
         let (namespace, session) = (namespace.clone(), session.to_owned());
         let delete = move |transaction: &mut Transaction| {
             let (known, effects) = transaction.edit_sessions().delete(&namespace, &session)?;
             if known.is_some() { Ok(((), effects)) } else { Err(Error::no_session(&namespace, &session)) }
         };
-        self.core().write(delete).await
+        self.core().write(delete).await?;
+        // The namespace may be removed with its last session.
+        for (generation, id) in self.core().shared.generations.all().iter().zip(id.iter().cycle()) {
+            generation.unload_if_empty(*id);
+        }
+        Ok(())
     }
 }
 

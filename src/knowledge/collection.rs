@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     collection_answer::read,
-    collection_commit::{CollectionReport, RECORD, is_item, new_key, operations, record_key},
+    collection_commit::{CollectionReport, is_item, new_key, operations, record_key},
     collection_prompt::request,
     form::Form,
 };
@@ -16,6 +16,7 @@ use crate::{
     documents::{Document, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch, prepare},
     engine::{Documents, Engine, block_on, blocking_methods},
     error::{Error, Result, impl_debug},
+    forget::RECORD,
     ids::Namespace,
     message::{Message, xml::conversation_xml},
 };
@@ -167,7 +168,7 @@ impl Collection {
             let values: Vec<&Value> = shown.iter().map(|item| &item.value).collect();
             let changes = read(&answer, &values, |item| self.check(item))?;
             let (namespace, options) = (self.documents.namespace(), self.options());
-            let (operations, report) = operations(changes, &shown, namespace, &options, &record);
+            let (operations, report) = operations(changes, &shown, namespace, &options, &record, messages);
             match self.documents.batch(operations).await {
                 Err(Error::DocumentChanged { .. }) if attempt < ATTEMPTS => attempt += 1,
                 result => return result.map(|_| report),

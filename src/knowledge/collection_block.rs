@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{blocking_model::BlockingModel, collection::Collection};
 use crate::{
-    block::{BlockContent, BlockQuery, FlushedBatch, MemoryBlock, TokenExcess},
+    block::{AfterForget, BlockContent, BlockQuery, FlushedBatch, MemoryBlock, TokenExcess},
     chat::ChatModel,
     documents::DocumentSearch,
     engine::block_on,
@@ -59,6 +59,12 @@ impl MemoryBlock for CollectionBlock {
 
     fn priority(&self) -> u32 {
         self.priority
+    }
+
+    /// Returns [`AfterForget::Rebuild`]. Items made of forgotten messages are forgotten too, where the collection is in
+    /// the namespace of the messages or under it. Batches without forgotten messages change nothing again.
+    fn after_forget(&self) -> AfterForget {
+        AfterForget::Rebuild
     }
 
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {

@@ -1,6 +1,6 @@
 //! The commit of an update: the operations for its changes, and the record that it was done.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -9,12 +9,10 @@ use crate::{
     documents::{Document, DocumentOperation, DocumentOptions},
     error::Result,
     filter::MetadataFilter,
+    forget::{RECORD, RECORD_KEYS, update_record},
     ids::{Namespace, hex},
     message::Message,
 };
-
-/// The field that marks a document as the record of an update, which is no item.
-pub(super) const RECORD: &str = "_update";
 
 /// The outcome of [`Collection::update`](crate::Collection::update): the keys of the items that changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +40,7 @@ pub(super) fn record_key(messages: &[Message]) -> String {
         hash.chain_update(&message.id).chain_update([0xff]).chain_update(message.text()).chain_update([0xff])
     };
     let hash = messages.iter().fold(Sha256::new(), add).finalize();
-    format!("update {}", hex(&hash[..16]))
+    format!("{}{}", RECORD_KEYS.0, hex(&hash[..16]))
 }
 
 /// Matches items, and no record.
@@ -50,7 +48,8 @@ pub(super) fn is_item() -> Result<MetadataFilter> {
     Ok(!MetadataFilter::exists(RECORD)?)
 }
 
-/// Makes the operations that apply changes to items of a namespace and store the record of the update, unless an item
+/// Makes the operations that apply changes to items of a namespace and store the record of the update by these messages,
+/// unless an item
 /// that they change has changed, or there is such a record.
 pub(super) fn operations(
     changes: Vec<Change>,
@@ -58,6 +57,7 @@ pub(super) fn operations(
     namespace: &Namespace,
     options: &DocumentOptions,
     record: &str,
+    messages: &[Message],
 ) -> (Vec<DocumentOperation>, CollectionReport) {
     let expect = |key: &str, value: Option<Value>| DocumentOperation::Expect {
         namespace: namespace.clone(),
@@ -70,11 +70,8 @@ pub(super) fn operations(
         value,
         options,
     };
-    let mut operations = vec![
-        expect(record, None),
-        put(record, json!({ RECORD: changes.len() }), DocumentOptions::default().not_indexed()),
-    ];
-    let mut report = CollectionReport::default();
+    let count = changes.len();
+    let (mut operations, mut report) = (vec![expect(record, None)], CollectionReport::default());
     for change in changes {
         if let Change::Update(at, _) | Change::Delete(at) = &change {
             operations.push(expect(&shown[*at].key, Some(shown[*at].value.clone())));
@@ -96,5 +93,8 @@ pub(super) fn operations(
             }
         }
     }
+    let items = [report.inserted.as_slice(), &report.updated].concat();
+    let made = update_record(count, messages.iter().map(|message| message.id.as_str()), &items);
+    operations.push(put(record, made, DocumentOptions::default().not_indexed()));
     (operations, report)
 }

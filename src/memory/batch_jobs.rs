@@ -9,7 +9,7 @@ use super::{
     reports::BlockStatus,
 };
 use crate::{
-    block::{FlushedBatch, MemoryBlock},
+    block::{AfterForget, FlushedBatch, MemoryBlock},
     engine::{Lane, WeakEngine},
     error::{Error, Result},
     store::{BlockKey, BlockState, StoredBatch},
@@ -114,7 +114,7 @@ fn take_batch(
         tries.all += 1;
         JobOutcome::Retry(wait_time(error, first_retry, tries.all), reason(error))
     };
-    let (read, batch) = match next_batch(engine, key) {
+    let (read, batch) = match next_batch(engine, key, block) {
         Ok(Some(next)) => next,
         Ok(None) | Err(Error::Closed) => return JobOutcome::Done,
         Err(error) => return retry(&error),
@@ -147,8 +147,24 @@ fn take_batch(
     }
 }
 
-fn next_batch(engine: &WeakEngine, key: &BlockKey) -> Result<Option<(BlockState, StoredBatch)>> {
-    let read = engine.block_state(key)?;
+fn next_batch(
+    engine: &WeakEngine,
+    key: &BlockKey,
+    block: &dyn MemoryBlock,
+) -> Result<Option<(BlockState, StoredBatch)>> {
+    let mut read = engine.block_state(key)?;
+    while read.is_dropped {
+        let mut new = BlockState { is_dropped: false, ..read.clone() };
+        if block.after_forget() == AfterForget::Rebuild {
+            new.next = 0;
+        }
+        match engine.put_block_state(key, read, new, None) {
+            // An engine that is open for reading has no batches either.
+            Err(Error::ReadOnly { .. }) => return Ok(None),
+            put => put?,
+        };
+        read = engine.block_state(key)?;
+    }
     let batch = engine.batch(key, read.next)?;
     Ok(batch.map(|batch| (read, batch)))
 }

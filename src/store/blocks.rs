@@ -43,8 +43,11 @@ pub(crate) struct BlockState {
     pub(crate) next: u32,
     /// The batches that the block gave up on, and why.
     pub(crate) failed: Vec<(u32, String)>,
-    /// Number of times the session was restored to a checkpoint.
+    /// Number of times the session was restored to a checkpoint, or some of its flushed messages were forgotten.
     pub(crate) restores: u32,
+    /// True if the state was dropped because messages that it was made of were forgotten, and the block has not decided
+    /// yet whether to make it again.
+    pub(crate) is_dropped: bool,
 }
 
 /// The states of a session's own blocks, and the cursors of all its blocks, by name.
@@ -60,12 +63,16 @@ impl<T: Tables> Blocks<'_, T> {
         let session = Sessions(self.0).number(namespace, &key.session)?;
         let home = if key.shared { Some(SHARED) } else { session };
         let record = home.map_or(Ok(None), |home| self.record(namespace, home, &key.name))?;
-        let (cursor, restores) = match session {
-            Some(session) => (self.cursor(namespace, session, &key.name)?, self.restores(namespace, session)?),
+        let (cursor, restores, is_dropped) = match session {
+            Some(session) => (
+                self.cursor(namespace, session, &key.name)?,
+                self.restores(namespace, session)?,
+                self.is_dropped(namespace, session, &key.name)?,
+            ),
             None => Default::default(),
         };
         let (state, revision) = record.map_or((None, 0), |record| (Some(record.state), record.revision));
-        Ok(BlockState { session, state, revision, next: cursor.next, failed: cursor.failed, restores })
+        Ok(BlockState { session, state, revision, next: cursor.next, failed: cursor.failed, restores, is_dropped })
     }
 
     /// The session's blocks: the states of its own blocks, and the cursors of all.
@@ -86,6 +93,11 @@ impl<T: Tables> Blocks<'_, T> {
     /// Number of times the session was restored to a checkpoint.
     pub(super) fn restores(&self, namespace: NamespaceId, session: u32) -> Result<u32> {
         Ok(self.cursor(namespace, session, RESTORES)?.next)
+    }
+
+    fn is_dropped(&self, namespace: NamespaceId, session: u32, name: &str) -> Result<bool> {
+        let table = self.0.table(DROPPED_BLOCKS)?;
+        Ok(table.get((namespace.0, session, name)).map_err(storage)?.is_some())
     }
 
     fn record(&self, namespace: NamespaceId, home: u32, name: &str) -> Result<Option<BlockRecord>> {
@@ -123,8 +135,12 @@ impl Blocks<'_, WriteTransaction> {
         if old.as_ref().map_or(0, |old| old.revision) != read.revision
             || cursor.next != read.next
             || self.restores(namespace, session)? != read.restores
+            || self.is_dropped(namespace, session, name)? != read.is_dropped
         {
             return Ok(false);
+        }
+        if !new.is_dropped {
+            self.0.table(DROPPED_BLOCKS)?.remove((namespace.0, session, name)).map_err(storage)?;
         }
         Checkpoints(self.0).keep_block(namespace, session, name, if key.shared { None } else { old }, cursor)?;
         if let Some(state) = &new.state {
@@ -139,7 +155,11 @@ impl Blocks<'_, WriteTransaction> {
     /// number is not the one that was read.
     fn session_of(&self, key: &BlockKey, read: Option<u32>) -> Result<Option<(NamespaceId, u32)>> {
         let (mut names, mut numbers) = (self.0.table(NAMESPACES)?, self.0.table(SESSIONS)?);
-        let mut namespace = namespaces::record_or_new(&mut names, &key.namespace)?;
+        // The namespace was removed meanwhile, and must not be created again.
+        if read.is_some() && namespaces::known(self.0, &names, &key.namespace)?.is_none() {
+            return Ok(None);
+        }
+        let mut namespace = namespaces::record_or_new(self.0, &mut names, &key.namespace)?;
         if sessions::number(&numbers, namespace.id, &key.session)? != read {
             return Ok(None);
         }
@@ -165,9 +185,56 @@ impl Blocks<'_, WriteTransaction> {
         self.write_cursor(namespace, session, RESTORES, &record)
     }
 
+    /// Drops the states that blocks of a session made of these batches, also those that they share with other sessions,
+    /// and those that are kept for checkpoints. A block that is at work does not store its result. Returns how many
+    /// states were dropped.
+    pub(super) fn drop_states(
+        &self,
+        namespace: NamespaceId,
+        session: u32,
+        batches: impl Fn(u32) -> bool,
+    ) -> Result<u64> {
+        self.set_restores(namespace, session, self.restores(namespace, session)? + 1)?;
+        let mut dropped = 0;
+        for (name, OldBlock { mut cursor, .. }) in self.of_session(namespace, session)? {
+            if !(0..cursor.next).any(&batches) {
+                continue;
+            }
+            // The reasons may quote messages.
+            cursor.failed.clear();
+            self.write_cursor(namespace, session, &name, &cursor)?;
+            let home = if cursor.shared { SHARED } else { session };
+            if let Some(old) = self.record(namespace, home, &name)? {
+                dropped += u64::from(old.state != DROPPED_STATE);
+                let record = BlockRecord { state: DROPPED_STATE.to_owned(), revision: old.revision + 1 };
+                self.write(namespace, home, &name, &record)?;
+            }
+            self.mark_dropped(namespace, session, &name, cursor.shared)?;
+            dropped += Checkpoints(self.0).drop_old_blocks(namespace, session, &name)?;
+        }
+        Ok(dropped)
+    }
+
+    /// Has a block of a session, or of all sessions that share it, decide what to do after its state was dropped.
+    fn mark_dropped(&self, NamespaceId(namespace): NamespaceId, session: u32, name: &str, shared: bool) -> Result<()> {
+        let mut marks = self.0.table(DROPPED_BLOCKS)?;
+        marks.insert((namespace, session, name), ()).map_err(storage)?;
+        if shared {
+            for entry in self.0.table(CURSORS)?.range((namespace, 0, "")..(namespace + 1, 0, "")).map_err(storage)? {
+                let (key, value) = entry.map_err(storage)?;
+                let (_, session, other) = key.value();
+                if other == name && codec::decode::<CursorRecord>(value.value())?.shared {
+                    marks.insert((namespace, session, name), ()).map_err(storage)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Deletes the states and cursors of a session's blocks.
     pub(super) fn remove(&self, namespace: NamespaceId, session: u32) -> Result<()> {
         let all = (namespace.0, session, "")..(namespace.0, session + 1, "");
+        self.0.table(DROPPED_BLOCKS)?.remove_range(all.clone()).map_err(storage)?;
         self.0.table(BLOCKS)?.remove_range(all.clone()).map_err(storage)?;
         self.0.table(CURSORS)?.remove_range(all).map_err(storage)
     }

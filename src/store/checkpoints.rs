@@ -103,6 +103,26 @@ impl<T: Tables> Checkpoints<'_, T> {
         Ok(old)
     }
 
+    /// Visits the versions of messages of a namespace that are kept for checkpoints, with their keys.
+    pub(super) fn visit_old_messages(
+        &self,
+        NamespaceId(namespace): NamespaceId,
+        mut visit: impl FnMut((u32, u32, u64, u32), OldMessage) -> Result<()>,
+    ) -> Result<()> {
+        let table = self.0.table(OLD_MESSAGES)?;
+        for entry in table.range((namespace, 0, 0, 0)..(namespace + 1, 0, 0, 0)).map_err(storage)? {
+            let (key, value) = entry.map_err(storage)?;
+            visit(key.value(), codec::decode(value.value())?)?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if a session has versions of messages that are kept for checkpoints.
+    pub(super) fn has_old_messages(&self, NamespaceId(namespace): NamespaceId, session: u32) -> Result<bool> {
+        let all = (namespace, session, 0, 0)..(namespace, session + 1, 0, 0);
+        Ok(self.0.table(OLD_MESSAGES)?.range(all).map_err(storage)?.next().is_some())
+    }
+
     /// The blocks of a session that changed after a checkpoint, as they were, by name. Blocks for which `is_wanted` is
     /// false are left out.
     pub(super) fn old_blocks(
@@ -232,6 +252,44 @@ impl Checkpoints<'_, WriteTransaction> {
         let mut table = self.0.table(OLD_BLOCKS)?;
         if table.get(key).map_err(storage)?.is_none() {
             table.insert(key, codec::encode(&OldBlock { block, cursor }).as_slice()).map_err(storage)?;
+        }
+        Ok(())
+    }
+
+    /// Drops the states of a block that are kept for checkpoints. Returns how many there were.
+    pub(super) fn drop_old_blocks(&self, NamespaceId(namespace): NamespaceId, session: u32, name: &str) -> Result<u64> {
+        let mut table = self.0.table(OLD_BLOCKS)?;
+        let mut kept: Vec<(u32, OldBlock)> = Vec::new();
+        let all = (namespace, session, name, 0)..=(namespace, session, name, u32::MAX);
+        for entry in table.range(all).map_err(storage)? {
+            let (key, value) = entry.map_err(storage)?;
+            kept.push((key.value().3, codec::decode(value.value())?));
+        }
+        let mut dropped = 0;
+        for (checkpoint, mut old) in kept {
+            old.cursor.failed.clear();
+            if let Some(block) = &mut old.block {
+                dropped += u64::from(block.state != DROPPED_STATE);
+                DROPPED_STATE.clone_into(&mut block.state);
+            }
+            let key = (namespace, session, name, checkpoint);
+            table.insert(key, codec::encode(&old).as_slice()).map_err(storage)?;
+        }
+        Ok(dropped)
+    }
+
+    /// Deletes a version of a message that is kept for a checkpoint.
+    pub(super) fn remove_old_message(&self, key: (u32, u32, u64, u32)) -> Result<()> {
+        self.0.table(OLD_MESSAGES)?.remove(key).map_err(storage)?;
+        Ok(())
+    }
+
+    /// Counts the messages that each checkpoint of a session has, after some were forgotten.
+    pub(super) fn recount(&self, namespace: NamespaceId, session: u32) -> Result<()> {
+        for checkpoint in self.list(namespace, session)? {
+            let messages = self.messages_at(namespace, session, checkpoint.number)?.len() as u64;
+            let record = CheckpointRecord { messages, ..self.get(namespace, session, checkpoint.number)? };
+            self.put(namespace, session, checkpoint.number, &record)?;
         }
         Ok(())
     }

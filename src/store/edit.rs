@@ -15,6 +15,7 @@ use super::{
     codec,
     effects::{Consequences, Effects, IndexNeed},
     history,
+    holds::Holds,
     message_record::{MessageRecord, StoredMessage},
     messages, namespaces,
     schema::*,
@@ -32,11 +33,20 @@ use crate::{
 pub(super) struct OpenNamespace {
     name: Namespace,
     record: NamespaceRecord,
+    /// True if it was created when it was opened.
+    is_new: bool,
+    /// True once it is known that no legal hold forbids deletions.
+    is_free: bool,
 }
 
 impl OpenNamespace {
     pub(super) fn id(&self) -> NamespaceId {
         NamespaceId(self.record.id)
+    }
+
+    /// Returns true if the namespace was created when it was opened.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// A number that no message of the namespace and no revision of one ever had: vectors made from a revision that was
@@ -96,17 +106,20 @@ impl<'t> Edit<'t> {
     pub(super) fn namespace(&mut self, name: &Namespace) -> Result<NamespaceId> {
         match self.records.get(name) {
             Some(record) => Ok(NamespaceId(record.id)),
-            None => Ok(NamespaceId(namespaces::record_or_new(&mut self.namespaces, name)?.id)),
+            None => Ok(NamespaceId(namespaces::record_or_new(self.tables, &mut self.namespaces, name)?.id)),
         }
     }
 
     /// Opens a namespace, which is created if it does not exist. [`Edit::close`] must follow.
     pub(super) fn open(&mut self, name: &Namespace) -> Result<OpenNamespace> {
-        let record = match self.records.remove(name) {
-            Some(record) => record,
-            None => namespaces::known_or_new(self.tables, &mut self.namespaces, name)?,
+        let (record, is_new) = match self.records.remove(name) {
+            Some(record) => (record, false),
+            None => {
+                let is_new = namespaces::known(self.tables, &self.namespaces, name)?.is_none();
+                (namespaces::known_or_new(self.tables, &mut self.namespaces, name)?, is_new)
+            }
         };
-        Ok(OpenNamespace { name: name.clone(), record })
+        Ok(OpenNamespace { name: name.clone(), record, is_new, is_free: false })
     }
 
     /// Closes a namespace.
@@ -235,9 +248,26 @@ impl<'t> Edit<'t> {
         self.write(namespace, StoredMessage { record, ..old }, !keeps_vectors)
     }
 
-    /// Deletes a message with all that was derived from it.
+    /// Deletes a message as a caller asked for it, as [`Edit::remove`] does.
+    ///
+    /// # Errors
+    /// [`Error::LegalHold`].
+    pub(super) fn delete(&mut self, namespace: &mut OpenNamespace, old: StoredMessage) -> Result<()> {
+        if !namespace.is_free {
+            Holds(self.tables).check(&namespace.name)?;
+            namespace.is_free = true;
+        }
+        self.remove(namespace, old)
+    }
+
+    /// Deletes a message with all that was derived from it. A checkpoint that has it keeps it.
     pub(super) fn remove(&mut self, namespace: &mut OpenNamespace, old: StoredMessage) -> Result<()> {
         self.keep_old(namespace, &old)?;
+        self.forget(namespace, old)
+    }
+
+    /// Deletes a message with all that was derived from it, and does not keep it for a checkpoint.
+    pub(super) fn forget(&mut self, namespace: &mut OpenNamespace, old: StoredMessage) -> Result<()> {
         let key = (namespace.record.id, old.seq);
         namespace.record.messages -= 1;
         self.messages.remove(key).map_err(storage)?;

@@ -17,7 +17,9 @@ use super::{
     documents::{KEY_END, record, text_ids, timestamp},
     edit::Edit,
     effects::Effects,
+    holds::Holds,
     message_record::MessageRecord,
+    removal,
     schema::*,
     tables::{Tables, storage},
     write_tables::{WriteTable, WriteTransaction},
@@ -79,21 +81,30 @@ impl EditDocuments<'_> {
         changing.finish()
     }
 
-    /// Deletes up to `limit` documents that expired before `now`. Returns how many were deleted.
+    /// Deletes up to `limit` documents that expired before `now`, but none of a namespace under a legal hold. Returns how
+    /// many were deleted. A namespace in which nothing is left is removed.
     pub(crate) fn delete_expired(&self, now: Timestamp, limit: usize) -> Result<(usize, Effects)> {
         let due: Vec<(Namespace, String)> = {
             let expiry = self.0.table(DOCUMENT_EXPIRY)?;
-            let entries = expiry.range(..(now.as_micros() + 1, "", "")).map_err(storage)?.take(limit);
-            let due = entries.map(|entry| {
+            let mut due = Vec::new();
+            for entry in expiry.range(..(now.as_micros() + 1, "", "")).map_err(storage)? {
                 let (key, _) = entry.map_err(storage)?;
                 let (_, namespace, key) = key.value();
-                Ok((Namespace::new(namespace)?, key.to_owned()))
-            });
-            due.collect::<Result<_>>()?
+                let namespace = Namespace::new(namespace)?;
+                if !Holds(self.0).is_held(&namespace)? {
+                    due.push((namespace, key.to_owned()));
+                }
+                if due.len() == limit {
+                    break;
+                }
+            }
+            due
         };
         let mut changing = Changing::begin(self.0)?;
         due.iter().try_for_each(|(namespace, key)| changing.delete(namespace, key).map(drop))?;
-        Ok((due.len(), changing.finish()?))
+        let effects = changing.finish()?;
+        due.iter().try_for_each(|(namespace, _)| removal::remove_if_unused(self.0, namespace).map(drop))?;
+        Ok((due.len(), effects))
     }
 }
 
@@ -139,7 +150,10 @@ impl<'t> Changing<'t> {
         match action {
             DocumentAction::Put { value, texts, ttl } => self.put(namespace, key, value, texts, *ttl),
             DocumentAction::Refresh => self.refresh(namespace, key),
-            DocumentAction::Delete => self.delete(namespace, key),
+            DocumentAction::Delete => {
+                Holds(self.tables).check(namespace)?;
+                self.delete(namespace, key)
+            }
         }
     }
 
@@ -196,7 +210,8 @@ impl<'t> Changing<'t> {
         Ok(true)
     }
 
-    fn delete(&mut self, name: &Namespace, key: &str) -> Result<bool> {
+    /// Deletes a document. Returns false if there was none, or if it had expired.
+    pub(super) fn delete(&mut self, name: &Namespace, key: &str) -> Result<bool> {
         let Some(NamespaceId(id)) = self.edit.known_namespace(name)? else { return Ok(false) };
         let Some(old) = self.forget(name, id, key)? else { return Ok(false) };
         self.documents.remove((id, key)).map_err(storage)?;

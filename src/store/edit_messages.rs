@@ -85,6 +85,9 @@ impl EditMessages<'_> {
         metadata: Map<String, Value>,
     ) -> Result<(bool, Effects)> {
         let mut edit = Edit::begin(self.0)?;
+        if edit.known_namespace(namespace)?.is_none() {
+            return Ok((false, Effects::default()));
+        }
         let mut namespace = edit.open(namespace)?;
         let old = edit.find(&namespace, id)?;
         let is_known = old.is_some();
@@ -98,13 +101,20 @@ impl EditMessages<'_> {
     }
 
     /// Deletes the messages with these ids and ignores unknown ids. Returns how many were deleted.
+    ///
+    /// # Errors
+    /// [`Error::LegalHold`].
     pub(crate) fn delete(&self, namespace: &Namespace, ids: &[String]) -> Result<(u64, Effects)> {
         let mut edit = Edit::begin(self.0)?;
+        // Opening a namespace creates it.
+        if edit.known_namespace(namespace)?.is_none() {
+            return Ok((0, Effects::default()));
+        }
         let mut namespace = edit.open(namespace)?;
         let mut deleted = 0;
         for id in ids {
             if let Some(old) = edit.find(&namespace, id)? {
-                edit.remove(&mut namespace, old)?;
+                edit.delete(&mut namespace, old)?;
                 deleted += 1;
             }
         }
@@ -120,6 +130,9 @@ impl EditMessages<'_> {
     pub(crate) fn update(&self, namespace: &Namespace, session: &str, change: &SessionChange) -> Result<PutResult> {
         let mut result = PutResult::default();
         let mut edit = Edit::begin(self.0)?;
+        if change.put.is_empty() && change.remove.is_empty() && edit.known_namespace(namespace)?.is_none() {
+            return Ok(result);
+        }
         let mut namespace = edit.open(namespace)?;
         let number = edit.known_session(&namespace, session)?;
         if change.clear != Clear::None
@@ -135,7 +148,7 @@ impl EditMessages<'_> {
                 let old = edit.stored(&namespace, seq)?;
                 is_beginning = is_beginning && beginning.next().is_some_and(|put| put.id == old.record.id);
                 if !is_beginning {
-                    edit.remove(&mut namespace, old)?;
+                    edit.delete(&mut namespace, old)?;
                     result.removed += 1;
                 }
             }
@@ -148,7 +161,7 @@ impl EditMessages<'_> {
             let old = edit.find(&namespace, id)?.filter(|old| Some(old.session) == number);
             let old =
                 old.ok_or_else(|| Error::message(format!("session {session:?} has no message {id:?} to remove")))?;
-            edit.remove(&mut namespace, old)?;
+            edit.delete(&mut namespace, old)?;
             result.removed += 1;
         }
         for message in &change.put {
@@ -182,7 +195,7 @@ impl EditMessages<'_> {
         if replace && let Some(number) = number {
             for (seq, _) in edit.history(&namespace, number)? {
                 let old = edit.stored(&namespace, seq)?;
-                edit.remove(&mut namespace, old)?;
+                edit.delete(&mut namespace, old)?;
             }
         }
         for message in messages {

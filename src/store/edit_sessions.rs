@@ -10,9 +10,11 @@ use super::{
     edit_documents::EditDocuments,
     effects::Effects,
     history::History,
+    holds::Holds,
     idle::Idle,
     message_record::{MessageRecord, StoredMessage},
     namespaces::Namespaces,
+    removal,
     schema::*,
     session_state::SessionState,
     sessions::Sessions,
@@ -49,6 +51,9 @@ impl EditSessions<'_> {
         window: Option<u64>,
     ) -> Result<(u64, Effects)> {
         let mut edit = Edit::begin(self.0)?;
+        if edit.known_namespace(namespace)?.is_none() {
+            return Ok((0, Effects::default()));
+        }
         let mut namespace = edit.open(namespace)?;
         let id = namespace.id();
         let mut moved = 0;
@@ -101,10 +106,17 @@ impl EditSessions<'_> {
         Ok((IdleFlush::Flushed(moved), effects))
     }
 
-    /// Deletes a session with its messages, batches, blocks and checkpoints. Returns how many messages it had, or
-    /// `None` if there was no such session.
+    /// Deletes a session with its messages, batches, blocks and checkpoints, and the namespace if nothing is left in it.
+    /// Returns how many messages it had, or `None` if there was no such session.
+    ///
+    /// # Errors
+    /// [`Error::LegalHold`].
     pub(crate) fn delete(&self, name: &Namespace, session: &str) -> Result<(Option<u64>, Effects)> {
+        Holds(self.0).check(name)?;
         let mut edit = Edit::begin(self.0)?;
+        if edit.known_namespace(name)?.is_none() {
+            return Ok((None, Effects::default()));
+        }
         let mut namespace = edit.open(name)?;
         let id = namespace.id();
         let number = edit.known_session(&namespace, session)?;
@@ -113,7 +125,7 @@ impl EditSessions<'_> {
             for (seq, _) in edit.history(&namespace, number)? {
                 messages += 1;
                 let old = edit.stored(&namespace, seq)?;
-                edit.remove(&mut namespace, old)?;
+                edit.delete(&mut namespace, old)?;
             }
             edit.remove_session(&namespace, session)?;
         }
@@ -125,6 +137,7 @@ impl EditSessions<'_> {
             Checkpoints(self.0).remove_from(id, number, 0)?;
             Window(self.0).set_start(id, number, 0)?;
             Idle(self.0).set(name, session, None)?;
+            removal::remove_if_unused(self.0, name)?;
         }
         Ok((number.map(|_| messages), effects))
     }
@@ -222,7 +235,7 @@ impl EditSessions<'_> {
         for (seq, _) in edit.history(&namespace, number)? {
             if !kept.contains(&seq) {
                 let old = edit.stored(&namespace, seq)?;
-                edit.remove(&mut namespace, old)?;
+                edit.delete(&mut namespace, old)?;
             }
         }
         for was in state.messages {

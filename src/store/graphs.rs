@@ -8,6 +8,7 @@ use redb::ReadableTable;
 
 use super::{
     codec::{self, Codec, HEADER_BYTES},
+    namespaces::next,
     rows::Rows,
     schema::*,
     tables::{Tables, storage},
@@ -124,7 +125,8 @@ impl<T: Tables> Graphs<'_, T> {
 }
 
 impl Graphs<'_, WriteTransaction> {
-    /// Stores a change of a graph under the next number. The graph is created if there is none. `freed` are dead rows
+    /// Stores a change of a graph under the next number. The graph is created if there is none, but not in a namespace
+    /// that was removed meanwhile. `freed` are dead rows
     /// that no link of the graph leads to any more: they may be reused. Returns the number, which is not used again
     /// while the graph exists.
     pub(crate) fn add_delta(
@@ -135,7 +137,11 @@ impl Graphs<'_, WriteTransaction> {
         freed: &[u32],
     ) -> Result<u32> {
         let mut graphs = self.0.table(GRAPHS)?;
-        let mut record = read_record(&graphs, generation, namespace)?.unwrap_or_default();
+        let stored = read_record(&graphs, generation, namespace)?;
+        if stored.is_none() && self.is_removed(generation, namespace)? {
+            return Ok(0);
+        }
+        let mut record = stored.unwrap_or_default();
         let number = record.next_delta;
         record.next_delta =
             number.checked_add(1).ok_or_else(|| Error::corrupted("a graph has no delta number left"))?;
@@ -146,7 +152,8 @@ impl Graphs<'_, WriteTransaction> {
         Ok(number)
     }
 
-    /// Stores pages of a graph, replacing those with the same numbers. The graph is created if there is none.
+    /// Stores pages of a graph, replacing those with the same numbers. The graph is created if there is none, but not in
+    /// a namespace that was removed meanwhile.
     pub(crate) fn put_pages(
         &self,
         generation: GenerationId,
@@ -155,6 +162,9 @@ impl Graphs<'_, WriteTransaction> {
     ) -> Result<()> {
         let mut graphs = self.0.table(GRAPHS)?;
         if read_record(&graphs, generation, namespace)?.is_none() {
+            if self.is_removed(generation, namespace)? {
+                return Ok(());
+            }
             write_record(&mut graphs, generation, namespace, &GraphRecord::default())?;
         }
         let mut table = self.0.table(GRAPH_PAGES)?;
@@ -163,6 +173,12 @@ impl Graphs<'_, WriteTransaction> {
             table.insert(key, seal(payload).as_slice()).map_err(storage)?;
         }
         Ok(())
+    }
+
+    /// Returns true if a namespace was removed: it has a number, and no rows.
+    fn is_removed(&self, generation: GenerationId, namespace: NamespaceId) -> Result<bool> {
+        let NamespaceId(number) = namespace.owner().unwrap_or(namespace);
+        Ok(number < next(&self.0.table(META)?)?.id && !Rows(self.0).exist(generation, namespace)?)
     }
 
     /// Deletes the deltas up to and including this number, whose changes the pages contain.

@@ -31,6 +31,10 @@ mod message_record;
 mod namespaces;
 mod sessions;
 
+mod audit;
+
+mod holds;
+
 mod documents;
 mod filter_fields;
 mod history;
@@ -54,6 +58,8 @@ mod segments;
 
 mod vectors;
 
+mod removal;
+
 mod effects;
 
 mod edit;
@@ -64,6 +70,10 @@ mod edit_sessions;
 
 mod export_line;
 mod namespace_list;
+
+mod forget_texts;
+
+mod forget;
 
 mod export;
 mod import;
@@ -95,6 +105,8 @@ mod fuzzing;
 mod backup;
 
 #[cfg(test)]
+mod dump;
+#[cfg(test)]
 mod tests;
 
 pub use backup::PurgeReport;
@@ -103,12 +115,16 @@ pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
 pub(crate) use database::Store;
 pub(crate) use documents::{StoredDocument, document_key};
+#[cfg(test)]
+pub(crate) use dump::{dump, vector_bytes};
 pub(crate) use edit_documents::{DocumentAction, DocumentChange};
 pub(crate) use edit_messages::{Clear, PutResult, SessionChange, restore_id};
 pub(crate) use edit_sessions::IdleFlush;
 pub(crate) use effects::{BufferChange, Effects, HistoryChange, IndexNeed, UnindexedChange};
 pub use export_line::TransferReport;
 pub(crate) use export_line::{DocumentLine, ExportHeader, ExportLine};
+pub(crate) use forget::ForgetResult;
+pub(crate) use forget_texts::ForgetPiece;
 #[cfg(all(fuzzing, feature = "onnx"))]
 pub(crate) use fuzzing::decode_records;
 pub(crate) use generations::Generation;

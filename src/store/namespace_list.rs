@@ -15,7 +15,9 @@ use super::{
     document_namespaces::documents_of,
     edit_sessions::EditSessions,
     effects::Effects,
-    namespaces::Namespaces,
+    holds::Holds,
+    namespaces::{self, Namespaces},
+    removal,
     schema::*,
     tables::{Tables, count, storage},
     write_tables::WriteTransaction,
@@ -135,6 +137,7 @@ impl<T: Tables> Namespaces<'_, T> {
         }
         if let Some(cursor) = after
             && self.record(&cursor.namespace)?.is_none_or(|record| record.id != cursor.number)
+            && !self.was_removed(cursor.number)?
         {
             return Err(Error::InvalidCursor { given: cursor.to_string(), reason: "another database returned it" });
         }
@@ -160,6 +163,16 @@ impl<T: Tables> Namespaces<'_, T> {
         Ok(page)
     }
 
+    /// Returns true if a namespace had this number and was removed. Cost: a pass over all namespaces.
+    fn was_removed(&self, number: u32) -> Result<bool> {
+        let mut was_removed = number < namespaces::next(&self.0.table(META)?)?.id;
+        self.walk(None, None, |_, record| {
+            was_removed &= record.id != number;
+            Ok(if was_removed { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        Ok(was_removed)
+    }
+
     /// The totals under a prefix, or of all namespaces. Cost: a pass over their records.
     pub(crate) fn totals(&self, prefix: Option<&Namespace>) -> Result<NamespaceTotals> {
         let documents = self.0.table(DOCUMENT_NAMESPACES)?;
@@ -183,27 +196,27 @@ impl<T: Tables> Namespaces<'_, T> {
         Ok(found)
     }
 
-    /// The next namespaces under a prefix that have messages, sessions, documents or shared states of blocks: as many
-    /// as one commit deletes.
+    /// All namespaces under a prefix, itself included.
+    pub(super) fn all_under(&self, prefix: &Namespace) -> Result<Vec<(Namespace, NamespaceId)>> {
+        let mut found = Vec::new();
+        self.walk(Some(prefix), None, |namespace, record| {
+            found.push((namespace, NamespaceId(record.id)));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
+    }
+
+    /// The next namespaces under a prefix, as many as one commit deletes.
     pub(crate) fn next_to_delete(
         &self,
         prefix: &Namespace,
         after: Option<&Namespace>,
     ) -> Result<Vec<(Namespace, NamespaceId)>> {
-        let (sessions, blocks) = (self.0.table(SESSIONS)?, self.0.table(BLOCKS)?);
         let documents = self.0.table(DOCUMENT_NAMESPACES)?;
         let (mut next, mut messages) = (Vec::new(), 0);
         self.walk(Some(prefix), after, |namespace, record| {
-            let (id, end) = (record.id, record.id + 1);
-            let documents = documents_of(&documents, &namespace)?;
-            if record.messages > 0
-                || documents > 0
-                || sessions.range((id, "")..(end, "")).map_err(storage)?.next().is_some()
-                || blocks.range((id, SHARED, "")..(end, 0, "")).map_err(storage)?.next().is_some()
-            {
-                next.push((namespace, NamespaceId(id)));
-                messages += record.messages + documents;
-            }
+            messages += record.messages + documents_of(&documents, &namespace)?;
+            next.push((namespace, NamespaceId(record.id)));
             let is_full = next.len() >= COMMIT_NAMESPACES || messages >= COMMIT_MESSAGES;
             Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
@@ -245,14 +258,19 @@ impl<T: Tables> Namespaces<'_, T> {
 }
 
 impl Namespaces<'_, WriteTransaction> {
-    /// Deletes everything in these namespaces. Returns how many of them had messages or documents, and how many of
-    /// each.
+    /// Deletes these namespaces with everything in them. Returns how many of them had messages or documents, and how
+    /// many of each.
+    ///
+    /// # Errors
+    /// [`Error::LegalHold`].
     pub(crate) fn delete(&self, namespaces: &[(Namespace, NamespaceId)]) -> Result<(NamespaceTotals, Effects)> {
         let (mut totals, mut all) = (NamespaceTotals::default(), Effects::default());
         for (namespace, id) in namespaces {
             let documents = documents_of(&self.0.table(DOCUMENT_NAMESPACES)?, namespace)?;
+            Holds(self.0).check(namespace)?;
             let (messages, effects) = EditSessions(self.0).delete_all(namespace)?;
             Blocks(self.0).remove_shared(*id)?;
+            removal::remove_if_empty(self.0, namespace)?;
             totals.add(messages, documents);
             all.append(effects);
         }

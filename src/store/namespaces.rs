@@ -1,6 +1,10 @@
 //! Namespaces: their numbers, names, counters and languages.
+//!
+//! A namespace that is removed leaves no trace of its name. Its number, and the numbers of its messages and sessions,
+//! are never given to another namespace, also not to a new one with the same name: whoever still holds one of them, such
+//! as a block at work or a loaded index, finds nothing.
 
-use redb::{ReadableTable, ReadableTableMetadata};
+use redb::ReadableTable;
 
 use super::{
     codec, document_namespaces,
@@ -49,7 +53,7 @@ impl<T: Tables> Namespaces<'_, T> {
 impl Namespaces<'_, WriteTransaction> {
     /// Returns the id of a namespace, which is created if it does not exist.
     pub(crate) fn create(&self, namespace: &Namespace) -> Result<NamespaceId> {
-        Ok(NamespaceId(record_or_new(&mut self.0.table(NAMESPACES)?, namespace)?.id))
+        Ok(NamespaceId(record_or_new(self.0, &mut self.0.table(NAMESPACES)?, namespace)?.id))
     }
 
     /// Sets the language of a namespace.
@@ -77,18 +81,36 @@ fn record(table: &impl ReadableTable<&'static str, Bytes>, namespace: &Namespace
 
 /// The record of a namespace, which is created if it does not exist.
 pub(super) fn record_or_new(
+    tables: &WriteTransaction,
     table: &mut WriteTable<'_, &'static str, Bytes>,
     namespace: &Namespace,
 ) -> Result<NamespaceRecord> {
     if let Some(record) = record(table, namespace)? {
         return Ok(record);
     }
-    // Ids are counted and never reused: no namespace is ever deleted from this table.
-    let id = table.len().map_err(storage)? as u32;
-    let record = NamespaceRecord { id, next_seq: 0, next_session: 0, messages: 0 };
+    let mut meta = tables.table(META)?;
+    let record = next(&meta)?;
+    set_next(&mut meta, &NamespaceRecord { id: record.id + 1, ..record.clone() })?;
     write_record(table, namespace, &record)?;
     Ok(record)
 }
+
+/// The record that the next new namespace gets. All numbers in it are higher than those that were ever used by
+/// namespaces that are removed.
+pub(super) fn next(meta: &impl ReadableTable<&'static str, Bytes>) -> Result<NamespaceRecord> {
+    match meta.get(NEXT_NAMESPACE).map_err(storage)? {
+        Some(record) => codec::decode(record.value()),
+        None => Ok(NamespaceRecord { id: 0, next_seq: 0, next_session: 0, messages: 0 }),
+    }
+}
+
+/// Sets the record that the next new namespace gets.
+pub(super) fn set_next(meta: &mut WriteTable<'_, &'static str, Bytes>, record: &NamespaceRecord) -> Result<()> {
+    meta.insert(NEXT_NAMESPACE, codec::encode(record).as_slice()).map_err(storage)?;
+    Ok(())
+}
+
+const NEXT_NAMESPACE: &str = "next_namespace";
 
 /// The record of a namespace or of a companion, which is created if it does not exist. A companion's owner is created
 /// too.
@@ -97,10 +119,10 @@ pub(super) fn known_or_new(
     namespaces: &mut WriteTable<'_, &'static str, Bytes>,
     namespace: &Namespace,
 ) -> Result<NamespaceRecord> {
-    let Some(owner) = namespace.owner() else { return record_or_new(namespaces, namespace) };
+    let Some(owner) = namespace.owner() else { return record_or_new(tables, namespaces, namespace) };
     match known(tables, namespaces, namespace)? {
         Some(record) => Ok(record),
-        None => Ok(document_namespaces::no_texts(NamespaceId(record_or_new(namespaces, &owner)?.id))),
+        None => Ok(document_namespaces::no_texts(NamespaceId(record_or_new(tables, namespaces, &owner)?.id))),
     }
 }
 

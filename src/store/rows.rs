@@ -42,6 +42,11 @@ impl<T: Tables> Rows<'_, T> {
         Ok(self.counts(generation, namespace)?.1 as usize)
     }
 
+    /// Returns true if a namespace ever had a row.
+    pub(super) fn exist(&self, generation: GenerationId, namespace: NamespaceId) -> Result<bool> {
+        Ok(self.0.table(COUNTS)?.get((generation.0, namespace.0)).map_err(storage)?.is_some())
+    }
+
     /// Number of messages that have vectors in a generation. Cost: a pass over their keys.
     pub(crate) fn message_count(&self, generation: GenerationId) -> Result<u64> {
         let all = (generation.0, 0, 0)..=(generation.0, u32::MAX, u64::MAX);
@@ -53,6 +58,25 @@ impl<T: Tables> Rows<'_, T> {
         let table = self.0.table(COUNTS)?;
         let entries = table.range((generation.0, 0)..=(generation.0, u32::MAX)).map_err(storage)?;
         entries.map(|entry| Ok(NamespaceId(entry.map_err(storage)?.0.value().1))).collect()
+    }
+
+    /// Returns for each row of a namespace whether it is live. Cost: a pass over small records.
+    pub(crate) fn live(
+        &self,
+        GenerationId(generation): GenerationId,
+        NamespaceId(namespace): NamespaceId,
+    ) -> Result<Vec<bool>> {
+        let mut live = vec![false; self.count(GenerationId(generation), NamespaceId(namespace))?];
+        let all = (generation, namespace, 0)..=(generation, namespace, u64::MAX);
+        for entry in self.0.table(VECTOR_ROWS)?.range(all).map_err(storage)? {
+            let (first, count) = entry.map_err(storage)?.1.value();
+            for row in first..first.saturating_add(count) {
+                if let Some(live) = live.get_mut(row as usize) {
+                    *live = true;
+                }
+            }
+        }
+        Ok(live)
     }
 
     /// The rows of a namespace that may be reused, ascending.

@@ -16,7 +16,8 @@ use crate::{
 
 pub(super) type Bytes = &'static [u8];
 
-/// `schema` → version, u32 little endian; `seal_key` → 32 random bytes, see `seal_key`.
+/// `schema` → version, u32 little endian. `next_namespace` → the [`NamespaceRecord`] of the next new namespace, see
+/// `namespaces`. `audit` → the [`AuditHead`]. `seal_key` → 32 random bytes, see `seal_key`.
 pub(super) const META: TableDefinition<&str, Bytes> = TableDefinition::new("meta");
 /// Namespace → [`NamespaceRecord`].
 pub(super) const NAMESPACES: TableDefinition<&str, Bytes> = TableDefinition::new("namespaces");
@@ -89,6 +90,14 @@ pub(super) const DOCUMENT_EXPIRY: TableDefinition<(i64, &str, &str), ()> = Table
 /// [`NAMESPACES`]: nothing that lists namespaces meets them.
 pub(super) const DOCUMENT_NAMESPACES: TableDefinition<&str, Bytes> = TableDefinition::new("document_namespaces");
 
+/// (namespace, session, block): blocks whose states were dropped, because messages that they were made of were
+/// forgotten, and which have not decided yet whether to make them again.
+pub(super) const DROPPED_BLOCKS: TableDefinition<(u32, u32, &str), ()> = TableDefinition::new("dropped_blocks");
+/// Namespace → [`HoldRecord`]: the legal holds, which also cover the namespaces under it.
+pub(super) const HOLDS: TableDefinition<&str, Bytes> = TableDefinition::new("holds");
+/// Sequence number → [`AuditRecord`], see `audit`.
+pub(super) const AUDIT: TableDefinition<u64, Bytes> = TableDefinition::new("audit");
+
 /// Does something with each table.
 pub(super) trait TableVisitor {
     fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: TableDefinition<'_, K, V>) -> Result<()>;
@@ -126,6 +135,9 @@ pub(super) fn visit_tables(visitor: &mut impl TableVisitor) -> Result<()> {
     visitor.visit(DOCUMENT_ORDER)?;
     visitor.visit(DOCUMENT_EXPIRY)?;
     visitor.visit(DOCUMENT_NAMESPACES)?;
+    visitor.visit(DROPPED_BLOCKS)?;
+    visitor.visit(HOLDS)?;
+    visitor.visit(AUDIT)?;
     Ok(())
 }
 
@@ -134,6 +146,10 @@ pub(super) const SHARED: u32 = u32::MAX;
 
 /// The block name under which the restores of a session are counted. No block has this name.
 pub(super) const RESTORES: &str = "";
+
+/// The state of a block whose state was dropped. The record stays, so that its revision never repeats: a block that is
+/// at work on the state before does not store what it makes of it.
+pub(super) const DROPPED_STATE: &str = "null";
 
 /// The position of a message: in the short-term buffer of its session, or in long-term memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,6 +325,33 @@ pub(super) struct DocumentCounts {
     pub(super) expiring: u64,
     /// The number of the last change, see [`DOCUMENT_ORDER`].
     pub(super) last_change: u64,
+}
+
+/// A legal hold.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct HoldRecord {
+    /// A random number, by which the audit refers to the hold.
+    pub(super) id: String,
+    pub(super) reason: String,
+    /// The time since when, in microseconds.
+    pub(super) since: i64,
+}
+
+/// An entry of the audit.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct AuditRecord {
+    /// JSON; the hash is of these bytes.
+    pub(super) entry: String,
+    pub(super) hash: String,
+}
+
+/// The end of the chain of audit entries.
+#[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
+pub(super) struct AuditHead {
+    /// Number of entries.
+    pub(super) entries: u64,
+    /// The hash of the last one.
+    pub(super) hash: String,
 }
 
 fn precision_number(precision: Precision) -> u8 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redb::ReadTransaction;
 
 use super::{
+    audit::AuditLog,
     batches::Batches,
     blocks::Blocks,
     checkpoints::Checkpoints,
@@ -16,9 +17,12 @@ use super::{
     export::Export,
     export_line::{ExportLine, TransferReport},
     filter_fields::FilterFields,
+    forget::EditForget,
+    forget_texts::ForgetTexts,
     generations::Generations,
     graphs::Graphs,
     history::History,
+    holds::Holds,
     idle::Idle,
     import,
     messages::Messages,
@@ -136,6 +140,21 @@ impl<T> Transaction<T> {
         Export(&self.tables)
     }
 
+    /// Legal holds.
+    pub(crate) fn holds(&self) -> Holds<'_, T> {
+        Holds(&self.tables)
+    }
+
+    /// The audit.
+    pub(crate) fn audit(&self) -> AuditLog<'_, T> {
+        AuditLog(&self.tables)
+    }
+
+    /// The texts that forgetting something forgets.
+    pub(crate) fn forget_texts(&self) -> ForgetTexts<'_, T> {
+        ForgetTexts(&self.tables)
+    }
+
     /// Segments of lexical indexes.
     pub(crate) fn segments(&self) -> Segments<'_, T> {
         Segments(&self.tables)
@@ -151,6 +170,11 @@ impl Transaction {
     /// Changes of documents.
     pub(crate) fn edit_documents(&self) -> EditDocuments<'_> {
         EditDocuments(&self.tables)
+    }
+
+    /// Forgetting.
+    pub(crate) fn edit_forget(&self) -> EditForget<'_> {
+        EditForget(&self.tables)
     }
 
     /// Changes of sessions as a whole.

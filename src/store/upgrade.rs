@@ -9,6 +9,7 @@ use super::{
     generations::Generations,
     idle::Idle,
     message_record::MessageRecord,
+    namespaces, removal,
     rows::Rows,
     schema::*,
     seal_key,
@@ -68,6 +69,9 @@ pub(super) fn upgrade(tables: &WriteTransaction, from: u32) -> Result<()> {
     if from < 6 {
         upgrade_to_6(tables)?;
     }
+    if from < 7 {
+        upgrade_to_7(tables)?;
+    }
     // Schema 4 had no previous generation, and a release for it must not open a database that may have one.
     set_schema(tables)
 }
@@ -122,6 +126,20 @@ fn upgrade_to_6(tables: &WriteTransaction) -> Result<()> {
         Idle(tables).set(&namespace, &session, Some(now))?;
     }
     Ok(())
+}
+
+/// Upgrades from schema 6, which never removed the name of a namespace: those with nothing in them are removed.
+fn upgrade_to_7(tables: &WriteTransaction) -> Result<()> {
+    create_forget_tables(tables)?;
+    let (mut names, mut next) = (Vec::new(), 0);
+    for entry in tables.table(NAMESPACES)?.iter().map_err(storage)? {
+        let (name, value) = entry.map_err(storage)?;
+        next = next.max(codec::decode::<NamespaceRecord>(value.value())?.id + 1);
+        names.push(Namespace::new(name.value())?);
+    }
+    let record = NamespaceRecord { id: next, next_seq: 0, next_session: 0, messages: 0 };
+    namespaces::set_next(&mut tables.table(META)?, &record)?;
+    names.iter().try_for_each(|name| removal::remove_if_unused(tables, name).map(drop))
 }
 
 /// The names of the sessions that have messages in their buffers. Cost: a pass over all messages' positions.
@@ -181,6 +199,13 @@ fn create_document_tables(tables: &WriteTransaction) -> Result<()> {
     tables.table(DOCUMENT_ORDER)?;
     tables.table(DOCUMENT_EXPIRY)?;
     tables.table(DOCUMENT_NAMESPACES)?;
+    Ok(())
+}
+
+fn create_forget_tables(tables: &WriteTransaction) -> Result<()> {
+    tables.table(DROPPED_BLOCKS)?;
+    tables.table(HOLDS)?;
+    tables.table(AUDIT)?;
     Ok(())
 }
 

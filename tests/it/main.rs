@@ -22,6 +22,7 @@ mod error;
 mod executor;
 mod fewshot;
 mod filter;
+mod forget;
 mod history;
 mod ids;
 mod index;

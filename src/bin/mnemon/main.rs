@@ -2,14 +2,17 @@
 //!
 //! Each subcommand has a file or folder of its own. Results go to stdout, progress and errors to stderr.
 
+mod audit;
 mod bench;
 mod delete;
 mod embed;
 mod eval;
 mod export;
 mod foreign;
+mod forget;
 mod get;
 mod ground_truth;
+mod hold;
 mod import;
 mod ingest;
 mod input;
@@ -44,7 +47,7 @@ use crate::{output::Format, usage::UsageError};
 #[derive(Parser)]
 #[command(
     version,
-    after_help = "Exit status: 0 success, 1 failure, 2 wrong usage, 3 `verify` or `models verify` found problems, 4 the vectors \
+    after_help = "Exit status: 0 success, 1 failure, 2 wrong usage, 3 `verify`, `audit` or `models verify` found problems, 4 the vectors \
     of a reindex were rejected.\n\
     The model static-en-256 is built in and needs nothing else. Most other models need ONNX Runtime 1.24 or newer, which `mnemon \
     runtime pull` fetches; it is searched for in $ORT_DYLIB_PATH, beside the executable, in the user's data folder, and by the \
@@ -72,6 +75,9 @@ enum Command {
     Sessions(sessions::Args),
     Get(get::Args),
     Delete(delete::Args),
+    Forget(forget::Args),
+    Audit(audit::Args),
+    Hold(hold::Args),
     Export(export::Args),
     Import(import::Args),
     Eval(eval::Args),
@@ -97,6 +103,9 @@ fn main() -> ExitCode {
         Command::Sessions(args) => sessions::run(&args, cli.format),
         Command::Get(args) => get::run(&args, cli.format),
         Command::Delete(args) => delete::run(args, cli.format),
+        Command::Forget(args) => forget::run(args, cli.format),
+        Command::Audit(args) => audit::run(&args, cli.format),
+        Command::Hold(args) => hold::run(args, cli.format),
         Command::Export(args) => export::run(&args, cli.format),
         Command::Import(args) => import::run(&args, cli.format),
         Command::Eval(args) => eval::run(args, cli.format),

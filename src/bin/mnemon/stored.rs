@@ -60,9 +60,14 @@ pub(crate) fn builder(db: &Path, namespace: Option<&Namespace>) -> anyhow::Resul
     }
     let model = mnemon::serving_model(db)?;
     let model = model.context("the database has no model; check it with `mnemon verify`")?;
+    Ok(Engine::builder(db).create(false).config(config()).embedder(Arc::new(NoModel(model))))
+}
+
+/// Returns the settings of an engine without a model.
+pub(crate) fn config() -> Config {
     let mut config = Config::default();
     config.drain_on_open = false;
-    Ok(Engine::builder(db).create(false).config(config).embedder(Arc::new(NoModel(model))))
+    config
 }
 
 /// Returns an error that names the nearest namespace unless this one has messages or documents.

@@ -53,7 +53,7 @@ impl ImportedNamespace {
         let had_texts = target.documents.edit.known_namespace(&name.document_texts())?.is_some();
         match &line.language {
             // Where nothing was ever stored, no index knows another language.
-            Some(language) if raise == 0 && !had_texts && stored.is_none() => {
+            Some(language) if open.is_new() && !had_texts && stored.is_none() => {
                 namespaces.set_language(id, language)?;
                 namespaces.set_language(id.document_texts(), language)?;
             }

@@ -1,5 +1,6 @@
 //! Tests of the store as a whole.
 
 mod codec;
+mod forget;
 mod generations;
 mod graphs;

@@ -10,7 +10,7 @@ mod vectors;
 use redb::ReadTransaction;
 
 pub use self::report::VerifyReport;
-use super::{generations::records, schema::*, tables::Tables};
+use super::{audit::AuditLog, generations::records, schema::*, tables::Tables};
 use crate::error::Result;
 
 /// Verifies the whole database. Cost: a pass over the file, and memory for one entry per message.
@@ -27,6 +27,9 @@ pub(super) fn verify(tables: &ReadTransaction) -> Result<VerifyReport> {
         report.problem(format!("{previous} generations are kept as the previous one instead of at most one"));
     }
     sessions::verify(tables, &mut report)?;
+    for problem in AuditLog(tables).read()?.problems {
+        report.problem(format!("the audit: {problem}"));
+    }
     documents::verify(tables, &mut report)?;
     for (id, record) in generations {
         if record.state != GenerationState::Retired {

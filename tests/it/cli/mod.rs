@@ -4,6 +4,7 @@ mod contents;
 mod errors;
 mod eval;
 mod foreign;
+mod forget;
 mod identity;
 mod ingest;
 mod kills;

@@ -42,7 +42,7 @@ fn open(db: &Db) -> Engine {
     Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap()
 }
 
-fn limits(limit: usize, ratio: f64, flush: usize) -> BufferLimits {
+pub(crate) fn limits(limit: usize, ratio: f64, flush: usize) -> BufferLimits {
     BufferLimits::new(limit, ratio, flush).unwrap()
 }
 
@@ -74,7 +74,7 @@ fn result(id: &str, call: &str) -> Message {
 }
 
 /// A block that records the messages of its batches, and fails on request.
-struct Recorder {
+pub(crate) struct Recorder {
     name: &'static str,
     priority: u32,
     /// Number of calls that are still to fail.
@@ -86,7 +86,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn new(name: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str) -> Self {
         Recorder {
             name,
             priority: 0,

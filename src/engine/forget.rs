@@ -1,0 +1,234 @@
+//! Forgetting: [`Engine::forget`], in commits of bounded size, each with an entry in the audit.
+//!
+//! A cache must not keep a vector whose text is gone, because nobody could find it any more. So caches forget the texts
+//! before the commit, in case the process dies after it, and again after it, in case a flush embedded one meanwhile.
+
+use std::{
+    collections::{BTreeSet, HashSet, VecDeque},
+    sync::mpsc,
+};
+
+use super::{core::Core, executor::Lane, handle::Engine, segment_scrub::scrub_segments};
+use crate::{
+    error::{Error, Result},
+    forget::{AuditEvent, Forget, Forgotten, Receipt, Requested, Selection},
+    ids::{GenerationId, Namespace, NamespaceId},
+    recall::{NamespaceChange, SegmentChange},
+    store::{ForgetPiece, ForgetResult, GenerationState, Snapshot, Transaction},
+};
+
+/// The most messages or documents that one commit forgets.
+const COMMIT: usize = 4096;
+/// Caches are asked to forget texts of about so many bytes at a time.
+const TEXT_BYTES: usize = 4 << 20;
+
+/// The changes of the segments of a namespace in a generation.
+type ScrubbedSegments = (GenerationId, NamespaceId, Vec<SegmentChange>);
+
+/// A piece that one commit forgot.
+struct Committed {
+    receipt: Receipt,
+    texts: Vec<String>,
+    touched: BTreeSet<NamespaceId>,
+    segments: Vec<ScrubbedSegments>,
+}
+
+impl Engine {
+    /// Forgets messages, documents, a session, a namespace or all namespaces under a prefix, and all that was made of
+    /// them: vectors, terms, pending entries, places in batches, versions that checkpoints keep, indexed texts, cached
+    /// vectors, the states of blocks, and the names of sessions and namespaces that become empty. When the call
+    /// returns, they are gone from every answer. Their bytes may still be in unused pages of the file until it is
+    /// purged.
+    ///
+    /// A block state that was made of a forgotten message is never served again. Whether it is made again from the
+    /// messages that remain is the block's choice: [`MemoryBlock::after_forget`](crate::MemoryBlock::after_forget).
+    ///
+    /// Many messages and namespaces are forgotten in several commits, each with an entry in the [audit](Self::audit);
+    /// the last one is returned. If the process ends meanwhile, each message is there as a whole or forgotten as a
+    /// whole, and the same call forgets the rest. Nothing is an error if there is nothing to forget: the counts are 0.
+    /// The call goes on if the future is dropped.
+    ///
+    /// Cost: as that of a deletion, and a pass over the terms of the namespace for each commit.
+    ///
+    /// # Errors
+    /// [`Error::LegalHold`], and nothing is forgotten; [`Error::Storage`], also if the file of the embedding cache
+    /// failed; [`Error::Corrupted`], [`Error::ReadOnly`].
+    pub async fn forget(&self, what: Forget) -> Result<Receipt> {
+        self.core().run(Lane::Long, move |core| core.forget(&what)).await
+    }
+}
+
+impl Core {
+    fn forget(&self, what: &Forget) -> Result<Receipt> {
+        let (namespace, requested) = (&what.namespace, what.requested());
+        self.check_held(what)?;
+        let mut pieces = self.pieces(what)?;
+        let mut sum = Forgotten::default();
+        loop {
+            let piece = pieces.pop_front().unwrap_or_else(|| ForgetPiece::Namespaces(Vec::new()));
+            if let (Selection::Prefix, ForgetPiece::Namespaces(some)) = (&what.selection, &piece) {
+                let next = some.last().map(|(last, _)| self.reads().namespaces_to_delete(namespace, Some(last)));
+                pieces.extend(next.transpose()?.filter(|next| !next.is_empty()).map(ForgetPiece::Namespaces));
+            }
+            let receipt = self.forget_piece(namespace, piece, &requested, sum, pieces.is_empty())?;
+            if pieces.is_empty() {
+                return Ok(receipt);
+            }
+            sum = receipt.forgotten();
+        }
+    }
+
+    /// Checks that no legal hold forbids it, before anything is forgotten.
+    fn check_held(&self, what: &Forget) -> Result<()> {
+        let snapshot = self.shared.store.read()?;
+        match what.selection {
+            Selection::Prefix => snapshot.holds().check_under(&what.namespace),
+            _ => snapshot.holds().check(&what.namespace),
+        }
+    }
+
+    /// Divides what is to be forgotten into pieces, each for one commit. Of a prefix, returns the first piece.
+    fn pieces(&self, what: &Forget) -> Result<VecDeque<ForgetPiece>> {
+        let namespace = &what.namespace;
+        let chunks = |ids: Vec<String>| -> Vec<HashSet<String>> {
+            let mut seen = HashSet::new();
+            let ids: Vec<String> = ids.into_iter().filter(|id| seen.insert(id.clone())).collect();
+            ids.chunks(COMMIT).map(|some| some.iter().cloned().collect()).collect()
+        };
+        Ok(match &what.selection {
+            Selection::Messages(ids) => {
+                chunks(ids.clone()).into_iter().map(|ids| ForgetPiece::Messages(ids, None)).collect()
+            }
+            Selection::Matching(filter) => {
+                let found = self.shared.store.read()?.forget_texts().matching(namespace, filter)?;
+                let mut chunks = chunks(found);
+                // A version that a checkpoint keeps may match if no message does.
+                if chunks.is_empty() {
+                    chunks.push(HashSet::new());
+                }
+                chunks.into_iter().map(|ids| ForgetPiece::Messages(ids, Some(filter.clone()))).collect()
+            }
+            Selection::Documents(keys) => {
+                keys.chunks(COMMIT).map(|keys| ForgetPiece::Documents(keys.to_vec())).collect()
+            }
+            Selection::Session(session) => {
+                let messages = self.reads().session_messages(namespace, session, None)?;
+                let ids: Vec<String> = messages.into_iter().map(|(_, message)| message.id).collect();
+                let mut pieces: VecDeque<ForgetPiece> = match ids.len() {
+                    ..=COMMIT => VecDeque::new(),
+                    _ => chunks(ids).into_iter().map(|ids| ForgetPiece::Messages(ids, None)).collect(),
+                };
+                pieces.push_back(ForgetPiece::Session(session.clone()));
+                pieces
+            }
+            Selection::Namespace => {
+                let id = self.reads().namespace_id(namespace)?;
+                id.map(|id| ForgetPiece::Namespaces(vec![(namespace.clone(), id)])).into_iter().collect()
+            }
+            Selection::Prefix => {
+                VecDeque::from([ForgetPiece::Namespaces(self.reads().namespaces_to_delete(namespace, None)?)])
+            }
+        })
+    }
+
+    /// Forgets a piece in one commit, with its entry in the audit. `before` was forgotten by earlier commits of the
+    /// call.
+    fn forget_piece(
+        &self,
+        namespace: &Namespace,
+        piece: ForgetPiece,
+        requested: &Requested,
+        before: Forgotten,
+        complete: bool,
+    ) -> Result<Receipt> {
+        let cached = self.forget_cached_of(&self.shared.store.read()?, namespace, &piece)?;
+        let apply = {
+            let (namespace, requested) = (namespace.clone(), requested.clone());
+            move |transaction: &mut Transaction| {
+                let mut result = transaction.edit_forget().apply(&namespace, &piece)?;
+                let segments = scrub_all(transaction, &result)?;
+                result.forgotten.segments = segments.iter().map(|(.., changes)| changes.len() as u64).sum();
+                result.forgotten.cached = cached;
+                let mut forgotten = before;
+                forgotten.add(result.forgotten);
+                let event = AuditEvent::Forget { requested: requested.clone(), forgotten, complete };
+                let receipt = transaction.audit().append(event)?;
+                let ForgetResult { effects, texts, touched, .. } = result;
+                Ok((Committed { receipt, texts, touched, segments }, effects))
+            }
+        };
+        let (reply, answer) = mpsc::sync_channel(1);
+        let shared = std::sync::Arc::clone(&self.shared);
+        // The segments are published before any later commit.
+        self.submit(apply, move |mut result: Result<Committed>| {
+            if let Ok(committed) = &mut result {
+                for (generation, namespace, changes) in committed.segments.drain(..) {
+                    if let Some(generation) = shared.generations.get(generation) {
+                        generation.publish(NamespaceChange::Segments(namespace, None, changes));
+                    }
+                }
+            }
+            // The receiver waits.
+            let _ = reply.send(result);
+        });
+        let Committed { receipt, texts, touched, .. } = answer.recv().map_err(|_| Error::Closed)??;
+        self.shared.recent_queries.forget(&touched);
+        for generation in self.shared.generations.all() {
+            // A batch with one of the texts may be embedded just now. One that begins later has none of them.
+            drop(generation.batching.lock());
+            touched.iter().for_each(|&namespace| generation.unload_if_empty(namespace));
+        }
+        self.forget_cached(&texts)?;
+        Ok(receipt)
+    }
+
+    /// Has caches forget the texts of a piece. Returns how many entries they had.
+    fn forget_cached_of(&self, snapshot: &Snapshot, namespace: &Namespace, piece: &ForgetPiece) -> Result<u64> {
+        let (mut texts, mut bytes, mut cached) = (Vec::new(), 0, 0);
+        snapshot.forget_texts().of(namespace, piece, |text| {
+            bytes += text.len();
+            texts.push(text);
+            if bytes >= TEXT_BYTES {
+                cached += self.forget_cached(&std::mem::take(&mut texts))?;
+                bytes = 0;
+            }
+            Ok(())
+        })?;
+        Ok(cached + self.forget_cached(&texts)?)
+    }
+
+    /// Has the caches of all models that the database knows forget texts.
+    fn forget_cached(&self, texts: &[String]) -> Result<u64> {
+        if texts.is_empty() {
+            return Ok(0);
+        }
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut cached = 0;
+        for generation in self.shared.generations.all() {
+            cached += generation.embedder.forget(&texts)?;
+        }
+        if let Some(cache) = &self.shared.cache {
+            for generation in self.shared.store.read()?.generations().all()? {
+                cached += cache.forget(&generation.identity, &texts)?;
+            }
+        }
+        Ok(cached)
+    }
+}
+
+/// Rewrites the segments of all namespaces in which something was forgotten.
+fn scrub_all(transaction: &Transaction, result: &ForgetResult) -> Result<Vec<ScrubbedSegments>> {
+    let mut all = Vec::new();
+    for generation in transaction.generations().all()? {
+        if generation.state == GenerationState::Retired {
+            continue;
+        }
+        for &namespace in &result.touched {
+            let changes = scrub_segments(transaction, generation.id, namespace)?;
+            if !changes.is_empty() {
+                all.push((generation.id, namespace, changes));
+            }
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,407 @@
+//! The proof that no live record of the store, and no byte of the cache's file, has anything of what was forgotten: no 8
+//! bytes of a text, of a vector, of an id or of a name.
+
+use std::{
+    collections::HashSet,
+    ops::{ControlFlow, Range},
+    path::Path,
+    sync::Arc,
+};
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    BlockContent, BlockQuery, BlockScope, BufferLimits, Config, DocumentOptions, Embedder, Engine, FlushedBatch,
+    Forget, MemoryBlock, Message, MessageUpdate, MetadataFilter, ModelIdentity, Namespace, Precision, ReindexOptions,
+    Result, Timestamp,
+    store::{dump, vector_bytes},
+};
+
+/// The number of bytes of which none may be left.
+const PART: usize = 8;
+const DIMENSION: usize = 16;
+
+/// Makes vectors of the hashes of texts, in windows of 48 bytes.
+struct Hashes(ModelIdentity);
+
+impl Hashes {
+    fn new(name: &str) -> Self {
+        Hashes(ModelIdentity { name: name.into(), dimension: DIMENSION, hash: name.into() })
+    }
+
+    fn vector(&self, text: &str) -> Vec<f32> {
+        let seed = text.bytes().chain(self.0.hash.bytes());
+        let mut state =
+            seed.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) as f32 / (1u64 << 30) as f32) - 1.0
+        };
+        let vector: Vec<f32> = (0..DIMENSION).map(|_| next()).collect();
+        let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+        vector.into_iter().map(|x| x / norm).collect()
+    }
+}
+
+impl Embedder for Hashes {
+    fn identity(&self) -> &ModelIdentity {
+        &self.0
+    }
+
+    fn windows(&self, text: &str) -> Vec<Range<usize>> {
+        (0..text.len().max(1)).step_by(48).map(|begin| begin..(begin + 48).min(text.len())).collect()
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        Ok(texts.iter().map(|text| self.vector(text)).collect())
+    }
+
+    fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
+        Ok(self.vector(text))
+    }
+}
+
+/// Keeps the texts of its batches.
+struct Keeper(&'static str, BlockScope);
+
+impl MemoryBlock for Keeper {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn scope(&self) -> BlockScope {
+        self.1
+    }
+
+    fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
+        let mut texts = state.as_array().cloned().unwrap_or_default();
+        texts.extend(batch.messages.iter().map(|message| message.text().into()));
+        Ok(texts.into())
+    }
+
+    fn get(&self, state: &Value, _: &BlockQuery) -> Result<BlockContent> {
+        Ok(if state.is_null() { "".into() } else { state.to_string().into() })
+    }
+}
+
+/// What may not be left of something that was forgotten.
+#[derive(Default)]
+struct Needles {
+    texts: Vec<String>,
+    names: Vec<String>,
+}
+
+impl Needles {
+    fn text(&mut self, text: String) -> String {
+        self.texts.push(text.clone());
+        text
+    }
+
+    fn name(&mut self, name: &str) -> String {
+        self.names.push(name.to_owned());
+        name.to_owned()
+    }
+
+    /// All parts of [`PART`] bytes of the texts, names and vectors.
+    fn parts(&self) -> HashSet<Vec<u8>> {
+        let mut whole: Vec<Vec<u8>> =
+            self.texts.iter().chain(&self.names).map(|text| text.clone().into_bytes()).collect();
+        for model in [Hashes::new("one"), Hashes::new("two")] {
+            for text in &self.texts {
+                let windows = model.windows(text).into_iter().map(|window| &text[window]);
+                for window in windows.chain([text.as_str()]) {
+                    let vector = model.vector(window);
+                    whole.push(vector_bytes(Precision::F32, &vector));
+                    whole.push(vector_bytes(Precision::I8, &vector));
+                }
+            }
+        }
+        whole.iter().flat_map(|bytes| bytes.windows(PART).map(<[u8]>::to_vec)).collect()
+    }
+}
+
+/// Returns a word that no other call returns, of letters that no other word has in this order.
+fn word(state: &mut u64) -> String {
+    (0..24)
+        .map(|_| {
+            *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(b'a' + ((*state >> 33) % 26) as u8)
+        })
+        .collect()
+}
+
+fn found(haystack: &[u8], parts: &HashSet<Vec<u8>>) -> Option<String> {
+    haystack.windows(PART).find(|part| parts.contains(*part)).map(|part| String::from_utf8_lossy(part).into_owned())
+}
+
+struct Test {
+    folder: tempfile::TempDir,
+    engine: Engine,
+    seed: u64,
+}
+
+impl Test {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Test { engine: open(folder.path(), "one"), folder, seed: 7 }
+    }
+
+    fn word(&mut self) -> String {
+        word(&mut self.seed)
+    }
+
+    /// Stores messages of all kinds in a session: flushed, edited, deleted at a checkpoint, buffered, and put directly.
+    /// Returns the ids.
+    fn session(&mut self, namespace: &Namespace, session: &str, needles: &mut Needles) -> Vec<String> {
+        let memory = self.engine.memory(namespace, session).limits(BufferLimits::new(60, 0.5, 20).unwrap());
+        let memory = memory.block(Keeper("own", BlockScope::Session)).block(Keeper("all", BlockScope::Namespace));
+        let memory = memory.open().unwrap();
+        let mut ids = Vec::new();
+        let mut message = |test: &mut Self, metadata: bool| {
+            let (id, first, second) = (test.word(), test.word(), test.word());
+            let text = needles.text(format!("{first} {second} {first}"));
+            ids.push(needles.name(&id));
+            let mut message = Message::user(text).with_id(id);
+            message.created_at = Some(Timestamp::now());
+            if metadata {
+                message.metadata = Map::from_iter([("mark".to_owned(), json!(needles.name(&test.word())))]);
+            }
+            message
+        };
+        for at in 0..8 {
+            let message = message(self, at % 2 == 0);
+            memory.blocking().put(vec![message]).unwrap();
+        }
+        memory.blocking().settle().unwrap();
+        memory.blocking().checkpoint("").unwrap();
+        let direct = message(self, true);
+        let late = message(self, false);
+        // An edit and a deletion that the checkpoint remembers.
+        let edited = needles.text(self.word());
+        memory.blocking().update(vec![MessageUpdate::Put(Message::user(edited).with_id(ids[1].clone()))]).unwrap();
+        self.engine.blocking().delete(namespace, vec![ids[2].clone()]).unwrap();
+        let direct = Message { session: session.to_owned(), ..direct };
+        self.engine.blocking().put(namespace, vec![direct]).unwrap();
+        self.engine.blocking().flush().unwrap();
+        // Pending, or in the buffer.
+        memory.blocking().put(vec![late]).unwrap();
+        ids
+    }
+
+    fn document(&mut self, namespace: &Namespace, needles: &mut Needles) -> String {
+        let (key, text) = (self.word(), self.word());
+        let documents = self.engine.documents(namespace);
+        let options = DocumentOptions::default().index(["text"]).ttl_minutes(1000.0);
+        for text in [needles.text(self.word()), needles.text(text)] {
+            documents.blocking().put(needles.name(&key), json!({ "text": text }), options.clone()).unwrap();
+        }
+        self.engine.blocking().flush().unwrap();
+        key
+    }
+
+    /// Adds a second generation: the first, of another precision, is kept.
+    fn reindex(&self) {
+        let mut options = ReindexOptions::default();
+        (options.precision, options.samples) = (Some(Precision::I8), 0);
+        let moved =
+            self.engine.blocking().reindex(Arc::new(Hashes::new("two")), options, |_| ControlFlow::Continue(()));
+        assert!(moved.unwrap().switched);
+    }
+
+    /// Asserts that something of it is stored, and where it will be looked for.
+    fn assert_there(&self, needles: &Needles) {
+        let parts = needles.parts();
+        let tables: HashSet<String> = self
+            .tables()
+            .into_iter()
+            .filter(|(_, bytes)| found(bytes, &parts).is_some())
+            .map(|(name, _)| name)
+            .collect();
+        assert!(tables.contains("messages") && tables.contains("vectors"), "{tables:?}");
+        assert!(found(&self.cache(), &parts).is_some(), "the cache has vectors");
+    }
+
+    fn assert_gone(&self, needles: &Needles) {
+        let parts = needles.parts();
+        for (table, bytes) in self.tables() {
+            assert_eq!(found(&bytes, &parts), None, "in the table {table}");
+        }
+        assert_eq!(found(&self.cache(), &parts), None, "in the cache's file");
+        let mut export = Vec::new();
+        self.engine.blocking().export_all(&mut export).unwrap();
+        assert_eq!(found(&export, &parts), None, "in the export");
+    }
+
+    fn tables(&self) -> Vec<(String, Vec<u8>)> {
+        dump(&self.engine.core().shared_store().read().unwrap())
+    }
+
+    fn cache(&self) -> Vec<u8> {
+        std::fs::read(self.folder.path().join("cache")).unwrap()
+    }
+
+    /// Closes the engine and verifies the file.
+    fn close(self) {
+        let Test { folder, engine, .. } = self;
+        assert!(engine.blocking().audit().unwrap().is_sound());
+        drop(engine);
+        assert_eq!(crate::verify(folder.path().join("memory.redb")).unwrap().problems, [""; 0]);
+    }
+}
+
+fn open(folder: &Path, model: &str) -> Engine {
+    let mut config = Config::default();
+    (config.flush_size, config.idle_flush) = (100_000, None);
+    config.embedding_cache_file = Some(folder.join("cache"));
+    Engine::builder(folder.join("memory.redb")).config(config).embedder(Arc::new(Hashes::new(model))).open().unwrap()
+}
+
+fn namespace(name: &str) -> Namespace {
+    name.parse().unwrap()
+}
+
+/// Has a session to keep and one to forget, in one namespace or in two.
+fn filled(test: &mut Test, kept: &Namespace, gone: &Namespace) -> (Needles, Vec<String>, String) {
+    let session = test.word();
+    test.session(kept, "the session that stays", &mut Needles::default());
+    test.document(kept, &mut Needles::default());
+    let mut needles = Needles::default();
+    let ids = test.session(gone, &session, &mut needles);
+    test.reindex();
+    test.assert_there(&needles);
+    (needles, ids, session)
+}
+
+#[test]
+fn of_forgotten_messages_nothing_is_left() {
+    let mut test = Test::new();
+    let space = namespace("the namespace");
+    let (needles, ids, session) = filled(&mut test, &space, &space);
+    let (some, rest) = ids.split_at(5);
+    let receipt = test.engine.blocking().forget(Forget::messages(&space, some)).unwrap();
+    let forgotten = receipt.forgotten();
+    assert_eq!((forgotten.messages, forgotten.sessions, forgotten.namespaces), (4, 0, 0), "one was deleted before");
+    assert!(forgotten.old_messages >= 2 && forgotten.block_states >= 2 && forgotten.vectors > 0, "{forgotten:?}");
+    assert!(forgotten.segments > 0 && forgotten.cached > 0, "{forgotten:?}");
+    // The session has messages still: with the last of them its name goes.
+    let receipt = test.engine.blocking().forget(Forget::messages(&space, rest)).unwrap();
+    assert_eq!((receipt.forgotten().sessions, receipt.forgotten().namespaces), (1, 0));
+    let with_name = Needles { names: needles.names.iter().cloned().chain([session]).collect(), ..needles };
+    test.assert_gone(&with_name);
+    assert_eq!(test.engine.blocking().sessions(&space).unwrap().len(), 1);
+    test.close();
+}
+
+#[test]
+fn of_some_messages_of_a_session_nothing_is_left_and_of_the_others_all() {
+    let mut test = Test::new();
+    let space = namespace("the namespace");
+    let (mut needles, mut others) = (Needles::default(), Needles::default());
+    let engine = test.engine.clone();
+    let memory = engine.memory(&space, "s").limits(BufferLimits::new(60, 0.5, 20).unwrap());
+    let memory = memory.block(Keeper("own", BlockScope::Session)).open().unwrap();
+    for at in 0..16 {
+        let (needles, first, second) = (if at % 2 == 0 { &mut needles } else { &mut others }, test.word(), test.word());
+        let message = Message::user(needles.text(format!("{first} {second} {first}")))
+            .with_id(needles.name(&format!("{at} {}", test.word())));
+        memory.blocking().put(vec![message]).unwrap();
+    }
+    memory.blocking().flush().unwrap();
+    memory.blocking().settle().unwrap();
+    engine.blocking().flush().unwrap();
+    test.reindex();
+    engine.blocking().forget(Forget::messages(&space, needles.names.clone())).unwrap();
+    test.assert_gone(&needles);
+    test.assert_there(&others);
+    let ids: Vec<String> = memory.blocking().history().unwrap().into_iter().map(|message| message.id).collect();
+    assert_eq!(ids, others.names);
+    for (id, text) in others.names.iter().zip(&others.texts) {
+        let hits = engine.blocking().recall(&space, crate::Query::new(text).k(1)).unwrap();
+        assert_eq!(hits[0].message.id, *id);
+    }
+    drop((memory, engine));
+    test.close();
+}
+
+#[test]
+fn of_a_forgotten_session_nothing_is_left() {
+    let mut test = Test::new();
+    let space = namespace("the namespace");
+    let (mut needles, _, session) = filled(&mut test, &space, &space);
+    let receipt = test.engine.blocking().forget(Forget::session(&space, &*session)).unwrap();
+    assert_eq!((receipt.forgotten().sessions, receipt.forgotten().namespaces), (1, 0));
+    needles.name(&session);
+    test.assert_gone(&needles);
+    test.close();
+}
+
+#[test]
+fn of_messages_that_match_a_filter_nothing_is_left() {
+    let mut test = Test::new();
+    let space = namespace("the namespace");
+    let (needles, _, session) = filled(&mut test, &space, &space);
+    let filter = MetadataFilter::eq("$session", session).unwrap();
+    let receipt = test.engine.blocking().forget(Forget::matching(&space, filter)).unwrap();
+    assert_eq!(receipt.forgotten().sessions, 1);
+    test.assert_gone(&needles);
+    test.close();
+}
+
+#[test]
+fn of_a_forgotten_namespace_nothing_is_left() {
+    for by_prefix in [false, true] {
+        let mut test = Test::new();
+        let first = test.word();
+        let gone = namespace(&format!("{first}/{}", test.word()));
+        let (mut needles, _, session) = filled(&mut test, &namespace("another"), &gone);
+        test.document(&gone, &mut needles);
+        needles.name(&session);
+        gone.as_str().split('/').for_each(|label| drop(needles.name(label)));
+        test.engine.blocking().set_language(&gone, crate::Language::German).unwrap();
+        let what = if by_prefix { Forget::prefix(&namespace(&first)) } else { Forget::from(&gone) };
+        let receipt = test.engine.blocking().forget(what).unwrap();
+        let forgotten = receipt.forgotten();
+        assert_eq!((forgotten.sessions, forgotten.namespaces, forgotten.documents), (1, 1, 1));
+        test.assert_gone(&needles);
+        // Its name leads to nothing old.
+        test.engine.blocking().put(&gone, vec![Message::user("new").with_id("new")]).unwrap();
+        test.engine.blocking().flush().unwrap();
+        assert_eq!(test.engine.blocking().recall(&gone, crate::Query::new("new")).unwrap().len(), 1);
+        test.close();
+    }
+}
+
+#[test]
+fn of_forgotten_documents_nothing_is_left() {
+    let mut test = Test::new();
+    let space = namespace("the namespace");
+    test.session(&space, "s", &mut Needles::default());
+    test.document(&space, &mut Needles::default());
+    let mut needles = Needles::default();
+    let key = test.document(&space, &mut needles);
+    test.reindex();
+    test.assert_there(&needles);
+    let receipt = test.engine.blocking().forget(Forget::documents(&space, [key])).unwrap();
+    assert_eq!((receipt.forgotten().documents, receipt.forgotten().messages), (1, 0));
+    test.assert_gone(&needles);
+    test.close();
+}
+
+#[test]
+fn plain_deletions_remove_the_names_too() {
+    let mut test = Test::new();
+    let (first, second) = (namespace(&test.word()), namespace(&test.word()));
+    for space in [&first, &second] {
+        test.engine.blocking().put(space, vec![Message::user("a text")]).unwrap();
+        test.document(space, &mut Needles::default());
+    }
+    test.engine.blocking().flush().unwrap();
+    test.engine.blocking().delete_namespace(&first).unwrap();
+    test.engine.blocking().delete_namespaces(&second).unwrap();
+    let third = namespace(&test.word());
+    test.engine.blocking().put(&third, vec![Message::user("a text")]).unwrap();
+    test.engine.blocking().delete_session(&third, crate::DEFAULT_SESSION).unwrap();
+    let names = [&first, &second, &third].map(|space| space.to_string()).to_vec();
+    test.assert_gone(&Needles { names, ..Needles::default() });
+    test.close();
+}
