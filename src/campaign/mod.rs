@@ -13,7 +13,7 @@ mod steps;
 mod trial;
 
 // The helpers of the integration tests, which name this crate as its users do.
-#[allow(dead_code, unused_imports)]
+#[allow(dead_code, unused_imports, clippy::field_reassign_with_default)]
 #[path = "../../tests/it/support/mod.rs"]
 mod support;
 
@@ -49,5 +49,5 @@ macro_rules! campaign {
 
 campaign! {
     puts, flushes, blocks, deletions, documents, checkpoints, reindexing, linking, transfers,
-    upgrade_from_2, upgrade_from_3, upgrade_from_4, upgrade_from_5,
+    upgrade_from_1, upgrade_from_2, upgrade_from_3, upgrade_from_4, upgrade_from_5,
 }

@@ -278,6 +278,10 @@ fn older(path: &Path, change: impl FnOnce(&redb::WriteTransaction)) {
     write.commit().unwrap();
 }
 
+pub(super) fn upgrade_from_1() -> Scenario {
+    upgrade(|path| older(path, schemas::back_to_schema_1))
+}
+
 pub(super) fn upgrade_from_2() -> Scenario {
     upgrade(|path| older(path, schemas::back_to_schema_2))
 }

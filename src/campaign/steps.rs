@@ -5,12 +5,15 @@ use std::{path::Path, sync::Arc};
 use super::support::Hashing;
 use crate::{Config, Engine, Message, Namespace, Result};
 
+type Run = dyn Fn(&Engine) -> Result<()> + Send + Sync;
+type There = dyn Fn(&Engine) -> Result<bool> + Send + Sync;
+
 /// A change, and the question whether the database has it.
 pub(super) struct Step {
     pub(super) what: &'static str,
-    pub(super) run: Box<dyn Fn(&Engine) -> Result<()> + Send + Sync>,
+    pub(super) run: Box<Run>,
     /// Returns true if the change is there. `None` for a step of several commits, or one that changes no answer.
-    pub(super) there: Option<Box<dyn Fn(&Engine) -> Result<bool> + Send + Sync>>,
+    pub(super) there: Option<Box<There>>,
 }
 
 /// A step that is one commit.
