@@ -399,6 +399,18 @@ pub enum Error {
         what: String,
     },
 
+    /// The file failed while a commit was being made durable: the change may be in the file or not. The file has been
+    /// opened again, so reading what was to be written tells which, as long as the system does not crash. Repeating the
+    /// change is safe where it says the whole result, as [`put`](crate::Engine::put) and
+    /// [`delete`](crate::Engine::delete) by id do.
+    #[error(
+        "the file failed during a commit ({cause}), so the change may be stored or not; mend the cause, then read what was to be written, or repeat the change"
+    )]
+    OutcomeUnknown {
+        /// The first error of the file.
+        cause: String,
+    },
+
     /// Reading or writing a file failed: the disk is full, a device failed, or a file was removed.
     #[error("the store failed")]
     Storage(#[source] BoxError),

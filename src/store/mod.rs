@@ -69,6 +69,7 @@ mod export;
 mod import;
 
 mod overlay;
+mod pages;
 mod transaction;
 
 mod stats;
@@ -76,8 +77,15 @@ mod sweep;
 mod upgrade;
 mod verify;
 
+mod copy;
+mod new_file;
+
 #[cfg(test)]
 pub(crate) mod faulty;
+
+mod open;
+
+mod handle;
 
 mod database;
 

@@ -7,6 +7,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use crate::lock;
+
 /// A new file under a temporary name beside its future one. Removed when it is dropped, unless it got its name.
 pub(super) struct NewFile<'a> {
     path: &'a Path,
@@ -32,22 +34,25 @@ impl<'a> NewFile<'a> {
         &self.temporary
     }
 
-    /// Gives the file its name, if no file has it. The name is durable when this returns.
+    /// Gives the file its name, if no other file has it, or an empty one. The name is durable when this returns.
     ///
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`], and those of the file system.
-    pub(super) fn name(mut self) -> io::Result<()> {
+    pub(super) fn name(self) -> io::Result<()> {
         // A hard link, where the file system has them, does not replace a file that was created meanwhile.
         match fs::hard_link(&self.temporary, self.path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
-            Err(_) if self.path.exists() => return Err(io::ErrorKind::AlreadyExists.into()),
+            Ok(()) => sync_folder(self.path),
+            Err(_) if !self.path.exists() => self.replace(),
             Err(_) => {
-                fs::rename(&self.temporary, self.path)?;
-                self.is_named = true;
+                // Under a lock, two processes do not both find it empty.
+                let locked = lock::open(self.path, File::options().write(true));
+                let is_empty = |file: &File| file.metadata().is_ok_and(|metadata| metadata.len() == 0);
+                if !locked.as_ref().is_ok_and(is_empty) {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                self.replace()
             }
         }
-        sync_folder(self.path)
     }
 
     /// Gives the file its name, which another file loses. The name is durable when this returns.

@@ -31,11 +31,6 @@ pub(crate) fn plan(folder: &Path) -> Arc<Plan> {
     plan
 }
 
-/// Opens a file for reading and writing.
-pub(crate) fn open(path: &Path) -> Result<Faulty, redb::DatabaseError> {
-    Ok(wrap(path, FileBackend::new(std::fs::File::options().read(true).write(true).open(path)?)?))
-}
-
 /// Puts the file at `path` under the plan of its folder, if there is one.
 pub(crate) fn wrap(path: &Path, file: FileBackend) -> Faulty {
     let plan = path.parent().and_then(|folder| PLANS.lock().get(folder).and_then(Weak::upgrade));
