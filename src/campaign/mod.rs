@@ -22,14 +22,12 @@ macro_rules! campaign {
     ($($name:ident),+ $(,)?) => {
         mod faults {
             #[test]
-            #[ignore = "a store does not yet open again after a failed call"]
             fn creation() {
                 super::trial::every_fault(super::scenarios::creation());
             }
 
             $(
                 #[test]
-                #[ignore = "a store does not yet open again after a failed call"]
                 fn $name() {
                     super::trial::every_fault(super::scenarios::$name());
                 }

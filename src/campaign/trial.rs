@@ -114,12 +114,7 @@ fn trial(scenario: &Scenario, prepared: &Path, fault: Option<Fault>) -> (Vec<Str
 fn run(step: &Step, engine: &Engine, fault: Option<Fault>, problems: &mut Vec<String>) -> Outcome {
     let Err(error) = (step.run)(engine) else { return Outcome::Acknowledged };
     problems.extend(masked(step.what, &error, fault));
-    if is_unknown(&error) { Outcome::Unknown } else { Outcome::Refused }
-}
-
-/// Returns true if an error says that the change may be stored or not.
-fn is_unknown(error: &Error) -> bool {
-    error.to_string().contains("outcome")
+    if step.may_be_half || matches!(error, Error::OutcomeUnknown { .. }) { Outcome::Unknown } else { Outcome::Refused }
 }
 
 /// Returns a problem if an error does not name the fault that caused it.
