@@ -89,9 +89,12 @@ mod handle;
 
 mod database;
 
+mod backup;
+
 #[cfg(test)]
 mod tests;
 
+pub use backup::PurgeReport;
 pub(crate) use batches::StoredBatch;
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
