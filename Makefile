@@ -21,7 +21,11 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	message::anthropic::conversations_survive message::gemini::conversations_survive \
 	memory::sync::the_session_ends_with_the_chat recall::unindexed::exactly_the_stored engine::memory_budget::nothing_is_missed \
 	engine::prefix_kills:: engine::namespaces::lists_and_deletions_agree documents::kills:: documents::model:: transfer::kills:: \
-	transfer::documents::any_messages knowledge::kills:: forget::kills:: forget::model::
+	transfer::documents::any_messages knowledge::kills:: campaign::damage:: campaign::everything:: campaign::files:: \
+	campaign::soak:: forget::kills:: forget::model::
+# The counts of what a soak tried and found; and the pages and calls that it damages: all, or few for a check of each change.
+TALLY := $(TARGET)/soak-tally
+CAMPAIGN ?= $(if $(filter 1,$(SOAK)),15,all)
 # Not empty: the benches run once on little data, only to see that they work.
 SHORT ?=
 
@@ -46,19 +50,26 @@ test: runtime ## format, lints, documentation and every test
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
 	$(CARGO) test --all-features
 
-# Kills at random moments, random operations on graphs and lexical indexes, random conversations, and readers beside writers. The
-# last variable is in seconds, the others are counts; the factors are a half to three times what `make test` uses. The tests are those that
-# `make test` has built. A name that matches no test is an error: the test was renamed.
-soak: runtime ## the randomised and crash tests, about SOAK times as long as in `make test` (default: 10)
-	$(CARGO) test --all-features --test it --no-run
+# Kills at random moments, random operations on graphs and lexical indexes, random conversations, readers beside writers, faults of the
+# storage, power failures, damaged files. The variables with SECONDS are in seconds, the others are counts; the factors are a half to
+# three times what `make test` uses, and with the default of SOAK the constant load takes half an hour. The tests are those that `make
+# test` has built. A name that matches no test is an error: the test was renamed. The table comes in any case.
+soak: runtime ## the randomised and crash tests, about SOAK times as long as in `make test` (default: 10), and a table of what they found
+	$(CARGO) test --all-features --lib --test it --no-run
 	@for name in $(SOAKED); do \
 		$(CARGO) test --quiet --all-features --test it -- --list $$name | grep ': test$$' >/dev/null || \
 			{ echo "no test is named $$name: correct SOAKED in the Makefile" >&2; exit 1; }; \
 	done
-	MNEMON_CRASH_RUNS=$$((20 * $(SOAK))) MNEMON_GRAPH_RUNS=$$(($(SOAK))) MNEMON_STRESS_ROUNDS=$$((40 * $(SOAK))) \
-	MNEMON_CHURN_ROUNDS=$$((60 * $(SOAK))) MNEMON_MEMORY_CASES=$$((40 * $(SOAK))) PROPTEST_CASES=$$((256 * $(SOAK))) \
-	MNEMON_STRESS_SECONDS=$$((3 * $(SOAK))) \
-		$(CARGO) test --all-features --test it -- $(SOAKED)
+	@rm -f $(TALLY); touch $(TALLY)
+	@export MNEMON_CRASH_RUNS=$$((20 * $(SOAK))) MNEMON_GRAPH_RUNS=$$(($(SOAK))) MNEMON_STRESS_ROUNDS=$$((40 * $(SOAK))) \
+		MNEMON_CHURN_ROUNDS=$$((60 * $(SOAK))) MNEMON_MEMORY_CASES=$$((40 * $(SOAK))) PROPTEST_CASES=$$((256 * $(SOAK))) \
+		MNEMON_STRESS_SECONDS=$$((3 * $(SOAK))) MNEMON_SOAK_SECONDS=$$((180 * $(SOAK))) MNEMON_IMAGES=$$((40 * $(SOAK))) \
+		MNEMON_FAULTS=$(CAMPAIGN) MNEMON_DAMAGE=$(CAMPAIGN) MNEMON_TALLY=$(abspath $(TALLY)); \
+	failed=0; \
+	$(CARGO) test --all-features --lib -- campaign:: || failed=1; \
+	$(CARGO) test --all-features --test it -- $(SOAKED) || failed=1; \
+	tests/soak_table.sh $(TALLY) || failed=1; \
+	exit $$failed
 
 # The published package must stay under the registry's limit of 10 MB and carry the bundled model.
 package: ## the package for the registry, its contents and its size

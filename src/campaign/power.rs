@@ -5,7 +5,10 @@ use std::path::Path;
 use super::{
     scenarios::Scenario,
     steps::engine,
-    support::{below, tally::tally},
+    support::{
+        below,
+        tally::{tally, tally_problems},
+    },
     trial::{Outcome, check_file},
 };
 use crate::store::faulty::{self, Event, Log};
@@ -26,7 +29,7 @@ pub(super) fn every_image(scenario: Scenario) {
         let file = failed.path().join("memory.redb");
         std::fs::write(&file, image).unwrap();
         let outcomes = outcomes(&log, cut, scenario.steps.len());
-        let found = check_file(&scenario, &file, &outcomes, &[]);
+        let found = tally_problems(check_file(&scenario, &file, &outcomes, &[]));
         problems.extend(found.into_iter().map(|what| format!("image {number}, after {cut} events: {what}")));
     }
     tally("images", images);

@@ -5,12 +5,17 @@ use std::{path::Path, sync::Arc};
 use super::support::Hashing;
 use crate::{Config, Engine, Message, Namespace, Result};
 
+type Run = dyn Fn(&Engine) -> Result<()> + Send + Sync;
+type There = dyn Fn(&Engine) -> Result<bool> + Send + Sync;
+
 /// A change, and the question whether the database has it.
 pub(super) struct Step {
     pub(super) what: &'static str,
-    pub(super) run: Box<dyn Fn(&Engine) -> Result<()> + Send + Sync>,
+    pub(super) run: Box<Run>,
     /// Returns true if the change is there. `None` for a step of several commits, or one that changes no answer.
-    pub(super) there: Option<Box<dyn Fn(&Engine) -> Result<bool> + Send + Sync>>,
+    pub(super) there: Option<Box<There>>,
+    /// True if the change is there although a second commit of the step fails, as the method's documentation says.
+    pub(super) may_be_half: bool,
 }
 
 /// A step that is one commit.
@@ -19,12 +24,12 @@ pub(super) fn commit(
     run: impl Fn(&Engine) -> Result<()> + Send + Sync + 'static,
     there: impl Fn(&Engine) -> Result<bool> + Send + Sync + 'static,
 ) -> Step {
-    Step { what, run: Box::new(run), there: Some(Box::new(there)) }
+    Step { what, run: Box::new(run), there: Some(Box::new(there)), may_be_half: false }
 }
 
 /// A step that is no commit, or several.
 pub(super) fn work(what: &'static str, run: impl Fn(&Engine) -> Result<()> + Send + Sync + 'static) -> Step {
-    Step { what, run: Box::new(run), there: None }
+    Step { what, run: Box::new(run), there: None, may_be_half: false }
 }
 
 /// A step that puts messages in one call.

@@ -1,11 +1,21 @@
 //! One scenario with one fault: what the engine answers must agree with what the file has afterwards.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     scenarios::Scenario,
     steps::{Step, engine, put},
-    support::{below, chain, tally::tally, within},
+    support::{
+        below, chain,
+        tally::{tally, tally_problems},
+        within,
+    },
 };
 use crate::{
     Engine, Error, Query,
@@ -32,14 +42,15 @@ pub(super) fn every_fault(scenario: Scenario) {
     (scenario.prepare)(&file);
     let run = |fault| {
         let (scenario, file) = (Arc::clone(&scenario), file.clone());
-        within(LONGEST, move || trial(&scenario, &file, fault))
+        let trial = AssertUnwindSafe(|| within(LONGEST, move || trial(&scenario, &file, fault)));
+        catch_unwind(trial).unwrap_or_else(|_| (vec!["panicked".to_owned()], 0))
     };
     let (problems, calls) = run(None);
     assert_eq!(problems, [""; 0], "without a fault");
     let faults = faults(calls);
     let mut problems: BTreeMap<String, Vec<Fault>> = BTreeMap::new();
     for &fault in &faults {
-        for problem in run(Some(fault)).0 {
+        for problem in tally_problems(run(Some(fault)).0) {
             problems.entry(problem).or_default().push(fault);
         }
     }
@@ -103,12 +114,7 @@ fn trial(scenario: &Scenario, prepared: &Path, fault: Option<Fault>) -> (Vec<Str
 fn run(step: &Step, engine: &Engine, fault: Option<Fault>, problems: &mut Vec<String>) -> Outcome {
     let Err(error) = (step.run)(engine) else { return Outcome::Acknowledged };
     problems.extend(masked(step.what, &error, fault));
-    if is_unknown(&error) { Outcome::Unknown } else { Outcome::Refused }
-}
-
-/// Returns true if an error says that the change may be stored or not.
-fn is_unknown(error: &Error) -> bool {
-    error.to_string().contains("outcome")
+    if step.may_be_half || matches!(error, Error::OutcomeUnknown { .. }) { Outcome::Unknown } else { Outcome::Refused }
 }
 
 /// Returns a problem if an error does not name the fault that caused it.

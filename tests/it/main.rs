@@ -2,9 +2,10 @@
 //!
 //! A test is in the module that is named after the module of the public API that it tests, as `src/lib.rs` lists them;
 //! tests of [`Model`](mnemon::Model) are in `models`, and what the command prints is in `cli`. Inside of a module,
-//! tests of kills are in `kills` and tests of wrong input in `bad_input`. Three modules are about the repository as a
-//! whole: `compat` replays recorded cases of other libraries, `layers` checks the structure of `src`, and `readme` runs
-//! the examples. What several tests need is in `support`, once.
+//! tests of kills are in `kills` and tests of wrong input in `bad_input`. Four modules are about the repository as a
+//! whole: `campaign` damages files, kills everything at once and soaks it, `compat` replays recorded cases of other
+//! libraries, `layers` checks the structure of `src`, and `readme` runs the examples. What several tests need is in
+//! `support`, once.
 
 mod block;
 mod buffer;

@@ -14,7 +14,10 @@ use std::{
 };
 
 use super::originals::{self, Reader};
-use crate::support::{below, children, tally::tally};
+use crate::support::{
+    below, children,
+    tally::{tally, tally_problems},
+};
 
 const PAGE: usize = 4096;
 /// The variable that tells a child the folder of the files and the number of the first.
@@ -139,8 +142,13 @@ fn check(damages: Vec<Damage>) {
         }
     }
     tally("pages", count as u64);
-    let (found, problems) = (problems.len(), problems.into_iter().take(40).collect::<Vec<_>>());
-    assert!(problems.is_empty(), "{found} problems in {count} files:\n{}", problems.join("\n"));
+    let problems = tally_problems(problems.into_iter().collect());
+    assert!(
+        problems.is_empty(),
+        "{} problems in {count} files:\n{}",
+        problems.len(),
+        problems[..40.min(problems.len())].join("\n")
+    );
 }
 
 /// Lets a child read the files from `first` on. Returns the file to go on with.

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use mnemon::{DocumentOptions, DocumentSearch, Engine, Message, Precision, Query, ReindexOptions, Scope};
+use mnemon::{DocumentOptions, DocumentSearch, Engine, Message, Precision, Query, ReindexOptions, Scope, Timestamp};
 use serde_json::json;
 
 use crate::{
@@ -64,7 +64,8 @@ fn everything_survives_kills() {
 
 /// The three messages of a put that may be given up.
 fn three(run: u64, number: u64, version: u32) -> Vec<Message> {
-    (0..3).map(|i| message(&format!("{run}/{number}/{i}"), &format!("version {version} of {number}"))).collect()
+    let message = |i: u32| message(&format!("{run}/{number}/{i}"), &format!("version {version} of {number}"));
+    (0..3).map(|i| message(i).at(Timestamp::from_micros(0).unwrap())).collect()
 }
 
 /// Begins puts and gives them up. Every other one is followed by a put of the same messages, which counts.

@@ -168,6 +168,8 @@ fn assert_apart(engine: &Engine, when: &str) {
     }
 }
 
+type Change<'a> = Box<dyn Fn() -> Result<()> + 'a>;
+
 /// Lets the first tenant make each change of the API, and calls `check` after each.
 fn change_everything(engine: &Engine, check: impl Fn(&str)) {
     let (name, word) = TENANTS[0];
@@ -180,7 +182,7 @@ fn change_everything(engine: &Engine, check: impl Fn(&str)) {
     let item = facts.blocking().add(json!({"text": "sold"})).unwrap();
     let update = MessageUpdate::Put(message("sold", "a red bicycle was sold"));
     let metadata = || json!({"kind": "sold"}).as_object().unwrap().clone();
-    let changes: Vec<(&str, Box<dyn Fn() -> Result<()> + '_>)> = vec![
+    let changes: Vec<(&str, Change<'_>)> = vec![
         ("put", Box::new(|| blocking.put(&space, said("same")).map(drop))),
         ("put_all", Box::new(|| blocking.put_all(vec![(space.clone(), said("same").remove(0))]).map(drop))),
         ("set_metadata", Box::new(|| blocking.set_metadata(&space, "same", metadata()).map(drop))),

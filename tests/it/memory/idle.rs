@@ -124,10 +124,7 @@ fn buffers_of_an_older_database_are_flushed() {
     {
         let file = crate::support::open_tables(&db.path);
         let writing = file.begin_write().unwrap();
-        writing.delete_table(redb::TableDefinition::<(&str, &str), i64>::new("idle")).unwrap();
-        writing.delete_table(redb::TableDefinition::<(u32, u32), u64>::new("windows")).unwrap();
-        let meta: redb::TableDefinition<&str, &[u8]> = redb::TableDefinition::new("meta");
-        writing.open_table(meta).unwrap().insert("schema", 5u32.to_le_bytes().as_slice()).unwrap();
+        crate::support::schemas::back_to_schema_5(&writing);
         writing.commit().unwrap();
     }
     let engine = open(&db);

@@ -27,27 +27,7 @@ fn verify_sees_what_is_wrong_beside_messages() {
         std::fs::write(&db.path, &base).unwrap();
         let file = crate::support::open_tables(&db.path);
         let w = file.begin_write().unwrap();
-        {
-            let b: redb::TableDefinition<(u32, u32, &str), &[u8]> = redb::TableDefinition::new(t);
-            let c: redb::TableDefinition<(u32, u32, u32), &[u8]> = redb::TableDefinition::new(t);
-            let d: redb::TableDefinition<(u32, u32, u32), (u64, u64)> = redb::TableDefinition::new(t);
-            let e: redb::TableDefinition<(u32, &str), u32> = redb::TableDefinition::new(t);
-            match t {
-                "blocks" | "cursors" => drop(w.open_table(b).unwrap().insert((0, 0, "r"), b"junk".as_slice()).unwrap()),
-                "checkpoints" => drop(w.open_table(c).unwrap().insert((0, 0, 0), b"junk".as_slice()).unwrap()),
-                "windows" => drop(
-                    w.open_table(redb::TableDefinition::<(u32, u32), u64>::new(t)).unwrap().insert((7, 9), 1).unwrap(),
-                ),
-                "idle" => drop(
-                    w.open_table(redb::TableDefinition::<(&str, &str), i64>::new(t))
-                        .unwrap()
-                        .insert(("a", "nobody"), 1)
-                        .unwrap(),
-                ),
-                "batches" => drop(w.open_table(d).unwrap().insert((7, 9, 0), (5, 2)).unwrap()),
-                _ => drop(w.open_table(e).unwrap().insert((0, "twin"), 0).unwrap()),
-            }
-        }
+        crate::support::schemas::back_to_schema_1(&w);
         w.commit().unwrap();
         drop(file);
         if mnemon::verify(&db.path).unwrap().problems.is_empty() {

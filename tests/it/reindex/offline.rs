@@ -132,7 +132,7 @@ fn a_database_of_schema_4_is_upgraded() {
     {
         let file = crate::support::open_tables(&db.path);
         let write = file.begin_write().unwrap();
-        write.open_table(schema).unwrap().insert("schema", 4u32.to_le_bytes().as_slice()).unwrap();
+        crate::support::schemas::back_to_schema_4(&write);
         write.commit().unwrap();
     }
     assert_eq!(db.assert_sound().vectors, 100);

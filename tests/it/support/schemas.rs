@@ -14,8 +14,8 @@ pub(crate) fn back_to_schema_3(file: &redb::WriteTransaction) {
         assert_eq!(*precision, 0, "schema 3 had 32 bits alone");
         generations.insert(id, old).unwrap();
     }
-    let mut meta = file.open_table(redb::TableDefinition::<&str, &[u8]>::new("meta")).unwrap();
-    meta.insert("schema", 3u32.to_le_bytes().as_slice()).unwrap();
+    drop(generations);
+    set_schema(file, 3);
 }
 
 /// Also removes what schema 3 added to schema 2: free rows and graphs.
@@ -25,8 +25,20 @@ pub(crate) fn back_to_schema_2(file: &redb::WriteTransaction) {
     file.delete_table(redb::TableDefinition::<(u32, u32), &[u8]>::new("graphs")).unwrap();
     file.delete_table(redb::TableDefinition::<(u32, u32, u32), &[u8]>::new("graph_pages")).unwrap();
     file.delete_table(redb::TableDefinition::<(u32, u32, u32), &[u8]>::new("graph_deltas")).unwrap();
-    let mut meta = file.open_table(redb::TableDefinition::<&str, &[u8]>::new("meta")).unwrap();
-    meta.insert("schema", 2u32.to_le_bytes().as_slice()).unwrap();
+    set_schema(file, 2);
+}
+
+/// Also removes what schema 2 added to schema 1: what a session has besides its messages.
+pub(crate) fn back_to_schema_1(file: &redb::WriteTransaction) {
+    back_to_schema_2(file);
+    file.delete_table(redb::TableDefinition::<(u32, u32, &str), &[u8]>::new("blocks")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u32, &str), &[u8]>::new("cursors")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u32, u64), u32>::new("history")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u32, u32), (u64, u64)>::new("batches")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u32, u32), &[u8]>::new("checkpoints")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u32, u64, u32), &[u8]>::new("old_messages")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u32, &str, u32), &[u8]>::new("old_blocks")).unwrap();
+    set_schema(file, 1);
 }
 
 /// Removes what schema 6 added to schema 5: documents, and when sessions became idle.
