@@ -6,9 +6,12 @@ use mnemon::{
 };
 use serde_json::Value;
 
-/// A message that was read can be stored, written and read again.
+/// A message that can be stored can be written and read again. Readers of other systems also return empty messages, which
+/// cannot be stored.
 fn check(message: &Message) {
-    message.check().expect("a message that was read can be stored");
+    if message.check().is_err() {
+        return;
+    }
     let line = serde_json::to_string(message).expect("a message can be written");
     let again = MessageLine::parse(&line).expect("a message that was written can be read");
     assert_eq!(again.message, *message);
@@ -17,6 +20,7 @@ fn check(message: &Message) {
 pub(crate) fn lines(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(line) = MessageLine::parse(text) {
+        line.message.check().expect("a line that was read can be stored");
         check(&line.message);
     }
 }
