@@ -412,7 +412,7 @@ pub enum Error {
 
     /// A value in the database cannot be decoded, or contradicts another one.
     #[error(
-        "damaged database: {what}; `verify` (on the command line, `mnemon verify`) lists all damage: restore a copy, or ingest the messages again"
+        "damaged database: {what}; restore a backup, or take what can be read into a new database with `salvage` (on the command line, `mnemon salvage`)"
     )]
     Corrupted {
         /// The damage.

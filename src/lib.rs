@@ -212,8 +212,8 @@ pub use knowledge::{
 };
 pub use lexical::Language;
 pub use maintenance::{
-    GenerationState, GenerationStats, NamespaceStats, Stats, VerifyReport, audit, namespaces, serving_model, stats,
-    verify,
+    GenerationState, GenerationStats, NamespaceStats, SalvageReport, Stats, VerifyReport, audit, backup, namespaces,
+    purge, salvage, serving_model, stats, verify,
 };
 pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{

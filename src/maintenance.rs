@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde::Serialize;
 
-pub use crate::store::{GenerationState, VerifyReport};
+pub use crate::store::{GenerationState, SalvageReport, VerifyReport};
 use crate::{
     config::{Config, Precision},
     error::{Error, Result},
     forget::Audit,
     ids::{ModelIdentity, Namespace},
     recall::{check_graphs, check_lexical},
-    store::{self, NamespaceCursor, NamespacePage, StorageSizes, Store},
+    store::{self, NamespaceCursor, NamespacePage, PurgeReport, StorageSizes, Store},
 };
 
 /// The contents of a database in numbers.
@@ -131,6 +131,36 @@ pub fn audit(path: impl AsRef<Path>) -> Result<Audit> {
     open(path.as_ref())?.read()?.audit().read()
 }
 
+/// Same as [`Engine::backup`](crate::Engine::backup) on a database that no process has open.
+///
+/// # Errors
+/// Those of [`Engine::backup`](crate::Engine::backup), and those of opening the database for writing.
+pub fn backup(path: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+    Store::open(path.as_ref(), &Config::default(), false)?.backup(to.as_ref())
+}
+
+/// Same as [`Engine::purge`](crate::Engine::purge) on a database that no process has open.
+///
+/// # Errors
+/// Those of [`Engine::purge`](crate::Engine::purge), and those of opening the database for writing.
+pub fn purge(path: impl AsRef<Path>) -> Result<PurgeReport> {
+    let store = Store::open(path.as_ref(), &Config::default(), false)?;
+    let report = store.purge()?;
+    store.write(|transaction| transaction.audit().record_purge())?;
+    Ok(report)
+}
+
+/// Copies what can still be read of a damaged database into a new one: messages with their sessions, batches and
+/// checkpoints, block states, and documents. Vectors and indexes are made again when the new database is opened. The
+/// damaged file does not change.
+///
+/// # Errors
+/// [`Error::FileExists`]; [`Error::DatabaseNotFound`]; [`Error::DatabaseLocked`]; [`Error::NotADatabase`] if nothing at
+/// all can be read; [`Error::Storage`].
+pub fn salvage(damaged: impl AsRef<Path>, new: impl AsRef<Path>) -> Result<SalvageReport> {
+    store::salvage(damaged.as_ref(), new.as_ref(), &Config::default())
+}
+
 /// Returns the model of the serving generation of a database; `None` if nothing was ever stored in it.
 ///
 /// # Errors
@@ -162,6 +192,9 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
     let (path, config) = (path.as_ref(), Config::default());
     let mut store = match Store::open_unchanged(path, &config) {
         Err(Error::DatabaseLocked { .. }) => Store::open_read_only(path, &config)?,
+        Err(Error::Corrupted { what }) => {
+            return Ok(VerifyReport { problems: vec![what], ..VerifyReport::default() });
+        }
         opened => opened?,
     };
     let mut report = store.verify()?;

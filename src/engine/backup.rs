@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::{executor::Lane, handle::Engine};
-use crate::{error::Result, store::PurgeReport};
+use super::{core::Core, executor::Lane, handle::Engine};
+use crate::{
+    error::Result,
+    store::{Effects, PurgeReport},
+};
 
 impl Engine {
     /// Writes the database, as of this moment, to a new file, which has no free space and nothing of what was deleted.
@@ -29,6 +32,12 @@ impl Engine {
     /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Corrupted`](crate::Error::Corrupted),
     /// [`Error::Storage`](crate::Error::Storage). After an error the file is as it was.
     pub async fn purge(&self) -> Result<PurgeReport> {
-        self.core().run(Lane::Long, |core| core.shared.store.purge()).await
+        self.core().run(Lane::Long, purge).await
     }
+}
+
+pub(super) fn purge(core: &Core) -> Result<PurgeReport> {
+    let report = core.shared.store.purge()?;
+    core.write_now(|transaction| Ok((transaction.audit().record_purge()?, Effects::default())))?;
+    Ok(report)
 }

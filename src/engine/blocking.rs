@@ -10,6 +10,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
+    backup,
     executor::block_on,
     handle::Engine,
     index_stats::IndexStats,
@@ -140,7 +141,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::purge`].
     pub fn purge(&self) -> Result<PurgeReport> {
-        self.0.core().shared.store.purge()
+        backup::purge(self.0.core())
     }
 
     /// Same as [`Engine::export`], on the calling thread, so that `output` may be borrowed.

@@ -57,7 +57,6 @@ impl AuditLog<'_, WriteTransaction> {
     }
 
     /// Records that the file was purged: no byte of what was forgotten before is in it.
-    #[allow(dead_code, reason = "the purge calls it")]
     pub(crate) fn record_purge(&self) -> Result<Receipt> {
         self.append(AuditEvent::Purge)
     }

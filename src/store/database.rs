@@ -244,11 +244,19 @@ impl Store {
             Ok(report)
         });
         let mut report = match checked {
-            Err(Error::Corrupted { what }) => VerifyReport { problems: vec![what], ..VerifyReport::default() },
+            Err(Error::Corrupted { what }) => VerifyReport { problems: self.damage(what), ..VerifyReport::default() },
             checked => checked?,
         };
         report.pages_checked = pages_checked;
         Ok(report)
+    }
+
+    /// Names all damaged pages of the file, or else the damage that was met.
+    fn damage(&self, met: String) -> Vec<String> {
+        match open::damaged_pages(&self.path, &self.config) {
+            Ok(pages) if !pages.is_empty() => pages,
+            _ => vec![met],
+        }
     }
 
     /// Moves pages to the front of the file and returns the free space at its end to the file system.
@@ -277,7 +285,7 @@ fn foreign(path: &Path) -> Error {
 
 /// Creates an empty database under a temporary name, then gives it its own name: a process that is killed meanwhile
 /// leaves no file that cannot be opened. If another process creates the file at the same time, one of the two is kept.
-fn create_file(path: &Path, config: &Config) -> Result<()> {
+pub(super) fn create_file(path: &Path, config: &Config) -> Result<()> {
     let new = NewFile::beside(path);
     let opened = open::create(&new, config)?;
     create_tables(&opened)?;

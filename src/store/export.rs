@@ -32,7 +32,7 @@ impl<T: Tables> Export<'_, T> {
         write: impl FnMut(&ExportLine) -> Result<()>,
     ) -> Result<TransferReport> {
         let (now, report) = (Timestamp::now(), TransferReport::default());
-        let mut writer = Writer { tables: self.0, write, now, report, messages: 0 };
+        let mut writer = Writer { tables: self.0, write, now, report, messages: 0, lost: None };
         writer.line(ExportLine::Header(ExportHeader::new()))?;
         let namespaces = self.0.table(NAMESPACES)?;
         match only {
@@ -54,23 +54,36 @@ impl<T: Tables> Export<'_, T> {
     }
 }
 
-struct Writer<'t, T, W> {
-    tables: &'t T,
-    write: W,
+pub(super) struct Writer<'t, T, W> {
+    pub(super) tables: &'t T,
+    pub(super) write: W,
     /// Documents that have expired by now are left out.
-    now: Timestamp,
-    report: TransferReport,
+    pub(super) now: Timestamp,
+    pub(super) report: TransferReport,
     /// Number of lines with messages.
-    messages: u64,
+    pub(super) messages: u64,
+    /// Where records are named that are missing, in a salvage; they are an error otherwise.
+    pub(super) lost: Option<Vec<String>>,
 }
 
 impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
-    fn line(&mut self, line: ExportLine) -> Result<()> {
+    /// Returns `None` for what is damaged and may be.
+    fn found<V>(&mut self, read: Result<V>) -> Result<Option<V>> {
+        match (read, &mut self.lost) {
+            (Err(Error::Corrupted { what }), Some(lost)) => {
+                lost.push(what);
+                Ok(None)
+            }
+            (read, _) => read.map(Some),
+        }
+    }
+
+    pub(super) fn line(&mut self, line: ExportLine) -> Result<()> {
         self.messages += u64::from(matches!(line, ExportLine::Message(_)));
         (self.write)(&line)
     }
 
-    fn namespace(&mut self, name: &Namespace, record: &NamespaceRecord) -> Result<()> {
+    pub(super) fn namespace(&mut self, name: &Namespace, record: &NamespaceRecord) -> Result<()> {
         let id = NamespaceId(record.id);
         let sessions = Sessions(self.tables).all(id)?;
         let mut shared = Vec::new();
@@ -144,20 +157,21 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
         for entry in self.tables.table(HISTORY)?.range((id, session, 0)..=(id, session, u64::MAX)).map_err(storage)? {
             let (key, position) = entry.map_err(storage)?;
             let seq = key.value().2;
-            let record = MessageRecord::expect(&messages, id, seq)?;
+            let Some(record) = self.found(MessageRecord::expect(&messages, id, seq))? else { continue };
             self.report.messages += 1;
             self.message(record, Place::new(seq, SessionPosition::read(position.value()), None))?;
         }
         Ok(())
     }
 
-    fn documents(&mut self, namespace: NamespaceId) -> Result<()> {
+    pub(super) fn documents(&mut self, namespace: NamespaceId) -> Result<()> {
         let (records, order) = (self.tables.table(DOCUMENTS)?, self.tables.table(DOCUMENT_ORDER)?);
         for entry in order.range((namespace.0, 0)..=(namespace.0, u64::MAX)).map_err(storage)? {
             let (_, key) = entry.map_err(storage)?;
             let key = key.value();
             let record = documents::record(&records, namespace.0, key)?;
-            let record = record.ok_or_else(|| Error::corrupted(format!("document {key:?} is missing")))?;
+            let record = record.ok_or_else(|| Error::corrupted(format!("document {key:?} is missing")));
+            let Some(record) = self.found(record)? else { continue };
             if record.expires_at.is_some_and(|at| at <= self.now.as_micros()) {
                 continue;
             }
@@ -167,10 +181,12 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
                 None => None,
             };
             self.report.documents += 1;
+            let texts = self.texts(namespace, key);
+            let texts = self.found(texts)?.unwrap_or_default();
             self.line(ExportLine::Document(Box::new(DocumentLine {
                 key: key.to_owned(),
                 value,
-                texts: self.texts(namespace, key)?,
+                texts,
                 created_at: documents::timestamp(record.created_at)?,
                 updated_at: documents::timestamp(record.updated_at)?,
                 expiry,
@@ -189,7 +205,7 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
         seqs.into_iter().map(text).collect()
     }
 
-    fn message(&mut self, record: MessageRecord, place: Place) -> Result<()> {
+    pub(super) fn message(&mut self, record: MessageRecord, place: Place) -> Result<()> {
         self.line(ExportLine::Message(Box::new(MessageLine { place, message: record.message()? })))
     }
 }

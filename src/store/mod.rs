@@ -103,6 +103,7 @@ mod database;
 mod fuzzing;
 
 mod backup;
+mod salvage;
 
 #[cfg(test)]
 mod dump;
@@ -132,6 +133,8 @@ pub(crate) use idle::IdleSession;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};
 pub(crate) use pending::{HISTORY_START, PendingCursor, PendingMessage};
 pub(crate) use row_layout::RowMeta;
+pub use salvage::SalvageReport;
+pub(crate) use salvage::salvage;
 pub use schema::GenerationState;
 pub(crate) use schema::SessionPosition;
 pub(crate) use segments::SegmentInfo;

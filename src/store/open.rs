@@ -83,6 +83,23 @@ pub(super) fn unchanged(path: &Path, config: &Config) -> Result<Opened<Database>
     opened.map_err(|error| error.of(path))
 }
 
+/// Opens the last commit of a damaged database for reading. A damaged page reads as an empty one.
+pub(super) fn leniently(path: &Path, config: &Config) -> Result<Opened<ReadOnlyDatabase>> {
+    if let FileKind::Redb = file_kind(path)? {
+        let reason = "it was written by an older version of mnemon, whose pages have no checksums";
+        return Err(Error::NotADatabase { path: path.to_path_buf(), reason: reason.into() });
+    }
+    let pages = page_file(path, File::options().read(true), config).map_err(|error| error.of(path))?;
+    pages.state().set_repairing(true);
+    readable(pages.without_locks(), builder(config, ConcurrencyMode::SingleWriter)).map_err(|error| error.of(path))
+}
+
+/// Reads every page of a database, and names the damaged ones.
+pub(super) fn damaged_pages(path: &Path, config: &Config) -> Result<Vec<String>> {
+    let pages = page_file(path, File::options().read(true), config).map_err(|error| error.of(path))?;
+    pages.damaged_pages().map_err(|error| failed(path, error))
+}
+
 /// Opens a redb file without pages of ours, as mnemon wrote it up to version 0.2.
 pub(super) fn plain(path: &Path, config: &Config) -> Result<Database> {
     while_named(path, || {
@@ -247,6 +264,9 @@ impl OpenError {
         match self {
             OpenError::Pages(error @ OpenPagesError::NotPages) => not_a_database(error.to_string()),
             OpenError::Pages(OpenPagesError::NewerVersion(found)) => Error::NewerSchema { path, found, supported: 1 },
+            OpenError::Pages(error @ OpenPagesError::Damaged) => {
+                Error::Corrupted { what: format!("{}: {error}", path.display()) }
+            }
             OpenError::Pages(error) => not_a_database(error.to_string()),
             OpenError::Damaged(reason) => Error::Corrupted { what: format!("{}: {reason}", path.display()) },
             OpenError::Database(DatabaseError::DatabaseAlreadyOpen) => Error::DatabaseLocked { path },

@@ -3,6 +3,7 @@
 //! Each subcommand has a file or folder of its own. Results go to stdout, progress and errors to stderr.
 
 mod audit;
+mod backup;
 mod bench;
 mod delete;
 mod embed;
@@ -24,10 +25,12 @@ mod output;
 mod phases;
 mod printable;
 mod progress;
+mod purge;
 mod random;
 mod recall;
 mod reindex;
 mod runtime;
+mod salvage;
 mod sessions;
 mod stats;
 mod stderr;
@@ -85,6 +88,9 @@ enum Command {
     Reindex(reindex::Args),
     Stats(stats::Args),
     Verify(verify::Args),
+    Backup(backup::Args),
+    Purge(purge::Args),
+    Salvage(salvage::Args),
     Models(models::Args),
     Runtime(runtime::Args),
     Bench(bench::Args),
@@ -113,6 +119,9 @@ fn main() -> ExitCode {
         Command::Reindex(args) => reindex::run(args, cli.format),
         Command::Stats(args) => stats::run(args, cli.format),
         Command::Verify(args) => verify::run(args, cli.format),
+        Command::Backup(args) => backup::run(&args, cli.format),
+        Command::Purge(args) => purge::run(&args, cli.format),
+        Command::Salvage(args) => salvage::run(&args, cli.format),
         Command::Models(args) => models::run(args, cli.format),
         Command::Runtime(args) => runtime::run(args, cli.format),
         Command::Bench(args) => bench::run(args, cli.format),

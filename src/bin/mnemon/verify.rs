@@ -30,7 +30,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
                     false => "sound; the pages of the file were not checked, because a process has it open for writing",
                 }
             } else {
-                "NOT SOUND: restore a backup, or ingest the messages into a new database"
+                "NOT SOUND: restore a backup, or take what can be read into a new database with `mnemon salvage`"
             })?;
         }
     }

@@ -55,6 +55,23 @@ impl PageFile {
         Arc::clone(&self.state)
     }
 
+    /// Reads every page, and names those that do not verify. Pages of zeros, which were never written or lost whole, are
+    /// left out.
+    pub(in crate::store) fn damaged_pages(&self) -> io::Result<Vec<String>> {
+        let trailer = self.sealer.trailer();
+        let (mut sealed, mut bytes) = (vec![0; PAGE + trailer], vec![0; PAGE]);
+        let mut damaged = Vec::new();
+        for page in 1..self.len()? / PAGE as u64 {
+            self.inner.read(position(page, trailer), &mut sealed)?;
+            if let Err(reason) = self.sealer.open(page, &sealed, &mut bytes)
+                && sealed.iter().any(|byte| *byte != 0)
+            {
+                damaged.push(DamagedPage { page, reason }.to_string());
+            }
+        }
+        Ok(damaged)
+    }
+
     fn read_pages(&self, first: u64, out: &mut [u8]) -> io::Result<()> {
         let trailer = self.sealer.trailer();
         let mut sealed = vec![0; out.len() / PAGE * (PAGE + trailer)];

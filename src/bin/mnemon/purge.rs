@@ -1,0 +1,28 @@
+//! `mnemon purge`
+
+use std::{path::PathBuf, process::ExitCode};
+
+use crate::output::{self, Format};
+
+/// Replace a database's file by a copy of what is left, so that nothing of what was deleted or forgotten is in its bytes.
+///
+/// No other process may have the database open: a program that has it open calls `Engine::purge`. `mnemon audit` lists
+/// the purge.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The database.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+}
+
+pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+    let report = mnemon::purge(&args.db)?;
+    match format {
+        Format::Json => output::json(&report)?,
+        Format::Text => {
+            output::count("bytes before", report.bytes_before)?;
+            output::count("bytes after", report.bytes_after)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,31 @@
+//! `mnemon salvage`
+
+use std::{path::PathBuf, process::ExitCode};
+
+use crate::output::{self, Format};
+
+/// Copy what can still be read of a damaged database into a new one, and list what could not.
+///
+/// Vectors and indexes are made again when the new database is opened. The damaged file does not change.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The damaged database.
+    damaged: PathBuf,
+    /// The new file.
+    new: PathBuf,
+}
+
+pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+    let report = mnemon::salvage(&args.damaged, &args.new)?;
+    match format {
+        Format::Json => output::json(&report)?,
+        Format::Text => {
+            output::count("namespaces", report.namespaces)?;
+            output::count("sessions", report.sessions)?;
+            output::count("messages", report.messages)?;
+            output::count("documents", report.documents)?;
+            report.lost.iter().try_for_each(|lost| output::line(&format!("lost: {lost}")))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,220 @@
+//! Salvage: what can be read of a damaged database, in a new one.
+//!
+//! A damaged page reads as an empty one, so that the rest of its table is found. What refers to a record that is gone is
+//! left out and named.
+
+use std::{collections::BTreeSet, path::Path};
+
+use redb::{ReadTransaction, ReadableDatabase, ReadableTable};
+use serde::Serialize;
+
+use super::{
+    codec,
+    database::{Store, create_file},
+    export::Writer,
+    export_line::*,
+    generations::records,
+    message_record::MessageRecord,
+    new_file::NewFile,
+    open,
+    schema::*,
+    tables::{Tables, storage},
+    transaction::Transaction,
+};
+use crate::{
+    config::Config,
+    error::{Error, Result},
+    ids::{Namespace, NamespaceId},
+    message::Timestamp,
+};
+
+/// The result of a salvage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SalvageReport {
+    /// Number of namespaces in the new database.
+    pub namespaces: u64,
+    /// Number of sessions.
+    pub sessions: u64,
+    /// Number of messages.
+    pub messages: u64,
+    /// Number of documents.
+    pub documents: u64,
+    /// What could not be read, a line each: damaged pages, and records that are missing.
+    pub lost: Vec<String>,
+}
+
+/// Copies what can be read of a damaged database into a new one, in a file that gets its name at the end.
+///
+/// # Errors
+/// Those of [`salvage`](crate::salvage()).
+pub(crate) fn salvage(damaged: &Path, new: &Path, config: &Config) -> Result<SalvageReport> {
+    if new.exists() {
+        return Err(Error::FileExists { path: new.to_path_buf() });
+    }
+    if let Err(error @ (Error::DatabaseLocked { .. } | Error::DatabaseNotFound { .. })) =
+        Store::open_unchanged(damaged, config)
+    {
+        return Err(error);
+    }
+    let mut report = SalvageReport { lost: open::damaged_pages(damaged, config)?, ..SalvageReport::default() };
+    let opened = open::leniently(damaged, config)?;
+    let from = opened.database.begin_read().map_err(storage)?;
+    let file = NewFile::beside(new);
+    create_file(file.temporary(), config)?;
+    let to = Store::open(file.temporary(), config, false)?;
+    if let Ok(generations) = from.table(GENERATIONS).and_then(|table| records(&table)) {
+        let serving = generations.into_iter().find(|(_, record)| record.state == GenerationState::Serving);
+        if let Some((_, record)) = serving {
+            let (identity, precision) = (record.identity(), record.precision()?);
+            to.write(|transaction| transaction.generations().create_serving(&identity, precision))?;
+        }
+    }
+    for (name, record) in namespaces(&from, &mut report.lost)? {
+        copy_namespace(&from, &to, &name, &record, &mut report)?;
+    }
+    drop(to);
+    file.name().map_err(|error| open::failed(new, error))?;
+    Ok(report)
+}
+
+/// The namespaces by name, and those whose names are lost.
+fn namespaces(from: &ReadTransaction, lost: &mut Vec<String>) -> Result<Vec<(Namespace, NamespaceRecord)>> {
+    let mut namespaces = Vec::new();
+    if let Ok(table) = from.table(NAMESPACES) {
+        for entry in table.iter().map_err(storage)?.flatten() {
+            namespaces.push((Namespace::new(entry.0.value())?, codec::decode::<NamespaceRecord>(entry.1.value())?));
+        }
+    }
+    let known: BTreeSet<u32> = namespaces.iter().map(|(_, record)| record.id).collect();
+    let mut nameless = BTreeSet::new();
+    for entry in from.table(MESSAGES)?.iter().map_err(storage)? {
+        let id = entry.map_err(storage)?.0.value().0;
+        if NamespaceId(id).owner().is_none() && !known.contains(&id) {
+            nameless.insert(id);
+        }
+    }
+    for id in nameless {
+        let name = Namespace::new(&format!("salvaged-{id}"))?;
+        lost.push(format!("the name of a namespace; it is {name} now"));
+        namespaces.push((name, NamespaceRecord { id, next_seq: 0, next_session: 0, messages: 0 }));
+    }
+    Ok(namespaces)
+}
+
+/// Copies a namespace as an export would. If that does not fit together, its messages and documents alone.
+fn copy_namespace(
+    from: &ReadTransaction,
+    to: &Store,
+    name: &Namespace,
+    record: &NamespaceRecord,
+    report: &mut SalvageReport,
+) -> Result<()> {
+    let id = NamespaceId(record.id);
+    let messages = messages(from, id)?;
+    let mut whole = gather(from, |writer| writer.namespace(name, record))?;
+    let placed = whole.report.messages as usize == messages.len();
+    let stored = if placed { store(to, &mut whole) } else { Ok(false) };
+    let stored = match stored {
+        Ok(true) => whole,
+        _ => {
+            let mut bare = gather(from, |writer| bare(writer, name, record, messages.clone()))?;
+            bare.lost
+                .push(format!("namespace {name}: which messages were in buffers, batches and checkpoints, and blocks"));
+            store(to, &mut bare)?;
+            bare
+        }
+    };
+    report.namespaces += stored.report.namespaces;
+    report.sessions += stored.report.sessions;
+    report.messages += stored.report.messages;
+    report.documents += stored.report.documents;
+    report.lost.extend(stored.lost);
+    Ok(())
+}
+
+/// The lines of a namespace, and what they lack.
+struct Gathered {
+    lines: Vec<ExportLine>,
+    report: TransferReport,
+    lost: Vec<String>,
+}
+
+type Collect<'w> = &'w mut dyn FnMut(&ExportLine) -> Result<()>;
+
+fn gather<'t>(
+    from: &'t ReadTransaction,
+    write: impl FnOnce(&mut Writer<'t, ReadTransaction, Collect<'_>>) -> Result<()>,
+) -> Result<Gathered> {
+    let mut lines = Vec::new();
+    let mut collect = |line: &ExportLine| {
+        lines.push(line.clone());
+        Ok(())
+    };
+    let mut writer = Writer {
+        tables: from,
+        write: &mut collect as Collect<'_>,
+        now: Timestamp::now(),
+        report: TransferReport::default(),
+        messages: 0,
+        lost: Some(Vec::new()),
+    };
+    write(&mut writer)?;
+    let end = End { messages: writer.messages, documents: writer.report.documents };
+    writer.line(ExportLine::End(end))?;
+    let (report, lost) = (writer.report, writer.lost.unwrap_or_default());
+    Ok(Gathered { lines, report, lost })
+}
+
+/// Stores lines, unless they do not fit together.
+fn store(to: &Store, gathered: &mut Gathered) -> Result<bool> {
+    if gathered.report.namespaces == 0 {
+        return Ok(true);
+    }
+    let lines = std::mem::take(&mut gathered.lines);
+    let mut lines = Some((1..).zip(lines).map(Ok));
+    let write = |transaction: &mut Transaction| transaction.import(None, lines.take().into_iter().flatten());
+    match to.write(write) {
+        Ok(_) => Ok(true),
+        Err(Error::InvalidImport { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The messages of a namespace in their order.
+fn messages(from: &ReadTransaction, namespace: NamespaceId) -> Result<Vec<(u64, MessageRecord)>> {
+    let table = from.table(MESSAGES)?;
+    let range = table.range((namespace.0, 0)..=(namespace.0, u64::MAX)).map_err(storage)?;
+    range
+        .map(|entry| {
+            let (key, value) = entry.map_err(storage)?;
+            Ok((key.value().1, codec::decode(value.value())?))
+        })
+        .collect()
+}
+
+/// Writes sessions with their messages alone, and documents.
+fn bare(
+    writer: &mut Writer<'_, ReadTransaction, Collect<'_>>,
+    name: &Namespace,
+    record: &NamespaceRecord,
+    messages: Vec<(u64, MessageRecord)>,
+) -> Result<()> {
+    let next_seq = messages.last().map_or(0, |(seq, _)| seq + 1).max(record.next_seq);
+    writer.report.namespaces += 1;
+    let namespace = name.as_str().to_owned();
+    writer.line(ExportLine::Namespace(NamespaceLine { namespace, next_seq, language: None }))?;
+    let mut sessions: Vec<&str> = messages.iter().map(|(_, record)| record.session.as_str()).collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    for session in sessions {
+        writer.report.sessions += 1;
+        let line = SessionLine { session: session.to_owned(), window: 0, idle_at: None, restores: 0 };
+        writer.line(ExportLine::Session(line))?;
+        for (seq, record) in messages.iter().filter(|(_, record)| record.session == session) {
+            writer.report.messages += 1;
+            writer.message(record.clone(), Place::new(*seq, SessionPosition::LongTerm(None), None))?;
+        }
+    }
+    writer.documents(NamespaceId(record.id))
+}
