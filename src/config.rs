@@ -4,7 +4,12 @@ use std::{fmt, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use serde::Serialize;
 
-use crate::error::{Error, Result, setters};
+#[cfg(feature = "encryption")]
+use crate::encryption::EncryptionKey;
+use crate::{
+    encryption::Cipher,
+    error::{Error, Result, setters},
+};
 
 /// The index that vectors are searched with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -212,6 +217,10 @@ pub struct Config {
     /// ([`Engine::open_read_only`](crate::Engine::open_read_only), [`stats`](crate::stats()),
     /// [`verify`](crate::verify())). It implies [`two_phase_commit`](field@Config::two_phase_commit). Default: true.
     pub other_readers: bool,
+    /// The key that the database, and the file of the embedding cache, are encrypted with. It is needed at every
+    /// opening of a database that was created with it. Feature `encryption`. Default: none.
+    #[cfg(feature = "encryption")]
+    pub encryption_key: Option<EncryptionKey>,
 }
 
 impl Default for Config {
@@ -239,6 +248,8 @@ impl Default for Config {
             cache_bytes: 64 << 20,
             two_phase_commit: false,
             other_readers: true,
+            #[cfg(feature = "encryption")]
+            encryption_key: None,
         }
     }
 }
@@ -277,6 +288,13 @@ impl Config {
         self.embedding_cache_file = Some(path.into());
         self
     }
+
+    /// Sets [`encryption_key`](field@Config::encryption_key).
+    #[cfg(feature = "encryption")]
+    pub fn encryption_key(mut self, key: EncryptionKey) -> Self {
+        self.encryption_key = Some(key);
+        self
+    }
 }
 
 /// Range of [`Config::m`]. Layer 0 of a graph must have room for a parent and its children; the length of a list is one
@@ -301,6 +319,18 @@ pub(crate) fn in_range<T: PartialOrd + fmt::Display>(name: &str, value: T, range
 }
 
 impl Config {
+    /// Asks for the key and returns its cipher. `None`: the settings have no key.
+    ///
+    /// # Errors
+    /// [`Error::KeyUnavailable`].
+    pub(crate) fn cipher(&self) -> Result<Option<Cipher>> {
+        #[cfg(feature = "encryption")]
+        let cipher = self.encryption_key.as_ref().map(Cipher::new).transpose();
+        #[cfg(not(feature = "encryption"))]
+        let cipher = Ok(None);
+        cipher
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         in_range("ef_search", self.ef_search, 1..=100_000)?;
         in_range("m", self.m, M)?;

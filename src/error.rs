@@ -392,6 +392,39 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The database is encrypted, and no key was given.
+    #[error("{}: encrypted, and no key was given; give it with `Config::encryption_key` (on the command line, --key-file or MNEMON_KEY), in a build with the feature `encryption`", .path.display())]
+    KeyNeeded {
+        /// The database file.
+        path: PathBuf,
+    },
+
+    /// The database is encrypted with another key than the one given.
+    #[error("{}: encrypted with another key; give the key that it was created with: nothing in it can be read without", .path.display())]
+    WrongKey {
+        /// The database file.
+        path: PathBuf,
+    },
+
+    /// A key was given for a database that is not encrypted.
+    #[error("{}: not encrypted, but a key was given; open it without a key, or copy it into a new database that has one", .path.display())]
+    NotEncrypted {
+        /// The database file.
+        path: PathBuf,
+    },
+
+    /// The encryption key could not be read.
+    #[error(
+        "no encryption key: {reason}; a key is a file of 32 bytes or of 64 hexadecimal digits, or a variable of 64 hexadecimal digits"
+    )]
+    KeyUnavailable {
+        /// The source of the key, and its problem.
+        reason: String,
+        /// The underlying error, if there is one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
     /// The database does not exist, and the call does not create one.
     #[error("{}: no such database; check the path, or create it with `Engine::open` (on the command line, `mnemon ingest`)", .path.display())]
     DatabaseNotFound {

@@ -138,6 +138,7 @@ mod data_folder;
 mod default_embedder;
 mod documents;
 mod embed;
+mod encryption;
 mod engine;
 mod error;
 mod fewshot;
@@ -187,6 +188,8 @@ pub use documents::{
     Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch,
 };
 pub use embed::{Embedder, Passage, Reranker};
+#[cfg(feature = "encryption")]
+pub use encryption::EncryptionKey;
 pub use engine::{
     BlockingDocuments, BlockingEngine, Documents, Engine, EngineBuilder, EngineExampleSelector, EngineStats,
     FlushReport, IndexStats, PutReport,

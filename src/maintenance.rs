@@ -136,7 +136,8 @@ pub fn audit(path: impl AsRef<Path>) -> Result<Audit> {
 /// # Errors
 /// Those of [`Engine::backup`](crate::Engine::backup), and those of opening the database for writing.
 pub fn backup(path: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
-    Store::open(path.as_ref(), &Config::default(), false)?.backup(to.as_ref())
+    let config = Config::default();
+    Store::open(path.as_ref(), &config, false)?.backup(to.as_ref(), &config)
 }
 
 /// Same as [`Engine::purge`](crate::Engine::purge) on a database that no process has open.

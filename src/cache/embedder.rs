@@ -14,6 +14,8 @@ use super::{
     key::{Key, KeyMaker, TextKind},
     tiers::{Cache, CacheStats},
 };
+#[cfg(feature = "encryption")]
+use crate::encryption::{Cipher, EncryptionKey};
 use crate::{
     config::Config,
     embed::{self, Embedder, Passage},
@@ -59,6 +61,8 @@ pub struct CachedEmbedderBuilder {
     inner: Arc<dyn Embedder>,
     memory_bytes: usize,
     file: Option<(PathBuf, u64)>,
+    #[cfg(feature = "encryption")]
+    encryption_key: Option<EncryptionKey>,
 }
 
 impl_debug!(CachedEmbedderBuilder { memory_bytes, file });
@@ -81,8 +85,15 @@ impl CachedEmbedderBuilder {
         self
     }
 
+    /// Encrypts the file with this key. Feature `encryption`. Default: none.
+    #[cfg(feature = "encryption")]
+    pub fn encryption_key(mut self, key: EncryptionKey) -> Self {
+        self.encryption_key = Some(key);
+        self
+    }
+
     /// Opens the cache, with its file if one is set. A damaged file is cut off before the damage, and a file of another
-    /// version is emptied, with a warning in the log. If the file fails later, the cache continues without it. Cost: a
+    /// version, or one that is not encrypted with the key that was given, is emptied, with a warning in the log. If the file fails later, the cache continues without it. Cost: a
     /// pass over the file.
     ///
     /// # Errors
@@ -90,7 +101,12 @@ impl CachedEmbedderBuilder {
     /// [`Error::InvalidConfig`](crate::Error::InvalidConfig): the file is not an embedding cache, or `max_bytes` is out
     /// of range. [`Error::Storage`](crate::Error::Storage).
     pub fn open(self) -> Result<CachedEmbedder> {
-        let cache = Cache::open(self.memory_bytes, self.file.as_ref().map(|(path, bytes)| (path.as_path(), *bytes)))?;
+        #[cfg(feature = "encryption")]
+        let cipher = self.encryption_key.as_ref().map(Cipher::new).transpose()?;
+        #[cfg(not(feature = "encryption"))]
+        let cipher = None;
+        let file = self.file.as_ref().map(|(path, bytes)| (path.as_path(), *bytes));
+        let cache = Cache::open(self.memory_bytes, file, cipher.as_ref())?;
         Ok(CachedEmbedder::new(self.inner, Arc::new(cache)))
     }
 }
@@ -98,7 +114,13 @@ impl CachedEmbedderBuilder {
 impl CachedEmbedder {
     /// Returns a builder for a cache in front of this embedder.
     pub fn builder(inner: Arc<dyn Embedder>) -> CachedEmbedderBuilder {
-        CachedEmbedderBuilder { inner, memory_bytes: Config::default().embedding_cache, file: None }
+        CachedEmbedderBuilder {
+            inner,
+            memory_bytes: Config::default().embedding_cache,
+            file: None,
+            #[cfg(feature = "encryption")]
+            encryption_key: None,
+        }
     }
 
     /// Puts the same cache (memory, file and statistics) in front of another embedder, such as the one that a database

@@ -25,8 +25,12 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
-use super::key::Key;
+use super::{
+    key::Key,
+    record_seal::{RecordSeal, SEALED_SECRET},
+};
 use crate::{
+    encryption::Cipher,
     error::{Error, Result},
     lock,
 };
@@ -35,6 +39,9 @@ use crate::{
 /// checksum.
 const MAGIC: [u8; 16] = *b"mnemon embedding";
 const VERSION: u32 = 1;
+/// The version of a file whose records are encrypted. The sealed secret of its [`RecordSeal`] is at the end of its
+/// header.
+const ENCRYPTED_VERSION: u32 = 2;
 const VERSION_AT: usize = MAGIC.len();
 const COUNTS_AT: usize = VERSION_AT + 4;
 const COUNTS_BYTES: usize = 3 * 8;
@@ -82,6 +89,8 @@ struct State {
     /// memory each.
     locations: HashMap<u64, Location>,
     counts: Counts,
+    /// `None`: the file is not encrypted, or it is only inspected.
+    seal: Option<RecordSeal>,
 }
 
 #[derive(Clone, Copy)]
@@ -100,15 +109,15 @@ struct Counts {
 }
 
 impl CacheFile {
-    /// Opens the file, or creates it. A file of another version is emptied, and a damaged file is cut off before the
-    /// damage, with a warning in the log.
+    /// Opens the file, or creates it. A file of another version, or one that is not encrypted with this key, is emptied,
+    /// and a damaged file is cut off before the damage, with a warning in the log.
     ///
     /// Cost: a pass over the file.
     ///
     /// # Errors
     /// [`Error::DatabaseLocked`]: the file is open already. [`Error::InvalidConfig`]: it is not an embedding cache.
     /// [`Error::Storage`].
-    pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Self> {
+    pub(super) fn open(path: &Path, max_bytes: u64, cipher: Option<&Cipher>) -> Result<Self> {
         let failed = |error| failed(path, error);
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
@@ -116,12 +125,18 @@ impl CacheFile {
         let file = locked(lock::open(path, &options), path)?;
         // The canonical path, so that a symbolic link stays one when the file is replaced.
         let path = &path.canonicalize().map_err(failed)?;
-        let mut state = match read(&file, path)? {
-            Some((mut state, outdated)) => {
+        let mut state = match read(&file, path)?.map(|found| with_key(found, cipher)) {
+            Some(Some((mut state, outdated))) => {
                 outdated.into_iter().try_for_each(|older| state.wipe(older)).map_err(failed)?;
                 state
             }
-            None => begin(file.try_clone().map_err(failed)?, Counts::default()).map_err(failed)?,
+            found => {
+                if found.is_some() {
+                    tracing::warn!(path = %path.display(), "the embedding cache file has another key and is emptied");
+                }
+                let seal = cipher.map(RecordSeal::new).transpose().map_err(failed)?;
+                begin(file.try_clone().map_err(failed)?, Counts::default(), seal).map_err(failed)?
+            }
         };
         let length = file.metadata().map_err(failed)?.len();
         if state.end < length {
@@ -146,7 +161,7 @@ impl CacheFile {
             _ => failed(path, error),
         })?;
         locked(file.try_lock_shared(), path)?;
-        let (state, _) = read(&file, path)?
+        let (state, ..) = read(&file, path)?
             .ok_or_else(|| unusable("the file is empty, or was written by another version of mnemon"))?;
         Ok(state.stats())
     }
@@ -222,20 +237,25 @@ impl Drop for CacheFile {
 
 impl State {
     fn get(&mut self, key: &Key) -> io::Result<Option<Arc<[u8]>>> {
+        let key = &self.seal.as_ref().map_or(*key, |seal| seal.key(key));
         let Some(&Location { begin, length }) = self.locations.get(&short(key)) else { return Ok(None) };
         let mut record = vec![0; HEAD_BYTES + length as usize];
         self.file.seek(SeekFrom::Start(begin))?;
         self.file.read_exact(&mut record)?;
         let (head, bytes) = record.split_first_chunk::<HEAD_BYTES>().expect("the record has room for a head");
         // Otherwise the record is of another key with the same first bytes, or was damaged.
-        Ok((*head == self::head(key, bytes)).then(|| bytes.into()))
+        if *head != self::head(key, bytes) {
+            return Ok(None);
+        }
+        Ok(self.seal.as_ref().map_or_else(|| Some(bytes.into()), |seal| seal.open(key, bytes)))
     }
 
     fn remove(&mut self, keys: &[Key]) -> io::Result<u64> {
         let mut removed = 0;
         for key in keys {
+            let stored = self.seal.as_ref().map_or(*key, |seal| seal.key(key));
             if self.get(key)?.is_some()
-                && let Some(location) = self.locations.remove(&short(key))
+                && let Some(location) = self.locations.remove(&short(&stored))
             {
                 self.wipe(location)?;
                 removed += 1;
@@ -263,6 +283,12 @@ impl State {
     fn put(&mut self, entries: &[(Key, Arc<[u8]>)], path: &Path, max_bytes: u64) -> io::Result<()> {
         let (mut records, mut outdated) = (Vec::new(), Vec::new());
         for (key, bytes) in entries {
+            let sealed = self.seal.as_ref().map(|seal| {
+                let key = seal.key(key);
+                seal.seal(&key, bytes).map(|bytes| (key, bytes))
+            });
+            let sealed = sealed.transpose()?;
+            let (key, bytes) = sealed.as_ref().map_or((key, bytes), |(key, bytes)| (key, bytes));
             let length = (HEAD_BYTES + bytes.len()) as u64;
             // A huge entry is not cached: many others would be dropped for it.
             if length > max_bytes / 8 {
@@ -301,7 +327,11 @@ impl State {
 
     fn write_header(&mut self) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
-        self.file.write_all(&[&MAGIC[..], &VERSION.to_le_bytes(), &self.counts.bytes()].concat())
+        let (version, secret) = match &self.seal {
+            Some(seal) => (ENCRYPTED_VERSION, seal.sealed_secret()),
+            None => (VERSION, &[][..]),
+        };
+        self.file.write_all(&[&MAGIC[..], &version.to_le_bytes(), &self.counts.bytes(), secret].concat())
     }
 
     /// Drops the oldest records until half of the maximum length is left. The others are copied to a new file, which is
@@ -314,9 +344,10 @@ impl State {
         new.push(".new");
         let mut state = self.copy(from, Path::new(&new)).inspect_err(|_| drop(fs::remove_file(&new)))?;
         fs::rename(&new, path)?;
+        let header_bytes = header_bytes(state.seal.is_some());
         state.locations = std::mem::take(&mut self.locations);
         state.locations.retain(|_, location| location.begin >= from);
-        state.locations.values_mut().for_each(|location| location.begin = location.begin - from + HEADER_BYTES as u64);
+        state.locations.values_mut().for_each(|location| location.begin = location.begin - from + header_bytes);
         *self = state;
         Ok(())
     }
@@ -329,7 +360,7 @@ impl State {
         file.set_permissions(self.file.metadata()?.permissions())?;
         let mut counts = self.counts;
         counts.evictions += self.locations.values().filter(|location| location.begin < from).count() as u64;
-        let mut state = begin(file, counts)?;
+        let mut state = begin(file, counts, self.seal.clone())?;
         let mut left = &self.file;
         left.seek(SeekFrom::Start(from))?;
         state.end += io::copy(&mut left.take(self.end - from), &mut state.file)?;
@@ -343,16 +374,33 @@ impl State {
 }
 
 /// Makes the file an empty cache.
-fn begin(file: File, counts: Counts) -> io::Result<State> {
+fn begin(file: File, counts: Counts, seal: Option<RecordSeal>) -> io::Result<State> {
     file.set_len(0)?;
-    let mut state = State { file, end: HEADER_BYTES as u64, locations: HashMap::new(), counts };
+    let mut state = State { file, end: header_bytes(seal.is_some()), locations: HashMap::new(), counts, seal };
     state.write_header()?;
     Ok(state)
 }
 
-/// Reads the records of a file up to the first damage. Returns also the records that a later one of the same key
-/// replaces. `None`: the file is empty, or of another version.
-fn read(file: &File, path: &Path) -> Result<Option<(State, Vec<Location>)>> {
+fn header_bytes(is_encrypted: bool) -> u64 {
+    (HEADER_BYTES + if is_encrypted { SEALED_SECRET } else { 0 }) as u64
+}
+
+/// The contents of a file, the records in it that a later one of the same key replaces, and its sealed secret if it is
+/// encrypted.
+type Found = (State, Vec<Location>, Option<[u8; SEALED_SECRET]>);
+
+/// Opens what was found with the key. `None`: it has another key, or none, or needs none.
+fn with_key((mut state, outdated, sealed_secret): Found, cipher: Option<&Cipher>) -> Option<(State, Vec<Location>)> {
+    state.seal = match (sealed_secret, cipher) {
+        (None, None) => None,
+        (Some(sealed_secret), Some(cipher)) => Some(RecordSeal::open_file(cipher, sealed_secret)?),
+        _ => return None,
+    };
+    Some((state, outdated))
+}
+
+/// Reads the heads of the records of a file up to the first damage. `None`: the file is empty, or of another version.
+fn read(file: &File, path: &Path) -> Result<Option<Found>> {
     let failed = |error| failed(path, error);
     let mut reader = BufReader::with_capacity(SCAN_BYTES, file);
     let mut header = Vec::new();
@@ -371,14 +419,22 @@ fn read(file: &File, path: &Path) -> Result<Option<(State, Vec<Location>)>> {
         return Err(Error::InvalidConfig { reason });
     }
     let Ok(header) = <[u8; HEADER_BYTES]>::try_from(header) else { return Ok(None) };
-    if header[VERSION_AT..COUNTS_AT] != VERSION.to_le_bytes() {
+    let version = u32::from_le_bytes(*header[VERSION_AT..].first_chunk().expect("the header has room for a number"));
+    let mut sealed_secret = None;
+    if version == ENCRYPTED_VERSION {
+        let mut bytes = Vec::new();
+        reader.by_ref().take(SEALED_SECRET as u64).read_to_end(&mut bytes).map_err(failed)?;
+        let Ok(bytes) = bytes.try_into() else { return Ok(None) };
+        sealed_secret = Some(bytes);
+    } else if version != VERSION {
         tracing::warn!(path = %path.display(), "the embedding cache file was written by another version of mnemon");
         return Ok(None);
     }
     let length = file.metadata().map_err(failed)?.len();
     let counts = Counts::read(&header[COUNTS_AT..]).unwrap_or_default();
     let file = file.try_clone().map_err(failed)?;
-    let mut state = State { file, end: HEADER_BYTES as u64, locations: HashMap::new(), counts };
+    let end = header_bytes(sealed_secret.is_some());
+    let mut state = State { file, end, locations: HashMap::new(), counts, seal: None };
     let (mut head, mut outdated) = ([0; HEAD_BYTES], Vec::new());
     loop {
         match reader.read_exact(&mut head) {
@@ -399,7 +455,7 @@ fn read(file: &File, path: &Path) -> Result<Option<(State, Vec<Location>)>> {
         }
         state.end = next;
     }
-    Ok(Some((state, outdated)))
+    Ok(Some((state, outdated, sealed_secret)))
 }
 
 impl Counts {

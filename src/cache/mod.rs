@@ -12,6 +12,7 @@ mod entry;
 mod file_tier;
 mod key;
 mod memory_tier;
+mod record_seal;
 mod tiers;
 
 pub use embedder::{CachedEmbedder, CachedEmbedderBuilder, cache_file_stats};

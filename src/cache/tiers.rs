@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     config::{CACHE_FILE_BYTES, Config, in_range},
+    encryption::Cipher,
     error::{Error, Result},
     ids::ModelIdentity,
 };
@@ -51,11 +52,12 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    pub(super) fn open(memory_bytes: usize, file: Option<(&Path, u64)>) -> Result<Self> {
+    /// Opens the tiers. With a cipher, the file is encrypted.
+    pub(super) fn open(memory_bytes: usize, file: Option<(&Path, u64)>, cipher: Option<&Cipher>) -> Result<Self> {
         let file = match file {
             Some((path, max_bytes)) => {
                 in_range("the maximum length of an embedding cache's file", max_bytes, CACHE_FILE_BYTES)?;
-                Some(CacheFile::open(path, max_bytes)?)
+                Some(CacheFile::open(path, max_bytes, cipher)?)
             }
             None => None,
         };
@@ -67,7 +69,8 @@ impl Cache {
     pub(crate) fn configured(config: &Config) -> Result<Option<Self>> {
         let file = config.embedding_cache_file.as_deref().map(|path| (path, config.embedding_cache_file_bytes));
         let is_wanted = config.embedding_cache > 0 || file.is_some();
-        is_wanted.then(|| Cache::open(config.embedding_cache, file)).transpose()
+        let cipher = if file.is_some() { config.cipher()? } else { None };
+        is_wanted.then(|| Cache::open(config.embedding_cache, file, cipher.as_ref())).transpose()
     }
 
     /// Returns the entry of each key that has one. Entries that only the file has are copied to memory.

@@ -20,7 +20,27 @@ impl Engine {
     /// of the new file. None of them leaves a file.
     pub async fn backup(&self, path: impl Into<PathBuf>) -> Result<()> {
         let path = path.into();
-        self.core().run(Lane::Long, move |core| core.shared.store.backup(&path)).await
+        self.core().run(Lane::Long, move |core| core.shared.store.backup(&path, &core.shared.config)).await
+    }
+
+    /// Same as [`Engine::backup`], encrypted with another key, or not at all: this is how the key of a database is
+    /// changed.
+    ///
+    /// # Errors
+    /// Those of [`Engine::backup`]; [`Error::KeyUnavailable`](crate::Error::KeyUnavailable).
+    #[cfg(feature = "encryption")]
+    pub async fn backup_with_key(
+        &self,
+        path: impl Into<PathBuf>,
+        key: Option<crate::encryption::EncryptionKey>,
+    ) -> Result<()> {
+        let path = path.into();
+        let work = move |core: &Core| {
+            let mut config = core.shared.config.clone();
+            config.encryption_key = key;
+            core.shared.store.backup(&path, &config)
+        };
+        self.core().run(Lane::Long, work).await
     }
 
     /// Replaces the file by a copy of what is left, so that nothing of what was deleted or forgotten is in its bytes any

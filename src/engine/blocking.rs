@@ -133,7 +133,8 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::backup`].
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.0.core().shared.store.backup(path.as_ref())
+        let shared = &self.0.core().shared;
+        shared.store.backup(path.as_ref(), &shared.config)
     }
 
     /// Same as [`Engine::purge`], on the calling thread.

@@ -14,7 +14,10 @@ use super::{
     tables::storage,
     write_tables::ChangedKeys,
 };
-use crate::error::{Error, Result};
+use crate::{
+    config::Config,
+    error::{Error, Result},
+};
 
 /// The number of changed keys that the last step of a purge may copy, while writes wait for it.
 const FEW: usize = 1000;
@@ -34,21 +37,21 @@ pub struct PurgeReport {
 }
 
 impl Store {
-    /// Writes the database, as of this moment, to a new file.
+    /// Writes the database, as of this moment, to a new file, which these settings open.
     ///
     /// # Errors
     /// [`Error::FileExists`], [`Error::Corrupted`], [`Error::Storage`].
-    pub(crate) fn backup(&self, path: &Path) -> Result<()> {
+    pub(crate) fn backup(&self, path: &Path, config: &Config) -> Result<()> {
         if path.exists() {
             return Err(Error::FileExists { path: path.to_path_buf() });
         }
         let snapshot = self.read()?;
         let new = NewFile::beside(path);
-        let opened = open::create(&new, &self.config)?;
+        let opened = open::create(&new, config)?;
         copy::copy(snapshot.tables(), &opened.database)?;
         drop(snapshot);
         opened.database.close().map_err(storage)?;
-        let mut copied = open::for_writing(new.temporary(), &self.config)?;
+        let mut copied = open::for_writing(new.temporary(), config)?;
         if !copied.database.check_integrity().map_err(storage)? {
             return Err(Error::Storage(format!("{}: the disk did not keep what was written", path.display()).into()));
         }

@@ -69,7 +69,7 @@ pub(super) fn beside(path: &Path, config: &Config) -> Result<Opened<ReadOnlyData
 /// Opens a database while no process writes to it. What is written stays in memory.
 pub(super) fn unchanged(path: &Path, config: &Config) -> Result<Opened<Database>> {
     let builder = || builder(config, ConcurrencyMode::ExclusiveWriter);
-    let pages = || Ok(PageFile::open(Box::new(Overlay::open(path)?), &seal(config))?);
+    let pages = || Ok(PageFile::open(Box::new(Overlay::open(path)?), &Seal::of(config)?)?);
     let opened = match file_kind(path)? {
         FileKind::Redb => Overlay::open(path)
             .and_then(|overlay| builder().create_with_backend(overlay))
@@ -113,7 +113,7 @@ pub(super) fn create(new: &NewFile<'_>, config: &Config) -> Result<Opened<Databa
     let path = new.temporary();
     let create = |mode| {
         let file = open_file(path, File::options().read(true).write(true).create(true))?;
-        writable(PageFile::create(Box::new(file), &seal(config))?, builder(config, mode))
+        writable(PageFile::create(Box::new(file), &Seal::of(config)?)?, builder(config, mode))
     };
     with_mode(config, create).map_err(|error| error.of(path))
 }
@@ -142,7 +142,7 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<super::faulty::Faulty
 }
 
 fn page_file(path: &Path, options: &OpenOptions, config: &Config) -> Result<PageFile, OpenError> {
-    Ok(PageFile::open(Box::new(open_file(path, options)?), &seal(config))?)
+    Ok(PageFile::open(Box::new(open_file(path, options)?), &Seal::of(config)?)?)
 }
 
 fn writable(pages: PageFile, builder: Builder) -> Result<Opened<Database>, OpenError> {
@@ -174,10 +174,6 @@ fn builder(config: &Config, mode: ConcurrencyMode) -> Builder {
     let mut builder = Database::builder();
     builder.set_cache_size(config.cache_bytes).set_concurrency_mode(mode);
     builder
-}
-
-fn seal(_config: &Config) -> Seal {
-    Seal::Checksum
 }
 
 /// The systems on which processes can share a file.
@@ -218,6 +214,14 @@ enum OpenError {
     /// A page that was needed is damaged.
     Damaged(String),
     Io(io::Error),
+    /// The key could not be read.
+    Key(Error),
+}
+
+impl From<Error> for OpenError {
+    fn from(error: Error) -> Self {
+        OpenError::Key(error)
+    }
 }
 
 impl From<OpenPagesError> for OpenError {
@@ -264,6 +268,10 @@ impl OpenError {
         match self {
             OpenError::Pages(error @ OpenPagesError::NotPages) => not_a_database(error.to_string()),
             OpenError::Pages(OpenPagesError::NewerVersion(found)) => Error::NewerSchema { path, found, supported: 1 },
+            OpenError::Pages(OpenPagesError::KeyNeeded) => Error::KeyNeeded { path },
+            OpenError::Pages(OpenPagesError::WrongKey) => Error::WrongKey { path },
+            OpenError::Pages(OpenPagesError::NotEncrypted) => Error::NotEncrypted { path },
+            OpenError::Key(error) => error,
             OpenError::Pages(error @ OpenPagesError::Damaged) => {
                 Error::Corrupted { what: format!("{}: {error}", path.display()) }
             }

@@ -9,10 +9,20 @@ mod page_file;
 use disk::Disk;
 
 use super::*;
+#[cfg(feature = "encryption")]
+use crate::encryption::{Cipher, EncryptionKey};
 
 /// The seals that a file may have, with a name for messages.
 fn seals() -> Vec<(&'static str, Seal)> {
-    vec![("checksum", Seal::Checksum)]
+    let mut seals = vec![("checksum", Seal::Checksum)];
+    #[cfg(feature = "encryption")]
+    seals.push(("key", key(1)));
+    seals
+}
+
+#[cfg(feature = "encryption")]
+fn key(byte: u8) -> Seal {
+    Seal::Key(Cipher::new(&EncryptionKey::from_bytes([byte; 32])).unwrap())
 }
 
 fn create(disk: &Disk, seal: &Seal) -> PageFile {
