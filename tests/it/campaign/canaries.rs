@@ -36,6 +36,8 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("sessions", Surface("sessions")), ("history", Surface("history")),
         ("copy_session", Change("copy_session")), ("delete_session", Change("delete_session")),
         ("delete_namespace", Change("delete_namespace")), ("delete_namespaces", Change("delete_namespaces")),
+        ("forget", Change("forget")), ("hold", Change("hold")), ("release", Change("release")),
+        ("holds", Whole("all holds are its purpose")), ("audit", Whole("has no content, no id and no name")),
         ("namespaces", Surface("namespaces")), ("count_namespaces", Whole("counts, which `engine::namespaces` compares")),
         ("set_language", Change("set_language")),
         ("index_stats", Whole("counts of one namespace")), ("stats", Whole("counts")), ("cache_stats", Whole("counts")),

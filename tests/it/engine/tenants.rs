@@ -6,8 +6,8 @@
 use mnemon::{
     AssembleRequest, BlockContent, BlockQuery, Collection, DocumentNamespaces, DocumentOperation as Operation,
     DocumentOptions, DocumentSearch, Engine, EngineExampleSelector, ExampleSelector, FewShotExample, FlushedBatch,
-    HistoryStore, Language, Memory, MemoryBlock, Message, MessageUpdate, MetadataFilter, Namespace, Profile, Query,
-    Result, Scope, VectorBlock,
+    Forget, HistoryStore, Language, Memory, MemoryBlock, Message, MessageUpdate, MetadataFilter, Namespace, Profile,
+    Query, Result, Scope, VectorBlock,
 };
 use serde_json::{Value, json};
 
@@ -210,6 +210,9 @@ fn change_everything(engine: &Engine, check: impl Fn(&str)) {
         ("delete", Box::new(|| blocking.delete(&space, vec!["same".into(), own.clone()]).map(drop))),
         ("delete_session", Box::new(|| blocking.delete_session(&space, "said"))),
         ("optimize", Box::new(|| blocking.optimize(&space))),
+        ("hold", Box::new(|| blocking.hold(&below, "sold").map(drop))),
+        ("release", Box::new(|| blocking.release(&below).map(drop))),
+        ("forget", Box::new(|| blocking.forget(Forget::session(&space, "copy")).map(drop))),
         ("delete_namespace", Box::new(|| blocking.delete_namespace(&below).map(drop))),
         ("delete_namespaces", Box::new(|| blocking.delete_namespaces(&space).map(drop))),
     ];
