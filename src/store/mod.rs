@@ -19,6 +19,8 @@
 // In layers: a file imports only from files above it.
 mod codec;
 mod schema;
+mod write_tables;
+
 mod tables;
 
 mod precision;
@@ -67,6 +69,7 @@ mod export;
 mod import;
 
 mod overlay;
+mod pages;
 mod transaction;
 
 mod seal_key;
@@ -75,13 +78,26 @@ mod sweep;
 mod upgrade;
 mod verify;
 
+mod copy;
+mod new_file;
+
+#[cfg(test)]
+pub(crate) mod faulty;
+
+mod open;
+
+mod handle;
+
 mod database;
 #[cfg(all(fuzzing, feature = "onnx"))]
 mod fuzzing;
 
+mod backup;
+
 #[cfg(test)]
 mod tests;
 
+pub use backup::PurgeReport;
 pub(crate) use batches::StoredBatch;
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;

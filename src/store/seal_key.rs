@@ -1,11 +1,12 @@
 //! The key that seals the memory in prompts: random, one for each database, made with its tables.
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     schema::META,
     tables::{Tables, storage},
     transaction::Snapshot,
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},

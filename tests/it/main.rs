@@ -9,6 +9,7 @@
 mod block;
 mod buffer;
 mod cache;
+mod campaign;
 #[cfg(feature = "openai")]
 mod chat;
 mod cli;

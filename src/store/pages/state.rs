@@ -1,0 +1,77 @@
+//! What happened to a page file, for the code that opened it: redb keeps the page file, and reports only the first of
+//! its errors.
+
+use std::{
+    io,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// A page that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("page {page} of the file is damaged: {reason}")]
+pub(in crate::store) struct DamagedPage {
+    /// The number of the page of 4 KiB, from 0 for redb's header.
+    pub(in crate::store) page: u64,
+    pub(in crate::store) reason: &'static str,
+}
+
+/// The error for redb of a damaged page.
+pub(super) fn damaged(page: DamagedPage) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, page)
+}
+
+/// The state of a page file that is shared with the code that opened it.
+#[derive(Debug, Default)]
+pub(in crate::store) struct PageState {
+    is_repairing: AtomicBool,
+    first_failure: OnceLock<String>,
+    first_damage: OnceLock<DamagedPage>,
+    header_writes: AtomicU64,
+}
+
+impl PageState {
+    /// Makes pages that do not verify read as empty leaves of redb's trees, which redb's own check rejects. This is for
+    /// the time in which redb opens a file after a crash: it reads pages whose writes may be torn, and goes back to the
+    /// commit before if its check fails. An error would fail the opening instead.
+    pub(in crate::store) fn set_repairing(&self, is_repairing: bool) {
+        self.is_repairing.store(is_repairing, Relaxed);
+    }
+
+    pub(super) fn is_repairing(&self) -> bool {
+        self.is_repairing.load(Relaxed)
+    }
+
+    /// Returns the first error of this page file, with the operation: redb answers every call after it with "previous
+    /// I/O error".
+    pub(in crate::store) fn first_failure(&self) -> Option<String> {
+        self.first_failure.get().cloned()
+    }
+
+    /// Returns the first damaged page that was read.
+    pub(in crate::store) fn first_damage(&self) -> Option<DamagedPage> {
+        self.first_damage.get().cloned()
+    }
+
+    /// Returns how often redb's header was written, or tried to be. A commit writes it last.
+    pub(in crate::store) fn header_writes(&self) -> u64 {
+        self.header_writes.load(Relaxed)
+    }
+
+    pub(super) fn count_header_write(&self) {
+        self.header_writes.fetch_add(1, Relaxed);
+    }
+
+    /// Keeps the error of an operation if it is the first.
+    pub(super) fn note<T>(&self, result: io::Result<T>, operation: impl FnOnce() -> String) -> io::Result<T> {
+        result.inspect_err(|error| {
+            if let Some(page) = error.get_ref().and_then(|inner| inner.downcast_ref::<DamagedPage>()) {
+                // Only the first is kept.
+                let _ = self.first_damage.set(page.clone());
+            }
+            self.first_failure.get_or_init(|| format!("{}: {error}", operation()));
+        })
+    }
+}
