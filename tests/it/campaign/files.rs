@@ -25,7 +25,6 @@ fn places(len: usize, sample: usize) -> Vec<usize> {
 
 /// The last line may be cut off: a process that dies while it appends leaves it torn.
 #[test]
-#[ignore = "the lines of a history do not have checksums yet"]
 fn no_flipped_bit_of_a_history_changes_or_hides_a_message() {
     let folder = tempfile::tempdir().unwrap();
     FileHistory::open(folder.path()).unwrap().append(SESSION, &turns()).unwrap();
@@ -54,7 +53,6 @@ fn no_flipped_bit_of_a_history_changes_or_hides_a_message() {
 
 /// A model whose file was changed is refused, or gives the same vectors: the text of a manifest may say anything.
 #[test]
-#[ignore = "not all files of a model folder have hashes yet"]
 fn no_damaged_model_folder_gives_another_vector() {
     let original = root("models/static-en-256");
     let embed = |folder: &Path| {
