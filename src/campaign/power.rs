@@ -42,7 +42,7 @@ fn record(scenario: &Scenario, folder: &Path, path: &Path) -> Log {
     let engine = engine(path).unwrap();
     for (at, step) in scenario.steps.iter().enumerate() {
         plan.mark(Event::Begun(at));
-        (step.run)(&engine).unwrap();
+        (step.run)(&engine, folder).unwrap();
         plan.mark(Event::Acknowledged(at));
     }
     drop(engine);

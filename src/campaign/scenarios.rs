@@ -6,12 +6,15 @@ use serde_json::{Value, json};
 
 use super::{
     steps::{Step, commit, engine, messages, put, space, work},
-    support::{Hashing, go_on, schemas, words},
+    support::{Hashing, go_on, open_tables, schemas, words},
 };
 use crate::{
     BlockContent, BlockQuery, BufferLimits, DocumentOperation, DocumentOptions, Engine, FlushedBatch, Memory,
     MemoryBlock, Message, Result,
 };
+
+/// The name of the file that [`backups`] makes.
+pub(super) const BACKUP: &str = "backup.redb";
 
 /// Steps on a database that was prepared without faults.
 pub(super) struct Scenario {
@@ -254,6 +257,26 @@ pub(super) fn transfers() -> Scenario {
     scenario(vec![commit("import", copy, has), flush(), put("put after", "a", messages(0, 5))])
 }
 
+/// A backup beside the database, while messages are put before and after it.
+pub(super) fn backups() -> Scenario {
+    let backup = |engine: &Engine, folder: &Path| engine.blocking().backup(folder.join(BACKUP));
+    let backup = Step { run: Box::new(backup), ..work("backup", |_| Ok(())) };
+    scenario(vec![put("put before", "a", messages(0, 20)), backup, put("put after", "b", messages(0, 5))])
+}
+
+/// A copy takes the place of the file.
+pub(super) fn purges() -> Scenario {
+    let ids = || messages(2, 30).into_iter().map(|message| message.id).collect();
+    scenario(vec![
+        put("put before", "a", messages(0, 1)),
+        put("put of more", "a", messages(1, 40)),
+        work("delete", move |engine| engine.blocking().delete(&space("a"), ids()).map(drop)),
+        work("purge", |engine| engine.blocking().purge().map(drop)),
+        put("put after", "b", messages(0, 5)),
+        flush(),
+    ])
+}
+
 /// Opening makes the file.
 pub(super) fn creation() -> Scenario {
     Scenario {
@@ -270,7 +293,7 @@ fn upgrade(prepare: fn(&Path)) -> Scenario {
 
 fn older(path: &Path, change: impl FnOnce(&redb::WriteTransaction)) {
     prepare(path);
-    let file = redb::Database::open(path).unwrap();
+    let file = open_tables(path);
     let write = file.begin_write().unwrap();
     change(&write);
     write.commit().unwrap();

@@ -5,7 +5,8 @@ use std::{path::Path, sync::Arc};
 use super::support::Hashing;
 use crate::{Config, Engine, Message, Namespace, Result};
 
-type Run = dyn Fn(&Engine) -> Result<()> + Send + Sync;
+/// Gets the folder of the database, too.
+type Run = dyn Fn(&Engine, &Path) -> Result<()> + Send + Sync;
 type There = dyn Fn(&Engine) -> Result<bool> + Send + Sync;
 
 /// A change, and the question whether the database has it.
@@ -24,12 +25,12 @@ pub(super) fn commit(
     run: impl Fn(&Engine) -> Result<()> + Send + Sync + 'static,
     there: impl Fn(&Engine) -> Result<bool> + Send + Sync + 'static,
 ) -> Step {
-    Step { what, run: Box::new(run), there: Some(Box::new(there)), may_be_half: false }
+    Step { what, run: Box::new(move |engine, _| run(engine)), there: Some(Box::new(there)), may_be_half: false }
 }
 
 /// A step that is no commit, or several.
 pub(super) fn work(what: &'static str, run: impl Fn(&Engine) -> Result<()> + Send + Sync + 'static) -> Step {
-    Step { what, run: Box::new(run), there: None, may_be_half: false }
+    Step { what, run: Box::new(move |engine, _| run(engine)), there: None, may_be_half: false }
 }
 
 /// A step that puts messages in one call.

@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    scenarios::Scenario,
-    steps::{Step, engine, put},
+    scenarios::{BACKUP, Scenario},
+    steps::{Step, engine},
     support::{
         below, chain,
         tally::{tally, tally_problems},
@@ -91,7 +91,7 @@ fn trial(scenario: &Scenario, prepared: &Path, fault: Option<Fault>) -> (Vec<Str
         Err(error) => problems.extend(masked("opening", &error, fault)),
         Ok(engine) => {
             for step in &scenario.steps {
-                outcomes.push(run(step, &engine, fault, &mut problems));
+                outcomes.push(run(step, &engine, folder.path(), fault, &mut problems));
                 if scenario.is_chain && outcomes.last() != Some(&Outcome::Acknowledged) {
                     break;
                 }
@@ -108,11 +108,16 @@ fn trial(scenario: &Scenario, prepared: &Path, fault: Option<Fault>) -> (Vec<Str
     plan.fail(None);
     problems.extend(left_over(folder.path()));
     problems.extend(check_file(scenario, &path, &outcomes, &answers));
+    let backup = folder.path().join(BACKUP);
+    if backup.exists() {
+        let found = check_file(&Scenario { steps: Vec::new(), ..*scenario }, &backup, &[], &[]);
+        problems.extend(found.into_iter().map(|problem| format!("in the backup: {problem}")));
+    }
     (problems, calls)
 }
 
-fn run(step: &Step, engine: &Engine, fault: Option<Fault>, problems: &mut Vec<String>) -> Outcome {
-    let Err(error) = (step.run)(engine) else { return Outcome::Acknowledged };
+fn run(step: &Step, engine: &Engine, folder: &Path, fault: Option<Fault>, problems: &mut Vec<String>) -> Outcome {
+    let Err(error) = (step.run)(engine, folder) else { return Outcome::Acknowledged };
     problems.extend(masked(step.what, &error, fault));
     if step.may_be_half || matches!(error, Error::OutcomeUnknown { .. }) { Outcome::Unknown } else { Outcome::Refused }
 }
@@ -132,7 +137,7 @@ fn there(steps: &[Step], engine: &Engine) -> Vec<Option<bool>> {
 /// Names what is in a folder beside the database.
 fn left_over(folder: &Path) -> Vec<String> {
     let names = folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name());
-    let others = names.filter(|name| name != "memory.redb");
+    let others = names.filter(|name| name != "memory.redb" && name != BACKUP);
     others
         .map(|name| format!("left over: a file *.{}", name.to_string_lossy().rsplit('.').next().unwrap_or_default()))
         .collect()
@@ -186,7 +191,7 @@ pub(super) fn check_file(
 /// Puts, embeds and recalls.
 fn works(engine: &Engine) -> crate::Result<()> {
     let (blocking, space) = (engine.blocking(), super::steps::space("after"));
-    (put("after", "after", super::steps::messages(0, 3)).run)(engine)?;
+    blocking.put(&space, super::steps::messages(0, 3))?;
     blocking.flush()?;
     let hits = blocking.recall(&space, Query::new("topic1 word1"))?;
     assert_eq!(hits[0].message.id, "m1");

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
+use mnemon::{Error, VerifyReport};
+
 use crate::output::{self, Format};
 
 /// Check the pages of a database and the consistency of its records.
@@ -15,7 +17,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    let report = mnemon::verify(&args.db)?;
+    let report = match mnemon::verify(&args.db) {
+        // Damage where the file begins, or a file that was cut, keeps it from being opened.
+        Err(error @ (Error::NotADatabase { .. } | Error::Corrupted { .. })) => {
+            let mut report = VerifyReport::default();
+            report.problems.push(error.to_string());
+            report
+        }
+        report => report?,
+    };
     match format {
         Format::Json => output::json(&report)?,
         Format::Text => {

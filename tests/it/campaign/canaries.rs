@@ -48,6 +48,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("export", Surface("export")), ("export_all", Whole("all namespaces are its purpose")),
         ("import", Whole("reads what `export_all` wrote, with its namespaces")), ("import_as", Surface("import")),
         ("history_store", Surface("history store")),
+        ("backup", Whole("copies all namespaces")), ("purge", Whole("copies all namespaces")),
     ]),
     ("BlockingEngine", &[
         ("stats", Whole("counts")), ("cache_stats", Whole("counts")),
@@ -55,6 +56,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("export", Surface("export")), ("export_all", Whole("see Engine")),
         ("import", Whole("see Engine")), ("import_as", Surface("import")),
         ("optimize", Change("optimize")),
+        ("backup", Whole("see Engine")), ("purge", Whole("see Engine")),
     ]),
     ("EngineBuilder", &[
         ("config", Handle), ("embedder", Handle), ("reranker", Handle), ("create", Handle), ("open", Handle),

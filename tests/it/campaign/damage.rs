@@ -32,7 +32,6 @@ struct Damage {
 }
 
 #[test]
-#[ignore = "pages do not have checksums yet"]
 fn no_damaged_page_gives_a_wrong_answer_or_a_panic() {
     let whole = whole();
     let pages = whole.len() / PAGE;
@@ -66,7 +65,6 @@ fn no_damaged_page_gives_a_wrong_answer_or_a_panic() {
 
 /// Bytes of each kind of record are found in the file by what was stored.
 #[test]
-#[ignore = "pages do not have checksums yet"]
 fn no_damaged_record_gives_a_wrong_answer_or_a_panic() {
     let whole = whole();
     let vector = mnemon::Embedder::embed_query(&crate::support::Hashing::new(32), "acme/ada topic3 word13").unwrap();
