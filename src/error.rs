@@ -373,7 +373,7 @@ pub enum Error {
     },
 
     /// The database is encrypted, and no key was given.
-    #[error("{}: encrypted, and no key was given; give it with `Config::encryption_key` (on the command line, --key-file or MNEMON_KEY), in a build with the feature `encryption`", .path.display())]
+    #[error("{}: encrypted, and no key was given; give it with `Config::encryption_key`, in a build with the feature `encryption`", .path.display())]
     KeyNeeded {
         /// The database file.
         path: PathBuf,
@@ -405,6 +405,13 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
+    /// A file that is to be written exists already.
+    #[error("{}: exists already; give another name, or remove it first", .path.display())]
+    FileExists {
+        /// The file.
+        path: PathBuf,
+    },
+
     /// The database does not exist, and the call does not create one.
     #[error("{}: no such database; check the path, or create it with `Engine::open` (on the command line, `mnemon ingest`)", .path.display())]
     DatabaseNotFound {
@@ -430,6 +437,18 @@ pub enum Error {
     Corrupted {
         /// The damage.
         what: String,
+    },
+
+    /// The file failed while a commit was being made durable: the change may be in the file or not. The file has been
+    /// opened again, so reading what was to be written tells which, as long as the system does not crash. Repeating the
+    /// change is safe where it says the whole result, as [`put`](crate::Engine::put) and
+    /// [`delete`](crate::Engine::delete) by id do.
+    #[error(
+        "the file failed during a commit ({cause}), so the change may be stored or not; mend the cause, then read what was to be written, or repeat the change"
+    )]
+    OutcomeUnknown {
+        /// The first error of the file.
+        cause: String,
     },
 
     /// Reading or writing a file failed: the disk is full, a device failed, or a file was removed.

@@ -113,10 +113,16 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+// The helpers that unit tests share with the integration tests name this crate so.
+#[cfg(test)]
+extern crate self as mnemon;
+
 mod block;
 mod block_on;
 mod buffer;
 mod cache;
+#[cfg(all(test, feature = "cli"))]
+mod campaign;
 mod chat;
 #[cfg(any(feature = "openai", feature = "pull"))]
 mod client;
@@ -219,7 +225,7 @@ pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,
 };
 pub use store::{
-    Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo, StorageSizes,
+    Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StorageSizes,
     TransferReport,
 };
 #[cfg(feature = "onnx")]

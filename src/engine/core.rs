@@ -93,6 +93,8 @@ impl Core {
             memory,
             store,
         });
+        let weak = Arc::downgrade(&shared);
+        writer.on_unknown(move || weak.upgrade().into_iter().for_each(|shared| shared.reset()));
         let core = Core { shared, writer, planners, wake, improve };
         if core.shared.store.is_read_only() {
             // All that the services do ends in a commit.

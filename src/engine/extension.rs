@@ -10,6 +10,9 @@ pub(crate) trait Extension: Any + Send + Sync {
     /// writer's thread, in the order of commits.
     fn publish(&self, buffers: Vec<BufferChange>, histories: Vec<HistoryChange>);
 
+    /// Forgets what was read from the store: a commit may be in it that was not published.
+    fn reset(&self);
+
     /// Called when the engine is being closed. Must end waits and long work, and must not wait itself.
     fn close(&self);
 }

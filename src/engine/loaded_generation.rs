@@ -121,6 +121,13 @@ impl LoadedGeneration {
         drop(unloaded);
     }
 
+    /// Forgets what is loaded. A recall that goes on ends with what it began with.
+    pub(super) fn unload_all(&self) {
+        let slots = std::mem::take(&mut *self.slots.write());
+        // Their memory is freed without the lock.
+        drop(slots);
+    }
+
     /// Unloads a namespace whose messages were deleted, unless it is in use.
     pub(super) fn unload_if_empty(&self, namespace: NamespaceId) {
         if self.loaded(namespace).is_some_and(|loaded| loaded.is_empty()) {

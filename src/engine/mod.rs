@@ -6,6 +6,7 @@
 //!
 //! Invariants: messages that `put` acknowledged are in the file; an index contains nothing that is not committed.
 
+mod backup;
 mod blocking;
 mod builder;
 mod core;

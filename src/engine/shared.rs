@@ -101,6 +101,15 @@ impl Shared {
         }
     }
 
+    /// Forgets everything that was read from the store. This is for a commit that failed and may be in the file all the
+    /// same: it was not published.
+    pub(super) fn reset(&self) {
+        self.generations.all().iter().for_each(|generation| generation.unload_all());
+        if let Some(extension) = self.extension.get() {
+            extension.reset();
+        }
+    }
+
     /// Deletes retired generations, left by a reindex, also by one that was killed. Works in steps until the engine is
     /// closed.
     pub(super) fn sweep(&self, workers: &Workers) -> Result<()> {

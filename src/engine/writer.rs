@@ -1,7 +1,7 @@
 //! The one thread that writes. Changes that wait at the same time share a transaction and its fsync.
 
 use std::{
-    sync::{Arc, mpsc},
+    sync::{Arc, OnceLock, mpsc},
     time::{Duration, Instant},
 };
 
@@ -20,7 +20,11 @@ const MAX_WAIT: Duration = Duration::from_millis(1);
 
 pub(super) struct Writer {
     jobs: mpsc::Sender<Message>,
+    on_unknown: Arc<OnUnknown>,
 }
+
+/// Called on the writer's thread after a commit that may be in the file although it failed.
+type OnUnknown = OnceLock<Box<dyn Fn() + Send + Sync>>;
 
 enum Message {
     Change(Box<dyn Job>),
@@ -76,8 +80,15 @@ impl Writer {
             let jobs = jobs.clone();
             move || drop(jobs.send(Message::Stop))
         };
-        executor.serve("mnemon-writer", stop, move || run(&store, &receiver))?;
-        Ok(Writer { jobs })
+        let on_unknown = Arc::<OnUnknown>::default();
+        let called = Arc::clone(&on_unknown);
+        executor.serve("mnemon-writer", stop, move || run(&store, &receiver, &called))?;
+        Ok(Writer { jobs, on_unknown })
+    }
+
+    /// Sets what is called after a commit that may be in the file although it failed, before its changes hear of it.
+    pub(super) fn on_unknown(&self, call: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_unknown.set(Box::new(call));
     }
 
     /// Queues a change. `apply` may run twice: alone, if the group it was in failed. `finish` runs on the writer's
@@ -118,7 +129,7 @@ impl Writer {
     }
 }
 
-fn run(store: &Store, receiver: &mpsc::Receiver<Message>) {
+fn run(store: &Store, receiver: &mpsc::Receiver<Message>, on_unknown: &OnUnknown) {
     // The sizes of the last two groups, and how long the last commit took.
     let (mut sizes, mut took) = ([1, 1], Duration::ZERO);
     let mut is_stopped = false;
@@ -157,25 +168,33 @@ fn run(store: &Store, receiver: &mpsc::Receiver<Message>) {
         }
         sizes = [sizes[1], group.len()];
         let started = Instant::now();
-        let committed = commit(store, &mut group);
+        let committed = commit(store, &mut group, on_unknown);
         took = started.elapsed();
-        if committed.is_ok() {
-            group.into_iter().for_each(|job| job.finish(Ok(())));
-        } else if group[0].is_alone() {
-            group.remove(0).finish(committed);
-        } else {
+        match committed {
+            Ok(()) => group.into_iter().for_each(|job| job.finish(Ok(()))),
+            // They must not be applied twice.
+            Err(Error::OutcomeUnknown { cause }) => {
+                group.into_iter().for_each(|job| job.finish(Err(Error::OutcomeUnknown { cause: cause.clone() })));
+            }
+            Err(error) if group.len() == 1 && group[0].is_alone() => group.remove(0).finish(Err(error)),
             // One change is at fault, or the disk is: each is committed alone and gets its own result.
-            for job in group {
-                let mut alone = [job];
-                let committed = commit(store, &mut alone);
-                let [job] = alone;
-                job.finish(committed);
+            Err(_) => {
+                for job in group {
+                    let mut alone = [job];
+                    let committed = commit(store, &mut alone, on_unknown);
+                    let [job] = alone;
+                    job.finish(committed);
+                }
             }
         }
     }
 }
 
-fn commit(store: &Store, group: &mut [Box<dyn Job>]) -> Result<()> {
+fn commit(store: &Store, group: &mut [Box<dyn Job>], on_unknown: &OnUnknown) -> Result<()> {
     let _span = Timed::enter(call_span!(DEBUG "commit", changes = group.len()));
-    store.write(|transaction| group.iter_mut().try_for_each(|job| job.apply(transaction)))
+    let committed = store.write(|transaction| group.iter_mut().try_for_each(|job| job.apply(transaction)));
+    if let (Err(Error::OutcomeUnknown { .. }), Some(call)) = (&committed, on_unknown.get()) {
+        call();
+    }
+    committed
 }

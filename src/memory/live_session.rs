@@ -103,6 +103,15 @@ impl LiveSessions {
         }
     }
 
+    /// Forgets what was read from the store: the next look reads it again.
+    pub(super) fn reset(&self) {
+        let live: Vec<_> = self.live.read().values().filter_map(Weak::upgrade).collect();
+        for live in live {
+            live.version.fetch_add(1, Ordering::AcqRel);
+            *live.buffer.write() = None;
+        }
+    }
+
     /// Tells the open memories of a session that it was flushed.
     pub(super) fn flushed(&self, namespace: Namespace, session: String) {
         let Some(live) = self.find(namespace, session) else { return };

@@ -36,6 +36,10 @@ impl Extension for Registry {
         self.sessions.publish(buffers, histories);
     }
 
+    fn reset(&self) {
+        self.sessions.reset();
+    }
+
     fn close(&self) {
         self.idle.close();
         self.jobs.close();

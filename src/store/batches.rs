@@ -1,6 +1,6 @@
 //! Batches: which messages of a session each flush moved to long-term memory.
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     history::History,
@@ -8,6 +8,7 @@ use super::{
     schema::*,
     sessions::Sessions,
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{error::Result, ids::NamespaceId, message::Message};
 
@@ -76,6 +77,6 @@ impl Batches<'_, WriteTransaction> {
     /// Deletes a session's batches from this number on.
     pub(super) fn remove_from(&self, namespace: NamespaceId, session: u32, first: u32) -> Result<()> {
         let later = (namespace.0, session, first)..=(namespace.0, session, u32::MAX);
-        self.0.table(BATCHES)?.retain_in(later, |_, _| false).map_err(storage)
+        self.0.table(BATCHES)?.remove_range(later).map_err(storage)
     }
 }

@@ -3,7 +3,7 @@
 //! A block's state and its position in the batches change in one commit, and only if nobody changed them since they
 //! were read. So each batch counts once, whenever a failure occurs.
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     batches::{Batches, StoredBatch},
@@ -13,6 +13,7 @@ use super::{
     schema::*,
     sessions::{self, Sessions},
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::Result,
@@ -167,14 +168,14 @@ impl Blocks<'_, WriteTransaction> {
     /// Deletes the states and cursors of a session's blocks.
     pub(super) fn remove(&self, namespace: NamespaceId, session: u32) -> Result<()> {
         let all = (namespace.0, session, "")..(namespace.0, session + 1, "");
-        self.0.table(BLOCKS)?.retain_in(all.clone(), |_, _| false).map_err(storage)?;
-        self.0.table(CURSORS)?.retain_in(all, |_, _| false).map_err(storage)
+        self.0.table(BLOCKS)?.remove_range(all.clone()).map_err(storage)?;
+        self.0.table(CURSORS)?.remove_range(all).map_err(storage)
     }
 
     /// Deletes the states that the sessions of a namespace share.
     pub(crate) fn remove_shared(&self, namespace: NamespaceId) -> Result<()> {
         let all = (namespace.0, SHARED, "")..(namespace.0 + 1, 0, "");
-        self.0.table(BLOCKS)?.retain_in(all, |_, _| false).map_err(storage)
+        self.0.table(BLOCKS)?.remove_range(all).map_err(storage)
     }
 
     /// Stores the state of a block of a session, or with [`SHARED`] of all sessions.

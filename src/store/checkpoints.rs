@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 use serde::Serialize;
 
 use super::{
@@ -18,6 +18,7 @@ use super::{
     schema::*,
     sessions::Sessions,
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},
@@ -238,16 +239,16 @@ impl Checkpoints<'_, WriteTransaction> {
     /// Deletes a session's checkpoints from this number on, with the versions kept for them.
     pub(super) fn remove_from(&self, namespace: NamespaceId, session: u32, first: u32) -> Result<()> {
         let later = (namespace.0, session, first)..=(namespace.0, session, u32::MAX);
-        self.0.table(CHECKPOINTS)?.retain_in(later, |_, _| false).map_err(storage)?;
+        self.0.table(CHECKPOINTS)?.remove_range(later).map_err(storage)?;
         self.remove_old_from(namespace, session, first)
     }
 
     /// Deletes the versions kept for checkpoints from this number on.
     pub(super) fn remove_old_from(&self, NamespaceId(namespace): NamespaceId, session: u32, first: u32) -> Result<()> {
         let all = (namespace, session, 0, 0)..(namespace, session + 1, 0, 0);
-        self.0.table(OLD_MESSAGES)?.retain_in(all, |key, _| key.3 < first).map_err(storage)?;
+        self.0.table(OLD_MESSAGES)?.retain_in(all, |key| key.3 < first).map_err(storage)?;
         let all = (namespace, session, "", 0)..(namespace, session + 1, "", 0);
-        self.0.table(OLD_BLOCKS)?.retain_in(all, |key, _| key.3 < first).map_err(storage)
+        self.0.table(OLD_BLOCKS)?.retain_in(all, |key| key.3 < first).map_err(storage)
     }
 }
 

@@ -1,68 +1,87 @@
-//! The database file: opening, transactions, verification and compaction.
+//! The database: opening, transactions, verification and compaction.
 
 use std::{
-    fs, io,
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
-use redb::{
-    Builder, ConcurrencyMode, Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageError,
-    backends::InMemoryBackend,
-};
+use parking_lot::{Mutex, RwLock};
+use redb::ReadableDatabase;
 
 use super::{
-    codec,
-    overlay::Overlay,
+    codec, copy,
+    handle::Handle,
+    new_file::{self, NewFile},
+    open::{self, Opened},
+    pages::FileKind,
     tables::storage,
     transaction::{Snapshot, Transaction},
     upgrade,
     verify::{self, VerifyReport},
+    write_tables::ChangedKeys,
 };
 use crate::{
     config::Config,
     error::{Error, Result},
 };
 
+/// How long a store that could not open its file again waits before it tries once more.
+const RETRY: Duration = Duration::from_millis(200);
+
 /// An open database.
+///
+/// A file that fails is opened again by the next call, because redb answers nothing after an error of the file. If a
+/// page is damaged, the store goes on reading what is sound, and writes no more.
 pub(crate) struct Store {
-    /// The snapshot that all readers share until the next commit. A store that is open for reading keeps its first one.
-    latest: Mutex<Option<Arc<ReadTransaction>>>,
-    /// `None` if the database is open for reading.
-    database: Option<Database>,
-    path: PathBuf,
-    two_phase_commit: bool,
+    pub(super) state: RwLock<State>,
+    /// Where the keys are noted that change while the database is being copied. Held during each write.
+    pub(super) changes: Mutex<Option<Arc<Mutex<ChangedKeys>>>>,
+    /// Held during a purge.
+    pub(super) purging: Mutex<()>,
+    pub(super) path: PathBuf,
+    pub(super) config: Config,
+    pub(super) kind: Kind,
+}
+
+pub(super) enum State {
+    Open(Arc<Handle>),
+    /// The file failed, and could not be opened again.
+    Failed {
+        cause: String,
+        at: Instant,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A file that this store writes.
+    File,
+    /// A file that it reads.
+    ReadOnly,
+    /// A file whose changes stay in memory, or no file.
+    InMemory,
 }
 
 impl Store {
-    /// Opens a database, upgrading an older schema. If `create`, creates the file if it does not exist.
+    /// Opens a database, upgrading one of an older version. If `create`, creates the file if it does not exist.
     ///
     /// # Errors
     /// [`Error::DatabaseNotFound`], [`Error::DatabaseLocked`], [`Error::NotADatabase`], [`Error::NewerSchema`],
     /// [`Error::Storage`], [`Error::Corrupted`]; [`Error::InvalidConfig`] for the path `:memory:`.
     pub(crate) fn open(path: &Path, config: &Config, create: bool) -> Result<Self> {
         check_name(path)?;
-        if !is_filled(path) {
-            if !create {
-                return Err(Error::DatabaseNotFound { path: path.to_path_buf() });
+        let opened = match open::file_kind(path)? {
+            FileKind::Empty if !create => return Err(Error::DatabaseNotFound { path: path.to_path_buf() }),
+            FileKind::Empty => {
+                create_file(path, config)?;
+                open::for_writing(path, config)?
             }
-            if !path.exists() {
-                create_file(path)?;
-            }
-        }
-        // An empty file counts as a new one.
-        let exists = is_filled(path);
-        let open = |mode| {
-            let builder = builder(config, mode);
-            if exists { builder.open(path) } else { builder.create(path) }
+            FileKind::Redb => copy_plain(path, config)?,
+            FileKind::Pages | FileKind::Other => open::for_writing(path, config)?,
         };
-        let database = if config.other_readers { shared(open) } else { open(ConcurrencyMode::ExclusiveWriter) };
-        Self::prepare(database.map_err(|error| open_error(path, error))?, path, config, exists)
+        new_file::remove_leftovers(path);
+        Self::prepare(opened, path, config, Kind::File)
     }
 
     /// Opens a database for reading. The store shows the database as of this moment. It needs no permission to write,
@@ -72,25 +91,30 @@ impl Store {
     /// Those of [`Store::open`]; [`Error::WriteAccessNeeded`] if the file must be repaired or upgraded first.
     pub(crate) fn open_read_only(path: &Path, config: &Config) -> Result<Self> {
         check_name(path)?;
-        if !is_filled(path) {
-            return Err(Error::DatabaseNotFound { path: path.to_path_buf() });
+        let upgrade_needed =
+            |reason: &str| Error::WriteAccessNeeded { path: path.to_path_buf(), reason: reason.into() };
+        match open::file_kind(path)? {
+            FileKind::Empty => return Err(Error::DatabaseNotFound { path: path.to_path_buf() }),
+            FileKind::Redb => {
+                // An old file of ours, or that of another program?
+                Self::open_unchanged(path, config)?;
+                return Err(upgrade_needed("it was written by an older version of mnemon, and must be upgraded first"));
+            }
+            FileKind::Pages | FileKind::Other => {}
         }
-        let database = shared(|mode| builder(config, mode).open_read_only(path));
-        let database = database.map_err(|error| open_error(path, error))?;
-        // The snapshot keeps the file open.
-        let snapshot = Arc::new(database.begin_read().map_err(storage)?);
-        let path = path.to_path_buf();
-        match upgrade::version(&snapshot)? {
+        let handle = Handle::reading(open::for_reading(path, config)?)?;
+        match upgrade::version(handle.read()?.tables())? {
             Some(codec::SCHEMA) => {}
             Some(old @ 1..codec::SCHEMA) => {
                 let reason = format!("it has schema {old} of an older version of mnemon, and must be upgraded first");
-                return Err(Error::WriteAccessNeeded { path, reason });
+                return Err(upgrade_needed(&reason));
             }
-            Some(found) => return Err(Error::NewerSchema { path, found, supported: codec::SCHEMA }),
+            Some(found) => {
+                return Err(Error::NewerSchema { path: path.to_path_buf(), found, supported: codec::SCHEMA });
+            }
             None => return Err(foreign(path)),
         }
-        let latest = Mutex::new(Some(snapshot));
-        Ok(Store { latest, database: None, path, two_phase_commit: false })
+        Ok(Self::new(handle, path, config, Kind::ReadOnly))
     }
 
     /// Opens a database for reading while no other process writes to it. Repairs and upgrades stay in memory, so the
@@ -100,40 +124,36 @@ impl Store {
     /// Those of [`Store::open`].
     pub(crate) fn open_unchanged(path: &Path, config: &Config) -> Result<Self> {
         check_name(path)?;
-        if !is_filled(path) {
+        if let FileKind::Empty = open::file_kind(path)? {
             return Err(Error::DatabaseNotFound { path: path.to_path_buf() });
         }
-        let builder = builder(config, ConcurrencyMode::ExclusiveWriter);
-        let database = Overlay::open(path).and_then(|overlay| builder.create_with_backend(overlay));
-        Self::prepare(database.map_err(|error| open_error(path, error))?, path, config, true)
+        Self::prepare(open::unchanged(path, config)?, path, config, Kind::InMemory)
     }
 
     /// Creates a database in memory.
     pub(crate) fn in_memory(config: &Config) -> Result<Self> {
-        let builder = builder(config, ConcurrencyMode::ExclusiveWriter);
-        let database = builder.create_with_backend(InMemoryBackend::new());
         let path = Path::new("a database in memory");
-        Self::prepare(database.map_err(|error| open_error(path, error))?, path, config, false)
+        let opened = open::in_memory(config)?;
+        create_tables(&opened)?;
+        Self::prepare(opened, path, config, Kind::InMemory)
     }
 
-    /// Creates or upgrades the tables of a database that was just opened.
-    fn prepare(database: Database, path: &Path, config: &Config, exists: bool) -> Result<Self> {
-        let store = Store {
-            latest: Mutex::new(None),
-            database: Some(database),
-            path: path.to_path_buf(),
-            two_phase_commit: config.two_phase_commit,
-        };
-        let snapshot = store.read()?;
-        let is_blank = || -> Result<bool> { Ok(snapshot.tables().list_tables().map_err(storage)?.next().is_none()) };
-        match upgrade::version(snapshot.tables())? {
+    fn new(handle: Handle, path: &Path, config: &Config, kind: Kind) -> Self {
+        let state = RwLock::new(State::Open(Arc::new(handle)));
+        let (changes, purging) = (Mutex::default(), Mutex::default());
+        Store { state, changes, purging, path: path.to_path_buf(), config: config.clone(), kind }
+    }
+
+    /// Upgrades the tables of a database that was just opened.
+    fn prepare(opened: Opened<redb::Database>, path: &Path, config: &Config, kind: Kind) -> Result<Self> {
+        let store = Self::new(Handle::writing(opened), path, config, kind);
+        match upgrade::version(store.read()?.tables())? {
             Some(codec::SCHEMA) => {}
             Some(old @ 1..codec::SCHEMA) => store.write(|transaction| upgrade::upgrade(transaction.tables(), old))?,
             Some(found) => {
                 return Err(Error::NewerSchema { path: store.path, found, supported: codec::SCHEMA });
             }
-            None if !exists || is_blank()? => store.write(|transaction| upgrade::create(transaction.tables()))?,
-            None => return Err(foreign(store.path)),
+            None => return Err(foreign(path)),
         }
         Ok(store)
     }
@@ -141,32 +161,31 @@ impl Store {
     /// Runs `change` in a write transaction and commits it if `change` succeeds.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] if the database is open for reading.
+    /// [`Error::ReadOnly`] if the database is open for reading; [`Error::OutcomeUnknown`] if the commit failed and may
+    /// be in the file all the same; the file has been opened again then, and says whether it is.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-        let database = self.database.as_ref().ok_or_else(|| Error::ReadOnly { path: self.path.clone() })?;
-        let mut tables = database.begin_write().map_err(storage)?;
-        tables.set_two_phase_commit(self.two_phase_commit);
-        let mut transaction = Transaction::new(tables);
-        let value = change(&mut transaction)?;
-        let committed = transaction.commit();
-        // Only now: a reader that came before the commit may have kept a snapshot without it.
-        *self.latest.lock() = None;
-        committed.map(|()| value)
+        if self.kind == Kind::ReadOnly {
+            return Err(Error::ReadOnly { path: self.path.clone() });
+        }
+        let changes = self.changes.lock();
+        let handle = self.handle()?;
+        let written = handle.write(self.config.two_phase_commit, changes.clone(), change);
+        if handle.has_failed() {
+            drop(handle);
+            // At once, so that no later answer contradicts the file. The next call reports an error of it.
+            let _ = self.handle();
+        }
+        written
     }
 
-    /// Returns a consistent view of the last commit. Readers between two commits share one: opening a transaction takes
-    /// several system calls while other processes may read.
+    /// Returns a consistent view of the last commit.
     pub(crate) fn read(&self) -> Result<Snapshot> {
-        let mut latest = self.latest.lock();
-        if let (None, Some(database)) = (&*latest, &self.database) {
-            *latest = Some(Arc::new(database.begin_read().map_err(storage)?));
-        }
-        Ok(Snapshot::new(Arc::clone(latest.as_ref().expect("a store that is open for reading has a snapshot"))))
+        self.handle()?.read()
     }
 
     /// Returns true if the database is open for reading only.
     pub(crate) fn is_read_only(&self) -> bool {
-        self.database.is_none()
+        self.kind == Kind::ReadOnly
     }
 
     /// The path of the file.
@@ -174,23 +193,61 @@ impl Store {
         &self.path
     }
 
-    /// Checks redb's own pages, which is slow, and then every record against the records that it refers to. The pages
+    /// The open database. Opens the file again if it has failed.
+    fn handle(&self) -> Result<Arc<Handle>> {
+        match &*self.state.read() {
+            State::Open(handle) if !handle.has_failed() => return Ok(Arc::clone(handle)),
+            State::Failed { cause, at } if at.elapsed() < RETRY => return Err(Error::Storage(cause.clone().into())),
+            _ => {}
+        }
+        let mut state = self.state.write();
+        if let State::Open(handle) = &*state {
+            if !handle.has_failed() {
+                return Ok(Arc::clone(handle));
+            }
+            if self.kind != Kind::File {
+                return Err(handle.cause());
+            }
+            if handle.damage().is_some() {
+                let beside = Arc::new(Handle::beside(handle, &self.path, &self.config)?);
+                *state = State::Open(Arc::clone(&beside));
+                return Ok(beside);
+            }
+            tracing::error!(error = %handle.cause(), "the database's file failed; it is opened again");
+            handle.close();
+        }
+        match open::for_writing(&self.path, &self.config) {
+            Ok(opened) => {
+                let handle = Arc::new(Handle::writing(opened));
+                *state = State::Open(Arc::clone(&handle));
+                Ok(handle)
+            }
+            Err(error) => {
+                *state = State::Failed { cause: crate::error::chain(&error), at: Instant::now() };
+                Err(error)
+            }
+        }
+    }
+
+    /// Checks the file's pages, which is slow, and then every record against the records that it refers to. The pages
     /// of a store that is open for reading are not checked: another process may be writing to the file.
     pub(crate) fn verify(&mut self) -> Result<VerifyReport> {
-        let mut intact = true;
-        if let Some(database) = &mut self.database {
-            // redb checks pages only while there is no snapshot.
-            *self.latest.get_mut() = None;
-            intact = database.check_integrity().map_err(storage)?;
-        }
-        let snapshot = self.read()?;
-        // redb panics on some damaged pages, which its own check would have found.
-        let checked = catch_unwind(AssertUnwindSafe(|| verify::verify(snapshot.tables())));
-        let mut report = checked.unwrap_or_else(|_| Err(Error::corrupted("redb cannot read a page of the file")))?;
-        report.pages_checked = !self.is_read_only();
-        if !intact {
-            report.problems.insert(0, "redb found damaged pages in the file".into());
-        }
+        let handle = self.handle()?;
+        // redb checks pages only while there is no snapshot.
+        let intact = handle.exclusively(|database| database.check_integrity().map_err(storage));
+        let pages_checked = !matches!(intact, Ok(None));
+        let checked = intact.and_then(|intact| {
+            let mut report = verify::verify(handle.read()?.tables())?;
+            if intact == Some(false) {
+                report.problems.insert(0, "redb found damaged pages in the file".into());
+            }
+            Ok(report)
+        });
+        let mut report = match checked {
+            Err(Error::Corrupted { what }) => VerifyReport { problems: vec![what], ..VerifyReport::default() },
+            checked => checked?,
+        };
+        report.pages_checked = pages_checked;
         Ok(report)
     }
 
@@ -199,35 +256,9 @@ impl Store {
     /// # Errors
     /// [`Error::ReadOnly`] if the database is open for reading.
     pub(crate) fn compact(&mut self) -> Result<()> {
-        *self.latest.get_mut() = None;
-        let read_only = || Error::ReadOnly { path: self.path.clone() };
-        self.database.as_mut().ok_or_else(read_only)?.compact().map_err(storage).map(drop)
+        let compacted = self.handle()?.exclusively(|database| database.compact().map_err(storage))?;
+        compacted.map(drop).ok_or_else(|| Error::ReadOnly { path: self.path.clone() })
     }
-}
-
-/// The systems on which processes can share a file.
-const CAN_SHARE: bool = cfg!(any(target_os = "linux", target_vendor = "apple", windows));
-
-fn builder(config: &Config, mode: ConcurrencyMode) -> Builder {
-    let mut builder = Database::builder();
-    builder.set_cache_size(config.cache_bytes).set_concurrency_mode(mode);
-    builder
-}
-
-/// Opens a database that other processes may read meanwhile, or, where the system or the file system has no locks for
-/// that, one that they may not.
-fn shared<D>(open: impl Fn(ConcurrencyMode) -> Result<D, DatabaseError>) -> Result<D, DatabaseError> {
-    if CAN_SHARE {
-        match open(ConcurrencyMode::SingleWriter) {
-            Err(DatabaseError::Storage(StorageError::Unsupported)) => {}
-            opened => return opened,
-        }
-    }
-    open(ConcurrencyMode::ExclusiveWriter)
-}
-
-fn is_filled(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
 }
 
 /// Refuses the name by which SQLite opens a database in memory.
@@ -240,52 +271,46 @@ fn check_name(path: &Path) -> Result<()> {
     Err(Error::InvalidConfig { reason: reason.into() })
 }
 
-fn foreign(path: PathBuf) -> Error {
-    Error::NotADatabase { path, reason: "it is a redb database of another program".into() }
+fn foreign(path: &Path) -> Error {
+    Error::NotADatabase { path: path.to_path_buf(), reason: "it is a database of another program".into() }
 }
 
-/// Creates an empty database under a temporary name, then gives it its own name. redb writes the first pages of a file
-/// before its magic number, so a process killed in between would leave a file that cannot be opened.
-fn create_file(path: &Path) -> Result<()> {
-    let failed = |error: io::Error| Error::Storage(format!("{}: {error}", path.display()).into());
-    let mut name = path.as_os_str().to_owned();
-    static CREATED: AtomicU64 = AtomicU64::new(0);
-    // No other process or thread uses the same name.
-    name.push(format!(".{}-{}.new", std::process::id(), CREATED.fetch_add(1, Ordering::Relaxed)));
-    let new = PathBuf::from(name);
-    // May be left over from a killed process with the same id.
-    let _ = fs::remove_file(&new);
-    drop(Database::create(&new).map_err(|error| open_error(path, error))?);
-    // A hard link, where the file system has them, does not replace a file that another process created meanwhile.
-    let linked = match fs::hard_link(&new, path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return fs::rename(&new, path).map_err(failed);
+/// Creates an empty database under a temporary name, then gives it its own name: a process that is killed meanwhile
+/// leaves no file that cannot be opened. If another process creates the file at the same time, one of the two is kept.
+fn create_file(path: &Path, config: &Config) -> Result<()> {
+    let new = NewFile::beside(path);
+    let opened = open::create(&new, config)?;
+    create_tables(&opened)?;
+    opened.database.close().map_err(|error| storage(error))?;
+    match new.name() {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(Error::Storage(format!("{}: {error}", path.display()).into()))
         }
-        _ => fs::remove_file(&new),
-    };
-    linked.map_err(failed)
-}
-
-fn open_error(path: &Path, error: DatabaseError) -> Error {
-    let damaged = |reason: String| Error::NotADatabase { path: path.to_path_buf(), reason };
-    match error {
-        DatabaseError::DatabaseAlreadyOpen => Error::DatabaseLocked { path: path.to_path_buf() },
-        DatabaseError::Storage(StorageError::Corrupted(reason)) => damaged(reason),
-        DatabaseError::Storage(StorageError::Io(error))
-            if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
-        {
-            damaged(error.to_string())
-        }
-        DatabaseError::UpgradeRequired(version) => damaged(format!("it has redb's file format {version}")),
-        DatabaseError::RepairAborted => {
-            let reason = "it was not closed properly, and must be repaired first".to_owned();
-            Error::WriteAccessNeeded { path: path.to_path_buf(), reason }
-        }
-        DatabaseError::Storage(StorageError::Io(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Error::Storage(
-                format!("{}: {error}; `Engine::open_read_only` needs no write permission", path.display()).into(),
-            )
-        }
-        other => Error::Storage(format!("{}: {other}", path.display()).into()),
+        _ => Ok(()),
     }
+}
+
+/// Creates the tables of a new database.
+fn create_tables(opened: &Opened<redb::Database>) -> Result<()> {
+    let tables = super::write_tables::WriteTransaction::new(opened.database.begin_write().map_err(storage)?, None);
+    upgrade::create(&tables)?;
+    tables.commit().map_err(storage)
+}
+
+/// Copies a file without pages of ours into one that has them, which takes its place.
+fn copy_plain(path: &Path, config: &Config) -> Result<Opened<redb::Database>> {
+    let plain = open::plain(path, config)?;
+    let snapshot = plain.begin_read().map_err(storage)?;
+    match upgrade::version(&snapshot)? {
+        Some(1..=codec::SCHEMA) => {}
+        Some(found) => {
+            return Err(Error::NewerSchema { path: path.to_path_buf(), found, supported: codec::SCHEMA });
+        }
+        None => return Err(foreign(path)),
+    }
+    let new = NewFile::beside(path);
+    let opened = open::create(&new, config)?;
+    copy::copy(&snapshot, &opened.database)?;
+    new.replace().map_err(|error| Error::Storage(format!("{}: {error}", path.display()).into()))?;
+    Ok(opened)
 }

@@ -1,11 +1,12 @@
 //! The records of namespaces with documents: the counts of the documents, and the companion with their texts.
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     codec,
     schema::*,
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::Result,

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use redb::{ReadableTable, Table, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     checkpoints::Checkpoints,
@@ -21,6 +21,7 @@ use super::{
     sessions,
     tables::{Tables, storage},
     window::Window,
+    write_tables::{WriteTable, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
@@ -50,11 +51,11 @@ impl OpenNamespace {
 /// A change of messages in progress. [`Edit::finish`] completes it.
 pub(super) struct Edit<'t> {
     tables: &'t WriteTransaction,
-    namespaces: Table<'t, &'static str, Bytes>,
-    sessions: Table<'t, (u32, &'static str), u32>,
-    messages: Table<'t, (u32, u64), Bytes>,
-    pub(super) ids: Table<'t, (u32, &'static str), u64>,
-    history: Table<'t, (u32, u32, u64), u32>,
+    namespaces: WriteTable<'t, &'static str, Bytes>,
+    sessions: WriteTable<'t, (u32, &'static str), u32>,
+    messages: WriteTable<'t, (u32, u64), Bytes>,
+    pub(super) ids: WriteTable<'t, (u32, &'static str), u64>,
+    history: WriteTable<'t, (u32, u32, u64), u32>,
     /// The records of the namespaces that were opened, written at the end.
     records: HashMap<Namespace, NamespaceRecord>,
     consequences: Consequences<'t>,

@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use redb::{ReadableTable, Table, WriteTransaction};
+use redb::ReadableTable;
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -20,6 +20,7 @@ use super::{
     message_record::MessageRecord,
     schema::*,
     tables::{Tables, storage},
+    write_tables::{WriteTable, WriteTransaction},
 };
 use crate::{
     error::Result,
@@ -101,9 +102,9 @@ pub(super) struct Changing<'t> {
     tables: &'t WriteTransaction,
     /// The change of their texts; for an import that of messages, too.
     pub(super) edit: Edit<'t>,
-    documents: Table<'t, (u32, &'static str), Bytes>,
-    order: Table<'t, (u32, u64), &'static str>,
-    expiry: Table<'t, (i64, &'static str, &'static str), ()>,
+    documents: WriteTable<'t, (u32, &'static str), Bytes>,
+    order: WriteTable<'t, (u32, u64), &'static str>,
+    expiry: WriteTable<'t, (i64, &'static str, &'static str), ()>,
     /// The namespaces whose documents were changed, and their new counts, written at the end.
     counts: HashMap<Namespace, (NamespaceId, DocumentCounts)>,
     now: i64,

@@ -1,6 +1,5 @@
 //! Changes of messages: putting, updating and deleting them.
 
-use redb::WriteTransaction;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -9,6 +8,7 @@ use super::{
     effects::Effects,
     message_record::{MessageRecord, StoredMessage},
     schema::*,
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},

@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 
-use redb::WriteTransaction;
-
 use super::{
     batches::Batches,
     blocks::Blocks,
@@ -19,6 +17,7 @@ use super::{
     session_state::SessionState,
     sessions::Sessions,
     window::Window,
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},

@@ -1,12 +1,11 @@
 //! The consequences of changes of messages: pending entries, erased vectors, changed buffers.
 
-use redb::{Table, WriteTransaction};
-
 use super::{
     generations::Generations,
     schema::*,
     tables::{Tables, storage},
     vectors::{Removed, Vectors},
+    write_tables::{WriteTable, WriteTransaction},
 };
 use crate::{
     error::Result,
@@ -89,7 +88,7 @@ pub(super) struct Consequences<'t> {
 /// The generations that take writes, and the open table of pending messages.
 struct Live<'t> {
     generations: Vec<GenerationId>,
-    pending: Table<'t, (u32, u32, u64), u64>,
+    pending: WriteTable<'t, (u32, u32, u64), u64>,
 }
 
 impl<'t> Consequences<'t> {

@@ -1,6 +1,6 @@
 //! The generations and their states: begun, building, serving, previous, retired.
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     codec,
@@ -8,6 +8,7 @@ use super::{
     row_layout::RowLayout,
     schema::*,
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     config::Precision,

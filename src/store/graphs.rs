@@ -4,13 +4,14 @@
 //! order. A delta is deleted after the pages that contain its change were written. Each part is stored behind a
 //! checksum, because a link with a flipped bit leads to a wrong row without any error.
 
-use redb::{ReadableTable, Table, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     codec::{self, Codec, HEADER_BYTES},
     rows::Rows,
     schema::*,
     tables::{Tables, storage},
+    write_tables::{WriteTable, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
@@ -53,7 +54,7 @@ fn read_record(
 }
 
 fn write_record(
-    table: &mut Table<'_, (u32, u32), Bytes>,
+    table: &mut WriteTable<'_, (u32, u32), Bytes>,
     GenerationId(generation): GenerationId,
     NamespaceId(namespace): NamespaceId,
     record: &GraphRecord,
@@ -171,7 +172,7 @@ impl Graphs<'_, WriteTransaction> {
         let first = through.saturating_add(1).min(record.next_delta);
         if first > record.first_delta {
             let dropped = (generation.0, namespace.0, 0)..(generation.0, namespace.0, first);
-            self.0.table(GRAPH_DELTAS)?.retain_in(dropped, |_, _| false).map_err(storage)?;
+            self.0.table(GRAPH_DELTAS)?.remove_range(dropped).map_err(storage)?;
             record.first_delta = first;
             write_record(&mut graphs, generation, namespace, &record)?;
         }
@@ -183,7 +184,7 @@ impl Graphs<'_, WriteTransaction> {
         self.0.table(GRAPHS)?.remove((generation.0, namespace.0)).map_err(storage)?;
         for parts in [GRAPH_PAGES, GRAPH_DELTAS] {
             let all = (generation.0, namespace.0, 0)..=(generation.0, namespace.0, u32::MAX);
-            self.0.table(parts)?.retain_in(all, |_, _| false).map_err(storage)?;
+            self.0.table(parts)?.remove_range(all).map_err(storage)?;
         }
         Rows(self.0).add_all_dead(generation, namespace)
     }

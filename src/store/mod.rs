@@ -19,6 +19,8 @@
 // In layers: a file imports only from files above it.
 mod codec;
 mod schema;
+mod write_tables;
+
 mod tables;
 
 mod precision;
@@ -67,7 +69,6 @@ mod export;
 mod import;
 
 mod overlay;
-#[allow(dead_code, unused_imports, reason = "the database moves onto it")]
 mod pages;
 mod transaction;
 
@@ -76,11 +77,24 @@ mod sweep;
 mod upgrade;
 mod verify;
 
+mod copy;
+mod new_file;
+
+#[cfg(test)]
+pub(crate) mod faulty;
+
+mod open;
+
+mod handle;
+
 mod database;
+
+mod backup;
 
 #[cfg(test)]
 mod tests;
 
+pub use backup::PurgeReport;
 pub(crate) use batches::StoredBatch;
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;

@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -18,6 +18,7 @@ use super::{
     namespaces::Namespaces,
     schema::*,
     tables::{Tables, count, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},

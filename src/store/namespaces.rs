@@ -1,11 +1,12 @@
 //! Namespaces: their numbers, names, counters and languages.
 
-use redb::{ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
+use redb::{ReadableTable, ReadableTableMetadata};
 
 use super::{
     codec, document_namespaces,
     schema::*,
     tables::{Tables, storage},
+    write_tables::{WriteTable, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
@@ -76,7 +77,7 @@ fn record(table: &impl ReadableTable<&'static str, Bytes>, namespace: &Namespace
 
 /// The record of a namespace, which is created if it does not exist.
 pub(super) fn record_or_new(
-    table: &mut Table<'_, &'static str, Bytes>,
+    table: &mut WriteTable<'_, &'static str, Bytes>,
     namespace: &Namespace,
 ) -> Result<NamespaceRecord> {
     if let Some(record) = record(table, namespace)? {
@@ -93,7 +94,7 @@ pub(super) fn record_or_new(
 /// too.
 pub(super) fn known_or_new(
     tables: &WriteTransaction,
-    namespaces: &mut Table<'_, &'static str, Bytes>,
+    namespaces: &mut WriteTable<'_, &'static str, Bytes>,
     namespace: &Namespace,
 ) -> Result<NamespaceRecord> {
     let Some(owner) = namespace.owner() else { return record_or_new(namespaces, namespace) };
@@ -106,7 +107,7 @@ pub(super) fn known_or_new(
 /// Stores the record of a namespace or of a companion.
 pub(super) fn write_known(
     tables: &WriteTransaction,
-    namespaces: &mut Table<'_, &'static str, Bytes>,
+    namespaces: &mut WriteTable<'_, &'static str, Bytes>,
     namespace: &Namespace,
     record: &NamespaceRecord,
 ) -> Result<()> {
@@ -120,7 +121,7 @@ pub(super) fn write_known(
 
 /// Stores the record of a namespace.
 pub(super) fn write_record(
-    table: &mut Table<'_, &'static str, Bytes>,
+    table: &mut WriteTable<'_, &'static str, Bytes>,
     namespace: &Namespace,
     record: &NamespaceRecord,
 ) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Pending messages: those that wait to be embedded, in each generation.
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     message_record::MessageRecord,
@@ -8,6 +8,7 @@ use super::{
     schema::*,
     sessions,
     tables::{self, Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},

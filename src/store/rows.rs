@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     message_record::MessageRecord,
     messages::Messages,
     schema::*,
     tables::{self, Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::Result,

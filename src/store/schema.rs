@@ -4,7 +4,7 @@
 //! namespace. So a namespace is one range of each table.
 
 use bincode::{Decode, Encode};
-use redb::TableDefinition;
+use redb::{Key, TableDefinition, Value};
 use serde::Serialize;
 
 use crate::{
@@ -88,6 +88,46 @@ pub(super) const DOCUMENT_EXPIRY: TableDefinition<(i64, &str, &str), ()> = Table
 /// Namespace → [`DocumentNamespaceRecord`], for the namespaces that ever had a document. Companions are not in
 /// [`NAMESPACES`]: nothing that lists namespaces meets them.
 pub(super) const DOCUMENT_NAMESPACES: TableDefinition<&str, Bytes> = TableDefinition::new("document_namespaces");
+
+/// Does something with each table.
+pub(super) trait TableVisitor {
+    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: TableDefinition<'_, K, V>) -> Result<()>;
+}
+
+/// Visits all tables.
+pub(super) fn visit_tables(visitor: &mut impl TableVisitor) -> Result<()> {
+    visitor.visit(META)?;
+    visitor.visit(NAMESPACES)?;
+    visitor.visit(SESSIONS)?;
+    visitor.visit(MESSAGES)?;
+    visitor.visit(IDS)?;
+    visitor.visit(HISTORY)?;
+    visitor.visit(IDLE)?;
+    visitor.visit(WINDOWS)?;
+    visitor.visit(BATCHES)?;
+    visitor.visit(BLOCKS)?;
+    visitor.visit(CURSORS)?;
+    visitor.visit(CHECKPOINTS)?;
+    visitor.visit(OLD_MESSAGES)?;
+    visitor.visit(OLD_BLOCKS)?;
+    visitor.visit(GENERATIONS)?;
+    visitor.visit(PENDING)?;
+    visitor.visit(VECTOR_ROWS)?;
+    visitor.visit(COUNTS)?;
+    visitor.visit(VECTORS)?;
+    visitor.visit(FREE_ROWS)?;
+    visitor.visit(GRAPHS)?;
+    visitor.visit(GRAPH_PAGES)?;
+    visitor.visit(GRAPH_DELTAS)?;
+    visitor.visit(SEGMENTS)?;
+    visitor.visit(SEGMENT_PARTS)?;
+    visitor.visit(LANGUAGES)?;
+    visitor.visit(DOCUMENTS)?;
+    visitor.visit(DOCUMENT_ORDER)?;
+    visitor.visit(DOCUMENT_EXPIRY)?;
+    visitor.visit(DOCUMENT_NAMESPACES)?;
+    Ok(())
+}
 
 /// The session number in the key of a block that all sessions of the namespace share.
 pub(super) const SHARED: u32 = u32::MAX;

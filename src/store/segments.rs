@@ -3,11 +3,12 @@
 //! A segment is stored in parts just under a power of two, which is how redb allocates pages. Segments are replaced as
 //! a whole, and their bytes contain their own checksums.
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     schema::*,
-    tables::{self, Tables, storage},
+    tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},
@@ -126,19 +127,19 @@ impl Segments<'_, WriteTransaction> {
         NamespaceId(namespace): NamespaceId,
     ) -> Result<()> {
         let records = (generation, namespace, 0)..=(generation, namespace, u32::MAX);
-        self.0.table(SEGMENTS)?.retain_in(records, |_, _| false).map_err(storage)?;
+        self.0.table(SEGMENTS)?.remove_range(records).map_err(storage)?;
         let parts = (generation, namespace, 0, 0)..=(generation, namespace, u32::MAX, u32::MAX);
-        self.0.table(SEGMENT_PARTS)?.retain_in(parts, |_, _| false).map_err(storage)
+        self.0.table(SEGMENT_PARTS)?.remove_range(parts).map_err(storage)
     }
 
     /// Deletes up to `limit` parts of a generation's segments, and then the records. Returns how many parts were
     /// deleted.
     pub(super) fn sweep(&self, GenerationId(id): GenerationId, limit: usize) -> Result<usize> {
         let all = (id, 0, 0, 0)..=(id, u32::MAX, u32::MAX, u32::MAX);
-        let swept = tables::remove_up_to(&mut self.0.table(SEGMENT_PARTS)?, all, limit)?;
+        let swept = self.0.table(SEGMENT_PARTS)?.remove_up_to(all, limit).map_err(storage)?;
         if swept < limit {
             let all = (id, 0, 0)..=(id, u32::MAX, u32::MAX);
-            self.0.table(SEGMENTS)?.retain_in(all, |_, _| false).map_err(storage)?;
+            self.0.table(SEGMENTS)?.remove_range(all).map_err(storage)?;
         }
         Ok(swept)
     }

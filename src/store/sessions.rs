@@ -1,10 +1,11 @@
 //! The numbers of sessions in their namespaces.
 
-use redb::{ReadableTable, Table};
+use redb::ReadableTable;
 
 use super::{
     schema::*,
     tables::{Tables, storage},
+    write_tables::WriteTable,
 };
 use crate::{
     error::{Error, Result},
@@ -56,7 +57,7 @@ pub(super) fn known_number(
 
 /// The number of a session, which is assigned if there is no such session.
 pub(super) fn number_or_new(
-    table: &mut Table<'_, (u32, &'static str), u32>,
+    table: &mut WriteTable<'_, (u32, &'static str), u32>,
     namespace: &mut NamespaceRecord,
     session: &str,
 ) -> Result<u32> {

@@ -4,7 +4,7 @@ use super::{
     generations::Generations,
     schema::*,
     segments::Segments,
-    tables::{Tables, remove_up_to},
+    tables::{Tables, storage},
     transaction::Transaction,
 };
 use crate::{error::Result, ids::GenerationId};
@@ -20,16 +20,16 @@ pub(crate) fn sweep(transaction: &Transaction, blocks: usize) -> Result<bool> {
     let rows = (id, 0, 0)..=(id, u32::MAX, u32::MAX);
     let mut left = blocks - Segments(tables).sweep(GenerationId(id), blocks)?;
     for table in [GRAPH_DELTAS, GRAPH_PAGES, VECTORS] {
-        left -= remove_up_to(&mut tables.table(table)?, rows.clone(), left)?;
+        left -= tables.table(table)?.remove_up_to(rows.clone(), left).map_err(storage)?;
     }
     let mut small = left * SMALL_PER_BLOCK;
-    small -= remove_up_to(&mut tables.table(FREE_ROWS)?, rows, small)?;
+    small -= tables.table(FREE_ROWS)?.remove_up_to(rows, small).map_err(storage)?;
     let messages = (id, 0, 0)..=(id, u32::MAX, u64::MAX);
-    small -= remove_up_to(&mut tables.table(PENDING)?, messages.clone(), small)?;
-    small -= remove_up_to(&mut tables.table(VECTOR_ROWS)?, messages, small)?;
+    small -= tables.table(PENDING)?.remove_up_to(messages.clone(), small).map_err(storage)?;
+    small -= tables.table(VECTOR_ROWS)?.remove_up_to(messages, small).map_err(storage)?;
     let namespaces = (id, 0)..=(id, u32::MAX);
-    small -= remove_up_to(&mut tables.table(GRAPHS)?, namespaces.clone(), small)?;
-    small -= remove_up_to(&mut tables.table(COUNTS)?, namespaces, small)?;
+    small -= tables.table(GRAPHS)?.remove_up_to(namespaces.clone(), small).map_err(storage)?;
+    small -= tables.table(COUNTS)?.remove_up_to(namespaces, small).map_err(storage)?;
     if small > 0 {
         Generations(tables).remove(GenerationId(id))?;
     }

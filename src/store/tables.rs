@@ -1,8 +1,10 @@
 //! Opening tables, in a transaction that reads or in one that writes.
 
-use std::{borrow::Borrow, ops::RangeInclusive, sync::Arc};
+use std::{borrow::Borrow, sync::Arc};
 
-use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition, Value, WriteTransaction};
+use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, Value};
+
+use super::write_tables::{WriteTable, WriteTransaction};
 
 use crate::error::{Error, Result};
 
@@ -44,12 +46,12 @@ impl Tables for Arc<ReadTransaction> {
 }
 
 impl Tables for WriteTransaction {
-    type Table<'t, K: Key + 'static, V: Value + 'static> = Table<'t, K, V>;
+    type Table<'t, K: Key + 'static, V: Value + 'static> = WriteTable<'t, K, V>;
 
     fn table<K: Key + 'static, V: Value + 'static>(
         &self,
         definition: TableDefinition<'_, K, V>,
-    ) -> Result<Table<'_, K, V>> {
+    ) -> Result<WriteTable<'_, K, V>> {
         self.open_table(definition).map_err(storage)
     }
 }
@@ -76,14 +78,4 @@ where
         count += 1;
     }
     Ok(count)
-}
-
-/// Removes up to `limit` entries of a range. Returns how many were removed.
-pub(super) fn remove_up_to<'a, K: Key + 'static, V: Value + 'static, KR: Borrow<K::SelfType<'a>> + 'a>(
-    table: &mut Table<K, V>,
-    range: RangeInclusive<KR>,
-    limit: usize,
-) -> Result<usize> {
-    let removed = table.extract_from_if(range, |_, _| true).map_err(storage)?.take(limit);
-    removed.map(|entry| entry.map(|_| 1).map_err(storage)).sum()
 }

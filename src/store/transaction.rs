@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redb::{ReadTransaction, WriteTransaction};
+use redb::ReadTransaction;
 
 use super::{
     batches::Batches,
@@ -30,6 +30,7 @@ use super::{
     tables::storage,
     vectors::Vectors,
     window::Window,
+    write_tables::WriteTransaction,
 };
 use crate::{error::Result, ids::Namespace};
 

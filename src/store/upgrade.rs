@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use redb::{ReadTransaction, ReadableTable, TableError, WriteTransaction};
+use redb::{Key, ReadTransaction, ReadableTable, TableDefinition, TableError, Value};
 
 use super::{
     codec,
@@ -13,6 +13,7 @@ use super::{
     schema::*,
     sessions::{self, Sessions},
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},
@@ -35,21 +36,16 @@ pub(super) fn version(tables: &ReadTransaction) -> Result<Option<u32>> {
 /// Creates the tables of a new database.
 pub(super) fn create(tables: &WriteTransaction) -> Result<()> {
     set_schema(tables)?;
-    // Opening a table creates it, so that readers find it.
-    tables.table(NAMESPACES)?;
-    tables.table(SESSIONS)?;
-    tables.table(MESSAGES)?;
-    tables.table(IDS)?;
-    tables.table(GENERATIONS)?;
-    tables.table(PENDING)?;
-    tables.table(VECTOR_ROWS)?;
-    tables.table(COUNTS)?;
-    tables.table(VECTORS)?;
-    create_session_tables(tables)?;
-    create_row_tables(tables)?;
-    create_window_tables(tables)?;
-    create_document_tables(tables)?;
-    create_lexical_tables(tables)
+    visit_tables(&mut Create(tables))
+}
+
+/// Creates tables, so that readers find them.
+struct Create<'t>(&'t WriteTransaction);
+
+impl TableVisitor for Create<'_> {
+    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: TableDefinition<'_, K, V>) -> Result<()> {
+        self.0.table(table).map(drop)
+    }
 }
 
 /// Upgrades a database of an older schema to the current one.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, btree_map};
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     generations::{Generation, Generations},
@@ -12,6 +12,7 @@ use super::{
     rows::{Assigned, Rows},
     schema::*,
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},

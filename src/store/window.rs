@@ -3,12 +3,13 @@
 //! A message enters the window when it is put, and leaves it when the token budget pushes it out. In between it may be
 //! in the session's buffer or in long-term memory: a flush for another reason than the budget changes no prompt.
 
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 
 use super::{
     message_record::MessageRecord,
     schema::*,
     tables::{Tables, storage},
+    write_tables::WriteTransaction,
 };
 use crate::{
     error::Result,

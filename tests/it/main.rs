@@ -9,6 +9,7 @@
 mod block;
 mod buffer;
 mod cache;
+mod campaign;
 #[cfg(feature = "openai")]
 mod chat;
 mod cli;
@@ -16,6 +17,8 @@ mod compat;
 mod compose;
 mod documents;
 mod embed;
+#[cfg(feature = "encryption")]
+mod encryption;
 mod engine;
 mod error;
 mod executor;

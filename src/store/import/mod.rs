@@ -10,10 +10,8 @@ mod target;
 mod namespace;
 mod session;
 
-use redb::WriteTransaction;
-
 use self::{namespace::ImportedNamespace, session::ImportedSession, target::Target};
-use super::{effects::Effects, export_line::*};
+use super::{effects::Effects, export_line::*, write_tables::WriteTransaction};
 use crate::{error::Result, ids::Namespace};
 
 /// Stores the lines of an export, each with its number. With `into`, its only namespace becomes this one.

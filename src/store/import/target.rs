@@ -1,10 +1,8 @@
 //! The transaction that an import is stored in, with its counts, and the faults of its lines.
 
-use redb::WriteTransaction;
-
 use crate::{
     error::{Error, Result},
-    store::{edit_documents::Changing, effects::Effects, export_line::TransferReport},
+    store::{edit_documents::Changing, effects::Effects, export_line::TransferReport, write_tables::WriteTransaction},
 };
 
 pub(super) struct Target<'t> {

@@ -5,7 +5,7 @@ use std::{
     io,
     sync::{
         OnceLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -29,6 +29,7 @@ pub(in crate::store) struct PageState {
     is_repairing: AtomicBool,
     first_failure: OnceLock<String>,
     first_damage: OnceLock<DamagedPage>,
+    header_writes: AtomicU64,
 }
 
 impl PageState {
@@ -52,6 +53,15 @@ impl PageState {
     /// Returns the first damaged page that was read.
     pub(in crate::store) fn first_damage(&self) -> Option<DamagedPage> {
         self.first_damage.get().cloned()
+    }
+
+    /// Returns how often redb's header was written, or tried to be. A commit writes it last.
+    pub(in crate::store) fn header_writes(&self) -> u64 {
+        self.header_writes.load(Relaxed)
+    }
+
+    pub(super) fn count_header_write(&self) {
+        self.header_writes.fetch_add(1, Relaxed);
     }
 
     /// Keeps the error of an operation if it is the first.

@@ -35,11 +35,33 @@ fn child() {
     let (path, run) = child_arguments();
     let mut config = mnemon::Config::default();
     (config.flush_size, config.idle_flush) = (100, None);
-    let engine = Engine::builder(path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap();
+    put_batches(&Engine::builder(path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap(), run);
+}
+
+/// Puts batches for ever.
+pub(crate) fn put_batches(engine: &Engine, run: u64) {
     for number in 0.. {
         engine.blocking().document_batch(batch(run, number)).unwrap();
-        println!("ack {number}");
+        println!("ack documents {number}");
     }
+}
+
+/// Checks the batches of a run that was killed: those acknowledged are there, and the one in flight is there as a whole
+/// or not at all. Returns the number acknowledged, and true if the one in flight is there.
+pub(crate) fn check(engine: &Engine, run: u64, lines: &[String]) -> (u64, bool) {
+    let documents = documents(engine);
+    let has = |kind: &str, number: u64, at: u64| {
+        documents.blocking().get(&format!("{kind} {run} {number} {at}")).unwrap().is_some()
+    };
+    let whole = |number: u64| {
+        let found = (0..BATCH).filter(|&at| has("kept", number, at)).count() as u64;
+        assert!(found == 0 || found == BATCH, "run {run}, batch {number}: {found}");
+        assert!(!(0..BRIEF).any(|at| has("brief", number, at)));
+        found == BATCH
+    };
+    let acknowledged = acknowledged(lines, "documents ");
+    assert!((0..acknowledged).all(whole), "run {run}");
+    (acknowledged, whole(acknowledged))
 }
 
 #[test]
@@ -51,23 +73,10 @@ fn acknowledged_batches_survive_kills_and_expired_documents_do_not() {
         // One of four kills may come before the first commit.
         let run = 2 * run + u64::from(run % 4 == 3);
         let delay = delay(&mut state, Duration::from_millis(600));
-        let acknowledged = acknowledged(&kill_after(module_path!(), "child", &db.path, run, delay), "");
+        let lines = kill_after(module_path!(), "child", &db.path, run, delay);
         db.assert_sound();
         let counted = mnemon::stats(&db.path).unwrap().namespaces.first().map_or(0, |found| found.documents);
-        let engine = db.open();
-        let documents = documents(&engine);
-        let has = |kind: &str, number: u64, at: u64| {
-            documents.blocking().get(&format!("{kind} {run} {number} {at}")).unwrap().is_some()
-        };
-        let whole = |number: u64| {
-            let found = (0..BATCH).filter(|&at| has("kept", number, at)).count() as u64;
-            assert!(found == 0 || found == BATCH, "run {run}, batch {number}: {found}");
-            assert!(!(0..BRIEF).any(|at| has("brief", number, at)));
-            found == BATCH
-        };
-        assert!((0..acknowledged).all(whole), "run {run}");
-        // The batch in flight is there as a whole or not at all.
-        let last = whole(acknowledged);
+        let (acknowledged, last) = check(&db.open(), run, &lines);
         stored += acknowledged;
         all += acknowledged + u64::from(last);
         // Documents that have expired count until they are deleted.

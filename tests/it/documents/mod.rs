@@ -4,7 +4,7 @@ mod bad_input;
 mod batch;
 mod compat;
 mod expiry;
-mod kills;
+pub(crate) mod kills;
 mod model;
 mod namespaces;
 mod search;

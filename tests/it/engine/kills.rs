@@ -45,32 +45,31 @@ fn child() {
     config.flush_size = 50;
     // The others have 32 bits.
     config.precision = mnemon::Precision::I8;
-    let engine = Engine::builder(path).config(config).open().unwrap();
+    put_batches(&Engine::builder(path).config(config).open().unwrap(), run);
+}
+
+/// Puts batches for ever, and flushes after every fifth.
+pub(crate) fn put_batches(engine: &Engine, run: u64) {
     for number in 0.. {
         engine.blocking().put(&space(number), batch(run, number)).unwrap();
-        println!("ack {number}");
+        println!("ack batch {number}");
         if number % 5 == 4 {
             engine.blocking().flush().unwrap();
         }
     }
 }
 
-#[test]
-fn acknowledged_messages_survive_kills() {
-    let runs = runs();
-    let db = Db::new();
-    let mut state = 42;
-    // (run, acknowledged batches)
-    let mut history: Vec<(u64, u64)> = Vec::new();
-    for run in 0..runs {
-        let delay = delay(&mut state, Duration::from_millis(200));
-        history.push((run, acknowledged(&kill_after(module_path!(), "child", &db.path, run, delay), "")));
+/// The acknowledged batches of all runs: (run, number of batches).
+#[derive(Default)]
+pub(crate) struct Batches(Vec<(u64, u64)>);
 
-        let report = db.assert_sound();
-        let engine = Engine::open(&db.path).unwrap();
-        // Every acknowledged message is there as it was last put, or as the batch in flight has it.
+impl Batches {
+    /// Adds a run that was killed, and checks that every acknowledged message is there as it was last put, or as the
+    /// batch in flight has it.
+    pub(crate) fn check(&mut self, engine: &Engine, run: u64, lines: &[String]) {
+        self.0.push((run, acknowledged(lines, "batch ")));
         let mut last: BTreeMap<(u64, String), Message> = BTreeMap::new();
-        for &(earlier, acknowledged) in &history {
+        for &(earlier, acknowledged) in &self.0 {
             for number in 0..acknowledged {
                 last.extend(
                     batch(earlier, number).into_iter().map(|message| ((number % SPACES, message.id.clone()), message)),
@@ -90,9 +89,23 @@ fn acknowledged_messages_survive_kills() {
             let found = engine.blocking().get(&space(*number), id).unwrap();
             assert_eq!(found.as_ref(), Some(message), "run {run}");
         }
-        drop(engine);
-        assert!(report.messages >= history.iter().map(|(_, acks)| acks * (BATCH - 4)).sum::<u64>());
     }
+}
+
+#[test]
+fn acknowledged_messages_survive_kills() {
+    let runs = runs();
+    let db = Db::new();
+    let mut state = 42;
+    let mut batches = Batches::default();
+    for run in 0..runs {
+        let delay = delay(&mut state, Duration::from_millis(200));
+        let lines = kill_after(module_path!(), "child", &db.path, run, delay);
+        let report = db.assert_sound();
+        batches.check(&Engine::open(&db.path).unwrap(), run, &lines);
+        assert!(report.messages >= batches.0.iter().map(|(_, acks)| acks * (BATCH - 4)).sum::<u64>());
+    }
+    let history = batches.0;
     let acknowledged: u64 = history.iter().map(|(_, acks)| acks * BATCH).sum();
     assert!(acknowledged > 0, "the kills came too early to test anything");
 

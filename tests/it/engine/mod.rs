@@ -4,7 +4,7 @@ mod bad_input;
 mod flush;
 mod graph;
 mod in_memory;
-mod kills;
+pub(crate) mod kills;
 mod memory_budget;
 mod namespaces;
 mod precision;

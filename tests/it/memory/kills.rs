@@ -293,7 +293,7 @@ impl MemoryBlock for Notes {
     }
 }
 
-fn open(path: impl AsRef<Path>) -> Engine {
+pub(crate) fn open(path: impl AsRef<Path>) -> Engine {
     let mut config = mnemon::Config::default();
     config.flush_size = 50;
     config.block_retry = Duration::from_millis(1);
@@ -314,10 +314,13 @@ fn sessions(run: u64) -> [String; 2] {
 #[ignore = "the process that a_memory_survives_kills starts and kills"]
 fn child() {
     let (path, run) = child_arguments();
-    let engine = open(path);
+    talk(&open(path), run);
+}
+
+/// Changes both sessions of a run for ever.
+pub(crate) fn talk(engine: &Engine, run: u64) {
     std::thread::scope(|scope| {
         for session in sessions(run) {
-            let engine = &engine;
             scope.spawn(move || {
                 let memory = memory(engine, &session);
                 let memory = memory.blocking();
@@ -347,43 +350,58 @@ fn child() {
     });
 }
 
-#[test]
-fn a_memory_survives_kills() {
-    let runs = runs();
-    let db = Db::new();
-    let mut state = 4242;
-    let mut talks: BTreeMap<String, Talk> = BTreeMap::new();
-    // Steps acknowledged; kills in a step, by how many of its commits were there.
-    let mut steps = 0;
-    let mut committed = [0; 3];
-    for run in 0..runs {
-        let delay = delay(&mut state, Duration::from_millis(100));
-        let lines = kill_after(module_path!(), "child", &db.path, run, delay);
+/// The expected states of all sessions.
+#[derive(Default)]
+pub(crate) struct Talks {
+    talks: BTreeMap<String, Talk>,
+    /// Steps acknowledged.
+    steps: u64,
+    /// Kills in a step, by how many of its commits were there.
+    committed: [u64; 3],
+}
 
-        db.assert_sound();
-        let engine = open(&db.path);
+impl Talks {
+    /// Checks the sessions after a run that was killed.
+    pub(crate) fn check(&mut self, engine: &Engine, run: u64, lines: &[String]) {
         for session in sessions(run) {
-            let talk = talks.entry(session.clone()).or_default();
-            let acknowledged = acknowledged(&lines, &format!("{session} "));
+            let talk = self.talks.entry(session.clone()).or_default();
+            let acknowledged = acknowledged(lines, &format!("{session} "));
             for number in 0..acknowledged {
                 *talk = talk.after(&talk.step(&session, run, number)).pop().unwrap();
             }
-            steps += acknowledged;
+            self.steps += acknowledged;
             // The step in flight may be there, or a put without its flush.
-            let memory = memory(&engine, &session);
-            let seen = seen(&engine, &memory);
+            let memory = memory(engine, &session);
+            let seen = seen(engine, &memory);
             let mut commits = vec![talk.clone()];
             commits.extend(talk.after(&talk.step(&session, run, acknowledged)));
             let Some(found) = commits.iter().position(|talk| talk.seen() == seen) else {
                 panic!("run {run}, step {acknowledged} in flight: {}", seen.differs(&talk.seen()));
             };
             *talk = commits.swap_remove(found);
-            committed[found.min(2)] += 1;
+            self.committed[found.min(2)] += 1;
             let first = seen.buffer.iter().find(|message| message.role != Role::System);
             assert!(first.is_none_or(|first| first.role == Role::User), "run {run}");
-            talk.assert_settles(&engine, &memory);
+            talk.assert_settles(engine, &memory);
         }
     }
+}
+
+#[test]
+fn a_memory_survives_kills() {
+    let runs = runs();
+    let db = Db::new();
+    let mut state = 4242;
+    let mut talks = Talks::default();
+    for run in 0..runs {
+        let delay = delay(&mut state, Duration::from_millis(100));
+        let lines = kill_after(module_path!(), "child", &db.path, run, delay);
+
+        db.assert_sound();
+        let engine = open(&db.path);
+        talks.check(&engine, run, &lines);
+    }
+    let Talks { talks, steps, committed } = talks;
     assert!(steps > 0, "the kills came too early to test anything");
 
     let engine = open(&db.path);

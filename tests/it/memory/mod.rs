@@ -5,7 +5,7 @@ mod blocks;
 mod echo;
 mod flush;
 mod idle;
-mod kills;
+pub(crate) mod kills;
 #[cfg(feature = "openai")]
 mod llm;
 mod past;

@@ -56,6 +56,7 @@ pub(crate) fn kill_after(module: &str, child: &str, path: &Path, run: u64, delay
     // SIGKILL on Unix.
     child.kill().unwrap();
     child.wait().unwrap();
+    super::tally::tally("kills", 1);
     // What was printed before the kill is still in the pipe.
     said.extend(lines);
     assert!(!said.iter().any(|line| line.starts_with("failed: ")), "{said:?}");

@@ -28,3 +28,25 @@ pub(crate) fn back_to_schema_2(file: &redb::WriteTransaction) {
     let mut meta = file.open_table(redb::TableDefinition::<&str, &[u8]>::new("meta")).unwrap();
     meta.insert("schema", 2u32.to_le_bytes().as_slice()).unwrap();
 }
+
+/// Removes what schema 6 added to schema 5: documents, and when sessions became idle.
+pub(crate) fn back_to_schema_5(file: &redb::WriteTransaction) {
+    file.delete_table(redb::TableDefinition::<(&str, &str), i64>::new("idle")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u32), u64>::new("windows")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, &str), &[u8]>::new("documents")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u64), &str>::new("document_order")).unwrap();
+    file.delete_table(redb::TableDefinition::<(i64, &str, &str), ()>::new("document_expiry")).unwrap();
+    file.delete_table(redb::TableDefinition::<&str, &[u8]>::new("document_namespaces")).unwrap();
+    set_schema(file, 5);
+}
+
+/// Schema 4 had no previous generation, and the tables of schema 5.
+pub(crate) fn back_to_schema_4(file: &redb::WriteTransaction) {
+    back_to_schema_5(file);
+    set_schema(file, 4);
+}
+
+fn set_schema(file: &redb::WriteTransaction, number: u32) {
+    let mut meta = file.open_table(redb::TableDefinition::<&str, &[u8]>::new("meta")).unwrap();
+    meta.insert("schema", number.to_le_bytes().as_slice()).unwrap();
+}

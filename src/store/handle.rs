@@ -1,0 +1,162 @@
+//! An open database of redb: transactions, and what becomes of them when the file fails.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::Arc,
+};
+
+use parking_lot::{Mutex, RwLock};
+use redb::{Database, ReadTransaction, ReadableDatabase};
+
+use super::{
+    open::{self, Opened},
+    pages::PageState,
+    tables::storage,
+    transaction::{Snapshot, Transaction},
+    write_tables::{ChangedKeys, WriteTransaction},
+};
+use crate::{
+    config::Config,
+    error::{Error, Result},
+};
+
+/// An open database, until its file fails: redb then answers nothing more.
+pub(super) struct Handle {
+    /// `None` if the database is open for reading, and after closing.
+    database: RwLock<Option<Database>>,
+    /// The snapshot that all readers share until the next commit. A handle for reading keeps its first one.
+    latest: Mutex<Option<Arc<ReadTransaction>>>,
+    pages: Arc<PageState>,
+    /// The failed handle that keeps the file locked for this one, and the damage on which it failed.
+    failed: Option<(Arc<Handle>, String)>,
+}
+
+impl Handle {
+    pub(super) fn writing(Opened { database, pages }: Opened<Database>) -> Self {
+        Handle { database: RwLock::new(Some(database)), latest: Mutex::default(), pages, failed: None }
+    }
+
+    /// A handle that shows the last commit.
+    pub(super) fn reading(Opened { database, pages }: Opened<redb::ReadOnlyDatabase>) -> Result<Self> {
+        // The snapshot keeps the file open.
+        let snapshot = Arc::new(database.begin_read().map_err(storage)?);
+        Ok(Handle { database: RwLock::default(), latest: Mutex::new(Some(snapshot)), pages, failed: None })
+    }
+
+    /// A handle that reads beside one that met a damaged page, which keeps the file locked.
+    pub(super) fn beside(handle: &Arc<Handle>, path: &Path, config: &Config) -> Result<Self> {
+        let failed = match &handle.failed {
+            Some(failed) => failed.clone(),
+            None => (Arc::clone(handle), handle.damage().unwrap_or_default()),
+        };
+        let mut beside = Self::reading(open::beside(path, config)?)?;
+        beside.failed = Some(failed);
+        Ok(beside)
+    }
+
+    /// Returns true if the file has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.pages.first_failure().is_some()
+    }
+
+    /// The first failure of the file.
+    pub(super) fn cause(&self) -> Error {
+        match (self.damage(), self.pages.first_failure()) {
+            (Some(what), _) => Error::Corrupted { what },
+            (None, cause) => Error::Storage(cause.unwrap_or_else(|| "the file failed".into()).into()),
+        }
+    }
+
+    /// The damage that was read first.
+    pub(super) fn damage(&self) -> Option<String> {
+        self.pages.first_damage().map(|page| page.to_string())
+    }
+
+    /// Returns a consistent view of the last commit. Readers between two commits share one: opening a transaction takes
+    /// several system calls while other processes may read.
+    pub(super) fn read(&self) -> Result<Snapshot> {
+        let database = self.database.read();
+        let mut latest = self.latest.lock();
+        if let (None, Some(database)) = (&*latest, &*database) {
+            *latest = Some(Arc::new(database.begin_read().map_err(|error| self.explain(storage(error)))?));
+        }
+        latest.clone().map(Snapshot::new).ok_or(Error::Closed)
+    }
+
+    /// Returns true if a snapshot is in use.
+    pub(super) fn is_read(&self) -> bool {
+        self.latest.lock().as_ref().is_some_and(|latest| Arc::strong_count(latest) > 1)
+    }
+
+    /// Runs `change` in a write transaction and commits it if `change` succeeds.
+    pub(super) fn write<T>(
+        &self,
+        two_phase_commit: bool,
+        changes: Option<Arc<Mutex<ChangedKeys>>>,
+        change: impl FnOnce(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let database = self.database.read();
+        let Some(database) = &*database else {
+            // A store that was opened for reading says so before.
+            let what = self.failed.as_ref().map_or(String::new(), |(_, damage)| damage.clone());
+            return Err(Error::Corrupted { what: format!("{what}; nothing more can be written to the file") });
+        };
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let mut tables = database.begin_write().map_err(|error| self.explain(storage(error)))?;
+            tables.set_two_phase_commit(two_phase_commit);
+            let mut transaction = Transaction::new(WriteTransaction::new(tables, changes));
+            let value = change(&mut transaction).map_err(|error| self.explain(error))?;
+            let headers = self.pages.header_writes();
+            let committed = transaction.commit().map_err(|error| {
+                // redb writes the file's header last. Only then may the commit be found in the file.
+                if self.has_failed() && self.damage().is_none() && self.pages.header_writes() > headers {
+                    return Error::OutcomeUnknown { cause: self.pages.first_failure().unwrap_or_default() };
+                }
+                self.explain(error)
+            });
+            committed.map(|()| value)
+        }));
+        // Only now: a reader that came before the commit may have kept a snapshot without it.
+        *self.latest.lock() = None;
+        unwound.unwrap_or_else(|panic| Err(panicked(&*panic)))
+    }
+
+    /// Puts the first failure of the file in the place of an error that follows from it.
+    fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::Storage(_) if self.has_failed() => self.cause(),
+            error => error,
+        }
+    }
+
+    /// Runs an operation on the whole database, which no snapshot may be open for.
+    pub(super) fn exclusively<T>(&self, run: impl FnOnce(&mut Database) -> Result<T>) -> Result<Option<T>> {
+        let mut database = self.database.write();
+        *self.latest.lock() = None;
+        let Some(database) = &mut *database else { return Ok(None) };
+        let unwound = catch_unwind(AssertUnwindSafe(|| run(database)));
+        unwound.unwrap_or_else(|panic| Err(panicked(&*panic))).map_err(|error| self.explain(error)).map(Some)
+    }
+
+    /// Closes the database and unlocks its file. Snapshots of it fail from now on.
+    pub(super) fn close(&self) {
+        let database = self.database.write().take();
+        *self.latest.lock() = None;
+        // An error leaves a file that the next opening repairs. redb panics on some damage that its checks do not see.
+        let _ = catch_unwind(AssertUnwindSafe(|| database.map(Database::close)));
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+    let message = (panic.downcast_ref::<&str>().copied())
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    Error::Corrupted { what: format!("the store stopped at an impossible state ({message})") }
+}

@@ -1,0 +1,280 @@
+//! Opening and creating the file of a database.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read},
+    path::Path,
+    sync::Arc,
+};
+
+use redb::{
+    Builder, ConcurrencyMode, Database, DatabaseError, ReadOnlyDatabase, StorageError,
+    backends::{FileBackend, InMemoryBackend},
+};
+use same_file::Handle as FileIdentity;
+
+use super::{
+    new_file::NewFile,
+    overlay::Overlay,
+    pages::{FileKind, KIND_BYTES, OpenPagesError, PageFile, PageState, Seal, kind},
+};
+use crate::{
+    config::Config,
+    error::{Error, Result},
+};
+
+/// A database of redb, and what happened to the pages under it.
+pub(super) struct Opened<D> {
+    pub(super) database: D,
+    pub(super) pages: Arc<PageState>,
+}
+
+/// Returns the kind of a file. A file that is missing is empty.
+///
+/// # Errors
+/// [`Error::Storage`].
+pub(super) fn file_kind(path: &Path) -> Result<FileKind> {
+    let mut first = Vec::new();
+    match File::open(path).and_then(|file| file.take(KIND_BYTES as u64).read_to_end(&mut first)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FileKind::Empty),
+        Err(error) => Err(OpenError::from(error).of(path)),
+        Ok(_) => Ok(kind(&first)),
+    }
+}
+
+/// Opens a database for writing, and repairs it if it was not closed.
+pub(super) fn for_writing(path: &Path, config: &Config) -> Result<Opened<Database>> {
+    let pages = || page_file(path, File::options().read(true).write(true), config);
+    while_named(path, || {
+        with_mode(config, |mode| match writable(pages()?, builder(config, mode)) {
+            // After a crash the last writes may be torn: redb's repair then goes back to the commit before them.
+            Err(error) if error.is_damage() => repaired(pages()?, builder(config, mode)),
+            opened => opened,
+        })
+    })
+}
+
+/// Opens a database for reading, beside a process that writes.
+pub(super) fn for_reading(path: &Path, config: &Config) -> Result<Opened<ReadOnlyDatabase>> {
+    let pages = || page_file(path, File::options().read(true), config);
+    shared(|mode| readable(pages()?, builder(config, mode))).map_err(|error| error.of(path))
+}
+
+/// Opens the last commit of a database for reading, beside a handle of this process that has failed and holds the locks.
+pub(super) fn beside(path: &Path, config: &Config) -> Result<Opened<ReadOnlyDatabase>> {
+    let pages = page_file(path, File::options().read(true), config).map_err(|error| error.of(path))?;
+    readable(pages.without_locks(), builder(config, ConcurrencyMode::SingleWriter)).map_err(|error| error.of(path))
+}
+
+/// Opens a database while no process writes to it. What is written stays in memory.
+pub(super) fn unchanged(path: &Path, config: &Config) -> Result<Opened<Database>> {
+    let builder = || builder(config, ConcurrencyMode::ExclusiveWriter);
+    let pages = || Ok(PageFile::open(Box::new(Overlay::open(path)?), &Seal::of(config)?)?);
+    let opened = match file_kind(path)? {
+        FileKind::Redb => Overlay::open(path)
+            .and_then(|overlay| builder().create_with_backend(overlay))
+            .map(|database| Opened { database, pages: Arc::default() })
+            .map_err(OpenError::from),
+        _ => match pages().and_then(|pages| writable(pages, builder())) {
+            Err(error) if error.is_damage() => pages().and_then(|pages| repaired(pages, builder())),
+            opened => opened,
+        },
+    };
+    opened.map_err(|error| error.of(path))
+}
+
+/// Opens a redb file without pages of ours, as mnemon wrote it up to version 0.2.
+pub(super) fn plain(path: &Path, config: &Config) -> Result<Database> {
+    while_named(path, || {
+        let file = open_file(path, File::options().read(true).write(true))?;
+        Ok(builder(config, ConcurrencyMode::ExclusiveWriter).create_with_backend(file)?)
+    })
+}
+
+/// Creates a database in a new file.
+pub(super) fn create(new: &NewFile<'_>, config: &Config) -> Result<Opened<Database>> {
+    let path = new.temporary();
+    let create = |mode| {
+        let file = open_file(path, File::options().read(true).write(true).create(true))?;
+        writable(PageFile::create(Box::new(file), &Seal::of(config)?)?, builder(config, mode))
+    };
+    with_mode(config, create).map_err(|error| error.of(path))
+}
+
+/// Creates a database in memory.
+pub(super) fn in_memory(config: &Config) -> Result<Opened<Database>> {
+    let builder = builder(config, ConcurrencyMode::ExclusiveWriter);
+    let database = builder.create_with_backend(InMemoryBackend::new());
+    let database = database.map_err(|error| OpenError::from(error).of(Path::new("a database in memory")))?;
+    Ok(Opened { database, pages: Arc::default() })
+}
+
+/// The error of an operation on a file.
+pub(super) fn failed(path: &Path, error: io::Error) -> Error {
+    OpenError::from(error).of(path)
+}
+
+#[cfg(not(test))]
+fn open_file(path: &Path, options: &OpenOptions) -> Result<FileBackend, OpenError> {
+    Ok(FileBackend::new(options.open(path)?)?)
+}
+
+#[cfg(test)]
+fn open_file(path: &Path, options: &OpenOptions) -> Result<super::faulty::Faulty, OpenError> {
+    Ok(super::faulty::wrap(path, FileBackend::new(options.open(path)?)?))
+}
+
+fn page_file(path: &Path, options: &OpenOptions, config: &Config) -> Result<PageFile, OpenError> {
+    Ok(PageFile::open(Box::new(open_file(path, options)?), &Seal::of(config)?)?)
+}
+
+fn writable(pages: PageFile, builder: Builder) -> Result<Opened<Database>, OpenError> {
+    let state = pages.state();
+    match builder.create_with_backend(pages) {
+        Ok(database) => Ok(Opened { database, pages: state }),
+        Err(error) => Err(OpenError::of_pages(error, &state)),
+    }
+}
+
+fn repaired(pages: PageFile, mut builder: Builder) -> Result<Opened<Database>, OpenError> {
+    let state = pages.state();
+    state.set_repairing(true);
+    builder.set_check_integrity_on_open(true);
+    let opened = writable(pages, builder);
+    state.set_repairing(false);
+    opened
+}
+
+fn readable(pages: PageFile, builder: Builder) -> Result<Opened<ReadOnlyDatabase>, OpenError> {
+    let state = pages.state();
+    match builder.open_read_only_with_backend(pages) {
+        Ok(database) => Ok(Opened { database, pages: state }),
+        Err(error) => Err(OpenError::of_pages(error, &state)),
+    }
+}
+
+fn builder(config: &Config, mode: ConcurrencyMode) -> Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(config.cache_bytes).set_concurrency_mode(mode);
+    builder
+}
+
+/// The systems on which processes can share a file.
+const CAN_SHARE: bool = cfg!(any(target_os = "linux", target_vendor = "apple", windows));
+
+/// Opens a database that other processes may read meanwhile, if the configuration says so.
+fn with_mode<T>(config: &Config, open: impl Fn(ConcurrencyMode) -> Result<T, OpenError>) -> Result<T, OpenError> {
+    if config.other_readers { shared(open) } else { open(ConcurrencyMode::ExclusiveWriter) }
+}
+
+/// Opens a database that other processes may read meanwhile, or, where the system or the file system has no locks for
+/// that, one that they may not.
+fn shared<T>(open: impl Fn(ConcurrencyMode) -> Result<T, OpenError>) -> Result<T, OpenError> {
+    if CAN_SHARE {
+        match open(ConcurrencyMode::SingleWriter) {
+            Err(OpenError::Database(DatabaseError::Storage(StorageError::Unsupported))) => {}
+            opened => return opened,
+        }
+    }
+    open(ConcurrencyMode::ExclusiveWriter)
+}
+
+/// Opens and locks the file of this name: again, if another file got the name before the lock was taken.
+fn while_named<T>(path: &Path, open: impl Fn() -> Result<T, OpenError>) -> Result<T> {
+    loop {
+        let before = FileIdentity::from_path(path).map_err(|error| OpenError::from(error).of(path))?;
+        let opened = open().map_err(|error| error.of(path))?;
+        if FileIdentity::from_path(path).is_ok_and(|now| now == before) {
+            return Ok(opened);
+        }
+    }
+}
+
+/// The reason why a file was not opened.
+enum OpenError {
+    Pages(OpenPagesError),
+    Database(DatabaseError),
+    /// A page that was needed is damaged.
+    Damaged(String),
+    Io(io::Error),
+    /// The key could not be had.
+    Key(Error),
+}
+
+impl From<Error> for OpenError {
+    fn from(error: Error) -> Self {
+        OpenError::Key(error)
+    }
+}
+
+impl From<OpenPagesError> for OpenError {
+    fn from(error: OpenPagesError) -> Self {
+        match error {
+            OpenPagesError::Io(error) => OpenError::Io(error),
+            error => OpenError::Pages(error),
+        }
+    }
+}
+
+impl From<DatabaseError> for OpenError {
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::Storage(StorageError::Io(error)) => OpenError::Io(error),
+            error => OpenError::Database(error),
+        }
+    }
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        OpenError::Io(error)
+    }
+}
+
+impl OpenError {
+    /// An error of redb, with what the pages know about it.
+    fn of_pages(error: DatabaseError, pages: &PageState) -> Self {
+        match pages.first_damage() {
+            Some(page) => OpenError::Damaged(page.to_string()),
+            None => error.into(),
+        }
+    }
+
+    fn is_damage(&self) -> bool {
+        matches!(self, OpenError::Damaged(_))
+    }
+
+    /// The error for the user.
+    fn of(self, path: &Path) -> Error {
+        let path = path.to_path_buf();
+        let not_a_database = |reason: String| Error::NotADatabase { path: path.clone(), reason };
+        match self {
+            OpenError::Pages(error @ OpenPagesError::NotPages) => not_a_database(error.to_string()),
+            OpenError::Pages(OpenPagesError::NewerVersion(found)) => Error::NewerSchema { path, found, supported: 1 },
+            OpenError::Pages(OpenPagesError::KeyNeeded) => Error::KeyNeeded { path },
+            OpenError::Pages(OpenPagesError::WrongKey) => Error::WrongKey { path },
+            OpenError::Pages(OpenPagesError::NotEncrypted) => Error::NotEncrypted { path },
+            OpenError::Pages(error) => not_a_database(error.to_string()),
+            OpenError::Key(error) => error,
+            OpenError::Damaged(reason) => Error::Corrupted { what: format!("{}: {reason}", path.display()) },
+            OpenError::Database(DatabaseError::DatabaseAlreadyOpen) => Error::DatabaseLocked { path },
+            OpenError::Database(DatabaseError::Storage(StorageError::Corrupted(reason))) => not_a_database(reason),
+            OpenError::Database(DatabaseError::UpgradeRequired(version)) => {
+                not_a_database(format!("it has redb's file format {version}"))
+            }
+            OpenError::Database(DatabaseError::RepairAborted) => {
+                let reason = "it was not closed properly, and must be repaired first".to_owned();
+                Error::WriteAccessNeeded { path, reason }
+            }
+            OpenError::Database(other) => Error::Storage(format!("{}: {other}", path.display()).into()),
+            OpenError::Io(error) => match error.kind() {
+                io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => not_a_database(error.to_string()),
+                io::ErrorKind::PermissionDenied => {
+                    let advice = "`Engine::open_read_only` needs no write permission";
+                    Error::Storage(format!("{}: {error}; {advice}", path.display()).into())
+                }
+                _ => Error::Storage(format!("{}: {error}", path.display()).into()),
+            },
+        }
+    }
+}
