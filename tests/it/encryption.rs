@@ -79,7 +79,7 @@ fn a_database_opens_with_its_own_key_alone() {
 fn a_cache_of_another_key_is_empty() {
     let (db, _) = filled(Some(key(1)));
     fs::remove_file(&db.path).unwrap();
-    let entries = |key| open(&db, key).unwrap().cache_stats().unwrap().file.unwrap().entries;
+    let entries = |key| open(&db, key).unwrap().blocking().cache_stats().unwrap().file.unwrap().entries;
     let kept = entries(Some(key(1)));
     assert!(kept >= 40, "{kept}");
     fs::remove_file(&db.path).unwrap();
