@@ -393,7 +393,7 @@ pub enum Error {
     },
 
     /// The database is encrypted, and no key was given.
-    #[error("{}: encrypted, and no key was given; give it with `Config::encryption_key` (on the command line, --key-file or MNEMON_KEY), in a build with the feature `encryption`", .path.display())]
+    #[error("{}: encrypted, and no key was given; give it with `Config::encryption_key`, in a build with the feature `encryption`", .path.display())]
     KeyNeeded {
         /// The database file.
         path: PathBuf,

@@ -18,6 +18,8 @@ mod compat;
 mod compose;
 mod documents;
 mod embed;
+#[cfg(feature = "encryption")]
+mod encryption;
 mod engine;
 mod error;
 mod executor;

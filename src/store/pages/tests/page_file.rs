@@ -4,6 +4,8 @@ use redb::StorageBackend;
 
 use super::{super::*, Disk, create, open, page, seals};
 
+type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
+
 /// A file with a header and two pages, synced.
 fn small(seal: &Seal) -> Disk {
     let disk = Disk::default();
@@ -50,7 +52,7 @@ fn the_error_names_the_damaged_page() {
         let disk = small(&seal);
         let end = disk.bytes().len();
         let sealed = (end - 16384) / 2;
-        let damage: [(&str, &dyn Fn(&mut Vec<u8>)); 4] = [
+        let damage: [(&str, Change<'_>); 4] = [
             ("changed", &|bytes| bytes[end - 100] ^= 1),
             ("zeroed", &|bytes| bytes[end - sealed..].fill(0)),
             ("replaced", &|bytes| bytes.copy_within(16384..16384 + sealed, 16384 + sealed)),
