@@ -385,6 +385,13 @@ pub enum Error {
         reason: String,
     },
 
+    /// A file that is to be written exists already.
+    #[error("{}: exists already; give another name, or remove it first", .path.display())]
+    FileExists {
+        /// The file.
+        path: PathBuf,
+    },
+
     /// The database does not exist, and the call does not create one.
     #[error("{}: no such database; check the path, or create it with `Engine::open` (on the command line, `mnemon ingest`)", .path.display())]
     DatabaseNotFound {

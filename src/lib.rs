@@ -231,7 +231,7 @@ pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,
 };
 pub use store::{
-    Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo, StorageSizes,
+    Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StorageSizes,
     TransferReport,
 };
 #[cfg(feature = "onnx")]

@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, Write},
     ops::ControlFlow,
+    path::Path,
     sync::Arc,
 };
 
@@ -27,7 +28,7 @@ use crate::{
     lexical::Language,
     message::Message,
     recall::{Hits, Query, Scope},
-    store::{NamespaceCursor, NamespacePage, NamespaceTotals, SessionInfo, TransferReport},
+    store::{NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, TransferReport},
 };
 
 /// Declares the blocking twins of async methods: each runs the async one on the calling thread. Needs `block_on` in
@@ -124,6 +125,22 @@ impl BlockingEngine<'_> {
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
     ) -> Result<ReindexReport> {
         self.0.core().rollback(embedder, &mut progress)
+    }
+
+    /// Same as [`Engine::backup`], on the calling thread.
+    ///
+    /// # Errors
+    /// Those of [`Engine::backup`].
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.0.core().shared.store.backup(path.as_ref())
+    }
+
+    /// Same as [`Engine::purge`], on the calling thread.
+    ///
+    /// # Errors
+    /// Those of [`Engine::purge`].
+    pub fn purge(&self) -> Result<PurgeReport> {
+        self.0.core().shared.store.purge()
     }
 
     /// Same as [`Engine::export`], on the calling thread, so that `output` may be borrowed.

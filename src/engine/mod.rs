@@ -7,6 +7,7 @@
 //! Invariants: messages that `put` acknowledged are in the file; an index contains nothing that is not committed.
 
 mod audit;
+mod backup;
 mod blocking;
 mod builder;
 mod core;

@@ -12,7 +12,7 @@ use redb::ReadableDatabase;
 use super::{
     codec, copy,
     handle::Handle,
-    new_file::NewFile,
+    new_file::{self, NewFile},
     open::{self, Opened},
     pages::FileKind,
     tables::storage,
@@ -34,15 +34,17 @@ const RETRY: Duration = Duration::from_millis(200);
 /// A file that fails is opened again by the next call, because redb answers nothing after an error of the file. If a
 /// page is damaged, the store goes on reading what is sound, and writes no more.
 pub(crate) struct Store {
-    state: RwLock<State>,
-    /// Where the keys are noted that change while the database is being copied.
-    changes: Mutex<Option<Arc<Mutex<ChangedKeys>>>>,
-    path: PathBuf,
-    config: Config,
-    kind: Kind,
+    pub(super) state: RwLock<State>,
+    /// Where the keys are noted that change while the database is being copied. Held during each write.
+    pub(super) changes: Mutex<Option<Arc<Mutex<ChangedKeys>>>>,
+    /// Held during a purge.
+    pub(super) purging: Mutex<()>,
+    pub(super) path: PathBuf,
+    pub(super) config: Config,
+    pub(super) kind: Kind,
 }
 
-enum State {
+pub(super) enum State {
     Open(Arc<Handle>),
     /// The file failed, and could not be opened again.
     Failed {
@@ -52,7 +54,7 @@ enum State {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// A file that this store writes.
     File,
     /// A file that it reads.
@@ -78,6 +80,7 @@ impl Store {
             FileKind::Redb => copy_plain(path, config)?,
             FileKind::Pages | FileKind::Other => open::for_writing(path, config)?,
         };
+        new_file::remove_leftovers(path);
         Self::prepare(opened, path, config, Kind::File)
     }
 
@@ -137,7 +140,8 @@ impl Store {
 
     fn new(handle: Handle, path: &Path, config: &Config, kind: Kind) -> Self {
         let state = RwLock::new(State::Open(Arc::new(handle)));
-        Store { state, changes: Mutex::default(), path: path.to_path_buf(), config: config.clone(), kind }
+        let (changes, purging) = (Mutex::default(), Mutex::default());
+        Store { state, changes, purging, path: path.to_path_buf(), config: config.clone(), kind }
     }
 
     /// Upgrades the tables of a database that was just opened.
@@ -163,8 +167,9 @@ impl Store {
         if self.kind == Kind::ReadOnly {
             return Err(Error::ReadOnly { path: self.path.clone() });
         }
+        let changes = self.changes.lock();
         let handle = self.handle()?;
-        let written = handle.write(self.config.two_phase_commit, self.changes.lock().clone(), change);
+        let written = handle.write(self.config.two_phase_commit, changes.clone(), change);
         if handle.has_failed() {
             drop(handle);
             // At once, so that no later answer contradicts the file. The next call reports an error of it.

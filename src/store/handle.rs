@@ -84,6 +84,11 @@ impl Handle {
         latest.clone().map(Snapshot::new).ok_or(Error::Closed)
     }
 
+    /// Returns true if a snapshot is in use.
+    pub(super) fn is_read(&self) -> bool {
+        self.latest.lock().as_ref().is_some_and(|latest| Arc::strong_count(latest) > 1)
+    }
+
     /// Runs `change` in a write transaction and commits it if `change` succeeds.
     pub(super) fn write<T>(
         &self,

@@ -99,11 +99,14 @@ mod handle;
 
 mod database;
 
+mod backup;
+
 #[cfg(test)]
 mod dump;
 #[cfg(test)]
 mod tests;
 
+pub use backup::PurgeReport;
 pub(crate) use batches::StoredBatch;
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;

@@ -1,6 +1,7 @@
 //! Files that get their name when they are complete.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -67,6 +68,23 @@ impl Drop for NewFile<'_> {
     fn drop(&mut self) {
         if !self.is_named {
             let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Removes what killed processes left of new files beside this one. The caller has the file open and locked.
+pub(super) fn remove_leftovers(path: &Path) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let is_leftover = |other: &str| {
+        let numbers = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')?.strip_suffix(".new"));
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        numbers.and_then(|numbers| numbers.split_once('-')).is_some_and(|(a, b)| is_number(a) && is_number(b))
+    };
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().to_str().is_some_and(is_leftover) {
+            let _ = fs::remove_file(entry.path());
         }
     }
 }

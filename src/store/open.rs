@@ -109,6 +109,11 @@ pub(super) fn in_memory(config: &Config) -> Result<Opened<Database>> {
     Ok(Opened { database, pages: Arc::default() })
 }
 
+/// The error of an operation on a file.
+pub(super) fn failed(path: &Path, error: io::Error) -> Error {
+    OpenError::from(error).of(path)
+}
+
 #[cfg(not(test))]
 fn open_file(path: &Path, options: &OpenOptions) -> Result<FileBackend, OpenError> {
     Ok(FileBackend::new(options.open(path)?)?)

@@ -23,7 +23,7 @@ fn a_segment_with_a_wrong_row_count_is_named_and_rebuilt() {
     };
     put(&db.open(), 0..10);
     {
-        let database = redb::Database::open(&db.path).unwrap();
+        let database = crate::support::open_tables(&db.path);
         let transaction = database.begin_write().unwrap();
         let segments = redb::TableDefinition::<(u32, u32, u32), (u32, u32)>::new("segments");
         transaction.open_table(segments).unwrap().insert((1, 0, 0), (1, 1)).unwrap();
@@ -54,7 +54,7 @@ fn verify_names_damaged_records() {
         db
     };
     let edit = |db: &Db, change: &dyn Fn(&redb::WriteTransaction)| {
-        let database = redb::Database::open(&db.path).unwrap();
+        let database = crate::support::open_tables(&db.path);
         let transaction = database.begin_write().unwrap();
         change(&transaction);
         transaction.commit().unwrap();

@@ -219,14 +219,14 @@ fn a_database_of_schema_3_stores_32_bits() {
 const VECTORS: redb::TableDefinition<(u32, u32, u32), &[u8]> = redb::TableDefinition::new("vectors");
 
 fn edit(db: &Db, change: impl FnOnce(&redb::WriteTransaction)) {
-    let file = redb::Database::open(&db.path).unwrap();
+    let file = crate::support::open_tables(&db.path);
     let transaction = file.begin_write().unwrap();
     change(&transaction);
     transaction.commit().unwrap();
 }
 
 fn blocks(db: &Db) -> Vec<Vec<u8>> {
-    let file = redb::Database::open(&db.path).unwrap();
+    let file = crate::support::open_tables(&db.path);
     let table = redb::ReadableDatabase::begin_read(&file).unwrap().open_table(VECTORS).unwrap();
     redb::ReadableTable::iter(&table).unwrap().map(|entry| entry.unwrap().1.value().to_vec()).collect()
 }

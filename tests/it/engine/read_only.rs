@@ -262,7 +262,7 @@ fn a_file_that_must_be_repaired_or_upgraded_is_named_and_still_counted_and_verif
     let old = Db::new();
     put(&old.open(), 0..10, "old");
     {
-        let file = redb::Database::open(&old.path).unwrap();
+        let file = crate::support::open_tables(&old.path);
         let write = file.begin_write().unwrap();
         schemas::back_to_schema_3(&write);
         write.commit().unwrap();

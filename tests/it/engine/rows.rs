@@ -11,7 +11,7 @@ use crate::support::{
 
 /// Returns the number of rows of a namespace and the number of live ones.
 fn rows(db: &Db) -> (u32, u32) {
-    let file = redb::Database::open(&db.path).unwrap();
+    let file = crate::support::open_tables(&db.path);
     let counts = redb::TableDefinition::<(u32, u32), (u32, u32)>::new("counts");
     let read = redb::ReadableDatabase::begin_read(&file).unwrap();
     redb::ReadableTable::get(&read.open_table(counts).unwrap(), (1, 0)).unwrap().unwrap().value()
@@ -120,7 +120,7 @@ fn a_database_of_schema_2_reuses_its_dead_rows() {
     engine.blocking().put(&space, vec![message("m199", "changed")]).unwrap();
     drop(engine);
     {
-        let file = redb::Database::open(&db.path).unwrap();
+        let file = crate::support::open_tables(&db.path);
         let transaction = file.begin_write().unwrap();
         back_to_schema_2(&transaction);
         transaction.commit().unwrap();
@@ -159,7 +159,7 @@ fn a_database_of_schema_3_is_sound_before_and_after_a_recall() {
         put(&engine, 0..50);
     }
     {
-        let file = redb::Database::open(&db.path).unwrap();
+        let file = crate::support::open_tables(&db.path);
         let transaction = file.begin_write().unwrap();
         back_to_schema_3(&transaction);
         transaction.commit().unwrap();

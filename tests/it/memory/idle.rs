@@ -122,7 +122,7 @@ fn buffers_of_an_older_database_are_flushed() {
         with_limits(&engine, "sunday", never).blocking().flush().unwrap();
     }
     {
-        let file = redb::Database::open(&db.path).unwrap();
+        let file = crate::support::open_tables(&db.path);
         let writing = file.begin_write().unwrap();
         writing.delete_table(redb::TableDefinition::<(&str, &str), i64>::new("idle")).unwrap();
         writing.delete_table(redb::TableDefinition::<(u32, u32), u64>::new("windows")).unwrap();

@@ -25,7 +25,7 @@ fn verify_sees_what_is_wrong_beside_messages() {
     let mut unseen = Vec::new();
     for t in ["blocks", "cursors", "checkpoints", "batches", "sessions", "windows", "idle"] {
         std::fs::write(&db.path, &base).unwrap();
-        let file = redb::Database::open(&db.path).unwrap();
+        let file = crate::support::open_tables(&db.path);
         let w = file.begin_write().unwrap();
         {
             let b: redb::TableDefinition<(u32, u32, &str), &[u8]> = redb::TableDefinition::new(t);
@@ -119,7 +119,7 @@ fn a_database_of_schema_1_is_upgraded() {
         engine.blocking().put(&namespace("b"), vec![user("1", "pending")]).unwrap();
     }
     {
-        let file = redb::Database::open(&db.path).unwrap();
+        let file = crate::support::open_tables(&db.path);
         let w = file.begin_write().unwrap();
         {
             let b: redb::TableDefinition<(u32, u32, &str), &[u8]> = redb::TableDefinition::new("blocks");

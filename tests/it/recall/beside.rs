@@ -171,7 +171,7 @@ fn an_index_is_rebuilt_while_others_write() {
     engine.blocking().flush().unwrap();
     drop(engine);
     {
-        let file = redb::Database::open(&db.path).unwrap();
+        let file = crate::support::open_tables(&db.path);
         let write = file.begin_write().unwrap();
         let parts = redb::TableDefinition::<(u32, u32, u32, u32), &[u8]>::new("segment_parts");
         write.open_table(parts).unwrap().retain(|_, _| false).unwrap();

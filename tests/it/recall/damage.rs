@@ -47,7 +47,7 @@ fn index() -> Db {
 }
 
 fn change(db: &Db, change: &mut dyn FnMut(&WriteTransaction)) {
-    let file = redb::Database::open(&db.path).unwrap();
+    let file = crate::support::open_tables(&db.path);
     let write = file.begin_write().unwrap();
     change(&write);
     write.commit().unwrap();

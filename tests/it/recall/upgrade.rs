@@ -7,7 +7,7 @@ use crate::support::{Db, message, namespace, schemas};
 
 /// Makes a database one of schema 3.
 fn back_to_schema_3(db: &Db) {
-    let file = redb::Database::open(&db.path).unwrap();
+    let file = crate::support::open_tables(&db.path);
     let write = file.begin_write().unwrap();
     schemas::back_to_schema_3(&write);
     write.commit().unwrap();

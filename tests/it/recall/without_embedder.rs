@@ -224,7 +224,7 @@ fn texts_that_change_while_a_lexical_index_is_rebuilt_are_found() {
         vec![message("short", "houses"), long("long", "needles"), long("other", "threads"), long("gone", "pins")],
     );
     drop(engine);
-    let file = redb::Database::open(&db.path).unwrap();
+    let file = crate::support::open_tables(&db.path);
     let write = file.begin_write().unwrap();
     back_to_schema_3(&write);
     write.commit().unwrap();

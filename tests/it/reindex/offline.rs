@@ -125,12 +125,12 @@ fn a_database_of_schema_4_is_upgraded() {
     let db = filled(50);
     let schema = redb::TableDefinition::<&str, &[u8]>::new("meta");
     let read = || {
-        let file = redb::Database::open(&db.path).unwrap();
+        let file = crate::support::open_tables(&db.path);
         let table = redb::ReadableDatabase::begin_read(&file).unwrap().open_table(schema).unwrap();
         redb::ReadableTable::get(&table, "schema").unwrap().unwrap().value().to_vec()
     };
     {
-        let file = redb::Database::open(&db.path).unwrap();
+        let file = crate::support::open_tables(&db.path);
         let write = file.begin_write().unwrap();
         write.open_table(schema).unwrap().insert("schema", 4u32.to_le_bytes().as_slice()).unwrap();
         write.commit().unwrap();

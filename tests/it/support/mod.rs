@@ -12,6 +12,7 @@ pub(crate) mod recorded;
 pub(crate) mod schemas;
 #[cfg(any(feature = "openai", feature = "pull"))]
 pub(crate) mod servers;
+mod tables;
 pub(crate) mod tally;
 pub(crate) mod tiny_models;
 
@@ -29,6 +30,7 @@ use mnemon::{
 pub(crate) use embedders::Hashing;
 pub(crate) use messages::{any_message, call, conversation, ids, message, result, splits_a_call, words};
 pub(crate) use random::{below, normalized, random, vectors};
+pub(crate) use tables::open_tables;
 
 /// A temporary folder with the path of a database in it.
 pub(crate) struct Db {

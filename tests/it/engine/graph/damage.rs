@@ -58,7 +58,7 @@ fn graph() -> Db {
 
 /// Returns the numbers of pages and deltas.
 fn parts(db: &Db) -> [u64; 2] {
-    let file = redb::Database::open(&db.path).unwrap();
+    let file = crate::support::open_tables(&db.path);
     let read = file.begin_read().unwrap();
     [PAGES, DELTAS].map(|table| read.open_table(table).map_or(0, |table| table.len().unwrap()))
 }
@@ -136,7 +136,7 @@ fn damage_is_named_by_verify_and_repaired_by_loading() {
         let db = Db::new();
         std::fs::copy(&sound.path, &db.path).unwrap();
         {
-            let file = redb::Database::open(&db.path).unwrap();
+            let file = crate::support::open_tables(&db.path);
             let write = file.begin_write().unwrap();
             damage(&write);
             write.commit().unwrap();
@@ -179,7 +179,7 @@ fn a_damaged_graph_of_a_namespace_does_not_touch_others() {
         engine.blocking().optimize(&other).unwrap();
     }
     {
-        let file = redb::Database::open(&db.path).unwrap();
+        let file = crate::support::open_tables(&db.path);
         let write = file.begin_write().unwrap();
         change(&write, PAGES, 0, flip);
         write.commit().unwrap();

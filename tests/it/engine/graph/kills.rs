@@ -110,7 +110,7 @@ fn graph_and_messages_agree_after_kills() {
     }
     assert!(steps > 0, "the kills came too early to test anything");
     assert!(missed <= 1 + checked / 1000, "{missed} of {checked} searches of unfinished graphs missed their message");
-    let file = redb::Database::open(&db.path).unwrap();
+    let file = crate::support::open_tables(&db.path);
     let read = redb::ReadableDatabase::begin_read(&file).unwrap();
     let pages = read.open_table(redb::TableDefinition::<(u32, u32, u32), &[u8]>::new("graph_pages"));
     let pages = redb::ReadableTableMetadata::len(&pages.unwrap()).unwrap();

@@ -1,0 +1,44 @@
+//! Backups: consistent copies of the database, while calls go on.
+
+use std::path::PathBuf;
+
+use super::{core::Core, executor::Lane, handle::Engine};
+use crate::{
+    error::Result,
+    store::{Effects, PurgeReport},
+};
+
+impl Engine {
+    /// Writes the database, as of this moment, to a new file, which has no free space and nothing of what was deleted.
+    /// Other calls go on meanwhile, also those that write. The file gets its name when it is complete, durable, and
+    /// read back page by page. Opening it with [`Engine::open`] restores it. Cost: a pass over the file, and as much
+    /// disk space as its contents take.
+    ///
+    /// # Errors
+    /// [`Error::FileExists`](crate::Error::FileExists) if there is a file of this name; [`Error::Corrupted`](crate::Error::Corrupted);
+    /// [`Error::Storage`](crate::Error::Storage), also for errors
+    /// of the new file. None of them leaves a file.
+    pub async fn backup(&self, path: impl Into<PathBuf>) -> Result<()> {
+        let path = path.into();
+        self.core().run(Lane::Long, move |core| core.shared.store.backup(&path)).await
+    }
+
+    /// Replaces the file by a copy of what is left, so that nothing of what was deleted or forgotten is in its bytes any
+    /// more. Other calls go on meanwhile; writes wait for the last step, some milliseconds. Readers in other processes
+    /// go on showing the old file until they open it again. A file system or a disk may keep old blocks: an encrypted
+    /// database protects these too. The purge has an entry in the [audit](Self::audit). Cost: a pass over the file, and as much disk space as its contents take.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Corrupted`](crate::Error::Corrupted),
+    /// [`Error::Storage`](crate::Error::Storage). After an error the file is as it was.
+    pub async fn purge(&self) -> Result<PurgeReport> {
+        let purge = |core: &Core| {
+            // What is forgotten meanwhile may have been copied already.
+            let covers = core.shared.store.read()?.audit().entries()?;
+            let report = core.shared.store.purge()?;
+            core.write_now(move |transaction| Ok((transaction.audit().record_purge(covers)?, Effects::default())))?;
+            Ok(report)
+        };
+        self.core().run(Lane::Long, purge).await
+    }
+}
