@@ -240,9 +240,18 @@ impl Test {
         std::fs::read(self.folder.path().join("cache")).unwrap()
     }
 
-    /// Closes the engine and verifies the file.
-    fn close(self) {
+    /// Purges the file and asserts that nothing is left in its bytes and in those of other files in its folder. Then
+    /// closes the engine and verifies the file.
+    fn close(self, needles: &Needles) {
         let Test { folder, engine, .. } = self;
+        engine.blocking().purge().unwrap();
+        let parts = needles.parts();
+        for file in folder.path().read_dir().unwrap() {
+            let path = file.unwrap().path();
+            assert_eq!(found(&std::fs::read(&path).unwrap(), &parts), None, "in {}", path.display());
+        }
+        let purged = engine.blocking().audit().unwrap().entries;
+        assert!(purged.iter().all(|entry| entry.forgotten() == Default::default() || entry.purged_at.is_some()));
         assert!(engine.blocking().audit().unwrap().is_sound());
         drop(engine);
         assert_eq!(crate::verify(folder.path().join("memory.redb")).unwrap().problems, [""; 0]);
@@ -286,10 +295,10 @@ fn of_forgotten_messages_nothing_is_left() {
     // The session has messages still: with the last of them its name goes.
     let receipt = test.engine.blocking().forget(Forget::messages(&space, rest)).unwrap();
     assert_eq!((receipt.forgotten().sessions, receipt.forgotten().namespaces), (1, 0));
-    let with_name = Needles { names: needles.names.iter().cloned().chain([session]).collect(), ..needles };
-    test.assert_gone(&with_name);
+    let needles = Needles { names: needles.names.iter().cloned().chain([session]).collect(), ..needles };
+    test.assert_gone(&needles);
     assert_eq!(test.engine.blocking().sessions(&space).unwrap().len(), 1);
-    test.close();
+    test.close(&needles);
 }
 
 #[test]
@@ -320,7 +329,7 @@ fn of_some_messages_of_a_session_nothing_is_left_and_of_the_others_all() {
         assert_eq!(hits[0].message.id, *id);
     }
     drop((memory, engine));
-    test.close();
+    test.close(&needles);
 }
 
 #[test]
@@ -332,7 +341,7 @@ fn of_a_forgotten_session_nothing_is_left() {
     assert_eq!((receipt.forgotten().sessions, receipt.forgotten().namespaces), (1, 0));
     needles.name(&session);
     test.assert_gone(&needles);
-    test.close();
+    test.close(&needles);
 }
 
 #[test]
@@ -344,7 +353,7 @@ fn of_messages_that_match_a_filter_nothing_is_left() {
     let receipt = test.engine.blocking().forget(Forget::matching(&space, filter)).unwrap();
     assert_eq!(receipt.forgotten().sessions, 1);
     test.assert_gone(&needles);
-    test.close();
+    test.close(&needles);
 }
 
 #[test]
@@ -367,7 +376,7 @@ fn of_a_forgotten_namespace_nothing_is_left() {
         test.engine.blocking().put(&gone, vec![Message::user("new").with_id("new")]).unwrap();
         test.engine.blocking().flush().unwrap();
         assert_eq!(test.engine.blocking().recall(&gone, crate::Query::new("new")).unwrap().len(), 1);
-        test.close();
+        test.close(&needles);
     }
 }
 
@@ -384,7 +393,7 @@ fn of_forgotten_documents_nothing_is_left() {
     let receipt = test.engine.blocking().forget(Forget::documents(&space, [key])).unwrap();
     assert_eq!((receipt.forgotten().documents, receipt.forgotten().messages), (1, 0));
     test.assert_gone(&needles);
-    test.close();
+    test.close(&needles);
 }
 
 #[test]
@@ -402,6 +411,7 @@ fn plain_deletions_remove_the_names_too() {
     test.engine.blocking().put(&third, vec![Message::user("a text")]).unwrap();
     test.engine.blocking().delete_session(&third, crate::DEFAULT_SESSION).unwrap();
     let names = [&first, &second, &third].map(|space| space.to_string()).to_vec();
-    test.assert_gone(&Needles { names, ..Needles::default() });
-    test.close();
+    let needles = Needles { names, ..Needles::default() };
+    test.assert_gone(&needles);
+    test.close(&needles);
 }

@@ -146,8 +146,9 @@ pub fn backup(path: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
 /// Those of [`Engine::purge`](crate::Engine::purge), and those of opening the database for writing.
 pub fn purge(path: impl AsRef<Path>) -> Result<PurgeReport> {
     let store = Store::open(path.as_ref(), &Config::default(), false)?;
+    let covers = store.read()?.audit().entries()?;
     let report = store.purge()?;
-    store.write(|transaction| transaction.audit().record_purge())?;
+    store.write(|transaction| transaction.audit().record_purge(covers))?;
     Ok(report)
 }
 

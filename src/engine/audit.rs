@@ -21,8 +21,8 @@ impl Engine {
         self.core().run(Lane::Store, |core| core.shared.store.read()?.audit().read()).await
     }
 
-    /// Sets a legal hold on a namespace and on those under it, which need not exist, or changes its reason. From then on
-    /// nothing of them is deleted: [`Engine::forget`], all calls that delete messages, documents, sessions or
+    /// Sets a legal hold on a namespace and on those under it, which need not exist, or changes its reason. From then
+    /// on nothing of them is deleted: [`Engine::forget`], all calls that delete messages, documents, sessions or
     /// namespaces, and the restoring of a checkpoint where it would delete a message, fail with [`Error::LegalHold`].
     /// Documents that expire are not returned any more, and are kept. Putting goes on, and a put with a known id
     /// replaces the message or document. Returns the entry in the audit.

@@ -46,7 +46,7 @@ impl Engine {
     /// Replaces the file by a copy of what is left, so that nothing of what was deleted or forgotten is in its bytes any
     /// more. Other calls go on meanwhile; writes wait for the last step, some milliseconds. Readers in other processes
     /// go on showing the old file until they open it again. A file system or a disk may keep old blocks: an encrypted
-    /// database protects these too. Cost: a pass over the file, and as much disk space as its contents take.
+    /// database protects these too. The purge has an entry in the [audit](Self::audit). Cost: a pass over the file, and as much disk space as its contents take.
     ///
     /// # Errors
     /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Corrupted`](crate::Error::Corrupted),
@@ -57,7 +57,9 @@ impl Engine {
 }
 
 pub(super) fn purge(core: &Core) -> Result<PurgeReport> {
+    // What is forgotten meanwhile may have been copied already.
+    let covers = core.shared.store.read()?.audit().entries()?;
     let report = core.shared.store.purge()?;
-    core.write_now(|transaction| Ok((transaction.audit().record_purge()?, Effects::default())))?;
+    core.write_now(move |transaction| Ok((transaction.audit().record_purge(covers)?, Effects::default())))?;
     Ok(report)
 }

@@ -38,7 +38,7 @@ impl Engine {
     /// them: vectors, terms, pending entries, places in batches, versions that checkpoints keep, indexed texts, cached
     /// vectors, the states of blocks, and the names of sessions and namespaces that become empty. When the call
     /// returns, they are gone from every answer. Their bytes may still be in unused pages of the file until it is
-    /// purged.
+    /// [purged](Self::purge).
     ///
     /// A block state that was made of a forgotten message is never served again. Whether it is made again from the
     /// messages that remain is the block's choice: [`MemoryBlock::after_forget`](crate::MemoryBlock::after_forget).

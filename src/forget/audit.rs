@@ -69,12 +69,16 @@ impl Audit {
 
     /// Notes on each entry of what was forgotten the time of the first purge after it.
     fn set_purges(&mut self) {
-        let mut purge: Option<Timestamp> = None;
-        for entry in self.entries.iter_mut().rev() {
-            match entry.event {
-                AuditEvent::Purge => purge = Some(entry.at),
-                AuditEvent::Forget { .. } => entry.purged_at = purge,
-                _ => {}
+        let purge = |entry: &Receipt| match entry.event {
+            AuditEvent::Purge { covers } => Some((covers, entry.at)),
+            _ => None,
+        };
+        let purges: Vec<(u64, Timestamp)> = self.entries.iter().filter_map(purge).collect();
+        for entry in &mut self.entries {
+            if let AuditEvent::Forget { .. } = entry.event {
+                // A later purge covers more.
+                let first = purges.partition_point(|(covers, _)| *covers <= entry.sequence);
+                entry.purged_at = purges.get(first).map(|(_, at)| *at);
             }
         }
     }
@@ -97,7 +101,8 @@ mod tests {
     fn chain(entries: u64) -> (Vec<ChainedEntry>, String) {
         let (mut chain, mut last) = (Vec::new(), no_hash());
         for sequence in 0..entries {
-            let event = if sequence == 2 { AuditEvent::Purge } else { AuditEvent::Hold { hold: "h".into() } };
+            let event =
+                if sequence == 2 { AuditEvent::Purge { covers: 2 } } else { AuditEvent::Hold { hold: "h".into() } };
             let receipt = Receipt::new(sequence, Timestamp::now(), event, last);
             last = receipt.hash.clone();
             chain.push((sequence, receipt.hashed(), receipt.hash));

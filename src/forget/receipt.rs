@@ -53,8 +53,12 @@ pub enum AuditEvent {
         /// The random number of the hold.
         hold: String,
     },
-    /// The file was purged: no byte of what was forgotten before is in it.
-    Purge,
+    /// The file was purged.
+    Purge {
+        /// Number of the entries that the audit had when the purge began: no byte of what they say was forgotten is in
+        /// the file since.
+        covers: u64,
+    },
 }
 
 /// The kind of what was to be forgotten.

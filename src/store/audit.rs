@@ -36,6 +36,11 @@ impl<T: Tables> AuditLog<'_, T> {
         Ok(Audit::check(entries, count, &hash))
     }
 
+    /// Number of entries.
+    pub(crate) fn entries(&self) -> Result<u64> {
+        Ok(self.head()?.entries)
+    }
+
     fn head(&self) -> Result<AuditHead> {
         let meta = self.0.table(META)?;
         let head = meta.get(HEAD).map_err(storage)?;
@@ -56,8 +61,8 @@ impl AuditLog<'_, WriteTransaction> {
         Ok(receipt)
     }
 
-    /// Records that the file was purged: no byte of what was forgotten before is in it.
-    pub(crate) fn record_purge(&self) -> Result<Receipt> {
-        self.append(AuditEvent::Purge)
+    /// Records that the file was purged. `covers` is the number of entries when the purge began.
+    pub(crate) fn record_purge(&self, covers: u64) -> Result<Receipt> {
+        self.append(AuditEvent::Purge { covers })
     }
 }

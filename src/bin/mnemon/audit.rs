@@ -39,7 +39,7 @@ fn print(entry: &Receipt) -> anyhow::Result<()> {
         }
         AuditEvent::Hold { hold } => format!("hold {hold}"),
         AuditEvent::Release { hold } => format!("released hold {hold}"),
-        AuditEvent::Purge => "purge".into(),
+        AuditEvent::Purge { .. } => "purge".into(),
         _ => "an event that this version does not know".into(),
     };
     output::line(&format!("{}  {}  {}  {what}", entry.sequence, entry.at, entry.hash))

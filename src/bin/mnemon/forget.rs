@@ -9,7 +9,8 @@ use crate::{
     stored, usage,
 };
 
-/// Forget messages, documents, a session, a namespace, or all namespaces under a prefix, with all that was made of them.
+/// Forget messages, documents, a session, a namespace, or all namespaces under a prefix, with all that was made of
+/// them.
 ///
 /// Other than `delete`, it removes the versions that checkpoints keep, states of memory blocks, cached vectors and the
 /// names of sessions and namespaces that become empty; it needs --yes. It prints a receipt, which `mnemon audit` lists.

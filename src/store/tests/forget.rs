@@ -4,7 +4,6 @@ use redb::ReadableTable;
 
 use crate::{
     config::{Config, Precision},
-    forget::AuditEvent,
     ids::{ModelIdentity, Namespace},
     message::Message,
     store::{
@@ -22,7 +21,7 @@ fn namespace(name: &str) -> Namespace {
 fn a_chain_that_was_tampered_with_is_found() {
     let mut store = Store::in_memory(&Config::default()).unwrap();
     for _ in 0..4 {
-        store.write(|t| t.audit().append(AuditEvent::Purge)).unwrap();
+        store.write(|t| t.audit().record_purge(0)).unwrap();
     }
     assert!(store.read().unwrap().audit().read().unwrap().is_sound());
     assert_eq!(store.verify().unwrap().problems, [""; 0]);
