@@ -48,7 +48,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("export", Surface("export")), ("export_all", Whole("all namespaces are its purpose")),
         ("import", Whole("reads what `export_all` wrote, with its namespaces")), ("import_as", Surface("import")),
         ("history_store", Surface("history store")),
-        ("backup", Whole("copies all namespaces")), ("purge", Whole("copies all namespaces")),
+        ("backup", Whole("copies all namespaces")), ("backup_with_key", Whole("copies all namespaces")), ("purge", Whole("copies all namespaces")),
     ]),
     ("BlockingEngine", &[
         ("stats", Whole("counts")), ("cache_stats", Whole("counts")),
