@@ -4,8 +4,8 @@
 //! program does. Each scenario is a list of steps; `trial` runs them with one fault and compares the answers with the
 //! file, and `power` makes the files that a power failure may leave.
 //!
-//! `MNEMON_FAULTS` sets the number of faults of each scenario; `all` for a fault at every call. `MNEMON_IMAGES` sets the
-//! number of power failures of each scenario.
+//! `MNEMON_FAULTS` sets the number of faults of each scenario; `all` for a fault at every call. `MNEMON_IMAGES` sets
+//! the number of power failures of each scenario.
 
 mod power;
 mod scenarios;
@@ -17,8 +17,8 @@ mod trial;
 #[path = "../../tests/it/support/mod.rs"]
 mod support;
 
-/// Declares a test of faults for each scenario, and one of power failures for those of the first list: the others rename
-/// a file, which the storage does not see.
+/// Declares a test of faults for each scenario, and one of power failures for those of the first list: the others
+/// rename a file, which the storage does not see.
 macro_rules! campaign {
     ([$($name:ident),+], [$($renaming:ident),+], [$($upgrade:ident),+]) => {
         mod faults {

@@ -38,7 +38,8 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("delete_namespace", Change("delete_namespace")), ("delete_namespaces", Change("delete_namespaces")),
         ("forget", Change("forget")), ("hold", Change("hold")), ("release", Change("release")),
         ("holds", Whole("all holds are its purpose")), ("audit", Whole("has no content, no id and no name")),
-        ("namespaces", Surface("namespaces")), ("count_namespaces", Whole("counts, which `engine::namespaces` compares")),
+        ("namespaces", Surface("namespaces")),
+        ("count_namespaces", Whole("counts, which `engine::namespaces` compares")),
         ("set_language", Change("set_language")),
         ("index_stats", Whole("counts of one namespace")), ("stats", Whole("counts")), ("cache_stats", Whole("counts")),
         ("reindex", Whole("embeds every message again; `reindex::live` recalls meanwhile")),
@@ -48,7 +49,8 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("export", Surface("export")), ("export_all", Whole("all namespaces are its purpose")),
         ("import", Whole("reads what `export_all` wrote, with its namespaces")), ("import_as", Surface("import")),
         ("history_store", Surface("history store")),
-        ("backup", Whole("copies all namespaces")), ("purge", Whole("copies all namespaces")),
+        ("backup", Whole("copies all namespaces")), ("backup_with_key", Whole("copies all namespaces")),
+        ("purge", Whole("copies all namespaces")),
     ]),
     ("BlockingEngine", &[
         ("stats", Whole("counts")), ("cache_stats", Whole("counts")),
@@ -90,7 +92,8 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
     ]),
     ("BlockingMemory", &[("change_block", Change("change_block"))]),
     ("EngineExampleSelector", &[
-        ("new", Handle), ("message", Handle), ("add", Surface("examples")), ("add_blocking", Surface("examples")), ("find", Surface("examples")),
+        ("new", Handle), ("message", Handle), ("add", Surface("examples")), ("add_blocking", Surface("examples")),
+        ("find", Surface("examples")),
     ]),
     ("Profile", &[
         ("new", Handle), ("describe", Handle), ("of", Handle), ("blocking", Handle),
