@@ -289,7 +289,7 @@ pub(super) fn create_file(path: &Path, config: &Config) -> Result<()> {
     let new = NewFile::beside(path);
     let opened = open::create(&new, config)?;
     create_tables(&opened)?;
-    opened.database.close().map_err(|error| storage(error))?;
+    opened.database.close().map_err(storage)?;
     match new.name() {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             Err(Error::Storage(format!("{}: {error}", path.display()).into()))

@@ -95,7 +95,7 @@ fn namespaces(from: &ReadTransaction, lost: &mut Vec<String>) -> Result<Vec<(Nam
         }
     }
     for id in nameless {
-        let name = Namespace::new(&format!("salvaged-{id}"))?;
+        let name = Namespace::new(format!("salvaged-{id}"))?;
         lost.push(format!("the name of a namespace; it is {name} now"));
         namespaces.push((name, NamespaceRecord { id, next_seq: 0, next_session: 0, messages: 0 }));
     }

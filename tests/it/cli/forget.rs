@@ -14,7 +14,7 @@ fn command(db: &Db, arguments: &[&str]) -> Output {
 fn filled() -> Db {
     let db = Db::new();
     let engine: Engine = db.open();
-    let put = |name: &str, messages: Vec<Message>| drop(engine.blocking().put(&namespace(name), messages).unwrap());
+    let put = |name: &str, messages: Vec<Message>| engine.blocking().put(&namespace(name), messages).unwrap();
     put("acme/a", ["1", "2", "3"].map(|id| message(id, &format!("text {id}"))).to_vec());
     put("acme/a", vec![message("4", "another").in_session("s")]);
     put("acme/b", vec![message("1", "of another user")]);

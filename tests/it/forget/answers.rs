@@ -107,7 +107,9 @@ fn check(what: impl Fn(&Engine) -> Vec<Forget>, others: bool) {
     let engine = db.open();
     fill(&engine);
     all_show(&engine);
-    what(&engine).into_iter().for_each(|what| drop(forget(&engine, what)));
+    for what in what(&engine) {
+        forget(&engine, what);
+    }
     none_shows(&engine);
     assert_eq!(engine.blocking().get(&space(), "other").unwrap().is_some(), others);
     assert_eq!(engine.documents(&space()).blocking().get("other").unwrap().is_some(), others);

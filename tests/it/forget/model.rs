@@ -95,11 +95,11 @@ fn shown(engine: &Engine) -> String {
     let mut text = String::from_utf8(export).unwrap();
     text += &format!("{:?}", blocking.recall(&space(), Query::new("here").k(1000).keep_duplicates()).unwrap().to_vec());
     let sessions = blocking.sessions(&space()).unwrap();
-    for session in 0..2 {
-        if sessions.iter().all(|info| info.session != SESSIONS[session]) {
+    for (number, name) in SESSIONS.iter().enumerate() {
+        if sessions.iter().all(|info| info.session != *name) {
             continue;
         }
-        let memory = memory(engine, session);
+        let memory = memory(engine, number);
         let memory = memory.blocking();
         text += &format!("{:?}{:?}", memory.history().unwrap(), memory.messages().unwrap());
         text += &memory.block_state("recorder").unwrap().to_string();
