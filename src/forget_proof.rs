@@ -376,6 +376,7 @@ fn of_a_forgotten_namespace_nothing_is_left() {
         test.engine.blocking().put(&gone, vec![Message::user("new").with_id("new")]).unwrap();
         test.engine.blocking().flush().unwrap();
         assert_eq!(test.engine.blocking().recall(&gone, crate::Query::new("new")).unwrap().len(), 1);
+        test.engine.blocking().delete_namespace(&gone).unwrap();
         test.close(&needles);
     }
 }

@@ -48,7 +48,7 @@
 //! | 1 | `client` | clients of servers, for chat and for embeddings, with one policy for time limits and retries |
 //! | 1 | `import` | new model folders: import of other layouts, catalogue, download |
 //! | 2 | `default_embedder` | the embedder of an engine that was opened without one |
-//! | 2 | `store` | the database file: tables, records, transactions; the only module that uses redb |
+//! | 2 | `store` | the database file: pages with checksums, tables, records, transactions, copies; the only module that uses redb |
 //! | 2 | `cache` | embeddings of texts that were embedded before, in memory and in a file |
 //! | 3 | `recall` | a loaded namespace; a query's candidates, their ranking and the choice of hits |
 //! | 3 | `buffer`, `block`, `compose` | what a session flushes when; memory blocks; prompts under a token budget |

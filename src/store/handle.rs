@@ -133,8 +133,8 @@ impl Handle {
     /// Runs an operation on the whole database, which no snapshot may be open for.
     pub(super) fn exclusively<T>(&self, run: impl FnOnce(&mut Database) -> Result<T>) -> Result<Option<T>> {
         let mut database = self.database.write();
-        *self.latest.lock() = None;
         let Some(database) = &mut *database else { return Ok(None) };
+        *self.latest.lock() = None;
         let unwound = catch_unwind(AssertUnwindSafe(|| run(database)));
         unwound.unwrap_or_else(|panic| Err(panicked(&*panic))).map_err(|error| self.explain(error)).map(Some)
     }

@@ -48,7 +48,7 @@ pub(super) fn for_writing(path: &Path, config: &Config) -> Result<Opened<Databas
     while_named(path, || {
         with_mode(config, |mode| match writable(pages()?, builder(config, mode)) {
             // After a crash the last writes may be torn: redb's repair then goes back to the commit before them.
-            Err(error) if error.is_damage() => repaired(pages()?, builder(config, mode)),
+            Err(error) if error.is_damage() => repaired(pages()?, builder(config, mode)).map_err(|_| error),
             opened => opened,
         })
     })
@@ -76,7 +76,7 @@ pub(super) fn unchanged(path: &Path, config: &Config) -> Result<Opened<Database>
             .map(|database| Opened { database, pages: Arc::default() })
             .map_err(OpenError::from),
         _ => match pages().and_then(|pages| writable(pages, builder())) {
-            Err(error) if error.is_damage() => pages().and_then(|pages| repaired(pages, builder())),
+            Err(error) if error.is_damage() => pages().and_then(|pages| repaired(pages, builder())).map_err(|_| error),
             opened => opened,
         },
     };

@@ -4,7 +4,10 @@ use std::{borrow::Borrow, sync::Arc};
 
 use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, Value};
 
-use super::write_tables::{WriteTable, WriteTransaction};
+use super::{
+    pages::{DamagedPage, last_failure},
+    write_tables::{WriteTable, WriteTransaction},
+};
 
 use crate::error::{Error, Result};
 
@@ -60,6 +63,15 @@ impl Tables for WriteTransaction {
 pub(super) fn storage(error: impl Into<redb::Error>) -> Error {
     match error.into() {
         redb::Error::Corrupted(what) => Error::Corrupted { what },
+        redb::Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<DamagedPage>()) {
+            Some(page) => Error::Corrupted { what: page.to_string() },
+            None => Error::Storage(Box::new(redb::Error::Io(error))),
+        },
+        // Another call met the error of the file. Calls from now on find the file opened again.
+        redb::Error::PreviousIo => {
+            let cause = last_failure().unwrap_or_else(|| "another call met an error of the file".into());
+            Error::Storage(format!("{cause}; repeat the call").into())
+        }
         other => Error::Storage(Box::new(other)),
     }
 }

@@ -265,7 +265,7 @@ fn a_lower_bound_of_the_file_applies_from_the_next_opening() {
 fn a_cache_file_of_another_version_is_replaced() {
     let (_folder, path) = filled();
     let mut bytes = fs::read(&path).unwrap();
-    bytes[16] += 1;
+    bytes[16] += 2;
     fs::write(&path, bytes).unwrap();
     assert!(matches!(mnemon::cache_file_stats(&path), Err(Error::InvalidConfig { .. })));
     assert_eq!((assert_right(&path), assert_right(&path)), (0, FILLED as u64 + 10));

@@ -7,6 +7,7 @@
 //! libraries, `layers` checks the structure of `src`, and `readme` runs the examples. What several tests need is in
 //! `support`, once.
 
+mod backup;
 mod block;
 mod buffer;
 mod cache;

@@ -38,4 +38,4 @@ mod tests;
 pub(in crate::store) use description::{FileKind, KIND_BYTES, OpenPagesError, kind};
 pub(in crate::store) use page_file::PageFile;
 pub(in crate::store) use seal::Seal;
-pub(in crate::store) use state::PageState;
+pub(in crate::store) use state::{DamagedPage, PageState, last_failure};

@@ -9,6 +9,8 @@ use std::{
     },
 };
 
+use parking_lot::Mutex;
+
 /// A page that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("page {page} of the file is damaged: {reason}")]
@@ -21,6 +23,15 @@ pub(in crate::store) struct DamagedPage {
 /// The error for redb of a damaged page.
 pub(super) fn damaged(page: DamagedPage) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, page)
+}
+
+/// The last failure of a page file of this process.
+static LAST: Mutex<Option<String>> = Mutex::new(None);
+
+/// Returns the last failure of any page file of this process. This is for a call that was under way when another one met
+/// it: redb does not tell which file it was.
+pub(in crate::store) fn last_failure() -> Option<String> {
+    LAST.lock().clone()
 }
 
 /// The state of a page file that is shared with the code that opened it.
@@ -71,7 +82,11 @@ impl PageState {
                 // Only the first is kept.
                 let _ = self.first_damage.set(page.clone());
             }
-            self.first_failure.get_or_init(|| format!("{}: {error}", operation()));
+            self.first_failure.get_or_init(|| {
+                let failure = format!("{}: {error}", operation());
+                *LAST.lock() = Some(failure.clone());
+                failure
+            });
         })
     }
 }
