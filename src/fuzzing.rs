@@ -54,11 +54,12 @@ pub fn graphs(data: &[u8]) {
     let index = loader.finish(&[]);
     let search = || index.search(&vector(1), &SearchOptions::new(10)).neighbors;
     assert!(search().iter().all(|found| found.row < rows && found.row % 7 != 6));
-    index.check();
+    // Links of a graph that is not sound may lead to any row, which a recall leaves out because it has no message.
+    let is_sound = index.check().is_empty();
     index.insert(&[rows], &vector(rows));
     index.remove(&[1, 2]);
     while index.improve() {}
-    assert!(search().iter().all(|found| found.row != 1 && found.row != 2));
+    assert!(!is_sound || search().iter().all(|found| found.row != 1 && found.row != 2));
 }
 
 /// Parses a manifest of a model, of either kind.
