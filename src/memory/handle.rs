@@ -383,7 +383,8 @@ impl Memory {
     /// session's memory with the same settings. See [`Engine::copy_session`](crate::Engine::copy_session).
     ///
     /// # Errors
-    /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`]; [`Error::SessionExists`]: `to`.
+    /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`]; [`Error::SessionExists`]: `to`. After an error of the
+    /// store the new session may exist: the copy is stored before its memory is opened.
     pub async fn fork(&self, checkpoint: Option<u32>, to: impl Into<String>) -> Result<Memory> {
         let to = to.into();
         self.inner.stored.copy(checkpoint, &to).await?;
