@@ -1,5 +1,5 @@
-//! The proof that no live record of the store, and no byte of the cache's file, has anything of what was forgotten: no 8
-//! bytes of a text, of a vector, of an id or of a name.
+//! The proof that no live record of the store, and no byte of the cache's file, has anything of what was forgotten: no
+//! 8 bytes of a text, of a vector, of an id or of a name.
 
 use std::{
     collections::HashSet,

@@ -31,8 +31,8 @@ pub fn segments(data: &[u8]) {
     }
 }
 
-/// Loads a graph from parts: the number of rows, and then for each part its kind, its length and its bytes. Searches the
-/// graph and changes it.
+/// Loads a graph from parts: the number of rows, and then for each part its kind, its length and its bytes. Searches
+/// the graph and changes it.
 pub fn graphs(data: &[u8]) {
     let Some(([rows, m], mut parts)) = data.split_first_chunk::<2>() else { return };
     let (rows, m) = (u32::from(*rows), 2 + usize::from(*m % 16));

@@ -6,8 +6,8 @@ use mnemon::{
 };
 use serde_json::Value;
 
-/// A message that can be stored can be written and read again. Readers of other systems also return empty messages, which
-/// cannot be stored.
+/// A message that can be stored can be written and read again. Readers of other systems also return empty messages,
+/// which cannot be stored.
 fn check(message: &Message) {
     if message.check().is_err() {
         return;

@@ -93,8 +93,8 @@ impl CachedEmbedderBuilder {
     }
 
     /// Opens the cache, with its file if one is set. A damaged file is cut off before the damage, and a file of another
-    /// version, or one that is not encrypted with the key that was given, is emptied, with a warning in the log. If the file fails later, the cache continues without it. Cost: a
-    /// pass over the file.
+    /// version, or one that is not encrypted with the key that was given, is emptied, with a warning in the log. If the
+    /// file fails later, the cache continues without it. Cost: a pass over the file.
     ///
     /// # Errors
     /// [`Error::DatabaseLocked`](crate::Error::DatabaseLocked): the file is open already.

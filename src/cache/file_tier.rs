@@ -109,8 +109,8 @@ struct Counts {
 }
 
 impl CacheFile {
-    /// Opens the file, or creates it. A file of another version, or one that is not encrypted with this key, is emptied,
-    /// and a damaged file is cut off before the damage, with a warning in the log.
+    /// Opens the file, or creates it. A file of another version, or one that is not encrypted with this key, is
+    /// emptied, and a damaged file is cut off before the damage, with a warning in the log.
     ///
     /// Cost: a pass over the file.
     ///

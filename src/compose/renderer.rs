@@ -12,8 +12,8 @@ pub type PromptSection<'a> = (&'a str, &'a BlockContent);
 /// Renders memory as text for a prompt, and recognises rendered memory in a text.
 ///
 /// Rendered text may come back in a message after a restart, so it must be recognisable by the key alone, and nobody
-/// without the key must be able to imitate it. [`PromptSeal`](crate::PromptSeal) achieves that. The content of a block must also not be able to
-/// imitate other parts of the prompt. [`escape_xml`](crate::escape_xml) prevents that for XML.
+/// without the key must be able to imitate it. [`PromptSeal`](crate::PromptSeal) achieves that. The content of a block
+/// must also not be able to imitate other parts of the prompt. [`escape_xml`](crate::escape_xml) prevents that for XML.
 pub trait Renderer: Send + Sync {
     /// Renders the sections as one text. There is at least one section, and none with [`BlockContent::Messages`].
     fn render(&self, sections: &[PromptSection<'_>], key: &SealKey) -> String;

@@ -15,9 +15,9 @@ impl Engine {
     /// disk space as its contents take.
     ///
     /// # Errors
-    /// [`Error::FileExists`](crate::Error::FileExists) if there is a file of this name; [`Error::Corrupted`](crate::Error::Corrupted);
-    /// [`Error::Storage`](crate::Error::Storage), also for errors
-    /// of the new file. None of them leaves a file.
+    /// [`Error::FileExists`](crate::Error::FileExists) if there is a file of this name;
+    /// [`Error::Corrupted`](crate::Error::Corrupted); [`Error::Storage`](crate::Error::Storage), also for errors of the
+    /// new file. None of them leaves a file.
     pub async fn backup(&self, path: impl Into<PathBuf>) -> Result<()> {
         let path = path.into();
         self.core().run(Lane::Long, move |core| core.shared.store.backup(&path, &core.shared.config)).await
@@ -43,10 +43,11 @@ impl Engine {
         self.core().run(Lane::Long, work).await
     }
 
-    /// Replaces the file by a copy of what is left, so that nothing of what was deleted or forgotten is in its bytes any
-    /// more. Other calls go on meanwhile; writes wait for the last step, some milliseconds. Readers in other processes
-    /// go on showing the old file until they open it again. A file system or a disk may keep old blocks: an encrypted
-    /// database protects these too. The purge has an entry in the [audit](Self::audit). Cost: a pass over the file, and as much disk space as its contents take.
+    /// Replaces the file by a copy of what is left, so that nothing of what was deleted or forgotten is in its bytes
+    /// any more. Other calls go on meanwhile; writes wait for the last step, some milliseconds. Readers in other
+    /// processes go on showing the old file until they open it again. A file system or a disk may keep old blocks: an
+    /// encrypted database protects these too. The purge has an entry in the [audit](Self::audit). Cost: a pass over the
+    /// file, and as much disk space as its contents take.
     ///
     /// # Errors
     /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Corrupted`](crate::Error::Corrupted),

@@ -125,8 +125,8 @@ impl Engine {
     }
 
     /// Deletes the messages with these ids, and their vectors. Unknown ids are ignored. Returns the number of messages
-    /// deleted. A checkpoint that has one of them keeps it, and states that blocks made of them stay; [`Engine::forget`]
-    /// removes these too.
+    /// deleted. A checkpoint that has one of them keeps it, and states that blocks made of them stay;
+    /// [`Engine::forget`] removes these too.
     ///
     /// # Errors
     /// [`Error::LegalHold`], [`Error::Storage`].

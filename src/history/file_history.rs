@@ -25,9 +25,9 @@ use crate::{
 ///
 /// The name of a file is the SHA-256 of the session's name; its first line contains the session's name. Every line ends
 /// with a checksum: a damaged line is [`Error::InvalidHistory`] with its number, never another text. Files that earlier
-/// releases wrote without checksums are read too; the next append to such a file rewrites it. Every call reads or writes
-/// files. A write is synced to disk before the call returns, and there is one write at a time. The
-/// store caches nothing in memory.
+/// releases wrote without checksums are read too; the next append to such a file rewrites it. Every call reads or
+/// writes files. A write is synced to disk before the call returns, and there is one write at a time. The store caches
+/// nothing in memory.
 ///
 /// [`append`](HistoryStore::append) adds lines to the file, also for a message that replaces another.
 /// [`set`](HistoryStore::set) rewrites the file without replaced messages. After a crash during an append, the first

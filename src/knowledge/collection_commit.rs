@@ -48,9 +48,8 @@ pub(super) fn is_item() -> Result<MetadataFilter> {
     Ok(!MetadataFilter::exists(RECORD)?)
 }
 
-/// Makes the operations that apply changes to items of a namespace and store the record of the update by these messages,
-/// unless an item
-/// that they change has changed, or there is such a record.
+/// Makes the operations that apply changes to items of a namespace and store the record of the update by these
+/// messages, unless an item that they change has changed, or there is such a record.
 pub(super) fn operations(
     changes: Vec<Change>,
     shown: &[Document],

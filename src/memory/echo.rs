@@ -1,9 +1,9 @@
 //! Recognizes the content of earlier prompts in messages that are put.
 //!
 //! Agents put whole prompts back to be stored. Content that memory inserted must not become memory again. Three things
-//! are recognized: rendered memory, by its keyed checksum, anywhere in a text, also after a restart; a message that a block
-//! placed in one of the last prompts, by its id and content; and one of the last prompts that comes back with other
-//! ids, as chat formats have none, by the content of its messages in order.
+//! are recognized: rendered memory, by its keyed checksum, anywhere in a text, also after a restart; a message that a
+//! block placed in one of the last prompts, by its id and content; and one of the last prompts that comes back with
+//! other ids, as chat formats have none, by the content of its messages in order.
 
 use std::{
     collections::{HashMap, VecDeque},

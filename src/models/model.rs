@@ -34,9 +34,10 @@ const MODELS_ENV: &str = "MNEMON_MODELS";
 /// source = "nomic-ai/nomic-embed-text-v1.5"
 /// license = "Apache-2.0"
 /// dimension = 256                         # components of a vector, 1 to 65,535
-/// model_dimension = 768                   # optional: components of the output, if a vector is the first `dimension` of them
-/// pooling = "mean"                        # or "cls", "last_token", "none": the output has one row for each text
-/// output = "last_hidden_state"            # optional; default: "sentence_embedding" without pooling, "last_hidden_state" with
+/// model_dimension = 768                   # optional: components of the output, if a vector is the first `dimension`
+/// of them pooling = "mean"                        # or "cls", "last_token", "none": the output has one row for each
+/// text output = "last_hidden_state"            # optional; default: "sentence_embedding" without pooling,
+/// "last_hidden_state" with
 ///                                         # pooling, or the only output
 /// normalize = true                        # required: vectors are compared by angle
 /// max_tokens = 2048                       # of one text, special tokens included; longer text is split into windows
@@ -62,9 +63,9 @@ const MODELS_ENV: &str = "MNEMON_MODELS";
 /// take 50 MB for 1,024 tokens, and 3 GB for 8,192. Few texts of such lengths run at a time; a lower `max_tokens`
 /// bounds the memory, because longer text is split into windows.
 ///
-/// Every file that `[files]` names is checked against its hash when the model is loaded, and before it is parsed. A graph
-/// may have weights in other files (ONNX external data) if they are in the folder itself and named in `[files]`. Other
-/// files, such as `config.json`, may be in the folder and in `[files]`; their contents are not used.
+/// Every file that `[files]` names is checked against its hash when the model is loaded, and before it is parsed. A
+/// graph may have weights in other files (ONNX external data) if they are in the folder itself and named in `[files]`.
+/// Other files, such as `config.json`, may be in the folder and in `[files]`; their contents are not used.
 ///
 /// [`Model::import`] makes such a folder from the exports of common tools.
 #[derive(Clone, Debug)]

@@ -81,8 +81,8 @@ impl EditDocuments<'_> {
         changing.finish()
     }
 
-    /// Deletes up to `limit` documents that expired before `now`, but none of a namespace under a legal hold. Returns how
-    /// many were deleted. A namespace in which nothing is left is removed.
+    /// Deletes up to `limit` documents that expired before `now`, but none of a namespace under a legal hold. Returns
+    /// how many were deleted. A namespace in which nothing is left is removed.
     pub(crate) fn delete_expired(&self, now: Timestamp, limit: usize) -> Result<(usize, Effects)> {
         let due: Vec<(Namespace, String)> = {
             let expiry = self.0.table(DOCUMENT_EXPIRY)?;

@@ -106,8 +106,8 @@ impl EditSessions<'_> {
         Ok((IdleFlush::Flushed(moved), effects))
     }
 
-    /// Deletes a session with its messages, batches, blocks and checkpoints, and the namespace if nothing is left in it.
-    /// Returns how many messages it had, or `None` if there was no such session.
+    /// Deletes a session with its messages, batches, blocks and checkpoints, and the namespace if nothing is left in
+    /// it. Returns how many messages it had, or `None` if there was no such session.
     ///
     /// # Errors
     /// [`Error::LegalHold`].

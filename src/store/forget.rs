@@ -152,8 +152,8 @@ impl EditForget<'_> {
         self.remove_if_empty(name, result)
     }
 
-    /// Forgets the items of collections that were made of the noted messages, in a namespace and in those under it, with
-    /// the records of the updates.
+    /// Forgets the items of collections that were made of the noted messages, in a namespace and in those under it,
+    /// with the records of the updates.
     fn items(&self, name: &Namespace, result: &mut ForgetResult) -> Result<()> {
         let sources = std::mem::take(&mut result.sources);
         if sources.is_empty() {

@@ -152,8 +152,8 @@ impl Graphs<'_, WriteTransaction> {
         Ok(number)
     }
 
-    /// Stores pages of a graph, replacing those with the same numbers. The graph is created if there is none, but not in
-    /// a namespace that was removed meanwhile.
+    /// Stores pages of a graph, replacing those with the same numbers. The graph is created if there is none, but not
+    /// in a namespace that was removed meanwhile.
     pub(crate) fn put_pages(
         &self,
         generation: GenerationId,

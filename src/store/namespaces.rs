@@ -1,8 +1,8 @@
 //! Namespaces: their numbers, names, counters and languages.
 //!
 //! A namespace that is removed leaves no trace of its name. Its number, and the numbers of its messages and sessions,
-//! are never given to another namespace, also not to a new one with the same name: whoever still holds one of them, such
-//! as a block at work or a loaded index, finds nothing.
+//! are never given to another namespace, also not to a new one with the same name: whoever still holds one of them,
+//! such as a block at work or a loaded index, finds nothing.
 
 use redb::ReadableTable;
 

@@ -60,7 +60,8 @@ pub(super) fn for_reading(path: &Path, config: &Config) -> Result<Opened<ReadOnl
     shared(|mode| readable(pages()?, builder(config, mode))).map_err(|error| error.of(path))
 }
 
-/// Opens the last commit of a database for reading, beside a handle of this process that has failed and holds the locks.
+/// Opens the last commit of a database for reading, beside a handle of this process that has failed and holds the
+/// locks.
 pub(super) fn beside(path: &Path, config: &Config) -> Result<Opened<ReadOnlyDatabase>> {
     let pages = page_file(path, File::options().read(true), config).map_err(|error| error.of(path))?;
     readable(pages.without_locks(), builder(config, ConcurrencyMode::SingleWriter)).map_err(|error| error.of(path))

@@ -1,7 +1,7 @@
 //! Salvage: what can be read of a damaged database, in a new one.
 //!
-//! A damaged page reads as an empty one, so that the rest of its table is found. What refers to a record that is gone is
-//! left out and named.
+//! A damaged page reads as an empty one, so that the rest of its table is found. What refers to a record that is gone
+//! is left out and named.
 
 use std::{collections::BTreeSet, path::Path};
 

@@ -4,7 +4,8 @@ use std::{path::PathBuf, process::ExitCode};
 
 use crate::output::{self, Format};
 
-/// Replace a database's file by a copy of what is left, so that nothing of what was deleted or forgotten is in its bytes.
+/// Replace a database's file by a copy of what is left, so that nothing of what was deleted or forgotten is in its
+/// bytes.
 ///
 /// No other process may have the database open: a program that has it open calls `Engine::purge`. `mnemon audit` lists
 /// the purge.

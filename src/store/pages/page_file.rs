@@ -55,8 +55,8 @@ impl PageFile {
         Arc::clone(&self.state)
     }
 
-    /// Reads every page, and names those that do not verify. Pages of zeros, which were never written or lost whole, are
-    /// left out.
+    /// Reads every page, and names those that do not verify. Pages of zeros, which were never written or lost whole,
+    /// are left out.
     pub(in crate::store) fn damaged_pages(&self) -> io::Result<Vec<String>> {
         let trailer = self.sealer.trailer();
         let (mut sealed, mut bytes) = (vec![0; PAGE + trailer], vec![0; PAGE]);

@@ -28,8 +28,8 @@ pub(super) fn damaged(page: DamagedPage) -> io::Error {
 /// The last failure of a page file of this process.
 static LAST: Mutex<Option<String>> = Mutex::new(None);
 
-/// Returns the last failure of any page file of this process. This is for a call that was under way when another one met
-/// it: redb does not tell which file it was.
+/// Returns the last failure of any page file of this process. This is for a call that was under way when another one
+/// met it: redb does not tell which file it was.
 pub(in crate::store) fn last_failure() -> Option<String> {
     LAST.lock().clone()
 }
