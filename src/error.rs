@@ -558,6 +558,14 @@ impl Error {
     pub(crate) fn corrupted(what: impl Into<String>) -> Self {
         Error::Corrupted { what: what.into() }
     }
+
+    /// Names what was being read, if this is damage.
+    pub(crate) fn within(self, place: impl FnOnce() -> String) -> Self {
+        match self {
+            Error::Corrupted { what } => Error::Corrupted { what: format!("{}: {what}", place()) },
+            error => error,
+        }
+    }
 }
 
 /// Removes the label of an error from the reason of another error of the same kind. Deserializers pass errors on as

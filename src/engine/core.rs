@@ -69,7 +69,13 @@ impl Core {
         };
         let leftover = store.read()?.pending().count(generation.id)?;
 
-        let executor = Arc::new(Executor::new(config.threads, config.block_threads)?);
+        // The executor may outlive the engine, and must not keep the file open.
+        let weak = Arc::downgrade(&store);
+        let explain = move |error| match weak.upgrade() {
+            Some(store) => store.explain(error),
+            None => error,
+        };
+        let executor = Arc::new(Executor::new(config.threads, config.block_threads, explain)?);
         let planners = Planners(executor.planners());
         let (improve, improvable) = mpsc::channel();
         let (wake, wakes) = mpsc::channel();

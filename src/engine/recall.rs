@@ -14,6 +14,10 @@ use crate::{
 impl Shared {
     pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
         self.check(query)?;
+        self.recall_in_one(namespace, query).map_err(|error| error.within(|| format!("namespace {namespace}")))
+    }
+
+    fn recall_in_one(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
         let Some(mut prepared) = PreparedQuery::new(query, namespace, &self.store)? else { return Ok(Hits::default()) };
         // The whole recall uses this generation, even if another one serves by its end.
         let serving = self.generations.serving();
@@ -49,7 +53,9 @@ impl Shared {
         let serving = self.generations.serving();
         prepared.embed(&*serving.embedder)?;
         let with_loaded = |namespace, work: &mut dyn FnMut(&RwLock<NamespaceIndex>, &Unindexed) -> Result<()>| {
-            let loaded = serving.load(namespace)?;
+            let name =
+                || members.iter().find(|member| member.id == namespace).map_or("", |member| member.name.as_str());
+            let loaded = serving.load(namespace).map_err(|error| error.within(|| format!("namespace {}", name())))?;
             work(&loaded.index, &loaded.unindexed)
         };
         let reranker = self.reranker.as_deref();

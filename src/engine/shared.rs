@@ -219,7 +219,7 @@ pub(super) fn run_drain(shared: &Arc<Shared>, workers: &Workers, wakes: &mpsc::R
         };
         match wake {
             Ok(Wake::Close) | Err(RecvTimeoutError::Disconnected) => return,
-            Ok(Wake::Flush(reply)) => reply(shared.flush(workers)),
+            Ok(Wake::Flush(reply)) => reply(shared.flush(workers).map_err(|error| shared.store.explain(error))),
             Ok(Wake::Between(work)) => work(shared, workers),
             Ok(Wake::Put) => due = due.or_else(|| Instant::now().checked_add(idle?)),
             Ok(Wake::Pending) => due = shared.flush_in_background(workers),

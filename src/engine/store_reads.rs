@@ -6,7 +6,7 @@ use crate::{
     message::{Message, Timestamp},
     store::{
         self, BlockKey, BlockState, Checkpoint, FlushedWindow, IdleSession, NamespaceCursor, NamespacePage,
-        NamespaceTotals, SessionInfo, SessionPosition, Store, StoredBatch,
+        NamespaceTotals, SessionInfo, SessionPosition, Snapshot, Store, StoredBatch,
     },
 };
 
@@ -14,14 +14,44 @@ use crate::{
 pub(super) struct StoreReads<'a>(pub(super) &'a Store);
 
 impl StoreReads<'_> {
+    /// Reads one snapshot.
+    fn read<T>(&self, read: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
+        self.0.read().and_then(|snapshot| read(&snapshot)).map_err(|error| self.0.explain(error))
+    }
+
+    /// Reads one snapshot of a namespace. Damage is reported with its name.
+    fn within<T: Default>(
+        &self,
+        namespace: &Namespace,
+        read: impl FnOnce(&Snapshot, NamespaceId) -> Result<T>,
+    ) -> Result<T> {
+        self.read(|snapshot| match snapshot.namespaces().id(namespace)? {
+            Some(id) => read(snapshot, id).map_err(|error| error.within(|| format!("namespace {namespace}"))),
+            None => Ok(T::default()),
+        })
+    }
+
+    /// Reads one snapshot of a session. Damage is reported with its namespace and its name.
+    fn within_session<T: Default>(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        read: impl FnOnce(&Snapshot, NamespaceId, u32) -> Result<T>,
+    ) -> Result<T> {
+        self.within(namespace, |snapshot, id| match snapshot.sessions().number(id, session)? {
+            Some(number) => read(snapshot, id, number).map_err(|error| error.within(|| format!("session {session:?}"))),
+            None => Ok(T::default()),
+        })
+    }
+
     /// Returns the key that seals the memory in prompts. `None` if the file has none yet.
     pub(super) fn seal_key(&self) -> Result<Option<[u8; 32]>> {
-        self.0.read()?.seal_key()
+        self.read(|snapshot| snapshot.seal_key())
     }
 
     /// Returns the number of a namespace, or `None` if the file does not have it.
     pub(super) fn namespace_id(&self, namespace: &Namespace) -> Result<Option<NamespaceId>> {
-        self.0.read()?.namespaces().id(namespace)
+        self.read(|snapshot| snapshot.namespaces().id(namespace))
     }
 
     /// Returns a page of the namespaces that have messages or documents, see
@@ -32,12 +62,12 @@ impl StoreReads<'_> {
         after: Option<&NamespaceCursor>,
         limit: usize,
     ) -> Result<NamespacePage> {
-        self.0.read()?.namespaces().page(prefix, after, limit)
+        self.read(|snapshot| snapshot.namespaces().page(prefix, after, limit))
     }
 
     /// Returns the totals of the namespaces under a prefix, or of all.
     pub(super) fn namespace_totals(&self, prefix: Option<&Namespace>) -> Result<NamespaceTotals> {
-        self.0.read()?.namespaces().totals(prefix)
+        self.read(|snapshot| snapshot.namespaces().totals(prefix))
     }
 
     /// Returns the namespaces under a prefix that the next commit of its deletion deletes.
@@ -46,27 +76,22 @@ impl StoreReads<'_> {
         prefix: &Namespace,
         after: Option<&Namespace>,
     ) -> Result<Vec<(Namespace, NamespaceId)>> {
-        self.0.read()?.namespaces().next_to_delete(prefix, after)
+        self.read(|snapshot| snapshot.namespaces().next_to_delete(prefix, after))
     }
 
     /// Returns the message with this id, pending or not.
     pub(super) fn message(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
-        let snapshot = self.0.read()?;
-        snapshot.namespaces().id(namespace)?.map_or(Ok(None), |namespace| snapshot.messages().by_id(namespace, id))
+        self.within(namespace, |snapshot, namespace| snapshot.messages().by_id(namespace, id))
     }
 
     /// Returns the number of messages that are pending in a generation.
     pub(super) fn pending(&self, generation: GenerationId) -> Result<u64> {
-        self.0.read()?.pending().count(generation)
+        self.read(|snapshot| snapshot.pending().count(generation))
     }
 
     /// Returns the sessions of a namespace that have messages, ordered by id.
     pub(super) fn sessions(&self, namespace: &Namespace) -> Result<Vec<SessionInfo>> {
-        let snapshot = self.0.read()?;
-        snapshot
-            .namespaces()
-            .id(namespace)?
-            .map_or(Ok(Vec::new()), |namespace| store::session_infos(&snapshot, namespace))
+        self.within(namespace, store::session_infos)
     }
 
     /// Returns all messages of a session in order.
@@ -82,10 +107,9 @@ impl StoreReads<'_> {
         session: &str,
         position: Option<SessionPosition>,
     ) -> Result<Vec<(u64, Message)>> {
-        let snapshot = self.0.read()?;
-        let Some(id) = snapshot.namespaces().id(namespace)? else { return Ok(Vec::new()) };
-        let Some(session) = snapshot.sessions().number(id, session)? else { return Ok(Vec::new()) };
-        snapshot.history().messages(id, session, position)
+        self.within_session(namespace, session, |snapshot, namespace, session| {
+            snapshot.history().messages(namespace, session, position)
+        })
     }
 
     /// Returns the messages of a session's window that are in long-term memory, the last ones whose costs fit into
@@ -98,78 +122,69 @@ impl StoreReads<'_> {
         has_turn: bool,
         cost: impl FnMut(u64, &Message) -> usize,
     ) -> Result<FlushedWindow> {
-        let snapshot = self.0.read()?;
-        let Some(id) = snapshot.namespaces().id(namespace)? else { return Ok(FlushedWindow::default()) };
-        let Some(session) = snapshot.sessions().number(id, session)? else { return Ok(FlushedWindow::default()) };
-        snapshot.window().flushed(id, session, budget, has_turn, cost)
+        self.within_session(namespace, session, |snapshot, namespace, session| {
+            snapshot.window().flushed(namespace, session, budget, has_turn, cost)
+        })
     }
 
     /// Returns the time at which a session is idle.
     pub(super) fn idle_at(&self, namespace: &Namespace, session: &str) -> Result<Option<Timestamp>> {
-        self.0.read()?.idle().get(namespace, session)
+        self.read(|snapshot| snapshot.idle().get(namespace, session))
     }
 
     /// Returns all sessions that are to become idle, with the times.
     pub(super) fn idle_sessions(&self) -> Result<Vec<IdleSession>> {
-        self.0.read()?.idle().all()
+        self.read(|snapshot| snapshot.idle().all())
     }
 
     /// Returns true if this session has a message with this id.
     pub(super) fn has_message(&self, namespace: &Namespace, session: &str, id: &str) -> Result<bool> {
-        let snapshot = self.0.read()?;
-        let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(false) };
-        let own = snapshot.sessions().number(namespace, session)?;
-        Ok(snapshot.messages().locate(namespace, id)?.is_some_and(|(_, session)| Some(session) == own))
+        self.within_session(namespace, session, |snapshot, namespace, session| {
+            Ok(snapshot.messages().locate(namespace, id)?.is_some_and(|(_, of)| of == session))
+        })
     }
 
     /// Returns the messages of the batch in which a message was flushed.
     pub(super) fn batch_of(&self, namespace: &Namespace, id: &str) -> Result<Vec<Message>> {
-        let snapshot = self.0.read()?;
-        let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(Vec::new()) };
-        snapshot.batches().of_message(namespace, id)
+        self.within(namespace, |snapshot, namespace| snapshot.batches().of_message(namespace, id))
     }
 
     /// Returns the number of batches of a session.
     pub(super) fn batches(&self, namespace: &Namespace, session: &str) -> Result<u32> {
-        let snapshot = self.0.read()?;
-        let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(0) };
-        let Some(session) = snapshot.sessions().number(namespace, session)? else { return Ok(0) };
-        snapshot.batches().next_number(namespace, session)
+        self.within_session(namespace, session, |snapshot, namespace, session| {
+            snapshot.batches().next_number(namespace, session)
+        })
     }
 
     /// Returns a batch of the session of a block.
     pub(super) fn batch(&self, key: &BlockKey, number: u32) -> Result<Option<StoredBatch>> {
-        let snapshot = self.0.read()?;
-        let Some(namespace) = snapshot.namespaces().id(&key.namespace)? else { return Ok(None) };
-        let Some(session) = snapshot.sessions().number(namespace, &key.session)? else { return Ok(None) };
-        snapshot.batches().get(namespace, session, number)
+        self.within_session(&key.namespace, &key.session, |snapshot, namespace, session| {
+            snapshot.batches().get(namespace, session, number)
+        })
     }
 
     /// Returns the states of several blocks as of one commit.
     pub(super) fn block_states(&self, keys: &[BlockKey]) -> Result<Vec<BlockState>> {
-        let snapshot = self.0.read()?;
-        keys.iter().map(|key| snapshot.blocks().get(key)).collect()
+        self.read(|snapshot| keys.iter().map(|key| snapshot.blocks().get(key)).collect())
     }
 
     /// Returns the state of a block.
     pub(super) fn block_state(&self, key: &BlockKey) -> Result<BlockState> {
-        self.0.read()?.blocks().get(key)
+        self.read(|snapshot| snapshot.blocks().get(key))
     }
 
     /// Returns the checkpoints of a session, oldest first.
     pub(super) fn checkpoints(&self, namespace: &Namespace, session: &str) -> Result<Vec<Checkpoint>> {
-        let snapshot = self.0.read()?;
-        let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(Vec::new()) };
-        let session = snapshot.sessions().number(namespace, session)?;
-        session.map_or(Ok(Vec::new()), |session| snapshot.checkpoints().list(namespace, session))
+        self.within_session(namespace, session, |snapshot, namespace, session| {
+            snapshot.checkpoints().list(namespace, session)
+        })
     }
 
     /// Returns the messages of a session as they were at a checkpoint.
     pub(super) fn messages_at(&self, namespace: &Namespace, session: &str, checkpoint: u32) -> Result<Vec<Message>> {
-        let snapshot = self.0.read()?;
-        let unknown = || Error::no_session(namespace, session);
-        let id = snapshot.namespaces().id(namespace)?.ok_or_else(unknown)?;
-        let session = snapshot.sessions().number(id, session)?.ok_or_else(unknown)?;
-        snapshot.checkpoints().messages_at(id, session, checkpoint)
+        let messages = self.within_session(namespace, session, |snapshot, namespace, session| {
+            snapshot.checkpoints().messages_at(namespace, session, checkpoint).map(Some)
+        })?;
+        messages.ok_or_else(|| Error::no_session(namespace, session))
     }
 }

@@ -9,8 +9,8 @@ use super::{
     copy,
     database::{Kind, State, Store},
     handle::Handle,
-    new_file::NewFile,
-    open,
+    new_file::{NewFile, sync_folder},
+    open::{self, Opened},
     tables::storage,
     write_tables::ChangedKeys,
 };
@@ -47,15 +47,16 @@ impl Store {
         }
         let snapshot = self.read()?;
         let new = NewFile::beside(path);
-        let opened = open::create(&new, config)?;
-        copy::copy(snapshot.tables(), &opened.database)?;
+        let Opened { database, pages } = open::create(&new, config)?;
+        copy::copy(snapshot.tables(), &database).map_err(|error| pages.explain(error))?;
         drop(snapshot);
-        opened.database.close().map_err(storage)?;
+        database.close().map_err(|error| pages.explain(storage(error)))?;
         let mut copied = open::for_writing(new.temporary(), config)?;
-        if !copied.database.check_integrity().map_err(storage)? {
+        if !copied.database.check_integrity().map_err(|error| copied.pages.explain(storage(error)))? {
             return Err(Error::Storage(format!("{}: the disk did not keep what was written", path.display()).into()));
         }
-        copied.database.close().map_err(storage)?;
+        let pages = copied.pages;
+        copied.database.close().map_err(|error| pages.explain(storage(error)))?;
         new.name().map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => Error::FileExists { path: path.to_path_buf() },
             _ => open::failed(path, error),
@@ -91,13 +92,15 @@ impl Store {
         let log = || Some(Arc::new(Mutex::new(ChangedKeys::new())));
         let new = NewFile::beside(&self.path);
         let opened = open::create(&new, &self.config)?;
+        let pages = Arc::clone(&opened.pages);
         let snapshot = {
             // No write is under way: what the snapshot lacks is noted.
             let mut changes = self.changes.lock();
             *changes = log();
             self.read()?
         };
-        copy::copy(snapshot.tables(), &opened.database)?;
+        let copied = |copied: Result<()>| copied.map_err(|error| pages.explain(error));
+        copied(copy::copy(snapshot.tables(), &opened.database))?;
         drop(snapshot);
         for _ in 0..STEPS {
             let mut changes = self.changes.lock();
@@ -105,10 +108,10 @@ impl Store {
             let (changed, snapshot) = (changed.unwrap_or_default(), self.read()?);
             if changed.values().map(|keys| keys.len()).sum::<usize>() > FEW {
                 drop(changes);
-                copy::follow(snapshot.tables(), &opened.database, &changed)?;
+                copied(copy::follow(snapshot.tables(), &opened.database, &changed))?;
                 continue;
             }
-            copy::follow(snapshot.tables(), &opened.database, &changed)?;
+            copied(copy::follow(snapshot.tables(), &opened.database, &changed))?;
             drop(snapshot);
             let mut state = self.state.write();
             let State::Open(old) = &*state else {
@@ -116,11 +119,12 @@ impl Store {
             };
             let old = Arc::clone(old);
             if old.has_failed() {
-                return Err(old.cause());
+                return Err(old.pages().cause());
             }
-            new.replace().map_err(|error| open::failed(&self.path, error))?;
+            new.rename().map_err(|error| open::failed(&self.path, error))?;
             *state = State::Open(Arc::new(Handle::writing(opened)));
             *changes = None;
+            sync_folder(&self.path).map_err(|error| open::failed(&self.path, error))?;
             return Ok(old);
         }
         Err(Error::Storage("the database changed faster than it was copied; purge again when fewer writes run".into()))

@@ -102,8 +102,9 @@ impl<T: Tables> Blocks<'_, T> {
 
     fn record(&self, namespace: NamespaceId, home: u32, name: &str) -> Result<Option<BlockRecord>> {
         let table = self.0.table(BLOCKS)?;
-        let value = table.get((namespace.0, home, name)).map_err(storage)?;
-        value.map(|value| codec::decode(value.value())).transpose()
+        let value = table.get((namespace.0, home, name)).map_err(storage);
+        let record = value.and_then(|value| value.map(|value| codec::decode(value.value())).transpose());
+        record.map_err(|error| error.within(|| format!("block {name:?}")))
     }
 
     fn cursor(&self, namespace: NamespaceId, session: u32, name: &str) -> Result<CursorRecord> {

@@ -17,7 +17,7 @@ use super::{
     namespaces::Namespaces,
     schema::*,
     sessions::Sessions,
-    tables::{Tables, storage},
+    tables::{Tables, has, storage},
     write_tables::WriteTransaction,
 };
 use crate::{
@@ -80,8 +80,10 @@ impl<T: Tables> Checkpoints<'_, T> {
     /// [`Error::CheckpointNotFound`].
     pub(super) fn get(&self, namespace: NamespaceId, session: u32, checkpoint: u32) -> Result<CheckpointRecord> {
         let table = self.0.table(CHECKPOINTS)?;
-        let value = table.get((namespace.0, session, checkpoint)).map_err(storage)?;
-        codec::decode(value.ok_or(Error::CheckpointNotFound { checkpoint })?.value())
+        let value = table.get((namespace.0, session, checkpoint)).map_err(storage);
+        let record =
+            value.and_then(|value| codec::decode(value.ok_or(Error::CheckpointNotFound { checkpoint })?.value()));
+        record.map_err(|error| error.within(|| format!("checkpoint {checkpoint}")))
     }
 
     /// The messages of a session that changed after a checkpoint, as they were, by sequence number.
@@ -120,7 +122,7 @@ impl<T: Tables> Checkpoints<'_, T> {
     /// Returns true if a session has versions of messages that are kept for checkpoints.
     pub(super) fn has_old_messages(&self, NamespaceId(namespace): NamespaceId, session: u32) -> Result<bool> {
         let all = (namespace, session, 0, 0)..(namespace, session + 1, 0, 0);
-        Ok(self.0.table(OLD_MESSAGES)?.range(all).map_err(storage)?.next().is_some())
+        has(&self.0.table(OLD_MESSAGES)?, all)
     }
 
     /// The blocks of a session that changed after a checkpoint, as they were, by name. Blocks for which `is_wanted` is

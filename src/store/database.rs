@@ -15,7 +15,7 @@ use super::{
     new_file::{self, NewFile},
     open::{self, Opened},
     pages::FileKind,
-    tables::storage,
+    tables::{FailedElsewhere, storage},
     transaction::{Snapshot, Transaction},
     upgrade,
     verify::{self, VerifyReport},
@@ -37,6 +37,8 @@ pub(crate) struct Store {
     pub(super) state: RwLock<State>,
     /// Where the keys are noted that change while the database is being copied. Held during each write.
     pub(super) changes: Mutex<Option<Arc<Mutex<ChangedKeys>>>>,
+    /// The last failure after which the file was opened again.
+    failure: Mutex<Option<String>>,
     /// Held during a purge.
     pub(super) purging: Mutex<()>,
     pub(super) path: PathBuf,
@@ -140,8 +142,8 @@ impl Store {
 
     fn new(handle: Handle, path: &Path, config: &Config, kind: Kind) -> Self {
         let state = RwLock::new(State::Open(Arc::new(handle)));
-        let (changes, purging) = (Mutex::default(), Mutex::default());
-        Store { state, changes, purging, path: path.to_path_buf(), config: config.clone(), kind }
+        let (changes, failure, purging) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Store { state, changes, failure, purging, path: path.to_path_buf(), config: config.clone(), kind }
     }
 
     /// Upgrades the tables of a database that was just opened.
@@ -175,12 +177,27 @@ impl Store {
             // At once, so that no later answer contradicts the file. The next call reports an error of it.
             let _ = self.handle();
         }
-        written
+        written.map_err(|error| self.explain(error))
     }
 
     /// Returns a consistent view of the last commit.
     pub(crate) fn read(&self) -> Result<Snapshot> {
         self.handle()?.read()
+    }
+
+    /// Names the error of the file in an error of a call that was under way when another call met it.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        if !matches!(&error, Error::Storage(source) if source.is::<FailedElsewhere>()) {
+            return error;
+        }
+        let failure = match &*self.state.read() {
+            State::Open(handle) => handle.pages().first_failure(),
+            State::Failed { cause, .. } => Some(cause.clone()),
+        };
+        match failure.or_else(|| self.failure.lock().clone()) {
+            Some(failure) => Error::Storage(format!("{failure}; repeat the call").into()),
+            None => error,
+        }
     }
 
     /// Returns true if the database is open for reading only.
@@ -206,14 +223,15 @@ impl Store {
                 return Ok(Arc::clone(handle));
             }
             if self.kind != Kind::File {
-                return Err(handle.cause());
+                return Err(handle.pages().cause());
             }
+            *self.failure.lock() = handle.pages().first_failure();
             if handle.damage().is_some() {
                 let beside = Arc::new(Handle::beside(handle, &self.path, &self.config)?);
                 *state = State::Open(Arc::clone(&beside));
                 return Ok(beside);
             }
-            tracing::error!(error = %handle.cause(), "the database's file failed; it is opened again");
+            tracing::error!(error = %handle.pages().cause(), "the database's file failed; it is opened again");
             handle.close();
         }
         match open::for_writing(&self.path, &self.config) {
@@ -291,9 +309,7 @@ pub(super) fn create_file(path: &Path, config: &Config) -> Result<()> {
     create_tables(&opened)?;
     opened.database.close().map_err(storage)?;
     match new.name() {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(Error::Storage(format!("{}: {error}", path.display()).into()))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(open::failed(path, error)),
         _ => Ok(()),
     }
 }
@@ -307,18 +323,20 @@ fn create_tables(opened: &Opened<redb::Database>) -> Result<()> {
 
 /// Copies a file without pages of ours into one that has them, which takes its place.
 fn copy_plain(path: &Path, config: &Config) -> Result<Opened<redb::Database>> {
-    let plain = open::plain(path, config)?;
-    let snapshot = plain.begin_read().map_err(storage)?;
-    match upgrade::version(&snapshot)? {
-        Some(1..=codec::SCHEMA) => {}
-        Some(found) => {
-            return Err(Error::NewerSchema { path: path.to_path_buf(), found, supported: codec::SCHEMA });
+    let Opened { database, pages } = open::plain(path, config)?;
+    let copied = database.begin_read().map_err(storage).and_then(|snapshot| {
+        match upgrade::version(&snapshot)? {
+            Some(1..=codec::SCHEMA) => {}
+            Some(found) => {
+                return Err(Error::NewerSchema { path: path.to_path_buf(), found, supported: codec::SCHEMA });
+            }
+            None => return Err(foreign(path)),
         }
-        None => return Err(foreign(path)),
-    }
-    let new = NewFile::beside(path);
-    let opened = open::create(&new, config)?;
-    copy::copy(&snapshot, &opened.database)?;
-    new.replace().map_err(|error| Error::Storage(format!("{}: {error}", path.display()).into()))?;
-    Ok(opened)
+        let new = NewFile::beside(path);
+        let opened = open::create(&new, config)?;
+        copy::copy(&snapshot, &opened.database).map_err(|error| opened.pages.explain(error))?;
+        new.replace().map_err(|error| open::failed(path, error))?;
+        Ok(opened)
+    });
+    copied.map_err(|error| pages.explain(error))
 }

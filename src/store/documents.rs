@@ -149,8 +149,9 @@ pub(super) fn record(
     namespace: u32,
     key: &str,
 ) -> Result<Option<DocumentRecord>> {
-    let value = documents.get((namespace, key)).map_err(storage)?;
-    value.map(|value| codec::decode(value.value())).transpose()
+    let value = documents.get((namespace, key)).map_err(storage);
+    let record = value.and_then(|value| value.map(|value| codec::decode(value.value())).transpose());
+    record.map_err(|error| error.within(|| format!("document {key:?}")))
 }
 
 /// The key of the document that a text belongs to, by the id of the text's message.

@@ -20,7 +20,7 @@ use super::{
     messages, namespaces,
     schema::*,
     sessions,
-    tables::{Tables, storage},
+    tables::{Tables, has, storage},
     window::Window,
     write_tables::{WriteTable, WriteTransaction},
 };
@@ -140,7 +140,7 @@ impl<'t> Edit<'t> {
     /// Returns true if a namespace has a session.
     pub(super) fn has_sessions(&self, namespace: &OpenNamespace) -> Result<bool> {
         let NamespaceId(id) = namespace.id();
-        Ok(self.sessions.range((id, "")..(id + 1, "")).map_err(storage)?.next().is_some())
+        has(&self.sessions, (id, "")..(id + 1, ""))
     }
 
     /// Deletes the name of a session whose messages are already deleted.

@@ -21,7 +21,7 @@ use super::{
     message_record::MessageRecord,
     removal,
     schema::*,
-    tables::{Tables, storage},
+    tables::{Tables, has, storage},
     write_tables::{WriteTable, WriteTransaction},
 };
 use crate::{
@@ -177,7 +177,7 @@ impl<'t> Changing<'t> {
 
     /// Returns true if a namespace has documents, also if they have expired.
     pub(super) fn has_documents(&self, NamespaceId(id): NamespaceId) -> Result<bool> {
-        Ok(self.documents.range((id, "")..(id + 1, "")).map_err(storage)?.next().is_some())
+        has(&self.documents, (id, "")..(id + 1, ""))
     }
 
     /// Stores a document of an import as the last that was changed. Returns false if there is one with this key.

@@ -11,7 +11,7 @@ use super::{
     namespaces::next,
     rows::Rows,
     schema::*,
-    tables::{Tables, storage},
+    tables::{Tables, has, storage},
     write_tables::{WriteTable, WriteTransaction},
 };
 use crate::{
@@ -96,20 +96,21 @@ impl<T: Tables> Graphs<'_, T> {
         let Some(record) = read_record(&self.0.table(GRAPHS)?, generation, namespace)? else {
             // Parts of a deleted graph must not become parts of the next one.
             for parts in [GRAPH_PAGES, GRAPH_DELTAS] {
-                if self.0.table(parts)?.range(all.clone()).map_err(storage)?.next().is_some() {
+                if has(&self.0.table(parts)?, all.clone())? {
                     return Err(Error::corrupted("a graph has parts, but no record"));
                 }
             }
             return Ok(false);
         };
+        let damaged = |error| storage(error).within(|| "a graph".into());
         for entry in self.0.table(GRAPH_PAGES)?.range(all.clone()).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+            let (key, value) = entry.map_err(damaged)?;
             let number = key.value().2;
             page(number, unseal(value.value(), "page", number)?)?;
         }
         let mut expected = record.first_delta;
         for entry in self.0.table(GRAPH_DELTAS)?.range(all).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+            let (key, value) = entry.map_err(damaged)?;
             let number = key.value().2;
             if number != expected {
                 break;

@@ -60,12 +60,9 @@ impl Handle {
         self.pages.first_failure().is_some()
     }
 
-    /// The first failure of the file.
-    pub(super) fn cause(&self) -> Error {
-        match (self.damage(), self.pages.first_failure()) {
-            (Some(what), _) => Error::Corrupted { what },
-            (None, cause) => Error::Storage(cause.unwrap_or_else(|| "the file failed".into()).into()),
-        }
+    /// What happened to the file.
+    pub(super) fn pages(&self) -> &PageState {
+        &self.pages
     }
 
     /// The damage that was read first.
@@ -79,7 +76,7 @@ impl Handle {
         let database = self.database.read();
         let mut latest = self.latest.lock();
         if let (None, Some(database)) = (&*latest, &*database) {
-            *latest = Some(Arc::new(database.begin_read().map_err(|error| self.explain(storage(error)))?));
+            *latest = Some(Arc::new(database.begin_read().map_err(|error| self.pages.explain(storage(error)))?));
         }
         latest.clone().map(Snapshot::new).ok_or(Error::Closed)
     }
@@ -103,17 +100,17 @@ impl Handle {
             return Err(Error::Corrupted { what: format!("{what}; nothing more can be written to the file") });
         };
         let unwound = catch_unwind(AssertUnwindSafe(|| {
-            let mut tables = database.begin_write().map_err(|error| self.explain(storage(error)))?;
+            let mut tables = database.begin_write().map_err(|error| self.pages.explain(storage(error)))?;
             tables.set_two_phase_commit(two_phase_commit);
             let mut transaction = Transaction::new(WriteTransaction::new(tables, changes));
-            let value = change(&mut transaction).map_err(|error| self.explain(error))?;
+            let value = change(&mut transaction).map_err(|error| self.pages.explain(error))?;
             let headers = self.pages.header_writes();
             let committed = transaction.commit().map_err(|error| {
                 // redb writes the file's header last. Only then may the commit be found in the file.
                 if self.has_failed() && self.damage().is_none() && self.pages.header_writes() > headers {
                     return Error::OutcomeUnknown { cause: self.pages.first_failure().unwrap_or_default() };
                 }
-                self.explain(error)
+                self.pages.explain(error)
             });
             committed.map(|()| value)
         }));
@@ -122,21 +119,13 @@ impl Handle {
         unwound.unwrap_or_else(|panic| Err(panicked(&*panic)))
     }
 
-    /// Puts the first failure of the file in the place of an error that follows from it.
-    fn explain(&self, error: Error) -> Error {
-        match error {
-            Error::Storage(_) if self.has_failed() => self.cause(),
-            error => error,
-        }
-    }
-
     /// Runs an operation on the whole database, which no snapshot may be open for.
     pub(super) fn exclusively<T>(&self, run: impl FnOnce(&mut Database) -> Result<T>) -> Result<Option<T>> {
         let mut database = self.database.write();
         let Some(database) = &mut *database else { return Ok(None) };
         *self.latest.lock() = None;
         let unwound = catch_unwind(AssertUnwindSafe(|| run(database)));
-        unwound.unwrap_or_else(|panic| Err(panicked(&*panic))).map_err(|error| self.explain(error)).map(Some)
+        unwound.unwrap_or_else(|panic| Err(panicked(&*panic))).map_err(|error| self.pages.explain(error)).map(Some)
     }
 
     /// Closes the database and unlocks its file. Snapshots of it fail from now on.

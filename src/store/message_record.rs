@@ -34,8 +34,9 @@ impl MessageRecord {
         namespace: u32,
         seq: u64,
     ) -> Result<Option<Self>> {
-        let value = messages.get((namespace, seq)).map_err(storage)?;
-        value.map(|value| codec::decode(value.value())).transpose()
+        let value = messages.get((namespace, seq)).map_err(storage);
+        let record = value.and_then(|value| value.map(|value| codec::decode(value.value())).transpose());
+        record.map_err(|error| error.within(|| format!("message {seq}")))
     }
 
     /// Reads a message that another table refers to.

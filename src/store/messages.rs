@@ -24,7 +24,8 @@ impl<T: Tables> Messages<'_, T> {
 
     /// The message with this id.
     pub(crate) fn by_id(&self, namespace: NamespaceId, id: &str) -> Result<Option<Message>> {
-        self.seq(namespace, id)?.map_or(Ok(None), |seq| self.get(namespace, seq))
+        let message = self.seq(namespace, id)?.map_or(Ok(None), |seq| self.get(namespace, seq));
+        message.map_err(|error| error.within(|| format!("message {id:?}")))
     }
 
     /// The sequence number of a message.

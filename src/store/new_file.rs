@@ -57,10 +57,17 @@ impl<'a> NewFile<'a> {
     }
 
     /// Gives the file its name, which another file loses. The name is durable when this returns.
-    pub(super) fn replace(mut self) -> io::Result<()> {
+    pub(super) fn replace(self) -> io::Result<()> {
+        let path = self.path;
+        self.rename()?;
+        sync_folder(path)
+    }
+
+    /// Same as [`NewFile::replace`], but the name is durable only after [`sync_folder`].
+    pub(super) fn rename(mut self) -> io::Result<()> {
         fs::rename(&self.temporary, self.path)?;
         self.is_named = true;
-        sync_folder(self.path)
+        Ok(())
     }
 }
 
@@ -90,7 +97,7 @@ pub(super) fn remove_leftovers(path: &Path) {
 }
 
 /// Makes the names of a file's folder durable.
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     if cfg!(not(unix)) {
         return Ok(());
     }

@@ -16,7 +16,7 @@ use same_file::Handle as FileIdentity;
 use super::{
     new_file::NewFile,
     overlay::Overlay,
-    pages::{FileKind, KIND_BYTES, OpenPagesError, PageFile, PageState, Seal, kind},
+    pages::{FileKind, KIND_BYTES, OpenPagesError, PageFile, PageState, PlainFile, Seal, kind},
 };
 use crate::{
     config::Config,
@@ -102,10 +102,14 @@ pub(super) fn damaged_pages(path: &Path, config: &Config) -> Result<Vec<String>>
 }
 
 /// Opens a redb file without pages of ours, as mnemon wrote it up to version 0.2.
-pub(super) fn plain(path: &Path, config: &Config) -> Result<Database> {
+pub(super) fn plain(path: &Path, config: &Config) -> Result<Opened<Database>> {
     while_named(path, || {
-        let file = open_file(path, File::options().read(true).write(true))?;
-        Ok(builder(config, ConcurrencyMode::ExclusiveWriter).create_with_backend(file)?)
+        let file = PlainFile::new(Box::new(open_file(path, File::options().read(true).write(true))?));
+        let pages = file.state();
+        match builder(config, ConcurrencyMode::ExclusiveWriter).create_with_backend(file) {
+            Ok(database) => Ok(Opened { database, pages }),
+            Err(error) => Err(OpenError::of_pages(error, &pages)),
+        }
     })
 }
 
@@ -252,9 +256,12 @@ impl From<io::Error> for OpenError {
 impl OpenError {
     /// An error of redb, with what the pages know about it.
     fn of_pages(error: DatabaseError, pages: &PageState) -> Self {
-        match pages.first_damage() {
-            Some(page) => OpenError::Damaged(page.to_string()),
-            None => error.into(),
+        match (pages.first_damage(), pages.first_failure(), error) {
+            (Some(page), ..) => OpenError::Damaged(page.to_string()),
+            (None, Some(cause), DatabaseError::Storage(StorageError::PreviousIo)) => {
+                OpenError::Io(io::Error::other(cause))
+            }
+            (None, _, error) => error.into(),
         }
     }
 

@@ -9,7 +9,7 @@ use super::{
     generations::records,
     namespaces::{self, Namespaces},
     schema::*,
-    tables::{Tables, storage},
+    tables::{Tables, has, storage},
     write_tables::{WriteTable, WriteTransaction},
 };
 use crate::{
@@ -40,9 +40,9 @@ pub(super) fn remove_if_empty(tables: &WriteTransaction, name: &Namespace) -> Re
 }
 
 fn is_empty(tables: &WriteTransaction, NamespaceId(id): NamespaceId) -> Result<bool> {
-    let session = tables.table(SESSIONS)?.range((id, "")..(id + 1, "")).map_err(storage)?.next().is_some();
-    let message = tables.table(MESSAGES)?.range((id, 0)..=(id, u64::MAX)).map_err(storage)?.next().is_some();
-    let document = tables.table(DOCUMENTS)?.range((id, "")..(id + 1, "")).map_err(storage)?.next().is_some();
+    let session = has(&tables.table(SESSIONS)?, (id, "")..(id + 1, ""))?;
+    let message = has(&tables.table(MESSAGES)?, (id, 0)..=(id, u64::MAX))?;
+    let document = has(&tables.table(DOCUMENTS)?, (id, "")..(id + 1, ""))?;
     for entry in tables.table(BLOCKS)?.range((id, 0, "")..(id + 1, 0, "")).map_err(storage)? {
         let (_, block) = entry.map_err(storage)?;
         if codec::decode::<BlockRecord>(block.value())?.state != DROPPED_STATE {

@@ -59,11 +59,13 @@ impl<T: Tables> Segments<'_, T> {
         let missing =
             |what: &str| Error::corrupted(format!("{what} of segment {number} of a lexical index is missing"));
         let (segments, parts) = (self.0.table(SEGMENTS)?, self.0.table(SEGMENT_PARTS)?);
-        let info = segments.get((generation, namespace, number)).map_err(storage)?;
+        let damaged = || format!("segment {number} of a lexical index");
+        let info = segments.get((generation, namespace, number)).map_err(|error| storage(error).within(damaged))?;
         let info = info.ok_or_else(|| missing("the record"))?;
         let mut bytes = Vec::new();
         for part in 0..info.value().1 {
-            let value = parts.get((generation, namespace, number, part)).map_err(storage)?;
+            let value = parts.get((generation, namespace, number, part));
+            let value = value.map_err(|error| storage(error).within(damaged))?;
             bytes.extend(value.ok_or_else(|| missing("a part"))?.value());
         }
         Ok(bytes)

@@ -5,10 +5,9 @@ use std::{borrow::Borrow, sync::Arc};
 use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, Value};
 
 use super::{
-    pages::{DamagedPage, last_failure},
+    pages::DamagedPage,
     write_tables::{WriteTable, WriteTransaction},
 };
-
 use crate::error::{Error, Result};
 
 /// A redb transaction, of either kind. The groups of tables (`Messages`, `Graphs`, ...) are generic over it: their
@@ -59,6 +58,12 @@ impl Tables for WriteTransaction {
     }
 }
 
+/// The answer of redb to a call that was under way when another one met an error of the file. `Store::explain` names
+/// that error. Calls from now on find the file opened again.
+#[derive(Debug, thiserror::Error)]
+#[error("another call met an error of the file; repeat the call")]
+pub(super) struct FailedElsewhere;
+
 /// Converts an error of redb that the user did not cause.
 pub(super) fn storage(error: impl Into<redb::Error>) -> Error {
     match error.into() {
@@ -67,13 +72,21 @@ pub(super) fn storage(error: impl Into<redb::Error>) -> Error {
             Some(page) => Error::Corrupted { what: page.to_string() },
             None => Error::Storage(Box::new(redb::Error::Io(error))),
         },
-        // Another call met the error of the file. Calls from now on find the file opened again.
-        redb::Error::PreviousIo => {
-            let cause = last_failure().unwrap_or_else(|| "another call met an error of the file".into());
-            Error::Storage(format!("{cause}; repeat the call").into())
-        }
+        redb::Error::PreviousIo | redb::Error::DatabaseClosed => Error::Storage(Box::new(FailedElsewhere)),
         other => Error::Storage(Box::new(other)),
     }
+}
+
+/// Returns true if a range has an entry.
+pub(super) fn has<'a, K: Key + 'static, V: Value + 'static>(
+    table: &impl ReadableTable<K, V>,
+    range: impl std::ops::RangeBounds<K::SelfType<'a>> + 'a,
+) -> Result<bool>
+where
+    K::SelfType<'a>: Borrow<K::SelfType<'a>>,
+{
+    let first = table.range::<K::SelfType<'a>>(range).map_err(storage)?.next();
+    Ok(first.transpose().map_err(storage)?.is_some())
 }
 
 /// Counts the entries of a range. Cost: a pass over them.

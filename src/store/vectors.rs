@@ -61,12 +61,13 @@ impl<T: Tables> Vectors<'_, T> {
         let layout = generation.layout();
         let range = (generation.id.0, namespace.0, 0)..=(generation.id.0, namespace.0, u32::MAX);
         for (expected, entry) in self.0.table(VECTORS)?.range(range).map_err(storage)?.enumerate() {
-            let (key, block) = entry.map_err(storage)?;
+            let damaged = || format!("block {expected} of vectors");
+            let (key, block) = entry.map_err(|error| storage(error).within(damaged))?;
             if key.value().2 as usize != expected {
                 return Err(Error::corrupted(format!("block {expected} of vectors is missing")));
             }
-            for row in layout.read(block.value())? {
-                visit(row?)?;
+            for row in layout.read(block.value()).map_err(|error| error.within(damaged))? {
+                visit(row.map_err(|error| error.within(damaged))?)?;
             }
         }
         Ok(())
@@ -88,10 +89,12 @@ impl<T: Tables> Vectors<'_, T> {
         order.sort_unstable_by_key(|&at| rows[at]);
         for in_block in order.chunk_by(|&a, &b| rows[a] / per_block == rows[b] / per_block) {
             let number = rows[in_block[0]] / per_block;
-            let block = table.get((generation.id.0, namespace.0, number)).map_err(storage)?;
-            let Some(block) = block else { continue };
+            let damaged = || format!("block {number} of vectors");
+            let block = table.get((generation.id.0, namespace.0, number));
+            let Some(block) = block.map_err(|error| storage(error).within(damaged))? else { continue };
             for &at in in_block {
-                if let Some(row) = layout.row(block.value(), rows[at] % per_block)?
+                let row = layout.row(block.value(), rows[at] % per_block);
+                if let Some(row) = row.map_err(|error| error.within(damaged))?
                     && row.meta.is_some()
                 {
                     visit(at, row);

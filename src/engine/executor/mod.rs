@@ -59,6 +59,7 @@ pub(crate) struct Executor {
     block_calls: Arc<WorkerPool>,
     block_jobs: Arc<WorkerPool>,
     services: Mutex<Vec<Service>>,
+    explain: Box<dyn Fn(Error) -> Error + Send + Sync>,
 }
 
 /// A thread that runs until the engine is closed.
@@ -68,9 +69,15 @@ struct Service {
 }
 
 impl Executor {
+    /// `explain` is called on each error of work that is waited for.
+    ///
     /// # Errors
     /// [`Error::ThreadNotStarted`].
-    pub(super) fn new(threads: usize, block_threads: usize) -> Result<Self> {
+    pub(super) fn new(
+        threads: usize,
+        block_threads: usize,
+        explain: impl Fn(Error) -> Error + Send + Sync + 'static,
+    ) -> Result<Self> {
         let owner = Owner::new();
         Ok(Executor {
             owner,
@@ -83,6 +90,7 @@ impl Executor {
             block_calls: WorkerPool::new("mnemon-block", MAX_BLOCK_CALLS, owner),
             block_jobs: WorkerPool::new("mnemon-jobs", block_threads, owner),
             services: Mutex::default(),
+            explain: Box::new(explain),
         })
     }
 
@@ -119,7 +127,7 @@ impl Executor {
     ) -> Result<T> {
         let work = move || catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)));
         if may_block() {
-            return work();
+            return work().map_err(&self.explain);
         }
         let (reply, answer) = oneshot::channel();
         // The spans of the work belong to the caller's.
@@ -127,7 +135,7 @@ impl Executor {
         let work = move || span.in_scope(work);
         // If the caller is gone, the result is dropped here, before the operation ends.
         self.spawn(lane, move || drop(reply.send(work())))?;
-        answer.await.map_err(|_| Error::Closed)?
+        answer.await.map_err(|_| Error::Closed)?.map_err(&self.explain)
     }
 
     /// Runs `work` on a lane.

@@ -28,6 +28,7 @@
 mod description;
 mod layout;
 mod page_file;
+mod plain_file;
 mod seal;
 mod slots;
 mod state;
@@ -37,5 +38,6 @@ mod tests;
 
 pub(in crate::store) use description::{FileKind, KIND_BYTES, OpenPagesError, kind};
 pub(in crate::store) use page_file::PageFile;
+pub(in crate::store) use plain_file::PlainFile;
 pub(in crate::store) use seal::Seal;
-pub(in crate::store) use state::{DamagedPage, PageState, last_failure};
+pub(in crate::store) use state::{DamagedPage, PageState};

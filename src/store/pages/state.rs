@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use parking_lot::Mutex;
+use crate::error::Error;
 
 /// A page that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,15 +23,6 @@ pub(in crate::store) struct DamagedPage {
 /// The error for redb of a damaged page.
 pub(super) fn damaged(page: DamagedPage) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, page)
-}
-
-/// The last failure of a page file of this process.
-static LAST: Mutex<Option<String>> = Mutex::new(None);
-
-/// Returns the last failure of any page file of this process. This is for a call that was under way when another one
-/// met it: redb does not tell which file it was.
-pub(in crate::store) fn last_failure() -> Option<String> {
-    LAST.lock().clone()
 }
 
 /// The state of a page file that is shared with the code that opened it.
@@ -66,6 +57,22 @@ impl PageState {
         self.first_damage.get().cloned()
     }
 
+    /// Returns the error for the first failure.
+    pub(in crate::store) fn cause(&self) -> Error {
+        match (self.first_damage(), self.first_failure()) {
+            (Some(page), _) => Error::Corrupted { what: page.to_string() },
+            (None, cause) => Error::Storage(cause.unwrap_or_else(|| "the file failed".into()).into()),
+        }
+    }
+
+    /// Puts the first failure in the place of an error that follows from it.
+    pub(in crate::store) fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::Storage(_) if self.first_failure.get().is_some() => self.cause(),
+            error => error,
+        }
+    }
+
     /// Returns how often redb's header was written, or tried to be. A commit writes it last.
     pub(in crate::store) fn header_writes(&self) -> u64 {
         self.header_writes.load(Relaxed)
@@ -82,11 +89,7 @@ impl PageState {
                 // Only the first is kept.
                 let _ = self.first_damage.set(page.clone());
             }
-            self.first_failure.get_or_init(|| {
-                let failure = format!("{}: {error}", operation());
-                *LAST.lock() = Some(failure.clone());
-                failure
-            });
+            self.first_failure.get_or_init(|| format!("{}: {error}", operation()));
         })
     }
 }
