@@ -4,9 +4,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
+#[cfg(feature = "encryption")]
+use crate::encryption::EncryptionKey;
 pub use crate::store::{GenerationState, SalvageReport, VerifyReport};
 use crate::{
-    config::{Config, Precision},
+    config::Precision,
+    database_file::DatabaseFile,
     error::{Error, Result},
     forget::Audit,
     ids::{ModelIdentity, Namespace},
@@ -69,8 +72,8 @@ pub struct NamespaceStats {
 /// # Errors
 /// Those of [`Engine::open_read_only`](crate::Engine::open_read_only), except those of its model and
 /// [`Error::WriteAccessNeeded`]; [`Error::Corrupted`].
-pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
-    let store = open(path.as_ref())?;
+pub fn stats(database: impl Into<DatabaseFile>) -> Result<Stats> {
+    let store = open(&database.into())?;
     let snapshot = store.read()?;
     let namespaces = match snapshot.generations().serving()? {
         Some(generation) => store::namespace_counts(&snapshot, generation.id)?,
@@ -114,12 +117,12 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
 /// # Errors
 /// Those of [`Engine::namespaces`](crate::Engine::namespaces) and of [`stats`].
 pub fn namespaces(
-    path: impl AsRef<Path>,
+    database: impl Into<DatabaseFile>,
     prefix: Option<&Namespace>,
     after: Option<&NamespaceCursor>,
     limit: usize,
 ) -> Result<NamespacePage> {
-    open(path.as_ref())?.read()?.namespaces().page(prefix, after, limit)
+    open(&database.into())?.read()?.namespaces().page(prefix, after, limit)
 }
 
 /// Same as [`Engine::audit`](crate::Engine::audit) on a database as of this moment; other processes may have it open.
@@ -127,25 +130,44 @@ pub fn namespaces(
 ///
 /// # Errors
 /// Those of [`Engine::audit`](crate::Engine::audit) and of [`stats`].
-pub fn audit(path: impl AsRef<Path>) -> Result<Audit> {
-    open(path.as_ref())?.read()?.audit().read()
+pub fn audit(database: impl Into<DatabaseFile>) -> Result<Audit> {
+    open(&database.into())?.read()?.audit().read()
 }
 
-/// Same as [`Engine::backup`](crate::Engine::backup) on a database that no process has open.
+/// Same as [`Engine::backup`](crate::Engine::backup) on a database that no process has open. The new file has the same
+/// key.
 ///
 /// # Errors
 /// Those of [`Engine::backup`](crate::Engine::backup), and those of opening the database for writing.
-pub fn backup(path: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
-    let config = Config::default();
-    Store::open(path.as_ref(), &config, false)?.backup(to.as_ref(), &config)
+pub fn backup(database: impl Into<DatabaseFile>, to: impl AsRef<Path>) -> Result<()> {
+    let DatabaseFile { path, config } = database.into();
+    Store::open(&path, &config, false)?.backup(to.as_ref(), &config)
+}
+
+/// Same as [`Engine::backup_with_key`](crate::Engine::backup_with_key) on a database that no process has open. Feature
+/// `encryption`.
+///
+/// # Errors
+/// Those of [`Engine::backup_with_key`](crate::Engine::backup_with_key), and those of opening the database for writing.
+#[cfg(feature = "encryption")]
+pub fn backup_with_key(
+    database: impl Into<DatabaseFile>,
+    to: impl AsRef<Path>,
+    key: Option<EncryptionKey>,
+) -> Result<()> {
+    let DatabaseFile { path, mut config } = database.into();
+    let store = Store::open(&path, &config, false)?;
+    config.encryption_key = key;
+    store.backup(to.as_ref(), &config)
 }
 
 /// Same as [`Engine::purge`](crate::Engine::purge) on a database that no process has open.
 ///
 /// # Errors
 /// Those of [`Engine::purge`](crate::Engine::purge), and those of opening the database for writing.
-pub fn purge(path: impl AsRef<Path>) -> Result<PurgeReport> {
-    let store = Store::open(path.as_ref(), &Config::default(), false)?;
+pub fn purge(database: impl Into<DatabaseFile>) -> Result<PurgeReport> {
+    let DatabaseFile { path, config } = database.into();
+    let store = Store::open(&path, &config, false)?;
     let covers = store.read()?.audit().entries()?;
     let report = store.purge()?;
     store.write(|transaction| transaction.audit().record_purge(covers))?;
@@ -154,28 +176,28 @@ pub fn purge(path: impl AsRef<Path>) -> Result<PurgeReport> {
 
 /// Copies what can still be read of a damaged database into a new one: messages with their sessions, batches and
 /// checkpoints, block states, and documents. Vectors and indexes are made again when the new database is opened. The
-/// damaged file does not change.
+/// damaged file does not change. The new one has the same key.
 ///
 /// # Errors
 /// [`Error::FileExists`]; [`Error::DatabaseNotFound`]; [`Error::DatabaseLocked`]; [`Error::NotADatabase`] if nothing at
 /// all can be read; [`Error::Storage`].
-pub fn salvage(damaged: impl AsRef<Path>, new: impl AsRef<Path>) -> Result<SalvageReport> {
-    store::salvage(damaged.as_ref(), new.as_ref(), &Config::default())
+pub fn salvage(damaged: impl Into<DatabaseFile>, new: impl AsRef<Path>) -> Result<SalvageReport> {
+    let DatabaseFile { path, config } = damaged.into();
+    store::salvage(&path, new.as_ref(), &config)
 }
 
 /// Returns the model of the serving generation of a database; `None` if nothing was ever stored in it.
 ///
 /// # Errors
 /// Those of [`stats`].
-pub fn serving_model(path: impl AsRef<Path>) -> Result<Option<ModelIdentity>> {
-    Ok(open(path.as_ref())?.read()?.generations().serving()?.map(|generation| generation.identity))
+pub fn serving_model(database: impl Into<DatabaseFile>) -> Result<Option<ModelIdentity>> {
+    Ok(open(&database.into())?.read()?.generations().serving()?.map(|generation| generation.identity))
 }
 
 /// Opens a database without changing its file.
-fn open(path: &Path) -> Result<Store> {
-    let config = Config::default();
-    match Store::open_read_only(path, &config) {
-        Err(Error::WriteAccessNeeded { .. }) => Store::open_unchanged(path, &config),
+fn open(DatabaseFile { path, config }: &DatabaseFile) -> Result<Store> {
+    match Store::open_read_only(path, config) {
+        Err(Error::WriteAccessNeeded { .. }) => Store::open_unchanged(path, config),
         opened => opened,
     }
 }
@@ -190,10 +212,10 @@ fn open(path: &Path) -> Result<Store> {
 /// # Errors
 /// Those of [`Engine::open_read_only`](crate::Engine::open_read_only), except those of its model and
 /// [`Error::WriteAccessNeeded`]. Problems inside the database are in the report.
-pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
-    let (path, config) = (path.as_ref(), Config::default());
-    let mut store = match Store::open_unchanged(path, &config) {
-        Err(Error::DatabaseLocked { .. }) => Store::open_read_only(path, &config)?,
+pub fn verify(database: impl Into<DatabaseFile>) -> Result<VerifyReport> {
+    let DatabaseFile { path, config } = database.into();
+    let mut store = match Store::open_unchanged(&path, &config) {
+        Err(Error::DatabaseLocked { .. }) => Store::open_read_only(&path, &config)?,
         Err(Error::Corrupted { what }) => {
             return Ok(VerifyReport { problems: vec![what], ..VerifyReport::default() });
         }

@@ -72,10 +72,13 @@ pub(super) fn unchanged(path: &Path, config: &Config) -> Result<Opened<Database>
     let builder = || builder(config, ConcurrencyMode::ExclusiveWriter);
     let pages = || Ok(PageFile::open(Box::new(Overlay::open(path)?), &Seal::of(config)?)?);
     let opened = match file_kind(path)? {
-        FileKind::Redb => Overlay::open(path)
-            .and_then(|overlay| builder().create_with_backend(overlay))
-            .map(|database| Opened { database, pages: Arc::default() })
-            .map_err(OpenError::from),
+        FileKind::Redb => {
+            check_no_key(path, config)?;
+            Overlay::open(path)
+                .and_then(|overlay| builder().create_with_backend(overlay))
+                .map(|database| Opened { database, pages: Arc::default() })
+                .map_err(OpenError::from)
+        }
         _ => match pages().and_then(|pages| writable(pages, builder())) {
             Err(error) if error.is_damage() => pages().and_then(|pages| repaired(pages, builder())).map_err(|_| error),
             opened => opened,
@@ -103,10 +106,19 @@ pub(super) fn damaged_pages(path: &Path, config: &Config) -> Result<Vec<String>>
 
 /// Opens a redb file without pages of ours, as mnemon wrote it up to version 0.2.
 pub(super) fn plain(path: &Path, config: &Config) -> Result<Database> {
+    check_no_key(path, config)?;
     while_named(path, || {
         let file = open_file(path, File::options().read(true).write(true))?;
         Ok(builder(config, ConcurrencyMode::ExclusiveWriter).create_with_backend(file)?)
     })
+}
+
+/// Refuses a key for a redb file without pages of ours: nobody could tell whether the owner of the key wrote it.
+fn check_no_key(path: &Path, config: &Config) -> Result<()> {
+    if config.cipher()?.is_some() {
+        return Err(Error::NotEncrypted { path: path.to_path_buf() });
+    }
+    Ok(())
 }
 
 /// Creates a database in a new file.
