@@ -8,13 +8,13 @@ use serde::Serialize;
 use crate::encryption::EncryptionKey;
 pub use crate::store::{GenerationState, SalvageReport, VerifyReport};
 use crate::{
-    config::Precision,
+    config::{Config, Precision},
     database_file::DatabaseFile,
     error::{Error, Result},
     forget::Audit,
     ids::{ModelIdentity, Namespace},
     recall::{check_graphs, check_lexical},
-    store::{self, NamespaceCursor, NamespacePage, PurgeReport, StorageSizes, Store},
+    store::{self, NamespaceCursor, NamespacePage, PurgeReport, Snapshot, StorageSizes, Store},
 };
 
 /// The contents of a database in numbers.
@@ -73,16 +73,19 @@ pub struct NamespaceStats {
 /// Those of [`Engine::open_read_only`](crate::Engine::open_read_only), except those of its model and
 /// [`Error::WriteAccessNeeded`]; [`Error::Corrupted`].
 pub fn stats(database: impl Into<DatabaseFile>) -> Result<Stats> {
-    let store = open(&database.into())?;
-    let snapshot = store.read()?;
+    let database = database.into();
+    read(&database, |snapshot| count(&database.path, snapshot))
+}
+
+fn count(path: &Path, snapshot: &Snapshot) -> Result<Stats> {
     let namespaces = match snapshot.generations().serving()? {
-        Some(generation) => store::namespace_counts(&snapshot, generation.id)?,
+        Some(generation) => store::namespace_counts(snapshot, generation.id)?,
         None => Vec::new(),
     };
-    let file_bytes = std::fs::metadata(store.path()).map_err(|error| Error::Storage(error.into()))?.len();
+    let file_bytes = std::fs::metadata(path).map_err(|error| Error::Storage(error.into()))?.len();
     Ok(Stats {
         file_bytes,
-        sizes: store::sizes(&snapshot)?,
+        sizes: store::sizes(snapshot)?,
         generations: snapshot
             .generations()
             .all()?
@@ -122,7 +125,7 @@ pub fn namespaces(
     after: Option<&NamespaceCursor>,
     limit: usize,
 ) -> Result<NamespacePage> {
-    open(&database.into())?.read()?.namespaces().page(prefix, after, limit)
+    read(&database.into(), |snapshot| snapshot.namespaces().page(prefix, after, limit))
 }
 
 /// Same as [`Engine::audit`](crate::Engine::audit) on a database as of this moment; other processes may have it open.
@@ -131,7 +134,7 @@ pub fn namespaces(
 /// # Errors
 /// Those of [`Engine::audit`](crate::Engine::audit) and of [`stats`].
 pub fn audit(database: impl Into<DatabaseFile>) -> Result<Audit> {
-    open(&database.into())?.read()?.audit().read()
+    read(&database.into(), |snapshot| snapshot.audit().read())
 }
 
 /// Same as [`Engine::backup`](crate::Engine::backup) on a database that no process has open. The new file has the same
@@ -140,8 +143,8 @@ pub fn audit(database: impl Into<DatabaseFile>) -> Result<Audit> {
 /// # Errors
 /// Those of [`Engine::backup`](crate::Engine::backup), and those of opening the database for writing.
 pub fn backup(database: impl Into<DatabaseFile>, to: impl AsRef<Path>) -> Result<()> {
-    let DatabaseFile { path, config } = database.into();
-    Store::open(&path, &config, false)?.backup(to.as_ref(), &config)
+    let database = database.into();
+    copy(&database, to.as_ref(), &database.config)
 }
 
 /// Same as [`Engine::backup_with_key`](crate::Engine::backup_with_key) on a database that no process has open. Feature
@@ -155,10 +158,14 @@ pub fn backup_with_key(
     to: impl AsRef<Path>,
     key: Option<EncryptionKey>,
 ) -> Result<()> {
-    let DatabaseFile { path, mut config } = database.into();
-    let store = Store::open(&path, &config, false)?;
+    let database = database.into();
+    let mut config = database.config.clone();
     config.encryption_key = key;
-    store.backup(to.as_ref(), &config)
+    copy(&database, to.as_ref(), &config)
+}
+
+fn copy(DatabaseFile { path, config }: &DatabaseFile, to: &Path, new_config: &Config) -> Result<()> {
+    store::guarded(|| Store::open(path, config, false)?.backup(to, new_config))
 }
 
 /// Same as [`Engine::purge`](crate::Engine::purge) on a database that no process has open.
@@ -167,11 +174,13 @@ pub fn backup_with_key(
 /// Those of [`Engine::purge`](crate::Engine::purge), and those of opening the database for writing.
 pub fn purge(database: impl Into<DatabaseFile>) -> Result<PurgeReport> {
     let DatabaseFile { path, config } = database.into();
-    let store = Store::open(&path, &config, false)?;
-    let covers = store.read()?.audit().entries()?;
-    let report = store.purge()?;
-    store.write(|transaction| transaction.audit().record_purge(covers))?;
-    Ok(report)
+    store::guarded(|| {
+        let store = Store::open(&path, &config, false)?;
+        let covers = store.read()?.audit().entries()?;
+        let report = store.purge()?;
+        store.write(|transaction| transaction.audit().record_purge(covers))?;
+        Ok(report)
+    })
 }
 
 /// Copies what can still be read of a damaged database into a new one: messages with their sessions, batches and
@@ -183,7 +192,7 @@ pub fn purge(database: impl Into<DatabaseFile>) -> Result<PurgeReport> {
 /// all can be read; [`Error::Storage`].
 pub fn salvage(damaged: impl Into<DatabaseFile>, new: impl AsRef<Path>) -> Result<SalvageReport> {
     let DatabaseFile { path, config } = damaged.into();
-    store::salvage(&path, new.as_ref(), &config)
+    store::guarded(|| store::salvage(&path, new.as_ref(), &config))
 }
 
 /// Returns the model of the serving generation of a database; `None` if nothing was ever stored in it.
@@ -191,15 +200,19 @@ pub fn salvage(damaged: impl Into<DatabaseFile>, new: impl AsRef<Path>) -> Resul
 /// # Errors
 /// Those of [`stats`].
 pub fn serving_model(database: impl Into<DatabaseFile>) -> Result<Option<ModelIdentity>> {
-    Ok(open(&database.into())?.read()?.generations().serving()?.map(|generation| generation.identity))
+    let serving = read(&database.into(), |snapshot| snapshot.generations().serving())?;
+    Ok(serving.map(|generation| generation.identity))
 }
 
-/// Opens a database without changing its file.
-fn open(DatabaseFile { path, config }: &DatabaseFile) -> Result<Store> {
-    match Store::open_read_only(path, config) {
-        Err(Error::WriteAccessNeeded { .. }) => Store::open_unchanged(path, config),
-        opened => opened,
-    }
+/// Reads a database without changing its file.
+fn read<T>(DatabaseFile { path, config }: &DatabaseFile, read: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
+    store::guarded(|| {
+        let store = match Store::open_read_only(path, config) {
+            Err(Error::WriteAccessNeeded { .. }) => Store::open_unchanged(path, config)?,
+            opened => opened?,
+        };
+        read(&store.read()?)
+    })
 }
 
 /// Checks the pages of a database, every record against the records that it refers to, and then its graphs and lexical
@@ -213,12 +226,16 @@ fn open(DatabaseFile { path, config }: &DatabaseFile) -> Result<Store> {
 /// Those of [`Engine::open_read_only`](crate::Engine::open_read_only), except those of its model and
 /// [`Error::WriteAccessNeeded`]. Problems inside the database are in the report.
 pub fn verify(database: impl Into<DatabaseFile>) -> Result<VerifyReport> {
-    let DatabaseFile { path, config } = database.into();
-    let mut store = match Store::open_unchanged(&path, &config) {
-        Err(Error::DatabaseLocked { .. }) => Store::open_read_only(&path, &config)?,
-        Err(Error::Corrupted { what }) => {
-            return Ok(VerifyReport { problems: vec![what], ..VerifyReport::default() });
-        }
+    let database = database.into();
+    match store::guarded(|| check(&database)) {
+        Err(Error::Corrupted { what }) => Ok(VerifyReport { problems: vec![what], ..VerifyReport::default() }),
+        checked => checked,
+    }
+}
+
+fn check(DatabaseFile { path, config }: &DatabaseFile) -> Result<VerifyReport> {
+    let mut store = match Store::open_unchanged(path, config) {
+        Err(Error::DatabaseLocked { .. }) => Store::open_read_only(path, config)?,
         opened => opened?,
     };
     let mut report = store.verify()?;

@@ -14,6 +14,7 @@ use redb::{
 use same_file::Handle as FileIdentity;
 
 use super::{
+    guard::caught,
     new_file::NewFile,
     overlay::Overlay,
     pages::{FileKind, KIND_BYTES, OpenPagesError, PageFile, PageState, Seal, kind},
@@ -74,10 +75,9 @@ pub(super) fn unchanged(path: &Path, config: &Config) -> Result<Opened<Database>
     let opened = match file_kind(path)? {
         FileKind::Redb => {
             check_no_key(path, config)?;
-            Overlay::open(path)
-                .and_then(|overlay| builder().create_with_backend(overlay))
-                .map(|database| Opened { database, pages: Arc::default() })
-                .map_err(OpenError::from)
+            let overlay = Overlay::open(path).map_err(|error| OpenError::from(error).of(path))?;
+            let database = guarded_open(|| builder().create_with_backend(overlay));
+            database.map(|database| Opened { database, pages: Arc::default() })
         }
         _ => match pages().and_then(|pages| writable(pages, builder())) {
             Err(error) if error.is_damage() => pages().and_then(|pages| repaired(pages, builder())).map_err(|_| error),
@@ -109,7 +109,7 @@ pub(super) fn plain(path: &Path, config: &Config) -> Result<Database> {
     check_no_key(path, config)?;
     while_named(path, || {
         let file = open_file(path, File::options().read(true).write(true))?;
-        Ok(builder(config, ConcurrencyMode::ExclusiveWriter).create_with_backend(file)?)
+        guarded_open(|| builder(config, ConcurrencyMode::ExclusiveWriter).create_with_backend(file))
     })
 }
 
@@ -159,11 +159,7 @@ fn page_file(path: &Path, options: &OpenOptions, config: &Config) -> Result<Page
 }
 
 fn writable(pages: PageFile, builder: Builder) -> Result<Opened<Database>, OpenError> {
-    let state = pages.state();
-    match builder.create_with_backend(pages) {
-        Ok(database) => Ok(Opened { database, pages: state }),
-        Err(error) => Err(OpenError::of_pages(error, &state)),
-    }
+    on_pages(pages, |pages| builder.create_with_backend(pages))
 }
 
 fn repaired(pages: PageFile, mut builder: Builder) -> Result<Opened<Database>, OpenError> {
@@ -176,11 +172,24 @@ fn repaired(pages: PageFile, mut builder: Builder) -> Result<Opened<Database>, O
 }
 
 fn readable(pages: PageFile, builder: Builder) -> Result<Opened<ReadOnlyDatabase>, OpenError> {
+    on_pages(pages, |pages| builder.open_read_only_with_backend(pages))
+}
+
+fn on_pages<D>(
+    pages: PageFile,
+    open: impl FnOnce(PageFile) -> Result<D, DatabaseError>,
+) -> Result<Opened<D>, OpenError> {
     let state = pages.state();
-    match builder.open_read_only_with_backend(pages) {
+    match guarded_open(|| open(pages)) {
         Ok(database) => Ok(Opened { database, pages: state }),
-        Err(error) => Err(OpenError::of_pages(error, &state)),
+        // The pages know more than redb.
+        Err(error) => Err(state.first_damage().map_or(error, |page| OpenError::Damaged(page.to_string()))),
     }
+}
+
+/// Opens a database of redb. A panic is damage.
+fn guarded_open<D>(open: impl FnOnce() -> Result<D, DatabaseError>) -> Result<D, OpenError> {
+    Ok(caught(open).map_err(OpenError::Damaged)??)
 }
 
 fn builder(config: &Config, mode: ConcurrencyMode) -> Builder {
@@ -224,7 +233,7 @@ fn while_named<T>(path: &Path, open: impl Fn() -> Result<T, OpenError>) -> Resul
 enum OpenError {
     Pages(OpenPagesError),
     Database(DatabaseError),
-    /// A page that was needed is damaged.
+    /// A page that was needed is damaged, or pages contradict each other.
     Damaged(String),
     Io(io::Error),
     /// The key could not be read.
@@ -262,14 +271,6 @@ impl From<io::Error> for OpenError {
 }
 
 impl OpenError {
-    /// An error of redb, with what the pages know about it.
-    fn of_pages(error: DatabaseError, pages: &PageState) -> Self {
-        match pages.first_damage() {
-            Some(page) => OpenError::Damaged(page.to_string()),
-            None => error.into(),
-        }
-    }
-
     fn is_damage(&self) -> bool {
         matches!(self, OpenError::Damaged(_))
     }

@@ -1,6 +1,7 @@
 //! The `mnemon` command, run as a process.
 
 mod contents;
+mod encryption;
 mod errors;
 mod eval;
 mod foreign;
@@ -33,7 +34,9 @@ use crate::support::{
 };
 
 fn mnemon() -> Command {
-    Command::cargo_bin("mnemon").unwrap()
+    let mut command = Command::cargo_bin("mnemon").unwrap();
+    command.env_remove("MNEMON_KEY");
+    command
 }
 
 struct Output {
