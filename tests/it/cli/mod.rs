@@ -282,6 +282,25 @@ fn the_bench_of_documents_prints_json() {
 }
 
 #[test]
+fn the_bench_of_encryption_prints_ratios() {
+    let output = run(mnemon().args(["bench", "encryption", "--puts", "20", "--rounds", "2"]));
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report = json(&output.stdout);
+    assert_eq!((&report["bench"], &report["messages"]), (&json!("encryption"), &json!(462)));
+    assert_eq!(report["targets"], json!({"put_p50_us": 1.5, "ingest_s": 1.5, "recall_p50_us": 1.1}));
+    for figure in ["put_p50_us", "ingest_s", "recall_p50_us", "opening_p50_us", "first_recall_p50_us", "file_bytes"] {
+        for of in ["plain", "encrypted", "ratios"] {
+            assert!(report[of][figure].as_f64() > Some(0.0), "{of} {figure}: {report}");
+        }
+    }
+    // A sealed page is 32 bytes longer than one with a checksum.
+    let size = report["ratios"]["file_bytes"].as_f64().unwrap();
+    assert!((1.0..1.1).contains(&size), "{report}");
+    let none = run(mnemon().args(["bench", "encryption", "--puts", "462"]));
+    assert!(none.code == 2 && none.stderr.contains("--puts 462 leaves none of 462 messages"), "{}", none.stderr);
+}
+
+#[test]
 fn benches_need_no_file_of_the_repository() {
     let elsewhere = tempfile::tempdir().unwrap();
     for arguments in
