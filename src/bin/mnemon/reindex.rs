@@ -80,6 +80,8 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let mut embedder: Arc<dyn Embedder> = Arc::new(input::embedder(&model, &args.device, None)?);
     let mut cache = None;
     if let Some(file) = &args.embedding_cache {
+        // A wrong key is an error here, and would empty the cache.
+        mnemon::serving_model(&database)?;
         let bytes = Config::default().embedding_cache_file_bytes;
         let mut builder = CachedEmbedder::builder(embedder).memory_bytes(0).file(file, bytes);
         if let Some(key) = key::given()? {

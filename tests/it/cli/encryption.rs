@@ -20,7 +20,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("delete --db DB --namespace a m1", r#""deleted":1"#),
     ("forget --db DB --namespace a --id m2 --embedding-cache DIR/cache --yes", r#""messages":1"#),
     ("audit --db DB", r#""problems":[]"#),
-    ("reindex --db DB --precision i8 --embedding-cache DIR/cache", r#""switched":true"#),
+    ("reindex --db DB --model static-en-256 --precision i8 --embedding-cache DIR/cache", r#""switched":true"#),
     ("reindex --db DB --rollback", r#""switched":true"#),
     ("reindex --db DB --drop-previous", r#""dropped":true"#),
     ("purge --db DB", "bytes_after"),

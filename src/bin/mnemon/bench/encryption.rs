@@ -50,16 +50,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         args.puts < messages.len(),
         format!("--puts {} leaves none of {} messages for batches; choose fewer", args.puts, messages.len()),
     )?;
-    let bench = Bench {
-        queries: sample::spread(&messages, QUERIES),
-        embedder: Arc::new(input::embedder(
-            args.ingest.model.as_deref().unwrap_or(Model::DEFAULT),
-            &Device::Cpu,
-            None,
-        )?),
-        messages,
-        args,
-    };
+    let model = args.ingest.model.as_deref().unwrap_or(Model::DEFAULT);
+    let embedder = Arc::new(input::embedder(model, &Device::Cpu, None)?);
+    let bench = Bench { args, embedder, queries: sample::spread(&messages, QUERIES), messages };
     ensure!(!bench.queries.is_empty(), "no message has text");
     let (mut plain, mut encrypted) = (Vec::new(), Vec::new());
     let progress = Progress::new();
