@@ -283,7 +283,7 @@ fn the_bench_of_documents_prints_json() {
 
 #[test]
 fn the_bench_of_encryption_prints_ratios() {
-    let output = run(mnemon().args(["bench", "encryption", "--puts", "20", "--rounds", "2"]));
+    let output = run(mnemon().args(["bench", "encryption", "--puts", "10", "--queries", "9", "--rounds", "2"]));
     assert_eq!(output.code, 0, "{}", output.stderr);
     let report = json(&output.stdout);
     assert_eq!((&report["bench"], &report["messages"]), (&json!("encryption"), &json!(462)));

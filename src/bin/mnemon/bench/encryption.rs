@@ -23,6 +23,9 @@ pub(super) struct Args {
     /// Number of messages that are put one by one, as an agent does; the others are put in batches.
     #[arg(long, default_value_t = 200, value_parser = usage::within(1..=1_000_000))]
     puts: usize,
+    /// Number of queries: the texts of messages, evenly spread.
+    #[arg(long, default_value_t = 500, value_parser = usage::within(1..=1_000_000))]
+    queries: usize,
     /// Number of rounds, each with new databases.
     #[arg(long, default_value_t = 5, value_parser = usage::within(1..=1_000))]
     rounds: usize,
@@ -30,8 +33,6 @@ pub(super) struct Args {
 
 /// The time between two puts of an agent.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Number of queries, the texts of messages.
-const QUERIES: usize = 500;
 /// The largest number of openings in a round, each for the first recall of another namespace.
 const OPENINGS: usize = 10;
 /// The largest ratios that the project accepts.
@@ -52,7 +53,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     )?;
     let model = args.ingest.model.as_deref().unwrap_or(Model::DEFAULT);
     let embedder = Arc::new(input::embedder(model, &Device::Cpu, None)?);
-    let bench = Bench { args, embedder, queries: sample::spread(&messages, QUERIES), messages };
+    let bench = Bench { args, embedder, queries: sample::spread(&messages, args.queries), messages };
     ensure!(!bench.queries.is_empty(), "no message has text");
     let (mut plain, mut encrypted) = (Vec::new(), Vec::new());
     let progress = Progress::new();
@@ -74,6 +75,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "messages": bench.messages.len(),
         "puts": args.puts,
         "batch": args.ingest.batch,
+        "queries": bench.queries.len(),
         "rounds": args.rounds,
         "plain": medians(&plain),
         "encrypted": medians(&encrypted),
