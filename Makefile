@@ -86,6 +86,7 @@ bench: ## criterion benches, then the command's own as JSON (SHORT=1: the comman
 	$(BINARY) bench flush
 	$(BINARY) bench recall $(if $(SHORT),--rounds 1)
 	$(BINARY) bench memory
+	$(BINARY) bench encryption $(if $(SHORT),--rounds 1)
 
 # Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
 user-package: runtime ## the READMEs' programs, compiled as a user's package and run

@@ -393,21 +393,21 @@ pub enum Error {
     },
 
     /// The database is encrypted, and no key was given.
-    #[error("{}: encrypted, and no key was given; give it with `Config::encryption_key`, in a build with the feature `encryption`", .path.display())]
+    #[error("{}: encrypted, and no key was given; give it with `Config::encryption_key` or `DatabaseFile::encryption_key`, in a build with the feature `encryption` (on the command line, with --key-file or in MNEMON_KEY)", .path.display())]
     KeyNeeded {
         /// The database file.
         path: PathBuf,
     },
 
     /// The database is encrypted with another key than the one given.
-    #[error("{}: encrypted with another key; give the key that it was created with: nothing in it can be read without", .path.display())]
+    #[error("{}: encrypted with another key; give the key that it was created with (on the command line, with --key-file or in MNEMON_KEY): nothing in it can be read without", .path.display())]
     WrongKey {
         /// The database file.
         path: PathBuf,
     },
 
     /// A key was given for a database that is not encrypted.
-    #[error("{}: not encrypted, but a key was given; open it without a key, or copy it into a new database that has one", .path.display())]
+    #[error("{}: not encrypted, but a key was given; open it without a key (on the command line, without --key-file and MNEMON_KEY), or encrypt a copy with `Engine::backup_with_key` (`mnemon backup --new-key-file`)", .path.display())]
     NotEncrypted {
         /// The database file.
         path: PathBuf,

@@ -36,6 +36,7 @@
 //! | layer | module | contents |
 //! | --- | --- | --- |
 //! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
+//! | 0 | `encryption`, `database_file` | keys and the cipher; a database's path with its key |
 //! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
 //! | 1 | `filter` | filters on messages, their metadata, and the values of documents |
@@ -135,6 +136,7 @@ mod compose;
 mod config;
 #[cfg(feature = "onnx")]
 mod data_folder;
+mod database_file;
 mod default_embedder;
 mod documents;
 mod embed;
@@ -184,6 +186,7 @@ pub use compose::{
     PromptSection, PromptSectionReport, RecalledMessage, Renderer, SealKey, XmlRenderer,
 };
 pub use config::{Config, Device, IndexKind, Precision, VectorStorage};
+pub use database_file::DatabaseFile;
 pub use documents::{
     Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch,
 };
@@ -214,6 +217,8 @@ pub use knowledge::{
     BlockingCollection, BlockingProfile, Collection, CollectionBlock, CollectionReport, Profile, ProfileBlock,
 };
 pub use lexical::Language;
+#[cfg(feature = "encryption")]
+pub use maintenance::backup_with_key;
 pub use maintenance::{
     GenerationState, GenerationStats, NamespaceStats, SalvageReport, Stats, VerifyReport, audit, backup, namespaces,
     purge, salvage, serving_model, stats, verify,

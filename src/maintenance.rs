@@ -4,14 +4,17 @@ use std::path::Path;
 
 use serde::Serialize;
 
+#[cfg(feature = "encryption")]
+use crate::encryption::EncryptionKey;
 pub use crate::store::{GenerationState, SalvageReport, VerifyReport};
 use crate::{
     config::{Config, Precision},
+    database_file::DatabaseFile,
     error::{Error, Result},
     forget::Audit,
     ids::{ModelIdentity, Namespace},
     recall::{check_graphs, check_lexical},
-    store::{self, NamespaceCursor, NamespacePage, PurgeReport, StorageSizes, Store},
+    store::{self, NamespaceCursor, NamespacePage, PurgeReport, Snapshot, StorageSizes, Store},
 };
 
 /// The contents of a database in numbers.
@@ -69,17 +72,20 @@ pub struct NamespaceStats {
 /// # Errors
 /// Those of [`Engine::open_read_only`](crate::Engine::open_read_only), except those of its model and
 /// [`Error::WriteAccessNeeded`]; [`Error::Corrupted`].
-pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
-    let store = open(path.as_ref())?;
-    let snapshot = store.read()?;
+pub fn stats(database: impl Into<DatabaseFile>) -> Result<Stats> {
+    let database = database.into();
+    read(&database, |snapshot| count(&database.path, snapshot))
+}
+
+fn count(path: &Path, snapshot: &Snapshot) -> Result<Stats> {
     let namespaces = match snapshot.generations().serving()? {
-        Some(generation) => store::namespace_counts(&snapshot, generation.id)?,
+        Some(generation) => store::namespace_counts(snapshot, generation.id)?,
         None => Vec::new(),
     };
-    let file_bytes = std::fs::metadata(store.path()).map_err(|error| Error::Storage(error.into()))?.len();
+    let file_bytes = std::fs::metadata(path).map_err(|error| Error::Storage(error.into()))?.len();
     Ok(Stats {
         file_bytes,
-        sizes: store::sizes(&snapshot)?,
+        sizes: store::sizes(snapshot)?,
         generations: snapshot
             .generations()
             .all()?
@@ -114,12 +120,12 @@ pub fn stats(path: impl AsRef<Path>) -> Result<Stats> {
 /// # Errors
 /// Those of [`Engine::namespaces`](crate::Engine::namespaces) and of [`stats`].
 pub fn namespaces(
-    path: impl AsRef<Path>,
+    database: impl Into<DatabaseFile>,
     prefix: Option<&Namespace>,
     after: Option<&NamespaceCursor>,
     limit: usize,
 ) -> Result<NamespacePage> {
-    open(path.as_ref())?.read()?.namespaces().page(prefix, after, limit)
+    read(&database.into(), |snapshot| snapshot.namespaces().page(prefix, after, limit))
 }
 
 /// Same as [`Engine::audit`](crate::Engine::audit) on a database as of this moment; other processes may have it open.
@@ -127,57 +133,86 @@ pub fn namespaces(
 ///
 /// # Errors
 /// Those of [`Engine::audit`](crate::Engine::audit) and of [`stats`].
-pub fn audit(path: impl AsRef<Path>) -> Result<Audit> {
-    open(path.as_ref())?.read()?.audit().read()
+pub fn audit(database: impl Into<DatabaseFile>) -> Result<Audit> {
+    read(&database.into(), |snapshot| snapshot.audit().read())
 }
 
-/// Same as [`Engine::backup`](crate::Engine::backup) on a database that no process has open.
+/// Same as [`Engine::backup`](crate::Engine::backup) on a database that no process has open. The new file has the same
+/// key.
 ///
 /// # Errors
 /// Those of [`Engine::backup`](crate::Engine::backup), and those of opening the database for writing.
-pub fn backup(path: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
-    let config = Config::default();
-    Store::open(path.as_ref(), &config, false)?.backup(to.as_ref(), &config)
+pub fn backup(database: impl Into<DatabaseFile>, to: impl AsRef<Path>) -> Result<()> {
+    let database = database.into();
+    copy(&database, to.as_ref(), &database.config)
+}
+
+/// Same as [`Engine::backup_with_key`](crate::Engine::backup_with_key) on a database that no process has open. Feature
+/// `encryption`.
+///
+/// # Errors
+/// Those of [`Engine::backup_with_key`](crate::Engine::backup_with_key), and those of opening the database for writing.
+#[cfg(feature = "encryption")]
+pub fn backup_with_key(
+    database: impl Into<DatabaseFile>,
+    to: impl AsRef<Path>,
+    key: Option<EncryptionKey>,
+) -> Result<()> {
+    let database = database.into();
+    let mut config = database.config.clone();
+    config.encryption_key = key;
+    copy(&database, to.as_ref(), &config)
+}
+
+fn copy(DatabaseFile { path, config }: &DatabaseFile, to: &Path, new_config: &Config) -> Result<()> {
+    store::guarded(|| Store::open(path, config, false)?.backup(to, new_config))
 }
 
 /// Same as [`Engine::purge`](crate::Engine::purge) on a database that no process has open.
 ///
 /// # Errors
 /// Those of [`Engine::purge`](crate::Engine::purge), and those of opening the database for writing.
-pub fn purge(path: impl AsRef<Path>) -> Result<PurgeReport> {
-    let store = Store::open(path.as_ref(), &Config::default(), false)?;
-    let covers = store.read()?.audit().entries()?;
-    let report = store.purge()?;
-    store.write(|transaction| transaction.audit().record_purge(covers))?;
-    Ok(report)
+pub fn purge(database: impl Into<DatabaseFile>) -> Result<PurgeReport> {
+    let DatabaseFile { path, config } = database.into();
+    store::guarded(|| {
+        let store = Store::open(&path, &config, false)?;
+        let covers = store.read()?.audit().entries()?;
+        let report = store.purge()?;
+        store.write(|transaction| transaction.audit().record_purge(covers))?;
+        Ok(report)
+    })
 }
 
 /// Copies what can still be read of a damaged database into a new one: messages with their sessions, batches and
 /// checkpoints, block states, and documents. Vectors and indexes are made again when the new database is opened. The
-/// damaged file does not change.
+/// damaged file does not change. The new one has the same key.
 ///
 /// # Errors
 /// [`Error::FileExists`]; [`Error::DatabaseNotFound`]; [`Error::DatabaseLocked`]; [`Error::NotADatabase`] if nothing at
 /// all can be read; [`Error::Storage`].
-pub fn salvage(damaged: impl AsRef<Path>, new: impl AsRef<Path>) -> Result<SalvageReport> {
-    store::salvage(damaged.as_ref(), new.as_ref(), &Config::default())
+pub fn salvage(damaged: impl Into<DatabaseFile>, new: impl AsRef<Path>) -> Result<SalvageReport> {
+    let DatabaseFile { path, config } = damaged.into();
+    store::guarded(|| store::salvage(&path, new.as_ref(), &config))
 }
 
 /// Returns the model of the serving generation of a database; `None` if nothing was ever stored in it.
 ///
 /// # Errors
 /// Those of [`stats`].
-pub fn serving_model(path: impl AsRef<Path>) -> Result<Option<ModelIdentity>> {
-    Ok(open(path.as_ref())?.read()?.generations().serving()?.map(|generation| generation.identity))
+pub fn serving_model(database: impl Into<DatabaseFile>) -> Result<Option<ModelIdentity>> {
+    let serving = read(&database.into(), |snapshot| snapshot.generations().serving())?;
+    Ok(serving.map(|generation| generation.identity))
 }
 
-/// Opens a database without changing its file.
-fn open(path: &Path) -> Result<Store> {
-    let config = Config::default();
-    match Store::open_read_only(path, &config) {
-        Err(Error::WriteAccessNeeded { .. }) => Store::open_unchanged(path, &config),
-        opened => opened,
-    }
+/// Reads a database without changing its file.
+fn read<T>(DatabaseFile { path, config }: &DatabaseFile, read: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
+    store::guarded(|| {
+        let store = match Store::open_read_only(path, config) {
+            Err(Error::WriteAccessNeeded { .. }) => Store::open_unchanged(path, config)?,
+            opened => opened?,
+        };
+        read(&store.read()?)
+    })
 }
 
 /// Checks the pages of a database, every record against the records that it refers to, and then its graphs and lexical
@@ -190,13 +225,17 @@ fn open(path: &Path) -> Result<Store> {
 /// # Errors
 /// Those of [`Engine::open_read_only`](crate::Engine::open_read_only), except those of its model and
 /// [`Error::WriteAccessNeeded`]. Problems inside the database are in the report.
-pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
-    let (path, config) = (path.as_ref(), Config::default());
-    let mut store = match Store::open_unchanged(path, &config) {
-        Err(Error::DatabaseLocked { .. }) => Store::open_read_only(path, &config)?,
-        Err(Error::Corrupted { what }) => {
-            return Ok(VerifyReport { problems: vec![what], ..VerifyReport::default() });
-        }
+pub fn verify(database: impl Into<DatabaseFile>) -> Result<VerifyReport> {
+    let database = database.into();
+    match store::guarded(|| check(&database)) {
+        Err(Error::Corrupted { what }) => Ok(VerifyReport { problems: vec![what], ..VerifyReport::default() }),
+        checked => checked,
+    }
+}
+
+fn check(DatabaseFile { path, config }: &DatabaseFile) -> Result<VerifyReport> {
+    let mut store = match Store::open_unchanged(path, config) {
+        Err(Error::DatabaseLocked { .. }) => Store::open_read_only(path, config)?,
         opened => opened?,
     };
     let mut report = store.verify()?;

@@ -1,10 +1,11 @@
 //! Reindexing a database that no engine has open. An engine is opened for it, which does not need the serving model.
 
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc};
 
 pub use crate::engine::reindex::{GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport};
 use crate::{
     config::Config,
+    database_file::DatabaseFile,
     default_embedder,
     embed::Embedder,
     engine::{Engine, Opening},
@@ -28,15 +29,16 @@ const SWEEP_BLOCKS: usize = 1024;
 /// Those of opening an engine except [`Error::ModelMismatch`], and those of
 /// [`Engine::reindex`](crate::Engine::reindex).
 pub fn reindex(
-    path: impl AsRef<Path>,
+    database: impl Into<DatabaseFile>,
     embedder: Arc<dyn Embedder>,
     options: ReindexOptions,
     mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
 ) -> Result<ReindexReport> {
-    let engine = open(path.as_ref(), &embedder)?;
+    let database = database.into();
+    let engine = open(&database, &embedder)?;
     let report = engine.core().reindex(embedder, &options, &mut progress)?;
     drop(engine);
-    sweep(path.as_ref())?;
+    sweep(&database)?;
     Ok(report)
 }
 
@@ -47,11 +49,11 @@ pub fn reindex(
 /// Those of opening an engine except [`Error::ModelMismatch`], and those of
 /// [`Engine::rollback`](crate::Engine::rollback).
 pub fn rollback(
-    path: impl AsRef<Path>,
+    database: impl Into<DatabaseFile>,
     embedder: Arc<dyn Embedder>,
     mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
 ) -> Result<ReindexReport> {
-    open(path.as_ref(), &embedder)?.core().rollback(embedder, &mut progress)
+    open(&database.into(), &embedder)?.core().rollback(embedder, &mut progress)
 }
 
 /// Deletes the previous generation of a database that no engine has open, and compacts the file. Returns true if there
@@ -59,30 +61,31 @@ pub fn rollback(
 ///
 /// # Errors
 /// Those of opening an engine, except those of its model.
-pub fn drop_previous(path: impl AsRef<Path>) -> Result<bool> {
-    let found = open_store(path.as_ref())?.write(|transaction| transaction.generations().retire_previous())?;
-    sweep(path.as_ref())?;
+pub fn drop_previous(database: impl Into<DatabaseFile>) -> Result<bool> {
+    let database = database.into();
+    let found = open_store(&database)?.write(|transaction| transaction.generations().retire_previous())?;
+    sweep(&database)?;
     Ok(found)
 }
 
-fn open(path: &Path, new: &Arc<dyn Embedder>) -> Result<Engine> {
+fn open(database: &DatabaseFile, new: &Arc<dyn Embedder>) -> Result<Engine> {
     let resolve = |stored: Option<&ModelIdentity>| -> Result<Arc<dyn Embedder>> {
         let Some(stored) = stored.filter(|stored| *stored != new.identity()) else { return Ok(Arc::clone(new)) };
         Ok(default_embedder::find(stored).unwrap_or_else(|| Arc::new(Absent(stored.clone()))))
     };
     // Pending messages of the serving generation stay pending: its model may not be available.
-    let config = Config { drain_on_open: false, ..Config::default() };
-    let store = Store::open(path, &config, false)?;
+    let config = Config { drain_on_open: false, ..database.config.clone() };
+    let store = Store::open(&database.path, &config, false)?;
     Engine::open_core(Opening { store, config, reranker: None }, None, resolve)
 }
 
-fn open_store(path: &Path) -> Result<Store> {
-    Store::open(path, &Config::default(), false)
+fn open_store(database: &DatabaseFile) -> Result<Store> {
+    Store::open(&database.path, &database.config, false)
 }
 
 /// Deletes retired generations. If the process dies meanwhile, the next opening deletes the rest.
-fn sweep(path: &Path) -> Result<()> {
-    let mut store = open_store(path)?;
+fn sweep(database: &DatabaseFile) -> Result<()> {
+    let mut store = open_store(database)?;
     let mut swept = false;
     while store.write(|transaction| store::sweep(transaction, SWEEP_BLOCKS))? {
         swept = true;

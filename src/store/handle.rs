@@ -1,15 +1,12 @@
 //! An open database of redb: transactions, and what becomes of them when the file fails.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::{
+    guard::{caught, guarded},
     open::{self, Opened},
     pages::PageState,
     tables::storage,
@@ -99,7 +96,7 @@ impl Handle {
             let what = self.failed.as_ref().map_or(String::new(), |(_, damage)| damage.clone());
             return Err(Error::Corrupted { what: format!("{what}; nothing more can be written to the file") });
         };
-        let unwound = catch_unwind(AssertUnwindSafe(|| {
+        let written = guarded(|| {
             let mut tables = database.begin_write().map_err(|error| self.pages.explain(storage(error)))?;
             tables.set_two_phase_commit(two_phase_commit);
             let mut transaction = Transaction::new(WriteTransaction::new(tables, changes));
@@ -113,10 +110,10 @@ impl Handle {
                 self.pages.explain(error)
             });
             committed.map(|()| value)
-        }));
+        });
         // Only now: a reader that came before the commit may have kept a snapshot without it.
         *self.latest.lock() = None;
-        unwound.unwrap_or_else(|panic| Err(panicked(&*panic)))
+        written
     }
 
     /// Runs an operation on the whole database, which no snapshot may be open for.
@@ -124,16 +121,15 @@ impl Handle {
         let mut database = self.database.write();
         let Some(database) = &mut *database else { return Ok(None) };
         *self.latest.lock() = None;
-        let unwound = catch_unwind(AssertUnwindSafe(|| run(database)));
-        unwound.unwrap_or_else(|panic| Err(panicked(&*panic))).map_err(|error| self.pages.explain(error)).map(Some)
+        guarded(|| run(database)).map_err(|error| self.pages.explain(error)).map(Some)
     }
 
     /// Closes the database and unlocks its file. Snapshots of it fail from now on.
     pub(super) fn close(&self) {
         let database = self.database.write().take();
         *self.latest.lock() = None;
-        // An error leaves a file that the next opening repairs. redb panics on some damage that its checks do not see.
-        let _ = catch_unwind(AssertUnwindSafe(|| database.map(Database::close)));
+        // An error leaves a file that the next opening repairs.
+        let _ = caught(|| database.map(Database::close));
     }
 }
 
@@ -141,11 +137,4 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
-    let message = (panic.downcast_ref::<&str>().copied())
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
-    Error::Corrupted { what: format!("the store stopped at an impossible state ({message})") }
 }

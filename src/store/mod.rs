@@ -94,6 +94,7 @@ mod new_file;
 #[cfg(test)]
 pub(crate) mod faulty;
 
+mod guard;
 mod open;
 
 mod handle;
@@ -129,6 +130,7 @@ pub(crate) use forget_texts::ForgetPiece;
 #[cfg(all(fuzzing, feature = "onnx"))]
 pub(crate) use fuzzing::decode_records;
 pub(crate) use generations::Generation;
+pub(crate) use guard::guarded;
 pub(crate) use idle::IdleSession;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};
 pub(crate) use pending::{HISTORY_START, PendingCursor, PendingMessage};

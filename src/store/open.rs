@@ -14,6 +14,7 @@ use redb::{
 use same_file::Handle as FileIdentity;
 
 use super::{
+    guard::caught,
     new_file::NewFile,
     overlay::Overlay,
     pages::{FileKind, KIND_BYTES, OpenPagesError, PageFile, PageState, PlainFile, Seal, kind},
@@ -72,10 +73,11 @@ pub(super) fn unchanged(path: &Path, config: &Config) -> Result<Opened<Database>
     let builder = || builder(config, ConcurrencyMode::ExclusiveWriter);
     let pages = || Ok(PageFile::open(Box::new(Overlay::open(path)?), &Seal::of(config)?)?);
     let opened = match file_kind(path)? {
-        FileKind::Redb => Overlay::open(path)
-            .and_then(|overlay| builder().create_with_backend(overlay))
-            .map(|database| Opened { database, pages: Arc::default() })
-            .map_err(OpenError::from),
+        FileKind::Redb => {
+            check_no_key(path, config)?;
+            let overlay = Overlay::open(path).map_err(|error| OpenError::from(error).of(path))?;
+            opened(Arc::default(), || builder().create_with_backend(overlay))
+        }
         _ => match pages().and_then(|pages| writable(pages, builder())) {
             Err(error) if error.is_damage() => pages().and_then(|pages| repaired(pages, builder())).map_err(|_| error),
             opened => opened,
@@ -103,14 +105,20 @@ pub(super) fn damaged_pages(path: &Path, config: &Config) -> Result<Vec<String>>
 
 /// Opens a redb file without pages of ours, as mnemon wrote it up to version 0.2.
 pub(super) fn plain(path: &Path, config: &Config) -> Result<Opened<Database>> {
+    check_no_key(path, config)?;
     while_named(path, || {
         let file = PlainFile::new(Box::new(open_file(path, File::options().read(true).write(true))?));
-        let pages = file.state();
-        match builder(config, ConcurrencyMode::ExclusiveWriter).create_with_backend(file) {
-            Ok(database) => Ok(Opened { database, pages }),
-            Err(error) => Err(OpenError::of_pages(error, &pages)),
-        }
+        let state = file.state();
+        opened(state, || builder(config, ConcurrencyMode::ExclusiveWriter).create_with_backend(file))
     })
+}
+
+/// Refuses a key for a redb file without pages of ours: nobody could tell whether the owner of the key wrote it.
+fn check_no_key(path: &Path, config: &Config) -> Result<()> {
+    if config.cipher()?.is_some() {
+        return Err(Error::NotEncrypted { path: path.to_path_buf() });
+    }
+    Ok(())
 }
 
 /// Creates a database in a new file.
@@ -151,11 +159,7 @@ fn page_file(path: &Path, options: &OpenOptions, config: &Config) -> Result<Page
 }
 
 fn writable(pages: PageFile, builder: Builder) -> Result<Opened<Database>, OpenError> {
-    let state = pages.state();
-    match builder.create_with_backend(pages) {
-        Ok(database) => Ok(Opened { database, pages: state }),
-        Err(error) => Err(OpenError::of_pages(error, &state)),
-    }
+    opened(pages.state(), || builder.create_with_backend(pages))
 }
 
 fn repaired(pages: PageFile, mut builder: Builder) -> Result<Opened<Database>, OpenError> {
@@ -168,11 +172,23 @@ fn repaired(pages: PageFile, mut builder: Builder) -> Result<Opened<Database>, O
 }
 
 fn readable(pages: PageFile, builder: Builder) -> Result<Opened<ReadOnlyDatabase>, OpenError> {
-    let state = pages.state();
-    match builder.open_read_only_with_backend(pages) {
-        Ok(database) => Ok(Opened { database, pages: state }),
-        Err(error) => Err(OpenError::of_pages(error, &state)),
-    }
+    opened(pages.state(), || builder.open_read_only_with_backend(pages))
+}
+
+/// Opens a database of redb. The pages know more of an error than redb, and a panic of redb is damage.
+fn opened<D>(pages: Arc<PageState>, open: impl FnOnce() -> Result<D, DatabaseError>) -> Result<Opened<D>, OpenError> {
+    let error = match caught(open) {
+        Ok(Ok(database)) => return Ok(Opened { database, pages }),
+        Ok(Err(error)) => OpenError::from(error),
+        Err(panic) => OpenError::Damaged(panic),
+    };
+    Err(match (pages.first_damage(), pages.first_failure(), error) {
+        (Some(page), ..) => OpenError::Damaged(page.to_string()),
+        (None, Some(cause), OpenError::Database(DatabaseError::Storage(StorageError::PreviousIo))) => {
+            OpenError::Io(io::Error::other(cause))
+        }
+        (None, _, error) => error,
+    })
 }
 
 fn builder(config: &Config, mode: ConcurrencyMode) -> Builder {
@@ -216,7 +232,7 @@ fn while_named<T>(path: &Path, open: impl Fn() -> Result<T, OpenError>) -> Resul
 enum OpenError {
     Pages(OpenPagesError),
     Database(DatabaseError),
-    /// A page that was needed is damaged.
+    /// A page that was needed is damaged, or pages contradict each other.
     Damaged(String),
     Io(io::Error),
     /// The key could not be read.
@@ -254,17 +270,6 @@ impl From<io::Error> for OpenError {
 }
 
 impl OpenError {
-    /// An error of redb, with what the pages know about it.
-    fn of_pages(error: DatabaseError, pages: &PageState) -> Self {
-        match (pages.first_damage(), pages.first_failure(), error) {
-            (Some(page), ..) => OpenError::Damaged(page.to_string()),
-            (None, Some(cause), DatabaseError::Storage(StorageError::PreviousIo)) => {
-                OpenError::Io(io::Error::other(cause))
-            }
-            (None, _, error) => error.into(),
-        }
-    }
-
     fn is_damage(&self) -> bool {
         matches!(self, OpenError::Damaged(_))
     }

@@ -2,9 +2,9 @@
 
 use std::{fs, sync::Arc};
 
-use mnemon::{Config, Embedder, EncryptionKey, Engine, Error, Message, Query, Result};
+use mnemon::{Config, DatabaseFile, Embedder, EncryptionKey, Engine, Error, Message, Query, Result};
 
-use crate::support::{Db, Hashing, chain, message, namespace, recall::recalled_ids};
+use crate::support::{Db, Hashing, chain, go_on, message, namespace, open_tables, recall::recalled_ids};
 
 const TEXT: &str = "the purple xylophone rehearsal";
 /// Bytes of a sealed page in the file.
@@ -122,4 +122,97 @@ fn damage_is_never_another_text() {
         }
     }
     assert!(errors > 0, "of {} pages", pages.len());
+}
+
+/// An older copy of a page is sealed as it should be. `verify` finds it where it finds damage: in each page that is in
+/// use. No call panics.
+#[test]
+fn verify_finds_an_older_page_that_was_put_back() {
+    for given in [None, Some(key(1))] {
+        let page = if given.is_some() { SEALED_PAGE } else { 4096 + 8 };
+        let (db, _) = filled(given.clone());
+        let older = fs::read(&db.path).unwrap();
+        let engine = open(&db, given.clone()).unwrap();
+        for i in 0..5 {
+            let new = message(&format!("new-{i}"), "a new text");
+            engine.blocking().put(&namespace("hidden-tenant"), vec![new]).unwrap();
+            engine.blocking().flush().unwrap();
+        }
+        drop(engine);
+        let newer = fs::read(&db.path).unwrap();
+        let mut database = DatabaseFile::new(&db.path);
+        if let Some(key) = &given {
+            database = database.encryption_key(key.clone());
+        }
+        let is_sound = |bytes: &[u8]| {
+            fs::write(&db.path, bytes).unwrap();
+            match mnemon::verify(&database) {
+                Ok(report) => report.problems.is_empty(),
+                Err(Error::NotADatabase { .. }) => false,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert!(is_sound(&newer));
+        let mut found = 0;
+        for at in (FIRST_PAGE..=older.len().min(newer.len()) - page).step_by(page) {
+            let range = at..at + page;
+            if older[range.clone()] == newer[range.clone()] {
+                continue;
+            }
+            let [mut replaced, mut damaged] = [newer.clone(), newer.clone()];
+            damaged[at] ^= 1;
+            replaced[range.clone()].copy_from_slice(&older[range]);
+            let is_used = !is_sound(&damaged);
+            assert_eq!(!is_sound(&replaced), is_used, "the page at {at}");
+            if let Ok(engine) = open(&db, given.clone()) {
+                let _ = engine.blocking().history(&namespace("hidden-tenant"), "default");
+            }
+            let _ = mnemon::stats(&database);
+            found += usize::from(is_used);
+        }
+        assert!(found >= 10, "{found}");
+    }
+}
+
+/// The functions that open a database by themselves.
+#[test]
+fn functions_take_a_database_with_its_key() {
+    let ((encrypted, _), (plain, _), old) = (filled(Some(key(1))), filled(None), Db::new());
+    fs::copy(&plain.path, &old.path).unwrap();
+    // As an older version wrote it.
+    drop(open_tables(&old.path));
+    let new = encrypted.folder.path().join("new");
+    let embedder = || Arc::new(Hashing::new(32));
+    type Call<'a> = &'a dyn Fn(DatabaseFile) -> Result<()>;
+    let calls: &[(&str, Call<'_>)] = &[
+        ("stats", &|database| mnemon::stats(database).map(drop)),
+        ("namespaces", &|database| mnemon::namespaces(database, None, None, 1).map(drop)),
+        ("audit", &|database| mnemon::audit(database).map(drop)),
+        ("serving_model", &|database| mnemon::serving_model(database).map(drop)),
+        ("verify", &|database| mnemon::verify(database).map(drop)),
+        ("backup", &|database| mnemon::backup(database, &new)),
+        ("backup_with_key", &|database| mnemon::backup_with_key(database, &new, Some(key(2)))),
+        ("salvage", &|database| mnemon::salvage(database, &new).map(drop)),
+        ("purge", &|database| mnemon::purge(database).map(drop)),
+        ("reindex", &|database| mnemon::reindex(database, embedder(), Default::default(), go_on).map(drop)),
+        ("drop_previous", &|database| mnemon::drop_previous(database).map(drop)),
+    ];
+    let with = |db: &Db, byte: u8| DatabaseFile::new(&db.path).encryption_key(key(byte));
+    for (name, call) in calls {
+        let before = [&encrypted, &plain, &old].map(|db| fs::read(&db.path).unwrap());
+        assert!(matches!(call(encrypted.path.as_path().into()), Err(Error::KeyNeeded { .. })), "{name}");
+        assert!(matches!(call(with(&encrypted, 2)), Err(Error::WrongKey { .. })), "{name}");
+        assert!(matches!(call(with(&plain, 1)), Err(Error::NotEncrypted { .. })), "{name}");
+        // Salvage reads no file of an older version at all.
+        let refused = call(with(&old, 1));
+        assert!(matches!(refused, Err(Error::NotEncrypted { .. } | Error::NotADatabase { .. })), "{name}: {refused:?}");
+        assert!(!new.exists() && before == [&encrypted, &plain, &old].map(|db| fs::read(&db.path).unwrap()), "{name}");
+        call(with(&encrypted, 1)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        if new.exists() {
+            let same = DatabaseFile::new(&new).encryption_key(key(if *name == "backup_with_key" { 2 } else { 1 }));
+            assert_eq!(mnemon::verify(same).unwrap().messages, 40, "{name}");
+            fs::remove_file(&new).unwrap();
+        }
+    }
+    assert!(!format!("{:?}", with(&plain, 77)).contains("77"));
 }

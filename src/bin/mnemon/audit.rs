@@ -4,7 +4,10 @@ use std::{path::PathBuf, process::ExitCode};
 
 use mnemon::{AuditEvent, Receipt};
 
-use crate::output::{self, Format};
+use crate::{
+    key,
+    output::{self, Format},
+};
 
 /// List the receipts of what was forgotten, held and purged, and check their chain.
 ///
@@ -17,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
-    let audit = mnemon::audit(&args.db)?;
+    let audit = mnemon::audit(key::database(&args.db)?)?;
     match format {
         Format::Json => output::json(&audit)?,
         Format::Text => {

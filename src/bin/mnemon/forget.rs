@@ -78,7 +78,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     usage::ensure(yes, question)?;
     let mut builder = stored::builder(&db, None)?;
     if let Some(file) = embedding_cache {
-        builder = builder.config(stored::config().embedding_cache_file(file));
+        builder = builder.config(stored::config()?.embedding_cache_file(file));
     }
     // Checked before, and of use only if nothing is forgotten: a checkpoint may still have messages.
     let known = namespace.map(|namespace| stored::check_namespace(&db, &namespace));

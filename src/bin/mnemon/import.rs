@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use mnemon::{Device, Error, IndexKind, Namespace};
 
 use crate::{
-    export, ingest, input,
+    export, ingest, input, key,
     memory_options::MemoryOptions,
     output::Format,
     phases,
@@ -59,6 +59,7 @@ fn import(args: &Args, format: Format) -> anyhow::Result<()> {
     let mut config = input::config(IndexKind::Auto);
     config.device = args.device.clone();
     args.memory.set(&mut config);
+    key::set(&mut config)?;
     let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
     let progress = Progress::new();
     progress.begin("storing", "messages", Total::Unknown);

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::{
     foreign::{self, Source},
     input::{self, MessageReader},
+    key,
     memory_options::MemoryOptions,
     output::{self, Format},
     phases,
@@ -105,7 +106,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
 /// Removes a database that has no message.
 pub(crate) fn remove_empty(db: &Path) {
     let is_empty = |stats: Stats| stats.namespaces.iter().all(|namespace| namespace.messages == 0);
-    if mnemon::stats(db).is_ok_and(is_empty)
+    if key::database(db).and_then(mnemon::stats).is_ok_and(is_empty)
         && let Err(error) = std::fs::remove_file(db)
     {
         stderr::note(format!("the new database {} has no messages and was not removed: {error}", db.display()));
@@ -118,6 +119,7 @@ fn ingest_all(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
     config.embedding_cache_file = args.embedding_cache.clone();
     config.device = args.device.clone();
     args.memory.set(&mut config);
+    key::set(&mut config)?;
     let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
     if let Some(given) = args.precision {
         let stored = engine.precision();

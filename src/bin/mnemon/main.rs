@@ -17,6 +17,7 @@ mod hold;
 mod import;
 mod ingest;
 mod input;
+mod key;
 mod memory_options;
 mod metrics;
 mod models;
@@ -40,7 +41,7 @@ mod texmex;
 mod usage;
 mod verify;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -65,6 +66,10 @@ struct Cli {
     /// Print no progress and no notes on stderr, only errors.
     #[arg(long, short, global = true)]
     quiet: bool,
+    /// The file of the key of an encrypted database, and of its embedding cache: 32 bytes, or 64 hexadecimal digits. A
+    /// database that the command creates is encrypted with it. Default: the digits in $MNEMON_KEY, if it is set.
+    #[arg(long, global = true, value_name = "FILE")]
+    key_file: Option<PathBuf>,
 
     #[command(subcommand)]
     command: Command,
@@ -102,6 +107,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     stderr::configure(cli.format, cli.quiet);
+    key::configure(cli.key_file);
     let result = match cli.command {
         Command::Ingest(args) => ingest::run(args, cli.format),
         Command::Recall(args) => recall::run(args, cli.format),

@@ -6,6 +6,7 @@ use mnemon::{Error, Namespace, NamespaceCursor};
 use serde_json::json;
 
 use crate::{
+    key,
     output::{self, Format},
     stderr,
     usage::UsageError,
@@ -34,12 +35,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let Args { db, prefix, limit, mut after } = args;
+    let database = key::database(&db)?;
     if format == Format::Text {
         output::line(&format!("{:>10} {:>9} {:>10}  namespace", "messages", "sessions", "documents"))?;
     }
     let mut left = limit.map_or(usize::MAX, NonZeroUsize::get);
     while left > 0 {
-        let page = mnemon::namespaces(&db, prefix.as_ref(), after.as_ref(), left.min(PAGE)).map_err(usage_error)?;
+        let page = mnemon::namespaces(&database, prefix.as_ref(), after.as_ref(), left.min(PAGE));
+        let page = page.map_err(usage_error)?;
         for found in &page.namespaces {
             match format {
                 Format::Json => output::json(found)?,

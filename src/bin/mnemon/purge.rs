@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use crate::output::{self, Format};
+use crate::{
+    key,
+    output::{self, Format},
+};
 
 /// Replace a database's file by a copy of what is left, so that nothing of what was deleted or forgotten is in its
 /// bytes.
@@ -17,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
-    let report = mnemon::purge(&args.db)?;
+    let report = mnemon::purge(key::database(&args.db)?)?;
     match format {
         Format::Json => output::json(&report)?,
         Format::Text => {

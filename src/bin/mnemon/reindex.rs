@@ -1,21 +1,16 @@
 //! `mnemon reindex`
 
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{ops::ControlFlow, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use mnemon::{
-    CachedEmbedder, Config, Device, Embedder, GateReport, GenerationState, Precision, ReindexOptions, ReindexPhase,
-    ReindexProgress, ReindexReport,
+    CachedEmbedder, Config, DatabaseFile, Device, Embedder, GateReport, GenerationState, Precision, ReindexOptions,
+    ReindexPhase, ReindexProgress, ReindexReport,
 };
 use serde_json::json;
 
 use crate::{
-    input,
+    input, key,
     output::{self, Format},
     progress::Progress,
     usage,
@@ -70,8 +65,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+    let database = key::database(&args.db)?;
     if args.drop_previous && args.model.is_none() && args.precision.is_none() {
-        let dropped = mnemon::drop_previous(&args.db)?;
+        let dropped = mnemon::drop_previous(database)?;
         match format {
             Format::Json => output::json(&json!({ "dropped": dropped }))?,
             Format::Text if dropped => output::line("the previous vectors are deleted")?,
@@ -80,13 +76,18 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let state = if args.rollback { GenerationState::Previous } else { GenerationState::Serving };
-    let model = args.model.map_or_else(|| model(&args.db, state), Ok)?;
+    let model = args.model.map_or_else(|| model(&database, state), Ok)?;
     let mut embedder: Arc<dyn Embedder> = Arc::new(input::embedder(&model, &args.device, None)?);
     let mut cache = None;
     if let Some(file) = &args.embedding_cache {
+        // A wrong key is an error here, and would empty the cache.
+        mnemon::serving_model(&database)?;
         let bytes = Config::default().embedding_cache_file_bytes;
-        let cached = Arc::new(CachedEmbedder::builder(embedder).memory_bytes(0).file(file, bytes).open()?);
-        embedder = cache.insert(cached).clone();
+        let mut builder = CachedEmbedder::builder(embedder).memory_bytes(0).file(file, bytes);
+        if let Some(key) = key::given()? {
+            builder = builder.encryption_key(key);
+        }
+        embedder = cache.insert(Arc::new(builder.open()?)).clone();
     }
     let shown = Progress::new();
     let progress = |progress: ReindexProgress| {
@@ -99,13 +100,13 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         ControlFlow::Continue(())
     };
     let report = if args.rollback {
-        mnemon::rollback(&args.db, embedder, progress)?
+        mnemon::rollback(database, embedder, progress)?
     } else {
         let mut options = ReindexOptions::default();
         (options.precision, options.samples) = (args.precision, args.samples);
         (options.min_recall, options.min_overlap) = (args.min_recall, args.min_overlap);
         options.keep_previous = !args.drop_previous;
-        mnemon::reindex(&args.db, embedder, options, progress)?
+        mnemon::reindex(database, embedder, options, progress)?
     };
     drop(shown);
     match format {
@@ -154,8 +155,8 @@ fn print_gate(gate: &GateReport) -> anyhow::Result<()> {
 }
 
 /// Returns the name of the model of the generation in this state.
-fn model(db: &Path, state: GenerationState) -> anyhow::Result<String> {
-    let generations = mnemon::stats(db)?.generations;
+fn model(database: &DatabaseFile, state: GenerationState) -> anyhow::Result<String> {
+    let generations = mnemon::stats(database)?.generations;
     let found = generations.into_iter().find(|generation| generation.state == state);
     let missing = match state {
         GenerationState::Previous => "no previous vectors are kept, so there is nothing to roll back to",

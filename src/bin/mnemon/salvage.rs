@@ -2,11 +2,15 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use crate::output::{self, Format};
+use crate::{
+    key,
+    output::{self, Format},
+};
 
 /// Copy what can still be read of a damaged database into a new one, and list what could not.
 ///
-/// Vectors and indexes are made again when the new database is opened. The damaged file does not change.
+/// Vectors and indexes are made again when the new database is opened. The damaged file does not change. The
+/// new one has the same key.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The damaged database.
@@ -16,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
-    let report = mnemon::salvage(&args.damaged, &args.new)?;
+    let report = mnemon::salvage(key::database(&args.damaged)?, &args.new)?;
     match format {
         Format::Json => output::json(&report)?,
         Format::Text => {

@@ -5,10 +5,11 @@ use std::{
     process::ExitCode,
 };
 
-use mnemon::{CacheFileStats, Config, EngineStats, GenerationState, Stats};
+use mnemon::{CacheFileStats, EngineStats, GenerationState, Stats};
 use serde::Serialize;
 
 use crate::{
+    key,
     memory_options::MemoryOptions,
     output::{self, Format},
     stored,
@@ -41,7 +42,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    let database = args.db.as_deref().map(mnemon::stats).transpose()?;
+    let database = args.db.as_deref().map(|path| mnemon::stats(key::database(path)?)).transpose()?;
     let memory = match (&args.db, &database) {
         (Some(path), Some(stats)) if args.load => Some(load(path, stats, &args.memory)?),
         _ => None,
@@ -70,8 +71,7 @@ fn mebibytes(bytes: u64) -> f64 {
 
 /// Loads each namespace of a database, one after the other.
 fn load(path: &Path, stats: &Stats, memory: &MemoryOptions) -> anyhow::Result<EngineStats> {
-    let mut config = Config::default();
-    config.drain_on_open = false;
+    let mut config = stored::config()?;
     memory.set(&mut config);
     let engine = stored::builder(path, None)?.config(config).open_read_only()?;
     for namespace in &stats.namespaces {

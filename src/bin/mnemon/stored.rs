@@ -8,6 +8,8 @@ use std::{
 use anyhow::{Context, bail};
 use mnemon::{Config, Embedder, Engine, EngineBuilder, Error, ModelIdentity, Namespace, SessionInfo};
 
+use crate::key;
+
 /// The options that say which database and namespace a command works on.
 #[derive(clap::Args)]
 pub(crate) struct Location {
@@ -58,26 +60,27 @@ pub(crate) fn builder(db: &Path, namespace: Option<&Namespace>) -> anyhow::Resul
     if let Some(namespace) = namespace {
         check_namespace(db, namespace)?;
     }
-    let model = mnemon::serving_model(db)?;
+    let model = mnemon::serving_model(key::database(db)?)?;
     let model = model.context("the database has no model; check it with `mnemon verify`")?;
-    Ok(Engine::builder(db).create(false).config(config()).embedder(Arc::new(NoModel(model))))
+    Ok(Engine::builder(db).create(false).config(config()?).embedder(Arc::new(NoModel(model))))
 }
 
 /// Returns the settings of an engine without a model.
-pub(crate) fn config() -> Config {
-    let mut config = Config::default();
-    config.drain_on_open = false;
-    config
+pub(crate) fn config() -> mnemon::Result<Config> {
+    let mut config = Config::default().drain_on_open(false);
+    key::set(&mut config)?;
+    Ok(config)
 }
 
 /// Returns an error that names the nearest namespace unless this one has messages or documents.
 pub(crate) fn check_namespace(db: &Path, namespace: &Namespace) -> anyhow::Result<()> {
     // A namespace is the first of those under it.
-    let first = mnemon::namespaces(db, Some(namespace), None, 1)?.namespaces;
+    let database = key::database(db)?;
+    let first = mnemon::namespaces(&database, Some(namespace), None, 1)?.namespaces;
     if first.iter().any(|known| known.namespace == *namespace) {
         return Ok(());
     }
-    let known = mnemon::namespaces(db, None, None, usize::MAX)?.namespaces;
+    let known = mnemon::namespaces(&database, None, None, usize::MAX)?.namespaces;
     let (name, db) = (namespace.as_str(), db.display());
     match nearest(name, known.iter().map(|known| known.namespace.as_str())) {
         Some(nearest) => {

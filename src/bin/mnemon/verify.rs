@@ -4,7 +4,10 @@ use std::{path::PathBuf, process::ExitCode};
 
 use mnemon::{Error, VerifyReport};
 
-use crate::output::{self, Format};
+use crate::{
+    key,
+    output::{self, Format},
+};
 
 /// Check the pages of a database and the consistency of its records.
 ///
@@ -17,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
-    let report = match mnemon::verify(&args.db) {
+    let report = match mnemon::verify(key::database(&args.db)?) {
         // Damage where the file begins, or a file that was cut, keeps it from being opened.
         Err(error @ (Error::NotADatabase { .. } | Error::Corrupted { .. })) => {
             let mut report = VerifyReport::default();

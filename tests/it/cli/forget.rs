@@ -3,7 +3,7 @@
 use mnemon::{Engine, Message};
 
 use super::{Output, json, mnemon, run};
-use crate::support::{Db, message, namespace};
+use crate::support::{Db, message, namespace, open_tables};
 
 fn command(db: &Db, arguments: &[&str]) -> Output {
     // Without a model.
@@ -71,4 +71,24 @@ fn a_hold_is_set_listed_and_released() {
     assert_eq!(hold(&["--namespace", "acme", "--release"]).code, 0);
     assert_eq!(hold(&["--namespace", "acme", "--release"]).code, 1);
     assert_eq!(hold(&[]).stdout, "");
+}
+
+#[test]
+fn a_broken_chain_of_receipts_is_exit_status_3() {
+    let db = filled();
+    for id in ["1", "2", "3"] {
+        assert_eq!(command(&db, &["forget", "--namespace", "acme/a", "--id", id, "--yes"]).code, 0);
+    }
+    let tables = open_tables(&db.path);
+    let transaction = tables.begin_write().unwrap();
+    let audit = redb::TableDefinition::<u64, &[u8]>::new("audit");
+    assert!(transaction.open_table(audit).unwrap().remove(1).unwrap().is_some());
+    transaction.commit().unwrap();
+    drop(tables);
+    let broken = command(&db, &["audit"]);
+    assert_eq!(broken.code, 3, "{}", broken.stderr);
+    let audit = json(&broken.stdout);
+    assert_eq!((audit["entries"].as_array().unwrap().len(), &audit["problems"][0]), (2, &"entry 1 is missing".into()));
+    let text = run(mnemon().args(["audit", "--db"]).arg(&db.path));
+    assert!(text.code == 3 && text.stdout.ends_with("THE CHAIN IS BROKEN\n"), "{}", text.stdout);
 }

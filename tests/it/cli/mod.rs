@@ -1,6 +1,7 @@
 //! The `mnemon` command, run as a process.
 
 mod contents;
+mod encryption;
 mod errors;
 mod eval;
 mod foreign;
@@ -33,7 +34,9 @@ use crate::support::{
 };
 
 fn mnemon() -> Command {
-    Command::cargo_bin("mnemon").unwrap()
+    let mut command = Command::cargo_bin("mnemon").unwrap();
+    command.env_remove("MNEMON_KEY");
+    command
 }
 
 struct Output {
@@ -276,6 +279,25 @@ fn the_bench_of_documents_prints_json() {
     ] {
         assert!(report[figure].as_f64() > Some(0.0), "{figure}: {report}");
     }
+}
+
+#[test]
+fn the_bench_of_encryption_prints_ratios() {
+    let output = run(mnemon().args(["bench", "encryption", "--puts", "10", "--queries", "9", "--rounds", "2"]));
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report = json(&output.stdout);
+    assert_eq!((&report["bench"], &report["messages"]), (&json!("encryption"), &json!(462)));
+    assert_eq!(report["targets"], json!({"put_p50_us": 1.5, "ingest_s": 1.5, "recall_p50_us": 1.1}));
+    for figure in ["put_p50_us", "ingest_s", "recall_p50_us", "opening_p50_us", "first_recall_p50_us", "file_bytes"] {
+        for of in ["plain", "encrypted", "ratios"] {
+            assert!(report[of][figure].as_f64() > Some(0.0), "{of} {figure}: {report}");
+        }
+    }
+    // A sealed page is 32 bytes longer than one with a checksum.
+    let size = report["ratios"]["file_bytes"].as_f64().unwrap();
+    assert!((1.0..1.1).contains(&size), "{report}");
+    let none = run(mnemon().args(["bench", "encryption", "--puts", "462"]));
+    assert!(none.code == 2 && none.stderr.contains("--puts 462 leaves none of 462 messages"), "{}", none.stderr);
 }
 
 #[test]

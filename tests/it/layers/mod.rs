@@ -27,6 +27,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (0, "ids", &[], &["error"]),
     (0, "encryption", &[], &["error"]),
     (0, "config", &[], &["encryption", "error"]),
+    (0, "database_file", &[], &["config", "encryption", "error"]),
     (0, "lock", &[], &[]),
     (0, "data_folder", &[], &[]),
     (0, "span", &[], &[]),
@@ -56,8 +57,8 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (4, "engine", &["block_on", "cache", "config", "default_embedder", "documents", "embed", "encryption", "error", "fewshot", "forget", "ids", "index", "lexical", "message", "recall", "span", "store"], &[]),
     (4, "memory", &["block", "buffer", "compose", "error", "history", "ids", "message", "recall", "span", "store", "tokens"], &["engine"]),
     (4, "knowledge", &["block", "chat", "documents", "error", "filter", "forget", "ids", "message"], &["engine"]),
-    (4, "reindex", &["config", "default_embedder", "embed", "error", "ids", "store"], &["engine"]),
-    (4, "maintenance", &["config", "error", "forget", "ids", "recall", "store"], &[]),
+    (4, "reindex", &["config", "database_file", "default_embedder", "embed", "error", "ids", "store"], &["engine"]),
+    (4, "maintenance", &["config", "database_file", "encryption", "error", "forget", "ids", "recall", "store"], &[]),
     (4, "fuzzing", &["error", "index", "lexical", "models", "onnx", "store"], &[]),
 ];
 

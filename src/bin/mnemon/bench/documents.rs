@@ -11,7 +11,7 @@ use mnemon::{
 };
 use serde_json::{Value, json};
 
-use super::{process_memory::peak_bytes, sample};
+use super::{process_memory::peak_bytes, sample, timed::timed};
 use crate::{input, metrics::percentile, output, random::Random, usage};
 
 #[derive(clap::Args)]
@@ -80,8 +80,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         let (documents, value) = (documents(number), corpus.value(number));
         let (namespace, message) = (corpus.namespace(number), Message::user(corpus.text(number)).in_session("talk"));
         let (key, options) = (corpus.key(number), options());
-        time(&mut puts, || documents.blocking().put(key, value, options))?;
-        time(&mut messages, || engine.blocking().put(&namespace, vec![message]))?;
+        timed(&mut puts, || documents.blocking().put(key, value, options))?;
+        timed(&mut messages, || engine.blocking().put(&namespace, vec![message]))?;
     }
     engine.blocking().flush()?;
     let started = Instant::now();
@@ -104,17 +104,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     for _ in 0..args.reads {
         let number = random.below(args.documents);
         let (documents, key) = (documents(number), corpus.key(number));
-        let got = time(&mut gets, || documents.blocking().get(&key))?;
+        let got = timed(&mut gets, || documents.blocking().get(&key))?;
         ensure!(got.is_some_and(|got| got.value["number"] == number), "a document was not found by its key");
         let search = DocumentSearch::default().query(corpus.text(number));
-        let found = time(&mut searches, || documents.blocking().search(search))?;
+        let found = timed(&mut searches, || documents.blocking().search(search))?;
         ensure!(found.iter().any(|found| found.key == key), "a document was not found by its text");
         let kind = format!("kind-{}", number % KINDS);
         let search = DocumentSearch::default().filter(MetadataFilter::eq("kind", kind.as_str())?);
-        let found = time(&mut filters, || documents.blocking().search(search))?;
+        let found = timed(&mut filters, || documents.blocking().search(search))?;
         ensure!(found.iter().all(|found| found.value["kind"] == kind.as_str()), "a filter was ignored");
         let listing = DocumentNamespaces::default().prefix(["users"]);
-        let listed = time(&mut lists, || engine.blocking().document_namespaces(listing))?;
+        let listed = timed(&mut lists, || engine.blocking().document_namespaces(listing))?;
         ensure!(listed.len() == NAMESPACES, "a namespace was not listed");
     }
     [&mut puts, &mut messages, &mut gets, &mut searches, &mut filters, &mut lists]
@@ -145,12 +145,4 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "file_bytes": std::fs::metadata(path)?.len(),
         "peak_memory_bytes": peak_bytes(),
     }))
-}
-
-/// Runs a call and adds its time in microseconds.
-fn time<T>(times: &mut Vec<f64>, call: impl FnOnce() -> mnemon::Result<T>) -> mnemon::Result<T> {
-    let started = Instant::now();
-    let result = call()?;
-    times.push(started.elapsed().as_secs_f64() * 1e6);
-    Ok(result)
 }

@@ -3,6 +3,7 @@
 mod ann;
 mod documents;
 mod embed;
+mod encryption;
 mod filters;
 mod flush;
 mod fresh;
@@ -12,6 +13,7 @@ mod process_memory;
 mod recall;
 mod reindex;
 mod sample;
+mod timed;
 mod users;
 
 use std::process::ExitCode;
@@ -42,6 +44,9 @@ enum Bench {
     ///
     /// Each model is measured in a process of its own.
     Embed(embed::Args),
+    /// What encryption costs: puts, ingest, recalls, openings and file size of a plain and an encrypted database, and
+    /// their ratios. The databases are in the temporary folder: let $TMPDIR be on the disk that matters.
+    Encryption(encryption::Args),
     /// Recall latency with filters on metadata that match from half of the messages to one in a thousand, and the
     /// recall of the graph with them.
     Filters(filters::Args),
@@ -66,6 +71,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         Bench::Ann(args) => ann::run(&args, format)?,
         Bench::Documents(args) => documents::run(&args)?,
         Bench::Embed(args) => embed::run(&args, format)?,
+        Bench::Encryption(args) => encryption::run(&args)?,
         Bench::Filters(args) => filters::run(&args)?,
         Bench::Flush(options) => flush::run(&options)?,
         Bench::Fresh(args) => fresh::run(&args)?,

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use mnemon::{MAX_K, Namespace, Query, RankingStrategy};
 use serde_json::json;
 
-use super::{ingest_options::IngestOptions, process_memory::peak_bytes};
+use super::{ingest_options::IngestOptions, process_memory::peak_bytes, sample};
 use crate::{input, metrics::percentile, output, usage};
 
 #[derive(clap::Args)]
@@ -43,11 +43,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             let target = |own: Namespace| args.namespace.clone().unwrap_or(own);
             input::queries(path)?.into_iter().map(|line| (target(line.namespace), line.query)).collect()
         }
-        None => {
-            let spread = messages.iter().step_by(messages.len().div_ceil(SAMPLED));
-            let texts = spread.map(|(namespace, message)| (namespace.clone(), message.text()));
-            texts.filter(|(_, text)| !text.trim().is_empty()).collect()
-        }
+        None => sample::spread(&messages, SAMPLED),
     };
     ensure!(!queries.is_empty(), "there are no queries; give a file that has some with --queries");
     let text_bytes: usize = messages.iter().map(|(_, message)| message.text().len()).sum();

@@ -20,3 +20,10 @@ pub(super) fn messages(file: Option<&Path>) -> anyhow::Result<Vec<(Namespace, Me
 pub(super) fn queries(file: Option<&Path>) -> anyhow::Result<Vec<QueryLine>> {
     file.map_or_else(|| input::queries_of(QUERIES.as_bytes(), Path::new(NAME)), input::queries)
 }
+
+/// Returns the texts of at most this many messages, evenly spread, as queries.
+pub(super) fn spread(messages: &[(Namespace, Message)], count: usize) -> Vec<(Namespace, String)> {
+    let spread = messages.iter().step_by(messages.len().div_ceil(count).max(1));
+    let texts = spread.map(|(namespace, message)| (namespace.clone(), message.text()));
+    texts.filter(|(_, text)| !text.trim().is_empty()).collect()
+}

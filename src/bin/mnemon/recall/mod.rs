@@ -17,7 +17,7 @@ use self::{
     target::{Target, TargetOptions},
 };
 use crate::{
-    input,
+    input, key,
     memory_options::MemoryOptions,
     output::{self, Format},
     stderr, stored,
@@ -84,6 +84,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let mut config = input::config(if args.queries.is_some() { IndexKind::Auto } else { IndexKind::Exact });
     config.drain_on_open = false;
     args.memory.set(&mut config);
+    key::set(&mut config)?;
     let builder = || -> anyhow::Result<EngineBuilder> {
         let builder = input::builder(&args.db, args.model.as_deref(), config.clone(), false)?;
         let Some(folder) = &args.rerank else { return Ok(builder) };
