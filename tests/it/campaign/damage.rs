@@ -9,13 +9,15 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
-    sync::mpsc,
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
+use mnemon::{Config, Engine, Message};
+
 use super::originals::{self, Reader};
 use crate::support::{
-    below, children,
+    Hashing, below, children,
     tally::{tally, tally_problems},
 };
 
@@ -228,4 +230,23 @@ fn child() {
         }
     }
     println!("all read");
+}
+
+#[test]
+fn damage_is_reported_with_its_namespace_and_record() {
+    let db = crate::support::Db::new();
+    let (acme, text) = (crate::support::namespace("acme/ada"), "the ferry leaves at nine ".repeat(1000));
+    let messages = vec![Message::user(text).with_id("m1"), Message::user("short").with_id("m2")];
+    db.open().blocking().put(&acme, messages).unwrap();
+    let engine =
+        Engine::builder(&db.path).config(Config::default().cache_bytes(0)).embedder(Arc::new(Hashing::new(32)));
+    let engine = engine.open().unwrap();
+    // Damaged while it is open: a debug build of redb reads every page when it opens a file.
+    let mut file = fs::read(&db.path).unwrap();
+    let begin = file.windows(9).position(|bytes| bytes == b"the ferry").unwrap();
+    file[begin + 12_000] ^= 1;
+    fs::write(&db.path, file).unwrap();
+    let error = engine.blocking().get(&acme, "m1").unwrap_err().to_string();
+    assert!(error.starts_with("damaged database: namespace acme/ada: message \"m1\": message 0: page "), "{error}");
+    assert_eq!(engine.blocking().get(&acme, "m2").unwrap().unwrap().text(), "short");
 }
