@@ -53,7 +53,8 @@ test: runtime ## format, lints, documentation and every test
 # Kills at random moments, random operations on graphs and lexical indexes, random conversations, readers beside writers, faults of the
 # storage, power failures, damaged files. The variables with SECONDS are in seconds, the others are counts; the factors are a half to
 # three times what `make test` uses, and with the default of SOAK the constant load takes half an hour. The tests are those that `make
-# test` has built. A name that matches no test is an error: the test was renamed. The table comes in any case.
+# test` has built. A name that matches no test is an error: the test was renamed. The table comes in any case. `fuzz` is run for
+# FUZZ_SECONDS a target (default: 5 times SOAK).
 soak: runtime ## the randomised and crash tests, about SOAK times as long as in `make test` (default: 10), and a table of what they found
 	$(CARGO) test --all-features --lib --test it --no-run
 	@for name in $(SOAKED); do \
@@ -68,6 +69,7 @@ soak: runtime ## the randomised and crash tests, about SOAK times as long as in 
 	failed=0; \
 	$(CARGO) test --all-features --lib -- campaign:: || failed=1; \
 	$(CARGO) test --all-features --test it -- $(SOAKED) || failed=1; \
+	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),$$((5 * $(SOAK)))) || failed=1; \
 	tests/soak_table.sh $(TALLY) || failed=1; \
 	exit $$failed
 
@@ -86,6 +88,7 @@ bench: ## criterion benches, then the command's own as JSON (SHORT=1: the comman
 	$(BINARY) bench flush
 	$(BINARY) bench recall $(if $(SHORT),--rounds 1)
 	$(BINARY) bench memory
+	$(BINARY) bench backup
 	$(BINARY) bench encryption $(if $(SHORT),--rounds 1)
 
 # Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
@@ -178,7 +181,6 @@ asan: ## the modules with unsafe code under AddressSanitizer (Linux on x86-64)
 
 # The flags are those of cargo-fuzz without a sanitizer, all of them stable: nearly all code is safe Rust, and `asan` checks the rest.
 # What is found is kept in the target folder and used by the next run; inputs that fail are there too, in `crashes`.
-FUZZ_SECONDS ?= 5
 FUZZ_TARGETS := $(notdir $(wildcard fuzz/corpus/*))
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -189,10 +191,11 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (default: 5; Linux on x86-64, needs 
 		$(CARGO) build --release --manifest-path fuzz/Cargo.toml --target x86_64-unknown-linux-gnu
 	@set -e; mkdir -p $(TARGET)/fuzz/crashes; for target in $(FUZZ_TARGETS); do \
 		mkdir -p $(TARGET)/fuzz/corpus/$$target; log=$(TARGET)/fuzz/$$target.log; \
-		FUZZ_TARGET=$$target $(TARGET)/fuzz/x86_64-unknown-linux-gnu/release/mnemon-fuzz -max_total_time=$(FUZZ_SECONDS) \
+		FUZZ_TARGET=$$target $(TARGET)/fuzz/x86_64-unknown-linux-gnu/release/mnemon-fuzz -max_total_time=$(or $(FUZZ_SECONDS),5) \
 			-timeout=20 -rss_limit_mb=3000 -max_len=65536 -print_final_stats=1 -artifact_prefix=$(TARGET)/fuzz/crashes/$$target- \
 			$(TARGET)/fuzz/corpus/$$target fuzz/corpus/$$target >$$log 2>&1 || { tail -40 $$log; exit 1; }; \
-		sed -n "s/^stat::number_of_executed_units: */$$target: executions /p" $$log; \
+		executions=$$(sed -n 's/^stat::number_of_executed_units: *//p' $$log); echo "$$target: executions $$executions"; \
+		printf 'fuzz executions\t%d\n' "$$executions" >>$${MNEMON_TALLY:-/dev/null}; \
 	done
 
 loom: ## every interleaving of the threads in small pieces of synchronisation

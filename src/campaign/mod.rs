@@ -48,6 +48,6 @@ macro_rules! campaign {
 }
 
 campaign! {
-    [puts, flushes, blocks, deletions, documents, checkpoints, reindexing, linking, transfers, backups],
+    [puts, flushes, blocks, deletions, forgets, documents, checkpoints, reindexing, linking, transfers, backups],
     [creation, purges, upgrade_from_1, upgrade_from_2, upgrade_from_3, upgrade_from_4, upgrade_from_5]
 }

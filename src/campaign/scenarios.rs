@@ -9,7 +9,7 @@ use super::{
     support::{Hashing, go_on, open_tables, schemas, words},
 };
 use crate::{
-    BlockContent, BlockQuery, BufferLimits, DocumentOperation, DocumentOptions, Engine, FlushedBatch, Memory,
+    BlockContent, BlockQuery, BufferLimits, DocumentOperation, DocumentOptions, Engine, FlushedBatch, Forget, Memory,
     MemoryBlock, Message, Result,
 };
 
@@ -97,6 +97,34 @@ pub(super) fn deletions() -> Scenario {
         commit("delete_session", |engine| engine.blocking().delete_session(&space("a"), "s1"), is_gone("a", "m1")),
         work("delete_namespace", |engine| engine.blocking().delete_namespace(&space("b")).map(drop)),
         work("delete_namespaces", |engine| engine.blocking().delete_namespaces(&space("c")).map(drop)),
+        flush(),
+    ];
+    Scenario { prepare: fill, ..scenario(steps) }
+}
+
+/// Each forgets in one commit, with its receipt.
+pub(super) fn forgets() -> Scenario {
+    let fill = |path: &Path| {
+        prepare(path);
+        let engine = engine(path).unwrap();
+        for name in ["a", "b"] {
+            engine.blocking().put(&space(name), messages(0, 50)).unwrap();
+        }
+        engine.blocking().flush().unwrap();
+    };
+    let forget = |what: &'static str, forget: fn() -> Forget, name: &'static str, id: &'static str| {
+        let has_receipt = move |engine: &Engine| {
+            let (audit, is_gone) = (engine.blocking().audit()?, engine.blocking().get(&space(name), id)?.is_none());
+            assert_eq!(audit.problems, [""; 0]);
+            assert!(!is_gone || !audit.entries.is_empty(), "forgotten without a receipt");
+            Ok(is_gone)
+        };
+        commit(what, move |engine| engine.blocking().forget(forget()).map(drop), has_receipt)
+    };
+    let steps = vec![
+        forget("forget of messages", || Forget::messages(&space("a"), ["m12", "m13"]), "a", "m12"),
+        forget("forget of a session", || Forget::session(&space("a"), "s1"), "a", "m1"),
+        forget("forget of a namespace", || Forget::namespace(&space("b")), "b", "m1"),
         flush(),
     ];
     Scenario { prepare: fill, ..scenario(steps) }

@@ -48,6 +48,7 @@ impl Store {
         let snapshot = self.read()?;
         let new = NewFile::beside(path);
         let Opened { database, pages } = open::create(&new, config)?;
+        pages.set_in_steps(true);
         copy::copy(snapshot.tables(), &database).map_err(|error| pages.explain(error))?;
         drop(snapshot);
         database.close().map_err(|error| pages.explain(storage(error)))?;
@@ -93,6 +94,7 @@ impl Store {
         let new = NewFile::beside(&self.path);
         let opened = open::create(&new, &self.config)?;
         let pages = Arc::clone(&opened.pages);
+        pages.set_in_steps(true);
         let snapshot = {
             // No write is under way: what the snapshot lacks is noted.
             let mut changes = self.changes.lock();
@@ -121,6 +123,7 @@ impl Store {
             if old.has_failed() {
                 return Err(old.pages().cause());
             }
+            pages.set_in_steps(false);
             new.rename().map_err(|error| open::failed(&self.path, error))?;
             *state = State::Open(Arc::new(Handle::writing(opened)));
             *changes = None;

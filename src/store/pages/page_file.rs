@@ -92,7 +92,8 @@ impl PageFile {
         {
             self.sealer.seal(page, bytes, sealed)?;
         }
-        self.inner.write(position(first, trailer), &sealed)
+        self.inner.write(position(first, trailer), &sealed)?;
+        if self.state.is_step(sealed.len()) { self.inner.sync_data() } else { Ok(()) }
     }
 
     fn read_header(&self, at: usize, out: &mut [u8]) -> io::Result<()> {

@@ -32,7 +32,12 @@ pub(in crate::store) struct PageState {
     first_failure: OnceLock<String>,
     first_damage: OnceLock<DamagedPage>,
     header_writes: AtomicU64,
+    is_in_steps: AtomicBool,
+    unsynced: AtomicU64,
 }
+
+/// The number of bytes after which a file that is written in steps is synced.
+const STEP: u64 = 1 << 20;
 
 impl PageState {
     /// Makes pages that do not verify read as empty leaves of redb's trees, which redb's own check rejects. This is for
@@ -80,6 +85,22 @@ impl PageState {
 
     pub(super) fn count_header_write(&self) {
         self.header_writes.fetch_add(1, Relaxed);
+    }
+
+    /// Has the file synced after each MiB that is written, from now on or no more. This is for a copy of a database:
+    /// the disk would otherwise write all of it at its end, and syncs of the database would wait for that.
+    pub(in crate::store) fn set_in_steps(&self, is_in_steps: bool) {
+        self.is_in_steps.store(is_in_steps, Relaxed);
+    }
+
+    /// Returns true if the file is to be synced after this write.
+    pub(super) fn is_step(&self, written: usize) -> bool {
+        let written = written as u64;
+        let is_step = self.is_in_steps.load(Relaxed) && self.unsynced.fetch_add(written, Relaxed) + written >= STEP;
+        if is_step {
+            self.unsynced.store(0, Relaxed);
+        }
+        is_step
     }
 
     /// Keeps the error of an operation if it is the first.

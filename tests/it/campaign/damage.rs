@@ -70,11 +70,13 @@ fn no_damaged_page_gives_a_wrong_answer_or_a_panic() {
 fn no_damaged_record_gives_a_wrong_answer_or_a_panic() {
     let whole = whole();
     let vector = mnemon::Embedder::embed_query(&crate::support::Hashing::new(32), "acme/ada topic3 word13").unwrap();
-    let records: [(&str, Vec<u8>); 6] = [
+    let records: [(&str, Vec<u8>); 8] = [
         ("message", b"topic3 word13".to_vec()),
         ("term", b"word42".to_vec()),
         ("checkpoint", b"the first half".to_vec()),
         ("document", b"document7 about".to_vec()),
+        ("audit", b"\"kind\":\"forget\"".to_vec()),
+        ("hold", b"case 7".to_vec()),
         ("turn", b"turn 5 about".to_vec()),
         ("vector", vector[..4].iter().flat_map(|x| x.to_le_bytes()).collect()),
     ];

@@ -3,8 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use mnemon::{
-    BlockContent, BlockQuery, BufferLimits, Config, Document, DocumentOptions, DocumentSearch, Engine, Error,
-    FlushedBatch, Memory, MemoryBlock, Message, Query, Result,
+    AuditEvent, BlockContent, BlockQuery, BufferLimits, Config, Document, DocumentOptions, DocumentSearch, Engine,
+    Error, FlushedBatch, Forget, Memory, MemoryBlock, Message, Query, Result,
 };
 use serde_json::{Value, json};
 
@@ -94,6 +94,9 @@ pub(super) fn fill(path: &Path) {
         blocking.optimize(&namespace(space)).unwrap();
         blocking.put(&namespace(space), pending).unwrap();
     }
+    blocking.put(&namespace("held/by"), vec![message("gone", "to be forgotten")]).unwrap();
+    blocking.forget(Forget::messages(&namespace("held/by"), ["gone"])).unwrap();
+    blocking.hold(&namespace("held"), "case 7").unwrap();
     let memory = memory(&engine).unwrap();
     let (first, second) = (turns()[..TURNS / 2].to_vec(), turns()[TURNS / 2..].to_vec());
     memory.blocking().put(first).unwrap();
@@ -118,6 +121,7 @@ impl Reader {
                 reader.documents(&engine, space);
             }
             reader.memory(&engine);
+            reader.audit(&engine);
             reader.writes(&engine);
         }
         (reader.problems, reader.errors)
@@ -215,6 +219,25 @@ impl Reader {
             self.same("state", state, ids.into());
         }
         self.ok("prompt", memory.get(Some(Message::user("the harbour"))));
+    }
+
+    fn audit(&mut self, engine: &Engine) {
+        let blocking = engine.blocking();
+        if let Some(audit) = self.ok("audit", blocking.audit()) {
+            let kinds =
+                audit.entries.iter().map(|entry| (entry.sequence, matches!(entry.event, AuditEvent::Hold { .. })));
+            match audit.problems.is_empty() {
+                true => self.same("audit", kinds.collect(), vec![(0, false), (1, true)]),
+                false => self.errors.extend(audit.problems),
+            }
+        }
+        if let Some(holds) = self.ok("holds", blocking.holds()) {
+            let holds = holds.into_iter().map(|hold| (hold.namespace.to_string(), hold.reason));
+            self.same("holds", holds.collect(), vec![("held".to_owned(), "case 7".to_owned())]);
+        }
+        if let Some(found) = self.ok("get", blocking.get(&namespace("held/by"), "gone")) {
+            self.same("get of what was forgotten", found, None);
+        }
     }
 
     fn writes(&mut self, engine: &Engine) {

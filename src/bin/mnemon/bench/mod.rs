@@ -1,6 +1,7 @@
 //! `mnemon bench`
 
 mod ann;
+mod backup;
 mod documents;
 mod embed;
 mod encryption;
@@ -37,6 +38,9 @@ enum Bench {
     ///
     /// Each index is built and queried in a process of its own, so that memory can be attributed to it.
     Ann(ann::Args),
+    /// How long puts wait while the database is copied to a backup, and while it is purged; what forgetting a message
+    /// costs.
+    Backup(backup::Args),
     /// Documents: durable puts beside those of messages, batches, gets, searches by query and by filter, listings.
     Documents(documents::Args),
     /// Texts per second and query latency of embedding models, beside fastembed and figures of other programs. Prints a
@@ -69,6 +73,7 @@ enum Bench {
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     match args.bench {
         Bench::Ann(args) => ann::run(&args, format)?,
+        Bench::Backup(args) => backup::run(&args)?,
         Bench::Documents(args) => documents::run(&args)?,
         Bench::Embed(args) => embed::run(&args, format)?,
         Bench::Encryption(args) => encryption::run(&args)?,

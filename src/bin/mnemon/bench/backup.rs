@@ -1,0 +1,106 @@
+//! `mnemon bench backup`: how long puts wait while the database is copied, and what forgetting costs.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{anyhow, bail, ensure};
+use mnemon::{AuditEvent, Engine, Forget, Message, Namespace};
+use serde_json::{Value, json};
+
+use super::{ingest_options::IngestOptions, timed::timed};
+use crate::{input, metrics::percentile, output, usage};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    ingest: IngestOptions,
+    /// Seconds of puts that nothing disturbs, to compare with.
+    #[arg(long, default_value_t = 3, value_parser = usage::within(1..=1_000))]
+    seconds: usize,
+    /// Number of forgets, each of one message.
+    #[arg(long, default_value_t = 20, value_parser = usage::within(1..=1_000))]
+    forgets: usize,
+}
+
+/// The time between two puts.
+const PAUSE: Duration = Duration::from_millis(2);
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let options = &args.ingest;
+    let messages = options.messages()?;
+    let (engine, path, folder) = input::temporary(options.model.as_deref(), options.index, options.precision)?;
+    for batch in messages.chunks(options.batch) {
+        engine.blocking().put_all(batch.to_vec())?;
+    }
+    engine.blocking().flush()?;
+    let bytes = || anyhow::Ok(std::fs::metadata(&path)?.len());
+    let file_bytes = bytes()?;
+
+    let alone = beside_puts(&engine, || {
+        thread::sleep(Duration::from_secs(args.seconds as u64));
+        Ok(())
+    })?;
+    let copy = folder.path().join("backup.redb");
+    let backup = beside_puts(&engine, || Ok(engine.blocking().backup(&copy)?))?;
+    let stored = input::engine(&copy, options.model.as_deref(), input::config(options.index), false)?;
+    let stored = stored.blocking().count_namespaces(None)?.messages;
+    ensure!(stored >= messages.len() as u64, "the backup has {stored} of {} messages", messages.len());
+
+    let ids: Vec<&(Namespace, Message)> = messages.iter().step_by(messages.len().div_ceil(args.forgets)).collect();
+    let mut forgets = Vec::new();
+    for (namespace, message) in &ids {
+        let receipt =
+            timed(&mut forgets, || engine.blocking().forget(Forget::messages(namespace, [message.id.as_str()])))?;
+        let AuditEvent::Forget { forgotten, .. } = receipt.event else { bail!("the receipt is of another kind") };
+        ensure!(forgotten.messages == 1, "a message was not forgotten");
+    }
+    forgets.sort_by(f64::total_cmp);
+    let purge = beside_puts(&engine, || Ok(engine.blocking().purge().map(drop)?))?;
+    output::json(&json!({
+        "bench": "backup",
+        "model": engine.model().to_string(),
+        "messages": messages.len(),
+        "file_bytes": file_bytes,
+        "backup_bytes": std::fs::metadata(&copy)?.len(),
+        "purged_bytes": bytes()?,
+        "puts_alone": alone,
+        "puts_beside_backup": backup,
+        "puts_beside_purge": purge,
+        "forget_p50_us": percentile(&forgets, 0.5),
+        "forget_max_us": forgets.last(),
+        "targets": {"puts_beside_backup.max_ms": 50.0},
+    }))
+}
+
+/// Runs `work` while a thread puts messages, each durable before the next. Returns how long `work` and the puts took.
+fn beside_puts(engine: &Engine, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Value> {
+    let is_done = AtomicBool::new(false);
+    let namespace: Namespace = "beside".parse()?;
+    let put = || -> mnemon::Result<Vec<f64>> {
+        let mut times = Vec::new();
+        while !is_done.load(Ordering::Relaxed) {
+            thread::sleep(PAUSE);
+            timed(&mut times, || engine.blocking().put(&namespace, vec![Message::user("the ferry leaves at nine")]))?;
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times)
+    };
+    let started = Instant::now();
+    let (done, seconds, puts) = thread::scope(|scope| {
+        let puts = scope.spawn(put);
+        let done = work();
+        let seconds = started.elapsed().as_secs_f64();
+        is_done.store(true, Ordering::Relaxed);
+        (done, seconds, puts.join())
+    });
+    done?;
+    let puts = puts.map_err(|_| anyhow!("the thread that puts messages panicked"))??;
+    ensure!(!puts.is_empty(), "no message was put meanwhile");
+    let ms = |at: f64| percentile(&puts, at) / 1e3;
+    Ok(json!({
+        "seconds": seconds, "puts": puts.len(), "p50_ms": ms(0.5), "p99_ms": ms(0.99), "max_ms": ms(1.0),
+    }))
+}
