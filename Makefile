@@ -50,6 +50,9 @@ test: runtime ## format, lints, documentation and every test
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
 	$(CARGO) test --all-features
 
+# Not `$(MAKE)` in the recipe: `make -n` would run all of it.
+FUZZ := $(MAKE) fuzz
+
 # Kills at random moments, random operations on graphs and lexical indexes, random conversations, readers beside writers, faults of the
 # storage, power failures, damaged files. The variables with SECONDS are in seconds, the others are counts; the factors are a half to
 # three times what `make test` uses, and with the default of SOAK the constant load takes half an hour. The tests are those that `make
@@ -69,7 +72,7 @@ soak: runtime ## the randomised and crash tests, about SOAK times as long as in 
 	failed=0; \
 	$(CARGO) test --all-features --lib -- campaign:: || failed=1; \
 	$(CARGO) test --all-features --test it -- $(SOAKED) || failed=1; \
-	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),$$((5 * $(SOAK)))) || failed=1; \
+	$(FUZZ) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),$$((5 * $(SOAK)))) || failed=1; \
 	tests/soak_table.sh $(TALLY) || failed=1; \
 	exit $$failed
 

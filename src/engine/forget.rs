@@ -12,9 +12,9 @@ use super::{core::Core, executor::Lane, handle::Engine, segment_scrub::scrub_seg
 use crate::{
     error::{Error, Result},
     forget::{AuditEvent, Forget, Forgotten, Receipt, Requested, Selection},
-    ids::{GenerationId, Namespace, NamespaceId},
+    ids::{GenerationId, ModelIdentity, Namespace, NamespaceId},
     recall::{NamespaceChange, SegmentChange},
-    store::{ForgetPiece, ForgetResult, GenerationState, Snapshot, Transaction},
+    store::{ForgetPiece, ForgetResult, GenerationState, Transaction},
 };
 
 /// The most messages or documents that one commit forgets.
@@ -52,7 +52,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::LegalHold`], and nothing is forgotten; [`Error::Storage`], also if the file of the embedding cache
-    /// failed; [`Error::Corrupted`], [`Error::ReadOnly`].
+    /// failed, which may still have vectors of what is forgotten; [`Error::Corrupted`], [`Error::ReadOnly`]. After an
+    /// error, the same call forgets what is left.
     pub async fn forget(&self, what: Forget) -> Result<Receipt> {
         self.core().run(Lane::Long, move |core| core.forget(&what)).await
     }
@@ -141,7 +142,9 @@ impl Core {
         before: Forgotten,
         complete: bool,
     ) -> Result<Receipt> {
-        let cached = self.forget_cached_of(&self.shared.store.read()?, namespace, &piece)?;
+        // Read before the commit, so that the file cannot fail after it.
+        let models = self.cached_models()?;
+        let cached = self.forget_cached_of(&models, namespace, &piece)?;
         let apply = {
             let (namespace, requested) = (namespace.clone(), requested.clone());
             move |transaction: &mut Transaction| {
@@ -178,27 +181,37 @@ impl Core {
             drop(generation.batching.lock());
             touched.iter().for_each(|&namespace| generation.unload_if_empty(namespace));
         }
-        self.forget_cached(&texts)?;
+        self.forget_cached(&models, &texts)?;
         Ok(receipt)
     }
 
     /// Has caches forget the texts of a piece. Returns how many entries they had.
-    fn forget_cached_of(&self, snapshot: &Snapshot, namespace: &Namespace, piece: &ForgetPiece) -> Result<u64> {
+    fn forget_cached_of(&self, models: &[ModelIdentity], namespace: &Namespace, piece: &ForgetPiece) -> Result<u64> {
+        let snapshot = self.shared.store.read()?;
         let (mut texts, mut bytes, mut cached) = (Vec::new(), 0, 0);
         snapshot.forget_texts().of(namespace, piece, |text| {
             bytes += text.len();
             texts.push(text);
             if bytes >= TEXT_BYTES {
-                cached += self.forget_cached(&std::mem::take(&mut texts))?;
+                cached += self.forget_cached(models, &std::mem::take(&mut texts))?;
                 bytes = 0;
             }
             Ok(())
         })?;
-        Ok(cached + self.forget_cached(&texts)?)
+        Ok(cached + self.forget_cached(models, &texts)?)
     }
 
-    /// Has the caches of all models that the database knows forget texts.
-    fn forget_cached(&self, texts: &[String]) -> Result<u64> {
+    /// Returns the models of all generations, whose vectors the cache may have.
+    fn cached_models(&self) -> Result<Vec<ModelIdentity>> {
+        if self.shared.cache.is_none() {
+            return Ok(Vec::new());
+        }
+        let generations = self.shared.store.read()?.generations().all()?;
+        Ok(generations.into_iter().map(|generation| generation.identity).collect())
+    }
+
+    /// Has the embedders, and the cache of these models, forget texts. Returns how many entries they had.
+    fn forget_cached(&self, models: &[ModelIdentity], texts: &[String]) -> Result<u64> {
         if texts.is_empty() {
             return Ok(0);
         }
@@ -208,8 +221,8 @@ impl Core {
             cached += generation.embedder.forget(&texts)?;
         }
         if let Some(cache) = &self.shared.cache {
-            for generation in self.shared.store.read()?.generations().all()? {
-                cached += cache.forget(&generation.identity, &texts)?;
+            for model in models {
+                cached += cache.forget(model, &texts)?;
             }
         }
         Ok(cached)
