@@ -56,6 +56,8 @@ impl Store {
         if !copied.database.check_integrity().map_err(|error| copied.pages.explain(storage(error)))? {
             return Err(Error::Storage(format!("{}: the disk did not keep what was written", path.display()).into()));
         }
+        // Gives back the space that the file grew by beforehand.
+        copied.database.compact().map_err(|error| copied.pages.explain(storage(error)))?;
         let pages = copied.pages;
         copied.database.close().map_err(|error| pages.explain(storage(error)))?;
         new.name().map_err(|error| match error.kind() {
