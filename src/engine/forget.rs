@@ -210,7 +210,8 @@ impl Core {
         Ok(generations.into_iter().map(|generation| generation.identity).collect())
     }
 
-    /// Has the embedders, and the cache of these models, forget texts. Returns how many entries they had.
+    /// Removes texts from the embedders' caches, and from the engine's cache of these models. Returns how many entries
+    /// they had.
     fn forget_cached(&self, models: &[ModelIdentity], texts: &[String]) -> Result<u64> {
         if texts.is_empty() {
             return Ok(0);

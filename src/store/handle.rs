@@ -57,7 +57,7 @@ impl Handle {
         self.pages.first_failure().is_some()
     }
 
-    /// What happened to the file.
+    /// Returns the state of the file's pages: what failed, and which page is damaged.
     pub(super) fn pages(&self) -> &PageState {
         &self.pages
     }

@@ -87,8 +87,8 @@ impl PageState {
         self.header_writes.fetch_add(1, Relaxed);
     }
 
-    /// Has the file synced after each MiB that is written, from now on or no more. This is for a copy of a database:
-    /// the disk would otherwise write all of it at its end, and syncs of the database would wait for that.
+    /// Sets whether the file is synced after each MiB that is written. A copy of a database is: the disk would
+    /// otherwise write all of it at its end, and syncs of the database would wait for that.
     pub(in crate::store) fn set_in_steps(&self, is_in_steps: bool) {
         self.is_in_steps.store(is_in_steps, Relaxed);
     }

@@ -38,7 +38,7 @@ const OPENINGS: usize = 10;
 /// The largest ratios that the project accepts.
 const TARGETS: [(&str, f64); 3] = [("put_p50_us", 1.5), ("ingest_s", 1.5), ("recall_p50_us", 1.1)];
 
-/// What is measured of a database, for all of which less is better: a durable put of one message, the batches with
+/// The figures that are measured of a database. Less is better for each: a durable put of one message, the batches with
 /// their embedding and indexing, a recall from what is loaded, opening the file, the first recall of a namespace then,
 /// and the size of the closed file.
 const FIGURES: [&str; 6] =

@@ -38,8 +38,8 @@ enum Bench {
     ///
     /// Each index is built and queried in a process of its own, so that memory can be attributed to it.
     Ann(ann::Args),
-    /// How long puts wait while the database is copied to a backup, and while it is purged; what forgetting a message
-    /// costs.
+    /// The longest time that a put waits while the database is copied to a backup, and while it is purged; the cost of
+    /// forgetting a message.
     Backup(backup::Args),
     /// Documents: durable puts beside those of messages, batches, gets, searches by query and by filter, listings.
     Documents(documents::Args),
@@ -48,7 +48,7 @@ enum Bench {
     ///
     /// Each model is measured in a process of its own.
     Embed(embed::Args),
-    /// What encryption costs: puts, ingest, recalls, openings and file size of a plain and an encrypted database, and
+    /// The cost of encryption: puts, ingest, recalls, openings and file size of a plain and an encrypted database, and
     /// their ratios. The databases are in the temporary folder: let $TMPDIR be on the disk that matters.
     Encryption(encryption::Args),
     /// Recall latency with filters on metadata that match from half of the messages to one in a thousand, and the
