@@ -58,25 +58,36 @@ fn products(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
 fn products_avx2(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
     let half = _mm256_set1_epi8(15);
     let ones = _mm256_set1_epi16(1);
-    for (row, product) in rows.iter().zip(products) {
+    let sums = |row: &[Line]| {
         let mut sum = _mm256_setzero_si256();
         for (line, [low_query, high_query]) in row.iter().zip(query.as_chunks::<2>().0) {
-            for part in [0, 32] {
+            let part = |part: usize| {
                 // SAFETY (of the three): a line has 64 bytes, and 32 of them are read from 0 or 32.
                 let codes: __m256i = unsafe { _mm256_loadu_si256(line.0.as_ptr().add(part).cast()) };
                 let low_query = unsafe { _mm256_loadu_si256(low_query.0.as_ptr().add(part).cast()) };
                 let high_query = unsafe { _mm256_loadu_si256(high_query.0.as_ptr().add(part).cast()) };
                 let low = _mm256_and_si256(codes, half);
                 let high = _mm256_and_si256(_mm256_srli_epi16::<4>(codes), half);
-                // A sum of four products fits 16 bits: 4 * 15 * 128 is 7,680.
-                let pairs =
-                    _mm256_add_epi16(_mm256_maddubs_epi16(low, low_query), _mm256_maddubs_epi16(high, high_query));
-                sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
-            }
+                _mm256_add_epi16(_mm256_maddubs_epi16(low, low_query), _mm256_maddubs_epi16(high, high_query))
+            };
+            // A sum of eight products fits 16 bits: 8 * 15 * 128 is 15,360.
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_add_epi16(part(0), part(32)), ones));
         }
+        sum
+    };
+    let (fours, rest) = rows.as_chunks::<4>();
+    let (four_products, rest_products) = products.split_at_mut(fours.len() * 4);
+    // Four rows at a time, because the lanes of four sums are added up together.
+    for (&[a, b, c, d], products) in fours.iter().zip(four_products.as_chunks_mut::<4>().0) {
+        let pairs = _mm256_hadd_epi32(_mm256_hadd_epi32(sums(a), sums(b)), _mm256_hadd_epi32(sums(c), sums(d)));
+        let sum = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256::<1>(pairs));
+        // SAFETY: `products` has room for the register; stores need no alignment.
+        unsafe { _mm_storeu_si128(products.as_mut_ptr().cast(), sum) };
+    }
+    for (row, product) in rest.iter().zip(rest_products) {
         let mut lanes = [0i32; 8];
         // SAFETY: `lanes` has room for the register; stores need no alignment.
-        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), sum) };
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), sums(row)) };
         *product = lanes.iter().sum();
     }
 }

@@ -40,7 +40,7 @@ impl BeamSearch {
         for layer in (layer + 1..=links.level(entry).unwrap_or(0)).rev() {
             loop {
                 let list = links.of(nearest.row(), layer);
-                list.iter().for_each(|&link| prefetch(codes.coarse(link)));
+                list.iter().for_each(|&link| codes.prefetch_coarse(link));
                 self.scored += list.len();
                 let mut best = nearest;
                 score_coarsely(codes, &self.query, list, |candidate| {
@@ -165,7 +165,7 @@ impl BeamSearch {
         let mut rows = rows.peekable();
         while rows.peek().is_some() {
             new_rows.clear();
-            new_rows.extend(rows.by_ref().take(ROWS_AHEAD).inspect(|&row| prefetch(codes.coarse(row))));
+            new_rows.extend(rows.by_ref().take(ROWS_AHEAD).inspect(|&row| codes.prefetch_coarse(row)));
             score_coarsely(codes, query, new_rows, |candidate| {
                 if candidate.score > candidates.floor() {
                     candidates.push(candidate);
@@ -196,7 +196,7 @@ fn collect_new_links(
             break;
         }
         if visited.insert(link) {
-            prefetch(codes.coarse(link));
+            codes.prefetch_coarse(link);
             new_rows.push(link);
         }
     }

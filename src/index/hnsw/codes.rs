@@ -5,7 +5,7 @@
 //! half of the memory; the best candidates are scored again with both planes.
 
 use super::row_table::RowTable;
-use crate::index::distance::{Kernels, Line, PER_LINE, rounded, scale};
+use crate::index::distance::{Kernels, Line, PER_LINE, prefetch, rounded, scale};
 
 /// The mean of the fine codes, which a score by the coarse plane alone assumes.
 const MIDDLE: f32 = 7.5;
@@ -113,6 +113,13 @@ impl Codes {
     #[inline(always)]
     pub(super) fn coarse(&self, row: u32) -> &[Line] {
         self.coarse.row(row)
+    }
+
+    /// Asks the processor to load all that a score by the coarse plane reads: the plane and the scale.
+    #[inline(always)]
+    pub(super) fn prefetch_coarse(&self, row: u32) {
+        prefetch(self.coarse.row(row));
+        prefetch(self.scales.row(row));
     }
 
     /// Returns the fine plane of a row.
