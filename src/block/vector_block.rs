@@ -178,12 +178,14 @@ impl VectorBlock {
 
     /// Drops hits below the threshold, those in the prompt, and repeated texts.
     fn drop_known(&self, hits: &mut Vec<Hit>, query: &BlockQuery) {
-        let shown = shown_ids(query);
-        let mut texts: HashSet<String> = query.messages.iter().map(|message| message.text()).collect();
-        hits.retain(|hit| {
-            self.threshold.is_none_or(|least| hit.similarity >= least)
-                && !shown.contains(&*hit.message.id)
-                && texts.insert(hit.message.text())
+        let (shown, mut texts) = (shown_ids(query), HashSet::new());
+        let shown_texts: HashSet<_> = query.messages.iter().map(|message| message.borrowed_text()).collect();
+        hits.retain(|Hit { message, similarity, .. }| {
+            let text = message.borrowed_text();
+            self.threshold.is_none_or(|least| *similarity >= least)
+                && !shown.contains(&*message.id)
+                && !shown_texts.contains(&text)
+                && texts.insert(text.into_owned())
         });
     }
 

@@ -145,6 +145,10 @@ impl VectorIndex for ExactIndex {
         self.state.read().rows
     }
 
+    fn is_exact(&self) -> bool {
+        true
+    }
+
     fn memory_bytes(&self) -> usize {
         let state = self.state.read();
         state.rows * self.dimension * size_of::<f32>() + state.removed.memory_bytes()

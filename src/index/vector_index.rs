@@ -31,6 +31,12 @@ pub trait VectorIndex: Send + Sync {
     /// Returns the next row number: the number of rows that were inserted, including those removed since.
     fn rows(&self) -> usize;
 
+    /// Returns true if a search computes the score of each allowed row with its vector, so that it costs no less than
+    /// reading all vectors. The default returns false.
+    fn is_exact(&self) -> bool {
+        false
+    }
+
     /// Returns the bytes of memory that the index takes, approximately. The default returns 0.
     fn memory_bytes(&self) -> usize {
         0

@@ -21,7 +21,7 @@ const MAX_QUERY_TERMS: usize = 1024;
 const MAX_QUERY_FREQUENCY: u32 = 3;
 
 /// The home of a row that is not live. No segment has this number.
-const NO_HOME: u32 = u32::MAX;
+const NO_HOME: Home = Home { segment: u32::MAX, local: 0 };
 
 /// The length, in a segment, of a row that has its home elsewhere. No document is as long.
 const NOT_HOME: u16 = u16::MAX;
@@ -32,11 +32,19 @@ const _: () = assert!(MAX_TERMS < NOT_HOME as usize);
 pub(crate) struct LexicalIndex {
     bm25: Bm25,
     segments: BTreeMap<u32, LoadedSegment>,
-    /// For each row, the number of its home.
-    homes: Vec<u32>,
+    homes: Vec<Home>,
     live_rows: usize,
     /// Sum of the lengths of all live rows, in terms.
     total_length: u64,
+}
+
+/// The home of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Home {
+    /// The number of the segment.
+    segment: u32,
+    /// The local number of the row in it.
+    local: u32,
 }
 
 /// A segment, and which of its rows have their home in it.
@@ -58,7 +66,7 @@ impl LexicalIndex {
     /// any order, after the removals of that change. A row whose home was dropped is not live until another segment
     /// that contains the row is set.
     pub(crate) fn set(&mut self, number: u32, segment: Option<Arc<Segment>>, is_live: impl Fn(u32) -> bool) {
-        assert_ne!(number, NO_HOME, "segments are numbered from 0");
+        assert_ne!(number, NO_HOME.segment, "segments are numbered from 0");
         if let Some(old) = self.segments.get(&number).map(|old| Arc::clone(&old.segment)) {
             for &row in old.rows() {
                 if self.is_home(number, row) {
@@ -70,10 +78,10 @@ impl LexicalIndex {
         let Some(segment) = segment else { return };
         let lengths = vec![NOT_HOME; segment.rows().len()];
         self.segments.insert(number, LoadedSegment { segment: Arc::clone(&segment), lengths, live_rows: 0 });
-        for ((local, &row), length) in segment.rows().iter().enumerate().zip(segment.lengths()) {
-            if is_live(row) && self.home(row).is_none_or(|home| home < number) {
+        for ((local, &row), length) in (0..).zip(segment.rows()).zip(segment.lengths()) {
+            if is_live(row) && self.home(row).is_none_or(|home| home.segment < number) {
                 self.leave(row);
-                self.settle(row, number, local, length as u16);
+                self.settle(row, Home { segment: number, local }, length as u16);
             }
         }
     }
@@ -91,24 +99,21 @@ impl LexicalIndex {
     /// Returns the bytes of the row's window in the text of its message; `None` if the text has only one window or the
     /// row is not live.
     pub(crate) fn passage(&self, row: u32) -> Option<Range<u32>> {
-        let segment = &self.segments[&self.home(row)?].segment;
-        segment.passage(segment.local(row)?)
+        let Home { segment, local } = self.home(row)?;
+        self.segments[&segment].segment.passage(local)
     }
 
     /// Returns the number of terms of a row, with repetitions; 0 if the row is not live.
     pub(crate) fn length(&self, row: u32) -> u32 {
-        let length = self.home(row).and_then(|home| {
-            let LoadedSegment { segment, lengths, .. } = &self.segments[&home];
-            Some(lengths[segment.local(row)? as usize])
-        });
-        length.map_or(0, u32::from)
+        let length = |home: Home| self.segments[&home.segment].lengths[home.local as usize];
+        self.home(row).map_or(0, |home| u32::from(length(home)))
     }
 
     /// Returns the bytes of memory that the index takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let segments =
             self.segments.values().map(|loaded| loaded.segment.memory_bytes() + loaded.lengths.capacity() * 2);
-        segments.sum::<usize>() + self.homes.capacity() * size_of::<u32>()
+        segments.sum::<usize>() + self.homes.capacity() * size_of::<Home>()
     }
 
     /// Returns the number of live rows.
@@ -118,7 +123,7 @@ impl LexicalIndex {
 
     /// Returns true if the row is live and its home is the segment with this number.
     pub(crate) fn is_home(&self, number: u32, row: u32) -> bool {
-        self.home(row) == Some(number)
+        self.home(row).is_some_and(|home| home.segment == number)
     }
 
     /// Returns the oldest segment of which less than half of the rows have their home in it. The caller rewrites it
@@ -218,17 +223,16 @@ impl LexicalIndex {
         }
     }
 
-    /// Returns the number of the home of a row; `None` if the row is not live.
-    fn home(&self, row: u32) -> Option<u32> {
+    /// Returns the home of a row; `None` if the row is not live.
+    fn home(&self, row: u32) -> Option<Home> {
         self.homes.get(row as usize).copied().filter(|&home| home != NO_HOME)
     }
 
     /// Removes a row from its home, if it has one.
     fn leave(&mut self, row: u32) {
         let Some(home) = self.home(row) else { return };
-        let loaded = self.segments.get_mut(&home).expect("a home is a loaded segment");
-        let local = loaded.segment.local(row).expect("a home contains the row");
-        let length = std::mem::replace(&mut loaded.lengths[local as usize], NOT_HOME);
+        let loaded = self.segments.get_mut(&home.segment).expect("a home is a loaded segment");
+        let length = std::mem::replace(&mut loaded.lengths[home.local as usize], NOT_HOME);
         self.homes[row as usize] = NO_HOME;
         loaded.live_rows -= 1;
         self.live_rows -= 1;
@@ -236,9 +240,9 @@ impl LexicalIndex {
     }
 
     /// Gives a home to a row that has none.
-    fn settle(&mut self, row: u32, home: u32, local: usize, length: u16) {
-        let loaded = self.segments.get_mut(&home).expect("a home is a loaded segment");
-        loaded.lengths[local] = length;
+    fn settle(&mut self, row: u32, home: Home, length: u16) {
+        let loaded = self.segments.get_mut(&home.segment).expect("a home is a loaded segment");
+        loaded.lengths[home.local as usize] = length;
         loaded.live_rows += 1;
         self.live_rows += 1;
         self.total_length += u64::from(length);

@@ -137,14 +137,14 @@ impl Inner {
         buffer: &[Arc<Message>],
         turn: &[Arc<Message>],
     ) {
-        let by_id = |messages: &[Arc<Message>]| -> HashMap<String, Arc<Message>> {
-            messages.iter().map(|message| (message.id.clone(), Arc::clone(message))).collect()
-        };
+        fn by_id(messages: &[Arc<Message>]) -> HashMap<&str, &Message> {
+            messages.iter().map(|message| (message.id.as_str(), &**message)).collect()
+        }
         let (buffer, own) = (by_id(buffer), by_id(turn));
         let mut media = Vec::new();
         let mut given = Vec::with_capacity(messages.len());
         for message in messages {
-            let (was, origin) = match (buffer.get(&message.id), own.get(&message.id)) {
+            let (was, origin) = match (buffer.get(&*message.id), own.get(&*message.id)) {
                 (Some(was), _) => (was.content.len(), Origin::Buffer),
                 (_, Some(was)) => (was.content.len(), Origin::Turn),
                 _ => (0, Origin::Memory),

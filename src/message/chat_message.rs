@@ -1,5 +1,7 @@
 //! The chat message, and the rules for what may be stored.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -18,6 +20,9 @@ pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// The session of a message that does not name one.
 pub const DEFAULT_SESSION: &str = "default";
+
+/// The text between the author's name and the text of a message, in [`Message::searchable`].
+const AUTHOR_END: &str = ": ";
 
 /// A chat message.
 ///
@@ -105,17 +110,37 @@ impl Message {
 
     /// Returns the texts and tool results of the content, joined by line feeds. Empty if there are none.
     pub fn text(&self) -> String {
-        self.content.iter().filter_map(ContentPart::text).collect::<Vec<_>>().join("\n")
+        self.borrowed_text().into_owned()
+    }
+
+    /// Same as [`Message::text`], borrowed if there is one part at most.
+    pub(crate) fn borrowed_text(&self) -> Cow<'_, str> {
+        let mut parts = self.content.iter().filter_map(ContentPart::text);
+        let mut text = Cow::Borrowed(parts.next().unwrap_or_default());
+        for part in parts {
+            *text.to_mut() += "\n";
+            *text.to_mut() += part;
+        }
+        text
     }
 
     /// Returns the text that is embedded and indexed: [`Message::text`], preceded by the author's name if there is one
     /// (`Ada: ...`), because queries ask for what somebody said. Empty if there is no text.
     pub fn searchable(&self) -> String {
-        let text = self.text();
-        match &self.name {
-            Some(name) if !text.trim().is_empty() => format!("{name}: {text}"),
-            _ => text,
+        let text = self.borrowed_text();
+        match self.author_of(&text) {
+            Some(name) => format!("{name}{AUTHOR_END}{text}"),
+            None => text.into_owned(),
         }
+    }
+
+    /// Returns the number of bytes before `text`, the message's own, in [`Message::searchable`].
+    pub(crate) fn bytes_before_text(&self, text: &str) -> usize {
+        self.author_of(text).map_or(0, |name| name.len() + AUTHOR_END.len())
+    }
+
+    fn author_of(&self, text: &str) -> Option<&str> {
+        self.name.as_deref().filter(|_| !text.trim().is_empty())
     }
 
     /// Checks everything that [`put`](crate::Engine::put) requires of a message.

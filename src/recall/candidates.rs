@@ -3,14 +3,11 @@
 //! The vectors nominate the nearest messages; the terms nominate those with the best BM25 and their neighbors. Both
 //! scores are then looked up for each of them.
 
-use std::{
-    collections::{BinaryHeap, HashSet},
-    ops::Range,
-};
+use std::{collections::BinaryHeap, ops::Range};
 
 use super::{
     among::Among,
-    namespace::NamespaceIndex,
+    namespace::{NamespaceIndex, SessionCursor},
     prepare::PreparedQuery,
     query::RankingStrategy,
     rank::Candidate,
@@ -28,6 +25,8 @@ pub(super) struct Nearest<'a> {
     pub(super) messages: &'a [Neighbor],
     /// All rows found, ascending, with their scores.
     pub(super) scored_rows: &'a [Neighbor],
+    /// These are all rows of the namespace.
+    pub(super) is_all: bool,
 }
 
 /// The candidates of one namespace.
@@ -60,20 +59,26 @@ pub(super) fn gather_candidates(
         nominate(index, query, nearest.messages, allowed, (wanted, count), among, scores);
     let messages: Vec<Range<u32>> = nominated.into_iter().map(|first| index.message_rows(first)).collect();
     let rows: Vec<u32> = messages.iter().cloned().flatten().collect();
-    let cosines = index.cosines(&query.vectors, &rows, nearest.scored_rows);
+    let sample = index.sample();
+    let mut known = lookup(if nearest.is_all { nearest.scored_rows } else { &[] });
+    let sampled = index.cosines(&query.vectors, &sample.rows, &mut known);
+    // The search's are exact even if the index keeps only codes.
+    let cosines = index.cosines(&query.vectors, &rows, lookup(nearest.scored_rows));
     let mut rest = &cosines[..];
+    let mut cursor = SessionCursor::default();
     let mut candidates: Vec<Candidate> = messages
         .into_iter()
         .map(|rows| {
             let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
-            candidate(index, rows, cosines, among.origin, scores)
+            candidate(index, rows, cosines, &mut cursor, among.origin, scores)
         })
         .collect();
-    let indexed: HashSet<u64> = candidates.iter().map(|candidate| candidate.seq).collect();
+    let mut indexed: Vec<u64> = candidates.iter().map(|candidate| candidate.seq).collect();
+    indexed.sort_unstable();
     // Of a lexical query with few matches, messages without a term are candidates as well.
     let is_filled = query.ranking.strategy == RankingStrategy::Lexical && is_exhaustive;
     let new = best_unindexed(unindexed, scores, first_unindexed, is_filled);
-    let new = new.filter(|&(_, message)| query.allows(message) && !indexed.contains(&message.seq));
+    let new = new.filter(|&(_, message)| query.allows(message) && indexed.binary_search(&message.seq).is_err());
     let mut new: Vec<(u32, &UnindexedMessage)> = new.take(wanted.saturating_add(1)).collect();
     is_exhaustive &= new.len() <= wanted;
     new.truncate(wanted);
@@ -82,7 +87,7 @@ pub(super) fn gather_candidates(
     candidates.extend(new.into_iter().map(|(document, message)| {
         unindexed_candidate(message, unindexed.terms().length(document), score(document), among.origin)
     }));
-    Gathered { candidates, statistics: statistics(index, &query.vectors, bm25), is_exhaustive }
+    Gathered { candidates, statistics: statistics(index, &sampled, bm25), is_exhaustive }
 }
 
 /// Chooses the candidates: the nearest messages, as many with the best BM25 (`wanted`, or `count` with those that are
@@ -117,10 +122,11 @@ fn nominate(
         by_terms = messages.len();
         has_all_by_terms = among.by_terms.retain(&mut messages, score, |neighbor| may_be_hit(neighbor.row));
     }
+    let mut cursor = SessionCursor::default();
     for Neighbor { row, .. } in messages {
         nominated.push(row);
         if query.ranking.has_neighbors {
-            nominated.extend(index.neighbors(row));
+            nominated.extend(index.neighbors(row, &mut cursor));
         }
     }
     if query.ranking.strategy == RankingStrategy::Lexical && !query.is_late {
@@ -139,12 +145,19 @@ fn nominate(
 }
 
 /// The evidence for the message with these rows and cosines.
-fn candidate(index: &NamespaceIndex, rows: Range<u32>, cosines: &[f32], origin: u32, scores: &Scores) -> Candidate {
+fn candidate<'a>(
+    index: &'a NamespaceIndex,
+    rows: Range<u32>,
+    cosines: &[f32],
+    cursor: &mut SessionCursor<'a>,
+    origin: u32,
+    scores: &Scores,
+) -> Candidate {
     let meta = index.live(rows.start).expect("nominated rows are live");
-    let (nearest, cosine) = best(rows.clone().zip(cosines.iter().copied()));
-    let best_row = |rows: Range<u32>| best(rows.map(|row| (row, scores.get(row))));
-    let (with_terms, bm25) = best_row(rows.clone());
-    let neighbors = index.neighbors(rows.start).map(|first| (first, best_row(index.message_rows(first)).1));
+    let (nearest, cosine) = best(&rows, |row| cosines[(row - rows.start) as usize]);
+    let best_bm25 = |rows: &Range<u32>| best(rows, |row| scores.get(row));
+    let (with_terms, bm25) = best_bm25(&rows);
+    let neighbors = index.neighbors(rows.start, cursor).map(|first| (first, best_bm25(&index.message_rows(first)).1));
     let boosted_by = neighbors.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, bm25)| *bm25 > 0.0);
     // The passage of the hit is the window with the best BM25, if any window has a term of the query.
     let row = if bm25 > 0.0 { with_terms } else { nearest };
@@ -153,6 +166,8 @@ fn candidate(index: &NamespaceIndex, rows: Range<u32>, cosines: &[f32], origin: 
         seq: meta.seq,
         row: Some(row),
         windows: rows.len() as u32,
+        // A text of one window has no passages.
+        passage: if rows.len() > 1 { index.lexical.passage(row) } else { None },
         cosine,
         bm25,
         neighbor_bm25: boosted_by.map_or(0.0, |(_, bm25)| bm25),
@@ -160,7 +175,6 @@ fn candidate(index: &NamespaceIndex, rows: Range<u32>, cosines: &[f32], origin: 
         role: meta.role,
         length: index.length(rows),
         created_at: meta.created_at,
-        passage: index.lexical.passage(row),
     }
 }
 
@@ -200,18 +214,35 @@ fn unindexed_candidate(message: &UnindexedMessage, length: u16, bm25: f32, origi
     }
 }
 
-/// The statistics of the namespace, with the mean and the deviation of the query's cosines with a sample of it.
-fn statistics(index: &NamespaceIndex, vectors: &[Vec<f32>], bm25: Bm25Statistics) -> ScoreStatistics {
-    let sample = index.sample();
-    let cosines = index.cosines(vectors, &sample.rows, &[]);
+/// The statistics of the namespace, with the mean and the deviation of the query's cosines with the sample of it.
+fn statistics(index: &NamespaceIndex, cosines: &[f32], bm25: Bm25Statistics) -> ScoreStatistics {
     let count = cosines.len().max(1) as f32;
     let mean = cosines.iter().sum::<f32>() / count;
     let variance = cosines.iter().map(|cosine| (cosine - mean).powi(2)).sum::<f32>() / count;
-    let (deviation, rows, lengths) = (variance.sqrt(), index.lexical.rows(), sample.lengths.clone());
+    let (deviation, rows, lengths) = (variance.sqrt(), index.lexical.rows(), index.sample().lengths.clone());
     ScoreStatistics { mean, deviation, rows, bm25, lengths }
 }
 
+/// Returns a function that finds the scores of rows. The scored rows ascend, and so do those that are looked up.
+fn lookup(mut scored: &[Neighbor]) -> impl FnMut(u32) -> Option<f32> {
+    move |row| {
+        while let [first, rest @ ..] = scored
+            && first.row < row
+        {
+            scored = rest;
+        }
+        scored.first().filter(|first| first.row == row).map(|first| first.score)
+    }
+}
+
 /// The row with the highest score; of equal scores the last.
-fn best(rows: impl Iterator<Item = (u32, f32)>) -> (u32, f32) {
-    rows.max_by(|(_, a), (_, b)| a.total_cmp(b)).expect("a message has a row")
+fn best(rows: &Range<u32>, score: impl Fn(u32) -> f32) -> (u32, f32) {
+    let mut best = (rows.start, score(rows.start));
+    for row in rows.start + 1..rows.end {
+        let score = score(row);
+        if score.total_cmp(&best.1).is_ge() {
+            best = (row, score);
+        }
+    }
+    best
 }

@@ -25,7 +25,7 @@ use crate::{
     index::{dot, mmr},
     lexical::Analyzer,
     message::Message,
-    store::{Snapshot, Store},
+    store::{MessageReader, Snapshot, Store},
 };
 
 /// The minimum number of candidates that a search looks for, unless it ranks by vectors alone.
@@ -53,7 +53,7 @@ pub(crate) fn find_hits(
 ) -> Result<Hits> {
     let unindexed = |language| unindexed.messages(prepared.namespace, language, prepared.deadline, || store.read());
     let search = |needs: &Needs, accept: &mut Accept<'_>| {
-        search_until(index, buffers, prepared, &unindexed, needs.messages, needs.vectors, accept)
+        search_until(index, buffers, prepared, &unindexed, needs.messages, accept)
     };
     choose_hits(prepared, store, reranker, &[], search)
 }
@@ -62,12 +62,12 @@ pub(crate) fn find_hits(
 pub(super) struct Needs {
     /// The number of candidates.
     pub(super) messages: usize,
-    /// The number of best candidates whose vectors are needed.
-    pub(super) vectors: usize,
+    /// The vectors of candidates.
+    pub(super) has_vectors: bool,
 }
 
 /// Returns the hits among what a search found, or `None` if the search must look for more.
-pub(super) type Accept<'a> = dyn FnMut(SearchOutcome) -> Result<Option<Hits>> + 'a;
+pub(super) type Accept<'a> = dyn FnMut(SearchOutcome<'_>) -> Result<Option<Hits>> + 'a;
 
 /// Chooses the hits among what `search` finds, which looks for more until the hits are enough. `names` has the names of
 /// the namespaces that are asked, by the origins of the candidates; it is empty if the caller knows the one namespace.
@@ -89,14 +89,15 @@ pub(super) fn choose_hits(
         RankingStrategy::Dense => pool,
         _ => (pool * WIDENING).max(MIN_CANDIDATES),
     };
-    search(&Needs { messages, vectors }, &mut |found| {
+    search(&Needs { messages, has_vectors: vectors > 0 }, &mut |found| {
         let (cut_short, answerability, pending) = (found.cut_short, found.answerability, found.pending);
         if query.answerable.is_some_and(|least| answerability < least) {
             return Ok(Some(Hits { hits: Vec::new(), cut_short, answerability, pending }));
         }
         // The snapshot is taken after the search, so it contains every row that was found.
         let snapshot = store.read()?;
-        let choice = Choice { prepared, query, snapshot: &snapshot, found: &found, names, reranker };
+        let messages = snapshot.messages().reader()?;
+        let choice = Choice { prepared, query, snapshot: &snapshot, messages, found: &found, vectors, names, reranker };
         let chosen = choice.choose(pool)?;
         if chosen.len() < query.k && !found.is_exhaustive && !cut_short {
             return Ok(None);
@@ -114,7 +115,10 @@ struct Choice<'a> {
     prepared: &'a PreparedQuery<'a>,
     query: &'a Query,
     snapshot: &'a Snapshot,
-    found: &'a SearchOutcome,
+    messages: MessageReader,
+    found: &'a SearchOutcome<'a>,
+    /// The number of best candidates whose vectors are needed.
+    vectors: usize,
     names: &'a [Namespace],
     reranker: Option<&'a dyn Reranker>,
 }
@@ -123,6 +127,8 @@ struct Choice<'a> {
 struct Chosen {
     at: usize,
     hit: Hit,
+    /// Its vector; empty if it has none or is not needed.
+    vector: Vec<f32>,
     /// The terms of its text; analyzed when it is first compared with another.
     terms: OnceCell<TermSet>,
 }
@@ -140,7 +146,7 @@ impl Choice<'_> {
             }
             let namespace = self.namespace(ranked);
             // The message may have been replaced or deleted since its row was found.
-            let message = self.snapshot.messages().get(namespace, ranked.seq)?;
+            let message = self.messages.get(namespace, ranked.seq)?;
             // The values of documents are filtered again by the caller, which reads them.
             let is_text = namespace.owner().is_some();
             let Some(message) = message.filter(|message| is_text || self.prepared.filter.allows_message(message))
@@ -155,7 +161,8 @@ impl Choice<'_> {
             if batch.as_ref().is_some_and(|batch| per_batch.get(batch) == Some(&most)) {
                 continue;
             }
-            let mut new = Chosen { at, hit: self.hit(ranked, message)?, terms: OnceCell::new() };
+            let vector = if at < self.vectors { self.found.vectors.of(ranked) } else { Vec::new() };
+            let mut new = Chosen { at, hit: self.hit(ranked, message)?, vector, terms: OnceCell::new() };
             match self.original(&new, &chosen) {
                 Some(id) => {
                     new.hit.breakdown.duplicate_of = Some(id);
@@ -202,9 +209,9 @@ impl Choice<'_> {
     }
 
     fn hit(&self, ranked: &Ranked, message: Message) -> Result<Hit> {
-        let text = message.text();
+        let text = message.borrowed_text();
         // The indexed text begins with the speaker's name; passages are of the text alone.
-        let name = message.searchable().len() - text.len();
+        let name = message.bytes_before_text(&text);
         let position = |at: u32| (at as usize).saturating_sub(name);
         let passage = ranked.passage.as_ref().map(|passage| position(passage.start)..position(passage.end));
         // A window may consist of the speaker's name alone.
@@ -212,8 +219,7 @@ impl Choice<'_> {
         let passage = passage.filter(is_text).unwrap_or(0..text.len());
         let mut breakdown = ranked.breakdown.clone();
         if let Some(boosted_by) = ranked.boosted_by {
-            let boosted_by = self.snapshot.messages().get(self.namespace(ranked), boosted_by)?;
-            breakdown.boosted_by = boosted_by.map(|boosted_by| boosted_by.id);
+            breakdown.boosted_by = self.messages.id(self.namespace(ranked), boosted_by)?;
         }
         let (score, similarity) = (ranked.score, ranked.similarity);
         let namespace = self.names.get(ranked.origin as usize).cloned();
@@ -225,13 +231,12 @@ impl Choice<'_> {
         if self.query.keep_duplicates || new.at >= DUPLICATE_DEPTH {
             return None;
         }
-        let vector = self.found.vectors.get(new.at)?;
         // Messages that are not embedded are compared by their texts alone.
         let is_near =
-            |other: &Vec<f32>| vector.is_empty() || other.is_empty() || dot(vector, other) >= DUPLICATE_COSINE;
+            |other: &[f32]| new.vector.is_empty() || other.is_empty() || dot(&new.vector, other) >= DUPLICATE_COSINE;
         let is_same = |other: &&Chosen| {
             other.hit.message.name == new.hit.message.name
-                && self.found.vectors.get(other.at).is_some_and(is_near)
+                && is_near(&other.vector)
                 && is_duplicate(self.terms(new), self.terms(other))
         };
         chosen.iter().find(is_same).map(|other| other.hit.message.id.clone())
@@ -264,11 +269,11 @@ impl Choice<'_> {
     /// Orders hits by maximal marginal relevance. Hits whose vectors were not read follow last, and so do hits that
     /// were not reranked if others were.
     fn diversify(&self, chosen: Vec<Chosen>, lambda: f32) -> Vec<Chosen> {
-        let (with, without): (Vec<Chosen>, Vec<Chosen>) = chosen.into_iter().partition(|Chosen { at, hit, .. }| {
-            let has_vector = self.found.vectors.get(*at).is_some_and(|vector| !vector.is_empty());
-            has_vector && hit.breakdown.reranked.is_some() == self.query.rerank.is_some()
-        });
-        let vectors: Vec<&[f32]> = with.iter().map(|chosen| self.found.vectors[chosen.at].as_slice()).collect();
+        let (with, without): (Vec<Chosen>, Vec<Chosen>) =
+            chosen.into_iter().partition(|Chosen { vector, hit, .. }| {
+                !vector.is_empty() && hit.breakdown.reranked.is_some() == self.query.rerank.is_some()
+            });
+        let vectors: Vec<&[f32]> = with.iter().map(|chosen| chosen.vector.as_slice()).collect();
         // Scores are scaled to 0 to 1, the range of similarities.
         let scores = || with.iter().map(|chosen| f64::from(chosen.hit.score));
         let (low, high) = scores().fold((f64::MAX, f64::MIN), |(low, high), score| (low.min(score), high.max(score)));

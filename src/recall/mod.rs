@@ -11,6 +11,7 @@
 
 mod among;
 mod answerability;
+mod candidate_vectors;
 mod candidates;
 mod changes;
 mod check;
@@ -49,7 +50,7 @@ pub(crate) use query::check_query_text;
 pub use query::{MAX_K, MAX_QUERY_BYTES, Query, RankingStrategy, TimeUse};
 pub(crate) use rank::Ranked;
 pub use scope::Scope;
-pub(crate) use search::{ScoreBuffers, search_until};
+pub(crate) use search::{ScoreBuffers, SearchOutcome, search_until};
 pub(crate) use segments::{language, read_segment};
 pub(crate) use several::find_hits_in_several;
 pub(crate) use unindexed::Unindexed;

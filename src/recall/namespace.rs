@@ -25,6 +25,9 @@ use crate::{
 /// Number of messages before and after a match that are boosted as its neighbors.
 const NEIGHBOR_REACH: usize = 2;
 
+/// Number of rows after a cursor that are looked at before a session is searched.
+const CURSOR_REACH: usize = 8;
+
 /// A loaded namespace: what searches read, and what [`apply`](Self::apply) keeps equal to the store.
 pub(crate) struct NamespaceIndex {
     pub(crate) vectors: Vectors,
@@ -206,8 +209,11 @@ impl NamespaceIndex {
     pub(super) fn best_messages(&self, rows: impl Iterator<Item = Neighbor>, count: usize) -> Vec<Neighbor> {
         let of_message = |neighbor: Neighbor| Neighbor { row: self.first_row(neighbor.row), ..neighbor };
         let mut messages = best_scores(rows.map(of_message).collect());
+        if count < messages.len() {
+            messages.select_nth_unstable_by(count, Neighbor::order);
+            messages.truncate(count);
+        }
         messages.sort_unstable_by(Neighbor::order);
-        messages.truncate(count);
         messages
     }
 
@@ -246,12 +252,24 @@ impl NamespaceIndex {
         newest
     }
 
-    /// The first rows of up to [`NEIGHBOR_REACH`] messages before and after a message in its session.
-    pub(super) fn neighbors(&self, first: u32) -> impl Iterator<Item = u32> {
+    /// The first rows of up to [`NEIGHBOR_REACH`] messages before and after a message in its session. The cursor is
+    /// left at the message: the next one is found at once if it follows soon.
+    pub(super) fn neighbors<'a>(
+        &'a self,
+        first: u32,
+        cursor: &mut SessionCursor<'a>,
+    ) -> impl Iterator<Item = u32> + use<> {
         let mut near = [None; 2 * NEIGHBOR_REACH];
         if let Some(meta) = self.live(first) {
-            let rows = self.sessions.get(&meta.session).map_or(&[][..], Vec::as_slice);
-            let at = rows.partition_point(|&row| session_order(&self.rows, row) < (meta.seq, 0));
+            if cursor.session != Some(meta.session) {
+                let rows = self.sessions.get(&meta.session).map_or(&[][..], Vec::as_slice);
+                *cursor = SessionCursor { session: Some(meta.session), rows, at: 0 };
+            }
+            let rows = cursor.rows;
+            let next = rows[cursor.at..].iter().take(CURSOR_REACH).position(|&row| row == first);
+            let search = || rows.partition_point(|&row| session_order(&self.rows, row) < (meta.seq, 0));
+            let at = next.map_or_else(search, |next| cursor.at + next);
+            cursor.at = at.min(rows.len());
             let is_first = |row: &&u32| self.live(**row).is_some_and(|meta| meta.window == 0);
             let before = rows[..at].iter().rev().filter(is_first).take(NEIGHBOR_REACH);
             let after = rows[(at + 1).min(rows.len())..].iter().filter(is_first).take(NEIGHBOR_REACH);
@@ -267,20 +285,22 @@ impl NamespaceIndex {
         (rows.map(|row| self.lexical.length(row)).sum::<u32>().max(1) as f32).ln()
     }
 
-    /// The cosine of each row with the nearest of the query's vectors; 0 if the query has none.
-    ///
-    /// The cosines of rows in `known`, which is sorted by row, are taken from there. The search computed them, and they
-    /// are exact even if the index keeps only codes.
-    pub(super) fn cosines(&self, vectors: &[Vec<f32>], rows: &[u32], known: &[Neighbor]) -> Vec<f32> {
+    /// The cosine of each row with the nearest of the query's vectors, if it is not `known`; 0 if the query has none.
+    pub(super) fn cosines(
+        &self,
+        vectors: &[Vec<f32>],
+        rows: &[u32],
+        mut known: impl FnMut(u32) -> Option<f32>,
+    ) -> Vec<f32> {
         let mut cosines = vec![0.0; rows.len()];
         if vectors.is_empty() {
             return cosines;
         }
         let (mut positions, mut unknown) = (Vec::new(), Vec::new());
         for (at, &row) in rows.iter().enumerate() {
-            match known.binary_search_by_key(&row, |neighbor| neighbor.row) {
-                Ok(found) => cosines[at] = known[found].score,
-                Err(_) => {
+            match known(row) {
+                Some(cosine) => cosines[at] = cosine,
+                None => {
                     positions.push(at);
                     unknown.push(row);
                 }
@@ -292,13 +312,11 @@ impl NamespaceIndex {
         cosines
     }
 
-    /// The vectors of these rows; empty for a removed one, and for none.
-    pub(super) fn row_vectors(&self, rows: impl Iterator<Item = Option<u32>>) -> Vec<Vec<f32>> {
-        // No row has the greatest number.
-        let rows: Vec<u32> = rows.map(|row| row.unwrap_or(u32::MAX)).collect();
-        let mut vectors = vec![Vec::new(); rows.len()];
-        self.vectors.index().vectors(&rows, &mut |at, row| vectors[at] = row.to_vec());
-        vectors
+    /// The vector of a row; empty for a removed one.
+    pub(super) fn row_vector(&self, row: u32) -> Vec<f32> {
+        let mut vector = Vec::new();
+        self.vectors.index().vectors(&[row], &mut |_, row| vector = row.to_vec());
+        vector
     }
 
     pub(super) fn sample(&self) -> &Sample {
@@ -311,6 +329,15 @@ impl NamespaceIndex {
             Sample { lengths: TypicalLengths::new(messages), rows }
         })
     }
+}
+
+/// A position in a session.
+#[derive(Default)]
+pub(super) struct SessionCursor<'a> {
+    session: Option<u32>,
+    /// The rows of the session.
+    rows: &'a [u32],
+    at: usize,
 }
 
 /// The sort key of a session's rows: the sequence number of the message, and the number of the window.

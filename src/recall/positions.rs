@@ -7,7 +7,11 @@ use super::hit::Hit;
 /// Chooses `k` of the `ranked` hits, which come best first. A hit of the previous query keeps its position if it is
 /// still among the best `k` and half as many more, and there is any evidence for it; the best of the others fill the
 /// rest.
-pub(crate) fn keep_positions(ranked: Vec<Hit>, previous: &[String], k: usize) -> Vec<Hit> {
+pub(crate) fn keep_positions(mut ranked: Vec<Hit>, previous: &[String], k: usize) -> Vec<Hit> {
+    if previous.is_empty() {
+        ranked.truncate(k);
+        return ranked;
+    }
     let good_enough = k + k.div_ceil(2);
     // Reversed, so that an id given twice has its first position.
     let positions: HashMap<&str, usize> =

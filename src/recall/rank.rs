@@ -85,26 +85,27 @@ pub(crate) struct Ranked {
 /// Messages without any term of a lexical query come newest first. `weights` has the weight of each namespace; if it is
 /// empty, they are all 1.
 pub(crate) fn rank(
-    candidates: &[Candidate],
+    mut candidates: Vec<Candidate>,
     statistics: &ScoreStatistics,
     ranking: &Ranking,
     weights: &[f32],
     (spans, now): (&[TimeSpan], Timestamp),
 ) -> Vec<Ranked> {
-    // Those without a vector come last.
-    let cosine = |candidate: &Candidate| candidate.row.map_or(f32::NEG_INFINITY, |_| candidate.cosine);
-    let dense_ranks = ranks(candidates, cosine);
-    let lexical_ranks = ranks(candidates, |candidate| candidate.bm25);
-    let cosines = Extent::of(candidates.iter().map(cosine).filter(|cosine| cosine.is_finite()));
+    candidates.sort_unstable_by_key(|candidate| (candidate.seq, candidate.origin));
+    let cosine = |candidate: &Candidate| candidate.row.map(|_| candidate.cosine);
+    let dense_ranks = ranks(&candidates, cosine);
+    let lexical_ranks = ranks(&candidates, |candidate| Some(candidate.bm25).filter(|bm25| *bm25 > 0.0));
+    let cosines = Extent::of(candidates.iter().filter_map(cosine));
     let bm25s = Extent::of(candidates.iter().map(|candidate| candidate.bm25));
-    let mut ranked: Vec<Ranked> = candidates
+    let by_chance = statistics.best_by_chance();
+    let mut scored: Vec<(f32, ScoreBreakdown)> = candidates
         .iter()
         .enumerate()
         .map(|(at, candidate)| {
             let (has_vector, has_terms) = (candidate.row.is_some(), candidate.bm25 > 0.0);
             let mut breakdown = ScoreBreakdown {
-                dense_rank: if has_vector { dense_ranks[at] } else { 0 },
-                lexical_rank: if has_terms { lexical_ranks[at] } else { 0 },
+                dense_rank: dense_ranks[at],
+                lexical_rank: lexical_ranks[at],
                 bm25: candidate.bm25,
                 coverage: statistics.bm25.coverage(candidate.bm25),
                 ..ScoreBreakdown::default()
@@ -114,7 +115,7 @@ pub(crate) fn rank(
                 RankingStrategy::Hybrid => {
                     // The hybrid score is the logarithm of odds, by how its weights were fitted.
                     breakdown.weight = weight.ln();
-                    hybrid(candidate, statistics, ranking, (spans, now), &mut breakdown) + breakdown.weight
+                    hybrid(candidate, statistics, by_chance, ranking, (spans, now), &mut breakdown) + breakdown.weight
                 }
                 RankingStrategy::Dense => candidate.cosine,
                 RankingStrategy::Lexical => candidate.bm25,
@@ -128,33 +129,45 @@ pub(crate) fn rank(
                     by_vectors + (1.0 - share) * bm25s.scaled(candidate.bm25)
                 }
             };
-            let score = if ranking.strategy == RankingStrategy::Hybrid { score } else { score * weight };
-            let boosted_by = candidate.boosted_by.filter(|_| breakdown.neighbor > 0.0);
-            let (origin, seq) = (candidate.origin, candidate.seq);
-            let (row, similarity) = (candidate.row, candidate.cosine);
-            Ranked { origin, seq, row, score, similarity, boosted_by, passage: candidate.passage.clone(), breakdown }
+            (if ranking.strategy == RankingStrategy::Hybrid { score } else { score * weight }, breakdown)
         })
         .collect();
     let is_lexical = ranking.strategy == RankingStrategy::Lexical;
-    let by_age =
-        |a: &Ranked, b: &Ranked| if is_lexical && a.score == 0.0 { b.seq.cmp(&a.seq) } else { a.seq.cmp(&b.seq) };
-    ranked.sort_unstable_by(|a, b| {
-        let by_score = b.score.total_cmp(&a.score).then(b.similarity.total_cmp(&a.similarity));
-        by_score.then_with(|| by_age(a, b)).then(a.origin.cmp(&b.origin))
+    let key = |(at, candidate): (usize, &Candidate)| {
+        let score = scored[at].0;
+        let age = if is_lexical && score == 0.0 { !candidate.seq } else { candidate.seq };
+        (u64::from(descending(score)) << 32 | u64::from(descending(candidate.cosine)), age, candidate.origin, at)
+    };
+    // Numbers are sorted, not the candidates, which are many times as large.
+    let mut order: Vec<_> = candidates.iter().enumerate().map(key).collect();
+    order.sort_unstable();
+    let ranked = order.into_iter().map(|(.., at)| {
+        let (candidate, (score, breakdown)) = (&candidates[at], std::mem::take(&mut scored[at]));
+        Ranked {
+            origin: candidate.origin,
+            seq: candidate.seq,
+            row: candidate.row,
+            score,
+            similarity: candidate.cosine,
+            boosted_by: candidate.boosted_by.filter(|_| breakdown.neighbor > 0.0),
+            passage: candidate.passage.clone(),
+            breakdown,
+        }
     });
-    ranked
+    ranked.collect()
 }
 
 fn hybrid(
     candidate: &Candidate,
     statistics: &ScoreStatistics,
+    by_chance: f32,
     ranking: &Ranking,
     (spans, now): (&[TimeSpan], Timestamp),
     breakdown: &mut ScoreBreakdown,
 ) -> f32 {
     // A message without a vector is ranked as if its cosine were the mean.
     if candidate.row.is_some() {
-        breakdown.dense = DENSE * statistics.normalized(candidate.cosine, candidate.windows);
+        breakdown.dense = DENSE * (statistics.deviations(candidate.cosine, candidate.windows) / by_chance);
     }
     breakdown.lexical = LEXICAL * statistics.bm25.strength(candidate.bm25);
     if ranking.has_neighbors {
@@ -178,18 +191,24 @@ fn hybrid(
     breakdown.dense + breakdown.lexical + breakdown.neighbor + breakdown.length + breakdown.time + breakdown.recency
 }
 
-/// The rank of each candidate by a score, 1 for the highest; of equal scores the older message comes first.
-fn ranks(candidates: &[Candidate], score: impl Fn(&Candidate) -> f32) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..candidates.len()).collect();
-    order.sort_unstable_by(|&a, &b| {
-        let (a, b) = (&candidates[a], &candidates[b]);
-        score(b).total_cmp(&score(a)).then(a.seq.cmp(&b.seq)).then(a.origin.cmp(&b.origin))
-    });
+/// The rank of each candidate that has a score, 1 for the highest; of equal scores the earlier candidate comes first. 0
+/// for the others.
+fn ranks(candidates: &[Candidate], score: impl Fn(&Candidate) -> Option<f32>) -> Vec<usize> {
+    let mut order: Vec<u64> = Vec::with_capacity(candidates.len());
+    let key = |(at, candidate)| Some(u64::from(descending(score(candidate)?)) << 32 | at);
+    order.extend((0..).zip(candidates).filter_map(key));
+    order.sort_unstable();
     let mut ranks = vec![0; candidates.len()];
-    for (rank, at) in order.into_iter().enumerate() {
-        ranks[at] = rank + 1;
+    for (rank, key) in (1..).zip(order) {
+        ranks[key as u32 as usize] = rank;
     }
     ranks
+}
+
+/// A number that is the lower the higher the score is, in the order of [`f32::total_cmp`].
+fn descending(score: f32) -> u32 {
+    let bits = score.to_bits();
+    if score.is_sign_negative() { bits } else { !bits & (u32::MAX >> 1) }
 }
 
 /// The least and the greatest of several values.
@@ -215,6 +234,12 @@ mod tests {
     use crate::recall::query::Query;
 
     #[test]
+    fn descending_numbers_have_the_order_of_scores() {
+        let scores = [f32::NEG_INFINITY, -1.5, -1e-9, -0.0, 0.0, 1e-9, 0.5, 1.0, f32::INFINITY, f32::NAN];
+        assert!(scores.is_sorted_by(|a, b| a.total_cmp(b).is_lt() && descending(*a) > descending(*b)));
+    }
+
+    #[test]
     fn recency_halves_with_age() {
         let now: Timestamp = "2024-05-01T12:00:00Z".parse().unwrap();
         let check = |half_life: Duration, created_at: &str, wanted: f32| {
@@ -234,7 +259,7 @@ mod tests {
                 passage: None,
             };
             let ranking = Query::new("q").half_life(half_life).ranking;
-            let found = rank(&[candidate], &ScoreStatistics::default(), &ranking, &[], (&[], now))[0].clone();
+            let found = rank(vec![candidate], &ScoreStatistics::default(), &ranking, &[], (&[], now))[0].clone();
             assert!((found.breakdown.recency - wanted).abs() < 1e-5, "{half_life:?}, {:?}", found.breakdown);
             assert!(found.score.is_finite());
         };

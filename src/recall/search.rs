@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use super::{
     among::Among,
     answerability::answerability,
+    candidate_vectors::CandidateVectors,
     candidates::{Gathered, Nearest, gather_candidates},
     namespace::{NamespaceIndex, Vectors, best_scores},
     prepare::PreparedQuery,
@@ -26,15 +27,18 @@ use crate::{
 /// ran.
 const UNLOCKED_ATTEMPTS: u32 = 3;
 
+/// Number of rows up to which all are scored at once, if the index is exact: the cosines of most of them are needed as
+/// evidence, whether a search finds them or not.
+const FEW_ROWS: usize = 1024;
+
 /// The factor by which a wider search looks for more messages.
 pub(super) const WIDENING: usize = 4;
 
 /// The candidates that a search found, ranked.
-pub(crate) struct SearchOutcome {
+pub(crate) struct SearchOutcome<'s> {
     /// Best first: as many messages as were searched for, and more.
     pub(crate) ranked: Vec<Ranked>,
-    /// The stored vectors of the first of them.
-    pub(super) vectors: Vec<Vec<f32>>,
+    pub(super) vectors: CandidateVectors<'s>,
     /// The namespaces that were searched, by the origins of the candidates.
     pub(super) origins: Vec<Origin>,
     pub(super) answerability: f32,
@@ -57,16 +61,14 @@ pub(super) struct Origin {
 pub(crate) struct ScoreBuffers(Mutex<Vec<Scores>>);
 
 /// Searches for `messages` messages or more, among those of the index and the `unindexed` ones, and for more until
-/// `accept` returns an answer. It must accept an outcome that is exhaustive or was cut short. Each outcome has the
-/// vectors of its first `vectors` candidates.
-pub(crate) fn search_until<'a, T>(
-    index: &RwLock<NamespaceIndex>,
+/// `accept` returns an answer. It must accept an outcome that is exhaustive or was cut short.
+pub(crate) fn search_until<'s, 'a, T>(
+    index: &'s RwLock<NamespaceIndex>,
     buffers: &ScoreBuffers,
     query: &PreparedQuery,
     unindexed: &dyn Fn(Language) -> Result<UnindexedMessages<'a>>,
     messages: usize,
-    vectors: usize,
-    mut accept: impl FnMut(SearchOutcome) -> Result<Option<T>>,
+    mut accept: impl FnMut(SearchOutcome<'s>) -> Result<Option<T>>,
 ) -> Result<T> {
     let mut search = Search { index, buffers, query, unindexed, allowed: None };
     let mut among = Among::default();
@@ -76,7 +78,7 @@ pub(crate) fn search_until<'a, T>(
     // A long message has several rows, so this many rows may belong to too few messages.
     let (mut messages, mut rows) = (messages, messages.saturating_add(excepted));
     loop {
-        match search.run(messages, rows, &mut among, |index, found| outcome(query, index, found, vectors))? {
+        match search.run(messages, rows, &mut among, |loaded, found| outcome(query, index, loaded, found))? {
             None => rows = rows.saturating_mul(2),
             Some(outcome) => {
                 if let Some(answer) = accept(outcome)? {
@@ -90,16 +92,22 @@ pub(crate) fn search_until<'a, T>(
 }
 
 /// Ranks the candidates of a namespace that is searched alone.
-fn outcome(query: &PreparedQuery, index: &NamespaceIndex, found: Found, vectors: usize) -> SearchOutcome {
+fn outcome<'s>(
+    query: &PreparedQuery,
+    index: &'s RwLock<NamespaceIndex>,
+    loaded: &NamespaceIndex,
+    found: Found,
+) -> SearchOutcome<'s> {
     let Found { gathered, pending, cut_short } = found;
-    let ranked = rank(&gathered.candidates, &gathered.statistics, &query.ranking, &[], (&query.spans, query.now));
+    let is_exhaustive = gathered.is_exhaustive;
+    let ranked = rank(gathered.candidates, &gathered.statistics, &query.ranking, &[], (&query.spans, query.now));
     SearchOutcome {
-        vectors: index.row_vectors(ranked.iter().take(vectors).map(|ranked| ranked.row)),
-        origins: vec![Origin { namespace: query.namespace, language: index.language }],
+        vectors: CandidateVectors::InIndex { index, rows_reused: loaded.rows_reused },
+        origins: vec![Origin { namespace: query.namespace, language: loaded.language }],
         answerability: answerability(&ranked, &gathered.statistics),
         pending,
         cut_short,
-        is_exhaustive: gathered.is_exhaustive,
+        is_exhaustive,
         ranked,
     }
 }
@@ -140,19 +148,18 @@ impl Search<'_, '_> {
         finish: impl FnOnce(&NamespaceIndex, Found) -> T,
     ) -> Result<Option<T>> {
         let mut index = self.index.read();
-        let found = self.nearest_rows(&mut index, rows);
+        let is_all = index.rows.len() <= FEW_ROWS && self.query.vectors.len() == 1 && index.vectors.index().is_exact();
+        let (found, rows) = match is_all {
+            true => (self.all_rows(&index), usize::MAX),
+            false => (self.nearest_rows(&mut index, rows), rows),
+        };
         let allowed = self.allowed.as_ref().and_then(|allowed| allowed.rows.as_ref());
-        // The recall of the graph is not measured by a search that the deadline ended.
-        if let (Vectors::Graph(graph), [vector], [result], None) =
-            (&index.vectors, &self.query.vectors[..], &found[..], allowed)
-            && !(result.cut_short || self.query.scan)
-        {
-            graph.offer_sample(vector, &result.neighbors);
-        }
         let cut_short = found.iter().any(|result| result.cut_short);
         let lists: Vec<Vec<Neighbor>> = found.into_iter().map(|result| result.neighbors).collect();
         let scored = best_scores(lists.iter().flatten().copied().collect());
-        let wanted = scored.iter().copied().filter(|found| index.is_wanted(found.row, &self.query.except));
+        let is_wanted =
+            |row| index.is_wanted(row, &self.query.except) && allowed.is_none_or(|allowed| allowed.contains(row));
+        let wanted = scored.iter().copied().filter(|found| is_wanted(found.row));
         let nearest = index.best_messages(wanted, messages);
         // A list is complete if no row beyond its end can be better than the last message. There is a list for each
         // window of the query.
@@ -163,7 +170,7 @@ impl Search<'_, '_> {
         }
         // While the lock is held no message leaves the index, or enters it: each is in the index or here.
         let unindexed = (self.unindexed)(index.language)?;
-        let nearest = Nearest { messages: &nearest, scored_rows: &scored };
+        let nearest = Nearest { messages: &nearest, scored_rows: &scored, is_all };
         let gathered = self.buffers.with(|scores| {
             gather_candidates(&index, &unindexed, self.query, &nearest, (allowed, messages), among, scores)
         });
@@ -172,32 +179,58 @@ impl Search<'_, '_> {
         Ok(Some(finish(&index, Found { gathered, pending, cut_short })))
     }
 
+    /// Scores all rows, also those that are not allowed, by the query's one vector. Sets `allowed`.
+    fn all_rows(&mut self, index: &NamespaceIndex) -> Vec<SearchResult> {
+        self.allow_rows(index);
+        let rows: Vec<u32> = (0..index.rows.len() as u32).filter(|&row| index.live(row).is_some()).collect();
+        let scores = index.cosines(&self.query.vectors, &rows, |_| None);
+        let neighbors = rows.into_iter().zip(scores).map(|(row, score)| Neighbor { row, score }).collect();
+        vec![SearchResult { neighbors, cut_short: false }]
+    }
+
     /// Searches for the nearest `rows` allowed rows of each of the query's vectors, without the lock, and again when a
     /// row was reused meanwhile. Sets `allowed`.
     fn nearest_rows(&mut self, index: &mut RwLockReadGuard<'_, NamespaceIndex>, rows: usize) -> Vec<SearchResult> {
         let query = self.query;
         for attempt in 0.. {
             let (vectors, rows_reused) = (index.vectors.clone(), index.rows_reused);
-            if self.allowed.as_ref().is_none_or(|allowed| allowed.rows_reused != rows_reused) {
-                let rows = index.allowed(&query.filter, query.session, query.ids.as_deref(), query.matching.as_deref());
-                self.allowed = Some(AllowedRows { rows, rows_reused });
-            }
+            self.allow_rows(index);
             let allowed = self.allowed.as_ref().and_then(|allowed| allowed.rows.as_ref());
             let options = SearchOptions::new(rows).ef(vectors.ef()).allowed(allowed).deadline(query.deadline);
             let search = |vector: &Vec<f32>| match query.scan {
                 true => SearchResult { neighbors: vectors.scan(vector, rows), cut_short: false },
                 false => vectors.index().search(vector, &options),
             };
-            let search = || query.vectors.iter().map(search).collect();
+            let search = || query.vectors.iter().map(search).collect::<Vec<_>>();
             let found = match attempt < UNLOCKED_ATTEMPTS {
                 true => RwLockReadGuard::unlocked(index, search),
                 false => search(),
             };
             if index.rows_reused == rows_reused {
+                self.offer_sample(index, &found);
                 return found;
             }
         }
         unreachable!("no row is reused while the lock is held")
+    }
+
+    /// Offers what was found as a sample of the recall of the graph, unless the deadline or a filter cut it short.
+    fn offer_sample(&self, index: &NamespaceIndex, found: &[SearchResult]) {
+        let is_filtered = self.allowed.as_ref().is_some_and(|allowed| allowed.rows.is_some());
+        if let (Vectors::Graph(graph), [vector], [result]) = (&index.vectors, &self.query.vectors[..], found)
+            && !(result.cut_short || self.query.scan || is_filtered)
+        {
+            graph.offer_sample(vector, &result.neighbors);
+        }
+    }
+
+    /// Sets `allowed`, unless it is right already.
+    fn allow_rows(&mut self, index: &NamespaceIndex) {
+        let (query, rows_reused) = (self.query, index.rows_reused);
+        if self.allowed.as_ref().is_none_or(|allowed| allowed.rows_reused != rows_reused) {
+            let rows = index.allowed(&query.filter, query.session, query.ids.as_deref(), query.matching.as_deref());
+            self.allowed = Some(AllowedRows { rows, rows_reused });
+        }
     }
 }
 
@@ -299,10 +332,10 @@ mod tests {
             meddling.namespace.set(Arc::clone(&index)).ok().expect("set once");
             let query = Query::new("x");
             let prepared = PreparedQuery::by_vectors(&query, NAMESPACE, vec![vec![1.0, 0.0]], HashSet::new());
-            let accept = |found: SearchOutcome| Ok(Some(found.ranked));
+            let accept = |found: SearchOutcome<'_>| Ok(Some(found.ranked));
             let (buffers, none) = (ScoreBuffers::default(), Unindexed::default());
             let unindexed = |language| none.messages(NAMESPACE, language, None, || unreachable!("nothing is read"));
-            let ranked = search_until(&index, &buffers, &prepared, &unindexed, 1, 0, accept).unwrap();
+            let ranked = search_until(&index, &buffers, &prepared, &unindexed, 1, accept).unwrap();
             let found: Vec<(u64, f32)> = ranked.iter().map(|ranked| (ranked.seq, ranked.score)).collect();
             let score = if times == 0 { 1.0 } else { 0.0 };
             assert_eq!(found, [(u64::from(times), score)], "the last message given the row, by its own vector");

@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use super::{
     among::Among,
     answerability::answerability,
+    candidate_vectors::CandidateVectors,
     choose::{Accept, Needs, choose_hits},
     hit::Hits,
     namespace::NamespaceIndex,
@@ -81,7 +82,7 @@ impl Several<'_> {
         let mut among = Among::of(self.collection()?);
         let mut messages = needs.messages;
         loop {
-            if let Some(hits) = accept(self.search(messages, needs.vectors, &mut among)?)? {
+            if let Some(hits) = accept(self.search(messages, needs.has_vectors, &mut among)?)? {
                 return Ok(hits);
             }
             messages = messages.saturating_mul(WIDENING);
@@ -104,7 +105,7 @@ impl Several<'_> {
     }
 
     /// Searches each namespace for this many messages, and ranks what is found in all.
-    fn search(&self, messages: usize, vectors: usize, among: &mut Among) -> Result<SearchOutcome> {
+    fn search(&self, messages: usize, has_vectors: bool, among: &mut Among) -> Result<SearchOutcome<'_>> {
         let mut together = Together { is_exhaustive: true, ..Together::default() };
         let mut languages = vec![Language::default(); self.members.len()];
         among.begin(messages);
@@ -116,24 +117,19 @@ impl Several<'_> {
             languages[origin as usize] = language;
             let mut rows = messages.saturating_add(query.excepted(&unindexed(language)?));
             let mut search = Search { index, buffers: self.buffers, query, unindexed: &unindexed, allowed: None };
-            let mut add = |index: &NamespaceIndex, found| together.add(origin, index, found, vectors > 0);
+            let mut add = |index: &NamespaceIndex, found| together.add(origin, index, found, has_vectors);
             while search.run(messages, rows, among, &mut add)?.is_none() {
                 rows = rows.saturating_mul(2);
             }
             Ok(())
         })?;
-        let Together { candidates, vectors: mut known, statistics, pending, cut_short, is_exhaustive } = together;
+        let Together { candidates, vectors, statistics, pending, cut_short, is_exhaustive } = together;
         let statistics = ScoreStatistics::pooled(&statistics);
         let PreparedQuery { ranking, spans, now, .. } = self.prepared;
-        let ranked = rank(&candidates, &statistics, ranking, &self.weights, (spans, *now));
-        let mut of_row = |origin: u32, row: Option<u32>| known.remove(&(origin, row?));
+        let ranked = rank(candidates, &statistics, ranking, &self.weights, (spans, *now));
         let origins = self.members.iter().zip(languages);
         Ok(SearchOutcome {
-            vectors: ranked
-                .iter()
-                .take(vectors)
-                .map(|found| of_row(found.origin, found.row).unwrap_or_default())
-                .collect(),
+            vectors: CandidateVectors::Copied(vectors),
             origins: origins.map(|(member, language)| Origin { namespace: member.id, language }).collect(),
             answerability: answerability(&ranked, &statistics),
             pending,
@@ -171,9 +167,8 @@ impl Together {
     fn add(&mut self, origin: u32, index: &NamespaceIndex, found: Found, needs_vectors: bool) {
         let Found { gathered, pending, cut_short } = found;
         if needs_vectors {
-            let rows: Vec<u32> = gathered.candidates.iter().filter_map(|candidate| candidate.row).collect();
-            let vectors = index.row_vectors(rows.iter().copied().map(Some));
-            self.vectors.extend(rows.into_iter().map(|row| (origin, row)).zip(vectors));
+            let rows = gathered.candidates.iter().filter_map(|candidate| candidate.row);
+            self.vectors.extend(rows.map(|row| ((origin, row), index.row_vector(row))));
         }
         self.candidates.extend(gathered.candidates);
         self.statistics.push(gathered.statistics);

@@ -38,14 +38,21 @@ impl ScoreStatistics {
         }
     }
 
-    /// The z-score of a cosine, lowered for several windows, in units of the z-score that the best row reaches by
-    /// chance.
-    pub(crate) fn normalized(&self, cosine: f32, windows: u32) -> f32 {
-        let expected = |n: f32| (2.0 * n.ln()).sqrt();
-        let tries = WINDOWS * expected(windows.max(1) as f32);
-        let deviations = (cosine - self.mean) / self.deviation.max(1e-3);
-        (deviations - tries) / expected(self.rows.max(10) as f32)
+    /// The z-score of a cosine, lowered for several windows.
+    pub(crate) fn deviations(&self, cosine: f32, windows: u32) -> f32 {
+        let tries = if windows > 1 { WINDOWS * best_of(windows as f32) } else { 0.0 };
+        (cosine - self.mean) / self.deviation.max(1e-3) - tries
     }
+
+    /// The z-score that the best row reaches by chance.
+    pub(crate) fn best_by_chance(&self) -> f32 {
+        best_of(self.rows.max(10) as f32)
+    }
+}
+
+/// The expected z-score of the best of `n` rows.
+fn best_of(n: f32) -> f32 {
+    (2.0 * n.ln()).sqrt()
 }
 
 /// Statistics of the BM25 scores of all rows.

@@ -60,11 +60,17 @@ pub(super) fn encode(value: &impl Encode) -> Vec<u8> {
 }
 
 pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T> {
+    let (value, rest) = decode_first(bytes)?;
+    match rest {
+        0 => Ok(value),
+        rest => Err(Error::corrupted(format!("a value has {rest} bytes too many"))),
+    }
+}
+
+/// Decodes the first fields of a value. Returns the number of bytes after them, too.
+pub(super) fn decode_first<T: Decode<()>>(bytes: &[u8]) -> Result<(T, usize)> {
     let payload = payload(Codec::Bincode, bytes)?;
     let (value, used) = bincode::decode_from_slice(payload, configuration())
         .map_err(|error| Error::corrupted(format!("a value does not decode: {error}")))?;
-    if used != payload.len() {
-        return Err(Error::corrupted(format!("a value has {} bytes too many", payload.len() - used)));
-    }
-    Ok(value)
+    Ok((value, payload.len() - used))
 }

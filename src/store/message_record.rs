@@ -34,9 +34,16 @@ impl MessageRecord {
         namespace: u32,
         seq: u64,
     ) -> Result<Option<Self>> {
-        let value = messages.get((namespace, seq)).map_err(storage);
-        let record = value.and_then(|value| value.map(|value| codec::decode(value.value())).transpose());
-        record.map_err(|error| error.within(|| format!("message {seq}")))
+        read(messages, namespace, seq, codec::decode)
+    }
+
+    /// Reads the id of the message with this sequence number, which is the first field.
+    pub(super) fn read_id(
+        messages: &impl ReadableTable<(u32, u64), Bytes>,
+        namespace: u32,
+        seq: u64,
+    ) -> Result<Option<String>> {
+        read(messages, namespace, seq, |bytes| codec::decode_first(bytes).map(|(id, _)| id))
     }
 
     /// Reads a message that another table refers to.
@@ -132,6 +139,17 @@ impl MessageRecord {
     pub(super) fn same_vectors(&self, other: &MessageRecord) -> bool {
         self.same_content(other) && self.session == other.session && self.created_at == other.created_at
     }
+}
+
+fn read<T>(
+    messages: &impl ReadableTable<(u32, u64), Bytes>,
+    namespace: u32,
+    seq: u64,
+    decode: impl Fn(&[u8]) -> Result<T>,
+) -> Result<Option<T>> {
+    let value = messages.get((namespace, seq)).map_err(storage);
+    let read = value.and_then(|value| value.map(|value| decode(value.value())).transpose());
+    read.map_err(|error| error.within(|| format!("message {seq}")))
 }
 
 fn bad_json(error: serde_json::Error) -> Error {

@@ -1,8 +1,8 @@
 //! Reading messages, by id or by sequence number. `edit` writes them.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
-use redb::ReadableTable;
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 
 use super::{
     message_record::MessageRecord,
@@ -50,6 +50,28 @@ impl<T: Tables> Messages<'_, T> {
         let record = MessageRecord::read(&self.0.table(MESSAGES)?, namespace.0, seq)?;
         let Some(record) = record else { return Ok(None) };
         Ok(Sessions(self.0).number(namespace, &record.session)?.map(|session| (seq, session)))
+    }
+}
+
+/// The messages of a snapshot by sequence number, for several reads: opening the table costs as much as one.
+pub(crate) struct MessageReader(ReadOnlyTable<(u32, u64), Bytes>);
+
+impl Messages<'_, Arc<ReadTransaction>> {
+    /// Opens the table of messages for several reads.
+    pub(crate) fn reader(&self) -> Result<MessageReader> {
+        Ok(MessageReader(self.0.table(MESSAGES)?))
+    }
+}
+
+impl MessageReader {
+    /// The message with this sequence number.
+    pub(crate) fn get(&self, namespace: NamespaceId, seq: u64) -> Result<Option<Message>> {
+        MessageRecord::read(&self.0, namespace.0, seq)?.map(MessageRecord::message).transpose()
+    }
+
+    /// The id of the message with this sequence number.
+    pub(crate) fn id(&self, namespace: NamespaceId, seq: u64) -> Result<Option<String>> {
+        MessageRecord::read_id(&self.0, namespace.0, seq)
     }
 }
 

@@ -132,6 +132,7 @@ pub(crate) use fuzzing::decode_records;
 pub(crate) use generations::Generation;
 pub(crate) use guard::guarded;
 pub(crate) use idle::IdleSession;
+pub(crate) use messages::MessageReader;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};
 pub(crate) use pending::{HISTORY_START, PendingCursor, PendingMessage};
 pub(crate) use row_layout::RowMeta;

@@ -4,6 +4,8 @@
 //! `message` counts them.
 
 mod approximate;
+#[cfg(feature = "tiktoken")]
+mod chunk_counts;
 mod counter;
 #[cfg(feature = "tiktoken")]
 mod tiktoken;

@@ -275,6 +275,10 @@ impl VectorIndex for HnswIndex {
         self.graph.read().rows
     }
 
+    fn is_exact(&self) -> bool {
+        !self.graph.read().has_codes()
+    }
+
     fn memory_bytes(&self) -> usize {
         self.graph.read().memory_bytes()
     }

@@ -80,11 +80,6 @@ impl Segment {
         })
     }
 
-    /// Returns the local number of a row, if the segment contains the row.
-    pub(crate) fn local(&self, row: u32) -> Option<u32> {
-        self.rows.binary_search(&row).ok().map(|local| local as u32)
-    }
-
     /// Returns the bytes of a row's window in the text, by the local number of the row; `None` if the text has only one
     /// window.
     pub(crate) fn passage(&self, local: u32) -> Option<Range<u32>> {

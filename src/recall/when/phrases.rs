@@ -68,7 +68,8 @@ impl Reader<'_> {
             "from" | "since" => &["to", "until", "till", "through"],
             _ => return self.bounded(at),
         };
-        let joined = if self.words.gap(at + 1) == Gap::Space { self.joined(at + 1, joins, ALL) } else { None };
+        let is_joined = self.words.gap(at + 1) == Gap::Space;
+        let joined = if is_joined { self.joined(at + 1, self.named(at + 1), joins, ALL) } else { None };
         joined.or_else(|| self.bounded(at))
     }
 
@@ -81,10 +82,11 @@ impl Reader<'_> {
             Some((_, bound, kinds)) => (at + 1, *bound, *kinds),
             None => (at, Bound::Within, &[][..]),
         };
-        if let Some((bounds, next)) = self.joined(begin, &["to", "through", "until"], kinds) {
+        let named = self.named(begin);
+        if let Some((bounds, next)) = self.joined(begin, named, &["to", "through", "until"], kinds) {
             return Some((bounds.and_then(|bounds| bound.apply(bounds)), next));
         }
-        let Named { meaning, needs, mut next } = self.named(begin)?;
+        let Named { meaning, needs, mut next } = named?;
         let is_time = match needs {
             Needs::Nothing => true,
             Needs::NoPreposition => preposition.is_none(),
@@ -110,16 +112,22 @@ impl Reader<'_> {
         Some((bounds, next))
     }
 
-    /// Reads two names with one of these words, or a dash, between them. The second must be a time by itself or be of
-    /// one of these `kinds`; so must the first, unless a dash follows it, or it has the year of the second: "May to
-    /// July 2022".
-    fn joined(&self, at: usize, joins: &[&str], kinds: &[Needs]) -> Option<(Option<Bounds>, usize)> {
+    /// Reads two names with one of these words, or a dash, between them; `first` is the name that begins here. The
+    /// second must be a time by itself or be of one of these `kinds`; so must the first, unless a dash follows it, or
+    /// it has the year of the second: "May to July 2022".
+    fn joined(
+        &self,
+        at: usize,
+        first: Option<Named>,
+        joins: &[&str],
+        kinds: &[Needs],
+    ) -> Option<(Option<Bounds>, usize)> {
         let is_sufficient = |named: &Named| named.needs == Needs::Nothing || kinds.contains(&named.needs);
         let day = |at: usize| {
             let (at, _) = self.article(at);
             self.words.day(at).map(|(day, _)| (day, at + 1))
         };
-        let (first, after) = match self.named(at) {
+        let (first, after) = match first {
             Some(named) => (Side::Named(named), named.next),
             None => day(at).map(|(day, next)| (Side::Day { day, year: None }, next))?,
         };
