@@ -32,5 +32,7 @@ pub use hnsw_rs::HnswRsIndex;
 pub(crate) use mmr::{cosine, mmr};
 pub(crate) use search::is_past;
 pub use search::{Neighbor, SearchOptions, SearchResult};
+#[cfg(feature = "onnx")]
+pub(crate) use vector::add_scaled;
 pub(crate) use vector::{dot, is_finite};
 pub use vector_index::VectorIndex;

@@ -3,6 +3,9 @@
 //! The truncation and padding that the file configures are turned off: texts that are too long are split into windows
 //! instead.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
@@ -12,7 +15,7 @@ use tokenizers::{Encoding, ModelWrapper, NormalizerWrapper, PostProcessor, Token
 
 use super::wordpiece::WordPiece;
 use crate::{
-    embed::token_windows,
+    embed::token_windows::{self, Words},
     error::{BoxError, Error, Result},
     models::folder,
 };
@@ -105,23 +108,35 @@ impl token_windows::Tokenizer for TextTokenizer {
         self.tokenizer.encode_fast(text, true).map(|encoding| encoding.get_ids().to_vec()).map_err(failed)
     }
 
-    fn word_starts(&self, text: &str) -> Result<Vec<usize>> {
-        let encoding = self.tokenizer.encode(text, false).map_err(failed)?;
-        let mut starts: Vec<usize> = Vec::with_capacity(encoding.len());
-        let mut last_word = None;
-        for (word, offsets) in encoding.get_word_ids().iter().zip(encoding.get_offsets()) {
-            let begins = word.is_none_or(|word| Some(word) != last_word);
-            last_word = *word;
-            // A token inside a word has the start of the word, so that cuts fall between words. Starts never decrease:
-            // that would leave gaps between windows.
-            let last = starts.last().copied();
-            starts.push(match last {
-                Some(last) if !begins => last,
-                last => offsets.0.max(last.unwrap_or(0)),
-            });
+    fn words(&self, text: &str) -> Result<Words> {
+        if let Some((ids, starts)) = self.word_piece.as_ref().and_then(|word_piece| word_piece.words(text)) {
+            return Ok(Words { ids: Some(ids), starts });
         }
-        Ok(starts)
+        let encoding = self.tokenizer.encode(text, false).map_err(failed)?;
+        Ok(Words { ids: None, starts: word_starts(&encoding) })
     }
+
+    fn special_tokens(&self) -> Option<(&[u32], &[u32])> {
+        self.word_piece.as_ref().map(WordPiece::special)
+    }
+}
+
+/// Returns the byte at which the word of each token begins. Ascending.
+pub(super) fn word_starts(encoding: &Encoding) -> Vec<usize> {
+    let mut starts: Vec<usize> = Vec::with_capacity(encoding.len());
+    let mut last_word = None;
+    for (word, offsets) in encoding.get_word_ids().iter().zip(encoding.get_offsets()) {
+        let begins = word.is_none_or(|word| Some(word) != last_word);
+        last_word = *word;
+        // A token inside a word has the start of the word, so that cuts fall between words. Starts never decrease: that
+        // would leave gaps between windows.
+        let last = starts.last().copied();
+        starts.push(match last {
+            Some(last) if !begins => last,
+            last => offsets.0.max(last.unwrap_or(0)),
+        });
+    }
+    starts
 }
 
 /// Turns panics into errors: `tokenizers` panics if the parts of a file do not fit together.

@@ -8,6 +8,7 @@ const SCALAR: Kernels = Kernels {
     codes: codes::products_scalar,
     encode: codes::encode_scalar,
     unpack: codes::unpack_scalar,
+    add_scaled: scalar::add_scaled,
 };
 
 impl Kernels {
@@ -53,6 +54,22 @@ mod tests {
                 let got = f64::from(kernels.dot(a, b));
                 let name = kernels.name;
                 prop_assert!((got - exact).abs() <= 1e-5 * (1.0 + a.len() as f64), "{name}: {got} is not {exact}");
+            }
+        }
+
+        #[test]
+        fn every_instruction_set_gives_the_same_sums(
+            pairs in proptest::collection::vec((-1.0f32..1.0, any::<u8>()), 0..300),
+            scale in any::<f32>(),
+        ) {
+            let (vector, codes): (Vec<f32>, Vec<u8>) = pairs.into_iter().unzip();
+            let wanted: Vec<u32> =
+                vector.iter().zip(&codes).map(|(x, &code)| (x + scale * f32::from(code as i8)).to_bits()).collect();
+            for kernels in available() {
+                let mut sum = vector.clone();
+                kernels.add_scaled(&mut sum, &codes, scale);
+                let sum: Vec<u32> = sum.into_iter().map(f32::to_bits).collect();
+                prop_assert_eq!(&sum, &wanted, "{}", kernels.name);
             }
         }
 

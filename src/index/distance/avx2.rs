@@ -6,13 +6,14 @@ use std::arch::x86_64::*;
 use super::{
     codes::{self, Line},
     kernels::Kernels,
+    scalar,
 };
 
 const LANES: usize = 8;
 
 pub(super) fn detect() -> Option<Kernels> {
     let has_all = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    has_all.then_some(Kernels { name: "avx2", dot, codes: products, encode, unpack })
+    has_all.then_some(Kernels { name: "avx2", dot, codes: products, encode, unpack, add_scaled })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -110,4 +111,14 @@ fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
 #[target_feature(enable = "avx2")]
 fn unpack_avx2(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
     codes::unpack(coarse, fine, query)
+}
+
+fn add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { add_scaled_avx2(sum, codes, scale) }
+}
+
+#[target_feature(enable = "avx2")]
+fn add_scaled_avx2(sum: &mut [f32], codes: &[u8], scale: f32) {
+    scalar::add_scaled(sum, codes, scale);
 }

@@ -6,6 +6,7 @@ use std::arch::x86_64::*;
 use super::{
     codes::{self, Line},
     kernels::Kernels,
+    scalar,
 };
 
 const LANES: usize = 16;
@@ -14,7 +15,7 @@ pub(super) fn detect() -> Option<Kernels> {
     let has_all = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vnni");
-    has_all.then_some(Kernels { name: "avx512", dot, codes: products, encode, unpack })
+    has_all.then_some(Kernels { name: "avx512", dot, codes: products, encode, unpack, add_scaled })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -113,4 +114,14 @@ fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn unpack_avx512(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
     codes::unpack(coarse, fine, query)
+}
+
+fn add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { add_scaled_avx512(sum, codes, scale) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn add_scaled_avx512(sum: &mut [f32], codes: &[u8], scale: f32) {
+    scalar::add_scaled(sum, codes, scale);
 }

@@ -14,6 +14,9 @@ type Encoder = fn(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32
 /// Turns a row into a query: see [`Kernels::unpack`].
 type Unpacker = fn(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32;
 
+/// Adds a row of codes, scaled, to a vector of the same length.
+type Adder = fn(sum: &mut [f32], codes: &[u8], scale: f32);
+
 /// The functions of one instruction set.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::index) struct Kernels {
@@ -23,6 +26,7 @@ pub(in crate::index) struct Kernels {
     pub(super) codes: CodeKernel,
     pub(super) encode: Encoder,
     pub(super) unpack: Unpacker,
+    pub(super) add_scaled: Adder,
 }
 
 impl Kernels {
@@ -65,5 +69,12 @@ impl Kernels {
     #[inline]
     pub(in crate::index) fn unpack(&self, coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
         (self.unpack)(coarse, fine, query)
+    }
+
+    /// Adds `scale` times each of the signed bytes `codes` to its component of `sum`, with the same bits on every
+    /// processor. Components without a code stay as they are.
+    #[inline]
+    pub(in crate::index) fn add_scaled(&self, sum: &mut [f32], codes: &[u8], scale: f32) {
+        (self.add_scaled)(sum, codes, scale);
     }
 }

@@ -1,7 +1,8 @@
-//! Inner products of vectors and of packed codes, one file for each instruction set, chosen at run time.
+//! Inner products of vectors and of packed codes, and sums of scaled bytes, one file for each instruction set, chosen at
+//! run time.
 //!
-//! All `unsafe` code of the crate is in this folder. The instruction sets give the same integers for codes, and the
-//! same floats for vectors within rounding, because they add the products in different orders.
+//! All `unsafe` code of the crate is in this folder. The instruction sets give the same integers for codes, the same bits
+//! for sums, and the same inner products of vectors within rounding, because they add the products in different orders.
 //!
 //! [`Kernels`] is a table of functions; `codes` has the format of packed codes and the portable functions for them;
 //! `available` lists the tables that this processor can run.

@@ -6,13 +6,14 @@ use std::arch::aarch64::*;
 use super::{
     codes::{self, Line},
     kernels::Kernels,
+    scalar,
 };
 
 const LANES: usize = 4;
 
 pub(super) fn detect() -> Option<Kernels> {
     let has_all = std::arch::is_aarch64_feature_detected!("neon");
-    has_all.then_some(Kernels { name: "neon", dot, codes: products, encode, unpack })
+    has_all.then_some(Kernels { name: "neon", dot, codes: products, encode, unpack, add_scaled })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -96,4 +97,14 @@ fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
 #[target_feature(enable = "neon")]
 fn unpack_neon(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
     codes::unpack(coarse, fine, query)
+}
+
+fn add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { add_scaled_neon(sum, codes, scale) }
+}
+
+#[target_feature(enable = "neon")]
+fn add_scaled_neon(sum: &mut [f32], codes: &[u8], scale: f32) {
+    scalar::add_scaled(sum, codes, scale);
 }

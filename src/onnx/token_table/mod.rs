@@ -17,6 +17,7 @@ use super::unit_vector::normalized;
 use crate::{
     embed::schedule::Execute,
     error::{Error, Result},
+    index::add_scaled,
 };
 
 /// A row of 8-bit numbers for each token, and a scale for each row.
@@ -46,9 +47,7 @@ impl TokenTable {
                 continue;
             }
             let codes = &self.codes[row * self.dimension..][..self.dimension];
-            for (sum, &code) in sum.iter_mut().zip(codes) {
-                *sum += scale * f32::from(code.cast_signed());
-            }
+            add_scaled(&mut sum, codes, scale);
         }
         normalized(sum)
     }

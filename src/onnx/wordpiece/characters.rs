@@ -58,7 +58,7 @@ impl Characters {
     /// nothing, or no such mark, is the same in every text.
     fn classify(&self, c: char) -> Character {
         let mut words: Vec<String> = Vec::new();
-        if self.each_word(&format!("a{c}a"), |word| words.push(word.to_owned())).is_none() {
+        if self.each_word(&format!("a{c}a"), |word, _| words.push(word.to_owned())).is_none() {
             return Character::Other;
         }
         match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -71,14 +71,15 @@ impl Characters {
         .unwrap_or(Character::Other)
     }
 
-    /// Visits the words of a text as the tokenizer itself finds them. `None`: the tokenizer fails.
-    pub(super) fn each_word(&self, text: &str, mut keep: impl FnMut(&str)) -> Option<()> {
+    /// Visits the words of a text as the tokenizer itself finds them, each with the byte of the text at which it begins.
+    /// `None`: the tokenizer fails.
+    pub(super) fn each_word(&self, text: &str, mut keep: impl FnMut(&str, usize)) -> Option<()> {
         let mut normalized = NormalizedString::from(text);
         self.normalizer.normalize(&mut normalized).ok()?;
         let mut words = PreTokenizedString::from(normalized);
         self.pre_tokenizer.pre_tokenize(&mut words).ok()?;
-        for (word, ..) in words.get_splits(OffsetReferential::Normalized, OffsetType::Byte) {
-            keep(word);
+        for (word, (start, _), _) in words.get_splits(OffsetReferential::Original, OffsetType::Byte) {
+            keep(word, start);
         }
         Some(())
     }
@@ -88,5 +89,10 @@ impl Characters {
 fn starter(text: &str) -> Option<char> {
     let mut characters = text.chars();
     let first = characters.next()?;
-    (characters.next().is_none() && canonical_combining_class(first) == 0).then_some(first)
+    (characters.next().is_none() && is_starter(first)).then_some(first)
+}
+
+/// Returns true if canonical ordering does not move a character.
+pub(super) fn is_starter(c: char) -> bool {
+    canonical_combining_class(c) == 0
 }

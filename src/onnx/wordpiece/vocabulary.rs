@@ -51,26 +51,55 @@ impl Vocabulary {
     }
 }
 
+/// Bytes of a short piece. Most pieces are short.
+const SHORT: usize = 15;
+
 struct Pieces {
-    ids: HashMap<Box<str>, u32, RandomState>,
+    /// Pieces of up to [`SHORT`] bytes, by [`key`]: a key in the table itself is compared without a second read of memory.
+    short: HashMap<u128, u32, RandomState>,
+    long: HashMap<Box<str>, u32, RandomState>,
     longest_bytes: usize,
 }
 
 impl Pieces {
-    fn new<'v>(pieces: impl Iterator<Item = (&'v str, u32)>) -> Pieces {
-        let ids: HashMap<Box<str>, u32, RandomState> = pieces.map(|(piece, id)| (piece.into(), id)).collect();
-        Pieces { longest_bytes: ids.keys().map(|piece| piece.len()).max().unwrap_or(0), ids }
+    fn new<'v>(pieces: impl Iterator<Item = (&'v str, u32)> + Clone) -> Pieces {
+        let is_short = |(piece, _): &(&str, u32)| piece.len() <= SHORT;
+        Pieces {
+            longest_bytes: pieces.clone().map(|(piece, _)| piece.len()).max().unwrap_or(0),
+            short: pieces.clone().filter(is_short).map(|(piece, id)| (key(bytes(piece), piece.len()), id)).collect(),
+            long: pieces.filter(|piece| !is_short(piece)).map(|(piece, id)| (piece.into(), id)).collect(),
+        }
     }
 
     /// Finds the longest piece that a text begins with. Returns its id and its bytes.
     fn longest(&self, text: &str) -> Option<(u32, usize)> {
         let mut end = text.floor_char_boundary(self.longest_bytes);
+        while end > SHORT {
+            if let Some(&id) = self.long.get(&text[..end]) {
+                return Some((id, end));
+            }
+            end = text.floor_char_boundary(end - 1);
+        }
+        let bytes = bytes(text);
         while end > 0 {
-            if let Some(&id) = self.ids.get(&text[..end]) {
+            if let Some(&id) = self.short.get(&key(bytes, end)) {
                 return Some((id, end));
             }
             end = text.floor_char_boundary(end - 1);
         }
         None
     }
+}
+
+/// Returns the first [`SHORT`] bytes of a text, and zeros after its end.
+fn bytes(text: &str) -> u128 {
+    let mut bytes = [0; 16];
+    let length = text.len().min(SHORT);
+    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+    u128::from_le_bytes(bytes)
+}
+
+/// Returns the key of the first `length` of these bytes: the length is the last byte, since a piece may end with zeros.
+fn key(bytes: u128, length: usize) -> u128 {
+    bytes & ((1 << (8 * length)) - 1) | (length as u128) << (8 * SHORT)
 }

@@ -262,6 +262,19 @@ fn bench_prints_json() {
 }
 
 #[test]
+fn the_bench_of_long_messages_prints_json() {
+    let output = run(mnemon().args(["bench", "flush", "--long"]));
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report = json(&output.stdout);
+    let figure = |name: &str| report[name].as_f64().unwrap();
+    // The messages of the sample, joined, and none of them short.
+    assert!((10.0..100.0).contains(&figure("messages")), "{report}");
+    let bytes = figure("megabytes_per_second") * 1e6 * figure("seconds");
+    assert!((2100.0..3000.0).contains(&(bytes / figure("messages"))), "{report}");
+    assert!(figure("embed_1_mib_p50_ms") > 0.0, "{report}");
+}
+
+#[test]
 fn the_bench_of_documents_prints_json() {
     let output = run(mnemon().args(["bench", "documents", "--documents", "100", "--batch", "20", "--reads", "5"]));
     assert_eq!(output.code, 0, "{}", output.stderr);

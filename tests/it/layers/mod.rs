@@ -41,7 +41,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (1, "index", &["config", "error"], &[]),
     (1, "lexical", &["error"], &[]),
     (1, "models", &["data_folder", "error", "ids"], &[]),
-    (1, "onnx", &["config", "data_folder", "error", "ids"], &["embed", "models"]),
+    (1, "onnx", &["config", "data_folder", "error", "ids"], &["embed", "index", "models"]),
     (1, "client", &["error", "ids"], &["chat", "embed", "message"]),
     (1, "import", &["error", "ids", "lock"], &["client", "models", "onnx"]),
     (2, "default_embedder", &["config", "embed", "error", "ids", "models", "onnx"], &[]),

@@ -21,7 +21,6 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use self::ingest_options::IngestOptions;
 use crate::output::Format;
 
 /// Measure speed, memory and recall on this machine; prints JSON.
@@ -55,7 +54,7 @@ enum Bench {
     /// recall of the graph with them.
     Filters(filters::Args),
     /// Durable ingest: put in batches, embed, commit, index.
-    Flush(IngestOptions),
+    Flush(flush::Args),
     /// How soon a message is recalled after it was put: by its words, and by meaning.
     Fresh(fresh::Args),
     /// A session's memory: durable puts one by one and from 8 threads, and prompts with 4 blocks and 200 recent
@@ -78,7 +77,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         Bench::Embed(args) => embed::run(&args, format)?,
         Bench::Encryption(args) => encryption::run(&args)?,
         Bench::Filters(args) => filters::run(&args)?,
-        Bench::Flush(options) => flush::run(&options)?,
+        Bench::Flush(args) => flush::run(&args)?,
         Bench::Fresh(args) => fresh::run(&args)?,
         Bench::Memory(args) => memory::run(&args)?,
         Bench::Recall(args) => recall::run(&args)?,
