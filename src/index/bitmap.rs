@@ -22,6 +22,19 @@ impl Bitmap {
         bitmap
     }
 
+    /// Creates a set from words of 64 rows each, the lowest row in the lowest bit.
+    pub(crate) fn from_words(words: Vec<u64>) -> Self {
+        let count = words.iter().map(|word| word.count_ones() as usize).sum();
+        Bitmap { words, count }
+    }
+
+    /// Removes the rows that the other set does not contain.
+    pub(crate) fn intersect(&mut self, other: &Bitmap) {
+        self.words.truncate(other.words.len());
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
+        self.count = self.words.iter().map(|word| word.count_ones() as usize).sum();
+    }
+
     /// Returns the bytes of memory that the set takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.words.capacity() * size_of::<u64>()
@@ -71,5 +84,15 @@ impl Bitmap {
             })
             .map(move |bits| word as u32 * 64 + bits.trailing_zeros())
         })
+    }
+}
+
+impl FromIterator<u32> for Bitmap {
+    fn from_iter<T: IntoIterator<Item = u32>>(rows: T) -> Self {
+        let mut bitmap = Bitmap::default();
+        for row in rows {
+            bitmap.insert(row);
+        }
+        bitmap
     }
 }

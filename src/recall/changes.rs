@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::namespace::{NamespaceIndex, session_order};
+use super::{
+    namespace::{NamespaceIndex, session_order},
+    row_metas::Inserted,
+};
 use crate::{
     ids::NamespaceId,
     lexical::{Language, Segment},
@@ -51,13 +54,10 @@ impl NamespaceIndex {
             NamespaceChange::Added(AddedRows { rows: new, segments }) => {
                 let mut fresh = Vec::with_capacity(new.rows.len());
                 for (at, (&row, &meta)) in new.rows.iter().zip(&new.metas).enumerate() {
-                    match self.rows.get_mut(row as usize) {
-                        Some(Some(_)) => continue,
-                        Some(removed) => {
-                            *removed = Some(meta);
-                            self.rows_reused += 1;
-                        }
-                        None => self.rows.push(Some(meta)),
+                    match self.rows.insert(row, meta) {
+                        Inserted::IsLive => continue,
+                        Inserted::Reused => self.rows_reused += 1,
+                        Inserted::New => {}
                     }
                     self.insert_into_session(row, meta.session);
                     fresh.push(at);
@@ -78,7 +78,7 @@ impl NamespaceIndex {
             NamespaceChange::Removed(removed) => {
                 self.vectors.index().remove(&removed.rows);
                 self.lexical.remove(&removed.rows);
-                let taken = removed.rows.iter().filter_map(|&row| self.rows.get_mut(row as usize)?.take());
+                let taken = removed.rows.iter().filter_map(|&row| self.rows.remove(row));
                 let sessions: BTreeSet<u32> = taken.map(|meta| meta.session).collect();
                 for session in sessions {
                     let is_live = |row: &u32| self.rows[*row as usize].is_some();

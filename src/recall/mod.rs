@@ -27,6 +27,7 @@ mod positions;
 mod prepare;
 mod query;
 mod rank;
+mod row_metas;
 mod sample;
 mod scope;
 mod search;

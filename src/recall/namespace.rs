@@ -14,6 +14,7 @@ use super::{
     measured_graph::MeasuredGraph,
     metadata::{MatchingMessages, MetadataSets},
     query::Filter,
+    row_metas::RowMetas,
     sample::{Sample, TypicalLengths, spread},
 };
 use crate::{
@@ -31,8 +32,7 @@ const CURSOR_REACH: usize = 8;
 /// A loaded namespace: what searches read, and what [`apply`](Self::apply) keeps equal to the store.
 pub(crate) struct NamespaceIndex {
     pub(crate) vectors: Vectors,
-    /// The metadata of each row; `None` for a removed one.
-    pub(super) rows: Vec<Option<RowMeta>>,
+    pub(super) rows: RowMetas,
     /// The rows of each session, ordered by message and window.
     pub(super) sessions: HashMap<u32, Vec<u32>>,
     pub(super) lexical: LexicalIndex,
@@ -103,7 +103,7 @@ impl NamespaceIndex {
         sessions.values_mut().for_each(|of_session| of_session.sort_by_key(|&row| session_order(&rows, row)));
         NamespaceIndex {
             vectors,
-            rows,
+            rows: RowMetas::new(rows),
             sessions,
             lexical,
             language,
@@ -126,7 +126,7 @@ impl NamespaceIndex {
 
     /// Returns the bytes of memory that the namespace takes, approximately.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let rows = self.rows.capacity() * size_of::<Option<RowMeta>>();
+        let rows = self.rows.memory_bytes();
         // For each session a table entry and a list, and for each row a number in a list, with room to grow.
         let sessions = self.sessions.capacity() * 56 + self.rows.len() * 6;
         let sample = self.sample.get().map_or(0, |sample| sample.rows.capacity() * size_of::<u32>());
@@ -166,30 +166,25 @@ impl NamespaceIndex {
         if filter.is_empty() {
             return None;
         }
-        let matching = matching.map(|matching| matching.rows(&self.rows, self.rows_reused));
-        let allows = |row: u32| {
-            self.live(row).is_some_and(|meta| {
-                filter.allows(meta.role, meta.created_at)
-                    && ids.is_none_or(|ids| ids.binary_search(&meta.seq).is_ok())
-                    && matching.as_ref().is_none_or(|matching| matching.contains(row))
-            })
-        };
-        let mut bitmap = Bitmap::default();
-        match (session, &matching) {
-            (None, None) => bitmap = Bitmap::from_fn(self.rows.len(), allows),
-            (None, Some(_)) if filter.is_metadata_only() => return matching,
-            (None, Some(matching)) => matching.iter().filter(|&row| allows(row)).for_each(|row| {
-                bitmap.insert(row);
-            }),
-            (Some(session), _) => {
-                // A session lists live rows only, so the rows are checked only if the filter has other conditions.
+        let mut rows = match session {
+            // A session lists live rows only, so the rows are checked only if the filter has other conditions.
+            Some(session) => {
                 let is_all = filter.is_session_only();
-                for &row in self.sessions.get(&session).into_iter().flatten().filter(|&&row| is_all || allows(row)) {
-                    bitmap.insert(row);
-                }
+                let allows = |row: &&u32| {
+                    is_all || self.live(**row).is_some_and(|meta| filter.allows(meta.role, meta.created_at))
+                };
+                self.sessions.get(&session).into_iter().flatten().filter(allows).copied().collect()
             }
+            None => self.rows.allowed(filter),
+        };
+        if let Some(matching) = matching {
+            rows.intersect(&matching.rows(&self.rows, self.rows_reused));
         }
-        Some(bitmap)
+        if let Some(ids) = ids {
+            let is_in = |row: &u32| self.live(*row).is_some_and(|meta| ids.binary_search(&meta.seq).is_ok());
+            rows = rows.iter().filter(is_in).collect();
+        }
+        Some(rows)
     }
 
     /// The first row of the message that a row belongs to.

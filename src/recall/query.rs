@@ -381,10 +381,6 @@ impl Filter {
         *self == Filter::default()
     }
 
-    pub(crate) fn is_metadata_only(&self) -> bool {
-        *self == Filter { metadata: self.metadata.clone(), ..Filter::default() }
-    }
-
     pub(crate) fn is_session_only(&self) -> bool {
         *self == Filter { session: self.session.clone(), ..Filter::default() }
     }
@@ -394,6 +390,26 @@ impl Filter {
             && self.session.as_ref().is_none_or(|session| *session == message.session)
             && self.metadata.as_ref().is_none_or(|metadata| metadata.matches_fields(message))
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&message.id))
+    }
+
+    /// Returns true if there is a limit on time.
+    pub(crate) fn has_times(&self) -> bool {
+        self.since.is_some() || self.until.is_some() || !self.spans.is_empty()
+    }
+
+    /// Returns whether all times from `first` to `last` are allowed, or none; `None` if that depends on the time.
+    pub(crate) fn allows_times(&self, first: Timestamp, last: Timestamp) -> Option<bool> {
+        let is_outside = self.since.is_some_and(|since| last < since)
+            || self.until.is_some_and(|until| first >= until)
+            || (!self.spans.is_empty() && self.spans.iter().all(|span| last < span.since || first >= span.until));
+        let is_inside = self.since.is_none_or(|since| first >= since)
+            && self.until.is_none_or(|until| last < until)
+            && (self.spans.is_empty() || self.spans.iter().any(|span| span.contains(first) && span.contains(last)));
+        match (is_inside, is_outside) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
+        }
     }
 
     /// Returns true if the role and the time are allowed. A message without a time is outside of every limit on time.

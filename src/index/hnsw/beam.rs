@@ -2,10 +2,10 @@
 //!
 //! Rows are scored by their coarse codes, all new links of a row in one call, after their codes were prefetched.
 
-use std::{cmp::Ordering, collections::BinaryHeap, time::Instant};
+use std::{collections::BinaryHeap, time::Instant};
 
 use super::{
-    candidates::{CandidateList, ScoredRow},
+    candidates::{CandidateList, KeepBest, ScoredRow},
     codes::{CodedQuery, Codes},
     links::{Links, NONE},
     scoring::score_coarsely,
@@ -91,7 +91,7 @@ impl BeamSearch {
             *scored += new_rows.len();
             score_coarsely(codes, query, new_rows, |candidate| {
                 if candidate.score > candidates.floor() {
-                    candidates.offer(codes, candidate, &is_counted);
+                    candidates.offer_counted(codes, candidate, &is_counted);
                 }
             });
         }
@@ -108,40 +108,52 @@ impl BeamSearch {
         max_scored: usize,
         deadline: Option<Instant>,
     ) -> Option<bool> {
-        let BeamSearch { query, candidates, visited, new_rows, scored } = self;
-        let start = candidates.take();
-        start.iter().filter(|start| is_allowed(start.row())).for_each(|start| candidates.push(*start));
-        let mut queue: BinaryHeap<QueuedRow> = start.into_iter().map(QueuedRow).collect();
-        let mut expansions = 0;
-        while let Some(QueuedRow(nearest)) = queue.pop() {
-            if nearest.score < candidates.floor() {
-                break;
-            }
-            expansions += 1;
-            if expansions % EXPANSIONS_PER_CLOCK_READ == 0 && is_past(deadline) {
-                return Some(true);
-            }
-            collect_new_links(links, codes, 0, nearest.row(), visited, new_rows);
-            *scored += new_rows.len();
-            if *scored > max_scored {
-                return None;
-            }
-            score_coarsely(codes, query, new_rows, |candidate| {
-                if candidate.score > candidates.floor() {
-                    queue.push(QueuedRow(candidate));
-                    if is_allowed(candidate.row()) {
-                        candidates.offer(codes, candidate, |_| true);
-                    }
+        let mut queue: BinaryHeap<ScoredRow> = self.candidates.take().into();
+        self.keep_best(|beam, best| {
+            let BeamSearch { query, visited, new_rows, scored, .. } = beam;
+            queue.iter().filter(|start| is_allowed(start.row())).for_each(|&start| best.push(start));
+            let (mut expansions, mut floor) = (0, best.floor());
+            while let Some(nearest) = queue.pop() {
+                if nearest.score < floor {
+                    break;
                 }
-            });
-        }
-        Some(false)
+                expansions += 1;
+                if expansions % EXPANSIONS_PER_CLOCK_READ == 0 && is_past(deadline) {
+                    return Some(true);
+                }
+                collect_new_links(links, codes, 0, nearest.row(), visited, new_rows);
+                *scored += new_rows.len();
+                if *scored > max_scored {
+                    return None;
+                }
+                score_coarsely(codes, query, new_rows, |candidate| {
+                    if candidate.score > floor {
+                        queue.push(candidate);
+                        if is_allowed(candidate.row()) {
+                            best.offer(codes, candidate);
+                            floor = best.floor();
+                        }
+                    }
+                });
+            }
+            Some(false)
+        })
     }
 
-    /// Scores rows and adds them to `found`, which is sorted afterwards.
-    pub(super) fn score_into(&self, codes: &Codes, rows: impl Iterator<Item = u32>, found: &mut Vec<ScoredRow>) {
+    /// Scores rows and adds those that score higher than `floor` to `found`, which is sorted afterwards.
+    pub(super) fn score_into(
+        &self,
+        codes: &Codes,
+        rows: impl Iterator<Item = u32>,
+        floor: f32,
+        found: &mut Vec<ScoredRow>,
+    ) {
         let rows: Vec<u32> = rows.collect();
-        score_coarsely(codes, &self.query, &rows, |candidate| found.push(candidate));
+        score_coarsely(codes, &self.query, &rows, |candidate| {
+            if candidate.score > floor {
+                found.push(candidate);
+            }
+        });
         found.sort_unstable_by(ScoredRow::order);
     }
 
@@ -161,21 +173,38 @@ impl BeamSearch {
     pub(super) fn scan(&mut self, codes: &Codes, rows: impl Iterator<Item = u32>, deadline: Option<Instant>) -> bool {
         /// Rows whose codes are prefetched before the first of them is scored, and rows between two reads of the clock.
         const ROWS_AHEAD: usize = 256;
-        let BeamSearch { query, candidates, new_rows, .. } = self;
-        let mut rows = rows.peekable();
-        while rows.peek().is_some() {
-            new_rows.clear();
-            new_rows.extend(rows.by_ref().take(ROWS_AHEAD).inspect(|&row| codes.prefetch_coarse(row)));
-            score_coarsely(codes, query, new_rows, |candidate| {
-                if candidate.score > candidates.floor() {
-                    candidates.push(candidate);
+        self.keep_best(|BeamSearch { query, new_rows, .. }, best| {
+            let (mut rows, mut floor) = (rows.peekable(), best.floor());
+            while rows.peek().is_some() {
+                new_rows.clear();
+                new_rows.extend(rows.by_ref().take(ROWS_AHEAD).inspect(|&row| codes.prefetch_coarse(row)));
+                score_coarsely(codes, query, new_rows, |candidate| {
+                    if candidate.score > floor {
+                        best.push(candidate);
+                        floor = best.floor();
+                    }
+                });
+                if is_past(deadline) {
+                    return rows.peek().is_some();
                 }
-            });
-            if is_past(deadline) {
-                return rows.peek().is_some();
             }
-        }
-        false
+            false
+        })
+    }
+
+    /// Lets `find` add rows to the candidates, which are sorted afterwards if there may be very many.
+    fn keep_best<T>(&mut self, find: impl FnOnce(&mut Self, &mut dyn KeepBest) -> T) -> T {
+        let mut list = std::mem::take(&mut self.candidates);
+        let result = match list.take_unsorted() {
+            None => find(self, &mut list),
+            Some(mut best) => {
+                let result = find(self, &mut best);
+                list.set(best);
+                result
+            }
+        };
+        self.candidates = list;
+        result
     }
 }
 
@@ -201,26 +230,3 @@ fn collect_new_links(
         }
     }
 }
-
-/// A row in a heap whose top is the nearest row.
-struct QueuedRow(ScoredRow);
-
-impl Ord for QueuedRow {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.0.order(&self.0)
-    }
-}
-
-impl PartialOrd for QueuedRow {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for QueuedRow {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for QueuedRow {}

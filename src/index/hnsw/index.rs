@@ -211,7 +211,7 @@ impl HnswIndex {
         self.apply(&delta);
     }
 
-    fn with_searcher<T>(&self, search: impl FnOnce(&mut Searcher) -> T) -> T {
+    pub(super) fn with_searcher<T>(&self, search: impl FnOnce(&mut Searcher) -> T) -> T {
         let beam = self.searches.lock().pop().unwrap_or_default();
         let graph = self.graph.read();
         let mut searcher = Searcher { graph: &graph, originals: self.originals.as_deref(), beam };

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use super::{
     beam::BeamSearch,
-    candidates::ScoredRow,
+    candidates::{KeepBest, ScoredRow},
     codes::{CodedQuery, Codes, mix},
     delta::{Delta, List},
     graph::Graph,
@@ -166,7 +166,8 @@ fn find_candidates(
         // Above `begin`, the graph has no rows.
         let mut found = if layer <= begin { beam.candidates.as_slice().to_vec() } else { Vec::new() };
         let others = batch.iter().zip(levels).filter(|(other, level)| **other != row && **level >= layer);
-        beam.score_into(codes, others.map(|(&other, _)| other), &mut found);
+        let floor = if layer <= begin { beam.candidates.floor() } else { f32::NEG_INFINITY };
+        beam.score_into(codes, others.map(|(&other, _)| other), floor, &mut found);
         drop_copies(codes, &mut found);
         found.truncate(*ef_construction);
         refine(codes, &beam.query, &mut found);

@@ -1,7 +1,7 @@
 //! Answers a query: chooses between graph and scan, and scores the candidates with the original vectors.
 
 use super::{Originals, beam::BeamSearch, candidates::ScoredRow, graph::Graph, scoring::refine};
-use crate::index::{Neighbor, SearchOptions, SearchResult, distance::prefetch};
+use crate::index::{Bitmap, Neighbor, SearchOptions, SearchResult, distance::prefetch};
 
 /// Rows scanned between two reads of the clock, while there are no codes.
 const ROWS_PER_CLOCK_READ: usize = 256;
@@ -12,6 +12,10 @@ const SCORED_PER_CANDIDATE: usize = 10;
 /// Approximate number of rows that a scan scores in the time in which a traversal scores one: a scan reads codes that
 /// follow one another.
 const SCANNED_PER_SCORED: usize = 3;
+
+/// Number of rows that a scan scores in the time in which a traversal without a filter deals with one of very many
+/// candidates.
+const SCANNED_PER_CANDIDATE: usize = 16;
 
 /// A graph, and the vectors and the state that a search of it uses.
 pub(super) struct Searcher<'a> {
@@ -54,15 +58,18 @@ impl Searcher<'_> {
     fn collect_candidates(&mut self, search: &SearchOptions) -> bool {
         let graph = self.graph;
         let ef = search.ef.max(search.k).min(graph.rows);
-        let is_scan_cheaper =
-            search.allowed.is_some_and(|allowed| allowed.count() <= self.scan_limit(ef, allowed.count()));
+        let is_scan_cheaper = match search.allowed.map(Bitmap::count) {
+            Some(allowed) => allowed <= self.scan_limit(ef, allowed),
+            None => graph.live.count() <= ef * SCANNED_PER_CANDIDATE,
+        };
         if graph.links.count() > 0
             && !is_scan_cheaper
             && let Some(cut_short) = self.collect_from_graph(search, ef)
         {
             return cut_short;
         }
-        // Few rows are allowed, or too few near the query. Then scanning all allowed rows is as fast as the graph.
+        // Few rows are allowed, or too few near the query, or many candidates are kept. Then scanning all allowed rows is
+        // as fast as the graph.
         let (beam, codes, deadline) = (&mut self.beam, &graph.codes, search.deadline);
         beam.candidates.reset(ef, usize::MAX);
         match search.allowed {
@@ -80,8 +87,9 @@ impl Searcher<'_> {
         let is_live = |row: u32| graph.live.contains(row);
         let is_allowed = |row: u32| search.allowed.is_none_or(|allowed| allowed.contains(row));
         let enough = search.k.min(graph.live.count());
+        beam.candidates.reset(ef, max_copies);
         let mut done = None;
-        if search.allowed.is_none() {
+        if search.allowed.is_none() && !beam.candidates.is_wide() {
             beam.descend(links, codes, 0, ef, max_copies);
             let cut_short = beam.search(links, codes, 0, is_live, deadline);
             if graph.removed.count() > 0 {
@@ -189,6 +197,32 @@ mod tests {
                 assert_eq!(index.search_exactly(&[1.0, 0.0], k).len(), 500);
             }
             index.improve();
+        }
+    }
+
+    /// With very many candidates, those of a graph are not sorted until its search ends.
+    #[test]
+    fn a_graph_finds_very_many_rows() {
+        const ROWS: u32 = 12_000;
+        let index = HnswIndex::new(2, HnswOptions { m: 4, ef_construction: 16, graph_above: 0 });
+        let vector = |row: u32| [(row as f32).cos(), (row as f32).sin()];
+        index.insert(&(0..ROWS).collect::<Vec<_>>(), &(0..ROWS).flat_map(vector).collect::<Vec<_>>());
+        while index.improve() {}
+        index.remove(&(0..ROWS).step_by(10).collect::<Vec<_>>());
+        let allowed = crate::index::Bitmap::from_fn(ROWS as usize, |row| row % 7 != 0);
+        for (allowed, k) in [(None, 4500), (Some(&allowed), 4200)] {
+            let options = SearchOptions::new(k).allowed(allowed);
+            let found = index.with_searcher(|searcher| {
+                searcher.graph.codes.encode_query(&[1.0, 0.0], &mut searcher.beam.query);
+                assert_eq!(searcher.collect_from_graph(&options, k), Some(false));
+                searcher.rescore(&[1.0, 0.0], k)
+            });
+            let mut exact = index.search_exactly(&[1.0, 0.0], ROWS as usize);
+            exact.retain(|found| allowed.is_none_or(|allowed| allowed.contains(found.row)));
+            assert_eq!(found.len(), k);
+            let right = found.iter().filter(|found| found.score >= exact[k - 1].score - 0.01).count();
+            assert!(right * 100 >= k * 99, "{right} of {k}");
+            assert!(found.is_sorted_by(|a, b| a.order(b).is_lt()));
         }
     }
 

@@ -1,14 +1,18 @@
 //! `mnemon bench filters`
 //!
-//! Measures the time that a filter on metadata adds to a recall, and what the graph misses with it. All messages are in
-//! one namespace, and each has a random number and a random tag. The same queries are asked without a filter and with
+//! Measures the time that a filter adds to a recall, and what the graph misses with it. All messages are in one
+//! namespace, a second apart, and each has a random role, a random number and a random tag. The same queries are asked without a filter and with
 //! filters that match from half of the messages to one in a thousand, one after the other, so that noise of the machine
 //! is the same for all.
 
 use std::time::Instant;
 
 use anyhow::ensure;
-use mnemon::{Engine, Hits, IndexKind, MAX_K, Message, MetadataFilter, Namespace, Query, RankingStrategy, TimeUse};
+use mnemon::{
+    Engine, Hits, IndexKind, MAX_K, Message, MetadataFilter, Namespace, Query, RankingStrategy, Role, TimeUse,
+    Timestamp,
+};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{ingest_options::IngestOptions, process_memory::peak_bytes};
@@ -42,10 +46,19 @@ const TAGS: usize = 100;
 /// The difference of a similarity that is due to another order of additions.
 const TOLERANCE: f32 = 1e-5;
 
+/// A restriction of a recall.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Filter {
+    Metadata(MetadataFilter),
+    Role(Role),
+    Since(Timestamp),
+}
+
 /// A filter, and what was measured with it. Times are in microseconds.
 struct Case {
     /// `None`: no filter.
-    filter: Option<MetadataFilter>,
+    filter: Option<Filter>,
     /// The number of messages that it matches.
     matching: usize,
     /// The first recall, which reads the values of the path if no filter had it before.
@@ -112,6 +125,8 @@ impl Corpus {
         let place = |(at, (_, message)): (usize, (Namespace, Message))| {
             let mut message = message.with_id(format!("m{at}"));
             let fields = [("number", json!(random.below(NUMBERS))), ("tag", json!(format!("t{}", random.below(TAGS))))];
+            message.role = [Role::User, Role::Assistant][random.below(2)];
+            message.created_at = Timestamp::from_micros(at as i64 * 1_000_000);
             message.metadata = fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
             (namespace.clone(), message)
         };
@@ -124,14 +139,18 @@ impl Corpus {
     }
 
     fn cases(&self) -> anyhow::Result<Vec<Case>> {
+        let last_tenth = self.messages.len() - self.messages.len() / 10;
+        let since = self.messages[last_tenth.min(self.messages.len() - 1)].1.created_at.expect("each has a time");
         let filters = [
             None,
-            Some(MetadataFilter::lt("number", NUMBERS / 2)?),
-            Some(MetadataFilter::gte("number", NUMBERS - NUMBERS / 10)?),
-            Some(MetadataFilter::eq("tag", "t7")?),
-            Some(MetadataFilter::eq("number", 7)?),
+            Some(Filter::Role(Role::User)),
+            Some(Filter::Since(since)),
+            Some(Filter::Metadata(MetadataFilter::lt("number", NUMBERS / 2)?)),
+            Some(Filter::Metadata(MetadataFilter::gte("number", NUMBERS - NUMBERS / 10)?)),
+            Some(Filter::Metadata(MetadataFilter::eq("tag", "t7")?)),
+            Some(Filter::Metadata(MetadataFilter::eq("number", 7)?)),
         ];
-        let case = |filter: Option<MetadataFilter>| {
+        let case = |filter: Option<Filter>| {
             let (times, new, similarities) = Default::default();
             let matching = filter.as_ref().map_or(self.messages.len(), |filter| self.matching(filter));
             Case { filter, matching, first: 0.0, times, new, similarities, recall: 0.0 }
@@ -139,14 +158,16 @@ impl Corpus {
         Ok(filters.into_iter().map(case).collect())
     }
 
-    fn matching(&self, filter: &MetadataFilter) -> usize {
-        self.messages.iter().filter(|(_, message)| matches(filter, message)).count()
+    fn matching(&self, filter: &Filter) -> usize {
+        self.messages.iter().filter(|(_, message)| filter.matches(message)).count()
     }
 
-    fn query(&self, text: &str, filter: Option<&MetadataFilter>) -> Query {
+    fn query(&self, text: &str, filter: Option<&Filter>) -> Query {
         let query = Query::new(text).k(self.k).time(TimeUse::Ignore).keep_duplicates();
         match filter {
-            Some(filter) => query.filter(filter.clone()),
+            Some(Filter::Metadata(filter)) => query.filter(filter.clone()),
+            Some(Filter::Role(role)) => query.role(*role),
+            Some(Filter::Since(since)) => query.since(*since),
             None => query,
         }
     }
@@ -157,14 +178,14 @@ impl Corpus {
         &self,
         engine: &Engine,
         query: Query,
-        filter: Option<&MetadataFilter>,
+        filter: Option<&Filter>,
         matching: usize,
     ) -> anyhow::Result<(Hits, f64)> {
         let started = Instant::now();
         let hits = engine.blocking().recall(&self.namespace, query)?;
         let time = started.elapsed().as_secs_f64() * 1e6;
         ensure!(hits.len() == self.k.min(matching), "{} hits, though {matching} messages match", hits.len());
-        let are_matches = filter.is_none_or(|filter| hits.iter().all(|hit| matches(filter, &hit.message)));
+        let are_matches = filter.is_none_or(|filter| hits.iter().all(|hit| filter.matches(&hit.message)));
         ensure!(are_matches, "a hit does not match the filter");
         Ok((hits, time))
     }
@@ -192,9 +213,9 @@ impl Corpus {
                 let query = self.query(text, filter).strategy(RankingStrategy::Dense);
                 let (hits, _) = self.recall(engine, query, filter, case.matching)?;
                 case.similarities.push(hits.iter().map(|hit| hit.similarity).collect());
-                if filter.is_some() {
+                if let Some(Filter::Metadata(_)) = filter {
                     let count = (NUMBERS * case.matching).div_ceil(self.messages.len());
-                    let new = numbers(1 + 7 * at, count)?;
+                    let new = Filter::Metadata(numbers(1 + 7 * at, count)?);
                     let query = self.query(text, Some(&new));
                     case.new.push(self.recall(engine, query, Some(&new), self.matching(&new))?.1);
                 }
@@ -228,7 +249,7 @@ impl Corpus {
 
 impl Case {
     fn report(&self, unfiltered_p50: f64) -> Value {
-        let new = |p| self.filter.as_ref().map(|_| percentile(&self.new, p));
+        let new = |p| (!self.new.is_empty()).then(|| percentile(&self.new, p));
         json!({
             "filter": self.filter,
             "matching": self.matching,
@@ -243,8 +264,14 @@ impl Case {
     }
 }
 
-fn matches(filter: &MetadataFilter, message: &Message) -> bool {
-    filter.matches(&Value::Object(message.metadata.clone()))
+impl Filter {
+    fn matches(&self, message: &Message) -> bool {
+        match self {
+            Filter::Metadata(filter) => filter.matches(&Value::Object(message.metadata.clone())),
+            Filter::Role(role) => message.role == *role,
+            Filter::Since(since) => message.created_at >= Some(*since),
+        }
+    }
 }
 
 /// Makes a filter that matches `count` numbers from `first` on, and round to 0 again.

@@ -1,0 +1,194 @@
+//! The metadata of a namespace's rows, and which rows a filter on role and time allows.
+//!
+//! Each block of 64 rows has a word of bits for each role, and the earliest and the latest time of its rows. So a
+//! filter decides on most blocks as a whole; only a block in which a span of time begins or ends is read row by row.
+//! (Messages arrive in the order of their times, more or less.)
+
+use std::ops::Deref;
+
+use super::query::Filter;
+use crate::{
+    index::Bitmap,
+    message::{Role, Timestamp},
+    store::RowMeta,
+};
+
+/// Rows in a block: the bits of a word.
+const BLOCK: usize = 64;
+
+/// The metadata of each row; `None` for a removed one.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct RowMetas {
+    rows: Vec<Option<RowMeta>>,
+    blocks: Vec<Block>,
+}
+
+/// What is known of 64 rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Block {
+    /// The live rows of each role.
+    roles: [u64; Role::ALL.len()],
+    /// The live rows that have a time.
+    timed: u64,
+    /// A span of time that contains the times of these rows, and those of rows that were removed.
+    times: Option<(Timestamp, Timestamp)>,
+}
+
+impl RowMetas {
+    pub(super) fn new(rows: Vec<Option<RowMeta>>) -> Self {
+        let mut metas = RowMetas { blocks: vec![Block::default(); rows.len().div_ceil(BLOCK)], rows };
+        for row in 0..metas.rows.len() {
+            if let Some(meta) = metas.rows[row] {
+                metas.blocks[row / BLOCK].insert(row, &meta);
+            }
+        }
+        metas
+    }
+
+    /// Sets the metadata of a row that has none, or of the next row.
+    pub(super) fn insert(&mut self, row: u32, meta: RowMeta) -> Inserted {
+        let at = row as usize;
+        let inserted = match self.rows.get_mut(at) {
+            Some(Some(_)) => return Inserted::IsLive,
+            Some(removed) => {
+                *removed = Some(meta);
+                Inserted::Reused
+            }
+            None => {
+                self.rows.push(Some(meta));
+                self.blocks.resize(self.rows.len().div_ceil(BLOCK), Block::default());
+                Inserted::New
+            }
+        };
+        self.blocks[at / BLOCK].insert(at, &meta);
+        inserted
+    }
+
+    /// Removes a row. Returns its metadata, if it was live.
+    pub(super) fn remove(&mut self, row: u32) -> Option<RowMeta> {
+        let at = row as usize;
+        let meta = self.rows.get_mut(at)?.take()?;
+        self.blocks[at / BLOCK].remove(at);
+        Some(meta)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<Option<RowMeta>>() + self.blocks.capacity() * size_of::<Block>()
+    }
+
+    /// Returns the live rows whose role and time a filter allows.
+    pub(super) fn allowed(&self, filter: &Filter) -> Bitmap {
+        let words = self.blocks.iter().zip(self.rows.chunks(BLOCK)).map(|(block, rows)| block.allowed(rows, filter));
+        Bitmap::from_words(words.collect())
+    }
+}
+
+/// What [`RowMetas::insert`] did.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inserted {
+    /// A new row.
+    New,
+    /// A row that was removed before.
+    Reused,
+    /// Nothing: the row is live.
+    IsLive,
+}
+
+impl Deref for RowMetas {
+    type Target = [Option<RowMeta>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.rows
+    }
+}
+
+impl Block {
+    fn insert(&mut self, row: usize, meta: &RowMeta) {
+        let bit = 1 << (row % BLOCK);
+        self.roles[meta.role as usize] |= bit;
+        if let Some(time) = meta.created_at {
+            self.timed |= bit;
+            self.times = Some(self.times.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
+        }
+    }
+
+    fn remove(&mut self, row: usize) {
+        let others = !(1 << (row % BLOCK));
+        self.roles.iter_mut().for_each(|role| *role &= others);
+        self.timed &= others;
+    }
+
+    /// Returns the rows that a filter on role and time allows. `rows` are those of the block.
+    fn allowed(&self, rows: &[Option<RowMeta>], filter: &Filter) -> u64 {
+        let of_role = match filter.role {
+            Some(role) => self.roles[role as usize],
+            None => self.roles.iter().fold(0, |all, role| all | role),
+        };
+        if !filter.has_times() {
+            return of_role;
+        }
+        let timed = of_role & self.timed;
+        let Some((first, last)) = self.times.filter(|_| timed != 0) else { return 0 };
+        match filter.allows_times(first, last) {
+            Some(true) => timed,
+            Some(false) => 0,
+            None => {
+                let is_allowed = |meta: &RowMeta| filter.allows(meta.role, meta.created_at);
+                let bits = rows.iter().enumerate().filter(|(_, row)| row.as_ref().is_some_and(is_allowed));
+                bits.fold(0, |word, (bit, _)| word | 1 << bit)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::recall::TimeSpan;
+
+    fn time() -> impl Strategy<Value = Timestamp> {
+        (0..40i64).prop_map(|second| Timestamp::from_micros(second * 1_000_000).unwrap())
+    }
+
+    fn filter() -> impl Strategy<Value = Filter> {
+        let span = (time(), time()).prop_map(|(a, b)| TimeSpan { since: a.min(b), until: a.max(b) });
+        let spans = proptest::collection::vec(span, 0..3);
+        let role = proptest::option::of(proptest::sample::select(&Role::ALL[..]));
+        (role, proptest::option::of(time()), proptest::option::of(time()), spans)
+            .prop_map(|(role, since, until, spans)| Filter { role, since, until, spans, ..Filter::default() })
+    }
+
+    proptest! {
+        /// Rows come, go and are reused; their times are in order, nearly, or not at all.
+        #[test]
+        fn blocks_allow_what_rows_do(
+            changes in proptest::collection::vec((0u32..300, 0usize..4, proptest::option::of(0..40i64), 0..4u8), 0..600),
+            is_in_order in any::<bool>(),
+            filters in proptest::collection::vec(filter(), 1..6),
+        ) {
+            let mut metas = RowMetas::default();
+            for (row, role, second, action) in changes {
+                let row = row.min(metas.len() as u32);
+                let second = second.map(|second| if is_in_order { i64::from(row) / 8 } else { second });
+                let created_at = second.map(|second| Timestamp::from_micros(second * 1_000_000).unwrap());
+                let meta = RowMeta { seq: 0, created_at, session: 0, window: 0, role: Role::ALL[role] };
+                if action == 0 {
+                    metas.remove(row);
+                } else if action == 1 {
+                    metas.insert(row, meta);
+                } else {
+                    metas.insert(metas.len() as u32, meta);
+                }
+            }
+            for filter in filters {
+                let allows = |row: u32| metas[row as usize].is_some_and(|meta| filter.allows(meta.role, meta.created_at));
+                let wanted = Bitmap::from_fn(metas.len(), allows);
+                let allowed = metas.allowed(&filter);
+                prop_assert_eq!(allowed.iter().collect::<Vec<_>>(), wanted.iter().collect::<Vec<_>>());
+                prop_assert_eq!(allowed.count(), wanted.count());
+            }
+        }
+    }
+}
