@@ -123,14 +123,9 @@ impl<'a> TreeChanges<'a> {
         kept.chain(new.filter(move |child| graph.links.parent(*child) != row))
     }
 
-    /// Gives an orphan a new parent: the first of its links with room for a child or, if there is none, the nearest
-    /// ancestor that stays or a row below that ancestor. The new parent is never below the orphan.
+    /// Gives an orphan a new parent: the nearest ancestor that stays or, if that has enough children, a row below that
+    /// ancestor. The new parent is never below the orphan, because the orphan is not linked to the tree at this moment.
     fn adopt(&mut self, graph: &Graph, orphan: u32) {
-        if let Some(parent) = self.near_parent(graph, orphan) {
-            self.parents.insert(orphan, parent);
-            self.children.entry(parent).or_default().push(orphan);
-            return;
-        }
         // The walk ends at an ancestor that stays, or at the root if the root leaves, too.
         let mut ancestor = graph.links.parent(orphan);
         while self.gone.contains(ancestor) {
@@ -158,23 +153,5 @@ impl<'a> TreeChanges<'a> {
         }
         self.parents.insert(orphan, parent);
         self.children.entry(parent).or_default().push(orphan);
-    }
-
-    /// The links of a row are in the order of their distance, except for those of the tree.
-    fn near_parent(&self, graph: &Graph, orphan: u32) -> Option<u32> {
-        let may_adopt = |row: u32| {
-            row != orphan
-                && graph.live.contains(row)
-                && !self.gone.contains(row)
-                && self.children_of(graph, row).count() < MAX_CHILDREN
-                && !self.is_below(graph, row, orphan)
-        };
-        graph.links.of(orphan, 0).iter().copied().find(|&link| may_adopt(link))
-    }
-
-    /// Returns true if the way from a row up the tree leads over another row.
-    fn is_below(&self, graph: &Graph, row: u32, other: u32) -> bool {
-        let above = |row: &u32| Some(self.parent(graph, *row)).filter(|parent| parent != row);
-        std::iter::successors(Some(row), above).any(|row| row == other)
     }
 }
