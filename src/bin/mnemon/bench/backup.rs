@@ -1,6 +1,7 @@
 //! `mnemon bench backup`: how long puts wait while the database is copied, and what forgetting costs.
 
 use std::{
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -36,8 +37,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         engine.blocking().put_all(batch.to_vec())?;
     }
     engine.blocking().flush()?;
-    let bytes = || anyhow::Ok(std::fs::metadata(&path)?.len());
-    let file_bytes = bytes()?;
+    let bytes = |path: &Path| anyhow::Ok(std::fs::metadata(path)?.len());
+    let file_bytes = bytes(&path)?;
 
     let alone = beside_puts(&engine, || {
         thread::sleep(Duration::from_secs(args.seconds as u64));
@@ -45,6 +46,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     let copy = folder.path().join("backup.redb");
     let backup = beside_puts(&engine, || Ok(engine.blocking().backup(&copy)?))?;
+    // Opening it would make it grow.
+    let backup_bytes = bytes(&copy)?;
     let stored = input::engine(&copy, options.model.as_deref(), input::config(options.index), false)?;
     let stored = stored.blocking().count_namespaces(None)?.messages;
     ensure!(stored >= messages.len() as u64, "the backup has {stored} of {} messages", messages.len());
@@ -64,8 +67,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "model": engine.model().to_string(),
         "messages": messages.len(),
         "file_bytes": file_bytes,
-        "backup_bytes": std::fs::metadata(&copy)?.len(),
-        "purged_bytes": bytes()?,
+        "backup_bytes": backup_bytes,
+        "purged_bytes": bytes(&path)?,
         "puts_alone": alone,
         "puts_beside_backup": backup,
         "puts_beside_purge": purge,
