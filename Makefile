@@ -30,8 +30,8 @@ CAMPAIGN ?= $(if $(filter 1,$(SOAK)),15,all)
 SHORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak package bench bench-embed bench-memory bench-documents user-package runtime model-static model-minilm \
-	test-graphs compat asan fuzz loom \
+.PHONY: help demo test soak package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
+	model-static model-minilm test-graphs compat asan fuzz loom \
 	cargo-deny deny advisories clean
 
 help: ## this list
@@ -43,10 +43,10 @@ demo: ## ingest the sample conversations, ask questions, measure recall
 
 # Clippy compiles the library with no features, with the default ones and with all of them.
 test: runtime ## format, lints, documentation and every test
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
 	$(CARGO) clippy --lib --no-default-features -- -D warnings
 	$(CARGO) clippy -- -D warnings
-	$(CARGO) clippy --all-targets --all-features -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
 	$(CARGO) test --all-features
 
@@ -97,6 +97,39 @@ bench: ## criterion benches, then the command's own as JSON (SHORT=1: the comman
 # Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
 user-package: runtime ## the READMEs' programs, compiled as a user's package and run
 	TARGET=$(TARGET) CARGO="$(CARGO)" tests/user_package.sh
+
+PYTHON_PACKAGE := bindings/python
+
+$(VENV)-python/ready: $(PYTHON_PACKAGE)/requirements.txt
+	$(PYTHON) -m venv $(VENV)-python
+	$(VENV)-python/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# One wheel for Python 3.11 and all later ones.
+wheel: $(VENV)-python/ready ## the Python package, in the target folder's `wheels`, and its size
+	rm -rf $(TARGET)/wheels
+	$(VENV)-python/bin/maturin build --quiet --release --locked --manifest-path $(PYTHON_PACKAGE)/Cargo.toml --out $(TARGET)/wheels
+	@set -e; wheel=$$(ls $(TARGET)/wheels/*.whl); size=$$(wc -c <"$$wheel"); echo "$$wheel: $$size bytes"; \
+	[ "$$size" -lt 20000000 ] || { echo "$$wheel: 20 MB or more"; exit 1; }
+
+# The wheel goes into an empty environment, as a user installs it, before the tools of the tests follow.
+test-python: wheel ## the wheel: its programs in an empty environment, its tests, and its types
+	$(PYTHON) -m venv --clear $(TARGET)/python
+	$(TARGET)/python/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl
+	@set -e; for example in $(PYTHON_PACKAGE)/examples/*.py; do \
+		rm -f $(TARGET)/python/memory.redb; (cd $(TARGET)/python && bin/python -B $(CURDIR)/$$example); done
+	$(TARGET)/python/bin/pip install --quiet --disable-pip-version-check -r $(PYTHON_PACKAGE)/requirements.txt
+	cd $(PYTHON_PACKAGE) && $(abspath $(TARGET))/python/bin/pytest -q -p no:cacheprovider
+	cd $(PYTHON_PACKAGE) && $(abspath $(TARGET))/python/bin/mypy --cache-dir=/dev/null python examples benches/bench.py
+	cd $(TARGET)/python && bin/stubtest mnemon --mypy-config-file $(CURDIR)/$(PYTHON_PACKAGE)/pyproject.toml \
+		--allowlist $(CURDIR)/$(PYTHON_PACKAGE)/stubtest.allow
+
+bench-python: wheel ## the wheel beside the command: ingest, recalls, threads (SHORT=1: few messages, once)
+	$(CARGO) build --release --features cli
+	$(PYTHON) -m venv --clear $(TARGET)/python-bench
+	$(TARGET)/python-bench/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl
+	$(TARGET)/python-bench/bin/python -B $(PYTHON_PACKAGE)/benches/bench.py $(BINARY) datasets/sample/messages.jsonl \
+		$(if $(SHORT),--ingest 2000 --rounds 1)
 
 MINILM := models/all-MiniLM-L6-v2
 
@@ -217,4 +250,4 @@ advisories: cargo-deny ## known vulnerabilities of all dependencies (needs the n
 
 clean: ## delete build output and everything that was fetched
 	$(CARGO) clean
-	rm -rf $(RUNTIME) $(VENV) $(VENV)-compat models/.cache
+	rm -rf $(RUNTIME) $(VENV) $(VENV)-compat $(VENV)-python models/.cache

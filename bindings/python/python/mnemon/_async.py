@@ -1,0 +1,160 @@
+"""The engine for programs with an event loop."""
+
+from collections.abc import Sequence
+from os import PathLike
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from ._mnemon import Document, Documents, Engine, Hits, Memory, Message, Prompt, Query
+from ._reports import MemoryReport, NamespaceInfo, PurgeReport, PutReport
+from ._wait import wait
+
+_MessageLike: TypeAlias = Message | dict[str, Any]
+_Messages: TypeAlias = Sequence[Message] | Sequence[dict[str, Any]] | Sequence[_MessageLike]
+
+
+class AsyncEngine:
+    """`Engine` for programs with an event loop, asyncio's or trio's: its methods with `await`.
+
+    The calls run on threads, so the loop goes on meanwhile. `await AsyncEngine.open(...)` takes what `Engine` takes; use it as
+    `async with await AsyncEngine.open("memory.redb") as engine:`.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @classmethod
+    async def open(cls, path: str | PathLike[str] | None = None, **options: Any) -> Self:
+        return cls(await wait(Engine, path, **options))
+
+    async def put(self, namespace: str, messages: _Messages) -> PutReport:
+        return await wait(self.engine.put, namespace, messages)
+
+    async def put_all(self, messages: Sequence[tuple[str, _MessageLike]]) -> PutReport:
+        return await wait(self.engine.put_all, messages)
+
+    async def flush(self) -> int:
+        return await wait(self.engine.flush)
+
+    async def pending(self) -> int:
+        return await wait(self.engine.pending)
+
+    async def recall(self, namespace: str, query: Query | str, *, k: int | None = None) -> Hits:
+        return await wait(self.engine.recall, namespace, query, k=k)
+
+    async def get(self, namespace: str, id: str) -> Message | None:
+        return await wait(self.engine.get, namespace, id)
+
+    async def set_metadata(self, namespace: str, id: str, metadata: dict[str, Any]) -> bool:
+        return await wait(self.engine.set_metadata, namespace, id, metadata)
+
+    async def delete(self, namespace: str, ids: Sequence[str]) -> int:
+        return await wait(self.engine.delete, namespace, ids)
+
+    async def sessions(self, namespace: str) -> list[dict[str, Any]]:
+        return await wait(self.engine.sessions, namespace)
+
+    async def history(self, namespace: str, session: str) -> list[Message]:
+        return await wait(self.engine.history, namespace, session)
+
+    async def delete_session(self, namespace: str, session: str) -> None:
+        await wait(self.engine.delete_session, namespace, session)
+
+    async def namespaces(self, prefix: str | None = None) -> list[NamespaceInfo]:
+        return await wait(self.engine.namespaces, prefix)
+
+    async def delete_namespace(self, namespace: str) -> int:
+        return await wait(self.engine.delete_namespace, namespace)
+
+    async def forget(self, namespace: str, **what: Any) -> dict[str, Any]:
+        return await wait(self.engine.forget, namespace, **what)
+
+    async def audit(self) -> dict[str, Any]:
+        return await wait(self.engine.audit)
+
+    async def backup(self, path: str | PathLike[str]) -> None:
+        await wait(self.engine.backup, path)
+
+    async def purge(self) -> PurgeReport:
+        return await wait(self.engine.purge)
+
+    def documents(self, namespace: str) -> "AsyncDocuments":
+        return AsyncDocuments(self.engine.documents(namespace))
+
+    async def memory(self, namespace: str, session: str, **options: Any) -> "AsyncMemory":
+        return AsyncMemory(await wait(self.engine.memory, namespace, session, **options))
+
+    async def close(self) -> None:
+        await wait(self.engine.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class AsyncDocuments:
+    """`Documents` with `await`."""
+
+    def __init__(self, documents: Documents) -> None:
+        self.documents = documents
+
+    async def put(
+        self, key: str, value: Any, *, index: Sequence[str] | None = None, ttl_minutes: float | None = None
+    ) -> None:
+        await wait(self.documents.put, key, value, index=index, ttl_minutes=ttl_minutes)
+
+    async def get(self, key: str) -> Document | None:
+        return await wait(self.documents.get, key)
+
+    async def delete(self, key: str) -> bool:
+        return await wait(self.documents.delete, key)
+
+    async def search(self, query: str | None = None, **options: Any) -> list[Document]:
+        return await wait(self.documents.search, query, **options)
+
+
+class AsyncMemory:
+    """`Memory` with `await`."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
+    async def put(self, messages: _Messages) -> MemoryReport:
+        return await wait(self.memory.put, messages)
+
+    async def sync(self, chat: _Messages) -> MemoryReport:
+        return await wait(self.memory.sync, chat)
+
+    async def get(self, input: _MessageLike | None = None) -> Prompt:
+        return await wait(self.memory.get, input)
+
+    async def assemble(self, message: _MessageLike) -> Prompt:
+        return await wait(self.memory.assemble, message)
+
+    async def messages(self) -> list[Message]:
+        return await wait(self.memory.messages)
+
+    async def history(self) -> list[Message]:
+        return await wait(self.memory.history)
+
+    async def search(self, query: Query | str, *, k: int | None = None) -> Hits:
+        return await wait(self.memory.search, query, k=k)
+
+    async def flush(self) -> list[str]:
+        return await wait(self.memory.flush)
+
+    async def settle(self) -> None:
+        await wait(self.memory.settle)
+
+    async def reset(self) -> None:
+        await wait(self.memory.reset)
+
+    async def checkpoint(self, label: str) -> int:
+        return await wait(self.memory.checkpoint, label)
+
+    async def restore(self, checkpoint: int) -> None:
+        await wait(self.memory.restore, checkpoint)

@@ -1,0 +1,140 @@
+//! Documents: JSON values under keys.
+
+use std::sync::Arc;
+
+use jiff::Timestamp as Instant;
+use mnemon::{BlockingDocuments, DocumentOptions, DocumentSearch, Namespace};
+use pyo3::{prelude::*, types::PyDict};
+
+use crate::{
+    engine::Shared,
+    errors::raised,
+    query::filter,
+    values::{datetime, from_python, to_python},
+};
+
+/// The documents of a namespace: JSON values under keys.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct Documents {
+    engine: Arc<Shared>,
+    namespace: Namespace,
+}
+
+impl Documents {
+    pub(crate) fn new(engine: Arc<Shared>, namespace: Namespace) -> Self {
+        Documents { engine, namespace }
+    }
+
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(BlockingDocuments<'_>) -> mnemon::Result<T> + Send,
+    ) -> PyResult<T> {
+        let documents = self.engine.engine()?.documents(&self.namespace);
+        py.detach(move || call(documents.blocking())).map_err(|error| raised(py, error))
+    }
+}
+
+#[pymethods]
+impl Documents {
+    /// Stores a value under a key. `index` has the paths to the texts that a search finds it by, such as `"title"` or
+    /// `"parts[*].text"`; default: the whole value; an empty list: none. `ttl_minutes` is the time to live.
+    #[pyo3(signature = (key, value, *, index = None, ttl_minutes = None))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: String,
+        value: &Bound<'_, PyAny>,
+        index: Option<Vec<String>>,
+        ttl_minutes: Option<f64>,
+    ) -> PyResult<()> {
+        let mut options = DocumentOptions::default();
+        options.index = index.unwrap_or(options.index);
+        options.ttl_minutes = ttl_minutes;
+        let value: serde_json::Value = from_python(value)?;
+        self.call(py, move |documents| documents.put(key, value, options))
+    }
+
+    /// Returns the document, or `None`.
+    fn get(&self, py: Python<'_>, key: &str) -> PyResult<Option<Document>> {
+        Ok(self.call(py, |documents| documents.get(key))?.map(Document))
+    }
+
+    /// Returns whether there was such a document.
+    fn delete(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
+        self.call(py, |documents| documents.delete(key))
+    }
+
+    /// Returns the documents that answer `query` best, or without one those that were put last. `where` is a filter on
+    /// the values; `below` searches the namespaces below this one too.
+    #[pyo3(signature = (query = None, *, r#where = None, below = false, limit = 10, offset = 0))]
+    fn search(
+        &self,
+        py: Python<'_>,
+        query: Option<String>,
+        r#where: Option<&Bound<'_, PyDict>>,
+        below: bool,
+        limit: usize,
+        offset: usize,
+    ) -> PyResult<Vec<Document>> {
+        let mut search = DocumentSearch::default().below(below).limit(limit).offset(offset);
+        search.query = query;
+        search.filter = r#where.map(filter).transpose()?;
+        Ok(self.call(py, |documents| documents.search(search))?.into_iter().map(Document).collect())
+    }
+
+    #[getter]
+    fn namespace(&self) -> &str {
+        self.namespace.as_str()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<mnemon.Documents of {:?}>", self.namespace.as_str())
+    }
+}
+
+/// A value that is stored under a key. `score` is that of the best text for the query of a search.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct Document(mnemon::Document);
+
+#[pymethods]
+impl Document {
+    #[getter]
+    fn namespace(&self) -> &str {
+        self.0.namespace.as_str()
+    }
+
+    #[getter]
+    fn key(&self) -> &str {
+        &self.0.key
+    }
+
+    #[getter]
+    fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.0.value)
+    }
+
+    #[getter]
+    fn created_at(&self) -> PyResult<Instant> {
+        datetime(self.0.created_at)
+    }
+
+    #[getter]
+    fn updated_at(&self) -> PyResult<Instant> {
+        datetime(self.0.updated_at)
+    }
+
+    #[getter]
+    fn expires_at(&self) -> PyResult<Option<Instant>> {
+        self.0.expires_at.map(datetime).transpose()
+    }
+
+    #[getter]
+    fn score(&self) -> Option<f32> {
+        self.0.score
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Document({:?}, {})", self.0.key, self.0.value)
+    }
+}

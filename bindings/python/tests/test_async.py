@@ -1,0 +1,83 @@
+"""The engine on event loops."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mnemon
+from mnemon import AsyncEngine, Engine, Message
+
+trio = pytest.importorskip("trio")
+LOOPS: dict[str, Callable[[Callable[[], Awaitable[None]]], Any]] = {
+    "asyncio": lambda main: asyncio.run(main()),  # type: ignore[arg-type]
+    "trio": lambda main: trio.run(main),
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_the_methods_work_with_await(loop: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with await AsyncEngine.open(tmp_path / "memory.redb") as engine:
+            await engine.put("acme/ada", [Message("My bike is in the cellar.", id="m1")])
+            assert await engine.flush() == 1 and await engine.pending() == 0
+            hits = await engine.recall("acme/ada", "where is the bike?", k=1)
+            assert hits[0].message.id == "m1"
+            memory = await engine.memory("acme/ada", "s", blocks=[mnemon.VectorBlock("memories")])
+            await memory.put([Message("Hello.")])
+            assert "cellar" in str((await memory.assemble(Message("where is the bike?"))).to_dict())
+            documents = engine.documents("acme/ada")
+            await documents.put("k", {"title": "boats"})
+            assert [document.key for document in await documents.search("boats", limit=1)] == ["k"]
+            with pytest.raises(mnemon.InvalidNamespaceError):
+                await engine.recall("", "x")
+        with pytest.raises(mnemon.ClosedError):
+            await engine.flush()
+
+    LOOPS[loop](main)
+
+
+def test_the_loop_goes_on_while_calls_wait() -> None:
+    """Twenty puts and twenty recalls at once, beside a task of the loop that the embedder waits for."""
+    ticks = 0
+
+    class Slow:
+        name, dimension = "slow", 2
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            before = ticks
+            while ticks < before + 2:
+                pass
+            return [[1.0, 0.0] for _ in texts]
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.001)
+
+    async def main() -> None:
+        ticking = asyncio.create_task(tick())
+        async with await AsyncEngine.open(embedder=Slow()) as engine:
+            await asyncio.gather(*(engine.put("n", [Message(f"text {i}")]) for i in range(20)))
+            await engine.flush()
+            found = await asyncio.gather(*(engine.recall("n", "text", k=20) for _ in range(20)))
+            assert [len(hits) for hits in found] == [20] * 20
+        ticking.cancel()
+
+    asyncio.run(main())
+
+
+def test_nothing_of_the_engine_is_missing() -> None:
+    """`model` needs no wait, and a namespace's language is set once: `AsyncEngine.engine` has both."""
+    pairs = [(Engine, AsyncEngine), (mnemon.Documents, mnemon.AsyncDocuments), (mnemon.Memory, mnemon.AsyncMemory)]
+    missing = {
+        name
+        for plain, awaited in pairs
+        for name, _ in inspect.getmembers(plain)
+        if not name.startswith("_") and not hasattr(awaited, name)
+    }
+    assert missing == {"model", "namespace", "set_language"}

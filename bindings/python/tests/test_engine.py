@@ -1,0 +1,162 @@
+"""The engine from Python: what is put is found, bad input is a clear error, and closing is clean."""
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+import mnemon
+from mnemon import Config, Engine, Message, Query
+
+NAMESPACE = "acme/ada"
+
+
+@pytest.fixture
+def engine():
+    with Engine() as engine:
+        yield engine
+
+
+def texts(hits):
+    return [hit.message.text for hit in hits]
+
+
+def test_the_first_program_finds_what_it_put(tmp_path: Path) -> None:
+    with Engine(tmp_path / "memory.redb") as engine:
+        report = engine.put(NAMESPACE, [
+            Message("I moved my rowing lesson to Thursday morning.", session="monday", name="Ada"),
+            {"role": "assistant", "content": "Noted: rowing on Thursday morning.", "session": "monday"},
+            Message("My sister's bakery opens in June."),
+        ])
+        assert report == {"new": 3, "replaced": 0, "unchanged": 0}
+        assert engine.flush() == 3 and engine.pending() == 0
+        hits = engine.recall(NAMESPACE, "When does she go rowing?", k=2)
+        assert len(hits) == 2 and "rowing" in hits[0].message.text and hits[-1].rank == 2
+        assert hits[0].score >= hits[1].score and hits[0].breakdown["lexical"] > 0
+    with Engine(tmp_path / "memory.redb", create=False) as engine:
+        assert [message.role for message in engine.history(NAMESPACE, "monday")] == ["user", "assistant"]
+        assert engine.model["dimension"] == 256
+
+
+def test_a_message_keeps_its_fields(engine: Engine) -> None:
+    written = datetime(2024, 5, 1, 9, 30, tzinfo=timezone(timedelta(hours=2)))
+    metadata = {"topic": "boats", "price": 1.5, "tags": ["a", None, True], "n": 2**53 + 1}
+    message = Message("hello", "tool", id="m1", session="s", name="Ada", created_at=written, metadata=metadata)
+    engine.put(NAMESPACE, [message])
+    stored = engine.get(NAMESPACE, "m1")
+    assert stored == message and stored.metadata == metadata and stored.created_at == written
+    assert Message.from_dict(stored.to_dict()) == stored
+    assert engine.get(NAMESPACE, "m2") is None
+    parts = [{"type": "text", "text": "look"}]
+    assert Message(parts).content == parts
+
+
+def test_queries_filter(engine: Engine) -> None:
+    time = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    engine.put(NAMESPACE, [
+        Message(f"the boat number {i}", "user" if i % 2 else "assistant", id=f"m{i}", session=f"s{i % 3}",
+                created_at=time + timedelta(days=i), metadata={"price": i})
+        for i in range(12)
+    ])
+    engine.flush()
+
+    def found(**options):
+        return {hit.message.id for hit in engine.recall(NAMESPACE, Query("boat", k=20, **options))}
+
+    assert found() == {f"m{i}" for i in range(12)}
+    assert found(where={"price": {"$lt": 3}}) == {"m0", "m1", "m2"}
+    assert found(session="s1", role="user") == {"m1", "m7"}
+    assert found(since=time + timedelta(days=10)) == {"m10", "m11"}
+    assert found(ids=["m1", "m2"], except_ids=["m2"]) == {"m1"}
+    assert len(engine.recall(NAMESPACE, Query("boat", k=20), k=5)) == 5
+
+
+def test_deletion_and_forgetting(engine: Engine) -> None:
+    engine.put(NAMESPACE, [Message(f"boat {i}", id=f"m{i}") for i in range(5)])
+    assert engine.delete(NAMESPACE, ["m0", "m9"]) == 1
+    receipt = engine.forget(NAMESPACE, ids=["m1"])
+    assert receipt["event"]["forgotten"]["messages"] == 1
+    assert "m1" not in {hit.message.id for hit in engine.recall(NAMESPACE, "boat")}
+    assert [info["messages"] for info in engine.namespaces("acme")] == [3]
+    with pytest.raises(TypeError, match="one of"):
+        engine.forget(NAMESPACE, ids=["m1"], below=True)
+    assert engine.delete_namespace(NAMESPACE) == 3 and engine.namespaces() == []
+
+
+def test_documents(engine: Engine) -> None:
+    documents = engine.documents(NAMESPACE)
+    value = {"title": "The Odyssey", "pages": [1, 2.5, None], "read": False}
+    documents.put("k", value, index=["title"], ttl_minutes=60)
+    document = documents.get("k")
+    assert document.value == value and document.expires_at > document.created_at
+    assert [found.key for found in documents.search("odyssey")] == ["k"]
+    assert documents.search(where={"read": True}) == []
+    assert documents.delete("k") and not documents.delete("k") and documents.get("k") is None
+
+
+def test_backup_and_purge(tmp_path: Path) -> None:
+    with Engine(tmp_path / "memory.redb") as engine:
+        engine.put(NAMESPACE, [Message("boat", id="m1")])
+        engine.backup(tmp_path / "copy.redb")
+        with pytest.raises(mnemon.DatabaseExistsError):
+            engine.backup(tmp_path / "copy.redb")
+        assert engine.purge()["bytes_after"] > 0
+    with Engine(tmp_path / "copy.redb", read_only=True) as engine:
+        assert texts(engine.recall(NAMESPACE, "boat")) == ["boat"]
+        with pytest.raises(mnemon.ReadOnlyError):
+            engine.put(NAMESPACE, [Message("two")])
+
+
+def test_an_encrypted_file_needs_its_key(tmp_path: Path) -> None:
+    path, key = tmp_path / "memory.redb", bytes(range(32))
+    with Engine(path, config=Config(encryption_key=key)) as engine:
+        engine.put(NAMESPACE, [Message("a secret boat")])
+    assert b"secret" not in path.read_bytes()
+    with pytest.raises(mnemon.KeyNeededError):
+        Engine(path)
+    with pytest.raises(mnemon.WrongKeyError):
+        Engine(path, config=Config(encryption_key=bytes(32)))
+    with pytest.raises(ValueError, match="32 bytes"):
+        Config(encryption_key=b"short")
+
+
+def test_bad_input_is_a_clear_error(engine: Engine, tmp_path: Path) -> None:
+    assert issubclass(mnemon.InvalidNamespaceError, mnemon.MnemonError)
+    with pytest.raises(mnemon.InvalidNamespaceError):
+        engine.put("", [Message("x")])
+    with pytest.raises(mnemon.InvalidMessageError):
+        Message("x", "wizard")
+    with pytest.raises(mnemon.InvalidMessageError, match="unknown field"):
+        engine.put(NAMESPACE, [{"role": "user", "content": "x", "colour": "red"}])
+    with pytest.raises(mnemon.InvalidFilterError):
+        Query("x", where={"a": {"$bigger": 1}})
+    with pytest.raises(ValueError, match="time zone"):
+        Query("x", since=datetime(2024, 1, 1))
+    with pytest.raises(mnemon.InvalidQueryError):
+        Query("x", strategy="magic")
+    with pytest.raises(TypeError, match='no setting "colour"'):
+        Config(colour=1)
+    with pytest.raises(mnemon.InvalidConfigError):
+        Engine(config=Config(m=1))
+    with pytest.raises(mnemon.DatabaseNotFoundError):
+        Engine(tmp_path / "none.redb", create=False)
+    (tmp_path / "text").write_text("not a database at all" * 1000)
+    with pytest.raises(mnemon.NotADatabaseError):
+        Engine(tmp_path / "text")
+    with pytest.raises(TypeError):
+        engine.put(NAMESPACE, ["a string"])
+    with pytest.raises((TypeError, ValueError)):
+        Message("x", metadata={"a": object()})
+
+
+def test_a_closed_engine_says_so(tmp_path: Path) -> None:
+    engine = Engine(tmp_path / "memory.redb")
+    with pytest.raises(mnemon.DatabaseLockedError):
+        Engine(tmp_path / "memory.redb")
+    memory, documents = engine.memory(NAMESPACE, "s"), engine.documents(NAMESPACE)
+    engine.close()
+    engine.close()
+    for call in (engine.flush, memory.get, lambda: documents.get("k")):
+        with pytest.raises(mnemon.ClosedError):
+            call()
+    Engine(tmp_path / "memory.redb").close()  # the session did not keep the file open

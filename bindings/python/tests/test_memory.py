@@ -1,0 +1,64 @@
+"""An agent's session from Python."""
+
+from pathlib import Path
+
+import pytest
+
+import mnemon
+from mnemon import Engine, Message, StaticBlock, VectorBlock
+
+NAMESPACE = "acme/ada"
+
+
+def test_a_prompt_has_blocks_and_what_was_said_in_other_sessions(tmp_path: Path) -> None:
+    with Engine(tmp_path / "memory.redb") as engine:
+        engine.put(NAMESPACE, [Message("I moved my rowing lesson to Thursday.", session="monday")])
+        engine.flush()
+        blocks = [StaticBlock("about", "You are Atlas."), VectorBlock("memories", priority=1, top_k=2)]
+        memory = engine.memory(NAMESPACE, "tuesday", blocks=blocks)
+        memory.put([Message("Good morning!"), Message("Hello Ada.", "assistant")])
+        question = Message("When is my rowing lesson?")
+        prompt = memory.assemble(question)
+        text = "\n".join(message.text for message in prompt.messages)
+        assert "You are Atlas." in text and "Thursday" in text and prompt.messages[-1].text == question.text
+        assert 0 < prompt.tokens < 1000 and prompt.to_dict()["failed"] == []
+        assert {message["role"] for message in prompt.to_openai()} <= {"system", "user", "assistant"}
+        memory.put([question, Message("On Thursday.", "assistant")])
+        assert len(memory.messages()) == 4 and len(memory.flush()) == 4 and memory.messages() == []
+        assert len(memory.history()) == 4
+    with Engine(tmp_path / "memory.redb") as engine:
+        assert len(engine.memory(NAMESPACE, "tuesday").history()) == 4
+
+
+def test_old_turns_leave_a_full_buffer() -> None:
+    with Engine() as engine:
+        memory = engine.memory(NAMESPACE, "s", token_limit=200, token_flush_size=40, tokens="approximate")
+        for i in range(40):
+            memory.put([Message(f"question {i} about the boat"), Message(f"answer {i}", "assistant")])
+        assert 0 < len(memory.messages()) < 80 and len(memory.history()) == 80
+        assert memory.get().tokens <= 200
+        assert len(memory.search("boat", k=3)) == 3
+
+
+def test_checkpoints_sync_and_reset() -> None:
+    with Engine() as engine:
+        memory = engine.memory(NAMESPACE, "s")
+        memory.put([Message("one", id="m1")])
+        number = memory.checkpoint("before")
+        memory.put([Message("two", id="m2")])
+        memory.restore(number)
+        assert [message.id for message in memory.history()] == ["m1"]
+        memory.sync([Message("one", id="m1"), Message("three", id="m3")])
+        assert [message.text for message in memory.history()] == ["one", "three"]
+        memory.reset()
+        assert memory.history() == []
+
+
+def test_bad_options_are_errors() -> None:
+    with Engine() as engine:
+        with pytest.raises(mnemon.InvalidConfigError):
+            engine.memory(NAMESPACE, "s", token_limit=0)
+        with pytest.raises(ValueError, match="o200k_base"):
+            engine.memory(NAMESPACE, "s", tokens="words")
+        with pytest.raises(TypeError):
+            engine.memory(NAMESPACE, "s", blocks=["about"])
