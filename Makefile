@@ -113,7 +113,7 @@ wheel: $(VENV)-python/ready ## the Python package, in the target folder's `wheel
 	[ "$$size" -lt 20000000 ] || { echo "$$wheel: 20 MB or more"; exit 1; }
 
 # The wheel goes into an empty environment, as a user installs it, before the tools of the tests follow.
-test-python: wheel ## the wheel: its programs in an empty environment, its tests, and its types
+test-python: wheel ## the wheel: its programs in an empty environment, its tests, LangGraph's, and its types
 	$(PYTHON) -m venv --clear $(TARGET)/python
 	$(TARGET)/python/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl
 	@set -e; for example in $(PYTHON_PACKAGE)/examples/*.py; do \
@@ -121,6 +121,7 @@ test-python: wheel ## the wheel: its programs in an empty environment, its tests
 	$(TARGET)/python/bin/pip install --quiet --disable-pip-version-check -r $(PYTHON_PACKAGE)/requirements.txt
 	cd $(PYTHON_PACKAGE) && $(abspath $(TARGET))/python/bin/pytest -q -p no:cacheprovider
 	cd $(PYTHON_PACKAGE) && $(abspath $(TARGET))/python/bin/mypy --cache-dir=/dev/null python examples benches/bench.py
+	$(TARGET)/python/bin/python -B $(PYTHON_PACKAGE)/tests/foreign/run.py $(TARGET)/foreign
 	cd $(TARGET)/python && bin/stubtest mnemon --mypy-config-file $(CURDIR)/$(PYTHON_PACKAGE)/pyproject.toml \
 		--allowlist $(CURDIR)/$(PYTHON_PACKAGE)/stubtest.allow
 

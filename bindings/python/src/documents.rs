@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp as Instant;
-use mnemon::{BlockingDocuments, DocumentOptions, DocumentSearch, Namespace};
+use mnemon::{BlockingDocuments, Namespace};
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
     engine::Shared,
     errors::raised,
-    query::filter,
+    operation::{options, search},
     values::{datetime, from_python, to_python},
 };
 
@@ -48,9 +48,7 @@ impl Documents {
         index: Option<Vec<String>>,
         ttl_minutes: Option<f64>,
     ) -> PyResult<()> {
-        let mut options = DocumentOptions::default();
-        options.index = index.unwrap_or(options.index);
-        options.ttl_minutes = ttl_minutes;
+        let options = options(index, ttl_minutes);
         let value: serde_json::Value = from_python(value)?;
         self.call(py, move |documents| documents.put(key, value, options))
     }
@@ -77,9 +75,7 @@ impl Documents {
         limit: usize,
         offset: usize,
     ) -> PyResult<Vec<Document>> {
-        let mut search = DocumentSearch::default().below(below).limit(limit).offset(offset);
-        search.query = query;
-        search.filter = r#where.map(filter).transpose()?;
+        let search = search(query, r#where, below, limit, offset)?;
         Ok(self.call(py, |documents| documents.search(search))?.into_iter().map(Document).collect())
     }
 
@@ -95,7 +91,7 @@ impl Documents {
 
 /// A value that is stored under a key. `score` is that of the best text for the query of a search.
 #[pyclass(frozen, module = "mnemon")]
-pub(crate) struct Document(mnemon::Document);
+pub(crate) struct Document(pub(crate) mnemon::Document);
 
 #[pymethods]
 impl Document {

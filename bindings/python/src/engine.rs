@@ -15,6 +15,7 @@ use crate::{
     errors::raised,
     memory::{BlockLike, Memory, MemorySlot, open_memory},
     message::{Message, MessageLike, unwrapped, wrapped},
+    operation::{DocumentOperation, outcome},
     query::{Hits, QueryLike, filter},
     values::{from_python, namespace, to_python},
 };
@@ -212,6 +213,13 @@ impl Engine {
         self.0.call(py, |engine| engine.delete_namespace(&namespace))
     }
 
+    /// Deletes everything in all namespaces under a prefix, itself included. Returns how many namespaces, messages and
+    /// documents there were, as a dict.
+    fn delete_namespaces<'py>(&self, py: Python<'py>, prefix: &str) -> PyResult<Bound<'py, PyAny>> {
+        let prefix = self::namespace(py, prefix)?;
+        to_python(py, &self.0.call(py, |engine| engine.delete_namespaces(&prefix))?)
+    }
+
     /// Deletes and leaves nothing behind, with a receipt, which is returned as a dict. One of the keywords says what of
     /// the namespace: `ids` of messages, `keys` of documents, a `session`, messages that match a filter (`where`), or
     /// all namespaces `below` this one, itself included. None of them: the whole namespace.
@@ -271,6 +279,17 @@ impl Engine {
     /// Returns the documents of a namespace: JSON values under keys.
     fn documents(&self, py: Python<'_>, namespace: &str) -> PyResult<Documents> {
         Ok(Documents::new(Arc::clone(&self.0), self::namespace(py, namespace)?))
+    }
+
+    /// Runs operations on documents, reads first and then all changes in one commit. Returns their outcomes, in order.
+    fn document_batch<'py>(
+        &self,
+        py: Python<'py>,
+        operations: Vec<DocumentOperation>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let operations = operations.into_iter().map(|operation| operation.0).collect();
+        let outcomes = self.0.call(py, |engine| engine.document_batch(operations))?;
+        outcomes.into_iter().map(|outcome| self::outcome(py, outcome)).collect()
     }
 
     /// Opens an agent's session, or creates it: a short-term buffer of recent messages within `token_limit`, and

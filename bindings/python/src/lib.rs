@@ -2,7 +2,7 @@
 //!
 //! `values` converts what both sides have; `errors` has one exception for each variant of the crate's error; `message`,
 //! `query`, `config` are values; `embedder` calls embedders that are written in Python; `engine`, `memory` and
-//! `documents` are the handles. Each call of a handle releases the GIL while the engine works.
+//! `documents` are the handles, `operation` batches of documents. Each call of a handle releases the GIL while the engine works.
 
 mod config;
 mod documents;
@@ -11,6 +11,7 @@ mod engine;
 mod errors;
 mod memory;
 mod message;
+mod operation;
 mod query;
 mod values;
 
@@ -26,6 +27,7 @@ mod _mnemon {
         engine::Engine,
         memory::{Memory, Prompt, StaticBlock, VectorBlock},
         message::Message,
+        operation::{DocumentOperation, labels_of, namespace_of},
         query::{Hit, Hits, Query},
     };
 

@@ -24,6 +24,7 @@ from ._mnemon import (
     DeadlineExceededError as DeadlineExceededError,
     DeviceUnavailableError as DeviceUnavailableError,
     Document as Document,
+    DocumentOperation as DocumentOperation,
     DocumentChangedError as DocumentChangedError,
     Documents as Documents,
     DownloadError as DownloadError,
@@ -76,6 +77,8 @@ from ._mnemon import (
     WrongKeyError as WrongKeyError,
 )
 from ._mnemon import __version__ as __version__
+from ._mnemon import labels_of as labels_of
+from ._mnemon import namespace_of as namespace_of
 from ._reports import MemoryReport as MemoryReport
 from ._reports import ModelIdentity as ModelIdentity
 from ._reports import NamespaceInfo as NamespaceInfo

@@ -5,7 +5,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from ._mnemon import Document, Documents, Engine, Hits, Memory, Message, Prompt, Query
+from ._mnemon import Document, DocumentOperation, Documents, Engine, Hits, Memory, Message, Prompt, Query
 from ._reports import MemoryReport, NamespaceInfo, PurgeReport, PutReport
 from ._wait import wait
 
@@ -66,6 +66,9 @@ class AsyncEngine:
     async def delete_namespace(self, namespace: str) -> int:
         return await wait(self.engine.delete_namespace, namespace)
 
+    async def delete_namespaces(self, prefix: str) -> dict[str, int]:
+        return await wait(self.engine.delete_namespaces, prefix)
+
     async def forget(self, namespace: str, **what: Any) -> dict[str, Any]:
         return await wait(self.engine.forget, namespace, **what)
 
@@ -80,6 +83,9 @@ class AsyncEngine:
 
     def documents(self, namespace: str) -> "AsyncDocuments":
         return AsyncDocuments(self.engine.documents(namespace))
+
+    async def document_batch(self, operations: Sequence[DocumentOperation]) -> list[Any]:
+        return await wait(self.engine.document_batch, operations)
 
     async def memory(self, namespace: str, session: str, **options: Any) -> "AsyncMemory":
         return AsyncMemory(await wait(self.engine.memory, namespace, session, **options))

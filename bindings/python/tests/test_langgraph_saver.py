@@ -1,0 +1,157 @@
+"""LangGraph's own conformance suite for checkpointers, all of it, and what it does not ask."""
+
+import asyncio
+import operator
+import tempfile
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, interrupt
+
+from mnemon import Engine
+from mnemon.langgraph import MnemonSaver
+
+CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+# Of langgraph-checkpoint-conformance 0.0.2: 58 of the base, 23 of the extensions.
+CONFORMANCE_TESTS = 81
+
+
+@pytest.fixture
+def saver():
+    with Engine() as engine:
+        yield MnemonSaver(engine)
+
+
+def test_the_conformance_suite_passes_whole() -> None:
+    @checkpointer_test(name="mnemon")
+    async def factory() -> AsyncIterator[MnemonSaver]:
+        with tempfile.TemporaryDirectory() as folder, Engine(Path(folder, "memory.redb")) as engine:
+            yield MnemonSaver(engine)
+
+    results = asyncio.run(validate(factory)).results.values()
+    assert [failure for result in results for failure in result.failures or []] == []
+    assert sum(result.tests_passed for result in results) == CONFORMANCE_TESTS
+
+
+def test_a_graph_goes_on_after_an_interrupt_and_a_restart(tmp_path: Path) -> None:
+    class State(TypedDict):
+        said: Annotated[list[str], operator.add]
+
+    def ask(_: State) -> dict[str, list[str]]:
+        return {"said": ["asked", interrupt("your name?")]}
+
+    def graph(engine: Engine) -> Any:
+        builder = StateGraph(State).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+        return builder.compile(checkpointer=MnemonSaver(engine))
+
+    config = {"configurable": {"thread_id": "1"}}
+    with Engine(tmp_path / "memory.redb") as engine:
+        assert graph(engine).invoke({"said": ["hello"]}, config)["__interrupt__"][0].value == "your name?"
+    with Engine(tmp_path / "memory.redb") as engine:
+        assert graph(engine).invoke(Command(resume="Ada"), config)["said"] == ["hello", "asked", "Ada"]
+        history = list(graph(engine).get_state_history(config))
+        assert [state.values.get("said") for state in history][:2] == [["hello", "asked", "Ada"], ["hello"]]
+
+
+def put(saver: MnemonSaver, parent: Any, **values: Any) -> Any:
+    """Puts a checkpoint in which these channels are new."""
+    before = saver.get_tuple(parent) if "checkpoint_id" in parent["configurable"] else None
+    checkpoint = empty_checkpoint()
+    old = before.checkpoint["channel_versions"] if before else {}
+    new = {channel: saver.get_next_version(old.get(channel), None) for channel in values}
+    checkpoint["channel_versions"] = {**old, **new}
+    checkpoint["channel_values"] = {**(before.checkpoint["channel_values"] if before else {}), **values}
+    return saver.put(parent, checkpoint, {"source": "loop", "step": 1}, new)
+
+
+def stored(saver: MnemonSaver) -> int:
+    return sum(info["documents"] for info in saver.engine.namespaces())
+
+
+def test_the_value_of_a_channel_is_stored_once(saver: MnemonSaver) -> None:
+    config = put(saver, CONFIG, large="x" * 10_000, small=1)
+    before = stored(saver)
+    for number in range(5):
+        config = put(saver, config, small=number)
+    # Of each: the checkpoint, its state, and the channel that changed.
+    assert stored(saver) == before + 5 * 3
+    assert saver.get_tuple(config).checkpoint["channel_values"] == {"large": "x" * 10_000, "small": 4}
+
+
+def test_values_of_many_megabytes_are_kept_replaced_and_deleted(saver: MnemonSaver) -> None:
+    large = {"text": "\x00\u20ac" * 1_500_000, "bytes": bytes(range(256)) * 4000}
+    config = put(saver, CONFIG, value=large)
+    saver.put_writes(config, [("value", large), ("value", 1)], "task")
+    found = saver.get_tuple(config)
+    assert found.checkpoint["channel_values"] == {"value": large}
+    assert found.pending_writes == [("task", "value", large), ("task", "value", 1)]
+    last = put(saver, config, value=2)
+    saver.prune(["t"])
+    assert saver.get_tuple(config) is None and saver.get_tuple(last).checkpoint["channel_values"] == {"value": 2}
+    # The checkpoint, its state, its channel, and the latest.
+    assert stored(saver) == 4
+    saver.delete_thread("t")
+    assert stored(saver) == 0
+
+
+def test_odd_names_are_kept_apart(saver: MnemonSaver) -> None:
+    threads = ["", "a", "a/b", "a%2Fb", ":", "\u00e9", "x" * 400]
+    for thread in threads:
+        put(saver, {"configurable": {"thread_id": thread, "checkpoint_ns": f"ns/{thread}|"}}, value=thread)
+    found = list(saver.list(None))
+    assert sorted(one.checkpoint["channel_values"]["value"] for one in found) == sorted(threads)
+    for thread in threads:
+        assert len(list(saver.list({"configurable": {"thread_id": thread}}))) == 1
+        saver.delete_thread(thread)
+    assert list(saver.list(None)) == []
+
+
+def test_writes_of_many_threads_at_once_are_all_kept(saver: MnemonSaver) -> None:
+    config = put(saver, CONFIG, value=0)
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for task in range(5):
+                saver.put_writes(config, [("value", f"{number}/{task}")], f"task-{number}-{task}", f"path-{number}-{task}")
+                put(saver, config, value=task)
+        except BaseException as failure:
+            failures.append(failure)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+    values = [value for _, _, value in saver.get_tuple(config).pending_writes]
+    assert values == sorted(f"{number}/{task}" for number in range(8) for task in range(5))
+    everything = list(saver.list(CONFIG))
+    assert len(everything) == 41 and everything[0].config == saver.get_tuple(CONFIG).config
+
+
+def test_pruning_keeps_what_delta_channels_are_made_from(saver: MnemonSaver) -> None:
+    class State(TypedDict):
+        items: Annotated[list[Any], DeltaChannel(operator.add)]
+
+    builder = StateGraph(State).add_node("noop", lambda _: {}).add_edge(START, "noop").add_edge("noop", END)
+    graph = builder.compile(checkpointer=saver)
+    for number in range(6):
+        graph.invoke({"items": [number]}, CONFIG)
+    before = graph.get_state(CONFIG).values
+    assert str(before["items"]).count(",") == 5
+    saver.prune(["t"])
+    assert graph.get_state(CONFIG).values == before
+    saver.copy_thread("t", "copy")
+    copied: Any = {"configurable": {"thread_id": "copy"}}
+    assert graph.get_state(copied).values == before
+    graph.invoke({"items": ["more"]}, copied)
+    assert "more" in str(graph.get_state(copied).values)
+    assert graph.get_state(CONFIG).values == before
