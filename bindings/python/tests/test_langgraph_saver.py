@@ -85,6 +85,16 @@ def test_the_value_of_a_channel_is_stored_once(saver: MnemonSaver) -> None:
     assert saver.get_tuple(config).checkpoint["channel_values"] == {"large": "x" * 10_000, "small": 4}
 
 
+def test_the_latest_checkpoint_may_be_put_again(saver: MnemonSaver) -> None:
+    first = put(saver, CONFIG, value=1)
+    one = saver.get_tuple(first)
+    one.checkpoint["channel_values"] = {"value": 2}
+    one.checkpoint["channel_versions"] = new = {"value": saver.get_next_version(one.checkpoint["channel_versions"]["value"], None)}
+    saver.put(CONFIG, one.checkpoint, one.metadata, new)
+    assert [found.checkpoint["channel_values"] for found in saver.list(CONFIG)] == [{"value": 2}]
+    assert saver.get_tuple(CONFIG) == saver.get_tuple(first)
+
+
 def test_values_of_many_megabytes_are_kept_replaced_and_deleted(saver: MnemonSaver) -> None:
     large = {"text": "\x00\u20ac" * 1_500_000, "bytes": bytes(range(256)) * 4000}
     config = put(saver, CONFIG, value=large)

@@ -31,11 +31,11 @@ EXCEPTIONS = {
         "test_vector_store_initialization": PRIVATE,
         "test_nonnull_migrations": PRIVATE,
         "test_sql_injection_vulnerability": PRIVATE,
-        "test_filter_keys_with_hyphens_and_digits": "a dot in a filter's key is a step; the stores in memory and in Postgres take the key as it is",
+        "test_filter_keys_with_hyphens_and_digits": "a dot in a key is a step there; in memory and in Postgres it is none",
         "test_no_running_loop": "it expects that sync calls are refused on the event loop's thread; ours may be made there",
         "test_ttl_refresh": "it expects that a sweep counts what expired; ours is gone by itself",
         "test_ttl_override_default": "it expects that reads do not refresh by default; BaseStore says that they do",
-        "test_seed_present_when_snapshot_in_ancestor_sync": "it changes a value without a new version; savers that keep each version once do not see it",
+        "test_seed_present_when_snapshot_in_ancestor_sync": "it changes a value and not its version, which is kept once",
     },
 }
 

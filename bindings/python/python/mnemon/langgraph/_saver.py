@@ -2,8 +2,8 @@
 
 A thread has two namespaces. `checkpoints` has a small document for each checkpoint: its id, its parent, its run, and the versions of its
 channels. `data` has the rest: the state and metadata of each checkpoint; each value of a channel once, under the channel's version; the
-tasks of each checkpoint and the writes of each task; and the document of the latest checkpoint. Each call that changes something is one commit,
-which is computed again if another one was first.
+tasks of each checkpoint and the writes of each task; and the document of the latest checkpoint. Each call that changes something is one
+commit, which is computed again if another one was first.
 """
 
 import base64
@@ -147,7 +147,7 @@ class MnemonSaver(BaseCheckpointSaver[str]):
         def change() -> Iterable[DocumentOperation]:
             before = self.engine.documents(data).get(_latest(space))
             yield from operations
-            if before is None or before.value["id"] < checkpoint["id"]:
+            if before is None or before.value["id"] <= checkpoint["id"]:
                 yield DocumentOperation.expect(data, _latest(space), before and before.value)
                 yield DocumentOperation.put(data, _latest(space), value, index=[])
 
