@@ -6,7 +6,6 @@ tasks of each checkpoint and the writes of each task; and the document of the la
 commit, which is computed again if another one was first.
 """
 
-import base64
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -25,14 +24,12 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from mnemon import Document, DocumentChangedError, DocumentOperation, Engine
+from mnemon._values import ALL, deletes, key_of, labels_in, packed, puts, read, space_of, unpacked
 from mnemon._wait import wait
-
-from ._values import deletes, key_of, labels_in, puts, read, space_of
 
 # A method has the name of the type.
 _Found: TypeAlias = list[Document]
 
-ALL = 2**31 - 1
 # The values of channels that are written and empty.
 EMPTY = ["empty", ""]
 
@@ -331,10 +328,10 @@ class MnemonSaver(BaseCheckpointSaver[str]):
 
     def _dump(self, value: Any) -> Sequence[str]:
         kind, data = self.serde.dumps_typed(value)
-        return [kind, base64.b64encode(data).decode()]
+        return [kind, packed(data)]
 
     def _load(self, blob: Sequence[str]) -> Any:
-        return self.serde.loads_typed((blob[0], base64.b64decode(blob[1])))
+        return self.serde.loads_typed((blob[0], unpacked(blob[1])))
 
 
 def _place(config: RunnableConfig) -> tuple[str, str]:

@@ -22,9 +22,8 @@ from langgraph.store.base import (
 )
 
 from mnemon import Document, DocumentOperation, Engine
+from mnemon._values import escaped, labels_in, space_of
 from mnemon._wait import wait
-
-from ._values import escaped, labels_in, space_of
 
 
 class MnemonStore(BaseStore):

@@ -1,5 +1,6 @@
 """JSON values of any size under keys of any length, in the documents of a namespace."""
 
+import base64
 import hashlib
 import json
 import re
@@ -7,10 +8,11 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from mnemon import Document, DocumentOperation, Engine, labels_of, namespace_of
+from ._mnemon import Document, DocumentOperation, Engine, labels_of, namespace_of
 
 # A document has at most 1 MiB as JSON. A part is text, with two bytes for a character at most: it is ASCII, and quotes are escaped.
 PART = 500_000
+ALL = 2**31 - 1
 KEY_BYTES = 512
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
 ESCAPED = re.compile(r"\\([0-9a-f]{2})")
@@ -56,17 +58,26 @@ def read(engine: Engine, namespace: str, keys: Sequence[str]) -> tuple[list[Docu
     return heads, values
 
 
-def puts(namespace: str, key: str, value: Any) -> Iterator[DocumentOperation]:
-    """The operations that store a value."""
+def puts(namespace: str, key: str, value: Any, **fields: str) -> Iterator[DocumentOperation]:
+    """The operations that store a value, with fields beside it."""
     text = json.dumps(value)
     if len(text) <= PART:
-        yield DocumentOperation.put(namespace, key, {"value": value}, index=[])
+        yield DocumentOperation.put(namespace, key, {"value": value, **fields}, index=[])
         return
     texts = [text[first : first + PART] for first in range(0, len(text), PART)]
     name = uuid.uuid4().hex
-    yield DocumentOperation.put(namespace, key, {"parts": len(texts), "id": name}, index=[])
+    yield DocumentOperation.put(namespace, key, {"parts": len(texts), "id": name, **fields}, index=[])
     for part, piece in enumerate(texts):
         yield DocumentOperation.put(namespace, part_key(key, part), {"of": name, "text": piece}, index=[])
+
+
+def packed(data: bytes) -> str:
+    """Bytes as text."""
+    return base64.b64encode(data).decode()
+
+
+def unpacked(text: str) -> bytes:
+    return base64.b64decode(text)
 
 
 def deletes(engine: Engine, namespace: str, keys: Sequence[str]) -> Iterator[DocumentOperation]:

@@ -1,0 +1,51 @@
+"""Bytes under keys."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+from langchain_core.stores import ByteStore
+
+from mnemon import Engine
+from mnemon._values import ALL, deletes, key_of, packed, puts, read, unpacked
+from mnemon._wait import wait
+
+
+class MnemonByteStore(ByteStore):
+    """Bytes of any length under keys of any text, in a namespace. A call is one commit."""
+
+    def __init__(self, engine: Engine, namespace: str) -> None:
+        self.engine = engine
+        self.namespace = namespace
+
+    def mget(self, keys: Sequence[str]) -> list[bytes | None]:
+        values = read(self.engine, self.namespace, [key_of(key) for key in keys])[1]
+        return [None if value is None else unpacked(value) for value in values]
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
+        # Of several values of a key the last counts.
+        pairs = dict(key_value_pairs)
+        old = deletes(self.engine, self.namespace, [key_of(key) for key in pairs])
+        new = [put for key, data in pairs.items() for put in puts(self.namespace, key_of(key), packed(data), name=key)]
+        self.engine.document_batch([*old, *new])
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        self.engine.document_batch(list(deletes(self.engine, self.namespace, [key_of(key) for key in keys])))
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        """The keys that begin with `prefix`. Cost: a pass over all values."""
+        for document in self.engine.documents(self.namespace).search(limit=ALL):
+            name = document.value.get("name")
+            if name is not None and name.startswith(prefix or ""):
+                yield name
+
+    async def amget(self, keys: Sequence[str]) -> list[bytes | None]:
+        return await wait(self.mget, keys)
+
+    async def amset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
+        await wait(self.mset, key_value_pairs)
+
+    async def amdelete(self, keys: Sequence[str]) -> None:
+        await wait(self.mdelete, keys)
+
+    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
+        for key in await wait(lambda: list(self.yield_keys(prefix=prefix))):
+            yield key
