@@ -63,7 +63,7 @@ def main() -> int:
         name = package.split("==")[0]
         source, left_out = fetch(package, folder), EXCEPTIONS[name]
         command = [
-            sys.executable, "-m", "pytest", "-p", "swap", "-p", "no:cacheprovider", "-q", "-rf", "--tb=short",
+            sys.executable, "-m", "pytest", "-p", "swap", "-p", "no:cacheprovider", "-q", "-rf", "--tb=short", "--retries", "2",
             "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function",
             "-k", " and ".join(f"not {part}" for part in left_out), *(f"tests/{file}" for file in files),
         ]
