@@ -60,7 +60,7 @@
 //! | 4 | `knowledge` | profiles and collections that a language model keeps up to date, on documents |
 //! | 4 | `reindex`, `maintenance` | conversion to another model; statistics and verification of a file |
 //! | 4 | `fuzzing` | readers of bytes for the fuzz targets, with `--cfg fuzzing` alone |
-//! | 5 | the `mnemon` command, benches, tests, examples | use the public API only |
+//! | 5 | the `mnemon` command, the Python package, benches, tests, examples | use the public API only |
 //!
 //! # Where to read
 //!
