@@ -87,7 +87,7 @@ pub(crate) fn open_memory(
     let builder = match tokens {
         "o200k_base" => builder.token_counter(Tiktoken::o200k_base()),
         "cl100k_base" => builder.token_counter(Tiktoken::cl100k_base()),
-        "approximate" => builder.token_counter(ApproximateTokenCounter::default()),
+        "approximate" => builder.token_counter(ApproximateTokenCounter),
         _ => return Err(PyValueError::new_err("tokens is one of \"o200k_base\", \"cl100k_base\", \"approximate\"")),
     };
     let builder = blocks.into_iter().fold(builder, |builder, block| match block {
