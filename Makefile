@@ -113,24 +113,26 @@ wheel: $(VENV)-python/ready ## the Python package, in the target folder's `wheel
 	[ "$$size" -lt 20000000 ] || { echo "$$wheel: 20 MB or more"; exit 1; }
 
 # The wheel goes into an empty environment, as a user installs it, before the tools of the tests follow.
-test-python: wheel ## the wheel: its programs in an empty environment, its tests, LangGraph's, and its types
+test-python: wheel ## the wheel: its programs in an empty environment, its tests, those of LangGraph and others, and its types
 	$(PYTHON) -m venv --clear $(TARGET)/python
 	$(TARGET)/python/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl
 	@set -e; for example in $(PYTHON_PACKAGE)/examples/*.py; do \
 		rm -f $(TARGET)/python/memory.redb; (cd $(TARGET)/python && bin/python -B $(CURDIR)/$$example); done
 	$(TARGET)/python/bin/pip install --quiet --disable-pip-version-check -r $(PYTHON_PACKAGE)/requirements.txt
 	cd $(PYTHON_PACKAGE) && $(abspath $(TARGET))/python/bin/pytest -q -p no:cacheprovider
-	cd $(PYTHON_PACKAGE) && $(abspath $(TARGET))/python/bin/mypy --cache-dir=/dev/null python examples benches/bench.py
+	cd $(PYTHON_PACKAGE) && $(abspath $(TARGET))/python/bin/mypy --cache-dir=/dev/null python examples benches
 	$(TARGET)/python/bin/python -B $(PYTHON_PACKAGE)/tests/foreign/run.py $(TARGET)/foreign
 	cd $(TARGET)/python && bin/stubtest mnemon --mypy-config-file $(CURDIR)/$(PYTHON_PACKAGE)/pyproject.toml \
 		--allowlist $(CURDIR)/$(PYTHON_PACKAGE)/stubtest.allow
 
-bench-python: wheel ## the wheel beside the command: ingest, recalls, threads (SHORT=1: few messages, once)
+bench-python: wheel ## the wheel beside the command, LangGraph's savers and stores, and LlamaIndex (SHORT=1: little of each)
 	$(CARGO) build --release --features cli
 	$(PYTHON) -m venv --clear $(TARGET)/python-bench
-	$(TARGET)/python-bench/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl
-	$(TARGET)/python-bench/bin/python -B $(PYTHON_PACKAGE)/benches/bench.py $(BINARY) datasets/sample/messages.jsonl \
+	$(TARGET)/python-bench/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl -r $(PYTHON_PACKAGE)/requirements.txt
+	$(TARGET)/python-bench/bin/python -B $(PYTHON_PACKAGE)/benches/bench_engine.py $(BINARY) datasets/sample/messages.jsonl \
 		$(if $(SHORT),--ingest 2000 --rounds 1)
+	$(TARGET)/python-bench/bin/python -B $(PYTHON_PACKAGE)/benches/bench_langgraph.py --postgres $(if $(SHORT),--short)
+	$(TARGET)/python-bench/bin/python -B $(PYTHON_PACKAGE)/benches/bench_llama_index.py $(if $(SHORT),--limit 60)
 
 MINILM := models/all-MiniLM-L6-v2
 

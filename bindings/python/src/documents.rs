@@ -7,9 +7,8 @@ use mnemon::{BlockingDocuments, Namespace};
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
-    engine::Shared,
-    errors::raised,
     operation::{options, search},
+    shared::Shared,
     values::{datetime, from_python, to_python},
 };
 
@@ -30,8 +29,7 @@ impl Documents {
         py: Python<'_>,
         call: impl FnOnce(BlockingDocuments<'_>) -> mnemon::Result<T> + Send,
     ) -> PyResult<T> {
-        let documents = self.engine.engine()?.documents(&self.namespace);
-        py.detach(move || call(documents.blocking())).map_err(|error| raised(py, error))
+        self.engine.run(py, move |engine| call(engine.documents(&self.namespace).blocking()))
     }
 }
 

@@ -1,124 +1,82 @@
 //! The engine.
 
 use std::{
+    fs::File,
+    io::{BufReader, BufWriter, Write},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::Arc,
 };
 
-use mnemon::{BlockingEngine, Error, Forget, Language, Namespace};
-use pyo3::{exceptions::PyRuntimeError, exceptions::PyTypeError, prelude::*, types::PyDict};
+use mnemon::{Forget, Language, Namespace, Scope};
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyDict, PyString},
+};
 
 use crate::{
+    blocks::BlockLike,
     config::Config,
     documents::Documents,
-    embedder::embedder,
     errors::raised,
-    memory::{BlockLike, Memory, MemorySlot, open_memory},
+    memory::{Memory, MemoryOptions, open_memory},
     message::{Message, MessageLike, unwrapped, wrapped},
+    models::ModelOptions,
     operation::{DocumentOperation, outcome},
     query::{Hits, QueryLike, filter},
+    reindex::{Progress, options},
+    shared::Shared,
     values::{from_python, namespace, to_python},
+    vectors::{Vectors, vector_of_query, vectors_of},
 };
-
-/// An engine, and the sessions that were opened on it, until it is closed.
-pub(crate) struct Shared {
-    engine: Mutex<Option<mnemon::Engine>>,
-    memories: Mutex<Vec<Weak<MemorySlot>>>,
-    process: u32,
-}
-
-impl Shared {
-    /// Raises an error in a child of the process that opened the engine: its threads are not there.
-    pub(crate) fn check_process(&self) -> PyResult<()> {
-        if self.process == std::process::id() {
-            return Ok(());
-        }
-        Err(PyRuntimeError::new_err(
-            "the engine was opened before this process was forked; open it after the fork, in one of the processes",
-        ))
-    }
-
-    pub(crate) fn engine(&self) -> PyResult<mnemon::Engine> {
-        self.check_process()?;
-        let engine = lock(&self.engine).clone();
-        engine.ok_or_else(|| Python::attach(|py| raised(py, Error::Closed)))
-    }
-
-    /// Calls the engine without the GIL.
-    pub(crate) fn call<T: Send>(
-        &self,
-        py: Python<'_>,
-        call: impl FnOnce(BlockingEngine<'_>) -> mnemon::Result<T> + Send,
-    ) -> PyResult<T> {
-        let engine = self.engine()?;
-        // The last handle is dropped without the GIL too: that waits for threads that may need it.
-        py.detach(move || call(engine.blocking())).map_err(|error| raised(py, error))
-    }
-
-    fn close(&self, py: Python<'_>) {
-        if self.process != std::process::id() {
-            // The threads and locks of the parent are not here: there is nothing to wait for, or to release.
-            std::mem::forget(lock(&self.engine).take());
-            return;
-        }
-        let (engine, memories) = (lock(&self.engine).take(), std::mem::take(&mut *lock(&self.memories)));
-        let memories: Vec<_> = memories.iter().filter_map(Weak::upgrade).filter_map(|memory| memory.take()).collect();
-        py.detach(move || drop((memories, engine)));
-    }
-}
-
-/// The engines that are open.
-static OPEN: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
-
-/// Closes all engines. Called before the interpreter ends, while the engines' threads can still call Python.
-#[pyfunction]
-pub(crate) fn close_all(py: Python<'_>) {
-    let open = std::mem::take(&mut *lock(&OPEN));
-    open.iter().filter_map(Weak::upgrade).for_each(|engine| engine.close(py));
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A long-term memory in one file.
 ///
 /// `Engine(path)` opens the file, or creates it unless `create` is false; without a path the memory is kept in this
-/// process alone. `read_only` reads a file that another process may have open. `embedder` is an object as
-/// `mnemon.Embedder` describes it; default: the model that the file was made with, or the one that is built in.
+/// process alone. `read_only` reads a file that another process may have open. `embedder` is the name or folder of a
+/// model, an `OpenAiEmbedder`, or an object as `mnemon.Embedder` describes it; default: the model that the file was made
+/// with, or the one that is built in. `reranker` is the name or folder of one, or an object as `mnemon.Reranker`
+/// describes it; queries with `rerank` use it.
 ///
 /// Use it in a `with` statement, or call `close`. All calls may be made from any thread, and release the GIL. A process
 /// that was forked after the opening cannot use it.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct Engine(Arc<Shared>);
 
+impl Engine {
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.0)
+    }
+}
+
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (path = None, *, config = None, embedder = None, create = true, read_only = false))]
+    #[pyo3(signature = (path = None, *, config = None, embedder = None, reranker = None, create = true, read_only = false))]
     fn new(
         py: Python<'_>,
         path: Option<PathBuf>,
         config: Option<Config>,
         embedder: Option<&Bound<'_, PyAny>>,
+        reranker: Option<&Bound<'_, PyAny>>,
         create: bool,
         read_only: bool,
     ) -> PyResult<Self> {
         if path.is_none() && read_only {
             return Err(PyTypeError::new_err("read_only needs a path"));
         }
+        let config = config.unwrap_or_default().0;
+        let models = ModelOptions::of(&config);
         let builder = path.map_or_else(mnemon::Engine::builder_in_memory, mnemon::Engine::builder);
-        let mut builder = builder.config(config.unwrap_or_default().0).create(create);
+        let mut builder = builder.config(config).create(create);
         if let Some(object) = embedder {
-            builder = builder.embedder(self::embedder(object)?);
+            builder = builder.embedder(models.embedder(object)?);
+        }
+        if let Some(object) = reranker {
+            builder = builder.reranker(models.reranker(object)?);
         }
         let opened = py.detach(move || if read_only { builder.open_read_only() } else { builder.open() });
-        let engine = Mutex::new(Some(opened.map_err(|error| raised(py, error))?));
-        let shared = Arc::new(Shared { engine, memories: Mutex::default(), process: std::process::id() });
-        let mut open = lock(&OPEN);
-        open.retain(|engine| engine.strong_count() > 0);
-        open.push(Arc::downgrade(&shared));
-        Ok(Engine(shared))
+        Ok(Engine(Shared::new(opened.map_err(|error| raised(py, error))?, models)))
     }
 
     /// Stores messages; they are durable when this returns. Returns how many were new, replaced and unchanged.
@@ -152,6 +110,32 @@ impl Engine {
         Hits::new(py, self.0.call(py, move |engine| engine.recall(&namespace, query))?)
     }
 
+    /// Returns the messages of several namespaces that answer a query best: of `namespaces`, and of all namespaces `under`
+    /// prefixes. `weights` says how much likelier than others (1) the namespaces under a prefix have the answer.
+    #[pyo3(signature = (query, *, namespaces = Vec::new(), under = Vec::new(), weights = Vec::new(), k = None))]
+    fn recall_in(
+        &self,
+        py: Python<'_>,
+        query: QueryLike,
+        namespaces: Vec<String>,
+        under: Vec<String>,
+        weights: Vec<(String, f32)>,
+        k: Option<usize>,
+    ) -> PyResult<Hits> {
+        let mut scope = Scope::new();
+        for name in &namespaces {
+            scope = scope.namespace(&namespace(py, name)?);
+        }
+        for prefix in &under {
+            scope = scope.under(&namespace(py, prefix)?);
+        }
+        for (prefix, weight) in &weights {
+            scope = scope.weight(&namespace(py, prefix)?, *weight);
+        }
+        let query = query.with_k(k);
+        Hits::new(py, self.0.call(py, move |engine| engine.recall_in(&scope, query))?)
+    }
+
     /// Returns the message with this id, or `None`.
     fn get(&self, py: Python<'_>, namespace: &str, id: &str) -> PyResult<Option<Message>> {
         let namespace = self::namespace(py, namespace)?;
@@ -180,6 +164,12 @@ impl Engine {
     fn history(&self, py: Python<'_>, namespace: &str, session: &str) -> PyResult<Vec<Message>> {
         let namespace = self::namespace(py, namespace)?;
         Ok(wrapped(self.0.call(py, |engine| engine.history(&namespace, session))?))
+    }
+
+    /// Copies a session under another name. Returns the number of its messages.
+    fn copy_session(&self, py: Python<'_>, namespace: &str, source: &str, target: &str) -> PyResult<u64> {
+        let namespace = self::namespace(py, namespace)?;
+        self.0.call(py, |engine| engine.copy_session(&namespace, source, target))
     }
 
     /// Deletes a session with its messages.
@@ -253,6 +243,119 @@ impl Engine {
         to_python(py, &self.0.call(py, |engine| engine.audit())?)
     }
 
+    /// Forbids deletions in a namespace until `release`. Returns the receipt as a dict.
+    fn hold<'py>(&self, py: Python<'py>, namespace: &str, reason: String) -> PyResult<Bound<'py, PyAny>> {
+        let namespace = self::namespace(py, namespace)?;
+        to_python(py, &self.0.call(py, |engine| engine.hold(&namespace, reason))?)
+    }
+
+    /// Ends the hold of a namespace. Returns the receipt as a dict, or `None` if it was not held.
+    fn release<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyAny>> {
+        let namespace = self::namespace(py, namespace)?;
+        to_python(py, &self.0.call(py, |engine| engine.release(&namespace))?)
+    }
+
+    /// Returns the holds as dicts.
+    fn holds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.0.call(py, |engine| engine.holds())?)
+    }
+
+    /// Writes a namespace, or all of them, to a new file of JSON lines. Returns counts as a dict.
+    #[pyo3(signature = (path, namespace = None))]
+    fn export<'py>(&self, py: Python<'py>, path: PathBuf, namespace: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
+        let namespace = namespace.map(|name| self::namespace(py, name)).transpose()?;
+        let mut file = BufWriter::new(File::create_new(path)?);
+        let report = self.0.call(py, |engine| match &namespace {
+            Some(namespace) => engine.export(namespace, &mut file),
+            None => engine.export_all(&mut file),
+        })?;
+        file.flush()?;
+        to_python(py, &report)
+    }
+
+    /// Reads what `export` wrote into namespaces that are empty; `namespace` gives the only one another name. Returns
+    /// counts as a dict.
+    #[pyo3(signature = (path, namespace = None))]
+    fn import_from<'py>(&self, py: Python<'py>, path: PathBuf, namespace: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
+        let namespace = namespace.map(|name| self::namespace(py, name)).transpose()?;
+        let file = BufReader::new(File::open(path)?);
+        let report = self.0.call(py, |engine| match &namespace {
+            Some(namespace) => engine.import_as(namespace, file),
+            None => engine.import(file),
+        })?;
+        to_python(py, &report)
+    }
+
+    /// Returns sizes and counts of what is in memory, as a dict.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.0.call(py, |engine| Ok(engine.stats()))?)
+    }
+
+    /// Returns the vectors of texts, by the engine's model; of a text that is too long for the model, the mean of its parts.
+    fn embed_documents(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vectors> {
+        self.0.run(py, move |engine| vectors_of(&*engine.embedder(), &texts))
+    }
+
+    /// Returns the vector of a query, by the engine's model; of one that is too long, the mean of its parts.
+    fn embed_query(&self, py: Python<'_>, text: &str) -> PyResult<Vec<f32>> {
+        self.0.run(py, |engine| vector_of_query(&*engine.embedder(), text))
+    }
+
+    /// Moves the database to another model or precision while it is in use, and returns a report as a dict. If the new
+    /// vectors find less than `min_recall` of what exact search finds, the old ones go on serving, and `gate` in the
+    /// report says why.
+    ///
+    /// `embedder` as of the engine. `precision` is `"f32"` or `"i8"`. `queries` are pairs of a namespace and a text that
+    /// are tried in addition to `samples` of the messages. `keep_previous` keeps the old vectors for `rollback`. `duty`
+    /// is the part of the time that it works, 0.01 to 1. `progress` is called with a dict a few times a second; if it
+    /// returns `False` the work stops, and a later call goes on.
+    #[pyo3(signature = (embedder, *, precision = None, min_recall = 0.8, min_overlap = None, queries = Vec::new(),
+        samples = 128, keep_previous = true, duty = 1.0, progress = None))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    fn reindex<'py>(
+        &self,
+        py: Python<'py>,
+        embedder: &Bound<'py, PyAny>,
+        precision: Option<&str>,
+        min_recall: f64,
+        min_overlap: Option<f64>,
+        queries: Vec<(String, String)>,
+        samples: usize,
+        keep_previous: bool,
+        duty: f64,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let embedder = self.0.models.embedder(embedder)?;
+        let mut options = options(py, precision, queries)?;
+        options.min_recall = min_recall;
+        options.min_overlap = min_overlap;
+        options.samples = samples;
+        options.keep_previous = keep_previous;
+        options.duty = duty;
+        let mut progress = Progress::new(progress);
+        let report = self.0.call(py, |engine| engine.reindex(embedder, options, |step| progress.call(step)));
+        progress.result(py, report)
+    }
+
+    /// Returns to the vectors that served before the last `reindex`. `embedder` is the one of that time.
+    #[pyo3(signature = (embedder, *, progress = None))]
+    fn rollback<'py>(
+        &self,
+        py: Python<'py>,
+        embedder: &Bound<'py, PyAny>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let embedder = self.0.models.embedder(embedder)?;
+        let mut progress = Progress::new(progress);
+        let report = self.0.call(py, |engine| engine.rollback(embedder, |step| progress.call(step)));
+        progress.result(py, report)
+    }
+
+    /// Deletes the vectors that are kept for `rollback`. Returns whether there were any.
+    fn drop_previous(&self, py: Python<'_>) -> PyResult<bool> {
+        self.0.call(py, |engine| engine.drop_previous())
+    }
+
     /// Sets the language of a namespace's words, by its English name.
     fn set_language(&self, py: Python<'_>, namespace: &str, language: &str) -> PyResult<()> {
         let namespace = self::namespace(py, namespace)?;
@@ -273,7 +376,7 @@ impl Engine {
     /// The model of the vectors, as a dict with its name, dimension and hash.
     #[getter]
     fn model<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.0.engine()?.model())
+        to_python(py, &self.0.run(py, |engine| Ok(engine.model()))?)
     }
 
     /// Returns the documents of a namespace: JSON values under keys.
@@ -296,11 +399,14 @@ impl Engine {
     /// prompts made from it and from long-term memory.
     ///
     /// `chat_history_token_ratio` is the part of the limit that recent messages may take, `token_flush_size` how many
-    /// tokens of the oldest leave the buffer at a time. `tokens` names the encoding that tokens are counted with:
-    /// `"o200k_base"` or `"cl100k_base"`, or `"approximate"`. `blocks` are `StaticBlock` and `VectorBlock`. Raises
-    /// `InvalidConfigError`.
+    /// tokens of the oldest leave the buffer at a time. `tokens` names the encoding that tokens are counted with,
+    /// `"o200k_base"` or `"cl100k_base"`, or is `"approximate"`, or a function of a text. `blocks` are those of this
+    /// package, or objects as `mnemon.Block` describes them. `insert` says into which message of the prompt the blocks go,
+    /// `"system"` or `"user"`, and `renderer` in which form, `"xml"` or `"markdown"`. A prompt waits `block_deadline`
+    /// seconds for its blocks. Raises `InvalidConfigError`.
     #[pyo3(signature = (namespace, session, *, blocks = Vec::new(), token_limit = 30_000,
-        chat_history_token_ratio = 0.7, token_flush_size = 3_000, tokens = "o200k_base"))]
+        chat_history_token_ratio = 0.7, token_flush_size = 3_000, tokens = None, insert = "system".to_owned(),
+        renderer = "xml".to_owned(), block_deadline = 2.0, checkpoint_each_put = false, flush_on_drop = false))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn memory(
         &self,
@@ -311,23 +417,27 @@ impl Engine {
         token_limit: usize,
         chat_history_token_ratio: f64,
         token_flush_size: usize,
-        tokens: &str,
+        tokens: Option<Bound<'_, PyAny>>,
+        insert: String,
+        renderer: String,
+        block_deadline: f64,
+        checkpoint_each_put: bool,
+        flush_on_drop: bool,
     ) -> PyResult<Memory> {
         let namespace = self::namespace(py, namespace)?;
         let limits = mnemon::BufferLimits::new(token_limit, chat_history_token_ratio, token_flush_size)
             .map_err(|error| raised(py, error))?;
-        let builder = self.0.engine()?.memory(&namespace, session).limits(limits);
-        let memory = open_memory(py, Arc::clone(&self.0), builder, blocks, tokens)?;
-        let mut memories = lock(&self.0.memories);
-        memories.retain(|memory| memory.strong_count() > 0);
-        memories.push(memory.slot());
-        Ok(memory)
+        let tokens = tokens.unwrap_or_else(|| PyString::new(py, "o200k_base").into_any());
+        let options =
+            MemoryOptions { blocks, tokens, insert, renderer, block_deadline, checkpoint_each_put, flush_on_drop };
+        let builder = |engine: &mnemon::Engine| engine.memory(&namespace, session).limits(limits);
+        open_memory(py, self.shared(), builder, options)
     }
 
     /// Waits for what runs, and closes the file and the sessions that were opened here. A closed engine may be closed
     /// again.
-    fn close(&self, py: Python<'_>) {
-        self.0.close(py);
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.close(py)
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {
@@ -335,13 +445,13 @@ impl Engine {
     }
 
     #[pyo3(signature = (*_error))]
-    fn __exit__(&self, py: Python<'_>, _error: &Bound<'_, pyo3::types::PyTuple>) {
-        self.0.close(py);
+    fn __exit__(&self, py: Python<'_>, _error: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        self.0.close(py)
     }
 
-    fn __repr__(&self) -> String {
-        match self.0.engine() {
-            Ok(engine) => format!("<mnemon.Engine with {}>", engine.model()),
+    fn __repr__(&self, py: Python<'_>) -> String {
+        match self.0.run(py, |engine| Ok(engine.model())) {
+            Ok(model) => format!("<mnemon.Engine with {model}>"),
             Err(_) => "<mnemon.Engine, closed>".to_owned(),
         }
     }
@@ -349,6 +459,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        Python::try_attach(|py| self.0.close(py));
+        // A handle that Python drops in the middle of a callback leaves the engine to the end of the process.
+        Python::try_attach(|py| drop(self.0.close(py)));
     }
 }

@@ -1,19 +1,33 @@
 //! The extension module `mnemon._mnemon`: the classes of the crate, in Python's manners.
 //!
 //! `values` converts what both sides have; `errors` has one exception for each variant of the crate's error; `message`,
-//! `query`, `config` are values; `embedder` calls embedders that are written in Python; `engine`, `memory` and
-//! `documents` are the handles, `operation` batches of documents. Each call of a handle releases the GIL while the engine works.
+//! `query`, `config`, `vectors` are values. `engine`, `memory`, `documents` and `knowledge` are the handles, `shared` is
+//! what those of one engine have in common; each of their calls releases the GIL while the engine works. `callback`
+//! calls what is written in Python, from the engine's threads: `models`, `chat`, `tokens`, `custom_block`. `servers` has
+//! the clients of servers, `blocks` the blocks of the crate, `operation` batches of documents, `reindex` the options and
+//! the progress of one, and `command` the `mnemon` command.
 
+mod blocks;
+mod callback;
+mod chat;
+mod command;
 mod config;
+mod custom_block;
 mod documents;
-mod embedder;
 mod engine;
 mod errors;
+mod knowledge;
 mod memory;
 mod message;
+mod models;
 mod operation;
 mod query;
+mod reindex;
+mod servers;
+mod shared;
+mod tokens;
 mod values;
+mod vectors;
 
 use pyo3::prelude::*;
 
@@ -22,19 +36,26 @@ mod _mnemon {
     use super::*;
     #[pymodule_export]
     use super::{
+        blocks::{CollectionBlock, FactBlock, InstructionBlock, ProfileBlock, StaticBlock, SummaryBlock, VectorBlock},
+        chat::ChatRequest,
+        command::command,
         config::Config,
+        custom_block::{BlockContent, BlockQuery, FlushedBatch},
         documents::{Document, Documents},
         engine::Engine,
-        memory::{Memory, Prompt, StaticBlock, VectorBlock},
+        knowledge::{Collection, Profile},
+        memory::{Memory, Prompt},
         message::Message,
         operation::{DocumentOperation, labels_of, namespace_of},
         query::{Hit, Hits, Query},
+        servers::{OpenAiChat, OpenAiEmbedder},
+        vectors::Vectors,
     };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        let close_all = wrap_pyfunction!(engine::close_all, module)?;
+        let close_all = wrap_pyfunction!(shared::close_all, module)?;
         module.py().import("atexit")?.call_method1("register", (close_all,))?;
         errors::add_to(module)
     }

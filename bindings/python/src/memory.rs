@@ -1,16 +1,18 @@
 //! An agent's session.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
-use mnemon::{ApproximateTokenCounter, BlockingMemory, Error, MemoryBuilder, Tiktoken};
-use pyo3::{exceptions::PyValueError, prelude::*};
+use mnemon::{AssembleRequest, BlockingMemory, Error, InsertMethod, MarkdownRenderer, MemoryBuilder, XmlRenderer};
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 use crate::{
-    engine::{Shared, lock},
-    errors::raised,
+    blocks::BlockLike,
+    callback::call,
     message::{Message, MessageLike, unwrapped, wrapped},
-    query::{Hits, QueryLike},
-    values::to_python,
+    query::{Hits, QueryLike, seconds},
+    shared::{Shared, lock},
+    tokens::{CounterError, counter},
+    values::{datetime, from_python, to_python},
 };
 
 /// An open session, until its engine is closed.
@@ -22,80 +24,52 @@ impl MemorySlot {
     }
 }
 
-/// A block with fixed text. Blocks with a higher priority are shortened earlier; 0 is never shortened.
-#[pyclass(frozen, from_py_object, module = "mnemon")]
-#[derive(Clone)]
-pub(crate) struct StaticBlock(mnemon::StaticBlock);
-
-#[pymethods]
-impl StaticBlock {
-    #[new]
-    #[pyo3(signature = (name, content, *, priority = 0))]
-    fn new(name: String, content: String, priority: u32) -> Self {
-        StaticBlock(mnemon::StaticBlock::new(name, content).with_priority(priority))
-    }
-}
-
-/// A block with the messages of the namespace that are most relevant to the last messages of the prompt.
-///
-/// `top_k` is the greatest number of them, `threshold` the least similarity, `window` the number of last messages that
-/// are the query; `own_session` recalls from this session alone.
-#[pyclass(frozen, from_py_object, module = "mnemon")]
-#[derive(Clone)]
-pub(crate) struct VectorBlock(mnemon::VectorBlock);
-
-#[pymethods]
-impl VectorBlock {
-    #[new]
-    #[pyo3(signature = (name, *, priority = 0, top_k = None, threshold = None, window = None, own_session = false))]
-    fn new(
-        name: String,
-        priority: u32,
-        top_k: Option<usize>,
-        threshold: Option<f32>,
-        window: Option<usize>,
-        own_session: bool,
-    ) -> Self {
-        let mut block = mnemon::VectorBlock::new(name).with_priority(priority);
-        if let Some(top_k) = top_k {
-            block = block.similarity_top_k(top_k);
-        }
-        if let Some(threshold) = threshold {
-            block = block.similarity_threshold(threshold);
-        }
-        if let Some(window) = window {
-            block = block.retrieval_context_window(window);
-        }
-        VectorBlock(if own_session { block.own_session() } else { block })
-    }
-}
-
-/// A block of either kind.
-#[derive(FromPyObject)]
-pub(crate) enum BlockLike {
-    Static(StaticBlock),
-    Vector(VectorBlock),
+/// What is set of a session beside its limits.
+pub(crate) struct MemoryOptions<'py> {
+    pub(crate) blocks: Vec<BlockLike>,
+    pub(crate) tokens: Bound<'py, PyAny>,
+    pub(crate) insert: String,
+    pub(crate) renderer: String,
+    pub(crate) block_deadline: f64,
+    pub(crate) checkpoint_each_put: bool,
+    pub(crate) flush_on_drop: bool,
 }
 
 pub(crate) fn open_memory(
     py: Python<'_>,
     engine: Arc<Shared>,
-    builder: MemoryBuilder,
-    blocks: Vec<BlockLike>,
-    tokens: &str,
+    builder: impl FnOnce(&mnemon::Engine) -> MemoryBuilder + Send,
+    options: MemoryOptions<'_>,
 ) -> PyResult<Memory> {
-    let builder = match tokens {
-        "o200k_base" => builder.token_counter(Tiktoken::o200k_base()),
-        "cl100k_base" => builder.token_counter(Tiktoken::cl100k_base()),
-        "approximate" => builder.token_counter(ApproximateTokenCounter),
-        _ => return Err(PyValueError::new_err("tokens is one of \"o200k_base\", \"cl100k_base\", \"approximate\"")),
+    let error = CounterError::default();
+    let counter = counter(&options.tokens, &error)?;
+    let deadline = seconds(options.block_deadline)?;
+    let insert = match &*options.insert {
+        "system" => InsertMethod::System,
+        "user" => InsertMethod::User,
+        _ => return Err(PyValueError::new_err("insert is \"system\" or \"user\"")),
     };
-    let builder = blocks.into_iter().fold(builder, |builder, block| match block {
-        BlockLike::Static(StaticBlock(block)) => builder.block(block),
-        BlockLike::Vector(VectorBlock(block)) => builder.block(block),
+    let renderer: fn(MemoryBuilder) -> MemoryBuilder = match &*options.renderer {
+        "xml" => |builder| builder.renderer(XmlRenderer),
+        "markdown" => |builder| builder.renderer(MarkdownRenderer),
+        _ => return Err(PyValueError::new_err("renderer is \"xml\" or \"markdown\"")),
+    };
+    let MemoryOptions { blocks, checkpoint_each_put, flush_on_drop, .. } = options;
+    let opened = engine.run(py, move |engine| {
+        let builder = renderer(builder(engine)).token_counter(counter).insert_method(insert).block_deadline(deadline);
+        let builder = builder.checkpoint_each_put(checkpoint_each_put).flush_on_drop(flush_on_drop);
+        blocks.into_iter().fold(builder, |builder, block| builder.block(block.0)).open()
     });
-    let memory = py.detach(|| builder.open()).map_err(|error| raised(py, error))?;
-    Ok(Memory { slot: Arc::new(MemorySlot(Mutex::new(Some(Arc::new(memory))))), engine })
+    let memory = opened.map_err(|raised| with_cause(py, raised, &error))?;
+    Ok(Memory::new(memory, engine, error))
+}
+
+/// Returns an exception whose cause is what the token counter raised, if it raised something.
+fn with_cause(py: Python<'_>, raised: PyErr, error: &CounterError) -> PyErr {
+    if let Some(cause) = lock(error).take() {
+        raised.set_cause(py, Some(cause));
+    }
+    raised
 }
 
 /// An agent's session: a short-term buffer under a token budget, long-term memory behind it, and prompts made from both.
@@ -103,11 +77,14 @@ pub(crate) fn open_memory(
 pub(crate) struct Memory {
     slot: Arc<MemorySlot>,
     engine: Arc<Shared>,
+    counter_error: CounterError,
 }
 
 impl Memory {
-    pub(crate) fn slot(&self) -> Weak<MemorySlot> {
-        Arc::downgrade(&self.slot)
+    fn new(memory: mnemon::Memory, engine: Arc<Shared>, counter_error: CounterError) -> Self {
+        let slot = Arc::new(MemorySlot(Mutex::new(Some(Arc::new(memory)))));
+        engine.closes(Arc::downgrade(&slot));
+        Memory { slot, engine, counter_error }
     }
 
     fn call<T: Send>(
@@ -115,9 +92,11 @@ impl Memory {
         py: Python<'_>,
         call: impl FnOnce(BlockingMemory<'_>) -> mnemon::Result<T> + Send,
     ) -> PyResult<T> {
-        self.engine.check_process()?;
-        let memory = lock(&self.slot.0).clone().ok_or_else(|| raised(py, Error::Closed))?;
-        py.detach(move || call(memory.blocking())).map_err(|error| raised(py, error))
+        let result = self.engine.run(py, move |_| {
+            let memory = lock(&self.slot.0).clone().ok_or(Error::Closed)?;
+            call(memory.blocking())
+        });
+        result.map_err(|raised| with_cause(py, raised, &self.counter_error))
     }
 }
 
@@ -133,15 +112,29 @@ impl Memory {
         to_python(py, &self.call(py, |memory| memory.sync(unwrapped(chat)))?)
     }
 
-    /// Returns the prompt of recent messages and blocks, with `input` at its end.
+    /// Returns the prompt of blocks and recent messages. `input`, the message to be answered, is part of the blocks' query
+    /// and not in the prompt.
     #[pyo3(signature = (input = None))]
     fn get(&self, py: Python<'_>, input: Option<MessageLike>) -> PyResult<Prompt> {
         Ok(Prompt(self.call(py, |memory| memory.get(input.map(|message| message.0)))?))
     }
 
-    /// Returns the prompt for a message: what is recalled for it, blocks, recent messages, and the message.
-    fn assemble(&self, py: Python<'_>, message: MessageLike) -> PyResult<Prompt> {
-        Ok(Prompt(self.call(py, |memory| memory.assemble(message.0))?))
+    /// Returns the prompt for a message: what is recalled for it, blocks, recent messages, and the message. `recall` is
+    /// the greatest number of messages that are recalled.
+    #[pyo3(signature = (message, *, recall = 3))]
+    fn assemble(&self, py: Python<'_>, message: MessageLike, recall: usize) -> PyResult<Prompt> {
+        let request = AssembleRequest::new(message.0).recall(recall);
+        Ok(Prompt(self.call(py, |memory| memory.assemble(request))?))
+    }
+
+    /// Replaces all messages of the session.
+    fn set<'py>(&self, py: Python<'py>, messages: Vec<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.call(py, |memory| memory.set(unwrapped(messages)))?)
+    }
+
+    /// Deletes the messages of the session. Returns how many there were.
+    fn clear(&self, py: Python<'_>) -> PyResult<u64> {
+        self.call(py, |memory| memory.clear())
     }
 
     /// Returns the messages in the buffer.
@@ -178,6 +171,62 @@ impl Memory {
     /// Notes the state of the session under a label. Returns its number.
     fn checkpoint(&self, py: Python<'_>, label: &str) -> PyResult<u32> {
         self.call(py, |memory| memory.checkpoint(label))
+    }
+
+    /// Returns the checkpoints of the session as dicts, oldest first.
+    fn checkpoints<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let all = self.call(py, |memory| memory.checkpoints())?;
+        let dict = |one: mnemon::Checkpoint| {
+            let dict = PyDict::new(py);
+            dict.set_item("number", one.number)?;
+            dict.set_item("label", one.label)?;
+            dict.set_item("created_at", datetime(one.created_at)?)?;
+            dict.set_item("messages", one.messages)?;
+            Ok(dict)
+        };
+        all.into_iter().map(dict).collect()
+    }
+
+    /// Returns the messages that the session had at a checkpoint.
+    fn messages_at(&self, py: Python<'_>, checkpoint: u32) -> PyResult<Vec<Message>> {
+        Ok(wrapped(self.call(py, |memory| memory.messages_at(checkpoint))?))
+    }
+
+    /// Makes a new session `to` as this one was at a checkpoint, or is now. Returns it, with the settings of this one.
+    #[pyo3(signature = (to, *, checkpoint = None))]
+    fn fork(&self, py: Python<'_>, to: String, checkpoint: Option<u32>) -> PyResult<Memory> {
+        let memory = self.call(py, |memory| memory.fork(checkpoint, to))?;
+        Ok(Memory::new(memory, Arc::clone(&self.engine), Arc::clone(&self.counter_error)))
+    }
+
+    /// Returns how far each block is, as dicts: `behind` batches, those that `failed`, and why it is `retrying`.
+    fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.call(py, |memory| memory.status())?)
+    }
+
+    /// Lets a block try the batches again that it failed on. Returns how many there are.
+    fn retry_failed(&self, py: Python<'_>, block: &str) -> PyResult<u64> {
+        self.call(py, |memory| memory.retry_failed(block))
+    }
+
+    /// Returns the state of a block.
+    fn block_state<'py>(&self, py: Python<'py>, block: &str) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.call(py, |memory| memory.block_state(block))?)
+    }
+
+    /// Replaces the state of a block by what `change` returns for it; it is called again if a batch came between.
+    fn change_block(&self, py: Python<'_>, block: &str, change: Py<PyAny>) -> PyResult<()> {
+        let mut failed = None;
+        let changed = self.call(py, |memory| {
+            memory.change_block(block, |state| {
+                let change = |py: Python<'_>| from_python(&change.bind(py).call1((to_python(py, state)?,))?);
+                call(change, |reason, error| {
+                    failed = Some(error);
+                    Error::Block { name: block.to_owned(), reason }
+                })
+            })
+        });
+        changed.inspect_err(|raised| raised.set_cause(py, failed))
     }
 
     /// Returns the session to a checkpoint.

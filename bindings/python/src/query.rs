@@ -21,7 +21,7 @@ use crate::{
 /// `{"topic": "boats"}` or `{"price": {"$lt": 10}}`. `strategy` is `"hybrid"`, `"dense"`, `"lexical"`, `"rrf"` or
 /// `"weighted:0.5"`. `time` is what a time that the text names does: `"boost"`, `"filter"` or `"ignore"`. `half_life`
 /// and `within` are in seconds: the age at which a message counts half, and the time budget. `diversity` is from 0
-/// (diverse) to 1 (relevance alone). Raises `InvalidQueryError` and `InvalidFilterError`.
+/// (diverse) to 1 (relevance alone). `rerank` is how many of the best the engine's reranker scores. Raises `InvalidQueryError` and `InvalidFilterError`.
 #[pyclass(frozen, from_py_object, module = "mnemon")]
 #[derive(Clone)]
 pub(crate) struct Query(pub(crate) mnemon::Query);
@@ -31,7 +31,7 @@ impl Query {
     #[new]
     #[pyo3(signature = (text, *, k = 10, session = None, role = None, since = None, until = None, r#where = None,
         ids = None, except_ids = None, strategy = None, neighbors = true, length_prior = true, half_life = None,
-        now = None, time = None, keep_duplicates = false, diversity = None, within = None))]
+        now = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -52,6 +52,7 @@ impl Query {
         time: Option<&str>,
         keep_duplicates: bool,
         diversity: Option<f32>,
+        rerank: Option<usize>,
         within: Option<f64>,
     ) -> PyResult<Self> {
         let failed = |error| raised(py, error);
@@ -94,6 +95,9 @@ impl Query {
         }
         if let Some(diversity) = diversity {
             query = query.diversity(diversity);
+        }
+        if let Some(depth) = rerank {
+            query = query.rerank(depth);
         }
         if let Some(within) = within {
             query = query.within(seconds(within)?);
@@ -148,8 +152,9 @@ pub(crate) fn seconds(seconds: f64) -> PyResult<Duration> {
 ///
 /// `score` is what it was ranked by, higher is better; it compares hits of one recall. `similarity` is the cosine of the
 /// query and the message's best window, -1 to 1. `rank` is 1 for the first hit.
-#[pyclass(frozen, module = "mnemon")]
-pub(crate) struct Hit(mnemon::Hit);
+#[pyclass(frozen, from_py_object, module = "mnemon")]
+#[derive(Clone)]
+pub(crate) struct Hit(pub(crate) mnemon::Hit);
 
 #[pymethods]
 impl Hit {

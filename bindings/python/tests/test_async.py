@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 import mnemon
 from mnemon import AsyncEngine, Engine, Message
 
-trio = pytest.importorskip("trio")
 LOOPS: dict[str, Callable[[Callable[[], Awaitable[None]]], Any]] = {
     "asyncio": lambda main: asyncio.run(main()),  # type: ignore[arg-type]
     "trio": lambda main: trio.run(main),
@@ -80,4 +80,4 @@ def test_nothing_of_the_engine_is_missing() -> None:
         for name, _ in inspect.getmembers(plain)
         if not name.startswith("_") and not hasattr(awaited, name)
     }
-    assert missing == {"model", "namespace", "set_language"}
+    assert missing == {"model", "namespace"}

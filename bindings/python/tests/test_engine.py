@@ -1,5 +1,6 @@
 """The engine from Python: what is put is found, bad input is a clear error, and closing is clean."""
 
+import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -160,3 +161,41 @@ def test_a_closed_engine_says_so(tmp_path: Path) -> None:
         with pytest.raises(mnemon.ClosedError):
             call()
     Engine(tmp_path / "memory.redb").close()  # the session did not keep the file open
+
+
+def test_each_error_of_the_crate_has_an_exception() -> None:
+    source = (Path(__file__).parents[3] / "src" / "error.rs").read_text()
+    variants = re.findall(r"^    ([A-Z]\w+)(?: \{|\(|,)", source.split("pub enum Error {")[1].split("\n}")[0], re.MULTILINE)
+    mapped = re.findall(r"(\w+) => (\w+Error),", (Path(__file__).parents[1] / "src" / "errors.rs").read_text())
+    assert len(variants) > 40 and sorted(variants) == sorted(variant for variant, _ in mapped)
+    for _, name in mapped:
+        assert issubclass(getattr(mnemon, name), mnemon.MnemonError)
+
+
+def test_a_recall_over_several_namespaces(engine: Engine) -> None:
+    for namespace in ("acme/ada", "acme/bob", "acme/team/x", "other"):
+        engine.put(namespace, [Message(f"the boat of {namespace}")])
+    engine.flush()
+    hits = engine.recall_in("boat", namespaces=["acme/ada"], under=["acme/team"], weights=[("acme/team", 50.0)])
+    assert [hit.namespace for hit in hits] == ["acme/team/x", "acme/ada"]
+
+
+def test_sessions_and_namespaces_move(engine: Engine, tmp_path: Path) -> None:
+    engine.put(NAMESPACE, [Message(f"text {i}", session="s") for i in range(5)])
+    assert engine.copy_session(NAMESPACE, "s", "t") == 5 and len(engine.history(NAMESPACE, "t")) == 5
+    written = engine.export(tmp_path / "all.jsonl", NAMESPACE)
+    assert engine.import_from(tmp_path / "all.jsonl", "acme/copy") == written and written["messages"] == 10
+    with pytest.raises(FileExistsError):
+        engine.export(tmp_path / "all.jsonl")
+    with pytest.raises(mnemon.NamespaceNotEmptyError):
+        engine.import_from(tmp_path / "all.jsonl")
+    assert engine.stats()
+
+
+def test_what_is_held_is_not_forgotten(engine: Engine) -> None:
+    engine.put(NAMESPACE, [Message("x", id="m1")])
+    engine.hold(NAMESPACE, "a lawsuit")
+    with pytest.raises(mnemon.LegalHoldError, match="lawsuit"):
+        engine.forget(NAMESPACE)
+    assert len(engine.holds()) == 1 and engine.release(NAMESPACE) and engine.release(NAMESPACE) is None
+    assert engine.forget(NAMESPACE)

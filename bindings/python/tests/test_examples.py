@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent.parent
-EXAMPLES = sorted(FOLDER.glob("examples/*.py"))
+EXAMPLES = sorted(FOLDER.glob("examples/**/*.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

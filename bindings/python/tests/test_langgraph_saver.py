@@ -2,6 +2,7 @@
 
 import asyncio
 import operator
+import random
 import tempfile
 import threading
 from collections.abc import AsyncIterator
@@ -12,6 +13,8 @@ import pytest
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.types import ERROR
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
@@ -80,8 +83,8 @@ def test_the_value_of_a_channel_is_stored_once(saver: MnemonSaver) -> None:
     before = stored(saver)
     for number in range(5):
         config = put(saver, config, small=number)
-    # Of each: the checkpoint, its state, and the channel that changed.
-    assert stored(saver) == before + 5 * 3
+    # Of each: the checkpoint, and the channel that changed.
+    assert stored(saver) == before + 5 * 2
     assert saver.get_tuple(config).checkpoint["channel_values"] == {"large": "x" * 10_000, "small": 4}
 
 
@@ -105,10 +108,107 @@ def test_values_of_many_megabytes_are_kept_replaced_and_deleted(saver: MnemonSav
     last = put(saver, config, value=2)
     saver.prune(["t"])
     assert saver.get_tuple(config) is None and saver.get_tuple(last).checkpoint["channel_values"] == {"value": 2}
-    # The checkpoint, its state, its channel, and the latest.
-    assert stored(saver) == 4
+    # The checkpoint, its channel, and the id of the latest.
+    assert stored(saver) == 3
     saver.delete_thread("t")
     assert stored(saver) == 0
+
+
+def test_writes_of_tasks_are_replaced_or_kept_whatever_their_length(saver: MnemonSaver) -> None:
+    config = put(saver, CONFIG, value=0)
+    for task in range(4):
+        saver.put_writes(config, [("value", f"{task}" * 3000), ("other", 1)], f"task-{task}", f"path-{task}")
+    # Errors are replaced; other writes stay as they were.
+    for error in ("first", "x" * 9000, "last"):
+        for task in range(4):
+            saver.put_writes(config, [(ERROR, error)], f"task-{task}")
+            saver.put_writes(config, [("value", "again")], f"task-{task}")
+    expected = [
+        write
+        for task in range(4)
+        for write in [(f"task-{task}", ERROR, "last"), (f"task-{task}", "value", f"{task}" * 3000), (f"task-{task}", "other", 1)]
+    ]
+    assert saver.get_tuple(config).pending_writes == expected
+    assert next(saver.list(CONFIG)).pending_writes == expected
+    saver.prune(["t"], strategy="delete")
+    assert stored(saver) == 0
+
+
+def test_a_filter_loads_no_values_of_checkpoints_that_do_not_match() -> None:
+    class Counted(JsonPlusSerializer):
+        loads = 0
+
+        def loads_typed(self, data: tuple[str, bytes]) -> Any:
+            self.loads += 1
+            return super().loads_typed(data)
+
+    serde = Counted()
+    with Engine() as engine:
+        saver = MnemonSaver(engine, serde=serde)
+        config = CONFIG
+        for step in range(10):
+            config = put(saver, config, step=step, **{f"value-{step}": step})
+        serde.loads = 0
+        assert list(saver.list(CONFIG, filter={"step": 2})) == []
+        # Each state, and no more.
+        assert serde.loads == 10
+        assert len(list(saver.list(CONFIG, filter={"step": 1}, limit=3))) == 3
+
+
+def test_a_strategy_of_pruning_that_does_not_exist_changes_nothing(saver: MnemonSaver) -> None:
+    config = put(saver, CONFIG, value=1)
+    with pytest.raises(ValueError, match="keep_all"):
+        saver.prune(["t"], strategy="keep_all")
+    assert saver.get_tuple(config) is not None
+
+
+def test_a_copy_into_a_thread_keeps_the_later_of_the_latest_checkpoints(saver: MnemonSaver) -> None:
+    other: Any = {"configurable": {"thread_id": "other", "checkpoint_ns": ""}}
+    first, second = put(saver, CONFIG, value="first"), put(saver, other, value="second")
+    saver.copy_thread("t", "other")
+    assert saver.get_tuple(other).config == second
+    assert [one.checkpoint["channel_values"] for one in saver.list(other)] == [{"value": "second"}, {"value": "first"}]
+    saver.copy_thread("other", "t")
+    assert saver.get_tuple(CONFIG).checkpoint["channel_values"] == {"value": "second"}
+    assert saver.get_tuple(first).checkpoint["channel_values"] == {"value": "first"}
+
+
+def test_lists_have_the_greatest_ids_whatever_the_order_of_puts(saver: MnemonSaver) -> None:
+    chosen = random.Random(5)
+    # The runs of the checkpoints of each thread.
+    threads: dict[str, dict[str, str]] = {"t": {}, "u": {}}
+
+    def check() -> None:
+        for thread, runs in threads.items():
+            config: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+            for limit in (0, 1, 3, 100):
+                for end in ("5", "c", "z"):
+                    found = saver.list(config, before={"configurable": {"checkpoint_id": end}}, limit=limit)
+                    assert [one.checkpoint["id"] for one in found] == sorted((one for one in runs if one < end), reverse=True)[:limit]
+            latest = saver.get_tuple(config)
+            assert (latest and latest.checkpoint["id"]) == max(runs, default=None)
+
+    for number in range(60):
+        thread, run = chosen.choice(["t", "u"]), chosen.choice("abcd")
+        # First in order, then in any order, and some again.
+        one = f"{number:02}" if number < 20 else chosen.choice("0123456789abcdef") * 2
+        saver.put({"configurable": {"thread_id": thread, "checkpoint_ns": ""}}, empty_checkpoint() | {"id": one}, {"run_id": run}, {})
+        saver.put({"configurable": {"thread_id": thread, "checkpoint_ns": "inner"}}, empty_checkpoint(), {}, {})
+        threads[thread][one] = run
+        check()
+        if number in (18, 40):
+            saver.copy_thread("t", f"copy-{number}")
+            threads[f"copy-{number}"] = dict(threads["t"])
+        elif number in (25, 45):
+            saver.copy_thread("t", "u")
+            threads["u"] |= threads["t"]
+        elif number in (35, 50):
+            saver.delete_for_runs([run])
+            threads = {thread: {one: its for one, its in runs.items() if its != run} for thread, runs in threads.items()}
+        elif number == 55:
+            saver.prune(["t"])
+            threads["t"] = {max(threads["t"]): "kept"}
+        check()
 
 
 def test_odd_names_are_kept_apart(saver: MnemonSaver) -> None:

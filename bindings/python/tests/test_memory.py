@@ -46,10 +46,15 @@ def test_checkpoints_sync_and_reset() -> None:
         memory.put([Message("one", id="m1")])
         number = memory.checkpoint("before")
         memory.put([Message("two", id="m2")])
+        assert [point["label"] for point in memory.checkpoints()] == ["before"]
+        assert [message.id for message in memory.messages_at(number)] == ["m1"]
+        assert [message.text for message in memory.fork("other", checkpoint=number).history()] == ["one"]
         memory.restore(number)
         assert [message.id for message in memory.history()] == ["m1"]
         memory.sync([Message("one", id="m1"), Message("three", id="m3")])
         assert [message.text for message in memory.history()] == ["one", "three"]
+        memory.set([Message("four")])
+        assert [message.text for message in memory.history()] == ["four"] and memory.clear() == 1
         memory.reset()
         assert memory.history() == []
 

@@ -8,6 +8,7 @@ import threading
 import traceback
 from pathlib import Path
 
+import numpy
 import pytest
 
 import mnemon
@@ -59,7 +60,6 @@ def test_an_embedder_in_python_is_called_from_the_threads_of_the_engine() -> Non
 
 
 def test_numpy_vectors_are_taken() -> None:
-    numpy = pytest.importorskip("numpy")
 
     class Arrays(Letters):
         def embed_documents(self, texts):
@@ -174,3 +174,83 @@ print(os.waitstatus_to_exitcode(status))
     result = run(program, str(tmp_path / "memory.redb"))
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("forked") == 2 and result.stdout.endswith("\n0\n")
+
+
+# Threads, an event loop, and everything that may be written in Python, until the interpreter ends in the middle of it.
+STRESS = """
+import asyncio, math, random, sys, threading, time
+import mnemon
+from mnemon import AsyncEngine, Engine, Message, Query
+
+class Letters:
+    name, dimension = "letters", 26
+    def embed_documents(self, texts):
+        rows = [[text.lower().count(chr(97 + i)) + 0.1 for i in range(26)] for text in texts]
+        return [[x / math.hypot(*row) for x in row] for row in rows]
+
+class Length:
+    name = "length"
+    def rerank(self, query, passages):
+        return [len(passage) for passage in passages]
+
+class Told:
+    name = "told"
+    def put(self, state, batch):
+        return (state or 0) + len(batch.messages)
+    def get(self, state, query):
+        return f"{state} {[hit.message.text for hit in query.recall('boat', k=2)]}"
+
+def model(request):
+    time.sleep(random.random() / 100)
+    return '{"name": "Ada"}'
+
+engine = Engine(sys.argv[1], embedder=Letters(), reranker=Length(), config=mnemon.Config(flush_size=16))
+profile = mnemon.Profile(engine, "n")
+acknowledged = open(sys.argv[2], "a", buffering=1)
+
+def put():
+    for number in range(10**6):
+        id = f"{threading.get_ident()}-{number}"
+        engine.put("n", [Message(f"boat {number}", id=id)])
+        acknowledged.write(id + "\\n")
+
+def recall():
+    while True:
+        list(engine.recall("n", Query("boat", rerank=5)))
+
+def talk():
+    name = f"s{threading.get_ident()}"
+    blocks = [Told(), mnemon.ProfileBlock("profile", profile, model)]
+    memory = engine.memory("n", name, blocks=blocks, tokens=len, token_limit=2000, token_flush_size=100)
+    while True:
+        memory.put([Message("a boat " * 9), Message("yes", "assistant")])
+        memory.assemble(Message("which boat?"))
+
+async def loop():
+    client = AsyncEngine(engine)
+    while True:
+        await asyncio.gather(*(client.recall("n", "boat") for _ in range(8)), client.put("n", [Message("more boats")]))
+
+def guarded(work):
+    try:
+        work()
+    except mnemon.ClosedError:
+        pass
+
+for work in [put, put, recall, recall, talk, talk, lambda: asyncio.run(loop())]:
+    threading.Thread(target=guarded, args=(work,), daemon=True).start()
+time.sleep(float(sys.argv[3]))
+print("done")
+"""
+
+
+def test_an_interpreter_ends_in_the_middle_of_everything(tmp_path: Path) -> None:
+    for round in range(int(os.environ.get("MNEMON_STRESS_ROUNDS", "3"))):
+        path, log = tmp_path / f"{round}.redb", tmp_path / f"{round}.log"
+        result = run(STRESS, str(path), str(log), str(0.6 + round % 5 / 3))
+        assert (result.returncode, result.stdout) == (0, "done\n"), result.stderr
+        # The event loop's thread may tell that it was cut off.
+        assert "panicked" not in result.stderr and "Fatal" not in result.stderr
+        ids = log.read_text().split()
+        with Engine(path, embedder=Letters(), create=False) as engine:
+            assert len(ids) > 10 and all(engine.get("n", id) for id in ids)

@@ -1,12 +1,13 @@
 //! `mnemon audit`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use mnemon::{AuditEvent, Receipt};
 
 use crate::{
     key,
     output::{self, Format},
+    status::Status,
 };
 
 /// List the receipts of what was forgotten, held and purged, and check their chain.
@@ -19,7 +20,7 @@ pub(crate) struct Args {
     db: PathBuf,
 }
 
-pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let audit = mnemon::audit(key::database(&args.db)?)?;
     match format {
         Format::Json => output::json(&audit)?,
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
             output::line(if audit.is_sound() { "the chain holds" } else { "THE CHAIN IS BROKEN" })?;
         }
     }
-    Ok(if audit.is_sound() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+    Ok(if audit.is_sound() { Status::SUCCESS } else { Status(3) })
 }
 
 fn print(entry: &Receipt) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! `mnemon backup`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use mnemon::EncryptionKey;
 use serde_json::json;
@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::{
     key,
     output::{self, Format},
+    status::Status,
 };
 
 /// Write a consistent copy of a database to a new file, without its free space.
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     new: PathBuf,
 }
 
-pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let new_key = match &args.new_key_file {
         Some(file) => Some(EncryptionKey::from_file(file)?),
         None if args.decrypt => None,
@@ -42,5 +43,5 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
         Format::Json => output::json(&json!({ "bytes": bytes }))?,
         Format::Text => output::count("bytes", bytes)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }

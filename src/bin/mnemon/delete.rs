@@ -1,9 +1,6 @@
 //! `mnemon delete`
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use mnemon::Namespace;
@@ -11,6 +8,7 @@ use serde_json::json;
 
 use crate::{
     output::{self, Format},
+    status::Status,
     stored::{self, Location},
     usage::{self, UsageError},
 };
@@ -47,7 +45,7 @@ pub(crate) struct Args {
     ids: Vec<String>,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let Args { db, namespace, prefix, session, all, yes, ids } = args;
     let Some(namespace) = namespace else {
         return delete_prefix(&db, &prefix.expect("clap requires one of them"), yes, format);
@@ -80,11 +78,11 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         Format::Json => output::json(&json!({ "namespace": namespace, "deleted": deleted }))?,
         Format::Text => output::count("deleted", deleted)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 /// Deletes the namespaces under a prefix. None is no error.
-fn delete_prefix(db: &Path, prefix: &Namespace, yes: bool, format: Format) -> anyhow::Result<ExitCode> {
+fn delete_prefix(db: &Path, prefix: &Namespace, yes: bool, format: Format) -> anyhow::Result<Status> {
     let engine = stored::open(db)?;
     let blocking = engine.blocking();
     let found = blocking.count_namespaces(Some(prefix))?;
@@ -110,7 +108,7 @@ fn delete_prefix(db: &Path, prefix: &Namespace, yes: bool, format: Format) -> an
             output::count("documents", deleted.documents)?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 fn confirm(yes: bool, what: &str) -> Result<(), UsageError> {

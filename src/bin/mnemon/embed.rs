@@ -1,6 +1,6 @@
 //! `mnemon embed`
 
-use std::{collections::HashSet, path::PathBuf, process::ExitCode, time::Instant};
+use std::{collections::HashSet, path::PathBuf, time::Instant};
 
 use anyhow::{Context, ensure};
 use mnemon::{Device, Embedder, Model, OnnxEmbedder};
@@ -10,6 +10,7 @@ use crate::{
     ground_truth, input,
     output::{self, Format},
     progress::Progress,
+    status::Status,
     texmex::{self, Rows},
     usage,
 };
@@ -61,7 +62,7 @@ struct Report {
     seconds: f64,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let started = Instant::now();
     let mut seen = HashSet::new();
     let mut base: Vec<String> = input::messages(&args.messages)?
@@ -120,7 +121,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
             report.model
         ))?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 /// Embeds the first window of each text with `call`: one row per text.

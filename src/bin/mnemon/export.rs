@@ -4,7 +4,6 @@ use std::{
     fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 use anyhow::Context;
@@ -12,6 +11,7 @@ use mnemon::{Namespace, TransferReport};
 
 use crate::{
     output::{self, Format},
+    status::Status,
     stored,
 };
 
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     output: PathBuf,
 }
 
-pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let engine = stored::builder(&args.db, args.namespace.as_ref())?.open_read_only()?;
     let export = |output: &mut dyn Write| match &args.namespace {
         Some(namespace) => engine.blocking().export(namespace, output),
@@ -41,12 +41,12 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
     };
     if args.output == Path::new("-") {
         export(&mut BufWriter::new(io::stdout().lock()))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Status::SUCCESS);
     }
     let name = || args.output.display().to_string();
     let report = export(&mut BufWriter::new(File::create(&args.output).with_context(name)?)).with_context(name)?;
     print(&report, format)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 /// Prints the counts of an export or an import.

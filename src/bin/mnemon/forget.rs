@@ -1,11 +1,12 @@
 //! `mnemon forget`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use mnemon::{Forget, Forgotten, MetadataFilter, Namespace, Receipt};
 
 use crate::{
     output::{self, Format},
+    status::Status,
     stored, usage,
 };
 
@@ -50,7 +51,7 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let Args { db, namespace, prefix, ids, keys, session, filter, all, embedding_cache, yes } = args;
     let (what, text) = match (&prefix, &namespace, session, filter) {
         (Some(prefix), ..) => (Forget::prefix(prefix), format!("all namespaces under {prefix}")),
@@ -89,7 +90,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         known?;
     }
     print(&receipt, format)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 fn print(receipt: &Receipt, format: Format) -> anyhow::Result<()> {

@@ -1,13 +1,12 @@
 //! `mnemon get`
 
-use std::process::ExitCode;
-
 use anyhow::Context;
 use mnemon::{Message, Namespace};
 use serde::Serialize;
 
 use crate::{
     output::{self, Format},
+    status::Status,
     stored::Location,
 };
 
@@ -34,7 +33,7 @@ struct Line<'a> {
     message: &'a Message,
 }
 
-pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let namespace = &args.location.namespace;
     let engine = args.location.open()?;
     let messages = match &args.session {
@@ -56,7 +55,7 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
             Format::Text => print(message)?,
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 /// Prints a line with the id, the time, the session and the speaker, and then the text, or other content as JSON.

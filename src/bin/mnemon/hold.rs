@@ -1,12 +1,13 @@
 //! `mnemon hold`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use anyhow::bail;
 use mnemon::Namespace;
 
 use crate::{
     output::{self, Format},
+    status::Status,
     stored,
 };
 
@@ -29,7 +30,7 @@ pub(crate) struct Args {
     release: bool,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let engine = stored::open(&args.db)?;
     let blocking = engine.blocking();
     let receipt = match (&args.namespace, args.reason) {
@@ -48,12 +49,12 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
                     }
                 }
             }
-            return Ok(ExitCode::SUCCESS);
+            return Ok(Status::SUCCESS);
         }
     };
     match format {
         Format::Json => output::json(&receipt)?,
         Format::Text => output::line(&format!("receipt {} of {}: {}", receipt.sequence, receipt.at, receipt.hash))?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }

@@ -3,7 +3,6 @@
 use std::{
     io::BufReader,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 use anyhow::{Context, anyhow};
@@ -15,6 +14,7 @@ use crate::{
     output::Format,
     phases,
     progress::{Progress, Total},
+    status::Status,
 };
 
 /// Store what `export` wrote, and embed and index it.
@@ -44,13 +44,13 @@ pub(crate) struct Args {
     file: PathBuf,
 }
 
-pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let is_new = !args.db.exists();
     let result = import(args, format);
     if result.is_err() && is_new {
         ingest::remove_empty(&args.db);
     }
-    result.map(|()| ExitCode::SUCCESS)
+    result.map(|()| Status::SUCCESS)
 }
 
 fn import(args: &Args, format: Format) -> anyhow::Result<()> {

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    process::ExitCode,
     time::Instant,
 };
 
@@ -19,6 +18,7 @@ use crate::{
     output::{self, Format},
     phases,
     progress::{Progress, Total},
+    status::Status,
     stderr,
 };
 
@@ -94,7 +94,7 @@ struct Report {
     messages_per_second: f64,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let is_new = !args.db.exists();
     let result = ingest_all(&args, format);
     if result.is_err() && is_new {
@@ -113,7 +113,7 @@ pub(crate) fn remove_empty(db: &Path) {
     }
 }
 
-fn ingest_all(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+fn ingest_all(args: &Args, format: Format) -> anyhow::Result<Status> {
     let mut config = input::config(IndexKind::Auto);
     config.precision = args.precision.unwrap_or_default();
     config.embedding_cache_file = args.embedding_cache.clone();
@@ -172,7 +172,7 @@ fn ingest_all(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
         "{} of {lines} lines were bad and skipped, most of them; the others are stored",
         report.skipped
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 /// Stores the messages of one file. `with_language` holds the namespaces whose language was set by this command.

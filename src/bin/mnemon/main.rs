@@ -1,6 +1,7 @@
 //! The `mnemon` command: ingests, recalls, evaluates, reindexes and inspects a database.
 //!
-//! Each subcommand has a file or folder of its own. Results go to stdout, progress and errors to stderr.
+//! Each subcommand has a file or folder of its own. Results go to stdout, progress and errors to stderr. The Python package
+//! compiles this file as a library, and calls [`run`].
 
 mod audit;
 mod backup;
@@ -25,6 +26,7 @@ mod namespaces;
 mod output;
 mod phases;
 mod printable;
+mod program;
 mod progress;
 mod purge;
 mod random;
@@ -34,6 +36,7 @@ mod runtime;
 mod salvage;
 mod sessions;
 mod stats;
+mod status;
 mod stderr;
 mod stored;
 mod svg;
@@ -41,15 +44,16 @@ mod texmex;
 mod usage;
 mod verify;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use crate::{output::Format, usage::UsageError};
+use crate::{output::Format, status::Status, usage::UsageError};
 
 /// Long-term memory for LLM agents: stores chat messages in one file and finds those that answer a question.
 #[derive(Parser)]
 #[command(
+    name = "mnemon",
     version,
     after_help = "Exit status: 0 success, 1 failure, 2 wrong usage, 3 `verify`, `audit` or `models verify` found problems, 4 the vectors \
     of a reindex were rejected.\n\
@@ -101,10 +105,19 @@ enum Command {
     Bench(bench::Args),
 }
 
-fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+/// Runs the command with the arguments of the process.
+pub fn main() -> ExitCode {
+    let program = std::env::current_exe().map(PathBuf::into_os_string);
+    run(program.into_iter().collect(), std::env::args_os().skip(1).collect()).into()
+}
+
+/// Runs the command with these arguments, and returns the exit status. `program` is what starts it again: a program and its
+/// first arguments.
+pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
+    program::configure(program);
+    let cli = match Cli::try_parse_from([OsString::from("mnemon")].iter().chain(&arguments)) {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(&error, &arguments),
     };
     stderr::configure(cli.format, cli.quiet);
     key::configure(cli.key_file);
@@ -132,20 +145,20 @@ fn main() -> ExitCode {
         Command::Runtime(args) => runtime::run(args, cli.format),
         Command::Bench(args) => bench::run(args, cli.format),
     };
-    result.unwrap_or_else(|error| {
+    match result {
+        Ok(Status(status)) => status,
         // A reader such as `head` closes the pipe when it has seen enough: not a failure.
-        if output::is_closed_pipe(&error) {
-            return ExitCode::SUCCESS;
+        Err(error) if output::is_closed_pipe(&error) => 0,
+        Err(error) => {
+            let status = if error.is::<UsageError>() { usage::STATUS } else { 1 };
+            stderr::error(format!("{error:#}"), status);
+            status
         }
-        let status = if error.is::<UsageError>() { usage::STATUS } else { 1 };
-        stderr::error(format!("{error:#}"), status);
-        ExitCode::from(status)
-    })
+    }
 }
 
 /// Prints the help or the version, or the error of arguments that do not parse.
-fn refuse(error: &clap::Error) -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().collect();
+fn refuse(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let wants_json = arguments.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
         || arguments.iter().any(|argument| argument == "--format=json");
     if error.use_stderr() && wants_json {
@@ -156,5 +169,5 @@ fn refuse(error: &clap::Error) -> ExitCode {
         // There is nowhere to report that stderr is closed.
         let _ = error.print();
     }
-    ExitCode::from(if error.use_stderr() { usage::STATUS } else { 0 })
+    if error.use_stderr() { usage::STATUS } else { 0 }
 }

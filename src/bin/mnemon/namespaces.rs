@@ -1,6 +1,6 @@
 //! `mnemon namespaces`
 
-use std::{num::NonZeroUsize, path::PathBuf, process::ExitCode};
+use std::{num::NonZeroUsize, path::PathBuf};
 
 use mnemon::{Error, Namespace, NamespaceCursor};
 use serde_json::json;
@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::{
     key,
     output::{self, Format},
+    status::Status,
     stderr,
     usage::UsageError,
 };
@@ -33,7 +34,7 @@ pub(crate) struct Args {
     after: Option<NamespaceCursor>,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let Args { db, prefix, limit, mut after } = args;
     let database = key::database(&db)?;
     if format == Format::Text {
@@ -55,7 +56,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         left -= page.namespaces.len();
         after = page.next;
         if after.is_none() {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(Status::SUCCESS);
         }
     }
     match (after, format) {
@@ -63,7 +64,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         (Some(next), Format::Text) => stderr::note(format!("more follow: --after {:?}", next.to_string())),
         (None, _) => {}
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 /// A cursor of another database is wrong usage.

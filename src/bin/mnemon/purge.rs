@@ -1,10 +1,11 @@
 //! `mnemon purge`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use crate::{
     key,
     output::{self, Format},
+    status::Status,
 };
 
 /// Replace a database's file by a copy of what is left, so that nothing of what was deleted or forgotten is in its
@@ -19,7 +20,7 @@ pub(crate) struct Args {
     db: PathBuf,
 }
 
-pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let report = mnemon::purge(key::database(&args.db)?)?;
     match format {
         Format::Json => output::json(&report)?,
@@ -28,5 +29,5 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
             output::count("bytes after", report.bytes_after)?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }

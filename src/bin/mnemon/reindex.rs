@@ -1,6 +1,6 @@
 //! `mnemon reindex`
 
-use std::{ops::ControlFlow, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use mnemon::{
@@ -13,6 +13,7 @@ use crate::{
     input, key,
     output::{self, Format},
     progress::Progress,
+    status::Status,
     usage,
 };
 
@@ -64,7 +65,7 @@ pub(crate) struct Args {
     embedding_cache: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let database = key::database(&args.db)?;
     if args.drop_previous && args.model.is_none() && args.precision.is_none() {
         let dropped = mnemon::drop_previous(database)?;
@@ -73,7 +74,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
             Format::Text if dropped => output::line("the previous vectors are deleted")?,
             Format::Text => output::line("nothing to do: no previous vectors are kept")?,
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Status::SUCCESS);
     }
     let state = if args.rollback { GenerationState::Previous } else { GenerationState::Serving };
     let model = args.model.map_or_else(|| model(&database, state), Ok)?;
@@ -119,7 +120,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         }
     }
     let failed = report.gate.is_some_and(|gate| gate.failed.is_some());
-    Ok(if failed { ExitCode::from(REJECTED) } else { ExitCode::SUCCESS })
+    Ok(if failed { Status(REJECTED) } else { Status::SUCCESS })
 }
 
 fn print(report: &ReindexReport) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! `mnemon runtime`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use mnemon::Runtime;
@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::{
     output::{self, Format},
     progress::Progress,
+    status::Status,
 };
 
 /// Fetch or find ONNX Runtime, the library that runs models other than the built-in one.
@@ -36,7 +37,7 @@ struct PullArgs {
     to: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let library = match args.action {
         Action::Pull(args) => {
             let shown = Progress::new();
@@ -48,5 +49,5 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         Format::Json => output::json(&json!({"library": library}))?,
         Format::Text => output::line(&library.display().to_string())?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }

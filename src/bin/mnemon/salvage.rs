@@ -1,10 +1,11 @@
 //! `mnemon salvage`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use crate::{
     key,
     output::{self, Format},
+    status::Status,
 };
 
 /// Copy what can still be read of a damaged database into a new one, and list what could not.
@@ -19,7 +20,7 @@ pub(crate) struct Args {
     new: PathBuf,
 }
 
-pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let report = mnemon::salvage(key::database(&args.damaged)?, &args.new)?;
     match format {
         Format::Json => output::json(&report)?,
@@ -31,5 +32,5 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
             report.lost.iter().try_for_each(|lost| output::line(&format!("lost: {lost}")))?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }

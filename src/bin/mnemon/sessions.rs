@@ -1,9 +1,8 @@
 //! `mnemon sessions`
 
-use std::process::ExitCode;
-
 use crate::{
     output::{self, Format},
+    status::Status,
     stored::Location,
 };
 
@@ -16,7 +15,7 @@ pub(crate) struct Args {
     location: Location,
 }
 
-pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let sessions = args.location.open()?.blocking().sessions(&args.location.namespace)?;
     if format == Format::Text {
         output::line(&format!("{:>10} {:>9} {:>8}  session", "messages", "buffered", "batches"))?;
@@ -30,5 +29,5 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
             ))?,
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }

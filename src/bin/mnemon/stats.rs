@@ -1,9 +1,6 @@
 //! `mnemon stats`
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::path::{Path, PathBuf};
 
 use mnemon::{CacheFileStats, EngineStats, GenerationState, Stats};
 use serde::Serialize;
@@ -12,6 +9,7 @@ use crate::{
     key,
     memory_options::MemoryOptions,
     output::{self, Format},
+    status::Status,
     stored,
 };
 
@@ -41,7 +39,7 @@ struct Report {
     embedding_cache: Option<CacheFileStats>,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let database = args.db.as_deref().map(|path| mnemon::stats(key::database(path)?)).transpose()?;
     let memory = match (&args.db, &database) {
         (Some(path), Some(stats)) if args.load => Some(load(path, stats, &args.memory)?),
@@ -62,7 +60,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 fn mebibytes(bytes: u64) -> f64 {

@@ -1,12 +1,13 @@
 //! `mnemon verify`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use mnemon::{Error, VerifyReport};
 
 use crate::{
     key,
     output::{self, Format},
+    status::Status,
 };
 
 /// Check the pages of a database and the consistency of its records.
@@ -19,7 +20,7 @@ pub(crate) struct Args {
     db: PathBuf,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let report = match mnemon::verify(key::database(&args.db)?) {
         // Damage where the file begins, or a file that was cut, keeps it from being opened.
         Err(error @ (Error::NotADatabase { .. } | Error::Corrupted { .. })) => {
@@ -47,5 +48,5 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
             })?;
         }
     }
-    Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+    Ok(if report.problems.is_empty() { Status::SUCCESS } else { Status(3) })
 }

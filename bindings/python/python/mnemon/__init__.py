@@ -10,12 +10,16 @@
 from ._async import AsyncDocuments as AsyncDocuments
 from ._async import AsyncEngine as AsyncEngine
 from ._async import AsyncMemory as AsyncMemory
-from ._embedder import Embedder as Embedder
 from ._mnemon import (
+    BlockContent as BlockContent,
     BlockError as BlockError,
+    BlockQuery as BlockQuery,
     ChatError as ChatError,
+    ChatRequest as ChatRequest,
     CheckpointNotFoundError as CheckpointNotFoundError,
     ClosedError as ClosedError,
+    Collection as Collection,
+    CollectionBlock as CollectionBlock,
     Config as Config,
     CorruptedError as CorruptedError,
     DatabaseExistsError as DatabaseExistsError,
@@ -24,15 +28,18 @@ from ._mnemon import (
     DeadlineExceededError as DeadlineExceededError,
     DeviceUnavailableError as DeviceUnavailableError,
     Document as Document,
-    DocumentOperation as DocumentOperation,
     DocumentChangedError as DocumentChangedError,
+    DocumentOperation as DocumentOperation,
     Documents as Documents,
     DownloadError as DownloadError,
     EmbedderUnavailableError as EmbedderUnavailableError,
     EmbeddingError as EmbeddingError,
     Engine as Engine,
+    FactBlock as FactBlock,
+    FlushedBatch as FlushedBatch,
     Hit as Hit,
     Hits as Hits,
+    InstructionBlock as InstructionBlock,
     InvalidConfigError as InvalidConfigError,
     InvalidCursorError as InvalidCursorError,
     InvalidDocumentError as InvalidDocumentError,
@@ -58,8 +65,12 @@ from ._mnemon import (
     NoPreviousError as NoPreviousError,
     NotADatabaseError as NotADatabaseError,
     NotEncryptedError as NotEncryptedError,
+    OpenAiChat as OpenAiChat,
+    OpenAiEmbedder as OpenAiEmbedder,
     OutcomeUnknownError as OutcomeUnknownError,
     PanickedError as PanickedError,
+    Profile as Profile,
+    ProfileBlock as ProfileBlock,
     Prompt as Prompt,
     Query as Query,
     ReadOnlyError as ReadOnlyError,
@@ -71,19 +82,29 @@ from ._mnemon import (
     SessionNotFoundError as SessionNotFoundError,
     StaticBlock as StaticBlock,
     StorageError as StorageError,
+    SummaryBlock as SummaryBlock,
     ThreadNotStartedError as ThreadNotStartedError,
     VectorBlock as VectorBlock,
+    Vectors as Vectors,
     WriteAccessNeededError as WriteAccessNeededError,
     WrongKeyError as WrongKeyError,
 )
 from ._mnemon import __version__ as __version__
 from ._mnemon import labels_of as labels_of
 from ._mnemon import namespace_of as namespace_of
+from ._protocols import Block as Block
+from ._protocols import Embedder as Embedder
+from ._protocols import Reranker as Reranker
+from ._reports import BlockStatus as BlockStatus
+from ._reports import CheckpointInfo as CheckpointInfo
+from ._reports import CollectionReport as CollectionReport
 from ._reports import MemoryReport as MemoryReport
 from ._reports import ModelIdentity as ModelIdentity
 from ._reports import NamespaceInfo as NamespaceInfo
 from ._reports import PurgeReport as PurgeReport
 from ._reports import PutReport as PutReport
+from ._reports import ReindexProgress as ReindexProgress
+from ._reports import ReindexReport as ReindexReport
 from ._runtime import find as _find_runtime
 
 _find_runtime()

@@ -1,12 +1,13 @@
 """The engine for programs with an event loop."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, Unpack
 
-from ._mnemon import Document, DocumentOperation, Documents, Engine, Hits, Memory, Message, Prompt, Query
-from ._reports import MemoryReport, NamespaceInfo, PurgeReport, PutReport
+from ._mnemon import Document, DocumentOperation, Documents, Engine, Hits, Memory, Message, Prompt, Query, Vectors
+from ._options import EmbedderLike, EngineOptions, ForgetOptions, MemoryOptions, ReindexOptions, ScopeOptions, SearchOptions
+from ._reports import BlockStatus, CheckpointInfo, MemoryReport, NamespaceInfo, PurgeReport, PutReport, ReindexReport
 from ._wait import wait
 
 _MessageLike: TypeAlias = Message | dict[str, Any]
@@ -24,7 +25,7 @@ class AsyncEngine:
         self.engine = engine
 
     @classmethod
-    async def open(cls, path: str | PathLike[str] | None = None, **options: Any) -> Self:
+    async def open(cls, path: str | PathLike[str] | None = None, **options: Unpack[EngineOptions]) -> Self:
         return cls(await wait(Engine, path, **options))
 
     async def put(self, namespace: str, messages: _Messages) -> PutReport:
@@ -42,6 +43,9 @@ class AsyncEngine:
     async def recall(self, namespace: str, query: Query | str, *, k: int | None = None) -> Hits:
         return await wait(self.engine.recall, namespace, query, k=k)
 
+    async def recall_in(self, query: Query | str, **scope: Unpack[ScopeOptions]) -> Hits:
+        return await wait(self.engine.recall_in, query, **scope)
+
     async def get(self, namespace: str, id: str) -> Message | None:
         return await wait(self.engine.get, namespace, id)
 
@@ -57,6 +61,9 @@ class AsyncEngine:
     async def history(self, namespace: str, session: str) -> list[Message]:
         return await wait(self.engine.history, namespace, session)
 
+    async def copy_session(self, namespace: str, source: str, target: str) -> int:
+        return await wait(self.engine.copy_session, namespace, source, target)
+
     async def delete_session(self, namespace: str, session: str) -> None:
         await wait(self.engine.delete_session, namespace, session)
 
@@ -69,11 +76,48 @@ class AsyncEngine:
     async def delete_namespaces(self, prefix: str) -> dict[str, int]:
         return await wait(self.engine.delete_namespaces, prefix)
 
-    async def forget(self, namespace: str, **what: Any) -> dict[str, Any]:
+    async def forget(self, namespace: str, **what: Unpack[ForgetOptions]) -> dict[str, Any]:
         return await wait(self.engine.forget, namespace, **what)
 
     async def audit(self) -> dict[str, Any]:
         return await wait(self.engine.audit)
+
+    async def hold(self, namespace: str, reason: str) -> dict[str, Any]:
+        return await wait(self.engine.hold, namespace, reason)
+
+    async def release(self, namespace: str) -> dict[str, Any] | None:
+        return await wait(self.engine.release, namespace)
+
+    async def holds(self) -> list[dict[str, Any]]:
+        return await wait(self.engine.holds)
+
+    async def set_language(self, namespace: str, language: str) -> None:
+        await wait(self.engine.set_language, namespace, language)
+
+    async def stats(self) -> dict[str, Any]:
+        return await wait(self.engine.stats)
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        return await wait(self.engine.embed_documents, texts)
+
+    async def embed_query(self, text: str) -> list[float]:
+        return await wait(self.engine.embed_query, text)
+
+    async def reindex(self, embedder: EmbedderLike, **options: Unpack[ReindexOptions]) -> ReindexReport:
+        """As `Engine.reindex`; `progress` is called on another thread."""
+        return await wait(self.engine.reindex, embedder, **options)
+
+    async def rollback(self, embedder: EmbedderLike) -> ReindexReport:
+        return await wait(self.engine.rollback, embedder)
+
+    async def drop_previous(self) -> bool:
+        return await wait(self.engine.drop_previous)
+
+    async def export(self, path: str | PathLike[str], namespace: str | None = None) -> dict[str, int]:
+        return await wait(self.engine.export, path, namespace)
+
+    async def import_from(self, path: str | PathLike[str], namespace: str | None = None) -> dict[str, int]:
+        return await wait(self.engine.import_from, path, namespace)
 
     async def backup(self, path: str | PathLike[str]) -> None:
         await wait(self.engine.backup, path)
@@ -87,7 +131,7 @@ class AsyncEngine:
     async def document_batch(self, operations: Sequence[DocumentOperation]) -> list[Any]:
         return await wait(self.engine.document_batch, operations)
 
-    async def memory(self, namespace: str, session: str, **options: Any) -> "AsyncMemory":
+    async def memory(self, namespace: str, session: str, **options: Unpack[MemoryOptions]) -> "AsyncMemory":
         return AsyncMemory(await wait(self.engine.memory, namespace, session, **options))
 
     async def close(self) -> None:
@@ -119,7 +163,7 @@ class AsyncDocuments:
     async def delete(self, key: str) -> bool:
         return await wait(self.documents.delete, key)
 
-    async def search(self, query: str | None = None, **options: Any) -> list[Document]:
+    async def search(self, query: str | None = None, **options: Unpack[SearchOptions]) -> list[Document]:
         return await wait(self.documents.search, query, **options)
 
 
@@ -138,8 +182,14 @@ class AsyncMemory:
     async def get(self, input: _MessageLike | None = None) -> Prompt:
         return await wait(self.memory.get, input)
 
-    async def assemble(self, message: _MessageLike) -> Prompt:
-        return await wait(self.memory.assemble, message)
+    async def assemble(self, message: _MessageLike, *, recall: int = 3) -> Prompt:
+        return await wait(self.memory.assemble, message, recall=recall)
+
+    async def set(self, messages: _Messages) -> MemoryReport:
+        return await wait(self.memory.set, messages)
+
+    async def clear(self) -> int:
+        return await wait(self.memory.clear)
 
     async def messages(self) -> list[Message]:
         return await wait(self.memory.messages)
@@ -164,3 +214,24 @@ class AsyncMemory:
 
     async def restore(self, checkpoint: int) -> None:
         await wait(self.memory.restore, checkpoint)
+
+    async def checkpoints(self) -> list[CheckpointInfo]:
+        return await wait(self.memory.checkpoints)
+
+    async def messages_at(self, checkpoint: int) -> list[Message]:
+        return await wait(self.memory.messages_at, checkpoint)
+
+    async def fork(self, to: str, *, checkpoint: int | None = None) -> "AsyncMemory":
+        return AsyncMemory(await wait(self.memory.fork, to, checkpoint=checkpoint))
+
+    async def status(self) -> list[BlockStatus]:
+        return await wait(self.memory.status)
+
+    async def retry_failed(self, block: str) -> int:
+        return await wait(self.memory.retry_failed, block)
+
+    async def block_state(self, block: str) -> Any:
+        return await wait(self.memory.block_state, block)
+
+    async def change_block(self, block: str, change: Callable[[Any], Any]) -> None:
+        await wait(self.memory.change_block, block, change)

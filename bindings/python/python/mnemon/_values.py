@@ -1,16 +1,26 @@
-"""JSON values of any size under keys of any length, in the documents of a namespace."""
+"""Texts of any length under keys of any length, in documents.
 
-import base64
+A text that is too long for a document is in parts: documents beside its own, which has their number. Changes of texts are computed from
+the documents that were there before, and are committed only if those are still there: so no part is left over or of another text.
+"""
+
+import binascii
+import functools
 import hashlib
-import json
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from json.encoder import encode_basestring_ascii
+from typing import Any, TypeAlias
 
-from ._mnemon import Document, DocumentOperation, Engine, labels_of, namespace_of
+from ._mnemon import DocumentChangedError, DocumentOperation, Engine, labels_of, namespace_of
 
-# A document has at most 1 MiB as JSON. A part is text, with two bytes for a character at most: it is ASCII, and quotes are escaped.
+# A namespace and a key.
+Place: TypeAlias = tuple[str, str]
+# The value of a text's document: the text, or the number of its parts; and fields beside it.
+Head: TypeAlias = dict[str, Any]
+
+# A document has at most 1 MiB as JSON, in which a character of a text has at most two bytes: texts are base64, or JSON in ASCII.
 PART = 500_000
 ALL = 2**31 - 1
 KEY_BYTES = 512
@@ -23,71 +33,113 @@ def escaped(labels: Iterable[str]) -> list[str]:
     return [CONTROL.sub(lambda found: f"\\{ord(found[0]):02x}", label) for label in labels]
 
 
-def space_of(labels: Iterable[str]) -> str:
+@functools.lru_cache(1024)
+def space_of(*labels: str) -> str:
     """The namespace of labels of any text."""
     return namespace_of(escaped(labels))
 
 
-def labels_in(namespace: str) -> list[str]:
+@functools.lru_cache(1024)
+def labels_in(namespace: str) -> tuple[str, ...]:
     """The labels that `space_of` was given."""
-    return [ESCAPED.sub(lambda found: chr(int(found[1], 16)), label) for label in labels_of(namespace)]
+    return tuple(ESCAPED.sub(lambda found: chr(int(found[1], 16)), label) for label in labels_of(namespace))
 
 
 def key_of(*parts: str | int | float) -> str:
     """A key that differs if a part differs."""
-    text = json.dumps(parts)
-    return text if len(text) <= KEY_BYTES - 8 else hashlib.sha256(text.encode()).hexdigest()
-
-
-def read(engine: Engine, namespace: str, keys: Sequence[str]) -> tuple[list[Document | None], list[Any]]:
-    """The documents at keys, to be expected by a change, and the values; `None` where there is none."""
-    heads: list[Document | None] = engine.document_batch([DocumentOperation.get(namespace, key) for key in keys])
-    values: list[Any] = []
-    for at, key in enumerate(keys):
-        while (head := heads[at]) is not None and "parts" in head.value:
-            parts = [part_key(key, part) for part in range(head.value["parts"])]
-            found = engine.document_batch([DocumentOperation.get(namespace, part) for part in parts])
-            texts = [part.value["text"] for part in found if part is not None and part.value["of"] == head.value["id"]]
-            if len(texts) == len(parts):
-                values.append(json.loads("".join(texts)))
-                break
-            # The value was replaced meanwhile.
-            heads[at] = engine.document_batch([DocumentOperation.get(namespace, key)])[0]
-        else:
-            values.append(head and head.value["value"])
-    return heads, values
-
-
-def puts(namespace: str, key: str, value: Any, **fields: str) -> Iterator[DocumentOperation]:
-    """The operations that store a value, with fields beside it."""
-    text = json.dumps(value)
-    if len(text) <= PART:
-        yield DocumentOperation.put(namespace, key, {"value": value, **fields}, index=[])
-        return
-    texts = [text[first : first + PART] for first in range(0, len(text), PART)]
-    name = uuid.uuid4().hex
-    yield DocumentOperation.put(namespace, key, {"parts": len(texts), "id": name, **fields}, index=[])
-    for part, piece in enumerate(texts):
-        yield DocumentOperation.put(namespace, part_key(key, part), {"of": name, "text": piece}, index=[])
+    text = ", ".join([encode_basestring_ascii(part) if isinstance(part, str) else repr(part) for part in parts])
+    return text if len(text) <= KEY_BYTES - 8 and text.isprintable() else hashlib.sha256(text.encode()).hexdigest()
 
 
 def packed(data: bytes) -> str:
     """Bytes as text."""
-    return base64.b64encode(data).decode()
+    return binascii.b2a_base64(data, newline=False).decode()
 
 
 def unpacked(text: str) -> bytes:
-    return base64.b64decode(text)
+    return binascii.a2b_base64(text)
 
 
-def deletes(engine: Engine, namespace: str, keys: Sequence[str]) -> Iterator[DocumentOperation]:
-    """The operations that delete values."""
-    heads = engine.document_batch([DocumentOperation.get(namespace, key) for key in keys])
-    for key, head in zip(keys, heads, strict=True):
-        yield DocumentOperation.delete(namespace, key)
-        for part in range(head.value.get("parts", 0) if head else 0):
-            yield DocumentOperation.delete(namespace, part_key(key, part))
+def heads(engine: Engine, places: Iterable[Place]) -> list[Head | None]:
+    """The values of the documents at places; `None` where there is none."""
+    found = engine.document_batch([DocumentOperation.get(*place) for place in places])
+    return [document and document.value for document in found]
 
 
-def part_key(key: str, part: int) -> str:
-    return f"{key}#{part}"
+def read(engine: Engine, places: Sequence[Place]) -> tuple[list[Head | None], list[str | None]]:
+    """The documents at places, to be expected by a change, and their texts; `None` where there is none."""
+    found, texts = heads(engine, places), []
+    for at, place in enumerate(places):
+        text = None
+        while (head := found[at]) is not None and (text := _text(engine, place, head)) is None:
+            [found[at]] = heads(engine, [place])
+            if found[at] == head:
+                raise LookupError(f"parts of the document {place[1]!r} of the namespace {place[0]!r} are missing")
+        texts.append(text)
+    return found, texts
+
+
+def expects(places: Iterable[Place], found: Iterable[Head | None]) -> Iterator[DocumentOperation]:
+    """The operations that let a commit fail unless these documents are at these places."""
+    return (DocumentOperation.expect(*place, head) for place, head in zip(places, found, strict=True))
+
+
+def puts(place: Place, text: str, old: Head | None, **fields: Any) -> Iterator[DocumentOperation]:
+    """The operations that store a text, with fields beside it, where `old` was."""
+    if len(text) <= PART:
+        head = {"text": text, **fields}
+    else:
+        pieces = [text[first : first + PART] for first in range(0, len(text), PART)]
+        head = {"parts": len(pieces), "of": uuid.uuid4().hex, **fields}
+        for part, piece in zip(_parts(place, head), pieces, strict=True):
+            yield DocumentOperation.put(*part, {"of": head["of"], "text": piece}, index=[])
+    yield DocumentOperation.put(*place, head, index=[])
+    yield from drops(place, head, old)
+
+
+def drops(place: Place, new: Head, old: Head | None) -> Iterator[DocumentOperation]:
+    """The operations that delete the parts of a document which the one that replaces it does not have."""
+    return (DocumentOperation.delete(*part) for part in _parts(place, old, new.get("parts", 0)))
+
+
+def deletes(place: Place, old: Head | None) -> Iterator[DocumentOperation]:
+    """The operations that delete a text, if there is one: its document is `old`."""
+    if old is not None:
+        yield DocumentOperation.delete(*place)
+        yield from drops(place, {}, old)
+
+
+def commit(engine: Engine, change: Callable[[], Iterable[DocumentOperation]]) -> None:
+    """Commits a change that is computed from what was read and expects it, and computes it again if that has changed."""
+    while True:
+        try:
+            engine.document_batch(list(change()))
+            return
+        except DocumentChangedError:
+            continue
+
+
+def replace(engine: Engine, new: Mapping[Place, tuple[str, dict[str, Any]] | None]) -> None:
+    """Stores texts, with fields beside them, or deletes what is there, in one commit."""
+
+    def change() -> Iterator[DocumentOperation]:
+        found = heads(engine, new)
+        yield from expects(new, found)
+        for (place, content), old in zip(new.items(), found, strict=True):
+            yield from puts(place, content[0], old, **content[1]) if content else deletes(place, old)
+
+    commit(engine, change)
+
+
+def _parts(place: Place, head: Head | None, first: int = 0) -> list[Place]:
+    """The places of a document's parts, from one on."""
+    return [(place[0], f"{place[1]}#{part}") for part in range(first, head.get("parts", 0) if head else 0)]
+
+
+def _text(engine: Engine, place: Place, head: Head) -> str | None:
+    """The text of a document that was read; `None` if it was replaced meanwhile."""
+    if "parts" not in head:
+        text: str = head["text"]
+        return text
+    parts = [part for part in heads(engine, _parts(place, head)) if part is not None and part["of"] == head["of"]]
+    return "".join(part["text"] for part in parts) if len(parts) == head["parts"] else None

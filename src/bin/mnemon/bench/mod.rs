@@ -17,11 +17,9 @@ mod sample;
 mod timed;
 mod users;
 
-use std::process::ExitCode;
-
 use clap::Subcommand;
 
-use crate::output::Format;
+use crate::{output::Format, status::Status};
 
 /// Measure speed, memory and recall on this machine; prints JSON.
 #[derive(clap::Args)]
@@ -69,7 +67,7 @@ enum Bench {
     Users(users::Args),
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     match args.bench {
         Bench::Ann(args) => ann::run(&args, format)?,
         Bench::Backup(args) => backup::run(&args)?,
@@ -84,5 +82,5 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         Bench::Reindex(args) => reindex::run(&args)?,
         Bench::Users(args) => users::run(&args)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }

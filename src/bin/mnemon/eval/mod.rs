@@ -16,7 +16,6 @@ mod variant;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 use anyhow::Context;
@@ -36,6 +35,7 @@ use self::{
 use crate::{
     metrics::percentile,
     output::{self, Format},
+    status::Status,
     usage,
 };
 
@@ -94,10 +94,10 @@ pub(crate) struct Args {
     draw: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     if let (Some(results), Some(svg)) = (&args.draw, &args.svg) {
         draw(svg, &std::fs::read_to_string(results).with_context(|| results.display().to_string())?)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Status::SUCCESS);
     }
     let ks: BTreeSet<usize> = args.k.iter().copied().collect();
     let (messages, queries) = (args.messages.len(), args.queries.len());
@@ -135,7 +135,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.svg {
         draw(path, &results)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 /// Draws the chart of results, which are one report as JSON per line.

@@ -1,6 +1,6 @@
 //! `mnemon models bench`
 
-use std::{path::PathBuf, process::ExitCode, time::Instant};
+use std::{path::PathBuf, time::Instant};
 
 use anyhow::ensure;
 use mnemon::{Device, Embedder};
@@ -10,6 +10,7 @@ use crate::{
     input,
     metrics::percentile,
     output::{self, Format},
+    status::Status,
 };
 
 /// Texts that are embedded if no file is given: chat messages of many lengths.
@@ -57,7 +58,7 @@ pub(super) struct Args {
     threads: Option<usize>,
 }
 
-pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let texts: Vec<String> = match &args.messages {
         Some(path) => {
             let texts = input::messages(path)?.into_iter().map(|(_, message)| message.searchable());
@@ -98,5 +99,5 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
             texts.len()
         ))?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }

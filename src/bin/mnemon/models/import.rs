@@ -1,11 +1,11 @@
 //! `mnemon models import`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use mnemon::Model;
 
 use super::{destination::destination, info, options::Options};
-use crate::output::Format;
+use crate::{output::Format, status::Status};
 
 /// Create a model folder from one that another tool wrote.
 ///
@@ -30,11 +30,11 @@ pub(super) struct Args {
     options: Options,
 }
 
-pub(super) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let destination = destination(args.to, &args.name);
     let mut options = args.options.named(args.name);
     options.graph = args.graph;
     let model = Model::import(args.folder, destination, &options)?;
     info::print(&model.info()?, format)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }

@@ -1,11 +1,12 @@
 //! `mnemon models info`
 
-use std::process::ExitCode;
-
 use mnemon::{Model, ModelFile, ModelInfo, RerankerInfo};
 
 use super::list;
-use crate::output::{self, Format};
+use crate::{
+    output::{self, Format},
+    status::Status,
+};
 
 /// Show the manifest and the files of an embedding model or a reranker.
 #[derive(clap::Args)]
@@ -15,12 +16,12 @@ pub(super) struct Args {
     model: String,
 }
 
-pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     match (Model::find(&args.model), RerankerInfo::find(&args.model)) {
         (Err(_), Ok(info)) => print_reranker(&info, format)?,
         (model, _) => print(&model?.info()?, format)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 /// Prints a model's information, one fact per line.

@@ -1,11 +1,14 @@
 //! `mnemon models list`
 
-use std::{collections::BTreeSet, process::ExitCode};
+use std::collections::BTreeSet;
 
 use mnemon::{Model, ModelFile, RerankerInfo};
 use serde_json::{Value, json};
 
-use crate::output::{self, Format};
+use crate::{
+    output::{self, Format},
+    status::Status,
+};
 
 /// List the installed embedding models and rerankers: the built-in model, and the folders in $MNEMON_MODELS, in models
 /// beside the executable, in models in the user's data folder, and in ./models.
@@ -16,7 +19,7 @@ pub(super) struct Args {
     catalogue: bool,
 }
 
-pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     if args.catalogue {
         return catalogue(format);
     }
@@ -42,7 +45,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
             Format::Text => output::line(&shown.1)?,
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 fn line(name: &str, dimension: &str, files: &[ModelFile], path: &dyn std::fmt::Display) -> String {
@@ -57,12 +60,12 @@ pub(super) fn reranker(info: &RerankerInfo) -> anyhow::Result<Value> {
     Ok(value)
 }
 
-fn catalogue(format: Format) -> anyhow::Result<ExitCode> {
+fn catalogue(format: Format) -> anyhow::Result<Status> {
     for entry in Model::catalogue() {
         match format {
             Format::Json => output::json(&entry)?,
             Format::Text => output::line(&format!("{:<42} {:>5}  {}", entry.name, entry.dimension, entry.source))?,
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }

@@ -9,11 +9,9 @@ mod options;
 mod pull;
 mod verify;
 
-use std::process::ExitCode;
-
 use clap::Subcommand;
 
-use crate::output::Format;
+use crate::{output::Format, status::Status};
 
 /// List, inspect, verify, fetch, import and measure models.
 #[derive(clap::Args)]
@@ -32,7 +30,7 @@ enum Action {
     Bench(bench::Args),
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     match args.action {
         Action::List(args) => list::run(&args, format),
         Action::Info(args) => info::run(&args, format),

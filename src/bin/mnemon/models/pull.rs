@@ -1,11 +1,11 @@
 //! `mnemon models pull`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use mnemon::Model;
 
 use super::{destination::destination, info, options::Options};
-use crate::{output::Format, progress::Progress};
+use crate::{output::Format, progress::Progress, status::Status};
 
 /// Fetch a model of the catalogue, verify and import it. An interrupted download resumes.
 ///
@@ -27,7 +27,7 @@ pub(super) struct Args {
     options: Options,
 }
 
-pub(super) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let name = args.name.unwrap_or_else(|| args.model.clone());
     let destination = destination(args.to, &name);
     let shown = Progress::new();
@@ -35,5 +35,5 @@ pub(super) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
     let model = Model::pull(&args.model, destination, &args.options.named(name), progress)?;
     drop(shown);
     info::print(&model.info()?, format)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }

@@ -1,11 +1,12 @@
 //! `mnemon models verify`
 
-use std::process::ExitCode;
-
 use mnemon::{CrossEncoder, Error, Model, RerankerInfo};
 use serde_json::json;
 
-use crate::output::{self, Format};
+use crate::{
+    output::{self, Format},
+    status::Status,
+};
 
 /// Verify an embedding model or a reranker. Exit status 3 if a problem is found.
 ///
@@ -18,7 +19,7 @@ pub(super) struct Args {
     model: String,
 }
 
-pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let problems = match (Model::find(&args.model), RerankerInfo::find(&args.model)) {
         (Ok(model), _) => model.verify()?,
         (Err(_), Ok(info)) => match CrossEncoder::open(&info.path) {
@@ -37,5 +38,5 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<ExitCode> {
             output::line(if sound { "sound" } else { "NOT SOUND: fetch, import or build the model again" })?;
         }
     }
-    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(3) })
+    Ok(if sound { Status::SUCCESS } else { Status(3) })
 }

@@ -5,7 +5,7 @@ mod options;
 mod query_line;
 mod target;
 
-use std::{collections::BTreeSet, path::PathBuf, process::ExitCode, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Instant};
 
 use anyhow::Context;
 use mnemon::{CrossEncoder, Engine, EngineBuilder, Error, Hit, IndexKind, Namespace, Query};
@@ -20,6 +20,7 @@ use crate::{
     input, key,
     memory_options::MemoryOptions,
     output::{self, Format},
+    status::Status,
     stderr, stored,
     usage::UsageError,
 };
@@ -79,7 +80,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     // A single query is answered by a scan sooner than a graph is loaded.
     let mut config = input::config(if args.queries.is_some() { IndexKind::Auto } else { IndexKind::Exact });
     config.drain_on_open = false;
@@ -130,7 +131,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
                 found => found?,
             }
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Status::SUCCESS);
     }
     let (Some(target), Some(text)) = (&target, &args.query) else {
         unreachable!("clap requires both without --queries");
@@ -145,7 +146,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<ExitCode> {
         Format::Json => output::json(&answer)?,
         Format::Text => print(&answer, &args)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Status::SUCCESS)
 }
 
 /// A query that only the engine refuses, such as an empty one, is wrong usage all the same.

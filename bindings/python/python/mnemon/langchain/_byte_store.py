@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from langchain_core.stores import ByteStore
 
 from mnemon import Engine
-from mnemon._values import ALL, deletes, key_of, packed, puts, read, unpacked
+from mnemon._values import ALL, Place, key_of, packed, read, replace, unpacked
 from mnemon._wait import wait
 
 
@@ -17,18 +17,15 @@ class MnemonByteStore(ByteStore):
         self.namespace = namespace
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
-        values = read(self.engine, self.namespace, [key_of(key) for key in keys])[1]
-        return [None if value is None else unpacked(value) for value in values]
+        texts = read(self.engine, [self._place(key) for key in keys])[1]
+        return [None if text is None else unpacked(text) for text in texts]
 
     def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
         # Of several values of a key the last counts.
-        pairs = dict(key_value_pairs)
-        old = deletes(self.engine, self.namespace, [key_of(key) for key in pairs])
-        new = [put for key, data in pairs.items() for put in puts(self.namespace, key_of(key), packed(data), name=key)]
-        self.engine.document_batch([*old, *new])
+        replace(self.engine, {self._place(key): (packed(data), {"name": key}) for key, data in key_value_pairs})
 
     def mdelete(self, keys: Sequence[str]) -> None:
-        self.engine.document_batch(list(deletes(self.engine, self.namespace, [key_of(key) for key in keys])))
+        replace(self.engine, {self._place(key): None for key in keys})
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """The keys that begin with `prefix`. Cost: a pass over all values."""
@@ -36,6 +33,9 @@ class MnemonByteStore(ByteStore):
             name = document.value.get("name")
             if name is not None and name.startswith(prefix or ""):
                 yield name
+
+    def _place(self, key: str) -> Place:
+        return self.namespace, key_of(key)
 
     async def amget(self, keys: Sequence[str]) -> list[bytes | None]:
         return await wait(self.mget, keys)

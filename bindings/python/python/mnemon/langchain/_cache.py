@@ -1,12 +1,13 @@
 """The answers of models."""
 
+import json
 from typing import Any
 
 from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 from langchain_core.load import dumps, loads
 
 from mnemon import Engine
-from mnemon._values import key_of, puts, read
+from mnemon._values import Place, key_of, read, replace
 from mnemon._wait import wait
 
 
@@ -18,15 +19,18 @@ class MnemonCache(BaseCache):
         self.namespace = namespace
 
     def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
-        answers = read(self.engine, self.namespace, [key_of(prompt, llm_string)])[1][0]
-        return None if answers is None else [loads(answer, allowed_objects="core") for answer in answers]
+        [text] = read(self.engine, [self._place(prompt, llm_string)])[1]
+        return None if text is None else [loads(answer, allowed_objects="core") for answer in json.loads(text)]
 
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
-        answers = [dumps(answer) for answer in return_val]
-        self.engine.document_batch(list(puts(self.namespace, key_of(prompt, llm_string), answers)))
+        text = json.dumps([dumps(answer) for answer in return_val])
+        replace(self.engine, {self._place(prompt, llm_string): (text, {})})
 
     def clear(self, **_: Any) -> None:
         self.engine.delete_namespace(self.namespace)
+
+    def _place(self, prompt: str, llm_string: str) -> Place:
+        return self.namespace, key_of(prompt, llm_string)
 
     async def alookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
         return await wait(self.lookup, prompt, llm_string)

@@ -1,13 +1,15 @@
 """The checkpoints of LangGraph's graphs, in the documents of an engine.
 
-A thread has two namespaces. `checkpoints` has a small document for each checkpoint: its id, its parent, its run, and the versions of its
-channels. `data` has the rest: the state and metadata of each checkpoint; each value of a channel once, under the channel's version; the
-tasks of each checkpoint and the writes of each task; and the document of the latest checkpoint. Each call that changes something is one
-commit, which is computed again if another one was first.
+A thread has two namespaces. `checkpoints` has a document for each checkpoint: its id, its run, and its state, which is all of it but the
+values of its channels. It also has a document for each checkpoint namespace: the id of the latest checkpoint, and whether another one was
+put after it. `data` has each value of a channel once, under the channel's version, and the tasks of each checkpoint with their writes. Each
+call that changes something is one commit, which is computed again if another one was first.
 """
 
+import itertools
+import json
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
@@ -23,15 +25,36 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from mnemon import Document, DocumentChangedError, DocumentOperation, Engine
-from mnemon._values import ALL, deletes, key_of, labels_in, packed, puts, read, space_of, unpacked
+from mnemon import DocumentChangedError, DocumentOperation, Engine
+from mnemon._values import (
+    ALL,
+    Head,
+    Place,
+    commit,
+    deletes,
+    drops,
+    expects,
+    heads,
+    key_of,
+    labels_in,
+    packed,
+    puts,
+    read,
+    space_of,
+    unpacked,
+)
 from mnemon._wait import wait
 
 # A method has the name of the type.
-_Found: TypeAlias = list[Document]
+_Heads: TypeAlias = list[Head]
+_Places: TypeAlias = list[Place]
+_Found: TypeAlias = list[Head | None]
 
-# The values of channels that are written and empty.
-EMPTY = ["empty", ""]
+# The tasks of a checkpoint are in one document, which each write stores again. A task that would make it longer than this, in characters,
+# gets a document of its own.
+TASKS = 8000
+# The checkpoints that are read at once where they are listed with `await`.
+TUPLES = 10
 
 
 class MnemonSaver(BaseCheckpointSaver[str]):
@@ -51,17 +74,15 @@ class MnemonSaver(BaseCheckpointSaver[str]):
     # Reads.
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        thread, space = _place(config)
-        wanted, tried = get_checkpoint_id(config), None
-        while True:
-            place = (self._checkpoints(thread), key_of(space, wanted)) if wanted else (self._data(thread), _latest(space))
-            document = self.engine.documents(place[0]).get(place[1])
-            # The latest one may be pruned between two reads: then another one is the latest.
-            if document is None or document.value["id"] == tried:
-                return None
-            if found := self._tuple(thread, document):
+        thread, space = _ids(config)
+        tried = None
+        # The latest one may be pruned between two reads: then another one is the latest.
+        while (wanted := get_checkpoint_id(config) or self._latest_id(thread, space)) not in (None, tried):
+            [head] = heads(self.engine, [self._checkpoint(thread, space, wanted)])
+            if head and (state := self._state(thread, head)) and (found := self._tuple(thread, head, state)):
                 return found
-            tried = document.value["id"]
+            tried = wanted
+        return None
 
     def list(
         self,
@@ -73,48 +94,49 @@ class MnemonSaver(BaseCheckpointSaver[str]):
     ) -> Iterator[CheckpointTuple]:
         options = config["configurable"] if config else {}
         threads = [str(options["thread_id"])] if "thread_id" in options else self._threads()
-        space, only = options.get("checkpoint_ns"), options.get("checkpoint_id")
-        end = get_checkpoint_id(before) if before else None
+        space, only, end = options.get("checkpoint_ns"), options.get("checkpoint_id"), before and get_checkpoint_id(before)
+        # Other documents have no space.
+        where: dict[str, Any] = {"space": {"$exists": True} if space is None else space}
+        if only or end:
+            where["id"] = ({"$eq": only} if only else {}) | ({"$lt": end} if end else {})
         left = ALL if limit is None else limit
-        for thread in threads:
-            found = self._all(thread)
-            for document in sorted(found, key=lambda document: document.value["id"], reverse=True):
-                value = document.value
-                if space not in (None, value["space"]) or only not in (None, value["id"]) or (end and value["id"] >= end):
+        for thread in threads if left > 0 else []:
+            found = self._documents(self._space(thread, "checkpoints"), where, ALL if filter else left)
+            if len(found) == left and (space is None or self._is_mixed(thread, space)):
+                found = self._documents(self._space(thread, "checkpoints"), where)
+            for head in sorted(found.values(), key=lambda head: head["id"], reverse=True):
+                state = self._state(thread, head)
+                if state is None or filter and any(state["metadata"].get(key) != wanted for key, wanted in filter.items()):
                     continue
-                if left <= 0:
-                    return
-                one = self._tuple(thread, document)
-                if one is None or filter and any(one.metadata.get(key) != wanted for key, wanted in filter.items()):
-                    continue
-                left -= 1
-                yield one
+                if one := self._tuple(thread, head, state):
+                    yield one
+                    left -= 1
+                    if left == 0:
+                        return
 
-    def _tuple(self, thread: str, document: Document) -> CheckpointTuple | None:
-        value = document.value
-        space, checkpoint_id, versions = value["space"], value["id"], value["versions"]
-        channels = [_channel(space, channel, version) for channel, version in versions.items()]
-        keys = [*channels, _tasks(space, checkpoint_id), _state(space, checkpoint_id)]
-        *stored, tasks, state = self._values(thread, keys)
-        if state is None:  # It was deleted meanwhile.
+    def _tuple(self, thread: str, head: Head, state: dict[str, Any]) -> CheckpointTuple | None:
+        """The tuple of a checkpoint that was read; `None` if it was deleted meanwhile."""
+        space, checkpoint_id, checkpoint = head["space"], head["id"], state["checkpoint"]
+        versions = checkpoint["channel_versions"]
+        *blobs, text = self._texts([*self._channels(thread, space, versions), self._tasks(thread, space, checkpoint_id)])
+        tasks: dict[str, Any] = json.loads(text) if text else {}
+        if alone := [task for task, value in tasks.items() if value is None]:
+            texts = self._texts([self._task(thread, space, checkpoint_id, task) for task in alone])
+            tasks |= {task: json.loads(text) for task, text in zip(alone, texts, strict=True) if text}
+        if None in (*blobs, text, *tasks.values()) and heads(self.engine, [self._checkpoint(thread, space, checkpoint_id)]) == [None]:
             return None
-        checkpoint: Checkpoint = self._load(state["checkpoint"])
-        checkpoint["channel_values"] = {
-            channel: self._load(blob) for channel, blob in zip(versions, stored, strict=True) if blob is not None and blob != EMPTY
-        }
-        writes = self._values(thread, [_task(space, checkpoint_id, task) for task in tasks]) if tasks else []
-        ordered = sorted(
-            (task["path"], task["id"], int(index), channel, blob)
-            for task in writes
-            if task is not None
+        values = {channel: self._load(blob) for channel, blob in zip(versions, blobs, strict=True) if blob is not None}
+        writes = sorted(
+            (task["path"], task_id, int(index), channel, blob)
+            for task_id, task in tasks.items()
             for index, (channel, blob) in task["writes"].items()
         )
         return CheckpointTuple(
             config=_config(thread, space, checkpoint_id),
-            checkpoint=checkpoint,
-            metadata=self._load(state["metadata"]),
-            parent_config=_config(thread, space, value["parent"]) if value["parent"] else None,
-            pending_writes=[(task, channel, self._load(blob)) for _, task, _, channel, blob in ordered],
+            checkpoint=checkpoint | {"channel_values": values},
+            metadata=state["metadata"],
+            parent_config=_config(thread, space, state["parent"]) if state["parent"] else None,
+            pending_writes=[(task_id, channel, self._load(blob)) for _, task_id, _, channel, blob in writes],
         )
 
     # Changes.
@@ -122,143 +144,145 @@ class MnemonSaver(BaseCheckpointSaver[str]):
     def put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> RunnableConfig:
-        thread, space = _place(config)
-        data, kept = self._data(thread), dict(checkpoint)
+        thread, space = _ids(config)
+        checkpoint_id, kept = checkpoint["id"], dict(checkpoint)
         values: dict[str, Any] = kept.pop("channel_values")  # type: ignore[assignment]
-        described = get_checkpoint_metadata(config, metadata)
-        value = {
-            "space": space,
-            "id": checkpoint["id"],
-            "parent": get_checkpoint_id(config),
-            "run": described.get("run_id"),
-            "deltas": list(described.get("counters_since_delta_snapshot") or ()),
-            "versions": checkpoint["channel_versions"],
-        }
-        operations = [DocumentOperation.put(self._checkpoints(thread), key_of(space, checkpoint["id"]), value, index=[])]
-        state = {"checkpoint": self._dump(kept), "metadata": self._dump(described)}
-        operations += puts(data, _state(space, checkpoint["id"]), state)
-        for channel, version in new_versions.items():
-            blob = self._dump(values[channel]) if channel in values else EMPTY
-            operations += puts(data, _channel(space, channel, version), blob)
+        described, parent = get_checkpoint_metadata(config, metadata), get_checkpoint_id(config)
+        state = self._dump({"checkpoint": kept, "metadata": described, "parent": parent})
+        # A channel may be written and empty.
+        blobs = [self._dump(values[channel]) if channel in values else None for channel in new_versions]
+        places = self._channels(thread, space, new_versions)
+        at, latest = self._checkpoint(thread, space, checkpoint_id), self._latest(thread, space)
+        # Nothing is read before the first try: a checkpoint is nearly always new, and its parent the latest.
+        guess: _Found = [*(None for _ in places), None, {"id": parent} if parent else None]
 
-        def change() -> Iterable[DocumentOperation]:
-            before = self.engine.documents(data).get(_latest(space))
-            yield from operations
-            if before is None or before.value["id"] <= checkpoint["id"]:
-                yield DocumentOperation.expect(data, _latest(space), before and before.value)
-                yield DocumentOperation.put(data, _latest(space), value, index=[])
+        def change() -> Iterator[DocumentOperation]:
+            *olds, old, last = found = guess.copy() or heads(self.engine, [*places, at, latest])
+            guess.clear()
+            yield from expects([*places, at, latest], found)
+            for place, blob, before in zip(places, blobs, olds, strict=True):
+                yield from deletes(place, before) if blob is None else puts(place, blob, before)
+            yield from puts(at, state, old, space=space, id=checkpoint_id, run=described.get("run_id"))
+            if last is None or last["id"] < checkpoint_id:
+                yield DocumentOperation.put(*latest, {**(last or {}), "id": checkpoint_id}, index=[])
+            elif last["id"] > checkpoint_id:
+                yield DocumentOperation.put(*latest, {**last, "mixed": True}, index=[])
 
-        self._commit(change)
-        return _config(thread, space, checkpoint["id"])
+        commit(self.engine, change)
+        return _config(thread, space, checkpoint_id)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        thread, space = _place(config)
-        data, checkpoint_id = self._data(thread), config["configurable"]["checkpoint_id"]
+        thread, space = _ids(config)
+        checkpoint_id = config["configurable"]["checkpoint_id"]
         new = {WRITES_IDX_MAP.get(channel, at): [channel, self._dump(value)] for at, (channel, value) in enumerate(writes)}
-        keys = [_tasks(space, checkpoint_id), _task(space, checkpoint_id, task_id)]
+        places = [self._tasks(thread, space, checkpoint_id), self._task(thread, space, checkpoint_id, task_id)]
 
-        def change() -> Iterable[DocumentOperation]:
-            documents, (tasks, task) = read(self.engine, data, keys)
-            for key, document in zip(keys, documents, strict=True):
-                yield DocumentOperation.expect(data, key, document and document.value)
-            stored = task["writes"] if task else {}
+        def change() -> Iterator[DocumentOperation]:
+            found, texts = read(self.engine, places)
+            yield from expects(places, found)
+            tasks, task = (json.loads(text) if text else {} for text in texts)
+            task = tasks.get(task_id) or task or {"path": task_path, "writes": {}}
             # A write that was stored stays; errors, interrupts and the like are replaced.
-            added = {str(at): write for at, write in new.items() if at < 0 or str(at) not in stored}
-            value = {"id": task_id, "path": task["path"] if task else task_path, "writes": {**stored, **added}}
-            yield from puts(data, keys[1], value)
-            if task_id not in (tasks or []):
-                yield from puts(data, keys[0], [*(tasks or []), task_id])
+            task["writes"] |= {str(at): write for at, write in new.items() if at < 0 or str(at) not in task["writes"]}
+            text = json.dumps({**tasks, task_id: task})
+            if found[1] or len(text) > TASKS:
+                yield from puts(places[1], json.dumps(task), found[1])
+                text = json.dumps({**tasks, task_id: None})
+            yield from puts(places[0], text, found[0])
 
-        self._commit(change)
+        commit(self.engine, change)
 
     def delete_thread(self, thread_id: str) -> None:
-        self.engine.delete_namespaces(self._thread(str(thread_id)))
+        self.engine.delete_namespaces(space_of(*self.prefix, f":{thread_id}"))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         runs = set(run_ids)
         for thread in self._threads() if runs else []:
-            self._keep(thread, lambda found: [one for one in found if one.value["run"] not in runs])
+            self._keep(thread, lambda found: [head for head in found if head["run"] not in runs])
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         source, target = str(source_thread_id), str(target_thread_id)
-        operations = [
-            DocumentOperation.put(to, document.key, document.value, index=[])
-            for read, to in [
-                (self._checkpoints(source), self._checkpoints(target)),
-                (self._data(source), self._data(target)),
-            ]
-            for document in self.engine.documents(read).search(limit=ALL)
-        ]
-        self.engine.document_batch(operations)
+
+        def change() -> Iterator[DocumentOperation]:
+            checkpoints = self._documents(self._space(source, "checkpoints"))
+            # What these checkpoints are made of is there as long as they are.
+            yield from expects(checkpoints, checkpoints.values())
+            for kind, found in [("checkpoints", checkpoints), ("data", self._documents(self._space(source, "data")))]:
+                # They are put in the order in which they were: the last put is found first.
+                places = [(self._space(target, kind), key) for _, key in reversed(found)]
+                olds = heads(self.engine, places)
+                yield from expects(places, olds)
+                for place, new, old in zip(places, reversed(found.values()), olds, strict=True):
+                    if old and "id" in new and "space" not in new:
+                        new = {"id": max(new["id"], old["id"]), "mixed": True}
+                    yield DocumentOperation.put(*place, new, index=[])
+                    yield from drops(place, new, old)
+
+        commit(self.engine, change)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        if strategy not in ("keep_latest", "delete"):
+            raise ValueError(f'the strategy is {strategy!r}, and may be "keep_latest" or "delete"')
         for thread in map(str, thread_ids):
-            if strategy == "keep_latest":
-                self._keep(thread, lambda found, thread=thread: self._needed(thread, found))  # type: ignore[misc]
-            else:
+            if strategy == "delete":
                 self.delete_thread(thread)
+            else:
+                self._keep(thread, lambda found, thread=thread: self._needed(thread, found))  # type: ignore[misc]
 
-    def _needed(self, thread: str, found: _Found) -> _Found:
+    def _needed(self, thread: str, found: _Heads) -> _Heads:
         """The latest checkpoint of each namespace, and the ancestors that the values of its delta channels are made from."""
-        by_id = {(one.value["space"], one.value["id"]): one for one in found}
-        latest: dict[str, str] = {}
-        for space, checkpoint_id in by_id:
-            latest[space] = max(latest.get(space, ""), checkpoint_id)
+        by_id = {(head["space"], head["id"]): head for head in found}
         kept = []
-        for space, checkpoint_id in latest.items():
-            one: Document | None = by_id[space, checkpoint_id]
-            open_channels = set(by_id[space, checkpoint_id].value["deltas"])
-            while one is not None:
-                kept.append(one)
-                versions = {channel: version for channel, version in one.value["versions"].items() if channel in open_channels}
-                keys = [_channel(space, channel, version) for channel, version in versions.items()]
-                stored = zip(versions, self._values(thread, keys), strict=True)
-                open_channels -= {channel for channel, blob in stored if blob is not None and blob != EMPTY}
-                one = by_id.get((space, one.value["parent"])) if open_channels else None
+        for space, checkpoint_id in dict(sorted(by_id)).items():
+            head: Head | None = by_id[space, checkpoint_id]
+            open_channels: set[str] | None = None
+            while head is not None:
+                kept.append(head)
+                state = self._known_state(thread, head)
+                if open_channels is None:
+                    open_channels = set(state["metadata"].get("counters_since_delta_snapshot") or ())
+                versions = {name: version for name, version in state["checkpoint"]["channel_versions"].items() if name in open_channels}
+                stored = heads(self.engine, self._channels(thread, space, versions))
+                open_channels -= {name for name, blob in zip(versions, stored, strict=True) if blob is not None}
+                head = by_id.get((space, state["parent"])) if open_channels else None
         return kept
 
-    def _keep(self, thread: str, choose: Callable[[_Found], _Found]) -> None:
+    def _keep(self, thread: str, choose: Callable[[_Heads], _Heads]) -> None:
         """Deletes the checkpoints that are not chosen, their writes, and the values that no other one has."""
-        data = self._data(thread)
 
-        def change() -> Iterable[DocumentOperation]:
-            found = self._all(thread)
+        def change() -> Iterator[DocumentOperation]:
+            documents = self._documents(self._space(thread, "checkpoints"))
+            found = [head for head in documents.values() if "space" in head]
             kept = choose(found)
-            keys = {one.key for one in kept}
-            gone = [one for one in found if one.key not in keys]
+            ids = {(head["space"], head["id"]) for head in kept}
+            gone = [head for head in found if (head["space"], head["id"]) not in ids]
             if not gone:
                 return
-            # What is decided here holds for these checkpoints.
-            for one in found:
-                yield DocumentOperation.expect(self._checkpoints(thread), one.key, one.value)
-            used = {key for one in kept for key in _channels(one.value)}
-            dead = {key for one in gone for key in _channels(one.value)} - used
-            places = [(one.value["space"], one.value["id"]) for one in gone]
-            tasks = [_tasks(*place) for place in places]
-            for place, ids in zip(places, self._values(thread, tasks), strict=True):
-                dead |= {_task(*place, task) for task in ids or []}
-            yield from deletes(self.engine, data, [*dead, *tasks, *(_state(*place) for place in places)])
-            for one in gone:
-                yield DocumentOperation.delete(self._checkpoints(thread), one.key)
-            for space in {one.value["space"] for one in gone}:
-                left = [one.value for one in kept if one.value["space"] == space]
-                if left:
-                    yield DocumentOperation.put(data, _latest(space), max(left, key=lambda value: value["id"]), index=[])
+            # What is decided here holds for these checkpoints, and as long as the latest ones are.
+            yield from expects(documents, documents.values())
+            tasks = [self._tasks(thread, head["space"], head["id"]) for head in gone]
+            dead, used = ({place for head in some for place in self._values(thread, head)} for some in (gone, kept))
+            dead -= used
+            for head, text in zip(gone, self._texts(tasks), strict=True):
+                names = [name for name, task in json.loads(text or "{}").items() if task is None]
+                dead |= {self._task(thread, head["space"], head["id"], name) for name in names}
+            places = [*dead, *tasks]
+            olds = heads(self.engine, places)
+            yield from expects(places, olds)
+            for place, old in zip(places, olds, strict=True):
+                yield from deletes(place, old)
+            for head in gone:
+                yield from deletes(self._checkpoint(thread, head["space"], head["id"]), head)
+            for space in {head["space"] for head in gone}:
+                latest = self._latest(thread, space)
+                if left := [head["id"] for head in kept if head["space"] == space]:
+                    yield DocumentOperation.put(*latest, documents[latest] | {"id": max(left)}, index=[])
                 else:
-                    yield DocumentOperation.delete(data, _latest(space))
+                    yield DocumentOperation.delete(*latest)
 
-        self._commit(change)
-
-    def _commit(self, change: Callable[[], Iterable[DocumentOperation]]) -> None:
-        """Commits a change that was computed from what was read, and computes it again if that has changed."""
-        while True:
-            try:
-                self.engine.document_batch(list(change()))
-                return
-            except DocumentChangedError:
-                continue
+        commit(self.engine, change)
 
     # The same with `await`.
 
@@ -274,8 +298,9 @@ class MnemonSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         found = self.list(config, filter=filter, before=before, limit=limit)
-        while (one := await wait(next, found, None)) is not None:
-            yield one
+        while some := await wait(lambda: [*itertools.islice(found, TUPLES)]):
+            for one in some:
+                yield one
 
     async def aput(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
@@ -306,62 +331,76 @@ class MnemonSaver(BaseCheckpointSaver[str]):
 
     # Places.
 
-    def _thread(self, thread: str) -> str:
-        return space_of([*self.prefix, f":{thread}"])
+    def _space(self, thread: str, kind: str) -> str:
+        return space_of(*self.prefix, f":{thread}", kind)
 
-    def _checkpoints(self, thread: str) -> str:
-        return space_of([*self.prefix, f":{thread}", "checkpoints"])
+    def _checkpoint(self, thread: str, space: str, checkpoint_id: str) -> Place:
+        return self._space(thread, "checkpoints"), key_of(space, checkpoint_id)
 
-    def _data(self, thread: str) -> str:
-        return space_of([*self.prefix, f":{thread}", "data"])
+    def _latest(self, thread: str, space: str) -> Place:
+        return self._space(thread, "checkpoints"), key_of(space)
+
+    def _channels(self, thread: str, space: str, versions: Mapping[str, str | int | float]) -> _Places:
+        data = self._space(thread, "data")
+        return [(data, key_of("channel", space, name, version)) for name, version in versions.items()]
+
+    def _tasks(self, thread: str, space: str, checkpoint_id: str) -> Place:
+        return self._space(thread, "data"), key_of("tasks", space, checkpoint_id)
+
+    def _task(self, thread: str, space: str, checkpoint_id: str, task_id: str) -> Place:
+        return self._space(thread, "data"), key_of("task", space, checkpoint_id, task_id)
+
+    # What is there.
 
     def _threads(self) -> Sequence[str]:
         depth = len(self.prefix)
-        names = [labels_in(info["namespace"]) for info in self.engine.namespaces(space_of(self.prefix))]
-        return [labels[depth][1:] for labels in names if labels[depth + 1 :] == ["checkpoints"]]
+        names = [labels_in(info["namespace"]) for info in self.engine.namespaces(space_of(*self.prefix))]
+        return [labels[depth][1:] for labels in names if labels[depth + 1 :] == ("checkpoints",)]
 
-    def _all(self, thread: str) -> _Found:
-        return self.engine.documents(self._checkpoints(thread)).search(limit=ALL)
+    def _latest_id(self, thread: str, space: str) -> str | None:
+        [latest] = heads(self.engine, [self._latest(thread, space)])
+        return latest["id"] if latest else None
 
-    def _values(self, thread: str, keys: Sequence[str]) -> Sequence[Any]:
-        return read(self.engine, self._data(thread), keys)[1]
+    def _is_mixed(self, thread: str, space: str) -> bool:
+        """Whether a checkpoint was put after one with a greater id. Otherwise the last that were put are the latest."""
+        [latest] = heads(self.engine, [self._latest(thread, space)])
+        return latest is not None and "mixed" in latest
 
-    def _dump(self, value: Any) -> Sequence[str]:
+    def _documents(self, namespace: str, where: dict[str, Any] | None = None, limit: int = ALL) -> dict[Place, Head]:
+        """The documents of a namespace, the last put first."""
+        found = self.engine.documents(namespace).search(where=where, limit=limit)
+        return {(namespace, document.key): document.value for document in found}
+
+    def _texts(self, places: Sequence[Place]) -> Sequence[str | None]:
+        return read(self.engine, places)[1]
+
+    def _state(self, thread: str, head: Head) -> dict[str, Any] | None:
+        """All of a checkpoint but the values of its channels; `None` if it was deleted meanwhile."""
+        text = head.get("text") or self._texts([self._checkpoint(thread, head["space"], head["id"])])[0]
+        return self._load(text) if text else None
+
+    def _known_state(self, thread: str, head: Head) -> dict[str, Any]:
+        if (state := self._state(thread, head)) is None:
+            raise DocumentChangedError(f"the checkpoint {head['id']!r} was deleted")
+        return state
+
+    def _values(self, thread: str, head: Head) -> _Places:
+        """The values of a checkpoint's channels."""
+        return self._channels(thread, head["space"], self._known_state(thread, head)["checkpoint"]["channel_versions"])
+
+    def _dump(self, value: Any) -> str:
         kind, data = self.serde.dumps_typed(value)
-        return [kind, packed(data)]
+        return f"{kind} {packed(data)}"
 
-    def _load(self, blob: Sequence[str]) -> Any:
-        return self.serde.loads_typed((blob[0], unpacked(blob[1])))
+    def _load(self, blob: str) -> Any:
+        kind, _, data = blob.rpartition(" ")
+        return self.serde.loads_typed((kind, unpacked(data)))
 
 
-def _place(config: RunnableConfig) -> tuple[str, str]:
+def _ids(config: RunnableConfig) -> tuple[str, str]:
     options = config["configurable"]
     return str(options["thread_id"]), options.get("checkpoint_ns", "")
 
 
 def _config(thread: str, space: str, checkpoint_id: str) -> RunnableConfig:
     return {"configurable": {"thread_id": thread, "checkpoint_ns": space, "checkpoint_id": checkpoint_id}}
-
-
-def _latest(space: str) -> str:
-    return key_of("latest", space)
-
-
-def _channel(space: str, channel: str, version: str | int | float) -> str:
-    return key_of("channel", space, channel, version)
-
-
-def _channels(value: dict[str, Any]) -> Iterator[str]:
-    return (_channel(value["space"], channel, version) for channel, version in value["versions"].items())
-
-
-def _state(space: str, checkpoint_id: str) -> str:
-    return key_of("state", space, checkpoint_id)
-
-
-def _tasks(space: str, checkpoint_id: str) -> str:
-    return key_of("tasks", space, checkpoint_id)
-
-
-def _task(space: str, checkpoint_id: str, task: str) -> str:
-    return key_of("task", space, checkpoint_id, task)

@@ -126,10 +126,10 @@ class MnemonStore(BaseStore):
         }
 
     def _space(self, namespace: Sequence[str]) -> str:
-        return space_of([*self.prefix, *namespace])
+        return space_of(*self.prefix, *namespace)
 
     def _labels(self, namespace: str) -> tuple[str, ...]:
-        return tuple(labels_in(namespace)[len(self.prefix) :])
+        return labels_in(namespace)[len(self.prefix) :]
 
 
 def _where(filter: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -146,7 +146,7 @@ def _condition(wanted: Any) -> Any:
 
 
 def _finite(number: Any) -> Any:
-    """The nearest number that JSON has. Nothing equals text that no value has, as nothing equals a number that is none."""
+    """An operand as JSON has it. NaN equals nothing, so it becomes a text that no value has; infinity becomes the greatest number."""
     if isinstance(number, float) and math.isnan(number):
         return str(uuid.uuid4())
     if isinstance(number, int | float) and abs(number) >= 2**63:

@@ -12,7 +12,7 @@ mod table;
 
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 use anyhow::{Context, ensure};
@@ -28,7 +28,7 @@ use self::{
 };
 use crate::{
     output::{self, Format},
-    texmex, usage,
+    program, texmex, usage,
 };
 
 /// Options of `mnemon bench ann`.
@@ -148,7 +148,7 @@ fn prepare(args: &Args, truths: &Path) -> anyhow::Result<Data> {
 /// Measures a part in a process of its own.
 fn child<T: DeserializeOwned>(args: &Args, part: Part, name: &str, truths: &Path) -> anyhow::Result<T> {
     let efforts: Vec<String> = args.ef.iter().map(usize::to_string).collect();
-    let mut command = Command::new(std::env::current_exe().context("finding the path of this program")?);
+    let mut command = program::again()?;
     command.args(["bench", "ann", "--index", name, "--ef", &efforts.join(",")]);
     let part = part.to_possible_value().expect("no part is skipped");
     command.args(["--part", part.get_name(), "--cache", &args.cache.to_string()]);

@@ -6,10 +6,7 @@ mod report;
 mod table;
 mod texts;
 
-use std::{
-    path::PathBuf,
-    process::{Command, Stdio},
-};
+use std::{path::PathBuf, process::Stdio};
 
 use anyhow::{Context, ensure};
 use mnemon::{Model, Runtime};
@@ -22,6 +19,7 @@ use self::{
 use super::sample;
 use crate::{
     output::{self, Format},
+    program,
     progress::Progress,
     usage,
 };
@@ -124,7 +122,7 @@ impl Args {
 
 /// Measures a case in a process of its own, so that memory can be attributed to it.
 fn child(args: &Args, case: Case, model: &str) -> anyhow::Result<Measured> {
-    let mut command = Command::new(std::env::current_exe().context("finding the path of this program")?);
+    let mut command = program::again()?;
     command.args(["bench", "embed", "--case", &case.name(), "--model", model]);
     command.args(["--limit", &args.limit.to_string(), "--threads", &args.threads().to_string()]);
     for (option, file) in [("--messages", &args.messages), ("--queries", &args.queries)] {

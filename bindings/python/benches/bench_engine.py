@@ -1,7 +1,7 @@
 """The engine from Python beside the same calls from Rust: ingest of dicts, recalls, and recalls from threads. Prints JSON.
 
-The figures from Rust are those of the command `mnemon bench`, run on the same messages before and after; ratios above 1 are in favour of
-Python, except for latencies.
+The figures from Rust are those of the command `mnemon bench`, run on the same messages before and after. A rate's ratio above
+1, and a latency's below 1, is in favour of Python.
 """
 
 import argparse

@@ -1,0 +1,78 @@
+"""The keywords of calls that have an async form too."""
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from ._mnemon import (
+    CollectionBlock,
+    Config,
+    FactBlock,
+    InstructionBlock,
+    OpenAiEmbedder,
+    ProfileBlock,
+    StaticBlock,
+    SummaryBlock,
+    VectorBlock,
+)
+from ._protocols import Block, Embedder, Reranker
+from ._reports import ReindexProgress
+
+EmbedderLike: TypeAlias = str | PathLike[str] | Embedder | OpenAiEmbedder
+BlockLike: TypeAlias = (
+    StaticBlock | VectorBlock | FactBlock | SummaryBlock | InstructionBlock | ProfileBlock | CollectionBlock | Block
+)
+
+
+class EngineOptions(TypedDict, total=False):
+    config: Config | None
+    embedder: EmbedderLike | None
+    reranker: str | PathLike[str] | Reranker | None
+    create: bool
+    read_only: bool
+
+
+class MemoryOptions(TypedDict, total=False):
+    blocks: Sequence[BlockLike]
+    token_limit: int
+    chat_history_token_ratio: float
+    token_flush_size: int
+    tokens: Literal["o200k_base", "cl100k_base", "approximate"] | Callable[[str], int] | None
+    insert: Literal["system", "user"]
+    renderer: Literal["xml", "markdown"]
+    block_deadline: float
+    checkpoint_each_put: bool
+    flush_on_drop: bool
+
+
+class ForgetOptions(TypedDict, total=False):
+    ids: Sequence[str] | None
+    keys: Sequence[str] | None
+    session: str | None
+    where: dict[str, Any] | None
+    below: bool
+
+
+class ScopeOptions(TypedDict, total=False):
+    namespaces: Sequence[str]
+    under: Sequence[str]
+    weights: Sequence[tuple[str, float]]
+    k: int | None
+
+
+class SearchOptions(TypedDict, total=False):
+    where: dict[str, Any] | None
+    below: bool
+    limit: int
+    offset: int
+
+
+class ReindexOptions(TypedDict, total=False):
+    precision: Literal["f32", "i8"] | None
+    min_recall: float
+    min_overlap: float | None
+    queries: Sequence[tuple[str, str]]
+    samples: int
+    keep_previous: bool
+    duty: float
+    progress: Callable[[ReindexProgress], bool | None] | None

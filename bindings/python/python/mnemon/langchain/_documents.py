@@ -1,0 +1,58 @@
+"""LangChain's documents, as those of an engine's namespace: what the index and the vector store share."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+
+import mnemon
+from mnemon import DocumentOperation, Engine
+from mnemon._values import ALL, key_of
+
+
+class StoredDocuments:
+    """The documents of a namespace. Each call is one commit or one read."""
+
+    def __init__(self, engine: Engine, namespace: str) -> None:
+        self.engine = engine
+        self.namespace = namespace
+
+    def put(self, documents: Sequence[Document]) -> list[str]:
+        """Stores documents in the place of those with the same ids, and returns the ids; one without gets a new one."""
+        ids = [document.id or str(uuid.uuid4()) for document in documents]
+        self.engine.document_batch([
+            DocumentOperation.put(
+                self.namespace,
+                key_of(id),
+                {"id": id, "page_content": document.page_content, "metadata": document.metadata},
+                index=["page_content"],
+            )
+            for id, document in zip(ids, documents, strict=True)
+        ])
+        return ids
+
+    def get(self, ids: Sequence[str]) -> list[Document]:
+        found = self.engine.document_batch([DocumentOperation.get(self.namespace, key_of(id)) for id in ids])
+        return [document_of(document) for document in found if document is not None]
+
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        """Returns the ids of the documents that were there."""
+        deleted = self.engine.document_batch([DocumentOperation.delete(self.namespace, key_of(id)) for id in ids])
+        return [id for id, was_there in zip(ids, deleted, strict=True) if was_there]
+
+    def clear(self) -> None:
+        """Deletes all documents, not the namespace's messages. Cost: a pass over the values."""
+        found = self.engine.documents(self.namespace).search(limit=ALL)
+        self.engine.document_batch([DocumentOperation.delete(self.namespace, document.key) for document in found])
+
+    def search(self, query: str, k: int, where: dict[str, Any] | None) -> list[mnemon.Document]:
+        """The best documents by meaning and by words whose metadata matches. What is not embedded yet is embedded first."""
+        if self.engine.pending():
+            self.engine.flush()
+        where = {"metadata": where} if where else None
+        return self.engine.documents(self.namespace).search(query, where=where, limit=k)
+
+
+def document_of(document: mnemon.Document) -> Document:
+    return Document(**document.value)

@@ -1,0 +1,144 @@
+"""Documents that LangChain searches by vectors."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
+
+from mnemon import Engine
+from mnemon._wait import wait
+
+from ._documents import StoredDocuments, document_of
+from ._embeddings import MnemonEmbeddings
+
+
+class MnemonVectorStore(VectorStore):
+    """The documents of a namespace, found by meaning and by words; a `MnemonIndex` of the namespace has the same ones.
+
+    The vectors are those of the engine's model, so searches take text, not vectors. In each search `filter` is a filter on the metadata,
+    in the engine's language: `{"price": {"$lt": 10}}`. A search embeds first what is not embedded yet, so it finds what was added just
+    before. The documents of the namespace are the store's alone; its messages stay apart.
+    """
+
+    def __init__(self, engine: Engine, namespace: str) -> None:
+        self.engine = engine
+        self.namespace = namespace
+        self._documents = StoredDocuments(engine, namespace)
+
+    @property
+    def embeddings(self) -> MnemonEmbeddings:
+        return MnemonEmbeddings(self.engine)
+
+    @classmethod
+    def from_texts(  # type: ignore[override]
+        cls,
+        texts: list[str],
+        embedding: Embeddings | None,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        engine: Engine,
+        namespace: str,
+    ) -> Self:
+        """A store of `namespace` with these texts added. `embedding` is `None` or `MnemonEmbeddings(engine)`."""
+        if embedding is not None and not (isinstance(embedding, MnemonEmbeddings) and embedding.engine is engine):
+            raise ValueError(
+                "the engine makes the vectors: give None or MnemonEmbeddings(engine), and another model to the engine as its embedder, "
+                "see langchain_embedder"
+            )
+        store = cls(engine, namespace)
+        store.add_texts(texts, metadatas, ids=ids)
+        return store
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        **_: Any,
+    ) -> list[str]:
+        """Stores texts, in one commit, in the place of those with the same ids. A text without an id gets a new one."""
+        texts = list(texts)
+        none: list[None] = [None] * len(texts)
+        if len(texts) != len(metadatas or none) or len(texts) != len(ids or none):
+            raise ValueError("add_texts takes as many metadatas and ids as texts, or none")
+        rows = zip(texts, metadatas or none, ids or none, strict=True)
+        return self._documents.put([Document(text, metadata=metadata or {}, id=id) for text, metadata, id in rows])
+
+    def delete(self, ids: list[str] | None = None, **_: Any) -> bool:
+        """Deletes the documents with these ids, or all. Ids that no document has are ignored."""
+        if ids is None:
+            self._documents.clear()
+        else:
+            self._documents.delete(ids)
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        return self._documents.get(ids)
+
+    def similarity_search(  # type: ignore[override]
+        self, query: str, k: int = 4, filter: dict[str, Any] | None = None
+    ) -> list[Document]:
+        return [document for document, _ in self.similarity_search_with_score(query, k, filter)]
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, filter: dict[str, Any] | None = None
+    ) -> list[tuple[Document, float]]:
+        """The scores are those of a recall, of meaning and words together: the higher the better, and not within limits."""
+        return [(document_of(found), found.score or 0.0) for found in self._documents.search(query, k, filter)]
+
+    def max_marginal_relevance_search(  # type: ignore[override]
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: dict[str, Any] | None = None
+    ) -> list[Document]:
+        """The `k` of the best `fetch_k` documents that are close to the query and, the smaller `lambda_mult` is, far from each other.
+
+        Cost: the model embeds the candidates again.
+        """
+        found = self.similarity_search(query, fetch_k, filter)
+        vectors, wanted = self._vectors(query, found)
+        return [found[at] for at in maximal_marginal_relevance(wanted, vectors, lambda_mult, k)]
+
+    def _similarity_search_with_relevance_scores(  # type: ignore[override]
+        self, query: str, k: int = 4, filter: dict[str, Any] | None = None
+    ) -> list[tuple[Document, float]]:
+        """The relevance is the cosine, 0 if it is negative; the order is that of the scores. Cost: the model embeds what is found again."""
+        found = self.similarity_search(query, k, filter)
+        vectors, wanted = self._vectors(query, found)
+        return list(zip(found, numpy.clip(vectors @ wanted, 0, 1).tolist(), strict=True))
+
+    def _vectors(self, query: str, found: list[Document]) -> tuple[Any, Any]:
+        """The vectors of documents, and that of the query."""
+        vectors = self.engine.embed_documents([document.page_content for document in found])
+        return numpy.asarray(vectors), numpy.asarray(self.engine.embed_query(query), dtype=numpy.float32)
+
+    # The same with `await`.
+
+    @classmethod
+    async def afrom_texts(cls, *arguments: Any, **options: Any) -> Self:
+        return await wait(cls.from_texts, *arguments, **options)
+
+    async def aadd_texts(self, *arguments: Any, **options: Any) -> list[str]:
+        return await wait(self.add_texts, *arguments, **options)
+
+    async def adelete(self, ids: list[str] | None = None, **_: Any) -> bool:
+        return await wait(self.delete, ids)
+
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        return await wait(self.get_by_ids, ids)
+
+    async def asimilarity_search(self, *arguments: Any, **options: Any) -> list[Document]:
+        return await wait(self.similarity_search, *arguments, **options)
+
+    async def asimilarity_search_with_score(self, *arguments: Any, **options: Any) -> list[tuple[Document, float]]:
+        return await wait(self.similarity_search_with_score, *arguments, **options)
+
+    async def amax_marginal_relevance_search(self, *arguments: Any, **options: Any) -> list[Document]:
+        return await wait(self.max_marginal_relevance_search, *arguments, **options)
+
+    async def _asimilarity_search_with_relevance_scores(self, *arguments: Any, **options: Any) -> list[tuple[Document, float]]:
+        return await wait(self._similarity_search_with_relevance_scores, *arguments, **options)

@@ -1,0 +1,233 @@
+//! The blocks of the crate.
+
+use std::sync::Arc;
+
+use mnemon::{BlockScope, Error, MemoryBlock, RetrievalUnit};
+use pyo3::{exceptions::PyValueError, prelude::*};
+
+use crate::{
+    callback::call,
+    chat::chat_model,
+    custom_block::PythonBlock,
+    knowledge::{Collection, Profile},
+    query::Hit,
+};
+
+/// A block with fixed text. Blocks with a higher priority are shortened earlier; 0 is never shortened.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct StaticBlock(mnemon::StaticBlock);
+
+#[pymethods]
+impl StaticBlock {
+    #[new]
+    #[pyo3(signature = (name, content, *, priority = 0))]
+    fn new(name: String, content: String, priority: u32) -> Self {
+        StaticBlock(mnemon::StaticBlock::new(name, content).with_priority(priority))
+    }
+}
+
+/// A block with the messages of the namespace that are most relevant to the last messages of the prompt.
+///
+/// `top_k` is the greatest number of them, `threshold` the least score, `window` the number of last messages that are
+/// the query; `own_session` recalls from this session alone. `unit` is `"message"` or `"batch"`: with each message that
+/// was found, all that left the buffer with it. `keep_previous_hits` leaves the block as it is while its hits stay
+/// relevant. `process` is a function of a list of `Hit` that returns one, such as a filter.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct VectorBlock(mnemon::VectorBlock);
+
+#[pymethods]
+impl VectorBlock {
+    #[new]
+    #[pyo3(signature = (name, *, priority = 0, top_k = None, threshold = None, window = None, own_session = false,
+        unit = "message", keep_previous_hits = false, process = None))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    fn new(
+        name: String,
+        priority: u32,
+        top_k: Option<usize>,
+        threshold: Option<f32>,
+        window: Option<usize>,
+        own_session: bool,
+        unit: &str,
+        keep_previous_hits: bool,
+        process: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let unit = match unit {
+            "message" => RetrievalUnit::Message,
+            "batch" => RetrievalUnit::Batch,
+            _ => return Err(PyValueError::new_err("unit is \"message\" or \"batch\"")),
+        };
+        let mut block = mnemon::VectorBlock::new(&*name).with_priority(priority).retrieval_unit(unit);
+        if let Some(top_k) = top_k {
+            block = block.similarity_top_k(top_k);
+        }
+        if let Some(threshold) = threshold {
+            block = block.similarity_threshold(threshold);
+        }
+        if let Some(window) = window {
+            block = block.retrieval_context_window(window);
+        }
+        if own_session {
+            block = block.own_session();
+        }
+        if keep_previous_hits {
+            block = block.keep_previous_hits();
+        }
+        if let Some(process) = process {
+            block = block.hit_processor(move |hits| {
+                let processed = |py: Python<'_>| {
+                    let hits: Vec<Hit> = hits.into_iter().map(Hit).collect();
+                    let left: Vec<Hit> = process.bind(py).call1((hits,))?.extract()?;
+                    Ok(left.into_iter().map(|hit| hit.0).collect())
+                };
+                call(processed, |reason, _| Error::Block { name: name.clone(), reason })
+            });
+        }
+        Ok(VectorBlock(block))
+    }
+}
+
+/// A block with facts that a chat model finds in what leaves the buffer, each once; above `max_facts` the model
+/// condenses them. `model` is an `OpenAiChat` or a function of a `ChatRequest`. `scope` is `"session"` or `"namespace"`:
+/// the sessions that share the facts.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct FactBlock(mnemon::FactBlock);
+
+#[pymethods]
+impl FactBlock {
+    #[new]
+    #[pyo3(signature = (name, model, *, priority = 0, scope = "session", max_facts = None, extract_prompt = None,
+        condense_prompt = None))]
+    fn new(
+        name: String,
+        model: &Bound<'_, PyAny>,
+        priority: u32,
+        scope: &str,
+        max_facts: Option<usize>,
+        extract_prompt: Option<String>,
+        condense_prompt: Option<String>,
+    ) -> PyResult<Self> {
+        let mut block = mnemon::FactBlock::new(name, chat_model(model)?);
+        block = block.with_priority(priority).with_scope(block_scope(scope)?);
+        if let Some(facts) = max_facts {
+            block = block.with_max_facts(facts);
+        }
+        if let Some(prompt) = extract_prompt {
+            block = block.with_extract_prompt(prompt);
+        }
+        if let Some(prompt) = condense_prompt {
+            block = block.with_condense_prompt(prompt);
+        }
+        Ok(FactBlock(block))
+    }
+}
+
+/// A block with a summary of what left the buffer, which a chat model extends with each batch.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct SummaryBlock(mnemon::SummaryBlock);
+
+#[pymethods]
+impl SummaryBlock {
+    #[new]
+    #[pyo3(signature = (name, model, *, priority = 0, max_words = None, prompt = None))]
+    fn new(
+        name: String,
+        model: &Bound<'_, PyAny>,
+        priority: u32,
+        max_words: Option<usize>,
+        prompt: Option<String>,
+    ) -> PyResult<Self> {
+        let mut block = mnemon::SummaryBlock::new(name, chat_model(model)?).with_priority(priority);
+        if let Some(words) = max_words {
+            block = block.with_max_words(words);
+        }
+        Ok(SummaryBlock(match prompt {
+            Some(prompt) => block.with_prompt(prompt),
+            None => block,
+        }))
+    }
+}
+
+/// A block with instructions for the agent, `initial` at first, which a chat model changes by what users say about its
+/// answers.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct InstructionBlock(mnemon::InstructionBlock);
+
+#[pymethods]
+impl InstructionBlock {
+    #[new]
+    #[pyo3(signature = (name, initial, model, *, priority = 0, scope = "session", prompt = None))]
+    fn new(
+        name: String,
+        initial: String,
+        model: &Bound<'_, PyAny>,
+        priority: u32,
+        scope: &str,
+        prompt: Option<String>,
+    ) -> PyResult<Self> {
+        let mut block = mnemon::InstructionBlock::new(name, initial, chat_model(model)?);
+        block = block.with_priority(priority).with_scope(block_scope(scope)?);
+        Ok(InstructionBlock(match prompt {
+            Some(prompt) => block.with_prompt(prompt),
+            None => block,
+        }))
+    }
+}
+
+/// A block with the fields of a `Profile`, which a chat model patches by what leaves the buffer.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct ProfileBlock(mnemon::ProfileBlock);
+
+#[pymethods]
+impl ProfileBlock {
+    #[new]
+    #[pyo3(signature = (name, profile, model, *, priority = 0))]
+    fn new(name: String, profile: &Profile, model: &Bound<'_, PyAny>, priority: u32) -> PyResult<Self> {
+        let chat = chat_model(model)?;
+        let block = profile.run(model.py(), |profile| Ok(mnemon::ProfileBlock::new(name, profile, chat)))?;
+        Ok(ProfileBlock(block.with_priority(priority)))
+    }
+}
+
+/// A block with the items of a `Collection` that are related to the last messages. A chat model updates the collection
+/// by what leaves the buffer.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct CollectionBlock(mnemon::CollectionBlock);
+
+#[pymethods]
+impl CollectionBlock {
+    #[new]
+    #[pyo3(signature = (name, collection, model, *, priority = 0))]
+    fn new(name: String, collection: &Collection, model: &Bound<'_, PyAny>, priority: u32) -> PyResult<Self> {
+        let chat = chat_model(model)?;
+        let block = collection.run(model.py(), |items| Ok(mnemon::CollectionBlock::new(name, items, chat)))?;
+        Ok(CollectionBlock(block.with_priority(priority)))
+    }
+}
+
+/// A block of the crate, or an object as `mnemon.Block` describes it.
+pub(crate) struct BlockLike(pub(crate) Arc<dyn MemoryBlock>);
+
+impl<'py> FromPyObject<'_, 'py> for BlockLike {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        macro_rules! of_the_crate {
+            ($($class:ident)+) => {
+                $(if let Ok(block) = object.cast::<$class>() {
+                    return Ok(BlockLike(Arc::new(block.get().0.clone())));
+                })+
+            };
+        }
+        of_the_crate! { StaticBlock VectorBlock FactBlock SummaryBlock InstructionBlock ProfileBlock CollectionBlock }
+        Ok(BlockLike(Arc::new(PythonBlock::new(&object)?)))
+    }
+}
+
+pub(crate) fn block_scope(name: &str) -> PyResult<BlockScope> {
+    match name {
+        "session" => Ok(BlockScope::Session),
+        "namespace" => Ok(BlockScope::Namespace),
+        _ => Err(PyValueError::new_err("scope is \"session\" or \"namespace\"")),
+    }
+}

@@ -1,0 +1,97 @@
+//! Chat models, for blocks and for knowledge.
+
+use std::{future::ready, sync::Arc};
+
+use mnemon::{ChatAnswer, ChatFuture, ChatModel, Error};
+use pyo3::{
+    exceptions::{PyConnectionError, PyOSError, PyTypeError},
+    prelude::*,
+    types::PyString,
+};
+
+use crate::{
+    callback::call,
+    message::{Message, MessageLike, wrapped},
+    servers::OpenAiChat,
+    values::to_python,
+};
+
+/// A request to a chat model that is written in Python.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct ChatRequest(mnemon::ChatRequest);
+
+#[pymethods]
+impl ChatRequest {
+    /// The conversation to answer.
+    #[getter]
+    fn messages(&self) -> Vec<Message> {
+        wrapped(self.0.messages.clone())
+    }
+
+    /// The most tokens that the answer may have.
+    #[getter]
+    fn max_tokens(&self) -> Option<usize> {
+        self.0.max_tokens
+    }
+
+    #[getter]
+    fn temperature(&self) -> Option<f32> {
+        self.0.temperature
+    }
+
+    /// Further fields of the request, such as `response_format`.
+    #[getter]
+    fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.0.options)
+    }
+
+    /// The messages in the format of OpenAI's chat API.
+    fn to_openai<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &mnemon::to_openai(&self.0.messages))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<mnemon.ChatRequest of {} messages>", self.0.messages.len())
+    }
+}
+
+/// Returns the chat model that an object stands for: an `OpenAiChat`, or a function of a `ChatRequest`.
+pub(crate) fn chat_model(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn ChatModel>> {
+    match object.cast::<OpenAiChat>() {
+        Ok(chat) => Ok(Arc::new(chat.get().0.clone())),
+        Err(_) if object.is_callable() => Ok(Arc::new(PythonChat(object.clone().unbind()))),
+        Err(_) => Err(PyTypeError::new_err("a chat model is an OpenAiChat, or a function of a ChatRequest")),
+    }
+}
+
+/// Calls a function that answers with text or a message.
+struct PythonChat(Py<PyAny>);
+
+impl ChatModel for PythonChat {
+    fn chat<'a>(&'a self, request: &'a mnemon::ChatRequest) -> ChatFuture<'a> {
+        Box::pin(ready(self.chat_blocking(request)))
+    }
+
+    fn chat_blocking(&self, request: &mnemon::ChatRequest) -> mnemon::Result<ChatAnswer> {
+        let ask = |py: Python<'_>| {
+            let answer = self.0.bind(py).call1((ChatRequest(request.clone()),))?;
+            let message = match answer.cast::<PyString>() {
+                Ok(text) => mnemon::Message::assistant(text.to_str()?),
+                Err(_) => answer.extract::<MessageLike>()?.0,
+            };
+            Ok(ChatAnswer::from(message))
+        };
+        call(ask, failed)
+    }
+}
+
+/// Returns the error of a request. A connection or a server may be there later; of other errors only the exception
+/// itself says so, with an attribute `transient`.
+fn failed(reason: String, error: PyErr) -> Error {
+    let transient = Python::attach(|py| {
+        let said = error.value(py).getattr_opt("transient").ok().flatten();
+        let io = error.is_instance_of::<PyOSError>(py) || error.is_instance_of::<PyConnectionError>(py);
+        said.and_then(|said| said.extract().ok()).unwrap_or(io)
+    });
+    Error::Chat { reason, transient, retry_after: None, source: Some(error.into()) }
+}

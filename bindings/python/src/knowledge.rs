@@ -1,0 +1,201 @@
+//! Profiles and collections, which a chat model keeps up to date.
+
+use std::sync::Arc;
+
+use mnemon::{BlockingCollection, BlockingProfile, Namespace};
+use pyo3::{prelude::*, types::PyDict};
+
+use crate::{
+    chat::chat_model,
+    documents::Document,
+    engine::Engine,
+    message::{MessageLike, unwrapped},
+    operation::search,
+    shared::Shared,
+    values::{from_python, namespace, to_python},
+};
+
+/// A dict under one key of a namespace, such as what is known about a user. Changes are JSON merge patches, by the
+/// program or by a chat model; those that are made at the same time are applied one after the other.
+///
+/// `description` tells the model what belongs into it.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct Profile {
+    engine: Arc<Shared>,
+    namespace: Namespace,
+    key: String,
+    description: Option<String>,
+}
+
+impl Profile {
+    /// Calls the profile without the GIL.
+    pub(crate) fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mnemon::Profile) -> mnemon::Result<T> + Send,
+    ) -> PyResult<T> {
+        self.engine.run(py, move |engine| {
+            let profile = mnemon::Profile::new(engine, &self.namespace, &*self.key);
+            call(&match &self.description {
+                Some(description) => profile.describe(description),
+                None => profile,
+            })
+        })
+    }
+
+    fn call<'py, T: serde::Serialize + Send>(
+        &self,
+        py: Python<'py>,
+        call: impl FnOnce(BlockingProfile<'_>) -> mnemon::Result<T> + Send,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.run(py, |profile| call(profile.blocking()))?)
+    }
+}
+
+#[pymethods]
+impl Profile {
+    #[new]
+    #[pyo3(signature = (engine, namespace, key = "profile".to_owned(), *, description = None))]
+    fn new(
+        py: Python<'_>,
+        engine: &Engine,
+        namespace: &str,
+        key: String,
+        description: Option<String>,
+    ) -> PyResult<Self> {
+        Ok(Profile { engine: engine.shared(), namespace: self::namespace(py, namespace)?, key, description })
+    }
+
+    /// Returns the profile, an empty dict at first.
+    fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.call(py, |profile| profile.get())
+    }
+
+    /// Replaces the profile.
+    fn set(&self, profile: &Bound<'_, PyDict>) -> PyResult<()> {
+        let value = from_python(profile)?;
+        self.call(profile.py(), |profile| profile.set(value)).map(drop)
+    }
+
+    /// Applies a JSON merge patch: fields get new values, `None` removes one. Returns the profile.
+    fn patch<'py>(&self, patch: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+        let value = from_python(patch)?;
+        self.call(patch.py(), |profile| profile.patch(value))
+    }
+
+    /// Lets a chat model patch the profile by a conversation. Returns the profile.
+    fn update<'py>(&self, messages: Vec<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (messages, chat) = (unwrapped(messages), chat_model(model)?);
+        self.call(model.py(), |profile| profile.update(&messages, &chat))
+    }
+}
+
+/// Items, such as facts: dicts in a namespace of their own that are found by their texts, and that a chat model inserts,
+/// updates and deletes.
+///
+/// `description` tells the model what an item is, `index` the paths to the texts that it is found by, `shown` how many
+/// items the model is shown at most.
+#[pyclass(frozen, module = "mnemon")]
+pub(crate) struct Collection {
+    engine: Arc<Shared>,
+    namespace: Namespace,
+    description: Option<String>,
+    index: Option<Vec<String>>,
+    shown: Option<usize>,
+}
+
+impl Collection {
+    /// Calls the collection without the GIL.
+    pub(crate) fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mnemon::Collection) -> mnemon::Result<T> + Send,
+    ) -> PyResult<T> {
+        self.engine.run(py, move |engine| {
+            let mut collection = mnemon::Collection::new(engine, &self.namespace);
+            if let Some(description) = &self.description {
+                collection = collection.describe(description);
+            }
+            if let Some(index) = &self.index {
+                collection = collection.index(index);
+            }
+            if let Some(shown) = self.shown {
+                collection = collection.shown(shown);
+            }
+            call(&collection)
+        })
+    }
+
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(BlockingCollection<'_>) -> mnemon::Result<T> + Send,
+    ) -> PyResult<T> {
+        self.run(py, |collection| call(collection.blocking()))
+    }
+}
+
+#[pymethods]
+impl Collection {
+    #[new]
+    #[pyo3(signature = (engine, namespace, *, description = None, index = None, shown = None))]
+    fn new(
+        py: Python<'_>,
+        engine: &Engine,
+        namespace: &str,
+        description: Option<String>,
+        index: Option<Vec<String>>,
+        shown: Option<usize>,
+    ) -> PyResult<Self> {
+        Ok(Collection {
+            engine: engine.shared(),
+            namespace: self::namespace(py, namespace)?,
+            description,
+            index,
+            shown,
+        })
+    }
+
+    /// Adds an item. Returns its key.
+    fn add(&self, item: &Bound<'_, PyDict>) -> PyResult<String> {
+        let value = from_python(item)?;
+        self.call(item.py(), |collection| collection.add(value))
+    }
+
+    /// Returns the item, or `None`.
+    fn get(&self, py: Python<'_>, key: &str) -> PyResult<Option<Document>> {
+        Ok(self.call(py, |collection| collection.get(key))?.map(Document))
+    }
+
+    /// Returns whether there was such an item.
+    fn delete(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
+        self.call(py, |collection| collection.delete(key))
+    }
+
+    /// Returns the items that answer `query` best, or without one those that were put last; see `Documents.search`.
+    #[pyo3(signature = (query = None, *, r#where = None, limit = 10, offset = 0))]
+    fn search(
+        &self,
+        py: Python<'_>,
+        query: Option<String>,
+        r#where: Option<&Bound<'_, PyDict>>,
+        limit: usize,
+        offset: usize,
+    ) -> PyResult<Vec<Document>> {
+        let search = search(query, r#where, false, limit, offset)?;
+        Ok(self.call(py, |collection| collection.search(search))?.into_iter().map(Document).collect())
+    }
+
+    /// Lets a chat model update the items by a conversation, in one commit. Returns the keys of the items that were
+    /// `inserted`, `updated` and `deleted`, and whether the update was `repeated`: then it changed nothing.
+    fn update<'py>(&self, messages: Vec<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        let (py, messages, chat) = (model.py(), unwrapped(messages), chat_model(model)?);
+        let report = self.call(py, |collection| collection.update(&messages, &chat))?;
+        let dict = PyDict::new(py);
+        dict.set_item("inserted", report.inserted)?;
+        dict.set_item("updated", report.updated)?;
+        dict.set_item("deleted", report.deleted)?;
+        dict.set_item("repeated", report.repeated)?;
+        Ok(dict)
+    }
+}

@@ -1,0 +1,137 @@
+//! Embedders and rerankers: models by name, models of servers, and those that are written in Python.
+
+use std::{path::PathBuf, sync::Arc};
+
+use mnemon::{Config, CrossEncoder, Error, Model, ModelIdentity, OnnxEmbedder, OnnxOptions, RerankerInfo, Result};
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyList, PyString},
+};
+
+use crate::{
+    callback::{attribute, call, numbers, rows},
+    errors::raised,
+    servers::OpenAiEmbedder,
+};
+
+/// How models are run.
+pub(crate) struct ModelOptions(OnnxOptions);
+
+impl ModelOptions {
+    pub(crate) fn of(config: &Config) -> Self {
+        let mut options = OnnxOptions::default();
+        options.device = config.device.clone();
+        options.threads = config.threads;
+        ModelOptions(options)
+    }
+
+    /// Returns the embedder that an object stands for: the name or folder of a model, an `OpenAiEmbedder`, or an object
+    /// as `mnemon.Embedder` describes it.
+    pub(crate) fn embedder(&self, object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn mnemon::Embedder>> {
+        let py = object.py();
+        if let Some(name) = name(object)? {
+            let options = self.0.clone();
+            let opened = py.detach(move || OnnxEmbedder::open(Model::find(&name)?, options));
+            return Ok(Arc::new(opened.map_err(|error| raised(py, error))?));
+        }
+        match object.cast::<OpenAiEmbedder>() {
+            Ok(embedder) => Ok(Arc::new(embedder.get().0.clone())),
+            Err(_) => Ok(Arc::new(PythonEmbedder::new(object)?)),
+        }
+    }
+
+    /// Returns the reranker that an object stands for: the name or folder of a model, or an object as
+    /// `mnemon.Reranker` describes it.
+    pub(crate) fn reranker(&self, object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn mnemon::Reranker>> {
+        let py = object.py();
+        if let Some(name) = name(object)? {
+            let threads = self.0.threads;
+            let open = move || CrossEncoder::with_options(RerankerInfo::find(&name)?.path, threads, None);
+            return Ok(Arc::new(py.detach(open).map_err(|error| raised(py, error))?));
+        }
+        let name = attribute(object, "name", "Reranker")?.extract()?;
+        attribute(object, "rerank", "Reranker")?;
+        Ok(Arc::new(PythonReranker { name, object: object.clone().unbind() }))
+    }
+}
+
+/// Returns the name or path that an object is, if it is one.
+fn name(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    let Ok(path) = object.extract::<PathBuf>() else { return Ok(None) };
+    let name = path.into_os_string().into_string();
+    name.map(Some).map_err(|_| PyTypeError::new_err("the path of a model is not text"))
+}
+
+/// Calls an object with `name`, `dimension` and `embed_documents`.
+struct PythonEmbedder {
+    identity: ModelIdentity,
+    object: Py<PyAny>,
+    has_query: bool,
+}
+
+impl PythonEmbedder {
+    fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let name: String = attribute(object, "name", "Embedder")?.extract()?;
+        let hash = match object.getattr_opt("hash")? {
+            Some(hash) => hash.extract()?,
+            None => name.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        };
+        let dimension = attribute(object, "dimension", "Embedder")?.extract()?;
+        attribute(object, "embed_documents", "Embedder")?;
+        let has_query = object.hasattr("embed_query")?;
+        let identity = ModelIdentity { name, dimension, hash };
+        Ok(PythonEmbedder { identity, object: object.clone().unbind(), has_query })
+    }
+}
+
+impl mnemon::Embedder for PythonEmbedder {
+    fn identity(&self) -> &ModelIdentity {
+        &self.identity
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        let embed =
+            |py: Python<'_>| rows(&self.object.bind(py).call_method1("embed_documents", (PyList::new(py, texts)?,))?);
+        call(embed, embedding)
+    }
+
+    fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
+        if self.has_query {
+            let embed = |py: Python<'_>| {
+                numbers(&self.object.bind(py).call_method1("embed_query", (PyString::new(py, text),))?)
+            };
+            return call(embed, embedding);
+        }
+        let rows = self.embed_documents(&[text])?;
+        let wrong = || Error::Embedding { reason: "embed_documents returned no vector".to_owned(), source: None };
+        rows.into_iter().next().ok_or_else(wrong)
+    }
+}
+
+fn embedding(reason: String, error: PyErr) -> Error {
+    Error::Embedding { reason, source: Some(error.into()) }
+}
+
+/// Calls an object with `name` and `rerank`.
+struct PythonReranker {
+    name: String,
+    object: Py<PyAny>,
+}
+
+impl mnemon::Reranker for PythonReranker {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn rerank(&self, query: &str, passages: &[&str]) -> Result<Vec<f32>> {
+        let rerank = |py: Python<'_>| {
+            numbers(&self.object.bind(py).call_method1("rerank", (query, PyList::new(py, passages)?))?)
+        };
+        call(rerank, |reason, error| Error::Reranking {
+            reranker: self.name.clone(),
+            reason,
+            source: Some(error.into()),
+        })
+    }
+}

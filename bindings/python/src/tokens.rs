@@ -1,0 +1,73 @@
+//! Token counters.
+
+use std::sync::{Arc, Mutex};
+
+use mnemon::{ApproximateTokenCounter, Tiktoken, TokenCounter};
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+    types::PyString,
+};
+
+use crate::shared::{calling_back, lock};
+
+/// What a token counter raised last.
+pub(crate) type CounterError = Arc<Mutex<Option<PyErr>>>;
+
+/// A token counter.
+pub(crate) enum Counter {
+    Tiktoken(Tiktoken),
+    Approximate,
+    Python(PythonCounter),
+}
+
+/// Returns the token counter that an object stands for: the name of an encoding, or a function of a text.
+pub(crate) fn counter(tokens: &Bound<'_, PyAny>, error: &CounterError) -> PyResult<Counter> {
+    let Ok(name) = tokens.cast::<PyString>() else {
+        if !tokens.is_callable() {
+            return Err(PyTypeError::new_err("tokens is the name of an encoding, or a function of a text"));
+        }
+        return Ok(Counter::Python(PythonCounter { function: tokens.clone().unbind(), error: Arc::clone(error) }));
+    };
+    match name.to_str()? {
+        "o200k_base" => Ok(Counter::Tiktoken(Tiktoken::o200k_base())),
+        "cl100k_base" => Ok(Counter::Tiktoken(Tiktoken::cl100k_base())),
+        "approximate" => Ok(Counter::Approximate),
+        _ => Err(PyValueError::new_err(
+            "tokens is one of \"o200k_base\", \"cl100k_base\", \"approximate\", or a function of a text",
+        )),
+    }
+}
+
+impl TokenCounter for Counter {
+    fn count(&self, text: &str) -> usize {
+        match self {
+            Counter::Tiktoken(counter) => counter.count(text),
+            Counter::Approximate => ApproximateTokenCounter.count(text),
+            Counter::Python(counter) => counter.count(text),
+        }
+    }
+}
+
+/// Calls a function that counts the tokens of a text.
+pub(crate) struct PythonCounter {
+    function: Py<PyAny>,
+    error: CounterError,
+}
+
+impl PythonCounter {
+    fn count(&self, text: &str) -> usize {
+        let count = |py: Python<'_>| self.function.bind(py).call1((text,))?.extract();
+        match calling_back(|| Python::try_attach(count)) {
+            Some(Ok(tokens)) => tokens,
+            Some(Err(error)) => {
+                let reason = format!("the token counter raised {error}");
+                *lock(&self.error) = Some(error);
+                // A count cannot fail otherwise. The engine makes an error of it that the call returns.
+                std::panic::resume_unwind(Box::new(reason))
+            }
+            // The interpreter ends.
+            None => ApproximateTokenCounter.count(text),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Vectors that the engine's model made.
+
+use std::{ffi::c_int, ptr};
+
+use mnemon::{Embedder, Result};
+use pyo3::{exceptions::PyBufferError, exceptions::PyIndexError, ffi, prelude::*, types::PyList};
+
+/// Returns the vectors of documents.
+pub(crate) fn vectors_of(embedder: &dyn Embedder, texts: &[String]) -> Result<Vectors> {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let passages = embedder.embed_passages(&texts)?;
+    let rows = passages.into_iter().map(|windows| mean(windows.into_iter().map(|window| window.vector).collect()));
+    Ok(Vectors::new(rows.collect(), embedder.identity().dimension))
+}
+
+/// Returns the vector of a query.
+pub(crate) fn vector_of_query(embedder: &dyn Embedder, text: &str) -> Result<Vec<f32>> {
+    let windows = embedder.windows(text).into_iter();
+    Ok(mean(windows.map(|window| embedder.embed_query(&text[window])).collect::<Result<_>>()?))
+}
+
+/// Returns the mean of vectors, of length 1. One vector stays as it is.
+fn mean(mut vectors: Vec<Vec<f32>>) -> Vec<f32> {
+    let mut sum = vectors.pop().unwrap_or_default();
+    if !vectors.is_empty() {
+        for vector in vectors {
+            sum.iter_mut().zip(vector).for_each(|(sum, component)| *sum += component);
+        }
+        let length = sum.iter().map(|component| component * component).sum::<f32>().sqrt();
+        sum.iter_mut().for_each(|component| *component /= length.max(f32::MIN_POSITIVE));
+    }
+    sum
+}
+
+/// Vectors of length 1, a sequence of lists of numbers; and a buffer of 32-bit floats with two dimensions, so that
+/// `numpy.asarray(vectors)` copies nothing.
+#[pyclass(frozen, sequence, module = "mnemon")]
+pub(crate) struct Vectors {
+    values: Vec<f32>,
+    /// The number of rows, and of the components of each.
+    shape: [isize; 2],
+    /// Bytes from a row to the next, and from a component to the next.
+    strides: [isize; 2],
+}
+
+impl Vectors {
+    pub(crate) fn new(rows: Vec<Vec<f32>>, dimension: usize) -> Self {
+        let size = size_of::<f32>() as isize;
+        let shape = [rows.len() as isize, dimension as isize];
+        Vectors { values: rows.concat(), shape, strides: [size * shape[1], size] }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &[f32]> {
+        self.values.chunks(self.shape[1].max(1) as usize)
+    }
+}
+
+#[pymethods]
+impl Vectors {
+    fn __len__(&self) -> usize {
+        self.shape[0] as usize
+    }
+
+    fn __getitem__(&self, index: isize) -> PyResult<Vec<f32>> {
+        let at = if index < 0 { index + self.shape[0] } else { index };
+        let row = usize::try_from(at).ok().and_then(|at| self.rows().nth(at));
+        row.map(<[f32]>::to_vec).ok_or_else(|| PyIndexError::new_err("no such vector"))
+    }
+
+    /// All vectors as lists of numbers.
+    fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.rows().map(<[f32]>::to_vec).collect::<Vec<_>>())
+    }
+
+    /// # Safety
+    /// As of `PyBuffer`: Python gives a view to fill, and releases it before the object.
+    unsafe fn __getbuffer__(this: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        if flags & ffi::PyBUF_WRITABLE != 0 {
+            // SAFETY: `view` is valid for writes.
+            unsafe { (*view).obj = ptr::null_mut() };
+            return Err(PyBufferError::new_err("vectors cannot be changed; copy them first"));
+        }
+        let vectors = this.get();
+        let given = |flag: c_int, array: &[isize; 2]| {
+            if flags & flag == flag { array.as_ptr().cast_mut() } else { ptr::null_mut() }
+        };
+        // SAFETY: `view` is valid for writes. All pointers lead into the object, which does not change and which the
+        // view keeps alive.
+        unsafe {
+            (*view).buf = vectors.values.as_ptr().cast_mut().cast();
+            (*view).len = (vectors.values.len() * size_of::<f32>()) as isize;
+            (*view).itemsize = size_of::<f32>() as isize;
+            (*view).readonly = 1;
+            (*view).format = if flags & ffi::PyBUF_FORMAT != 0 { c"f".as_ptr().cast_mut() } else { ptr::null_mut() };
+            (*view).ndim = 2;
+            (*view).shape = given(ffi::PyBUF_ND, &vectors.shape);
+            (*view).strides = given(ffi::PyBUF_STRIDES, &vectors.strides);
+            (*view).suboffsets = ptr::null_mut();
+            (*view).internal = ptr::null_mut();
+            (*view).obj = this.into_ptr();
+        }
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<{} vectors of {} components>", self.shape[0], self.shape[1])
+    }
+}
