@@ -32,6 +32,11 @@ def test_the_methods_work_with_await(loop: str, tmp_path: Path) -> None:
             documents = engine.documents("acme/ada")
             await documents.put("k", {"title": "boats"})
             assert [document.key for document in await documents.search("boats", limit=1)] == ["k"]
+            profile = mnemon.AsyncProfile(mnemon.Profile(engine.engine, "acme/ada"))
+            assert await profile.update([Message("I am Ada.")], lambda request: '{"name": "Ada"}') == {"name": "Ada"}
+            facts = mnemon.AsyncCollection(mnemon.Collection(engine.engine, "acme/ada/facts"))
+            key = await facts.add({"text": "Ada rows."})
+            assert [fact.key for fact in await facts.search(limit=1)] == [key]
             with pytest.raises(mnemon.InvalidNamespaceError):
                 await engine.recall("", "x")
         with pytest.raises(mnemon.ClosedError):
@@ -72,8 +77,14 @@ def test_the_loop_goes_on_while_calls_wait() -> None:
 
 
 def test_nothing_of_the_engine_is_missing() -> None:
-    """`model` needs no wait, and a namespace's language is set once: `AsyncEngine.engine` has both."""
-    pairs = [(Engine, AsyncEngine), (mnemon.Documents, mnemon.AsyncDocuments), (mnemon.Memory, mnemon.AsyncMemory)]
+    """`AsyncEngine.engine.model` and `AsyncDocuments.documents.namespace` need no wait."""
+    pairs = [
+        (Engine, AsyncEngine),
+        (mnemon.Documents, mnemon.AsyncDocuments),
+        (mnemon.Memory, mnemon.AsyncMemory),
+        (mnemon.Profile, mnemon.AsyncProfile),
+        (mnemon.Collection, mnemon.AsyncCollection),
+    ]
     missing = {
         name
         for plain, awaited in pairs

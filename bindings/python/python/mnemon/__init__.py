@@ -7,9 +7,11 @@
 ['My bike is in the cellar.']
 """
 
+from ._async import AsyncCollection as AsyncCollection
 from ._async import AsyncDocuments as AsyncDocuments
 from ._async import AsyncEngine as AsyncEngine
 from ._async import AsyncMemory as AsyncMemory
+from ._async import AsyncProfile as AsyncProfile
 from ._mnemon import (
     BlockContent as BlockContent,
     BlockError as BlockError,

@@ -5,9 +5,40 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 
-from ._mnemon import Document, DocumentOperation, Documents, Engine, Hits, Memory, Message, Prompt, Query, Vectors
-from ._options import EmbedderLike, EngineOptions, ForgetOptions, MemoryOptions, ReindexOptions, ScopeOptions, SearchOptions
-from ._reports import BlockStatus, CheckpointInfo, MemoryReport, NamespaceInfo, PurgeReport, PutReport, ReindexReport
+from ._mnemon import (
+    Collection,
+    Document,
+    DocumentOperation,
+    Documents,
+    Engine,
+    Hits,
+    Memory,
+    Message,
+    Profile,
+    Prompt,
+    Query,
+    Vectors,
+)
+from ._options import (
+    ChatModel,
+    EmbedderLike,
+    EngineOptions,
+    ForgetOptions,
+    MemoryOptions,
+    ReindexOptions,
+    ScopeOptions,
+    SearchOptions,
+)
+from ._reports import (
+    BlockStatus,
+    CheckpointInfo,
+    CollectionReport,
+    MemoryReport,
+    NamespaceInfo,
+    PurgeReport,
+    PutReport,
+    ReindexReport,
+)
 from ._wait import wait
 
 _MessageLike: TypeAlias = Message | dict[str, Any]
@@ -235,3 +266,48 @@ class AsyncMemory:
 
     async def change_block(self, block: str, change: Callable[[Any], Any]) -> None:
         await wait(self.memory.change_block, block, change)
+
+
+class AsyncProfile:
+    """`Profile` with `await`."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    async def get(self) -> dict[str, Any]:
+        return await wait(self.profile.get)
+
+    async def set(self, profile: dict[str, Any]) -> None:
+        await wait(self.profile.set, profile)
+
+    async def patch(self, patch: dict[str, Any]) -> dict[str, Any]:
+        return await wait(self.profile.patch, patch)
+
+    async def update(self, messages: _Messages, model: ChatModel) -> dict[str, Any]:
+        """As `Profile.update`; a `model` that is a function is called on another thread."""
+        return await wait(self.profile.update, messages, model)
+
+
+class AsyncCollection:
+    """`Collection` with `await`."""
+
+    def __init__(self, collection: Collection) -> None:
+        self.collection = collection
+
+    async def add(self, item: dict[str, Any]) -> str:
+        return await wait(self.collection.add, item)
+
+    async def get(self, key: str) -> Document | None:
+        return await wait(self.collection.get, key)
+
+    async def delete(self, key: str) -> bool:
+        return await wait(self.collection.delete, key)
+
+    async def search(
+        self, query: str | None = None, *, where: dict[str, Any] | None = None, limit: int = 10, offset: int = 0
+    ) -> list[Document]:
+        return await wait(self.collection.search, query, where=where, limit=limit, offset=offset)
+
+    async def update(self, messages: _Messages, model: ChatModel) -> CollectionReport:
+        """As `Collection.update`; a `model` that is a function is called on another thread."""
+        return await wait(self.collection.update, messages, model)

@@ -7,7 +7,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, final
 
-from ._options import BlockLike, EmbedderLike
+from ._options import BlockLike, ChatModel, EmbedderLike
 from ._protocols import Reranker
 from ._reports import (
     BlockStatus,
@@ -27,7 +27,6 @@ __version__: str
 _Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
 _Path: TypeAlias = str | PathLike[str]
 _MessageLike: TypeAlias = Message | dict[str, Any]
-_ChatModel: TypeAlias = OpenAiChat | Callable[[ChatRequest], str | Message | dict[str, Any]]
 _Progress: TypeAlias = Callable[[ReindexProgress], bool | None]
 _Messages: TypeAlias = Sequence[Message] | Sequence[dict[str, Any]] | Sequence[_MessageLike]
 
@@ -378,7 +377,7 @@ class Profile:
     def get(self) -> dict[str, Any]: ...
     def set(self, profile: dict[str, Any]) -> None: ...
     def patch(self, patch: dict[str, Any]) -> dict[str, Any]: ...
-    def update(self, messages: _Messages, model: _ChatModel) -> dict[str, Any]: ...
+    def update(self, messages: _Messages, model: ChatModel) -> dict[str, Any]: ...
 
 @final
 class Collection:
@@ -397,7 +396,7 @@ class Collection:
     def search(
         self, query: str | None = None, *, where: dict[str, Any] | None = None, limit: int = 10, offset: int = 0
     ) -> list[Document]: ...
-    def update(self, messages: _Messages, model: _ChatModel) -> CollectionReport: ...
+    def update(self, messages: _Messages, model: ChatModel) -> CollectionReport: ...
 
 @final
 class BlockContent:
@@ -457,7 +456,7 @@ class FactBlock:
     def __new__(
         cls,
         name: str,
-        model: _ChatModel,
+        model: ChatModel,
         *,
         priority: int = 0,
         scope: Literal["session", "namespace"] = "session",
@@ -471,7 +470,7 @@ class SummaryBlock:
     def __new__(
         cls,
         name: str,
-        model: _ChatModel,
+        model: ChatModel,
         *,
         priority: int = 0,
         max_words: int | None = None,
@@ -484,7 +483,7 @@ class InstructionBlock:
         cls,
         name: str,
         initial: str,
-        model: _ChatModel,
+        model: ChatModel,
         *,
         priority: int = 0,
         scope: Literal["session", "namespace"] = "session",
@@ -493,11 +492,11 @@ class InstructionBlock:
 
 @final
 class ProfileBlock:
-    def __new__(cls, name: str, profile: Profile, model: _ChatModel, *, priority: int = 0) -> Self: ...
+    def __new__(cls, name: str, profile: Profile, model: ChatModel, *, priority: int = 0) -> Self: ...
 
 @final
 class CollectionBlock:
-    def __new__(cls, name: str, collection: Collection, model: _ChatModel, *, priority: int = 0) -> Self: ...
+    def __new__(cls, name: str, collection: Collection, model: ChatModel, *, priority: int = 0) -> Self: ...
 
 @final
 class Memory:

@@ -5,10 +5,13 @@ from os import PathLike
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from ._mnemon import (
+    ChatRequest,
     CollectionBlock,
     Config,
     FactBlock,
     InstructionBlock,
+    Message,
+    OpenAiChat,
     OpenAiEmbedder,
     ProfileBlock,
     StaticBlock,
@@ -18,6 +21,7 @@ from ._mnemon import (
 from ._protocols import Block, Embedder, Reranker
 from ._reports import ReindexProgress
 
+ChatModel: TypeAlias = OpenAiChat | Callable[[ChatRequest], str | Message | dict[str, Any]]
 EmbedderLike: TypeAlias = str | PathLike[str] | Embedder | OpenAiEmbedder
 BlockLike: TypeAlias = (
     StaticBlock | VectorBlock | FactBlock | SummaryBlock | InstructionBlock | ProfileBlock | CollectionBlock | Block

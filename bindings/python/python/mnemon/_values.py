@@ -48,7 +48,7 @@ def labels_in(namespace: str) -> tuple[str, ...]:
 def key_of(*parts: str | int | float) -> str:
     """A key that differs if a part differs."""
     text = ", ".join([encode_basestring_ascii(part) if isinstance(part, str) else repr(part) for part in parts])
-    return text if len(text) <= KEY_BYTES - 8 and text.isprintable() else hashlib.sha256(text.encode()).hexdigest()
+    return text if len(text) <= KEY_BYTES - 8 else hashlib.sha256(text.encode()).hexdigest()
 
 
 def packed(data: bytes) -> str:
