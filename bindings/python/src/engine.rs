@@ -459,7 +459,6 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // A handle that Python drops in the middle of a callback leaves the engine to the end of the process.
-        Python::try_attach(|py| drop(self.0.close(py)));
+        Python::try_attach(|py| self.0.dropped(py));
     }
 }

@@ -132,6 +132,14 @@ impl Shared {
         });
         Ok(())
     }
+
+    /// Closes the engine of an object that Python drops. It may do so in the middle of a callback, which must not wait.
+    pub(crate) fn dropped(self: &Arc<Self>, py: Python<'_>) {
+        if self.close(py).is_err() {
+            let shared = Arc::clone(self);
+            std::thread::spawn(move || Python::try_attach(|py| drop(shared.close(py))));
+        }
+    }
 }
 
 /// Runs what calls Python for an engine.

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 
@@ -151,6 +152,30 @@ class Slow4:
 
     def embed_documents(self, texts):
         return [[1.0, 0.0, 0.0, 0.0] for _ in texts]
+
+
+def test_an_engine_is_not_closed_by_what_it_calls_and_may_be_dropped_there(tmp_path: Path) -> None:
+    other = [Engine(tmp_path / "other.redb", embedder=Letters())]
+    other[0].put(NAMESPACE, [Message("abc")])
+
+    class Closing(Letters):
+        def embed_documents(self, texts):
+            other.clear()
+            with pytest.raises(RuntimeError, match="close it elsewhere"):
+                engine.close()
+            return super().embed_documents(texts)
+
+    with Engine(embedder=Closing()) as engine:
+        engine.put(NAMESPACE, [Message("abc")])
+        assert engine.flush() == 1 and not other
+    for attempt in range(100):
+        try:
+            Engine(tmp_path / "other.redb", embedder=Letters()).close()
+            break
+        except mnemon.DatabaseLockedError:
+            time.sleep(0.05)
+    else:
+        pytest.fail("the dropped engine keeps its file")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
