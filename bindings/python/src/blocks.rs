@@ -80,7 +80,7 @@ impl VectorBlock {
                     let left: Vec<Hit> = process.bind(py).call1((hits,))?.extract()?;
                     Ok(left.into_iter().map(|hit| hit.0).collect())
                 };
-                call(processed, |reason, _| Error::Block { name: name.clone(), reason })
+                call(processed, |_, reason, _| Error::Block { name: name.clone(), reason })
             });
         }
         Ok(VectorBlock(block))

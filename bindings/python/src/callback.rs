@@ -1,21 +1,88 @@
 //! Calls of what is written in Python, from the engine's threads.
 
+use std::{
+    cell::Cell,
+    sync::{Condvar, Mutex, PoisonError},
+};
+
 use mnemon::Error;
 use pyo3::{buffer::PyBuffer, exceptions::PyTypeError, prelude::*};
 
-use crate::shared::calling_back;
+use crate::shared::lock;
+
+/// The callbacks of all threads.
+static CALLBACKS: Mutex<Callbacks> = Mutex::new(Callbacks { running: 0, ended: false });
+/// Notified when no callback is running.
+static IDLE: Condvar = Condvar::new();
+
+struct Callbacks {
+    running: usize,
+    /// True when the interpreter ends: Python is not called any more.
+    ended: bool,
+}
+
+thread_local! {
+    /// True while this thread is in a callback.
+    static CALLED_BACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A callback that is running.
+struct Running {
+    outer: bool,
+}
+
+impl Running {
+    fn begin() -> Option<Self> {
+        let mut callbacks = lock(&CALLBACKS);
+        if callbacks.ended {
+            return None;
+        }
+        callbacks.running += 1;
+        Some(Running { outer: CALLED_BACK.replace(true) })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        CALLED_BACK.set(self.outer);
+        let mut callbacks = lock(&CALLBACKS);
+        callbacks.running -= 1;
+        if callbacks.running == 0 {
+            IDLE.notify_all();
+        }
+    }
+}
+
+/// Returns whether this thread calls Python for an engine.
+pub(crate) fn is_called_back() -> bool {
+    CALLED_BACK.get()
+}
+
+/// Waits for the callbacks that are running, such as those of blocks, which the closing of an engine does not wait for.
+/// There are none afterwards: a thread that is in Python when the interpreter ends would crash it.
+pub(crate) fn end_callbacks(py: Python<'_>) {
+    py.detach(|| {
+        let mut callbacks = lock(&CALLBACKS);
+        callbacks.ended = true;
+        drop(IDLE.wait_while(callbacks, |callbacks| callbacks.running > 0).unwrap_or_else(PoisonError::into_inner));
+    });
+}
+
+/// Runs what calls Python. `None` if the interpreter ends.
+pub(crate) fn calling_back<T>(call: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+    let running = Running::begin()?;
+    let result = Python::try_attach(call);
+    drop(running);
+    result
+}
 
 /// Calls Python. What it raises becomes the error that `failed` makes of it, with its text as the reason.
 pub(crate) fn call<T>(
     call: impl FnOnce(Python<'_>) -> PyResult<T>,
-    failed: impl FnOnce(String, PyErr) -> Error,
+    failed: impl FnOnce(Python<'_>, String, PyErr) -> Error,
 ) -> mnemon::Result<T> {
-    match calling_back(|| Python::try_attach(call)) {
-        Some(Ok(result)) => Ok(result),
-        Some(Err(error)) => Err(failed(error.to_string(), error)),
-        // The interpreter ends.
-        None => Err(Error::Closed),
-    }
+    let called = calling_back(|py| call(py).map_err(|error| failed(py, error.to_string(), error)));
+    called.unwrap_or(Err(Error::Closed))
 }
 
 /// Returns the attribute of an object that has to have it, or a `TypeError` that names the protocol.

@@ -4,7 +4,7 @@ use std::{future::ready, sync::Arc};
 
 use mnemon::{ChatAnswer, ChatFuture, ChatModel, Error};
 use pyo3::{
-    exceptions::{PyConnectionError, PyOSError, PyTypeError},
+    exceptions::{PyOSError, PyTypeError},
     prelude::*,
     types::PyString,
 };
@@ -87,11 +87,10 @@ impl ChatModel for PythonChat {
 
 /// Returns the error of a request. A connection or a server may be there later; of other errors only the exception
 /// itself says so, with an attribute `transient`.
-fn failed(reason: String, error: PyErr) -> Error {
-    let transient = Python::attach(|py| {
-        let said = error.value(py).getattr_opt("transient").ok().flatten();
-        let io = error.is_instance_of::<PyOSError>(py) || error.is_instance_of::<PyConnectionError>(py);
-        said.and_then(|said| said.extract().ok()).unwrap_or(io)
-    });
+fn failed(py: Python<'_>, reason: String, error: PyErr) -> Error {
+    let said = error.value(py).getattr_opt("transient").ok().flatten();
+    // A `ConnectionError` is one too.
+    let io = error.is_instance_of::<PyOSError>(py);
+    let transient = said.and_then(|said| said.extract().ok()).unwrap_or(io);
     Error::Chat { reason, transient, retry_after: None, source: Some(error.into()) }
 }

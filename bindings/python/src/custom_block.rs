@@ -172,8 +172,8 @@ impl PythonBlock {
     }
 
     fn call<T>(&self, method: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> mnemon::Result<T> {
-        let failed = |reason, error: PyErr| {
-            Python::attach(|py| self.log(py, &error));
+        let failed = |py: Python<'_>, reason, error: PyErr| {
+            self.log(py, &error);
             Error::Block { name: self.name.clone(), reason }
         };
         call(|py| method(self.object.bind(py)), failed)

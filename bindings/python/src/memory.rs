@@ -220,7 +220,7 @@ impl Memory {
         let changed = self.call(py, |memory| {
             memory.change_block(block, |state| {
                 let change = |py: Python<'_>| from_python(&change.bind(py).call1((to_python(py, state)?,))?);
-                call(change, |reason, error| {
+                call(change, |_, reason, error| {
                     failed = Some(error);
                     Error::Block { name: block.to_owned(), reason }
                 })

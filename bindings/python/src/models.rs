@@ -109,7 +109,7 @@ impl mnemon::Embedder for PythonEmbedder {
     }
 }
 
-fn embedding(reason: String, error: PyErr) -> Error {
+fn embedding(_: Python<'_>, reason: String, error: PyErr) -> Error {
     Error::Embedding { reason, source: Some(error.into()) }
 }
 
@@ -128,7 +128,7 @@ impl mnemon::Reranker for PythonReranker {
         let rerank = |py: Python<'_>| {
             numbers(&self.object.bind(py).call_method1("rerank", (query, PyList::new(py, passages)?))?)
         };
-        call(rerank, |reason, error| Error::Reranking {
+        call(rerank, |_, reason, error| Error::Reranking {
             reranker: self.name.clone(),
             reason,
             source: Some(error.into()),

@@ -6,8 +6,8 @@ use mnemon::{ReindexOptions, ReindexProgress, ReindexReport};
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
+    callback::calling_back,
     errors::raised,
-    shared::calling_back,
     values::{namespace, to_python},
 };
 
@@ -50,7 +50,7 @@ impl Progress {
             let answer = function.bind(py).call1((dict,))?;
             Ok(answer.is_none() || answer.is_truthy()?)
         };
-        match calling_back(|| Python::try_attach(told)) {
+        match calling_back(told) {
             Some(Ok(true)) => ControlFlow::Continue(()),
             Some(Ok(false)) | None => ControlFlow::Break(()),
             Some(Err(error)) => {

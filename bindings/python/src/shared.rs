@@ -2,7 +2,6 @@
 
 use std::{
     any::Any,
-    cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
 };
@@ -10,15 +9,15 @@ use std::{
 use mnemon::{BlockingEngine, Error};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 
-use crate::{errors::raised, memory::MemorySlot, models::ModelOptions};
+use crate::{
+    callback::{end_callbacks, is_called_back},
+    errors::raised,
+    memory::MemorySlot,
+    models::ModelOptions,
+};
 
 /// The engines that are open.
 static OPEN: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
-
-thread_local! {
-    /// True while this thread calls Python for an engine.
-    static CALLED_BACK: Cell<bool> = const { Cell::new(false) };
-}
 
 /// An engine, its calls, and the sessions that were opened on it, until it is closed.
 pub(crate) struct Shared {
@@ -117,7 +116,7 @@ impl Shared {
             std::mem::forget(lock(&self.state).engine.take());
             return Ok(());
         }
-        if CALLED_BACK.get() {
+        if is_called_back() {
             let remedy = "an engine cannot be closed by what it calls, such as an embedder; close it elsewhere";
             return Err(PyRuntimeError::new_err(remedy));
         }
@@ -142,21 +141,14 @@ impl Shared {
     }
 }
 
-/// Runs what calls Python for an engine.
-pub(crate) fn calling_back<T>(call: impl FnOnce() -> T) -> T {
-    let outer = CALLED_BACK.replace(true);
-    let result = call();
-    CALLED_BACK.set(outer);
-    result
-}
-
 fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     Error::Panicked { message }
 }
 
-/// Closes all engines. Called before the interpreter ends, while the engines' threads can still call Python.
+/// Closes all engines. Called before the interpreter ends, while the engines' threads can still call Python; afterwards
+/// they do not.
 #[pyfunction]
 pub(crate) fn close_all(py: Python<'_>) {
     let open = std::mem::take(&mut *lock(&OPEN));
@@ -165,6 +157,7 @@ pub(crate) fn close_all(py: Python<'_>) {
             error.write_unraisable(py, None);
         }
     }
+    end_callbacks(py);
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

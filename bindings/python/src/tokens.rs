@@ -9,7 +9,7 @@ use pyo3::{
     types::PyString,
 };
 
-use crate::shared::{calling_back, lock};
+use crate::{callback::calling_back, shared::lock};
 
 /// What a token counter raised last.
 pub(crate) type CounterError = Arc<Mutex<Option<PyErr>>>;
@@ -58,7 +58,7 @@ pub(crate) struct PythonCounter {
 impl PythonCounter {
     fn count(&self, text: &str) -> usize {
         let count = |py: Python<'_>| self.function.bind(py).call1((text,))?.extract();
-        match calling_back(|| Python::try_attach(count)) {
+        match calling_back(count) {
             Some(Ok(tokens)) => tokens,
             Some(Err(error)) => {
                 let reason = format!("the token counter raised {error}");
