@@ -67,7 +67,7 @@ soak: runtime ## the randomised and crash tests, about SOAK times as long as in 
 	@rm -f $(TALLY); touch $(TALLY)
 	@export MNEMON_CRASH_RUNS=$$((20 * $(SOAK))) MNEMON_GRAPH_RUNS=$$(($(SOAK))) MNEMON_STRESS_ROUNDS=$$((40 * $(SOAK))) \
 		MNEMON_CHURN_ROUNDS=$$((60 * $(SOAK))) MNEMON_MEMORY_CASES=$$((40 * $(SOAK))) PROPTEST_CASES=$$((256 * $(SOAK))) \
-		MNEMON_STRESS_SECONDS=$$((3 * $(SOAK))) MNEMON_SOAK_SECONDS=$$((180 * $(SOAK))) MNEMON_IMAGES=$$((40 * $(SOAK))) \
+		MNEMON_STRESS_SECONDS=$$((3 * $(SOAK))) MNEMON_SOAK_SECONDS=$$((18 * $(SOAK) * $(SOAK))) MNEMON_IMAGES=$$((40 * $(SOAK))) \
 		MNEMON_FAULTS=$(CAMPAIGN) MNEMON_DAMAGE=$(CAMPAIGN) MNEMON_TALLY=$(abspath $(TALLY)); \
 	failed=0; \
 	$(CARGO) test --all-features --lib -- campaign:: || failed=1; \
