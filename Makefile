@@ -41,7 +41,7 @@ demo: ## ingest the sample conversations, ask questions, measure recall
 	$(CARGO) build --release --features cli
 	@./datasets/sample/demo.sh $(BINARY)
 
-# Clippy compiles the library with no features, with the default ones and with all of them. `mnemon-command` has the sources of the command.
+# Clippy compiles the library with no features, with the default ones and with all of them. `mnemon-command` is the command again.
 test: runtime ## format, lints, documentation and every test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --lib --no-default-features -- -D warnings
