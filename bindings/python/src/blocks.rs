@@ -88,8 +88,8 @@ impl VectorBlock {
 }
 
 /// A block with facts that a chat model finds in what leaves the buffer, each once; above `max_facts` the model
-/// condenses them. `model` is an `OpenAiChat` or a function of a `ChatRequest`. `scope` is `"session"` or `"namespace"`:
-/// the sessions that share the facts.
+/// condenses them. `model` is an `OpenAiChat` or a function of a `ChatRequest`. `scope` is `"session"` or
+/// `"namespace"`: the sessions that share the facts.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct FactBlock(mnemon::FactBlock);
 

@@ -34,8 +34,8 @@ use crate::{
 ///
 /// `Engine(path)` opens the file, or creates it unless `create` is false; without a path the memory is kept in this
 /// process alone. `read_only` reads a file that another process may have open. `embedder` is the name or folder of a
-/// model, an `OpenAiEmbedder`, or an object as `mnemon.Embedder` describes it; default: the model that the file was made
-/// with, or the one that is built in. `reranker` is the name or folder of one, or an object as `mnemon.Reranker`
+/// model, an `OpenAiEmbedder`, or an object as `mnemon.Embedder` describes it; default: the model that the file was
+/// made with, or the one that is built in. `reranker` is the name or folder of one, or an object as `mnemon.Reranker`
 /// describes it; queries with `rerank` use it.
 ///
 /// Use it in a `with` statement, or call `close`. All calls may be made from any thread, and release the GIL. A process
@@ -110,8 +110,9 @@ impl Engine {
         Hits::new(py, self.0.call(py, move |engine| engine.recall(&namespace, query))?)
     }
 
-    /// Returns the messages of several namespaces that answer a query best: of `namespaces`, and of all namespaces `under`
-    /// prefixes. `weights` says how much likelier than others (1) the namespaces under a prefix have the answer.
+    /// Returns the messages of several namespaces that answer a query best: of `namespaces`, and of all namespaces
+    /// `under` prefixes. `weights` says how much likelier than others (1) the namespaces under a prefix have the
+    /// answer.
     #[pyo3(signature = (query, *, namespaces = Vec::new(), under = Vec::new(), weights = Vec::new(), k = None))]
     fn recall_in(
         &self,
@@ -291,7 +292,8 @@ impl Engine {
         to_python(py, &self.0.call(py, |engine| Ok(engine.stats()))?)
     }
 
-    /// Returns the vectors of texts, by the engine's model; of a text that is too long for the model, the mean of its parts.
+    /// Returns the vectors of texts, by the engine's model; of a text that is too long for the model, the mean of its
+    /// parts.
     fn embed_documents(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vectors> {
         self.0.run(py, move |engine| vectors_of(&*engine.embedder(), &texts))
     }
@@ -305,10 +307,10 @@ impl Engine {
     /// vectors find less than `min_recall` of what exact search finds, the old ones go on serving, and `gate` in the
     /// report says why.
     ///
-    /// `embedder` as of the engine. `precision` is `"f32"` or `"i8"`. `queries` are pairs of a namespace and a text that
-    /// are tried in addition to `samples` of the messages. `keep_previous` keeps the old vectors for `rollback`. `duty`
-    /// is the part of the time that it works, 0.01 to 1. `progress` is called with a dict a few times a second; if it
-    /// returns `False` the work stops, and a later call goes on.
+    /// `embedder` as of the engine. `precision` is `"f32"` or `"i8"`. `queries` are pairs of a namespace and a text
+    /// that are tried in addition to `samples` of the messages. `keep_previous` keeps the old vectors for `rollback`.
+    /// `duty` is the part of the time that it works, 0.01 to 1. `progress` is called with a dict a few times a second;
+    /// if it returns `False` the work stops, and a later call goes on.
     #[pyo3(signature = (embedder, *, precision = None, min_recall = 0.8, min_overlap = None, queries = Vec::new(),
         samples = 128, keep_previous = true, duty = 1.0, progress = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
@@ -401,9 +403,9 @@ impl Engine {
     /// `chat_history_token_ratio` is the part of the limit that recent messages may take, `token_flush_size` how many
     /// tokens of the oldest leave the buffer at a time. `tokens` names the encoding that tokens are counted with,
     /// `"o200k_base"` or `"cl100k_base"`, or is `"approximate"`, or a function of a text. `blocks` are those of this
-    /// package, or objects as `mnemon.Block` describes them. `insert` says into which message of the prompt the blocks go,
-    /// `"system"` or `"user"`, and `renderer` in which form, `"xml"` or `"markdown"`. A prompt waits `block_deadline`
-    /// seconds for its blocks. Raises `InvalidConfigError`.
+    /// package, or objects as `mnemon.Block` describes them. `insert` says into which message of the prompt the blocks
+    /// go, `"system"` or `"user"`, and `renderer` in which form, `"xml"` or `"markdown"`. A prompt waits
+    /// `block_deadline` seconds for its blocks. Raises `InvalidConfigError`.
     #[pyo3(signature = (namespace, session, *, blocks = Vec::new(), token_limit = 30_000,
         chat_history_token_ratio = 0.7, token_flush_size = 3_000, tokens = None, insert = "system".to_owned(),
         renderer = "xml".to_owned(), block_deadline = 2.0, checkpoint_each_put = false, flush_on_drop = false))]

@@ -90,8 +90,8 @@ impl Profile {
     }
 }
 
-/// Items, such as facts: dicts in a namespace of their own that are found by their texts, and that a chat model inserts,
-/// updates and deletes.
+/// Items, such as facts: dicts in a namespace of their own that are found by their texts, and that a chat model
+/// inserts, updates and deletes.
 ///
 /// `description` tells the model what an item is, `index` the paths to the texts that it is found by, `shown` how many
 /// items the model is shown at most.

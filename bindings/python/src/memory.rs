@@ -72,7 +72,8 @@ fn with_cause(py: Python<'_>, raised: PyErr, error: &CounterError) -> PyErr {
     raised
 }
 
-/// An agent's session: a short-term buffer under a token budget, long-term memory behind it, and prompts made from both.
+/// An agent's session: a short-term buffer under a token budget, long-term memory behind it, and prompts made from
+/// both.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct Memory {
     slot: Arc<MemorySlot>,
@@ -112,8 +113,8 @@ impl Memory {
         to_python(py, &self.call(py, |memory| memory.sync(unwrapped(chat)))?)
     }
 
-    /// Returns the prompt of blocks and recent messages. `input`, the message to be answered, is part of the blocks' query
-    /// and not in the prompt.
+    /// Returns the prompt of blocks and recent messages. `input`, the message to be answered, is part of the blocks'
+    /// query and not in the prompt.
     #[pyo3(signature = (input = None))]
     fn get(&self, py: Python<'_>, input: Option<MessageLike>) -> PyResult<Prompt> {
         Ok(Prompt(self.call(py, |memory| memory.get(input.map(|message| message.0)))?))

@@ -21,7 +21,8 @@ use crate::{
 /// `{"topic": "boats"}` or `{"price": {"$lt": 10}}`. `strategy` is `"hybrid"`, `"dense"`, `"lexical"`, `"rrf"` or
 /// `"weighted:0.5"`. `time` is what a time that the text names does: `"boost"`, `"filter"` or `"ignore"`. `half_life`
 /// and `within` are in seconds: the age at which a message counts half, and the time budget. `diversity` is from 0
-/// (diverse) to 1 (relevance alone). `rerank` is how many of the best the engine's reranker scores. Raises `InvalidQueryError` and `InvalidFilterError`.
+/// (diverse) to 1 (relevance alone). `rerank` is how many of the best the engine's reranker scores. Raises
+/// `InvalidQueryError` and `InvalidFilterError`.
 #[pyclass(frozen, from_py_object, module = "mnemon")]
 #[derive(Clone)]
 pub(crate) struct Query(pub(crate) mnemon::Query);
@@ -150,8 +151,8 @@ pub(crate) fn seconds(seconds: f64) -> PyResult<Duration> {
 
 /// A message that a recall found.
 ///
-/// `score` is what it was ranked by, higher is better; it compares hits of one recall. `similarity` is the cosine of the
-/// query and the message's best window, -1 to 1. `rank` is 1 for the first hit.
+/// `score` is what it was ranked by, higher is better; it compares hits of one recall. `similarity` is the cosine of
+/// the query and the message's best window, -1 to 1. `rank` is 1 for the first hit.
 #[pyclass(frozen, from_py_object, module = "mnemon")]
 #[derive(Clone)]
 pub(crate) struct Hit(pub(crate) mnemon::Hit);

@@ -69,8 +69,8 @@ impl Shared {
 
     /// Calls the engine without the GIL. A panic is an error. The engine is not closed meanwhile.
     ///
-    /// Handles of the engine are only held in such calls: the last one is dropped without the GIL, because that waits for
-    /// threads that may need it.
+    /// Handles of the engine are only held in such calls: the last one is dropped without the GIL, because that waits
+    /// for threads that may need it.
     pub(crate) fn run<T: Send>(
         &self,
         py: Python<'_>,
