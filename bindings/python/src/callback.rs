@@ -2,24 +2,18 @@
 
 use std::{
     cell::Cell,
-    sync::{Condvar, Mutex, PoisonError},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    thread::sleep,
+    time::Duration,
 };
 
 use mnemon::Error;
 use pyo3::{buffer::PyBuffer, exceptions::PyTypeError, prelude::*};
 
-use crate::shared::lock;
-
-/// The callbacks of all threads.
-static CALLBACKS: Mutex<Callbacks> = Mutex::new(Callbacks { running: 0, ended: false });
-/// Notified when no callback is running.
-static IDLE: Condvar = Condvar::new();
-
-struct Callbacks {
-    running: usize,
-    /// True when the interpreter ends: Python is not called any more.
-    ended: bool,
-}
+/// The number of callbacks that are running, on all threads.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// True when the interpreter ends: Python is not called any more.
+static ENDED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// True while this thread is in a callback.
@@ -33,24 +27,25 @@ struct Running {
 
 impl Running {
     fn begin() -> Option<Self> {
-        let mut callbacks = lock(&CALLBACKS);
-        if callbacks.ended {
-            return None;
-        }
-        callbacks.running += 1;
-        Some(Running { outer: CALLED_BACK.replace(true) })
+        RUNNING.fetch_add(1, SeqCst);
+        let running = Running { outer: CALLED_BACK.replace(true) };
+        // It counts before this is read: either it is waited for, or it does not begin.
+        (!ENDED.load(SeqCst)).then_some(running)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         CALLED_BACK.set(self.outer);
-        let mut callbacks = lock(&CALLBACKS);
-        callbacks.running -= 1;
-        if callbacks.running == 0 {
-            IDLE.notify_all();
-        }
+        RUNNING.fetch_sub(1, SeqCst);
     }
+}
+
+/// Forgets the callbacks of the process that this one was forked from: their threads are not here.
+#[pyfunction]
+pub(crate) fn forked() {
+    RUNNING.store(0, SeqCst);
+    CALLED_BACK.set(false);
 }
 
 /// Returns whether this thread calls Python for an engine.
@@ -61,10 +56,11 @@ pub(crate) fn is_called_back() -> bool {
 /// Waits for the callbacks that are running, such as those of blocks, which the closing of an engine does not wait for.
 /// There are none afterwards: a thread that is in Python when the interpreter ends would crash it.
 pub(crate) fn end_callbacks(py: Python<'_>) {
+    ENDED.store(true, SeqCst);
     py.detach(|| {
-        let mut callbacks = lock(&CALLBACKS);
-        callbacks.ended = true;
-        drop(IDLE.wait_while(callbacks, |callbacks| callbacks.running > 0).unwrap_or_else(PoisonError::into_inner));
+        while RUNNING.load(SeqCst) > 0 {
+            sleep(Duration::from_millis(1));
+        }
     });
 }
 

@@ -57,6 +57,12 @@ mod _mnemon {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         let close_all = wrap_pyfunction!(shared::close_all, module)?;
         module.py().import("atexit")?.call_method1("register", (close_all,))?;
+        // Not on every system.
+        if let Some(register) = module.py().import("os")?.getattr_opt("register_at_fork")? {
+            let options = pyo3::types::PyDict::new(module.py());
+            options.set_item("after_in_child", wrap_pyfunction!(callback::forked, module)?)?;
+            register.call((), Some(&options))?;
+        }
         errors::add_to(module)
     }
 }

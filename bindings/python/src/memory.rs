@@ -24,7 +24,7 @@ impl MemorySlot {
     }
 }
 
-/// What is set of a session beside its limits.
+/// The settings of a session beside its limits.
 pub(crate) struct MemoryOptions<'py> {
     pub(crate) blocks: Vec<BlockLike>,
     pub(crate) tokens: Bound<'py, PyAny>,
@@ -55,13 +55,22 @@ pub(crate) fn open_memory(
         _ => return Err(PyValueError::new_err("renderer is \"xml\" or \"markdown\"")),
     };
     let MemoryOptions { blocks, checkpoint_each_put, flush_on_drop, .. } = options;
+    let shared = &engine;
     let opened = engine.run(py, move |engine| {
         let builder = renderer(builder(engine)).token_counter(counter).insert_method(insert).block_deadline(deadline);
         let builder = builder.checkpoint_each_put(checkpoint_each_put).flush_on_drop(flush_on_drop);
-        blocks.into_iter().fold(builder, |builder, block| builder.block(block.0)).open()
+        Ok(slot(blocks.into_iter().fold(builder, |builder, block| builder.block(block.0)).open()?, shared))
     });
-    let memory = opened.map_err(|raised| with_cause(py, raised, &error))?;
-    Ok(Memory::new(memory, engine, error))
+    let slot = opened.map_err(|raised| with_cause(py, raised, &error))?;
+    Ok(Memory { slot, engine, counter_error: error })
+}
+
+/// Returns the place of a session that closes with its engine. Called while the call that opened it is running, which
+/// the closing of the engine waits for.
+fn slot(memory: mnemon::Memory, engine: &Shared) -> Arc<MemorySlot> {
+    let slot = Arc::new(MemorySlot(Mutex::new(Some(Arc::new(memory)))));
+    engine.closes(Arc::downgrade(&slot));
+    slot
 }
 
 /// Returns an exception whose cause is what the token counter raised, if it raised something.
@@ -82,12 +91,6 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    fn new(memory: mnemon::Memory, engine: Arc<Shared>, counter_error: CounterError) -> Self {
-        let slot = Arc::new(MemorySlot(Mutex::new(Some(Arc::new(memory)))));
-        engine.closes(Arc::downgrade(&slot));
-        Memory { slot, engine, counter_error }
-    }
-
     fn call<T: Send>(
         &self,
         py: Python<'_>,
@@ -196,8 +199,8 @@ impl Memory {
     /// Makes a new session `to` as this one was at a checkpoint, or is now. Returns it, with the settings of this one.
     #[pyo3(signature = (to, *, checkpoint = None))]
     fn fork(&self, py: Python<'_>, to: String, checkpoint: Option<u32>) -> PyResult<Memory> {
-        let memory = self.call(py, |memory| memory.fork(checkpoint, to))?;
-        Ok(Memory::new(memory, Arc::clone(&self.engine), Arc::clone(&self.counter_error)))
+        let slot = self.call(py, |memory| Ok(slot(memory.fork(checkpoint, to)?, &self.engine)))?;
+        Ok(Memory { slot, engine: Arc::clone(&self.engine), counter_error: Arc::clone(&self.counter_error) })
     }
 
     /// Returns how far each block is, as dicts: `behind` batches, those that `failed`, and why it is `retrying`.

@@ -1,4 +1,4 @@
-//! What the handles of an open engine share.
+//! The state that all Python handles of an open engine share: the engine, its running calls and its sessions.
 
 use std::{
     any::Any,
@@ -121,10 +121,11 @@ impl Shared {
             return Err(PyRuntimeError::new_err(remedy));
         }
         let engine = lock(&self.state).engine.take();
-        let memories = std::mem::take(&mut *lock(&self.memories));
         py.detach(|| {
             let busy = self.idle.wait_while(lock(&self.state), |state| state.running > 0);
             drop(busy.unwrap_or_else(PoisonError::into_inner));
+            // After the calls, which may have opened sessions.
+            let memories = std::mem::take(&mut *lock(&self.memories));
             let memories: Vec<_> =
                 memories.iter().filter_map(Weak::upgrade).filter_map(|memory| memory.take()).collect();
             drop((memories, engine));

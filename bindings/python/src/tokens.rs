@@ -11,7 +11,7 @@ use pyo3::{
 
 use crate::{callback::calling_back, shared::lock};
 
-/// What a token counter raised last.
+/// The last exception of a token counter that is written in Python.
 pub(crate) type CounterError = Arc<Mutex<Option<PyErr>>>;
 
 /// A token counter.

@@ -73,7 +73,8 @@ impl Vectors {
     }
 
     /// # Safety
-    /// As of `PyBuffer`: Python gives a view to fill, and releases it before the object.
+    /// Only Python may call this, by `PyObject_GetBuffer`: it gives a `view` that is valid for writes, and releases the
+    /// view before it frees the object.
     unsafe fn __getbuffer__(this: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         if flags & ffi::PyBUF_WRITABLE != 0 {
             // SAFETY: `view` is valid for writes.

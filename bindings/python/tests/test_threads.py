@@ -279,3 +279,34 @@ def test_an_interpreter_ends_in_the_middle_of_everything(tmp_path: Path) -> None
         ids = log.read_text().split()
         with Engine(path, embedder=Letters(), create=False) as engine:
             assert len(ids) > 10 and all(engine.get("n", id) for id in ids)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_that_was_forked_in_a_callback_ends(tmp_path: Path) -> None:
+    program = """
+import os, sys, threading, mnemon
+reached, go_on = threading.Event(), threading.Event()
+class Waiting:
+    name, dimension = "waiting", 2
+    def embed_documents(self, texts):
+        reached.set()
+        go_on.wait(30)
+        return [[1.0, 0.0] for _ in texts]
+engine = mnemon.Engine(sys.argv[1], embedder=Waiting())
+engine.put("n", [mnemon.Message("x")])
+flush = threading.Thread(target=engine.flush)
+flush.start()
+reached.wait()
+child = os.fork()
+if child == 0:
+    with mnemon.Engine() as own:
+        own.put("n", [mnemon.Message("the child has an engine of its own")])
+        own.flush()
+    sys.exit(0)
+_, status = os.waitpid(child, 0)
+go_on.set()
+flush.join()
+print(os.waitstatus_to_exitcode(status))
+"""
+    result = run(program, str(tmp_path / "memory.redb"))
+    assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
