@@ -3,11 +3,7 @@
 use std::{future::ready, sync::Arc};
 
 use mnemon::{ChatAnswer, ChatFuture, ChatModel, Error};
-use pyo3::{
-    exceptions::{PyOSError, PyTypeError},
-    prelude::*,
-    types::PyString,
-};
+use pyo3::{exceptions::PyTypeError, prelude::*, types::PyString};
 
 use crate::{
     callback::call,
@@ -16,7 +12,10 @@ use crate::{
     values::to_python,
 };
 
-/// A request to a chat model that is written in Python.
+/// A request to a chat model that is written in Python: a function of this that returns text or a message.
+///
+/// What it raises is the cause of a `ChatError`. Blocks ask again later, unless the exception has an attribute
+/// `transient` that is false.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct ChatRequest(mnemon::ChatRequest);
 
@@ -85,12 +84,10 @@ impl ChatModel for PythonChat {
     }
 }
 
-/// Returns the error of a request. A connection or a server may be there later; of other errors only the exception
-/// itself says so, with an attribute `transient`.
+/// Returns the error of a request. It may succeed later, unless the exception says otherwise with its attribute
+/// `transient`: a client has many exceptions for a server that is busy, and a batch that is tried again is not lost.
 fn failed(py: Python<'_>, reason: String, error: PyErr) -> Error {
     let said = error.value(py).getattr_opt("transient").ok().flatten();
-    // A `ConnectionError` is one too.
-    let io = error.is_instance_of::<PyOSError>(py);
-    let transient = said.and_then(|said| said.extract().ok()).unwrap_or(io);
+    let transient = said.and_then(|said| said.extract().ok()).unwrap_or(true);
     Error::Chat { reason, transient, retry_after: None, source: Some(error.into()) }
 }

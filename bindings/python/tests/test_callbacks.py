@@ -243,3 +243,17 @@ def test_what_a_chat_model_raises_is_the_cause() -> None:
         )
         with pytest.raises(TypeError, match="chat model"):
             mnemon.FactBlock("facts", "gpt")
+
+
+def test_a_chat_model_says_whether_it_may_succeed_later() -> None:
+    def asked(error):
+        def model(request):
+            raise error
+
+        with Engine() as engine, pytest.raises(mnemon.ChatError) as caught:
+            mnemon.Profile(engine, NAMESPACE).update([Message("hello")], model)
+        return str(caught.value)
+
+    final = ValueError("no such model")
+    final.transient = False  # type: ignore[attr-defined]
+    assert "will fail again" in asked(final) and "will fail again" not in asked(ValueError("busy"))
