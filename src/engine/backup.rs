@@ -61,6 +61,10 @@ pub(super) fn purge(core: &Core) -> Result<PurgeReport> {
     // What is forgotten meanwhile may have been copied already.
     let covers = core.shared.store.read()?.audit().entries()?;
     let report = core.shared.store.purge()?;
+    if core.shared.replica.is_some() {
+        // The audit of a shared database is not of this file.
+        return Ok(report);
+    }
     core.write_now(move |transaction| Ok((transaction.audit().record_purge(covers)?, Effects::default())))?;
     Ok(report)
 }

@@ -6,12 +6,16 @@ use std::{
 };
 
 use super::{core::Opening, handle::Engine};
+#[cfg(feature = "postgres")]
+use crate::shared::Postgres;
 use crate::{
     config::Config,
     default_embedder,
     embed::{Embedder, Reranker},
     error::{Error, Result, impl_debug},
+    freshness::Freshness,
     ids::ModelIdentity,
+    shared::Upstream,
     store::Store,
 };
 
@@ -62,6 +66,8 @@ impl Engine {
             create: true,
             embedder: None,
             reranker: None,
+            shared: None,
+            freshness: Freshness::default(),
         }
     }
 
@@ -84,7 +90,8 @@ impl Engine {
         }
         let store = Store::open_read_only(shared.store.path(), &shared.config)?;
         let embedder = Arc::clone(&shared.generations.serving().embedder);
-        let opening = Opening { store, config: shared.config.clone(), reranker: shared.reranker.clone() };
+        let (config, reranker) = (shared.config.clone(), shared.reranker.clone());
+        let opening = Opening { store, config, reranker, upstream: None };
         Engine::open_core(opening, Some(shared.cache.clone()), |_| Ok(embedder))
     }
 }
@@ -97,6 +104,9 @@ pub struct EngineBuilder {
     create: bool,
     embedder: Option<Arc<dyn Embedder>>,
     reranker: Option<Arc<dyn Reranker>>,
+    /// The address of the shared database, which may have a password.
+    shared: Option<String>,
+    freshness: Freshness,
 }
 
 impl_debug!(EngineBuilder { path, config, create });
@@ -122,6 +132,26 @@ impl EngineBuilder {
         self
     }
 
+    /// Makes the file a copy of a database of Postgres that several machines share, such as
+    /// `postgres://mnemon:secret@db.example/memory?sslmode=verify-full`. What a call stores is stored there when the
+    /// call returns, and all engines with the same address have the same messages, sessions and documents. The file may
+    /// be deleted at any time: it is a cache, of the namespaces that this engine was asked for. Default: none.
+    ///
+    /// No other process can read the file meanwhile. The tables are made by the first engine. Reads go on without Postgres; writes return
+    /// [`Error::SharedDatabase`] within [`Config::shared_timeout`](field@Config::shared_timeout).
+    #[cfg(feature = "postgres")]
+    pub fn shared(mut self, address: impl Into<String>) -> Self {
+        self.shared = Some(address.into());
+        self
+    }
+
+    /// Sets how far reads may be behind what other machines wrote. Default: [`Freshness::default`].
+    /// [`Query::freshness`](crate::Query::freshness) sets it for one recall.
+    pub fn freshness(mut self, freshness: Freshness) -> Self {
+        self.freshness = freshness;
+        self
+    }
+
     /// Creates the file if it is missing. Default: true.
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
@@ -138,8 +168,12 @@ impl EngineBuilder {
     /// [`OnnxEmbedder::new`](crate::OnnxEmbedder::new). For the cache: those of
     /// [`CachedEmbedderBuilder::open`](crate::CachedEmbedderBuilder::open). [`Error::InvalidConfig`],
     /// [`Error::ThreadNotStarted`].
-    pub fn open(self) -> Result<Engine> {
+    pub fn open(mut self) -> Result<Engine> {
         self.config.check()?;
+        if self.shared.is_some() {
+            // Whoever reads beside this process would not see what is not on the disk yet.
+            self.config.other_readers = false;
+        }
         let store = match &self.path {
             Some(path) => Store::open(path, &self.config, self.create)?,
             None => Store::in_memory(&self.config)?,
@@ -176,6 +210,17 @@ impl EngineBuilder {
             Some(embedder) => Ok(embedder),
             None => default_embedder::open(stored, &config),
         };
-        Engine::open_core(Opening { store, config: self.config, reranker: self.reranker }, None, resolve)
+        let upstream = upstream(self.shared.as_deref(), &self.config)?.map(|upstream| (upstream, self.freshness));
+        Engine::open_core(Opening { store, config: self.config, reranker: self.reranker, upstream }, None, resolve)
     }
+}
+
+/// Connects to the shared database, if there is one.
+fn upstream(address: Option<&str>, config: &Config) -> Result<Option<Arc<dyn Upstream>>> {
+    #[cfg(feature = "postgres")]
+    if let Some(address) = address {
+        return Ok(Some(Arc::new(Postgres::open(address, config.shared_timeout)?)));
+    }
+    let _ = (address, config);
+    Ok(None)
 }

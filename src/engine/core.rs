@@ -2,8 +2,7 @@
 
 use std::{
     any::Any,
-    sync::{Arc, atomic::AtomicU64, atomic::Ordering, mpsc},
-    time::Instant,
+    sync::{Arc, atomic::AtomicU64, mpsc},
 };
 
 use parking_lot::Mutex;
@@ -17,6 +16,7 @@ use super::{
     loaded_generation::{Improve, LoadedGeneration},
     memory_budget::{EngineStats, MemoryBudget},
     recent_queries::RecentQueries,
+    replica::{Replica, check_origin},
     shared::{Shared, Wake, run_drain, run_improve},
     store_reads::StoreReads,
     stored_graph::{Planners, Workers},
@@ -27,10 +27,12 @@ use crate::{
     config::{Config, Precision},
     embed::{self, Embedder, Reranker},
     error::{Error, Result},
+    freshness::Freshness,
     ids::{ModelIdentity, Namespace},
-    recall::{Hits, NamespaceChange, Query, Scope},
+    recall::{Hits, Query, Scope},
+    shared::Upstream,
     span::{Timed, call_span},
-    store::{Effects, Generation, GenerationState, Store, Transaction},
+    store::{Change, Effects, Generation, GenerationState, Store, Transaction},
 };
 
 /// An open database, and the settings of the engine that is to be opened on it.
@@ -38,6 +40,8 @@ pub(crate) struct Opening {
     pub(crate) store: Store,
     pub(crate) config: Config,
     pub(crate) reranker: Option<Arc<dyn Reranker>>,
+    /// The shared database that the file is to be a copy of.
+    pub(crate) upstream: Option<(Arc<dyn Upstream>, Freshness)>,
 }
 
 /// An open engine, without its handles.
@@ -53,11 +57,13 @@ impl Core {
     /// `cache` is the embedding cache that the embedder of `resolve` uses already, if any; without it, the cache is
     /// made by the configuration and put before the embedder.
     pub(super) fn open(
-        Opening { store, config, reranker }: Opening,
+        Opening { store, config, reranker, upstream }: Opening,
         cache: Option<Option<Arc<Cache>>>,
         resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
     ) -> Result<Self> {
         let store = Arc::new(store);
+        let replica = upstream.map(|(upstream, freshness)| Arc::new(Replica::new(upstream, freshness)));
+        check_origin(&store, replica.as_deref())?;
         let (generation, mut embedder) = serving(&store, config.precision, resolve)?;
         let cache = match cache {
             Some(cache) => cache,
@@ -79,7 +85,7 @@ impl Core {
         let planners = Planners(executor.planners());
         let (improve, improvable) = mpsc::channel();
         let (wake, wakes) = mpsc::channel();
-        let writer = Arc::new(Writer::start(Arc::clone(&store), &executor)?);
+        let writer = Arc::new(Writer::start(Arc::clone(&store), replica.clone(), &executor)?);
         let weak = Arc::downgrade(&writer);
         let memory = Arc::new(MemoryBudget::new(config.memory_budget));
         let loads = (config.clone(), Arc::clone(&memory));
@@ -98,10 +104,12 @@ impl Core {
             config,
             memory,
             store,
+            replica,
         });
         let weak = Arc::downgrade(&shared);
         writer.on_unknown(move || weak.upgrade().into_iter().for_each(|shared| shared.reset()));
         let core = Core { shared, writer, planners, wake, improve };
+        core.publish_pulls();
         if core.shared.store.is_read_only() {
             // All that the services do ends in a commit.
             return Ok(core);
@@ -224,6 +232,29 @@ impl Core {
         answer.recv().map_err(|_| Error::Closed)?
     }
 
+    /// Applies a change that came from the shared database. Returns false if the file is at another version.
+    pub(super) fn write_pulled(&self, change: Change) -> Result<bool> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        let apply = move |transaction: &mut Transaction| {
+            let effects = transaction.apply_changes().apply(&change)?;
+            Ok((effects.is_some(), effects.unwrap_or_default()))
+        };
+        self.writer.submit_pulled(apply, self.publishing(move |result| drop(reply.send(result))));
+        answer.recv().map_err(|_| Error::Closed)?
+    }
+
+    /// Lets the effects of what the writer pulls be published.
+    fn publish_pulls(&self) {
+        if let Some(replica) = &self.shared.replica {
+            let (shared, wake) = (Arc::downgrade(&self.shared), self.wake.clone());
+            replica.on_pulled(move |effects| {
+                if let Some(shared) = shared.upgrade() {
+                    shared.publish(&wake, effects);
+                }
+            });
+        }
+    }
+
     /// Queues a change and publishes its effects once it is committed. `reply` is called on the writer's thread.
     pub(super) fn submit<T: Send + 'static>(
         &self,
@@ -242,29 +273,7 @@ impl Core {
         let wake = self.wake.clone();
         move |result| {
             reply(result.map(|(value, effects)| {
-                // Before the rows are removed, so that a recall finds a replaced message at every moment.
-                shared.publish_unindexed(&effects.unindexed);
-                for removed in effects.removed {
-                    if let Some(generation) = shared.generations.get(removed.generation) {
-                        generation.publish(NamespaceChange::Removed(removed));
-                    }
-                }
-                if let Some(extension) = shared.extension.get() {
-                    extension.publish(effects.buffers, effects.histories);
-                }
-                if let Some(at) = effects.next_expiry {
-                    shared.expiry.schedule(at);
-                }
-                if effects.pending > 0 {
-                    let last_put = shared.last_put.lock().replace(Instant::now());
-                    let before = shared.unflushed.fetch_add(effects.pending, Ordering::Relaxed);
-                    // Sending fails only when the engine is closing.
-                    if before + effects.pending >= shared.config.flush_size as u64 {
-                        let _ = wake.send(Wake::Pending);
-                    } else if before == 0 || last_put.is_none() {
-                        let _ = wake.send(Wake::Put);
-                    }
-                }
+                shared.publish(&wake, effects);
                 value
             }));
         }
@@ -284,7 +293,9 @@ impl Core {
     /// Answers a query, on the calling thread.
     pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
         let span = Timed::enter(call_span!(INFO "recall", hits));
-        let hits = self.shared.recall(namespace, query)?;
+        let seen = self.refresh_for(namespace, query)?;
+        let mut hits = self.shared.recall(namespace, query)?;
+        hits.seen = seen;
         span.record("hits", hits.len());
         Ok(hits)
     }
@@ -292,12 +303,15 @@ impl Core {
     /// Answers a query to several namespaces, on the calling thread.
     pub(super) fn recall_in(&self, scope: &Scope, query: &Query) -> Result<Hits> {
         let span = Timed::enter(call_span!(INFO "recall_in", hits));
+        scope.namespaces().try_for_each(|namespace| self.refresh_for(namespace, query).map(drop))?;
+        scope.prefixes().try_for_each(|prefix| self.refresh_under(Some(prefix)))?;
         let hits = self.shared.recall_in(scope, query)?;
         span.record("hits", hits.len());
         Ok(hits)
     }
 
     pub(super) fn optimize(&self, namespace: &Namespace) -> Result<()> {
+        self.refresh(namespace, None)?;
         // A statement of its own: in the condition below, the snapshot would live on and keep all pages that are
         // rewritten meanwhile.
         let known = self.shared.store.read()?.namespaces().id(namespace)?;
@@ -306,6 +320,7 @@ impl Core {
     }
 
     pub(super) fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {
+        self.refresh(namespace, None)?;
         match self.shared.store.read()?.namespaces().id(namespace)? {
             Some(namespace) => self.shared.generations.serving().index_stats(namespace),
             None => Ok(IndexStats::default()),

@@ -110,6 +110,13 @@ type Read = (Vec<(usize, DocumentOutcome)>, Vec<DocumentChange>);
 fn read_all(core: &Core, reads: &[(usize, DocumentOperation)]) -> Result<Read> {
     let (mut outcomes, mut refreshes) = (Vec::new(), Vec::new());
     let now = Timestamp::now();
+    for (_, read) in reads {
+        match read {
+            DocumentOperation::Search { namespace, search } if search.below => core.refresh_under(Some(namespace))?,
+            DocumentOperation::ListNamespaces(_) => core.refresh_under(None)?,
+            read => read.namespace().map_or(Ok(()), |namespace| core.refresh(namespace, None))?,
+        }
+    }
     for (at, read) in reads {
         let (outcome, refreshes_ttl) = match read {
             DocumentOperation::Get { namespace, key, refresh_ttl } => {

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{loaded_generation::LoadedGeneration, text_windows::stored_windows, vector_batch::VectorBatch};
+use super::{
+    loaded_generation::LoadedGeneration, replica::Replica, shared_vectors::Unmade, text_windows::stored_windows,
+    vector_batch::VectorBatch,
+};
 use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
@@ -28,8 +31,21 @@ pub(super) struct Drained {
     pub(super) embedded: u64,
     /// Messages whose vectors were copied from another generation.
     pub(super) copied: u64,
+    /// Messages whose vectors another machine made.
+    pub(super) fetched: u64,
+    /// Messages that stay pending because another machine embeds them.
+    pub(super) left: u64,
     /// Messages that cannot be embedded and stay pending.
     pub(super) refused: Vec<Refused>,
+}
+
+/// Where a drain gets vectors from, beside the embedder.
+#[derive(Clone, Copy)]
+pub(super) struct Sources<'s> {
+    /// A generation of the same model in 32 bits, whose vectors are copied.
+    pub(super) generation: Option<&'s Generation>,
+    /// The shared database, and what is done with messages that have no vectors there.
+    pub(super) replica: Option<(&'s Replica, Unmade)>,
 }
 
 /// A message that the embedder refused.
@@ -43,19 +59,19 @@ pub(super) struct Refused {
 /// Embeds and analyses all messages that are pending in a generation, and hands each batch to `commit`, which stores
 /// it. Continues while `go_on` returns true. Messages put meanwhile do not keep it from ending.
 ///
-/// Vectors that `source` has, a generation of the same model in 32 bits, are copied. A message that cannot be embedded
-/// stays pending and does not keep others from being embedded.
+/// Vectors that `sources` have are copied. A message that cannot be embedded stays pending and does not keep others from
+/// being embedded.
 ///
 /// # Errors
 /// Those of the store and of `commit`; those of the embedder if it fails on every text.
 pub(super) fn drain(
     store: &Store,
     to: &LoadedGeneration,
-    source: Option<&Generation>,
+    sources: Sources<'_>,
+    mut pass: PendingCursor,
     mut go_on: impl FnMut() -> bool,
     mut commit: impl FnMut(VectorBatch) -> Result<()>,
 ) -> Result<Drained> {
-    let mut pass = PendingCursor::default();
     let mut size = MAX_BATCH / 4;
     let mut drained = Drained::default();
     while go_on() {
@@ -66,13 +82,25 @@ pub(super) fn drain(
             break;
         }
         let started = Instant::now();
-        let mut batch = match source {
+        let mut batch = match sources.generation {
             Some(source) => copy(&*to.embedder, &snapshot, source, &mut waiting)?,
             None => VectorBatch::new(),
         };
         let copied = batch.embedded.len();
+        let mut leases = Vec::new();
+        if let Some((replica, unmade)) = sources.replica {
+            batch.append(replica.fetch(&*to.embedder, &snapshot, &mut waiting)?);
+            let all = waiting.len();
+            leases = replica.leave(&snapshot, unmade, &mut waiting)?;
+            drained.left += (all - waiting.len()) as u64;
+        }
+        let given = batch.embedded.len();
         if !waiting.is_empty() {
-            batch.append(embed_all(&*to.embedder, &snapshot, &waiting, &mut drained.refused)?);
+            let made = embed_all(&*to.embedder, &snapshot, &waiting, &mut drained.refused)?;
+            if let Some((replica, _)) = sources.replica {
+                replica.offer(&*to.embedder, &snapshot, &made.embedded, &leases);
+            }
+            batch.append(made);
         }
         match started.elapsed() {
             slow if slow > SLOW => size = (size / 2).max(MIN_BATCH),
@@ -81,7 +109,8 @@ pub(super) fn drain(
         }
         if !batch.embedded.is_empty() {
             drained.copied += copied as u64;
-            drained.embedded += (batch.embedded.len() - copied) as u64;
+            drained.fetched += (given - copied) as u64;
+            drained.embedded += (batch.embedded.len() - given) as u64;
             commit(batch)?;
         }
     }

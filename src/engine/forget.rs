@@ -81,6 +81,11 @@ impl Core {
 
     /// Checks that no legal hold forbids it, before anything is forgotten.
     fn check_held(&self, what: &Forget) -> Result<()> {
+        self.refresh_common()?;
+        match what.selection {
+            Selection::Prefix => self.refresh_under(Some(&what.namespace))?,
+            _ => self.refresh(&what.namespace, None)?,
+        }
         let snapshot = self.shared.store.read()?;
         match what.selection {
             Selection::Prefix => snapshot.holds().check_under(&what.namespace),

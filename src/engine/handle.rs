@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use super::{
     core::{Core, Opening},
+    pulls,
     weak::WeakEngine,
 };
 use crate::{
@@ -57,6 +58,7 @@ impl Engine {
     ) -> Result<Self> {
         let core = Arc::new(Core::open(opening, cache, resolve)?);
         start_expiry(&core)?;
+        pulls::start(&core)?;
         Ok(Engine { _last: Arc::new(LastHandle(Some(Arc::clone(&core)))), core })
     }
 

@@ -128,6 +128,12 @@ impl LoadedGeneration {
         drop(slots);
     }
 
+    /// Forgets what is loaded of a namespace. A recall that goes on ends with what it began with.
+    pub(super) fn reload(&self, namespace: NamespaceId) {
+        let slot = self.slots.write().remove(&namespace);
+        drop(slot);
+    }
+
     /// Unloads a namespace whose messages were deleted, unless it is in use.
     pub(super) fn unload_if_empty(&self, namespace: NamespaceId) {
         if self.loaded(namespace).is_some_and(|loaded| loaded.is_empty()) {

@@ -97,7 +97,12 @@ impl Engine {
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn get(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        self.core().run(Lane::Store, move |core| core.reads().message(&namespace, &id)).await
+        self.core()
+            .run(Lane::Store, move |core| {
+                core.refresh(&namespace, None)?;
+                core.reads().message(&namespace, &id)
+            })
+            .await
     }
 
     /// Replaces the metadata of a message, which is not embedded again. Returns false if there is no such message.

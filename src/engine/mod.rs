@@ -8,6 +8,7 @@
 
 mod audit;
 mod backup;
+mod block_lease;
 mod blocking;
 mod builder;
 mod core;
@@ -31,16 +32,19 @@ mod namespace_language;
 mod namespace_list;
 mod namespace_slot;
 mod namespaces;
+mod pulls;
 mod recall;
 mod recent_queries;
 pub(crate) mod reindex;
 mod reindexing;
+mod replica;
 mod reports;
 mod segment_rewrite;
 mod segment_scrub;
 mod session;
 mod sessions;
 mod shared;
+mod shared_vectors;
 mod store_reads;
 mod stored_graph;
 mod text_windows;

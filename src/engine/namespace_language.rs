@@ -10,15 +10,21 @@ use crate::{
     ids::Namespace,
     lexical::Language,
     recall::{NamespaceChange, SegmentChange},
+    store::Transaction,
 };
 
 impl Shared {
     /// Sets the language of a namespace, which is made if it is new, and of its documents. If it was another, rebuilds
     /// the lexical indexes of all generations in memory; one that is not in memory is rebuilt when it is loaded.
     pub(super) fn set_language(&self, namespace: &Namespace, language: Language, workers: &Workers) -> Result<()> {
-        let known = self.store.read()?.namespaces().id(namespace)?;
-        let namespace =
-            known.map_or_else(|| self.store.write(|transaction| transaction.namespaces().create(namespace)), Ok)?;
+        let namespace = match self.store.read()?.namespaces().id(namespace)? {
+            Some(known) => known,
+            None => {
+                let namespace = namespace.clone();
+                let create = move |transaction: &mut Transaction| transaction.namespaces().create(&namespace);
+                workers.writer.commit(create, |created| created)?
+            }
+        };
         let all: Vec<Arc<LoadedGeneration>> = self.generations.all();
         // Between batches: one analyzed in the old language was handed to the writer before this, all others come
         // after.

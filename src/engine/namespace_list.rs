@@ -25,7 +25,10 @@ impl Engine {
         limit: usize,
     ) -> Result<NamespacePage> {
         let (prefix, after) = (prefix.cloned(), after.cloned());
-        let page = move |core: &Core| core.reads().namespaces(prefix.as_ref(), after.as_ref(), limit);
+        let page = move |core: &Core| {
+            core.refresh_under(prefix.as_ref())?;
+            core.reads().namespaces(prefix.as_ref(), after.as_ref(), limit)
+        };
         self.core().run(Lane::Store, page).await
     }
 
@@ -36,7 +39,12 @@ impl Engine {
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn count_namespaces(&self, prefix: Option<&Namespace>) -> Result<NamespaceTotals> {
         let prefix = prefix.cloned();
-        self.core().run(Lane::Store, move |core| core.reads().namespace_totals(prefix.as_ref())).await
+        self.core()
+            .run(Lane::Store, move |core| {
+                core.refresh_under(prefix.as_ref())?;
+                core.reads().namespace_totals(prefix.as_ref())
+            })
+            .await
     }
 
     /// Deletes all namespaces under a prefix, itself included, with all their messages and documents. Returns how many
@@ -52,7 +60,12 @@ impl Engine {
     /// [`Error::Storage`], [`Error::Corrupted`], [`Error::ReadOnly`].
     pub async fn delete_namespaces(&self, prefix: &Namespace) -> Result<NamespaceTotals> {
         let held = prefix.clone();
-        self.core().run(Lane::Store, move |core| core.shared.store.read()?.holds().check_under(&held)).await?;
+        let check = move |core: &Core| {
+            core.refresh_common()?;
+            core.refresh_under(Some(&held))?;
+            core.shared.store.read()?.holds().check_under(&held)
+        };
+        self.core().run(Lane::Store, check).await?;
         let mut totals = NamespaceTotals::default();
         let mut after = None;
         loop {

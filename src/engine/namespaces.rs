@@ -79,6 +79,11 @@ impl Engine {
     /// Returns the number of a namespace, or `None` if the file does not have it: then there is nothing to delete.
     pub(super) async fn namespace_id(&self, namespace: &Namespace) -> Result<Option<NamespaceId>> {
         let namespace = namespace.clone();
-        self.core().run(Lane::Store, move |core| core.reads().namespace_id(&namespace)).await
+        self.core()
+            .run(Lane::Store, move |core| {
+                core.refresh(&namespace, None)?;
+                core.reads().namespace_id(&namespace)
+            })
+            .await
     }
 }

@@ -82,6 +82,11 @@ impl StoredSession {
         self.core.shared.config.block_threads
     }
 
+    /// Makes the session as fresh as the engine was opened for, if the file is a copy of a shared database.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        self.core.refresh(&self.namespace, None)
+    }
+
     /// Returns the messages in the short-term buffer with their sequence numbers.
     pub(crate) fn buffered(&self) -> Result<Vec<(u64, Message)>> {
         self.core.reads().session_messages(&self.namespace, &self.session, Some(SessionPosition::Buffer))
@@ -201,7 +206,7 @@ impl StoredSession {
 
     /// Recalls messages of the session.
     pub(crate) fn recall(&self, query: Query) -> Result<Hits> {
-        self.core.shared.recall(&self.namespace, &query.session(&self.session))
+        self.core.recall(&self.namespace, &query.session(&self.session))
     }
 }
 

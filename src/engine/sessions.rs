@@ -15,7 +15,12 @@ impl Engine {
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn sessions(&self, namespace: &Namespace) -> Result<Vec<SessionInfo>> {
         let namespace = namespace.clone();
-        self.core().run(Lane::Store, move |core| core.reads().sessions(&namespace)).await
+        self.core()
+            .run(Lane::Store, move |core| {
+                core.refresh(&namespace, None)?;
+                core.reads().sessions(&namespace)
+            })
+            .await
     }
 
     /// Returns all messages of a session in order, buffered ones too. An unknown session has none.
@@ -24,7 +29,12 @@ impl Engine {
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn history(&self, namespace: &Namespace, session: &str) -> Result<Vec<Message>> {
         let (namespace, session) = (namespace.clone(), session.to_owned());
-        self.core().run(Lane::Store, move |core| core.reads().history(&namespace, &session)).await
+        self.core()
+            .run(Lane::Store, move |core| {
+                core.refresh(&namespace, None)?;
+                core.reads().history(&namespace, &session)
+            })
+            .await
     }
 
     /// Copies a session to a new one of the namespace, in one commit: its messages under new ids, its buffer, its

@@ -13,7 +13,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    drain::{Drained, drain},
+    drain::{Drained, Sources, drain},
     executor::Executor,
     expiry_timer::ExpiryTimer,
     extension::Extension,
@@ -21,7 +21,9 @@ use super::{
     loaded_generation::{Improve, LoadedGeneration},
     memory_budget::MemoryBudget,
     recent_queries::RecentQueries,
+    replica::Replica,
     reports::FlushReport,
+    shared_vectors::Unmade,
     stored_graph::{Committed, Workers},
 };
 use crate::{
@@ -29,9 +31,10 @@ use crate::{
     config::Config,
     embed::Reranker,
     error::{Error, Result},
+    ids::NamespaceId,
     recall::{AddedRows, NamespaceChange},
     span::{Timed, call_span},
-    store::{self, Generation, GenerationState, Store, UnindexedChange},
+    store::{self, Effects, Generation, GenerationState, PendingCursor, Store, UnindexedChange},
 };
 
 /// Number of blocks of an old generation that one commit deletes, so that other writes do not wait for long: 4 MiB.
@@ -39,6 +42,9 @@ const SWEEP_BLOCKS: usize = 64;
 
 /// The time after which a flush in the background is tried again, if the embedder did not answer.
 const RETRY: Duration = Duration::from_secs(60);
+
+/// The time after which messages are looked at again that were left to another machine.
+const LEFT: Duration = Duration::from_millis(500);
 
 /// State that the engine's threads share.
 pub(super) struct Shared {
@@ -61,6 +67,8 @@ pub(super) struct Shared {
     pub(super) extension: OnceLock<Arc<dyn Extension>>,
     /// Held while the engine is moved to another generation.
     pub(super) moving: Mutex<()>,
+    /// Set if the file is a copy of a shared database.
+    pub(super) replica: Option<Arc<Replica>>,
 }
 
 type Reply = Box<dyn FnOnce(Result<FlushReport>) + Send>;
@@ -86,6 +94,38 @@ impl Shared {
     /// Returns true if the engine is being closed: long work must end.
     pub(super) fn is_over(&self) -> bool {
         self.executor.is_closing()
+    }
+
+    /// Publishes the effects of a commit. Called on the writer's thread, in the order of commits.
+    pub(super) fn publish(&self, wake: &mpsc::Sender<Wake>, effects: Effects) {
+        // Before the rows are removed, so that a recall finds a replaced message at every moment.
+        self.publish_unindexed(&effects.unindexed);
+        for removed in effects.removed {
+            if let Some(generation) = self.generations.get(removed.generation) {
+                generation.publish(NamespaceChange::Removed(removed));
+            }
+        }
+        if let Some(extension) = self.extension.get() {
+            extension.publish(effects.buffers, effects.histories);
+            effects.flushed.into_iter().for_each(|(namespace, session)| extension.flushed(namespace, session));
+        }
+        for namespace in effects.languages {
+            // Loaded again, it is analysed again.
+            self.generations.all().iter().for_each(|generation| generation.reload(namespace));
+        }
+        if let Some(at) = effects.next_expiry {
+            self.expiry.schedule(at);
+        }
+        if effects.pending > 0 {
+            let last_put = self.last_put.lock().replace(Instant::now());
+            let before = self.unflushed.fetch_add(effects.pending, Ordering::Relaxed);
+            // Sending fails only when the engine is closing.
+            if before + effects.pending >= self.config.flush_size as u64 {
+                let _ = wake.send(Wake::Pending);
+            } else if before == 0 || last_put.is_none() {
+                let _ = wake.send(Wake::Put);
+            }
+        }
     }
 
     /// Publishes the changes of unindexed messages by a commit.
@@ -132,7 +172,14 @@ impl Shared {
         if self.unflushed.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let error = self.flush(workers).err()?;
+        let error = match self.flush(workers, Unmade::Share) {
+            Ok((_, 0)) => return None,
+            Ok(_) => {
+                self.unflushed.fetch_add(1, Ordering::Relaxed);
+                return Some(Instant::now() + LEFT);
+            }
+            Err(error) => error,
+        };
         tracing::error!(%error, "a flush in the background failed; its messages stay pending until the next one");
         let is_temporary = matches!(error, Error::EmbedderUnavailable { .. });
         is_temporary.then(|| {
@@ -141,16 +188,30 @@ impl Shared {
         })
     }
 
-    /// Embeds the pending messages of the serving generation.
-    fn flush(self: &Arc<Self>, workers: &Workers) -> Result<FlushReport> {
+    /// Embeds the pending messages of the serving generation. Returns the number of those that were left to other
+    /// machines, too.
+    fn flush(self: &Arc<Self>, workers: &Workers, unmade: Unmade) -> Result<(FlushReport, u64)> {
         let span = Timed::enter(call_span!(INFO "flush", embedded));
         self.unflushed.store(0, Ordering::Relaxed);
-        let drained = self.drain(&self.generations.serving(), None, workers, |_| !self.is_over())?;
+        let sources = self.sources(None, unmade);
+        let cursor = PendingCursor::default();
+        let drained = self.drain(&self.generations.serving(), sources, cursor, workers, |_| !self.is_over())?;
         span.record("embedded", drained.embedded as usize);
         match drained.refused.into_iter().next() {
             Some(refused) => Err(refused.error),
-            None => Ok(FlushReport { embedded: drained.embedded }),
+            None => Ok((FlushReport { embedded: drained.embedded + drained.fetched }, drained.left)),
         }
+    }
+
+    /// Where a drain gets vectors from.
+    pub(super) fn sources<'s>(&'s self, generation: Option<&'s Generation>, unmade: Unmade) -> Sources<'s> {
+        Sources { generation, replica: self.replica.as_deref().map(|replica| (replica, unmade)) }
+    }
+
+    /// Stores the vectors that other machines made of a namespace's pending messages.
+    pub(super) fn fetch_vectors(self: &Arc<Self>, namespace: NamespaceId, workers: &Workers) -> Result<()> {
+        let (serving, sources) = (self.generations.serving(), self.sources(None, Unmade::Leave));
+        self.drain(&serving, sources, PendingCursor::of(namespace), workers, |_| !self.is_over()).map(drop)
     }
 
     /// Embeds and commits all pending messages of a generation, and publishes them. The next batch is embedded while
@@ -159,7 +220,8 @@ impl Shared {
     pub(super) fn drain(
         self: &Arc<Self>,
         to: &Arc<LoadedGeneration>,
-        source: Option<&Generation>,
+        sources: Sources<'_>,
+        cursor: PendingCursor,
         workers: &Workers,
         mut go_on: impl FnMut(u64) -> bool,
     ) -> Result<Drained> {
@@ -172,7 +234,8 @@ impl Shared {
         let drained = drain(
             &self.store,
             to,
-            source,
+            sources,
+            cursor,
             || go_on(handed.get()),
             |batch| {
                 wait(&mut committing)?;
@@ -219,7 +282,10 @@ pub(super) fn run_drain(shared: &Arc<Shared>, workers: &Workers, wakes: &mpsc::R
         };
         match wake {
             Ok(Wake::Close) | Err(RecvTimeoutError::Disconnected) => return,
-            Ok(Wake::Flush(reply)) => reply(shared.flush(workers).map_err(|error| shared.store.explain(error))),
+            Ok(Wake::Flush(reply)) => {
+                let flushed = shared.flush(workers, Unmade::Make).map(|(report, _)| report);
+                reply(flushed.map_err(|error| shared.store.explain(error)));
+            }
             Ok(Wake::Between(work)) => work(shared, workers),
             Ok(Wake::Put) => due = due.or_else(|| Instant::now().checked_add(idle?)),
             Ok(Wake::Pending) => due = shared.flush_in_background(workers),

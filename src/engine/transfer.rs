@@ -89,6 +89,10 @@ impl Engine {
 
 /// Writes an export, of one namespace or of all, on the calling thread.
 pub(super) fn export(core: &Core, only: Option<&Namespace>, mut output: impl Write) -> Result<TransferReport> {
+    match only {
+        Some(namespace) => core.refresh(namespace, None)?,
+        None => core.refresh_under(None)?,
+    }
     let snapshot = core.shared.store.read()?;
     let mut text = Vec::new();
     let report = snapshot.export().write(only, |line| {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{core::Core, document_batch::DocumentBatch, executor::Executor};
+use super::{block_lease::BlockLease, core::Core, document_batch::DocumentBatch, executor::Executor};
 use crate::{
     documents::DocumentOutcome,
     error::{Error, Result},
@@ -40,7 +40,16 @@ impl WeakEngine {
 
     /// Returns the state of a block.
     pub(crate) fn block_state(&self, key: &BlockKey) -> Result<BlockState> {
-        self.visit(|core| core.reads().block_state(key))
+        self.visit(|core| {
+            core.refresh(&key.namespace, None)?;
+            core.reads().block_state(key)
+        })
+    }
+
+    /// Takes the batches of a block for this machine, until the lease is dropped or ends. Returns `None` if another
+    /// machine has them.
+    pub(crate) fn lease(&self, key: &BlockKey) -> Result<Option<BlockLease>> {
+        self.visit(|core| BlockLease::take(core.shared.replica.as_ref(), key))
     }
 
     /// Returns a batch of the session of a block. An engine that is open for reading has none: a block's state could

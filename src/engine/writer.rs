@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::executor::Executor;
+use super::{
+    executor::Executor,
+    replica::{Replica, commit_shared},
+};
 use crate::{
     error::{Error, Result},
     span::{Timed, call_span},
@@ -17,6 +20,12 @@ const GROUP: usize = 256;
 
 /// The longest time that a group waits for more changes.
 const MAX_WAIT: Duration = Duration::from_millis(1);
+
+/// How long nothing must be written before the copy of a shared database is made durable.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// How long the disk may have an older copy.
+const MAX_BEHIND: Duration = Duration::from_secs(2);
 
 pub(super) struct Writer {
     jobs: mpsc::Sender<Message>,
@@ -35,17 +44,30 @@ enum Message {
 /// A change that waits for its transaction.
 trait Job: Send {
     fn apply(&mut self, transaction: &mut Transaction) -> Result<()>;
+    fn kind(&self) -> Kind;
     /// Returns true if the change has a transaction of its own.
-    fn is_alone(&self) -> bool;
+    fn is_alone(&self) -> bool {
+        self.kind() != Kind::Grouped
+    }
     /// Called once: after the commit, or with the error that prevented it.
     fn finish(self: Box<Self>, committed: Result<()>);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Shares its transaction with others.
+    Grouped,
+    /// Has a transaction of its own, and is applied once.
+    Alone,
+    /// Came from the shared database.
+    Pulled,
 }
 
 struct Change<T, A, F> {
     apply: A,
     value: Option<T>,
     finish: F,
-    is_alone: bool,
+    kind: Kind,
 }
 
 impl<T, A, F> Job for Change<T, A, F>
@@ -59,8 +81,8 @@ where
         Ok(())
     }
 
-    fn is_alone(&self) -> bool {
-        self.is_alone
+    fn kind(&self) -> Kind {
+        self.kind
     }
 
     fn finish(self: Box<Self>, committed: Result<()>) {
@@ -74,7 +96,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::ThreadNotStarted`].
-    pub(super) fn start(store: Arc<Store>, executor: &Executor) -> Result<Self> {
+    pub(super) fn start(store: Arc<Store>, replica: Option<Arc<Replica>>, executor: &Executor) -> Result<Self> {
         let (jobs, receiver) = mpsc::channel();
         let stop = {
             let jobs = jobs.clone();
@@ -82,7 +104,7 @@ impl Writer {
         };
         let on_unknown = Arc::<OnUnknown>::default();
         let called = Arc::clone(&on_unknown);
-        executor.serve("mnemon-writer", stop, move || run(&store, &receiver, &called))?;
+        executor.serve("mnemon-writer", stop, move || run(&store, replica.as_deref(), &receiver, &called))?;
         Ok(Writer { jobs, on_unknown })
     }
 
@@ -98,7 +120,7 @@ impl Writer {
         apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
         finish: impl FnOnce(Result<T>) + Send + 'static,
     ) {
-        self.queue(Box::new(Change { apply, value: None, finish, is_alone: false }));
+        self.queue(Box::new(Change { apply, value: None, finish, kind: Kind::Grouped }));
     }
 
     /// Same as [`Writer::submit`], for a change that has a transaction of its own: `apply` runs once.
@@ -107,7 +129,16 @@ impl Writer {
         apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
         finish: impl FnOnce(Result<T>) + Send + 'static,
     ) {
-        self.queue(Box::new(Change { apply, value: None, finish, is_alone: true }));
+        self.queue(Box::new(Change { apply, value: None, finish, kind: Kind::Alone }));
+    }
+
+    /// Same as [`Writer::submit_alone`], for a change that came from the shared database.
+    pub(super) fn submit_pulled<T: Send + 'static>(
+        &self,
+        apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
+        finish: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        self.queue(Box::new(Change { apply, value: None, finish, kind: Kind::Pulled }));
     }
 
     fn queue(&self, job: Box<dyn Job>) {
@@ -129,19 +160,20 @@ impl Writer {
     }
 }
 
-fn run(store: &Store, receiver: &mpsc::Receiver<Message>, on_unknown: &OnUnknown) {
+fn run(store: &Store, replica: Option<&Replica>, receiver: &mpsc::Receiver<Message>, on_unknown: &OnUnknown) {
     // The sizes of the last two groups, and how long the last commit took.
     let (mut sizes, mut took) = ([1, 1], Duration::ZERO);
     let mut is_stopped = false;
+    let mut disk = Disk { behind: None, is_copy: replica.is_some() };
     // A change with a transaction of its own, which came after the changes of the last group.
     let mut alone: Option<Box<dyn Job>> = None;
     loop {
         let first = match (alone.take(), is_stopped) {
             (Some(alone), _) => alone,
             (None, true) => break,
-            (None, false) => match receiver.recv() {
-                Ok(Message::Change(job)) => job,
-                Ok(Message::Stop) | Err(_) => break,
+            (None, false) => match next(&mut disk, store, receiver) {
+                Some(Message::Change(job)) => job,
+                Some(Message::Stop) | None => break,
             },
         };
         let mut group = vec![first];
@@ -168,31 +200,81 @@ fn run(store: &Store, receiver: &mpsc::Receiver<Message>, on_unknown: &OnUnknown
         }
         sizes = [sizes[1], group.len()];
         let started = Instant::now();
-        let committed = commit(store, &mut group, on_unknown);
+        let committed = commit(store, replica, &mut group, on_unknown);
         took = started.elapsed();
+        disk.committed(store);
         match committed {
             Ok(()) => group.into_iter().for_each(|job| job.finish(Ok(()))),
             // They must not be applied twice.
             Err(Error::OutcomeUnknown { cause }) => {
                 group.into_iter().for_each(|job| job.finish(Err(Error::OutcomeUnknown { cause: cause.clone() })));
             }
+            // It would answer each of them the same.
+            Err(Error::SharedDatabase { reason, transient }) => {
+                let error = || Error::SharedDatabase { reason: reason.clone(), transient };
+                group.into_iter().for_each(|job| job.finish(Err(error())));
+            }
             Err(error) if group.len() == 1 && group[0].is_alone() => group.remove(0).finish(Err(error)),
             // One change is at fault, or the disk is: each is committed alone and gets its own result.
             Err(_) => {
                 for job in group {
                     let mut alone = [job];
-                    let committed = commit(store, &mut alone, on_unknown);
+                    let committed = commit(store, replica, &mut alone, on_unknown);
                     let [job] = alone;
                     job.finish(committed);
                 }
             }
         }
     }
+    disk.sync(store);
 }
 
-fn commit(store: &Store, group: &mut [Box<dyn Job>], on_unknown: &OnUnknown) -> Result<()> {
+/// The next message.
+fn next(disk: &mut Disk, store: &Store, receiver: &mpsc::Receiver<Message>) -> Option<Message> {
+    if disk.behind.is_some() {
+        match receiver.recv_timeout(QUIET) {
+            Err(mpsc::RecvTimeoutError::Timeout) => disk.sync(store),
+            message => return message.ok(),
+        }
+    }
+    receiver.recv().ok()
+}
+
+/// What the disk has of a copy of a shared database, whose commits are not durable one by one.
+struct Disk {
+    is_copy: bool,
+    /// Since when the disk has an older state.
+    behind: Option<Instant>,
+}
+
+impl Disk {
+    fn committed(&mut self, store: &Store) {
+        if self.is_copy {
+            let since = *self.behind.get_or_insert_with(Instant::now);
+            if since.elapsed() > MAX_BEHIND {
+                self.sync(store);
+            }
+        }
+    }
+
+    fn sync(&mut self, store: &Store) {
+        if self.behind.take().is_some()
+            && let Err(error) = store.write(|_| Ok(()))
+        {
+            tracing::error!(%error, "the file is an older copy of the shared database than it could be");
+        }
+    }
+}
+
+fn commit(store: &Store, replica: Option<&Replica>, group: &mut [Box<dyn Job>], on_unknown: &OnUnknown) -> Result<()> {
     let _span = Timed::enter(call_span!(DEBUG "commit", changes = group.len()));
-    let committed = store.write(|transaction| group.iter_mut().try_for_each(|job| job.apply(transaction)));
+    let kind = group[0].kind();
+    let mut apply = |transaction: &mut Transaction| group.iter_mut().try_for_each(|job| job.apply(transaction));
+    let committed = match replica {
+        None => store.write(apply),
+        Some(_) if kind == Kind::Pulled => store.write_copy(apply),
+        Some(replica) => commit_shared(replica, store, kind == Kind::Alone, &mut apply),
+    };
     if let (Err(Error::OutcomeUnknown { .. }), Some(call)) = (&committed, on_unknown.get()) {
         call();
     }

@@ -19,6 +19,8 @@ use crate::{
 const MAX_FAULTS: u32 = 3;
 /// The longest time between two tries.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
+/// The time after which a batch is looked at again that a block on another machine has.
+const OTHERS: Duration = Duration::from_millis(500);
 /// The longest wait that a service may ask for.
 const LONGEST_WANTED: Duration = Duration::from_secs(3600);
 /// Number of batches that a block may have given up. At this number it keeps trying the next one instead.
@@ -119,6 +121,13 @@ fn take_batch(
         Ok(None) | Err(Error::Closed) => return JobOutcome::Done,
         Err(error) => return retry(&error),
     };
+    // A block may ask a language model, which is paid for once.
+    let lease = match engine.lease(key) {
+        Ok(Some(lease)) => lease,
+        Ok(None) => return JobOutcome::Later(OTHERS),
+        Err(Error::Closed) => return JobOutcome::Done,
+        Err(error) => return retry(&error),
+    };
     let mut new = BlockState { next: read.next + 1, ..read.clone() };
     match state_after(block, &read, &batch) {
         Ok(state) => new.state = state,
@@ -133,7 +142,9 @@ fn take_batch(
             new.failed.push((batch.number, reason(&error)));
         }
     }
-    match engine.put_block_state(key, read, new, Some(batch)) {
+    let put = engine.put_block_state(key, read, new, Some(batch));
+    drop(lease);
+    match put {
         // Either stored or out of date: in both cases there may be another batch.
         Ok(_) => {
             *tries = Tries::default();
@@ -183,7 +194,10 @@ fn state_after(block: &dyn MemoryBlock, read: &BlockState, batch: &StoredBatch) 
 }
 
 fn is_transient(error: &Error) -> bool {
-    matches!(error, Error::Chat { transient: true, .. } | Error::Storage(_))
+    matches!(
+        error,
+        Error::Chat { transient: true, .. } | Error::Storage(_) | Error::SharedDatabase { transient: true, .. }
+    )
 }
 
 fn wait_time(error: &Error, first: Duration, attempts: u32) -> Duration {

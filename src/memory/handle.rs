@@ -75,6 +75,7 @@ impl Memory {
         // A file that is open for reading and has no key yet stores no prompts either.
         settings.composer.seal_key = engine.seal_key()?.map_or_else(SealKey::random, SealKey::new);
         let memory = Self::unread(engine, namespace, session, settings);
+        memory.inner.stored.refresh()?;
         open(&memory.inner)?;
         Ok(memory)
     }

@@ -68,7 +68,12 @@ impl Inner {
         work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let inner = Arc::clone(self);
-        self.stored.executor().run(lane, move || work(&inner)).await
+        let work = move || {
+            // Not while locks are held that the writer needs.
+            inner.stored.refresh()?;
+            work(&inner)
+        };
+        self.stored.executor().run(lane, work).await
     }
 
     /// Has the session looked at when it will be idle if nothing is put from now on.

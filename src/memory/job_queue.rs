@@ -26,6 +26,8 @@ pub(super) enum JobOutcome {
     Done,
     /// The job has more to do and runs again at once.
     More,
+    /// The job cannot run yet, and is tried after this time.
+    Later(Duration),
     /// The job failed for this reason and is tried again after this time.
     Retry(Duration, String),
 }
@@ -167,6 +169,9 @@ impl<K: Clone + Eq + Hash + Send + 'static> JobQueue<K> {
             }
             JobOutcome::Done | JobOutcome::More => {
                 (job.due, job.work, job.failure) = (Instant::now(), Some(work), None);
+            }
+            JobOutcome::Later(after) => {
+                (job.due, job.work, job.failure) = (now_and(after), Some(work), None);
             }
             JobOutcome::Retry(after, reason) => {
                 (job.due, job.work, job.failure) = (now_and(after), Some(work), Some(reason));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{idle_timer::IdleTimer, job_queue::JobQueue, live_session::LiveSessions};
 use crate::{
     engine::{Extension, StoredSession},
+    ids::Namespace,
     store::{BlockKey, BufferChange, HistoryChange},
 };
 
@@ -34,6 +35,10 @@ impl Registry {
 impl Extension for Registry {
     fn publish(&self, buffers: Vec<BufferChange>, histories: Vec<HistoryChange>) {
         self.sessions.publish(buffers, histories);
+    }
+
+    fn flushed(&self, namespace: Namespace, session: String) {
+        self.sessions.flushed(namespace, session);
     }
 
     fn reset(&self) {

@@ -92,7 +92,7 @@ pub(super) fn choose_hits(
     search(&Needs { messages, has_vectors: vectors > 0 }, &mut |found| {
         let (cut_short, answerability, pending) = (found.cut_short, found.answerability, found.pending);
         if query.answerable.is_some_and(|least| answerability < least) {
-            return Ok(Some(Hits { hits: Vec::new(), cut_short, answerability, pending }));
+            return Ok(Some(Hits { hits: Vec::new(), cut_short, answerability, pending, seen: None }));
         }
         // The snapshot is taken after the search, so it contains every row that was found.
         let snapshot = store.read()?;
@@ -106,7 +106,7 @@ pub(super) fn choose_hits(
         for (rank, hit) in (1..).zip(&mut hits) {
             hit.rank = rank;
         }
-        Ok(Some(Hits { hits, cut_short, answerability, pending }))
+        Ok(Some(Hits { hits, cut_short, answerability, pending, seen: None }))
     })
 }
 

@@ -1,6 +1,6 @@
 //! Hits, and the breakdown of their scores.
 
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
 use serde::Serialize;
 
@@ -96,6 +96,16 @@ pub struct Hits {
     pub(crate) answerability: f32,
     #[serde(skip)]
     pub(crate) pending: usize,
+    #[serde(skip)]
+    pub(crate) seen: Option<Seen>,
+}
+
+/// What a copy of a shared database knew of a namespace at the time of a recall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) version: u64,
+    /// The time since which something may be missing; `None` if nobody was ever asked.
+    pub(crate) age: Option<Duration>,
 }
 
 impl Hits {
@@ -110,6 +120,19 @@ impl Hits {
     /// [`RankingStrategy::Dense`](crate::RankingStrategy) does not find them.
     pub fn pending(&self) -> usize {
         self.pending
+    }
+
+    /// In an engine with a [shared](crate::EngineBuilder::shared) database, the version of the namespace that the hits
+    /// are of: it rises by one with each change, on whatever machine. `None` for several namespaces.
+    pub fn version(&self) -> Option<u64> {
+        self.seen.map(|seen| seen.version)
+    }
+
+    /// In an engine with a [shared](crate::EngineBuilder::shared) database, the time ago at which nothing was missing
+    /// that other machines had stored. `None` if it is not known, because the shared database never answered, and for
+    /// several namespaces.
+    pub fn age(&self) -> Option<Duration> {
+        self.seen.and_then(|seen| seen.age)
     }
 
     /// The estimated probability that the namespace has something about the query, 0 to 1: a logistic function of the

@@ -41,6 +41,7 @@ mod when;
 pub(crate) use changes::{AddedRows, NamespaceChange, SegmentChange};
 pub(crate) use check::{check_graphs, check_lexical};
 pub(crate) use choose::find_hits;
+pub(crate) use hit::Seen;
 pub use hit::{Hit, Hits, ScoreBreakdown};
 pub(crate) use load::{ReadGraph, load};
 pub(crate) use measured_graph::{Estimate, MeasuredGraph, OnSample};

@@ -6,6 +6,7 @@ use super::when::TimeSpan;
 use crate::{
     error::{Error, Result},
     filter::MetadataFilter,
+    freshness::Freshness,
     message::{MAX_MESSAGE_BYTES, Message, Role, Timestamp},
 };
 
@@ -109,6 +110,8 @@ pub struct Query {
     pub(crate) filter: Filter,
     pub(crate) except: BTreeSet<String>,
     pub(crate) budget: Option<Duration>,
+    /// `None`: as the engine was opened for.
+    pub(crate) freshness: Option<Freshness>,
     pub(crate) ranking: Ranking,
     pub(crate) time: TimeUse,
     pub(crate) now: Option<Timestamp>,
@@ -153,6 +156,7 @@ impl Query {
             filter: Filter::default(),
             except: BTreeSet::new(),
             budget: None,
+            freshness: None,
             ranking: Ranking {
                 strategy: RankingStrategy::Hybrid,
                 has_neighbors: true,
@@ -315,6 +319,14 @@ impl Query {
     /// prefix.
     pub fn previous<I: Into<String>>(mut self, ids: impl IntoIterator<Item = I>) -> Self {
         self.previous = ids.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets how far the recall may be behind what other machines wrote, in an engine with a
+    /// [shared](crate::EngineBuilder::shared) database. Default: as [`EngineBuilder::freshness`](crate::EngineBuilder::freshness)
+    /// says. The namespaces under a prefix of a [`Scope`](crate::Scope) are as fresh as the engine's default.
+    pub fn freshness(mut self, freshness: Freshness) -> Self {
+        self.freshness = Some(freshness);
         self
     }
 

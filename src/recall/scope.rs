@@ -70,6 +70,16 @@ impl Scope {
         }
     }
 
+    /// The namespaces that were named.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.namespaces.iter()
+    }
+
+    /// The prefixes that were named.
+    pub(crate) fn prefixes(&self) -> impl Iterator<Item = &Namespace> {
+        self.prefixes.iter()
+    }
+
     /// The namespaces of the scope that have messages, by name.
     pub(crate) fn members(&self, snapshot: &Snapshot) -> Result<Vec<Member>> {
         let mut found = BTreeMap::new();

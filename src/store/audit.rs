@@ -61,6 +61,14 @@ impl AuditLog<'_, WriteTransaction> {
         Ok(receipt)
     }
 
+    /// Stores an entry that another machine added. Entries come in order.
+    pub(super) fn put(&self, number: u64, record: AuditRecord) -> Result<()> {
+        self.0.table(AUDIT)?.insert(number, codec::encode(&record).as_slice()).map_err(storage)?;
+        let head = AuditHead { entries: number + 1, hash: record.hash };
+        self.0.table(META)?.insert(HEAD, codec::encode(&head).as_slice()).map_err(storage)?;
+        Ok(())
+    }
+
     /// Records that the file was purged. `covers` is the number of entries when the purge began.
     pub(crate) fn record_purge(&self, covers: u64) -> Result<Receipt> {
         self.append(AuditEvent::Purge { covers })

@@ -11,12 +11,13 @@ use redb::ReadableDatabase;
 
 use super::{
     codec, copy,
-    handle::Handle,
+    handle::{Commit, Handle},
     new_file::{self, NewFile},
     open::{self, Opened},
     pages::FileKind,
     tables::{FailedElsewhere, storage},
     transaction::{Snapshot, Transaction},
+    truth::{self, Names, Sharing},
     upgrade,
     verify::{self, VerifyReport},
     write_tables::ChangedKeys,
@@ -170,8 +171,51 @@ impl Store {
             return Err(Error::ReadOnly { path: self.path.clone() });
         }
         let changes = self.changes.lock();
+        let commit = Commit::Durable { two_phase: self.config.two_phase_commit };
+        self.run(|handle| handle.write(commit, changes.clone(), change))
+    }
+
+    /// Same as [`Store::write`], for a file that is a copy of a shared database. Before the commit, `share` gets what
+    /// the transaction changed of the truth and the versions that its result depends on; an error of it undoes the
+    /// transaction. It is called for a `change` that fails, too: on an old copy it may fail wrongly. The commit is on
+    /// the disk with the next durable one: until then the file is an older copy.
+    pub(crate) fn write_shared<T>(
+        &self,
+        names: &Names,
+        change: impl FnOnce(&mut Transaction) -> Result<T>,
+        share: impl FnOnce(Sharing) -> Result<()>,
+    ) -> Result<T> {
+        let copying = self.changes.lock();
+        let changed = Arc::new(Mutex::new(ChangedKeys::new()));
+        let noted = Arc::clone(&changed);
+        let capture = move |transaction: &mut Transaction| {
+            let value = change(transaction);
+            let sharing = truth::capture(transaction.tables(), &noted, names, value.is_ok())?;
+            if !sharing.is_empty() {
+                share(sharing)?;
+            }
+            value
+        };
+        let value = self.run(|handle| handle.write(Commit::Later, Some(Arc::clone(&changed)), capture))?;
+        if let Some(copying) = &*copying {
+            let mut copying = copying.lock();
+            for (table, keys) in std::mem::take(&mut *changed.lock()) {
+                copying.entry(table).or_default().extend(keys);
+            }
+        }
+        Ok(value)
+    }
+
+    /// Same as [`Store::write_shared`], for a change that came from the shared database.
+    pub(crate) fn write_copy<T>(&self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        let changes = self.changes.lock();
+        self.run(|handle| handle.write(Commit::Later, changes.clone(), change))
+    }
+
+    /// Runs a write. Opens the file again if it failed.
+    fn run<T>(&self, write: impl FnOnce(&Handle) -> Result<T>) -> Result<T> {
         let handle = self.handle()?;
-        let written = handle.write(self.config.two_phase_commit, changes.clone(), change);
+        let written = write(&handle);
         if handle.has_failed() {
             drop(handle);
             // At once, so that no later answer contradicts the file. The next call reports an error of it.

@@ -220,6 +220,27 @@ impl<'t> Edit<'t> {
         Ok(is_new)
     }
 
+    /// Makes a message what it is elsewhere: stored so, or with `None` not stored.
+    pub(super) fn set(&mut self, namespace: &mut OpenNamespace, seq: u64, new: Option<StoredMessage>) -> Result<()> {
+        let is_stored = self.messages.get((namespace.record.id, seq)).map_err(storage)?.is_some();
+        let old = is_stored.then(|| self.stored(namespace, seq)).transpose()?;
+        match (old, new) {
+            (Some(old), Some(new)) if old.position == new.position && old.record == new.record => Ok(()),
+            (Some(old), Some(new))
+                if old.record.revision == new.record.revision
+                    && old.session == new.session
+                    && old.position != SessionPosition::Buffer
+                    && new.position != SessionPosition::Buffer =>
+            {
+                self.write(namespace, new, false)
+            }
+            (old, new) => {
+                old.map_or(Ok(()), |old| self.forget(namespace, old))?;
+                new.map_or(Ok(()), |new| self.add(namespace, new))
+            }
+        }
+    }
+
     fn add(&mut self, namespace: &mut OpenNamespace, stored: StoredMessage) -> Result<()> {
         namespace.record.messages += 1;
         self.ids.insert((namespace.record.id, stored.record.id.as_str()), stored.seq).map_err(storage)?;

@@ -219,6 +219,25 @@ impl<'t> Changing<'t> {
         Ok(old.expires_at.is_none_or(|expires_at| expires_at > self.now))
     }
 
+    /// Makes the record of a document what it is elsewhere. Its texts are set as messages.
+    pub(super) fn set(&mut self, name: &Namespace, id: u32, key: &str, new: Option<DocumentRecord>) -> Result<()> {
+        let old = self.forget(name, id, key)?;
+        match (old, new) {
+            (_, Some(new)) => self.write(name, id, key, &new)?,
+            (Some(_), None) => drop(self.documents.remove((id, key)).map_err(storage)?),
+            (None, None) => {}
+        }
+        // Filters are evaluated on the value.
+        let companion = name.document_texts();
+        if self.edit.known_namespace(&companion)?.is_some() {
+            let namespace = self.edit.open(&companion)?;
+            let texts = text_ids(&self.edit.ids, namespace.id(), key)?;
+            texts.into_values().for_each(|seq| self.edit.fields_changed(&namespace, seq));
+            self.edit.close(namespace);
+        }
+        Ok(())
+    }
+
     /// The number of a change that comes after all others of a namespace.
     fn next_change(&mut self, name: &Namespace, id: u32) -> Result<u64> {
         let counts = self.counts(name, id)?;

@@ -28,6 +28,10 @@ pub(crate) struct Effects {
     pub(crate) unindexed: Vec<UnindexedChange>,
     /// The earliest time at which a document that was put expires.
     pub(crate) next_expiry: Option<Timestamp>,
+    /// The sessions in which another machine flushed a batch.
+    pub(crate) flushed: Vec<HistoryChange>,
+    /// The namespaces whose text is analysed in another language from now on.
+    pub(crate) languages: Vec<NamespaceId>,
 }
 
 /// A session whose messages in long-term memory, or whose window, changed.
@@ -60,6 +64,8 @@ impl Effects {
         self.buffers.extend(later.buffers);
         self.histories.extend(later.histories);
         self.unindexed.extend(later.unindexed);
+        self.flushed.extend(later.flushed);
+        self.languages.extend(later.languages);
         self.next_expiry = self.next_expiry.into_iter().chain(later.next_expiry).min();
     }
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use parking_lot::{Mutex, RwLock};
-use redb::{Database, ReadTransaction, ReadableDatabase};
+use redb::{Database, Durability, ReadTransaction, ReadableDatabase};
 
 use super::{
     guard::{caught, guarded},
@@ -17,6 +17,15 @@ use crate::{
     config::Config,
     error::{Error, Result},
 };
+
+/// How a commit is written.
+#[derive(Clone, Copy)]
+pub(super) enum Commit {
+    /// It is on the disk at the end.
+    Durable { two_phase: bool },
+    /// It is on the disk with the next durable one.
+    Later,
+}
 
 /// An open database, until its file fails: redb then answers nothing more.
 pub(super) struct Handle {
@@ -86,7 +95,7 @@ impl Handle {
     /// Runs `change` in a write transaction and commits it if `change` succeeds.
     pub(super) fn write<T>(
         &self,
-        two_phase_commit: bool,
+        commit: Commit,
         changes: Option<Arc<Mutex<ChangedKeys>>>,
         change: impl FnOnce(&mut Transaction) -> Result<T>,
     ) -> Result<T> {
@@ -98,7 +107,10 @@ impl Handle {
         };
         let written = guarded(|| {
             let mut tables = database.begin_write().map_err(|error| self.pages.explain(storage(error)))?;
-            tables.set_two_phase_commit(two_phase_commit);
+            match commit {
+                Commit::Durable { two_phase } => tables.set_two_phase_commit(two_phase),
+                Commit::Later => tables.set_durability(Durability::None).map_err(storage)?,
+            }
             let mut transaction = Transaction::new(WriteTransaction::new(tables, changes));
             let value = change(&mut transaction).map_err(|error| self.pages.explain(error))?;
             let headers = self.pages.header_writes();

@@ -40,6 +40,7 @@ impl<T: Tables> Holds<'_, T> {
     /// # Errors
     /// [`Error::LegalHold`].
     pub(crate) fn check(&self, namespace: &Namespace) -> Result<()> {
+        self.0.note_lookup(COMMON);
         let table = self.0.table(HOLDS)?;
         let owner = namespace.owner();
         let name = owner.as_ref().unwrap_or(namespace).as_str();

@@ -78,6 +78,10 @@ mod forget;
 mod export;
 mod import;
 
+// Without the feature nothing reads the columns of rows.
+#[cfg_attr(not(feature = "postgres"), allow(dead_code))]
+mod truth;
+
 mod overlay;
 mod pages;
 mod transaction;
@@ -145,6 +149,9 @@ pub use stats::{SessionInfo, StorageSizes};
 pub(crate) use stats::{namespace_counts, session_infos, sizes};
 pub(crate) use sweep::sweep;
 pub(crate) use transaction::{Snapshot, Transaction};
+pub(crate) use truth::{COMMON, Change, Names, Sharing};
+#[cfg(feature = "postgres")]
+pub(crate) use truth::{Cell, Column, DocumentHead, Head, Kind, Row, Table};
 pub(crate) use vectors::{Embedded, NewRows, Removed};
 pub use verify::VerifyReport;
 pub(crate) use window::{CostedMessage, FlushedWindow};

@@ -265,11 +265,13 @@ impl Namespaces<'_, WriteTransaction> {
     /// [`Error::LegalHold`].
     pub(crate) fn delete(&self, namespaces: &[(Namespace, NamespaceId)]) -> Result<(NamespaceTotals, Effects)> {
         let (mut totals, mut all) = (NamespaceTotals::default(), Effects::default());
-        for (namespace, id) in namespaces {
+        for (namespace, _) in namespaces {
+            // Looked up again: another machine may have removed it, and made another of this name.
+            let Some(id) = self.id(namespace)? else { continue };
             let documents = documents_of(&self.0.table(DOCUMENT_NAMESPACES)?, namespace)?;
             Holds(self.0).check(namespace)?;
             let (messages, effects) = EditSessions(self.0).delete_all(namespace)?;
-            Blocks(self.0).remove_shared(*id)?;
+            Blocks(self.0).remove_shared(id)?;
             removal::remove_if_empty(self.0, namespace)?;
             totals.add(messages, documents);
             all.append(effects);

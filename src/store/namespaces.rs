@@ -69,7 +69,11 @@ pub(super) fn known(
     namespaces: &impl ReadableTable<&'static str, Bytes>,
     namespace: &Namespace,
 ) -> Result<Option<NamespaceRecord>> {
-    let Some(owner) = namespace.owner() else { return record(namespaces, namespace) };
+    let Some(owner) = namespace.owner() else {
+        tables.note_lookup(namespace.as_str());
+        return record(namespaces, namespace);
+    };
+    tables.note_lookup(owner.as_str());
     let record = document_namespaces::record(&tables.table(DOCUMENT_NAMESPACES)?, &owner)?;
     Ok(record.map(|record| record.texts))
 }
@@ -89,8 +93,14 @@ pub(super) fn record_or_new(
         return Ok(record);
     }
     let mut meta = tables.table(META)?;
-    let record = next(&meta)?;
+    let mut record = next(&meta)?;
     set_next(&mut meta, &NamespaceRecord { id: record.id + 1, ..record.clone() })?;
+    // Another machine may have removed one of the same name.
+    if let Some(removed) = tables.table(VERSIONS)?.get(namespace.as_str()).map_err(storage)? {
+        let VersionRecord { next_seq, next_session, .. } = codec::decode(removed.value())?;
+        record.next_seq = record.next_seq.max(next_seq);
+        record.next_session = record.next_session.max(next_session);
+    }
     write_record(table, namespace, &record)?;
     Ok(record)
 }

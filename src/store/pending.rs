@@ -46,6 +46,13 @@ pub(crate) struct PendingCursor {
     last_namespace: Option<u32>,
 }
 
+impl PendingCursor {
+    /// A pass over one namespace.
+    pub(crate) fn of(NamespaceId(namespace): NamespaceId) -> Self {
+        PendingCursor { current: Some((namespace, 0, u64::MAX)), last_namespace: Some(namespace) }
+    }
+}
+
 /// The table of pending messages.
 pub(crate) struct Pending<'t, T>(pub(super) &'t T);
 

@@ -53,7 +53,7 @@ fn is_empty(tables: &WriteTransaction, NamespaceId(id): NamespaceId) -> Result<b
 }
 
 /// Removes the records of a namespace and of its companion, and all that is stored under their numbers.
-fn remove(tables: &WriteTransaction, name: &Namespace, id: NamespaceId) -> Result<()> {
+pub(super) fn remove(tables: &WriteTransaction, name: &Namespace, id: NamespaceId) -> Result<()> {
     let Some(record) = Namespaces(tables).record(name)? else { return Ok(()) };
     let mut meta = tables.table(META)?;
     let mut next = namespaces::next(&meta)?;

@@ -18,6 +18,7 @@ pub(super) type Bytes = &'static [u8];
 
 /// `schema` → version, u32 little endian. `next_namespace` → the [`NamespaceRecord`] of the next new namespace, see
 /// `namespaces`. `audit` → the [`AuditHead`]. `seal_key` → 32 random bytes, see `seal_key`.
+/// `origin` → the identity of the shared database that the file is a copy of, see `truth`.
 pub(super) const META: TableDefinition<&str, Bytes> = TableDefinition::new("meta");
 /// Namespace → [`NamespaceRecord`].
 pub(super) const NAMESPACES: TableDefinition<&str, Bytes> = TableDefinition::new("namespaces");
@@ -97,6 +98,12 @@ pub(super) const DROPPED_BLOCKS: TableDefinition<(u32, u32, &str), ()> = TableDe
 pub(super) const HOLDS: TableDefinition<&str, Bytes> = TableDefinition::new("holds");
 /// Sequence number → [`AuditRecord`], see `audit`.
 pub(super) const AUDIT: TableDefinition<u64, Bytes> = TableDefinition::new("audit");
+/// The name of what belongs to no namespace: legal holds and the audit.
+pub(crate) const COMMON: &str = "";
+
+/// Namespace, or [`COMMON`] → [`VersionRecord`], in a file that is a copy of a shared
+/// database, see `truth`.
+pub(super) const VERSIONS: TableDefinition<&str, Bytes> = TableDefinition::new("versions");
 
 /// Does something with each table.
 pub(super) trait TableVisitor {
@@ -138,6 +145,7 @@ pub(super) fn visit_tables(visitor: &mut impl TableVisitor) -> Result<()> {
     visitor.visit(DROPPED_BLOCKS)?;
     visitor.visit(HOLDS)?;
     visitor.visit(AUDIT)?;
+    visitor.visit(VERSIONS)?;
     Ok(())
 }
 
@@ -352,6 +360,17 @@ pub(super) struct AuditHead {
     pub(super) entries: u64,
     /// The hash of the last one.
     pub(super) hash: String,
+}
+
+/// The version of a namespace in a file that is a copy of a shared database.
+#[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
+pub(super) struct VersionRecord {
+    pub(super) version: u64,
+    /// The number of the namespace in this file, unless it was removed.
+    pub(super) id: Option<u32>,
+    /// The least numbers of a new namespace of the same name.
+    pub(super) next_seq: u64,
+    pub(super) next_session: u32,
 }
 
 fn precision_number(precision: Precision) -> u8 {

@@ -5,7 +5,7 @@ use redb::ReadableTable;
 use super::{
     schema::META,
     tables::{Tables, storage},
-    transaction::Snapshot,
+    transaction::{Snapshot, Transaction},
     write_tables::WriteTransaction,
 };
 use crate::{
@@ -22,6 +22,14 @@ impl Snapshot {
         let Some(key) = table.get(NAME).map_err(storage)? else { return Ok(None) };
         let key = key.value().try_into().map_err(|_| Error::corrupted("the key of prompts is not 32 bytes"))?;
         Ok(Some(key))
+    }
+}
+
+impl Transaction {
+    /// Replaces the key.
+    pub(crate) fn set_seal_key(&self, key: [u8; 32]) -> Result<()> {
+        self.tables().table(META)?.insert(NAME, key.as_slice()).map_err(storage)?;
+        Ok(())
     }
 }
 

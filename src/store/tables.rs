@@ -22,6 +22,9 @@ pub(crate) trait Tables {
         &self,
         definition: TableDefinition<'_, K, V>,
     ) -> Result<Self::Table<'_, K, V>>;
+
+    /// Notes, in a write transaction, that its result depends on a namespace; on the common rows, if it has no name.
+    fn note_lookup(&self, _namespace: &str) {}
 }
 
 impl Tables for ReadTransaction {
@@ -55,6 +58,10 @@ impl Tables for WriteTransaction {
         definition: TableDefinition<'_, K, V>,
     ) -> Result<WriteTable<'_, K, V>> {
         self.open_table(definition).map_err(storage)
+    }
+
+    fn note_lookup(&self, namespace: &str) {
+        WriteTransaction::note_lookup(self, namespace);
     }
 }
 

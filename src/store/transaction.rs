@@ -32,6 +32,7 @@ use super::{
     segments::Segments,
     sessions::Sessions,
     tables::storage,
+    truth::{ApplyChanges, Versions},
     vectors::Vectors,
     window::Window,
     write_tables::WriteTransaction,
@@ -155,6 +156,11 @@ impl<T> Transaction<T> {
         ForgetTexts(&self.tables)
     }
 
+    /// The versions of namespaces, in a file that is a copy of a shared database.
+    pub(crate) fn versions(&self) -> Versions<'_, T> {
+        Versions(&self.tables)
+    }
+
     /// Segments of lexical indexes.
     pub(crate) fn segments(&self) -> Segments<'_, T> {
         Segments(&self.tables)
@@ -180,6 +186,11 @@ impl Transaction {
     /// Changes of sessions as a whole.
     pub(crate) fn edit_sessions(&self) -> EditSessions<'_> {
         EditSessions(&self.tables)
+    }
+
+    /// Changes that other machines made.
+    pub(crate) fn apply_changes(&self) -> ApplyChanges<'_> {
+        ApplyChanges(&self.tables)
     }
 
     /// Stores the lines of an export, each with its number. With `into`, its only namespace becomes this one.

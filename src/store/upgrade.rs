@@ -72,6 +72,8 @@ pub(super) fn upgrade(tables: &WriteTransaction, from: u32) -> Result<()> {
     if from < 7 {
         upgrade_to_7(tables)?;
     }
+    // Schema 7 knew no shared databases, and a release for it must not change a file that is a copy of one.
+    tables.table(VERSIONS)?;
     // Schema 4 had no previous generation, and a release for it must not open a database that may have one.
     set_schema(tables)
 }

@@ -20,13 +20,27 @@ pub(super) type ChangedKeys = BTreeMap<String, BTreeSet<Vec<u8>>>;
 /// A redb write transaction.
 pub(crate) struct WriteTransaction {
     tables: redb::WriteTransaction,
-    /// Where changed keys are noted, while the database is being copied.
+    /// Where changed keys are noted, while the database is being copied, or in a copy of a shared one.
     changes: Option<Arc<Mutex<ChangedKeys>>>,
+    /// The names of the namespaces that were looked up.
+    looked_up: Mutex<BTreeSet<String>>,
 }
 
 impl WriteTransaction {
     pub(super) fn new(tables: redb::WriteTransaction, changes: Option<Arc<Mutex<ChangedKeys>>>) -> Self {
-        WriteTransaction { tables, changes }
+        WriteTransaction { tables, changes, looked_up: Mutex::default() }
+    }
+
+    /// Notes that the result depends on a namespace.
+    pub(super) fn note_lookup(&self, namespace: &str) {
+        if self.changes.is_some() && !self.looked_up.lock().contains(namespace) {
+            self.looked_up.lock().insert(namespace.to_owned());
+        }
+    }
+
+    /// The names of the namespaces that were looked up.
+    pub(super) fn looked_up(&self) -> BTreeSet<String> {
+        self.looked_up.lock().clone()
     }
 
     pub(super) fn open_table<'t, K: Key + 'static, V: Value + 'static>(

@@ -39,6 +39,8 @@ mod models;
 mod readme;
 mod recall;
 mod reindex;
+#[cfg(feature = "postgres")]
+mod shared;
 mod support;
 mod tokens;
 mod transfer;

@@ -20,11 +20,12 @@ use crate::{
         drain::Refused,
         loaded_generation::LoadedGeneration,
         shared::{Shared, Wake},
+        shared_vectors::Unmade,
         stored_graph::Workers,
     },
     error::{Error, Result},
     ids::NamespaceId,
-    store::{Generation, GenerationState},
+    store::{Generation, GenerationState, PendingCursor},
 };
 
 /// After a pass that embedded no more messages than this, or took no longer than this, so few are pending that flushes
@@ -115,7 +116,8 @@ impl<'a> Migration<'a> {
             let begun = Instant::now();
             let mut worked_since = begun;
             let (mut stopped, mut failed) = (false, None);
-            let drained = self.shared.drain(&self.to, self.source.as_ref(), &self.workers, |handed| {
+            let sources = self.shared.sources(self.source.as_ref(), Unmade::Make);
+            let drained = self.shared.drain(&self.to, sources, PendingCursor::default(), &self.workers, |handed| {
                 if handed > 0 {
                     self.rest(worked_since.elapsed());
                     worked_since = Instant::now();
@@ -247,7 +249,8 @@ fn switch(
     source: Option<&Generation>,
     keep_previous: bool,
 ) -> Result<(u64, u64)> {
-    let drained = shared.drain(to, source, workers, |_| !shared.is_over())?;
+    let sources = shared.sources(source, Unmade::Make);
+    let drained = shared.drain(to, sources, PendingCursor::default(), workers, |_| !shared.is_over())?;
     if shared.is_over() {
         return Err(Error::Closed);
     }

@@ -62,7 +62,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
     ]),
     ("EngineBuilder", &[
         ("config", Handle), ("embedder", Handle), ("reranker", Handle), ("create", Handle), ("open", Handle),
-        ("open_read_only", Handle),
+        ("open_read_only", Handle), ("shared", Handle), ("freshness", Handle),
     ]),
     ("Documents", &[
         ("namespace", Handle), ("refresh_on_read", Handle), ("blocking", Handle),

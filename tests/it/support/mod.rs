@@ -6,6 +6,8 @@ pub(crate) mod embedders;
 pub(crate) mod killing;
 pub(crate) mod messages;
 pub(crate) mod model_folders;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 pub(crate) mod random;
 pub(crate) mod recall;
 pub(crate) mod recorded;

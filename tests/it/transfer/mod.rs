@@ -41,7 +41,7 @@ fn memory(engine: &Engine, space: &Namespace, session: &str) -> Memory {
     memory.block(VectorBlock::new("recalled")).open().unwrap()
 }
 
-fn export(engine: &Engine) -> String {
+pub(crate) fn export(engine: &Engine) -> String {
     let mut bytes = Vec::new();
     engine.blocking().export_all(&mut bytes).unwrap();
     String::from_utf8(bytes).unwrap()
@@ -52,7 +52,7 @@ fn import(engine: &Engine, text: &str) -> Result<TransferReport> {
 }
 
 /// Puts the sample's messages, some of them through memories, and changes sessions in every way that leaves a trace.
-fn fill(engine: &Engine) {
+pub(crate) fn fill(engine: &Engine) {
     let blocking = engine.blocking();
     let lines = std::fs::read_to_string(sample("messages.jsonl")).unwrap();
     let mut number = 0;

@@ -1,0 +1,261 @@
+//! The engine's side of a shared database: what it knows of it, and commits that become the truth first.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    error::{Error, Result},
+    freshness::Freshness,
+    shared::{Lease, Pushed, Upstream},
+    store::{COMMON, Effects, Names, Sharing, Store, Transaction},
+};
+
+/// How long the versions of a namespace are asked for in the background after it was last read.
+const IN_USE: Duration = Duration::from_secs(60);
+/// How long reads that need not be the latest do without a shared database that did not answer, before they ask again.
+const DOWN: Duration = Duration::from_secs(1);
+/// The time after which others may have the work of a machine that died.
+pub(super) const LEASE: Duration = Duration::from_secs(20);
+/// The least and the longest time between two rounds of asking for versions.
+const POLL: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
+
+/// The copy of a shared database that the engine's file is.
+pub(super) struct Replica {
+    pub(super) upstream: Arc<dyn Upstream>,
+    pub(super) freshness: Freshness,
+    names: Names,
+    state: Mutex<State>,
+    /// Called on the writer's thread with the effects of what it pulled.
+    on_pulled: OnceLock<Box<dyn Fn(Effects) + Send + Sync>>,
+}
+
+#[derive(Default)]
+struct State {
+    namespaces: HashMap<String, Served>,
+    /// Leases that are renewed as long as they are here.
+    kept: Vec<Lease>,
+    /// When the shared database last failed to answer, unless it has answered since.
+    failed: Option<Instant>,
+}
+
+/// A namespace that was read lately.
+struct Served {
+    used: Instant,
+    /// Nothing that was acknowledged before this time is missing here.
+    fresh: Option<Instant>,
+    /// Held by the one who pulls.
+    pulling: Arc<Mutex<()>>,
+}
+
+/// The outcome of a commit.
+pub(super) enum Committed<T> {
+    Yes(T),
+    /// Somebody else was first. These namespaces have to be pulled, and the change made again.
+    Behind(Vec<String>),
+}
+
+impl Replica {
+    pub(super) fn new(upstream: Arc<dyn Upstream>, freshness: Freshness) -> Self {
+        let (names, state, on_pulled) = (Names::default(), Mutex::default(), OnceLock::new());
+        Replica { upstream, freshness, names, state, on_pulled }
+    }
+
+    /// Checks that the file is a copy of this shared database, or makes it one if it is empty.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: it is a copy of another one, or has data of its own.
+    pub(super) fn adopt(&self, store: &Store) -> Result<()> {
+        let origin = self.upstream.origin();
+        let snapshot = store.read()?;
+        let invalid = |reason: &str| Err(Error::InvalidConfig { reason: reason.into() });
+        let key = snapshot.seal_key()?;
+        match snapshot.versions().origin()? {
+            Some(found) if found == origin => return Ok(()),
+            Some(_) => {
+                return invalid(
+                    "the file is a copy of another shared database; delete it, or open it with the address of that database",
+                );
+            }
+            None => {}
+        }
+        let totals = snapshot.namespaces().totals(None)?;
+        if totals.namespaces > 0 || snapshot.audit().entries()? > 0 {
+            return invalid(
+                "the file has data of its own, which the shared database does not have; move it there with `mnemon share`, or give the path of a new file",
+            );
+        }
+        drop(snapshot);
+        // What one machine sealed in a prompt, another one recognises.
+        let key = key.map(|key| self.upstream.seal_key(key)).transpose()?;
+        store.write(|transaction| {
+            key.map_or(Ok(()), |key| transaction.set_seal_key(key))?;
+            transaction.versions().set_origin(Some(origin))
+        })
+    }
+
+    pub(super) fn on_pulled(&self, call: impl Fn(Effects) + Send + Sync + 'static) {
+        let _ = self.on_pulled.set(Box::new(call));
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Runs a transaction on the copy. What it changes of the truth becomes the truth, and is then committed here.
+    pub(super) fn commit<T>(
+        &self,
+        store: &Store,
+        change: impl FnOnce(&mut Transaction) -> Result<T>,
+    ) -> Result<Committed<T>> {
+        let mut behind = None;
+        let share = |sharing: Sharing| {
+            let pushed = self.asked(self.upstream.push(&sharing))?;
+            if pushed == Pushed::Behind {
+                let changed = sharing.changes.into_iter().map(|change| change.namespace);
+                let looked_up = sharing.lookups.into_iter().map(|(name, _)| name);
+                behind = Some(changed.chain(looked_up).collect::<Vec<_>>());
+                // Undoes the transaction, and is seen by nobody.
+                return Err(Error::Closed);
+            }
+            Ok(())
+        };
+        let committed = store.write_shared(&self.names, change, share);
+        match behind {
+            Some(namespaces) => Ok(Committed::Behind(namespaces)),
+            None => committed.map(Committed::Yes),
+        }
+    }
+
+    /// Pulls a namespace on the writer's thread.
+    pub(super) fn pull_here(&self, store: &Store, namespace: &str) -> Result<()> {
+        let since = store.read()?.versions().get(namespace)?;
+        let Some(change) = self.asked(self.upstream.pull(namespace, since))? else { return Ok(()) };
+        let effects = store.write_copy(|transaction| transaction.apply_changes().apply(&change))?;
+        if let (Some(effects), Some(call)) = (effects, self.on_pulled.get()) {
+            call(effects);
+        }
+        Ok(())
+    }
+
+    /// Notes whether the shared database answered.
+    pub(super) fn asked<T>(&self, answer: Result<T>) -> Result<T> {
+        self.state.lock().failed = match &answer {
+            Err(Error::SharedDatabase { transient: true, .. }) => Some(Instant::now()),
+            _ => None,
+        };
+        answer
+    }
+}
+
+impl Replica {
+    /// Notes that a namespace is read. Returns the lock to pull it under, unless nothing is missing that was acknowledged
+    /// `limit` ago; `None` as the limit asks for nothing.
+    pub(super) fn stale(&self, name: &str, limit: Option<Duration>, now: Instant) -> Option<Arc<Mutex<()>>> {
+        let mut state = self.state.lock();
+        let is_down = state.failed.is_some_and(|failed| now < failed + DOWN);
+        if !state.namespaces.contains_key(name) {
+            let served = Served { used: now, fresh: None, pulling: Arc::default() };
+            state.namespaces.insert(name.to_owned(), served);
+        }
+        let served = state.namespaces.get_mut(name)?;
+        served.used = now;
+        let is_fresh = match limit {
+            None => true,
+            Some(Duration::ZERO) => false,
+            Some(limit) => is_down || served.fresh.is_some_and(|fresh| now.duration_since(fresh) <= limit),
+        };
+        (!is_fresh).then(|| Arc::clone(&served.pulling))
+    }
+
+    /// The last time before which nothing is missing in a namespace that was acknowledged.
+    pub(super) fn fresh_since(&self, name: &str) -> Option<Instant> {
+        self.state.lock().namespaces.get(name).and_then(|served| served.fresh)
+    }
+
+    pub(super) fn is_used(&self, name: &str) -> bool {
+        name == COMMON || self.state.lock().namespaces.contains_key(name)
+    }
+
+    /// The namespaces that were read lately, and the common rows.
+    pub(super) fn used(&self, now: Instant) -> Vec<String> {
+        let mut state = self.state.lock();
+        state.namespaces.retain(|_, served| now.duration_since(served.used) < IN_USE);
+        let names = state.namespaces.keys().filter(|name| *name != COMMON).cloned();
+        names.chain([COMMON.to_owned()]).collect()
+    }
+
+    /// Notes that nothing that was acknowledged before a time is missing in a namespace.
+    pub(super) fn is_fresh(&self, name: &str, since: Instant) {
+        if let Some(served) = self.state.lock().namespaces.get_mut(name) {
+            served.fresh = served.fresh.max(Some(since));
+        }
+    }
+
+    /// Renews leases until [`Replica::keep_no_longer`].
+    pub(super) fn keep(&self, leases: &[Lease]) {
+        self.state.lock().kept.extend(leases.iter().cloned());
+    }
+
+    pub(super) fn keep_no_longer(&self, leases: &[Lease]) {
+        self.state.lock().kept.retain(|lease| !leases.contains(lease));
+    }
+
+    pub(super) fn renew(&self) -> Result<()> {
+        let kept = self.state.lock().kept.clone();
+        kept.iter().try_for_each(|Lease { namespace, work }| {
+            self.asked(self.upstream.lease(work, std::slice::from_ref(namespace), LEASE)).map(drop)
+        })
+    }
+
+    /// The time between two rounds of asking for versions.
+    pub(super) fn poll(&self) -> Duration {
+        match self.freshness {
+            Freshness::Within(limit) => (limit / 2).clamp(POLL[0], POLL[1]),
+            _ => POLL[1],
+        }
+    }
+}
+
+/// Checks that a file is opened as what it is: a copy of the shared database, or a file of its own.
+///
+/// # Errors
+/// [`Error::InvalidConfig`].
+pub(super) fn check_origin(store: &Store, replica: Option<&Replica>) -> Result<()> {
+    match replica {
+        Some(replica) => replica.adopt(store),
+        None if store.is_read_only() || store.read()?.versions().origin()?.is_none() => Ok(()),
+        None => {
+            let reason = "the file is a copy of a shared database, where changes belong; open it with \
+                          `EngineBuilder::shared` (on the command line, --shared), open it for reading, or take a \
+                          namespace out with `mnemon unshare`";
+            Err(Error::InvalidConfig { reason: reason.into() })
+        }
+    }
+}
+
+/// Commits a group of changes in an engine with a shared database. Pulls and tries again while others are first.
+pub(super) fn commit_shared<T>(
+    replica: &Replica,
+    store: &Store,
+    is_once: bool,
+    mut change: impl FnMut(&mut Transaction) -> Result<T>,
+) -> Result<T> {
+    let until = Instant::now() + replica.upstream.timeout();
+    loop {
+        match replica.commit(store, &mut change)? {
+            Committed::Yes(value) => return Ok(value),
+            Committed::Behind(namespaces) => {
+                namespaces.iter().try_for_each(|namespace| replica.pull_here(store, namespace))?;
+                if is_once || Instant::now() > until {
+                    let reason = "other machines changed the same namespace meanwhile, each time it was tried".into();
+                    return Err(Error::SharedDatabase { reason, transient: true });
+                }
+            }
+        }
+    }
+}

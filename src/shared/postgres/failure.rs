@@ -1,0 +1,87 @@
+//! Errors of Postgres as errors of ours.
+
+use tokio_postgres::error::SqlState;
+
+use crate::error::{Error, Result};
+
+/// Why a statement, or a transaction, failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Another transaction was first: a number of rows was not as expected, or a row was there already.
+    Lost,
+    /// The database asks to try again.
+    Again(tokio_postgres::Error),
+    /// The database answered with another error, and nothing was stored.
+    Refused(tokio_postgres::Error),
+    /// There was no answer: what was asked may be stored.
+    NoAnswer(String),
+    /// No connection could be had: nothing was asked.
+    NoConnection(String),
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match error.code() {
+            None if error.is_closed() || error.as_db_error().is_none() => match conversion(&error) {
+                true => Failure::Refused(error),
+                false => Failure::NoAnswer(cause(&error)),
+            },
+            Some(&SqlState::DIVISION_BY_ZERO | &SqlState::UNIQUE_VIOLATION) => Failure::Lost,
+            Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => Failure::Again(error),
+            // The session ended: whether a commit that was under way took place is not said.
+            Some(code) if ["57P01", "57P02", "57P03", "08006", "08003", "25P03"].contains(&code.code()) => {
+                Failure::NoAnswer(cause(&error))
+            }
+            _ => Failure::Refused(error),
+        }
+    }
+}
+
+impl From<deadpool_postgres::PoolError> for Failure {
+    fn from(error: deadpool_postgres::PoolError) -> Self {
+        match error {
+            deadpool_postgres::PoolError::Backend(error) => Failure::NoConnection(cause(&error)),
+            other => Failure::NoConnection(other.to_string()),
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let (reason, transient) = match failure {
+            Failure::Lost => ("another machine changed the same at the same time".to_owned(), true),
+            Failure::Again(error) => (cause(&error), true),
+            Failure::Refused(error) => (cause(&error), false),
+            Failure::NoAnswer(reason) | Failure::NoConnection(reason) => (reason, true),
+        };
+        Error::SharedDatabase { reason, transient }
+    }
+}
+
+/// Returns true if a value could not be sent or read: the connection is not at fault.
+fn conversion(error: &tokio_postgres::Error) -> bool {
+    let text = error.to_string();
+    text.starts_with("error serializing parameter") || text.starts_with("error deserializing column")
+}
+
+/// The message of an error with its causes. It has neither the address nor a password, nor a stored text: the details
+/// of a database's error quote rows.
+pub(super) fn cause(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => format!("{} ({})", error.message(), error.code().code()),
+        None => {
+            let mut text = error.to_string();
+            let mut source = std::error::Error::source(error);
+            while let Some(error) = source {
+                text = format!("{text}: {error}");
+                source = error.source();
+            }
+            text
+        }
+    }
+}
+
+/// Makes a result of this crate.
+pub(super) fn ours<T>(result: std::result::Result<T, Failure>) -> Result<T> {
+    result.map_err(Error::from)
+}

@@ -1,0 +1,133 @@
+//! The schema of the shared database, and its versions.
+//!
+//! Migrations go forward only and run in one transaction, under an advisory lock where the database has them. A
+//! database of a newer schema is refused.
+
+use tokio_postgres::Client;
+
+use super::{
+    failure::{Failure, cause},
+    statements,
+};
+use crate::{
+    error::{Error, Result},
+    ids::hex,
+    store::Table,
+};
+
+/// The version of the schema that this release makes and uses.
+const SCHEMA: i64 = 1;
+
+/// The number of the advisory lock under which migrations run: "mnemon" in ASCII.
+const LOCK: i64 = 0x6d6e_656d_6f6e;
+
+/// What a connection learns of the database.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// The identity of this truth.
+    pub(super) origin: String,
+    /// True if vectors are stored in pgvector's type.
+    pub(super) has_pgvector: bool,
+}
+
+/// Reads the settings; makes or upgrades the schema first, if it is missing or older.
+pub(super) async fn prepare(client: &mut Client) -> Result<Settings> {
+    match version(client).await? {
+        Some(SCHEMA) => {}
+        Some(newer) if newer > SCHEMA => {
+            let reason = format!(
+                "its schema has version {newer}, and this release of mnemon knows {SCHEMA}; use the release that upgraded it"
+            );
+            return Err(Error::SharedDatabase { reason, transient: false });
+        }
+        _ => migrate(client).await?,
+    }
+    let origin = setting(client, "origin").await?;
+    let has_pgvector = setting(client, "vectors").await? == "vector";
+    Ok(Settings { origin, has_pgvector })
+}
+
+/// The version of the schema, or `None` if there is none.
+async fn version(client: &Client) -> Result<Option<i64>> {
+    let known = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'mnemon' AND table_name = 'settings'";
+    if client.query_opt(known, &[]).await.map_err(Failure::from)?.is_none() {
+        return Ok(None);
+    }
+    let value = client
+        .query_opt("SELECT value FROM mnemon.settings WHERE name = 'schema'", &[])
+        .await
+        .map_err(Failure::from)?;
+    Ok(value.and_then(|row| row.get::<_, String>(0).parse().ok()))
+}
+
+async fn setting(client: &Client, name: &str) -> Result<String> {
+    let found = client.query_opt("SELECT value FROM mnemon.settings WHERE name = $1", &[&name]).await;
+    let missing = || Error::SharedDatabase { reason: format!("its schema has no setting {name:?}"), transient: false };
+    found.map_err(Failure::from)?.map(|row| row.get(0)).ok_or_else(missing)
+}
+
+/// Returns the key that seals the memory in prompts: this one, if there is none yet.
+pub(super) async fn seal_key(client: &Client, new: [u8; 32]) -> Result<[u8; 32]> {
+    let insert = "INSERT INTO mnemon.settings (name, value) VALUES ('seal_key', $1) ON CONFLICT (name) DO NOTHING";
+    client.execute(insert, &[&hex(&new)]).await.map_err(Failure::from)?;
+    let stored = setting(client, "seal_key").await?;
+    let bytes = (0..stored.len() / 2).map(|at| u8::from_str_radix(stored.get(2 * at..2 * at + 2)?, 16).ok());
+    let key = bytes.collect::<Option<Vec<u8>>>().and_then(|bytes| bytes.try_into().ok());
+    key.ok_or_else(|| Error::SharedDatabase { reason: "its setting \"seal_key\" is no key".into(), transient: false })
+}
+
+async fn migrate(client: &mut Client) -> Result<()> {
+    let has_pgvector = make_extension(client).await;
+    let mut transaction = client.transaction().await.map_err(Failure::from)?;
+    // A database without advisory locks makes one of two migrations fail, and the next opening finds the other's.
+    let lock = transaction.savepoint("lock").await.map_err(Failure::from)?;
+    if lock.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await.is_ok() {
+        lock.commit().await.map_err(Failure::from)?;
+    } else {
+        lock.rollback().await.map_err(Failure::from)?;
+    }
+    if version(transaction.client()).await?.is_none() {
+        transaction.batch_execute(&create(has_pgvector)).await.map_err(Failure::from)?;
+    }
+    transaction.commit().await.map_err(Failure::from)?;
+    Ok(())
+}
+
+/// Makes pgvector's type usable. Returns false if the database does not have it, or this role may not.
+async fn make_extension(client: &Client) -> bool {
+    let made = client.batch_execute("CREATE EXTENSION IF NOT EXISTS vector").await;
+    let has_type = client.query_opt("SELECT 1 FROM pg_type WHERE typname = 'vector'", &[]).await;
+    if let Err(error) = made {
+        tracing::info!(error = cause(&error), "the shared database stores vectors as bytes, without pgvector");
+    }
+    matches!(has_type, Ok(Some(_)))
+}
+
+fn create(has_pgvector: bool) -> String {
+    let head = statements::HEAD.map(|(name, kind)| format!("{name} {kind}")).join(", ");
+    let mut sql = format!(
+        "CREATE SCHEMA IF NOT EXISTS mnemon; \
+         CREATE TABLE mnemon.settings (name text PRIMARY KEY, value text NOT NULL); \
+         CREATE TABLE mnemon.namespaces (name text COLLATE \"C\" PRIMARY KEY, version bigint NOT NULL, cleared_at bigint NOT NULL, \
+         {head}); \
+         CREATE TABLE mnemon.nodes (id uuid PRIMARY KEY, epoch bigint NOT NULL, last_write bigint NOT NULL, \
+         opened_at timestamptz NOT NULL DEFAULT now()); \
+         CREATE TABLE mnemon.leases (namespace text COLLATE \"C\" NOT NULL, work text NOT NULL, holder uuid NOT NULL, \
+         until timestamptz NOT NULL, PRIMARY KEY (namespace, work)); \
+         CREATE TABLE mnemon.vectors (namespace text COLLATE \"C\" NOT NULL, is_text boolean NOT NULL, seq bigint NOT NULL, \
+         model text COLLATE \"C\" NOT NULL, part bigint NOT NULL, revision bigint NOT NULL, vector {} NOT NULL, \
+         PRIMARY KEY (namespace, is_text, seq, model, part));",
+        if has_pgvector { "vector" } else { "bytea" }
+    );
+    for table in Table::ALL {
+        sql.push_str(&statements::create(table));
+    }
+    sql.push_str(&format!(
+        "INSERT INTO mnemon.namespaces (name, version, cleared_at, present, next_seq, next_session, messages) \
+         VALUES ('', 1, 0, true, 0, 0, 0); \
+         INSERT INTO mnemon.settings VALUES ('schema', '{SCHEMA}'), ('origin', '{}'), ('vectors', '{}');",
+        uuid::Uuid::now_v7(),
+        if has_pgvector { "vector" } else { "bytea" }
+    ));
+    sql
+}

@@ -1,0 +1,262 @@
+//! Making changes the truth.
+
+use std::{collections::HashMap, sync::atomic::Ordering, time::Duration};
+
+use deadpool_postgres::Object;
+use futures_util::future::{join4, try_join_all};
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_postgres::types::ToSql;
+
+use super::{
+    Postgres,
+    failure::Failure,
+    statements,
+    values::{Parameter, array, escape},
+};
+use crate::{
+    error::{Error, Result},
+    shared::{Pushed, Upstream},
+    store::{Cell, Change, DocumentHead, Head, Row, Sharing, Table},
+};
+
+/// How long a write waits before it is tried again, when the database asks for it.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A statement with its parameters.
+type Statement = (String, Vec<Parameter>);
+
+impl Postgres {
+    /// Makes changes the truth, all or none. Tries again as long as the database asks for it, within the time limit.
+    ///
+    /// If the connection breaks before the answer comes, the outcome is read: under a new epoch, so that what is still
+    /// on its way is refused when it arrives.
+    pub(super) fn push_changes(&self, sharing: &Sharing) -> Result<Pushed> {
+        let deadline = Instant::now() + self.timeout;
+        let statements = statements_of(sharing);
+        self.runtime().block_on(async {
+            loop {
+                let (epoch, write) = self.node.next_write();
+                let sent = timeout_at(deadline, self.transaction(epoch, write, &statements)).await;
+                let failure = match sent {
+                    Ok(Ok(())) => return Ok(Pushed::Committed),
+                    Ok(Err(failure)) => failure,
+                    Err(_) => Failure::NoAnswer(format!("it did not answer within {} ms", self.timeout.as_millis())),
+                };
+                match failure {
+                    Failure::Lost => return Ok(Pushed::Behind),
+                    Failure::Again(_) if Instant::now() + PAUSE < deadline => sleep(PAUSE).await,
+                    Failure::NoAnswer(reason) => {
+                        // A little longer than the limit: an error must mean that nothing was stored.
+                        let limit = deadline.max(Instant::now() + Duration::from_secs(1));
+                        match timeout_at(limit, self.outcome(write)).await {
+                            Ok(Ok(true)) => return Ok(Pushed::Committed),
+                            Ok(Ok(false)) if Instant::now() < deadline => {}
+                            Ok(Ok(false)) => return Err(Error::SharedDatabase { reason, transient: true }),
+                            Ok(Err(_)) | Err(_) => return Err(Error::OutcomeUnknown { cause: reason }),
+                        }
+                    }
+                    Failure::NoConnection(_) if Instant::now() + 20 * PAUSE < deadline => sleep(20 * PAUSE).await,
+                    failure => return Err(failure.into()),
+                }
+            }
+        })
+    }
+
+    /// Returns whether namespaces are at these versions.
+    pub(super) fn compare(&self, known: &[(String, u64)]) -> Result<Pushed> {
+        let names: Vec<String> = known.iter().map(|(name, _)| name.clone()).collect();
+        let found: HashMap<String, u64> = self.versions(&names)?.into_iter().collect();
+        let is_same = known.iter().all(|(name, version)| found.get(name).copied().unwrap_or(0) == *version);
+        Ok(if is_same { Pushed::Committed } else { Pushed::Behind })
+    }
+
+    /// Sends all statements of a transaction at once, and waits for their answers.
+    async fn transaction(&self, epoch: i64, write: i64, statements: &[Statement]) -> std::result::Result<(), Failure> {
+        let client = self.client().await?;
+        let sent = send(&client, self.node.id, epoch, write, statements).await;
+        if sent.is_err() {
+            // With the transaction that it may still be in.
+            drop(Object::take(client));
+        }
+        sent
+    }
+
+    /// Returns whether a write whose answer did not come was stored. From then on it is not: the epoch is another.
+    async fn outcome(&self, write: i64) -> std::result::Result<bool, Failure> {
+        loop {
+            match self.try_outcome(write).await {
+                Err(Failure::NoConnection(_) | Failure::NoAnswer(_) | Failure::Again(_)) => sleep(10 * PAUSE).await,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_outcome(&self, write: i64) -> std::result::Result<bool, Failure> {
+        let client = self.client().await?;
+        let epoch = self.node.epoch.load(Ordering::SeqCst) + 1;
+        // Waits for a transaction of this node that is about to end. `greatest`: this may be asked twice.
+        let update = "UPDATE mnemon.nodes SET epoch = greatest(epoch, $2) WHERE id = $1 RETURNING last_write";
+        let row = client.query_one(update, &[&self.node.id, &epoch]).await;
+        let last: i64 = match row {
+            Ok(row) => row.get(0),
+            Err(error) => {
+                drop(Object::take(client));
+                return Err(error.into());
+            }
+        };
+        self.node.epoch.store(epoch, Ordering::SeqCst);
+        Ok(last == write)
+    }
+}
+
+async fn send(
+    client: &Object,
+    node: uuid::Uuid,
+    epoch: i64,
+    write: i64,
+    statements: &[Statement],
+) -> std::result::Result<(), Failure> {
+    let prepared = async {
+        let fence = client.prepare_cached(statements::FENCE).await?;
+        let mut prepared = Vec::with_capacity(statements.len());
+        for (statement, _) in statements {
+            prepared.push(client.prepare_cached(statement).await?);
+        }
+        Ok::<_, tokio_postgres::Error>((fence, prepared))
+    };
+    // Nothing was begun: an error here leaves nothing.
+    let (fence, prepared) = prepared.await.map_err(|error| match Failure::from(error) {
+        Failure::NoAnswer(reason) => Failure::NoConnection(reason),
+        failure => failure,
+    })?;
+    // Futures are sent in the order in which they are polled first.
+    let begin = client.batch_execute("BEGIN");
+    let parameters: [&(dyn ToSql + Sync); 3] = [&node, &epoch, &write];
+    let fence = client.execute(&fence, &parameters);
+    let all = try_join_all(prepared.iter().zip(statements).map(|(prepared, (_, parameters))| {
+        let parameters: Vec<&(dyn ToSql + Sync)> =
+            parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
+        async move { client.execute_raw(prepared, parameters).await }
+    }));
+    let commit = client.batch_execute("COMMIT");
+    // Waits for all: an error ends the transaction, and the commit after it then is none.
+    let (begun, fenced, done, committed) = join4(begin, fence, all, commit).await;
+    begun?;
+    fenced?;
+    done?;
+    committed?;
+    Ok(())
+}
+
+/// The statements that make changes the truth.
+fn statements_of(Sharing { changes, lookups }: &Sharing) -> Vec<Statement> {
+    let mut statements: Vec<Statement> = Vec::new();
+    let (new, old): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.base == 0);
+    if !new.is_empty() {
+        statements.push((statements::add_namespaces(), heads(&new)));
+    }
+    if !old.is_empty() {
+        let mut parameters = heads(&old);
+        parameters.push(Box::new(old.len() as i64));
+        statements.push((statements::move_namespaces(), parameters));
+    }
+    if !lookups.is_empty() {
+        let names: Vec<String> = lookups.iter().map(|(name, _)| escape(name)).collect();
+        let versions: Vec<i64> = lookups.iter().map(|(_, version)| *version as i64).collect();
+        statements.push((statements::UNCHANGED.to_owned(), vec![Box::new(names), Box::new(versions)]));
+    }
+    let cleared: Vec<String> =
+        changes.iter().filter(|change| is_cleared(change)).map(|change| escape(&change.namespace)).collect();
+    if !cleared.is_empty() {
+        let tables = Table::ALL.iter().filter(|table| !table.is_common()).map(|table| table.name());
+        for table in tables.chain(["vectors"]) {
+            statements.push((statements::clear(table), vec![Box::new(cleared.clone())]));
+        }
+    }
+    for table in Table::ALL {
+        let rows: Vec<(&Change, &Row)> = changes
+            .iter()
+            .flat_map(|change| change.rows.iter().filter(|row| row.table == table).map(move |row| (change, row)))
+            .collect();
+        if !rows.is_empty() {
+            statements.push((statements::upsert(table), parameters(table, &rows)));
+        }
+    }
+    for (table, is_text) in [(Table::Messages, false), (Table::DocumentTexts, true)] {
+        let outdated = outdated(changes, table);
+        if !outdated.is_empty() {
+            let (names, seqs): (Vec<String>, Vec<i64>) = outdated.into_iter().unzip();
+            let statement = super::vectors::DELETE.to_owned();
+            statements.push((statement, vec![Box::new(names), Box::new(seqs), Box::new(is_text)]));
+        }
+    }
+    statements
+}
+
+/// Returns true if nothing of before is in the namespace any more.
+fn is_cleared(change: &Change) -> bool {
+    change.base > 0 && (change.is_from_scratch || !change.head.exists)
+}
+
+/// The messages whose vectors are not theirs any more: deleted ones, and those that are not at their first revision.
+fn outdated(changes: &[Change], table: Table) -> Vec<(String, i64)> {
+    let revision = table.value().iter().position(|(name, _)| *name == "revision").expect("messages have revisions");
+    let is_first = |value: &Vec<Cell>| value[revision] == Cell::Int(0);
+    let mut outdated = Vec::new();
+    for change in changes {
+        for row in change.rows.iter().filter(|row| row.table == table) {
+            if let (Cell::Int(seq), false) = (&row.key[0], row.value.as_ref().is_some_and(is_first)) {
+                outdated.push((escape(&change.namespace), *seq));
+            }
+        }
+    }
+    outdated
+}
+
+/// The parameters of the statements on namespaces.
+fn heads(changes: &[&Change]) -> Vec<Parameter> {
+    let names: Vec<String> = changes.iter().map(|change| escape(&change.namespace)).collect();
+    let versions: Vec<i64> = changes.iter().map(|change| change.version as i64).collect();
+    let cleared: Vec<i64> =
+        changes.iter().map(|change| if is_cleared(change) { change.version as i64 } else { 0 }).collect();
+    let number = |get: &dyn Fn(&Head) -> u64| -> Parameter {
+        Box::new(changes.iter().map(|change| get(&change.head) as i64).collect::<Vec<_>>())
+    };
+    let document = |get: &dyn Fn(&DocumentHead) -> u64| -> Parameter {
+        let values = changes.iter().map(|change| change.head.documents.as_ref().map(|documents| get(documents) as i64));
+        Box::new(values.collect::<Vec<_>>())
+    };
+    vec![
+        Box::new(names),
+        Box::new(versions),
+        Box::new(cleared),
+        Box::new(changes.iter().map(|change| change.head.exists).collect::<Vec<_>>()),
+        number(&|head| head.next_seq),
+        number(&|head| head.next_session.into()),
+        number(&|head| head.messages),
+        Box::new(changes.iter().map(|change| change.head.language.clone()).collect::<Vec<_>>()),
+        document(&|documents| documents.documents),
+        document(&|documents| documents.expiring),
+        document(&|documents| documents.last_change),
+        document(&|documents| documents.next_text),
+        document(&|documents| documents.next_session.into()),
+        document(&|documents| documents.texts),
+    ]
+}
+
+/// The parameters of the statement that stores rows. Each key is there once.
+fn parameters(table: Table, rows: &[(&Change, &Row)]) -> Vec<Parameter> {
+    let mut parameters: Vec<Parameter> = vec![
+        Box::new(rows.iter().map(|(change, _)| escape(&change.namespace)).collect::<Vec<_>>()),
+        Box::new(rows.iter().map(|(change, _)| change.version as i64).collect::<Vec<_>>()),
+        Box::new(rows.iter().map(|(_, row)| row.value.is_none()).collect::<Vec<_>>()),
+    ];
+    for (at, (_, kind)) in table.key().iter().enumerate() {
+        parameters.push(array(*kind, rows.iter().map(|(_, row)| &row.key[at])));
+    }
+    for (at, (_, kind)) in table.value().iter().enumerate() {
+        parameters
+            .push(array(*kind, rows.iter().map(|(_, row)| row.value.as_ref().map_or(&Cell::Null, |value| &value[at]))));
+    }
+    parameters
+}

@@ -1,0 +1,149 @@
+//! The statements, made from the columns of the tables.
+//!
+//! Standard SQL as far as possible, so that databases that speak Postgres' protocol understand it. A statement that
+//! must change a number of rows divides by zero if it does not: that ends the transaction without a round trip between.
+
+use crate::store::{Column, Kind, Table};
+
+/// The columns of `namespaces` after the name and the versions, with their types.
+pub(super) const HEAD: [(&str, &str); 11] = [
+    ("present", "boolean"),
+    ("next_seq", "bigint"),
+    ("next_session", "bigint"),
+    ("messages", "bigint"),
+    ("language", "text"),
+    ("documents", "bigint"),
+    ("expiring", "bigint"),
+    ("last_change", "bigint"),
+    ("next_text", "bigint"),
+    ("next_text_session", "bigint"),
+    ("texts", "bigint"),
+];
+
+pub(super) fn sql_type(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Bool => "boolean",
+        Kind::Int => "bigint",
+        Kind::Time => "timestamptz",
+        Kind::Text => "text",
+        Kind::Json => "json",
+    }
+}
+
+/// The type in which the values of a column are sent.
+fn sent_type(kind: Kind) -> &'static str {
+    if kind == Kind::Json { "text" } else { sql_type(kind) }
+}
+
+fn names(columns: &[Column]) -> impl Iterator<Item = String> {
+    columns.iter().map(|(name, _)| format!("\"{name}\""))
+}
+
+fn list(parts: impl IntoIterator<Item = String>) -> String {
+    parts.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// Creates the table of rows, and its index.
+pub(super) fn create(table: Table) -> String {
+    let name = table.name();
+    let column = |(name, kind): &Column, rest: &str| {
+        let collation = if *kind == Kind::Text { " COLLATE \"C\"" } else { "" };
+        format!("\"{name}\" {}{collation}{rest}", sql_type(*kind))
+    };
+    let columns = table.key().iter().map(|key| column(key, " NOT NULL"));
+    let columns = list(columns.chain(table.value().iter().map(|value| column(value, ""))));
+    let key = list(names(table.key()));
+    format!(
+        "CREATE TABLE mnemon.{name} (namespace text COLLATE \"C\" NOT NULL, version bigint NOT NULL, deleted boolean NOT NULL, \
+         {columns}, PRIMARY KEY (namespace, {key})); \
+         CREATE INDEX {name}_by_version ON mnemon.{name} (namespace, version);"
+    )
+}
+
+/// Stores rows. Parameters: arrays of the namespaces, versions, whether they are deleted, keys and values.
+pub(super) fn upsert(table: Table) -> String {
+    let name = table.name();
+    let sent: Vec<Column> = table.key().iter().chain(table.value()).copied().collect();
+    let columns = list(names(&sent));
+    let arrays = list(sent.iter().enumerate().map(|(at, (_, kind))| format!("${}::{}[]", at + 4, sent_type(*kind))));
+    let values = list(sent.iter().map(|(name, kind)| match kind {
+        Kind::Json => format!("new.\"{name}\"::json"),
+        _ => format!("new.\"{name}\""),
+    }));
+    let key = list(names(table.key()));
+    let set = list(
+        ["version", "deleted"]
+            .map(String::from)
+            .into_iter()
+            .chain(names(table.value()))
+            .map(|name| format!("{name} = excluded.{name}")),
+    );
+    format!(
+        "INSERT INTO mnemon.{name} (namespace, version, deleted, {columns}) \
+         SELECT new.namespace, new.version, new.deleted, {values} \
+         FROM unnest($1::text[], $2::bigint[], $3::boolean[], {arrays}) AS new(namespace, version, deleted, {columns}) \
+         ON CONFLICT (namespace, {key}) DO UPDATE SET {set}"
+    )
+}
+
+/// The rows of a namespace that changed after a version: whether they are deleted, keys, values. From version 0 on,
+/// what is deleted is left out.
+pub(super) fn changed(table: Table) -> String {
+    let name = table.name();
+    let columns = list(table.key().iter().chain(table.value()).map(|(name, kind)| match kind {
+        Kind::Json => format!("\"{name}\"::text"),
+        _ => format!("\"{name}\""),
+    }));
+    format!(
+        "SELECT deleted, {columns} FROM mnemon.{name} WHERE namespace = $1 AND version > $2 AND NOT (deleted AND $2 = 0)"
+    )
+}
+
+/// Deletes all rows of namespaces.
+pub(super) fn clear(table: &str) -> String {
+    format!("DELETE FROM mnemon.{table} WHERE namespace = ANY($1)")
+}
+
+/// Adds namespaces. Parameters: arrays of the names, the versions, the versions of the last removal, and [`HEAD`]. Fails
+/// if one exists.
+pub(super) fn add_namespaces() -> String {
+    let columns = list(HEAD.map(|(name, _)| name.to_owned()));
+    let arrays = list(HEAD.iter().enumerate().map(|(at, (_, kind))| format!("${}::{kind}[]", at + 4)));
+    format!(
+        "INSERT INTO mnemon.namespaces (name, version, cleared_at, {columns}) \
+         SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], {arrays})"
+    )
+}
+
+/// Moves namespaces to their next versions. Parameters as in [`add_namespaces`], and the number of namespaces. Fails if
+/// one is not at the version before.
+pub(super) fn move_namespaces() -> String {
+    let columns = list(HEAD.map(|(name, _)| name.to_owned()));
+    let arrays = list(HEAD.iter().enumerate().map(|(at, (_, kind))| format!("${}::{kind}[]", at + 4)));
+    let set = list(HEAD.map(|(name, _)| format!("{name} = new.{name}")));
+    let count = HEAD.len() + 4;
+    format!(
+        "WITH moved AS (UPDATE mnemon.namespaces AS old SET version = new.version, \
+         cleared_at = greatest(old.cleared_at, new.cleared_at), {set} \
+         FROM unnest($1::text[], $2::bigint[], $3::bigint[], {arrays}) AS new(name, version, cleared_at, {columns}) \
+         WHERE old.name = new.name AND old.version = new.version - 1 RETURNING 1) \
+         SELECT 1 / (count(*) = ${count}::bigint)::int FROM moved"
+    )
+}
+
+/// Notes the last write of a node. Parameters: the node, its epoch, the number of the write. Fails if the node is at
+/// another epoch.
+pub(super) const FENCE: &str = "WITH fenced AS (UPDATE mnemon.nodes SET last_write = $3 WHERE id = $1 AND epoch = $2 RETURNING 1) \
+     SELECT 1 / count(*)::int FROM fenced";
+
+/// Fails if a namespace is at another version, and keeps those that are not where they are until the transaction ends.
+/// Parameters: arrays of names and versions, 0 for one that there never was.
+pub(super) const UNCHANGED: &str = "WITH known AS (SELECT * FROM unnest($1::text[], $2::bigint[]) AS k(name, version)), \
+     seen AS (SELECT found.name, found.version FROM mnemon.namespaces AS found JOIN known ON found.name = known.name FOR SHARE OF found) \
+     SELECT 1 / (count(*) = 0)::int FROM known LEFT JOIN seen ON known.name = seen.name \
+     WHERE coalesce(seen.version, 0) <> known.version";
+
+pub(super) fn head() -> String {
+    let columns = list(HEAD.map(|(name, _)| name.to_owned()));
+    format!("SELECT version, cleared_at, {columns} FROM mnemon.namespaces WHERE name = $1")
+}

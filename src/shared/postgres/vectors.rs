@@ -1,0 +1,115 @@
+//! Vectors: made by one machine, used by all.
+
+use deadpool_postgres::Object;
+use pgvector::Vector;
+use tokio_postgres::types::ToSql;
+
+use super::{failure::Failure, values::escape};
+use crate::{
+    ids::ModelIdentity,
+    shared::{SharedVectors, WantedVectors},
+};
+
+/// Deletes the vectors of messages. Parameters: arrays of namespaces and sequence numbers, and whether they are texts of
+/// documents.
+pub(super) const DELETE: &str = "DELETE FROM mnemon.vectors AS old USING unnest($1::text[], $2::bigint[]) AS gone(namespace, seq) \
+     WHERE old.namespace = gone.namespace AND old.seq = gone.seq AND old.is_text = $3::boolean";
+
+/// Stores vectors of messages that are at their revision. The lock makes one that is being deleted wait, or be seen.
+fn insert(pgvector: bool, is_text: bool) -> String {
+    let messages = if is_text { "document_texts" } else { "messages" };
+    let kind = if pgvector { "vector" } else { "bytea" };
+    format!(
+        "WITH current AS (SELECT message.namespace, message.seq, message.revision FROM mnemon.{messages} AS message \
+         JOIN (SELECT DISTINCT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u(namespace, seq, revision)) AS wanted \
+         ON message.namespace = wanted.namespace AND message.seq = wanted.seq \
+         WHERE NOT message.deleted AND message.revision = wanted.revision FOR SHARE OF message) \
+         INSERT INTO mnemon.vectors (namespace, is_text, seq, model, part, revision, vector) \
+         SELECT new.namespace, {is_text}, new.seq, $6::text, new.part, new.revision, new.vector \
+         FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::{kind}[]) \
+         AS new(namespace, seq, revision, part, vector) \
+         JOIN current ON current.namespace = new.namespace AND current.seq = new.seq \
+         ON CONFLICT (namespace, is_text, seq, model, part) DO UPDATE SET revision = excluded.revision, vector = excluded.vector"
+    )
+}
+
+const SELECT: &str = "SELECT wanted.at, found.vector FROM unnest($1::bigint[], $2::text[], $3::boolean[], $4::bigint[], $5::bigint[]) \
+     AS wanted(at, namespace, is_text, seq, revision) \
+     JOIN mnemon.vectors AS found ON found.namespace = wanted.namespace AND found.is_text = wanted.is_text \
+     AND found.seq = wanted.seq AND found.revision = wanted.revision AND found.model = $6 \
+     ORDER BY wanted.at, found.part";
+
+/// The name of a model's vectors: those of two models with the same hash are the same.
+fn name(model: &ModelIdentity) -> String {
+    format!("{}:{}", model.name, model.hash)
+}
+
+pub(super) async fn get(
+    client: &Object,
+    pgvector: bool,
+    model: &ModelIdentity,
+    wanted: &[WantedVectors],
+) -> Result<Vec<Option<Vec<Vec<f32>>>>, Failure> {
+    let statement = client.prepare_cached(SELECT).await?;
+    let at: Vec<i64> = (0..wanted.len() as i64).collect();
+    let namespaces: Vec<String> = wanted.iter().map(|wanted| escape(&wanted.namespace)).collect();
+    let is_text: Vec<bool> = wanted.iter().map(|wanted| wanted.is_text).collect();
+    let seqs: Vec<i64> = wanted.iter().map(|wanted| wanted.seq as i64).collect();
+    let revisions: Vec<i64> = wanted.iter().map(|wanted| wanted.revision as i64).collect();
+    let rows = client.query(&statement, &[&at, &namespaces, &is_text, &seqs, &revisions, &name(model)]).await?;
+    let mut found: Vec<Option<Vec<Vec<f32>>>> = vec![None; wanted.len()];
+    for row in rows {
+        let vector = match pgvector {
+            true => row.try_get::<_, Vector>(1)?.to_vec(),
+            false => from_bytes(row.try_get(1)?),
+        };
+        found[row.get::<_, i64>(0) as usize].get_or_insert_default().push(vector);
+    }
+    // Those of another dimension are not of this model.
+    for vectors in &mut found {
+        if vectors.as_ref().is_some_and(|vectors| vectors.iter().any(|vector| vector.len() != model.dimension)) {
+            *vectors = None;
+        }
+    }
+    Ok(found)
+}
+
+pub(super) async fn put(
+    client: &Object,
+    pgvector: bool,
+    model: &ModelIdentity,
+    offered: &[SharedVectors<'_>],
+) -> Result<(), Failure> {
+    for is_text in [false, true] {
+        let (mut namespaces, mut seqs, mut revisions, mut parts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut vectors: Vec<&[f32]> = Vec::new();
+        for SharedVectors { of, vectors: windows } in offered.iter().filter(|offered| offered.of.is_text == is_text) {
+            for (part, vector) in windows.iter().enumerate() {
+                namespaces.push(escape(&of.namespace));
+                seqs.push(of.seq as i64);
+                revisions.push(of.revision as i64);
+                parts.push(part as i64);
+                vectors.push(vector);
+            }
+        }
+        if vectors.is_empty() {
+            continue;
+        }
+        let vectors: Box<dyn ToSql + Sync + Send> = match pgvector {
+            true => Box::new(vectors.iter().map(|vector| Vector::from(vector.to_vec())).collect::<Vec<_>>()),
+            false => Box::new(vectors.iter().map(|vector| to_bytes(vector)).collect::<Vec<_>>()),
+        };
+        let statement = client.prepare_cached(&insert(pgvector, is_text)).await?;
+        let parameters: [&(dyn ToSql + Sync); 6] = [&namespaces, &seqs, &revisions, &parts, &*vectors, &name(model)];
+        client.execute(&statement, &parameters).await?;
+    }
+    Ok(())
+}
+
+fn to_bytes(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|component| component.to_le_bytes()).collect()
+}
+
+fn from_bytes(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|component| f32::from_le_bytes(*component)).collect()
+}

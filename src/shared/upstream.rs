@@ -1,0 +1,99 @@
+//! What a copy asks of the database that holds the truth.
+
+use std::time::Duration;
+
+use crate::{
+    error::Result,
+    ids::ModelIdentity,
+    store::{Change, Sharing},
+};
+
+/// A database that several machines share. Its calls wait for the network: they return an error within the time limit
+/// that it was opened with.
+pub(crate) trait Upstream: Send + Sync {
+    /// A name that no other shared database has.
+    fn origin(&self) -> &str;
+
+    /// The time limit of each call.
+    fn timeout(&self) -> Duration;
+
+    /// Returns the key that seals the memory in prompts, the same for all machines: this one, if there is none yet.
+    fn seal_key(&self, new: [u8; 32]) -> Result<[u8; 32]>;
+
+    /// Makes changes of namespaces the truth, all or none, if these and the namespaces that were looked up are at the
+    /// versions that are known here.
+    ///
+    /// # Errors
+    /// [`Error::SharedDatabase`](crate::Error::SharedDatabase), and nothing was stored.
+    fn push(&self, sharing: &Sharing) -> Result<Pushed>;
+
+    /// The version of a namespace; 0 if there was never one.
+    fn version(&self, namespace: &str) -> Result<u64>;
+
+    /// The versions of several namespaces, of those that there are.
+    fn versions(&self, namespaces: &[String]) -> Result<Vec<(String, u64)>>;
+
+    /// The names of all namespaces that exist, or of those under a prefix.
+    fn namespaces(&self, prefix: Option<&str>) -> Result<Vec<String>>;
+
+    /// What changed in a namespace after a version, up to now; `None` if nothing did.
+    fn pull(&self, namespace: &str, since: u64) -> Result<Option<Change>>;
+
+    /// The vectors of messages by a model, for each that has them at this revision.
+    fn vectors(&self, model: &ModelIdentity, wanted: &[WantedVectors]) -> Result<Vec<Option<Vec<Vec<f32>>>>>;
+
+    /// Offers vectors to the other machines. Those of messages that were changed or deleted meanwhile are left out.
+    fn offer_vectors(&self, model: &ModelIdentity, vectors: &[SharedVectors<'_>]) -> Result<()>;
+
+    /// Takes, or keeps, the work of a name in namespaces for a time. Returns those that nobody else has.
+    fn lease(&self, work: &str, namespaces: &[String], time: Duration) -> Result<Vec<Lease>>;
+
+    /// Gives work back.
+    fn release(&self, leases: &[Lease]) -> Result<()>;
+
+    /// Calls `notified` with what other machines changed, as they announce it, until the upstream is dropped. It is
+    /// called on a thread that must not wait.
+    fn listen(&self, notified: Box<dyn Fn(Notified) + Send + Sync>);
+}
+
+/// The outcome of a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// The changes are the truth.
+    Committed,
+    /// A namespace is at another version, and nothing was stored.
+    Behind,
+}
+
+/// A message whose vectors are wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WantedVectors {
+    pub(crate) namespace: String,
+    /// True for a text of a document.
+    pub(crate) is_text: bool,
+    pub(crate) seq: u64,
+    pub(crate) revision: u64,
+}
+
+/// The vectors of a message, one for each of its windows.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedVectors<'v> {
+    pub(crate) of: WantedVectors,
+    pub(crate) vectors: &'v [Vec<f32>],
+}
+
+/// The right to do some work in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) namespace: String,
+    pub(crate) work: String,
+}
+
+/// An announcement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Notified {
+    /// A namespace is at this version, or a later one.
+    Version(String, u64),
+    /// Announcements may have been missed.
+    Missed,
+}

@@ -1,0 +1,167 @@
+//! Records as rows, and rows as records.
+
+use super::{
+    super::{
+        message_record::{MessageRecord, OldMessage},
+        schema::*,
+    },
+    cell::{Cell, Reader, unfit},
+};
+use crate::{error::Result, message::Role};
+
+/// The session number in the columns of what all sessions of a namespace share.
+const ALL_SESSIONS: i64 = -1;
+
+pub(super) fn session_cell(session: u32) -> Cell {
+    Cell::Int(if session == SHARED { ALL_SESSIONS } else { session.into() })
+}
+
+pub(super) fn session_number(reader: &mut Reader<'_>) -> Result<u32> {
+    match reader.int::<i64>()? {
+        ALL_SESSIONS => Ok(SHARED),
+        number => number.try_into().map_err(|_| unfit()),
+    }
+}
+
+pub(super) fn message_cells(record: MessageRecord, position: SessionPosition) -> Result<Vec<Cell>> {
+    let MessageRecord { id, session, role: number, name, content, is_json, created_at, metadata, revision } = record;
+    let (content, parts) = if is_json { (Cell::Null, content.into()) } else { (content.into(), Cell::Null) };
+    let (is_buffered, batch) = match position {
+        SessionPosition::Buffer => (true, None),
+        SessionPosition::LongTerm(batch) => (false, batch),
+    };
+    Ok(vec![
+        id.into(),
+        session.into(),
+        role(number)?.as_str().into(),
+        name.into(),
+        content,
+        parts,
+        created_at.map_or(Cell::Null, Cell::Time),
+        metadata.into(),
+        revision.into(),
+        is_buffered.into(),
+        batch.into(),
+    ])
+}
+
+pub(super) fn message(cells: &[Cell]) -> Result<(MessageRecord, SessionPosition)> {
+    let mut reader = Reader::new(cells);
+    let (id, session) = (reader.text()?.to_owned(), reader.text()?.to_owned());
+    let role: Role = reader.text()?.parse().map_err(|_| unfit())?;
+    let name = reader.text_or_null()?.map(str::to_owned);
+    let (content, is_json) = match (reader.text_or_null()?, reader.text_or_null()?) {
+        (Some(content), None) => (content, false),
+        (None, Some(parts)) => (parts, true),
+        _ => return Err(unfit()),
+    };
+    let (content, created_at) = (content.to_owned(), reader.time_or_null()?);
+    let metadata = reader.text_or_null()?.map(str::to_owned);
+    let revision = reader.int()?;
+    let position = match (reader.bool()?, reader.int_or_null()?) {
+        (true, None) => SessionPosition::Buffer,
+        (false, batch) => SessionPosition::LongTerm(batch),
+        _ => return Err(unfit()),
+    };
+    let role = role_number(role);
+    let record = MessageRecord { id, session, role, name, content, is_json, created_at, metadata, revision };
+    Ok((record, position))
+}
+
+pub(super) fn old_message_cells(OldMessage { record, position }: OldMessage) -> Result<Vec<Cell>> {
+    message_cells(record, SessionPosition::read(position))
+}
+
+pub(super) fn old_message(cells: &[Cell]) -> Result<OldMessage> {
+    let (record, position) = message(cells)?;
+    Ok(OldMessage { record, position: position.number() })
+}
+
+pub(super) fn block_cells(BlockRecord { state, revision }: BlockRecord) -> Vec<Cell> {
+    vec![state.into(), revision.into()]
+}
+
+pub(super) fn block(cells: &[Cell]) -> Result<BlockRecord> {
+    let mut reader = Reader::new(cells);
+    Ok(BlockRecord { state: reader.text()?.to_owned(), revision: reader.int()? })
+}
+
+pub(super) fn cursor_cells(CursorRecord { next, failed, shared }: CursorRecord) -> Vec<Cell> {
+    let failed = serde_json::to_string(&failed).expect("numbers and texts always serialize");
+    vec![next.into(), failed.into(), shared.into()]
+}
+
+pub(super) fn cursor(reader: &mut Reader<'_>) -> Result<CursorRecord> {
+    Ok(CursorRecord { next: reader.int()?, failed: reader.json()?, shared: reader.bool()? })
+}
+
+pub(super) fn old_block_cells(OldBlock { block, cursor }: OldBlock) -> Vec<Cell> {
+    let mut cells = block.map_or_else(|| vec![Cell::Null, Cell::Null], block_cells);
+    cells.extend(cursor_cells(cursor));
+    cells
+}
+
+pub(super) fn old_block(cells: &[Cell]) -> Result<OldBlock> {
+    let mut reader = Reader::new(cells);
+    let block = match (reader.text_or_null()?, reader.int_or_null()?) {
+        (Some(state), Some(revision)) => Some(BlockRecord { state: state.to_owned(), revision }),
+        (None, None) => None,
+        _ => return Err(unfit()),
+    };
+    Ok(OldBlock { block, cursor: cursor(&mut reader)? })
+}
+
+pub(super) fn checkpoint_cells(record: CheckpointRecord) -> Vec<Cell> {
+    let CheckpointRecord { label, created_at, next_seq, buffered, next_batch, messages } = record;
+    let buffered = serde_json::to_string(&buffered).expect("numbers always serialize");
+    vec![label.into(), Cell::Time(created_at), next_seq.into(), buffered.into(), next_batch.into(), messages.into()]
+}
+
+pub(super) fn checkpoint(cells: &[Cell]) -> Result<CheckpointRecord> {
+    let mut reader = Reader::new(cells);
+    Ok(CheckpointRecord {
+        label: reader.text()?.to_owned(),
+        created_at: reader.time()?,
+        next_seq: reader.int()?,
+        buffered: reader.json()?,
+        next_batch: reader.int()?,
+        messages: reader.int()?,
+    })
+}
+
+pub(super) fn document_cells(record: DocumentRecord) -> Vec<Cell> {
+    let DocumentRecord { value, created_at, updated_at, change, ttl, expires_at } = record;
+    let expires_at = expires_at.map_or(Cell::Null, Cell::Time);
+    let ttl = ttl.map_or(Cell::Null, Cell::Int);
+    vec![value.into(), Cell::Time(created_at), Cell::Time(updated_at), change.into(), ttl, expires_at]
+}
+
+pub(super) fn document(cells: &[Cell]) -> Result<DocumentRecord> {
+    let mut reader = Reader::new(cells);
+    Ok(DocumentRecord {
+        value: reader.text()?.to_owned(),
+        created_at: reader.time()?,
+        updated_at: reader.time()?,
+        change: reader.int()?,
+        ttl: reader.int_or_null()?,
+        expires_at: reader.time_or_null()?,
+    })
+}
+
+pub(super) fn hold_cells(HoldRecord { id, reason, since }: HoldRecord) -> Vec<Cell> {
+    vec![id.into(), reason.into(), Cell::Time(since)]
+}
+
+pub(super) fn hold(cells: &[Cell]) -> Result<HoldRecord> {
+    let mut reader = Reader::new(cells);
+    Ok(HoldRecord { id: reader.text()?.to_owned(), reason: reader.text()?.to_owned(), since: reader.time()? })
+}
+
+pub(super) fn audit_cells(AuditRecord { entry, hash }: AuditRecord) -> Vec<Cell> {
+    vec![entry.into(), hash.into()]
+}
+
+pub(super) fn audit(cells: &[Cell]) -> Result<AuditRecord> {
+    let mut reader = Reader::new(cells);
+    Ok(AuditRecord { entry: reader.text()?.to_owned(), hash: reader.text()?.to_owned() })
+}

@@ -1,0 +1,149 @@
+//! A proxy between the machines and Postgres that drops, delays and cuts connections.
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+/// A message of the protocol that commits, as it is sent.
+const COMMIT: &[u8] = b"COMMIT\0";
+
+#[derive(Default)]
+struct State {
+    connections: Mutex<Vec<(TcpStream, TcpStream)>>,
+    /// How long each piece of data waits, in microseconds.
+    delay: AtomicU64,
+    /// How many of the next commits lose their answer: they take place, and the connection breaks.
+    cut_after: AtomicU32,
+    /// How many of the next commits never arrive: the connection breaks before.
+    cut_before: AtomicU32,
+    /// New connections are refused.
+    is_shut: AtomicBool,
+}
+
+#[derive(Clone)]
+pub(super) struct Proxy {
+    port: u16,
+    state: Arc<State>,
+}
+
+impl Proxy {
+    pub(super) fn start(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = Arc::<State>::default();
+        let shared = Arc::clone(&state);
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let Ok(client) = client else { continue };
+                let server = TcpStream::connect(("127.0.0.1", server));
+                let (Ok(server), false) = (server, shared.is_shut.load(Ordering::SeqCst)) else { continue };
+                let (_, _) = (client.set_nodelay(true), server.set_nodelay(true));
+                shared.connections.lock().push((client.try_clone().unwrap(), server.try_clone().unwrap()));
+                let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                let state = Arc::clone(&shared);
+                thread::spawn(move || requests(&state, from, to));
+                let state = Arc::clone(&shared);
+                thread::spawn(move || answers(&state, server, client));
+            }
+        });
+        Proxy { port, state }
+    }
+
+    pub(super) fn address(&self, database: &str) -> String {
+        format!("postgres://owner@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Breaks all connections.
+    pub(super) fn drop_all(&self) {
+        for (client, server) in self.state.connections.lock().drain(..) {
+            let (_, _) = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+        }
+    }
+
+    pub(super) fn delay(&self, delay: Duration) {
+        self.state.delay.store(delay.as_micros() as u64, Ordering::SeqCst);
+    }
+
+    pub(super) fn cut_after(&self, commits: u32) {
+        self.state.cut_after.store(commits, Ordering::SeqCst);
+    }
+
+    pub(super) fn cut_before(&self, commits: u32) {
+        self.state.cut_before.store(commits, Ordering::SeqCst);
+    }
+
+    pub(super) fn shut(&self, is_shut: bool) {
+        self.state.is_shut.store(is_shut, Ordering::SeqCst);
+    }
+
+    /// Ends all faults.
+    pub(super) fn heal(&self) {
+        self.delay(Duration::ZERO);
+        self.cut_after(0);
+        self.cut_before(0);
+        self.shut(false);
+    }
+}
+
+/// Takes one of a number of faults.
+fn take(faults: &AtomicU32) -> bool {
+    faults.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+}
+
+fn requests(state: &State, mut client: TcpStream, mut server: TcpStream) {
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(read @ 1..) = client.read(&mut bytes) {
+        wait(state);
+        let data = &bytes[..read];
+        let commit = data.windows(COMMIT.len()).position(|window| window == COMMIT);
+        match commit {
+            Some(at) if take(&state.cut_before) => {
+                // With the message's type and length, so that the server sees the end of what came before.
+                let _ = server.write_all(&data[..at.saturating_sub(5)]);
+                let (_, _) = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+                return;
+            }
+            Some(_) if take(&state.cut_after) => {
+                // The client hears nothing more, and the server gets the time to do what it was told.
+                let _ = client.shutdown(Shutdown::Both);
+                let _ = server.write_all(data);
+                thread::sleep(Duration::from_millis(300));
+                let _ = server.shutdown(Shutdown::Both);
+                return;
+            }
+            _ => {}
+        }
+        if server.write_all(data).is_err() {
+            break;
+        }
+    }
+    let (_, _) = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+}
+
+fn answers(state: &State, mut server: TcpStream, mut client: TcpStream) {
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(read @ 1..) = server.read(&mut bytes) {
+        wait(state);
+        if client.write_all(&bytes[..read]).is_err() {
+            // Read on: the server must not wait for room.
+            continue;
+        }
+    }
+    let (_, _) = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+}
+
+fn wait(state: &State) {
+    let delay = state.delay.load(Ordering::SeqCst);
+    if delay > 0 {
+        thread::sleep(Duration::from_micros(delay));
+    }
+}
