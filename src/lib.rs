@@ -60,7 +60,7 @@
 //! | 4 | `engine` | joins store, embedder and indexes; owns the threads |
 //! | 4 | `memory` | sessions, blocks and prompts on top of the engine |
 //! | 4 | `knowledge` | profiles and collections that a language model keeps up to date, on documents |
-//! | 4 | `reindex`, `maintenance` | conversion to another model; statistics and verification of a file |
+//! | 4 | `reindex`, `maintenance`, `share` | conversion to another model; statistics and verification of a file; moving it to a shared database |
 //! | 4 | `fuzzing` | readers of bytes for the fuzz targets, with `--cfg fuzzing` alone |
 //! | 5 | the `mnemon` command, the Python package, benches, tests, examples | use the public API only |
 //!
@@ -171,6 +171,8 @@ mod models;
 mod onnx;
 mod recall;
 mod reindex;
+#[cfg(feature = "postgres")]
+mod share;
 // Without the feature nothing opens a shared database.
 #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
 mod shared;
@@ -249,6 +251,8 @@ pub use recall::{
 pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,
 };
+#[cfg(feature = "postgres")]
+pub use share::{ShareReport, share};
 pub use store::{
     Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StorageSizes,
     TransferReport,

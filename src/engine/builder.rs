@@ -188,14 +188,16 @@ impl EngineBuilder {
     /// what was committed since. As long as an engine shows a state, the process that writes keeps the pages that
     /// belong to it, and the file grows by what is replaced meanwhile.
     ///
-    /// Calls that would write return [`Error::ReadOnly`]; memory blocks take no batches. Pending messages stay pending.
+    /// A copy of a [shared](Self::shared) database shows what it had when it was last open for writing. Calls that would
+    /// write return [`Error::ReadOnly`]; memory blocks take no batches. Pending messages stay pending.
     ///
     /// # Errors
     /// Those of [`EngineBuilder::open`]. [`Error::WriteAccessNeeded`]: the process that wrote last was killed, or is of
     /// an older version, so the file must first be opened for writing. A recall returns the same error if the namespace
     /// was written by an older version that had no lexical index.
-    pub fn open_read_only(self) -> Result<Engine> {
+    pub fn open_read_only(mut self) -> Result<Engine> {
         self.config.check()?;
+        self.shared = None;
         let Some(path) = &self.path else {
             let reason = "a new database in memory has nothing to read; open it with `EngineBuilder::open`";
             return Err(Error::InvalidConfig { reason: reason.into() });

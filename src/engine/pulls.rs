@@ -43,14 +43,22 @@ impl Core {
         if replica.freshness == Freshness::Local {
             return Ok(());
         }
-        let names = match replica.asked(replica.upstream.namespaces(prefix.map(Namespace::as_str))) {
+        let asked = Instant::now();
+        let found = match replica.asked(replica.upstream.namespaces(prefix.map(Namespace::as_str))) {
             Err(error @ Error::SharedDatabase { .. }) if replica.freshness != Freshness::Latest => {
                 tracing::warn!(%error, "a read goes on with what this machine has");
                 return Ok(());
             }
-            names => names?,
+            found => found?,
         };
-        names.iter().try_for_each(|name| self.refresh(&Namespace::new(name)?, None))
+        for (name, version, exists) in found {
+            let known = self.shared.store.read()?.versions().get(&name)?;
+            if known < version && (exists || known > 0) {
+                self.pull(&name)?;
+            }
+            replica.is_fresh(&name, asked);
+        }
+        Ok(())
     }
 
     /// Makes what belongs to no namespace as fresh as the engine was opened for: legal holds and the audit.

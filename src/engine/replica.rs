@@ -94,7 +94,7 @@ impl Replica {
         let key = key.map(|key| self.upstream.seal_key(key)).transpose()?;
         store.write(|transaction| {
             key.map_or(Ok(()), |key| transaction.set_seal_key(key))?;
-            transaction.versions().set_origin(Some(origin))
+            transaction.versions().set_origin(origin)
         })
     }
 

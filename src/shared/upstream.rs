@@ -33,8 +33,8 @@ pub(crate) trait Upstream: Send + Sync {
     /// The versions of several namespaces, of those that there are.
     fn versions(&self, namespaces: &[String]) -> Result<Vec<(String, u64)>>;
 
-    /// The names of all namespaces that exist, or of those under a prefix.
-    fn namespaces(&self, prefix: Option<&str>) -> Result<Vec<String>>;
+    /// All namespaces that there ever were, or those under a prefix: name, version, and whether it exists.
+    fn namespaces(&self, prefix: Option<&str>) -> Result<Vec<(String, u64, bool)>>;
 
     /// What changed in a namespace after a version, up to now; `None` if nothing did.
     fn pull(&self, namespace: &str, since: u64) -> Result<Option<Change>>;

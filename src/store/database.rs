@@ -9,6 +9,8 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 use redb::ReadableDatabase;
 
+#[cfg(feature = "postgres")]
+use super::schema::COMMON;
 use super::{
     codec, copy,
     handle::{Commit, Handle},
@@ -22,6 +24,8 @@ use super::{
     verify::{self, VerifyReport},
     write_tables::ChangedKeys,
 };
+#[cfg(feature = "postgres")]
+use crate::ids::Namespace;
 use crate::{
     config::Config,
     error::{Error, Result},
@@ -210,6 +214,37 @@ impl Store {
     pub(crate) fn write_copy<T>(&self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         let changes = self.changes.lock();
         self.run(|handle| handle.write(Commit::Later, changes.clone(), change))
+    }
+
+    /// Passes everything of a namespace to `share`, as a change that makes it, and notes that it is shared. Does nothing
+    /// if it was noted already.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn share_namespace(
+        &self,
+        names: &Names,
+        name: &Namespace,
+        share: impl FnOnce(Sharing) -> Result<()>,
+    ) -> Result<()> {
+        if self.read()?.versions().get(name.as_str())? > 0 {
+            return Ok(());
+        }
+        self.write(|transaction| {
+            let all = Mutex::new(truth::all_keys(transaction.tables(), Some(name))?);
+            share(truth::capture(transaction.tables(), &all, names, true)?)
+        })
+    }
+
+    /// Same as [`Store::share_namespace`], for what belongs to no namespace, if there is anything.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn share_common(&self, share: impl FnOnce(Sharing) -> Result<()>) -> Result<()> {
+        let all = truth::all_keys(self.read()?.tables(), None)?;
+        if self.read()?.versions().get(COMMON)? > 0 || all.values().all(|keys| keys.is_empty()) {
+            return Ok(());
+        }
+        self.write(|transaction| {
+            transaction.versions().begin_common()?;
+            share(truth::capture(transaction.tables(), &Mutex::new(all), &Names::default(), true)?)
+        })
     }
 
     /// Runs a write. Opens the file again if it failed.

@@ -196,6 +196,17 @@ impl<T: Tables> Namespaces<'_, T> {
         Ok(found)
     }
 
+    /// The names of all namespaces, those in which nothing is left too.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn names(&self) -> Result<Vec<Namespace>> {
+        let mut found = Vec::new();
+        self.walk(None, None, |namespace, _| {
+            found.push(namespace);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
+    }
+
     /// All namespaces under a prefix, itself included.
     pub(super) fn all_under(&self, prefix: &Namespace) -> Result<Vec<(Namespace, NamespaceId)>> {
         let mut found = Vec::new();

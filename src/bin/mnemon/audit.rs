@@ -7,6 +7,7 @@ use mnemon::{AuditEvent, Receipt};
 use crate::{
     key,
     output::{self, Format},
+    shared,
     status::Status,
 };
 
@@ -21,6 +22,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
+    shared::refresh(&args.db, None)?;
     let audit = mnemon::audit(key::database(&args.db)?)?;
     match format {
         Format::Json => output::json(&audit)?,

@@ -16,6 +16,8 @@ use mnemon::{
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::shared;
+
 /// Longer than any valid message with all its escapes: a file without line breaks must not fill the memory.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -176,8 +178,14 @@ pub(crate) fn embedder(model: &str, device: &Device, threads: Option<usize>) -> 
     Ok(OnnxEmbedder::open(Model::find(model)?, options)?)
 }
 
-/// Prepares an engine with the given model, or else the database's own.
+/// Prepares an engine with the given model, or else the database's own; with the shared database, if there is one.
 pub(crate) fn builder(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<EngineBuilder> {
+    // A copy of a shared database can always be made.
+    Ok(shared::set(own(db, model, config, create || shared::address().is_some())?))
+}
+
+/// Same as [`builder`], for a database that is no copy of a shared one.
+pub(crate) fn own(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<EngineBuilder> {
     let mut builder = Engine::builder(db).create(create);
     if let Some(name) = model {
         builder = builder.embedder(Arc::new(embedder(name, &config.device, Some(config.threads))?));
@@ -209,7 +217,7 @@ pub(crate) fn temporary(
     config.precision = precision;
     // The benchmarks measure the model, not the cache.
     config.embedding_cache = 0;
-    Ok((engine(&path, model, config, true)?, path, folder))
+    Ok((own(&path, model, config, true)?.open()?, path, folder))
 }
 
 /// Parses a time, or a day, which stands for its first moment in UTC.

@@ -35,12 +35,15 @@ mod reindex;
 mod runtime;
 mod salvage;
 mod sessions;
+mod share;
+mod shared;
 mod stats;
 mod status;
 mod stderr;
 mod stored;
 mod svg;
 mod texmex;
+mod unshare;
 mod usage;
 mod verify;
 
@@ -74,6 +77,11 @@ struct Cli {
     /// database that the command creates is encrypted with it. Default: the digits in $MNEMON_KEY, if it is set.
     #[arg(long, global = true, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// The address of a database of Postgres that several machines share, such as postgres://USER:PASSWORD@HOST/DATABASE. The
+    /// file of --db is then a copy of it, which the command makes if it is missing. Default: $MNEMON_SHARED, which other
+    /// users of this machine do not see.
+    #[arg(long, global = true, value_name = "URL")]
+    shared: Option<String>,
 
     #[command(subcommand)]
     command: Command,
@@ -92,6 +100,8 @@ enum Command {
     Hold(hold::Args),
     Export(export::Args),
     Import(import::Args),
+    Share(share::Args),
+    Unshare(unshare::Args),
     Eval(eval::Args),
     Embed(embed::Args),
     Reindex(reindex::Args),
@@ -121,6 +131,7 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
     };
     stderr::configure(cli.format, cli.quiet);
     key::configure(cli.key_file);
+    shared::configure(cli.shared);
     let result = match cli.command {
         Command::Ingest(args) => ingest::run(args, cli.format),
         Command::Recall(args) => recall::run(args, cli.format),
@@ -133,6 +144,8 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Hold(args) => hold::run(args, cli.format),
         Command::Export(args) => export::run(&args, cli.format),
         Command::Import(args) => import::run(&args, cli.format),
+        Command::Share(args) => share::run(&args, cli.format),
+        Command::Unshare(args) => unshare::run(&args, cli.format),
         Command::Eval(args) => eval::run(args, cli.format),
         Command::Embed(args) => embed::run(args, cli.format),
         Command::Reindex(args) => reindex::run(args, cli.format),

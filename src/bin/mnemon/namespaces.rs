@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::{
     key,
     output::{self, Format},
+    shared,
     status::Status,
     stderr,
     usage::UsageError,
@@ -36,6 +37,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let Args { db, prefix, limit, mut after } = args;
+    shared::refresh(&db, prefix.as_ref())?;
     let database = key::database(&db)?;
     if format == Format::Text {
         output::line(&format!("{:>10} {:>9} {:>10}  namespace", "messages", "sessions", "documents"))?;

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, bail};
 use mnemon::{Config, Embedder, Engine, EngineBuilder, Error, ModelIdentity, Namespace, SessionInfo};
 
-use crate::key;
+use crate::{key, shared};
 
 /// The options that say which database and namespace a command works on.
 #[derive(clap::Args)]
@@ -57,12 +57,14 @@ pub(crate) fn open(db: &Path) -> anyhow::Result<Engine> {
 /// # Errors
 /// The database has no such namespace.
 pub(crate) fn builder(db: &Path, namespace: Option<&Namespace>) -> anyhow::Result<EngineBuilder> {
-    if let Some(namespace) = namespace {
-        check_namespace(db, namespace)?;
+    match namespace {
+        Some(namespace) => check_namespace(db, namespace)?,
+        None => shared::refresh(db, None)?,
     }
     let model = mnemon::serving_model(key::database(db)?)?;
     let model = model.context("the database has no model; check it with `mnemon verify`")?;
-    Ok(Engine::builder(db).create(false).config(config()?).embedder(Arc::new(NoModel(model))))
+    let builder = Engine::builder(db).create(false).config(config()?).embedder(Arc::new(NoModel(model)));
+    Ok(shared::set(builder))
 }
 
 /// Returns the settings of an engine without a model.
@@ -74,6 +76,7 @@ pub(crate) fn config() -> mnemon::Result<Config> {
 
 /// Returns an error that names the nearest namespace unless this one has messages or documents.
 pub(crate) fn check_namespace(db: &Path, namespace: &Namespace) -> anyhow::Result<()> {
+    shared::refresh(db, Some(namespace))?;
     // A namespace is the first of those under it.
     let database = key::database(db)?;
     let first = mnemon::namespaces(&database, Some(namespace), None, 1)?.namespaces;

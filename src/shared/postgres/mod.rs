@@ -164,7 +164,7 @@ impl Upstream for Postgres {
         self.wait(async { ours(pull::versions(&self.client().await?, namespaces).await) })
     }
 
-    fn namespaces(&self, prefix: Option<&str>) -> Result<Vec<String>> {
+    fn namespaces(&self, prefix: Option<&str>) -> Result<Vec<(String, u64, bool)>> {
         self.wait(async { ours(pull::namespaces(&self.client().await?, prefix).await) })
     }
 

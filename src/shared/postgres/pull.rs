@@ -19,13 +19,14 @@ pub(super) async fn versions(client: &Object, namespaces: &[String]) -> Result<V
     Ok(rows.iter().map(|row| (unescape(row.get(0)), row.get::<_, i64>(1) as u64)).collect())
 }
 
-/// The names of the namespaces that exist, under a prefix or all.
-pub(super) async fn namespaces(client: &Object, prefix: Option<&str>) -> Result<Vec<String>, Failure> {
-    let statement = "SELECT name FROM mnemon.namespaces WHERE present AND name <> '' \
+/// All namespaces that there ever were, or those under a prefix: name, version, and whether it exists.
+pub(super) async fn namespaces(client: &Object, prefix: Option<&str>) -> Result<Vec<(String, u64, bool)>, Failure> {
+    // '0' follows '/'.
+    let statement = "SELECT name, version, present FROM mnemon.namespaces WHERE name <> '' \
                      AND ($1::text IS NULL OR name = $1 OR (name >= $1 || '/' AND name < $1 || '0')) ORDER BY name";
     let statement = client.prepare_cached(statement).await?;
     let rows = client.query(&statement, &[&prefix.map(escape)]).await?;
-    Ok(rows.iter().map(|row| unescape(row.get(0))).collect())
+    Ok(rows.iter().map(|row| (unescape(row.get(0)), row.get::<_, i64>(1) as u64, row.get(2))).collect())
 }
 
 /// What changed in a namespace after a version: the rows of one moment.

@@ -14,9 +14,13 @@ mod rows;
 mod table;
 mod versions;
 
+#[cfg(feature = "postgres")]
+mod all;
 mod apply;
 mod capture;
 
+#[cfg(feature = "postgres")]
+pub(super) use all::all_keys;
 pub(crate) use apply::ApplyChanges;
 pub(crate) use capture::Names;
 pub(super) use capture::capture;

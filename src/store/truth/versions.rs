@@ -38,14 +38,17 @@ impl<T: Tables> Versions<'_, T> {
 }
 
 impl Versions<'_, WriteTransaction> {
-    /// Makes the file a copy of a shared database, or with `None` a file of its own. Its namespaces are at no version.
-    pub(crate) fn set_origin(&self, origin: Option<&str>) -> Result<()> {
+    /// Makes the file a copy of a shared database.
+    pub(crate) fn set_origin(&self, origin: &str) -> Result<()> {
         let mut meta = self.0.table(META)?;
-        match origin {
-            Some(origin) => meta.insert(ORIGIN, origin.as_bytes()).map_err(storage)?,
-            None => meta.remove(ORIGIN).map_err(storage)?,
-        };
-        self.0.table(VERSIONS)?.remove_range::<&str>(..).map_err(storage)
+        meta.insert(ORIGIN, origin.as_bytes()).map_err(storage)?;
+        Ok(())
+    }
+
+    /// Notes the version at which the common rows of every shared database begin, with none of them.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn begin_common(&self) -> Result<()> {
+        self.set(COMMON, &VersionRecord { version: 1, ..VersionRecord::default() })
     }
 
     pub(in crate::store) fn set(&self, namespace: &str, record: &VersionRecord) -> Result<()> {

@@ -1,6 +1,9 @@
 //! Several machines with one truth in Postgres. A machine is an engine with a file of its own.
 
+mod command;
 mod faults;
+mod outage;
+mod tables;
 
 use std::{sync::Arc, time::Duration};
 

@@ -20,6 +20,7 @@ use crate::{
     input, key,
     memory_options::MemoryOptions,
     output::{self, Format},
+    shared,
     status::Status,
     stderr, stored,
     usage::UsageError,
@@ -95,7 +96,12 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         let mut named = args.namespaces.namespace.iter();
         named.try_for_each(|namespace| engine.blocking().index_stats(namespace).map(drop)).map(|()| engine.clone())
     };
-    let engine = match builder()?.open_read_only().and_then(readable) {
+    let open = || -> anyhow::Result<mnemon::Result<Engine>> {
+        let builder = builder()?;
+        // A copy of a shared database is written to when others changed it.
+        Ok(if shared::address().is_some() { builder.open() } else { builder.open_read_only() })
+    };
+    let engine = match open()?.and_then(readable) {
         // The process that wrote last was killed, or is of an older version.
         Err(mnemon::Error::WriteAccessNeeded { .. }) => builder()?.open()?,
         opened => opened?,

@@ -1,0 +1,42 @@
+//! The shared database: that of --shared, or else of $MNEMON_SHARED.
+
+use std::{path::Path, sync::OnceLock};
+
+use mnemon::{Config, Engine, EngineBuilder, Freshness, Namespace};
+
+use crate::{input, key};
+
+const VARIABLE: &str = "MNEMON_SHARED";
+
+static ADDRESS: OnceLock<Option<String>> = OnceLock::new();
+
+/// Sets the address, once.
+pub(crate) fn configure(given: Option<String>) {
+    let variable = || std::env::var(VARIABLE).ok().filter(|address| !address.is_empty());
+    let _ = ADDRESS.set(given.or_else(variable));
+}
+
+/// Returns the address, if one was given.
+pub(crate) fn address() -> Option<&'static str> {
+    ADDRESS.get().and_then(Option::as_deref)
+}
+
+/// Makes the engine one with the shared database, if there is one. It sees the latest.
+pub(crate) fn set(builder: EngineBuilder) -> EngineBuilder {
+    match address() {
+        Some(address) => builder.shared(address).freshness(Freshness::Latest),
+        None => builder,
+    }
+}
+
+/// Brings the file up to date before a command that reads it alone: the namespaces under this one, or all. Makes the
+/// file if it is missing.
+pub(crate) fn refresh(db: &Path, namespace: Option<&Namespace>) -> anyhow::Result<()> {
+    if address().is_some() {
+        let mut config = Config::default().drain_on_open(false);
+        key::set(&mut config)?;
+        let engine: Engine = input::builder(db, None, config, true)?.open()?;
+        engine.blocking().count_namespaces(namespace)?;
+    }
+    Ok(())
+}
