@@ -62,9 +62,9 @@ pub fn share(database: impl Into<DatabaseFile>, address: &str) -> Result<ShareRe
             };
             store.share_namespace(&names, &name, moved)?;
         }
-        let key = store.read()?.seal_key()?.map(|key| upstream.seal_key(key)).transpose()?;
+        let key = upstream.seal_key()?;
         store.write(|transaction| {
-            key.map_or(Ok(()), |key| transaction.set_seal_key(key))?;
+            transaction.set_seal_key(key)?;
             transaction.versions().set_origin(upstream.origin())
         })?;
         Ok(report)

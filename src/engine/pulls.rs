@@ -54,7 +54,7 @@ impl Core {
         for (name, version, exists) in found {
             let known = self.shared.store.read()?.versions().get(&name)?;
             if known < version && (exists || known > 0) {
-                self.pull(&name)?;
+                self.pull(&name, asked)?;
             }
             replica.is_fresh(&name, asked);
         }
@@ -90,13 +90,10 @@ impl Core {
             Freshness::Within(limit) => Some(limit),
         };
         let now = Instant::now();
-        let Some(pulling) = replica.stale(name, limit, now) else { return Ok(()) };
-        // One asks, and those who came before it asked are served by its answer.
-        let _one = pulling.lock();
-        if replica.fresh_since(name) > Some(now) {
+        if !replica.is_stale(name, limit, now) {
             return Ok(());
         }
-        match self.pull(name) {
+        match self.pull(name, now) {
             Err(error @ Error::SharedDatabase { .. }) if freshness != Freshness::Latest => {
                 tracing::warn!(%error, "a read goes on with what this machine has");
                 Ok(())
@@ -105,9 +102,15 @@ impl Core {
         }
     }
 
-    /// Fetches what changed in a namespace, if anything.
-    fn pull(&self, name: &str) -> Result<()> {
+    /// Fetches what changed in a namespace, with its vectors, unless somebody did since `asked`.
+    fn pull(&self, name: &str, asked: Instant) -> Result<()> {
         let Some(replica) = &self.shared.replica else { return Ok(()) };
+        // One asks, and those who came before it asked are served by its answer.
+        let pulling = replica.pulling(name);
+        let _one = pulling.lock();
+        if replica.fresh_since(name) > Some(asked) {
+            return Ok(());
+        }
         let asked = Instant::now();
         loop {
             let since = self.shared.store.read()?.versions().get(name)?;
@@ -188,7 +191,7 @@ fn run_pulls(core: &Weak<Core>, replica: &Replica, notices: &mpsc::Receiver<Opti
 impl Core {
     fn pull_announced(&self, replica: &Replica, name: &str, version: u64) -> Result<()> {
         if replica.is_used(name) && self.shared.store.read()?.versions().get(name)? < version {
-            self.pull(name)?;
+            self.pull(name, Instant::now())?;
         }
         Ok(())
     }
@@ -201,7 +204,7 @@ impl Core {
         for name in names {
             let known = self.shared.store.read()?.versions().get(&name)?;
             if versions.get(&name).is_some_and(|version| *version > known) {
-                self.pull(&name)?;
+                self.pull(&name, now)?;
             }
             replica.is_fresh(&name, now);
         }

@@ -43,6 +43,16 @@ struct State {
     failed: Option<Instant>,
 }
 
+impl State {
+    fn served(&mut self, name: &str, now: Instant) -> &mut Served {
+        if !self.namespaces.contains_key(name) {
+            let served = Served { used: now, fresh: None, pulling: Arc::default() };
+            self.namespaces.insert(name.to_owned(), served);
+        }
+        self.namespaces.get_mut(name).expect("inserted above")
+    }
+}
+
 /// A namespace that was read lately.
 struct Served {
     used: Instant,
@@ -73,7 +83,6 @@ impl Replica {
         let origin = self.upstream.origin();
         let snapshot = store.read()?;
         let invalid = |reason: &str| Err(Error::InvalidConfig { reason: reason.into() });
-        let key = snapshot.seal_key()?;
         match snapshot.versions().origin()? {
             Some(found) if found == origin => return Ok(()),
             Some(_) => {
@@ -91,9 +100,9 @@ impl Replica {
         }
         drop(snapshot);
         // What one machine sealed in a prompt, another one recognises.
-        let key = key.map(|key| self.upstream.seal_key(key)).transpose()?;
+        let key = self.upstream.seal_key()?;
         store.write(|transaction| {
-            key.map_or(Ok(()), |key| transaction.set_seal_key(key))?;
+            transaction.set_seal_key(key)?;
             transaction.versions().set_origin(origin)
         })
     }
@@ -153,23 +162,23 @@ impl Replica {
 }
 
 impl Replica {
-    /// Notes that a namespace is read. Returns the lock to pull it under, unless nothing is missing that was acknowledged
-    /// `limit` ago; `None` as the limit asks for nothing.
-    pub(super) fn stale(&self, name: &str, limit: Option<Duration>, now: Instant) -> Option<Arc<Mutex<()>>> {
+    /// Notes that a namespace is read. Returns true unless nothing is missing that was acknowledged `limit` ago; `None` as
+    /// the limit asks for nothing.
+    pub(super) fn is_stale(&self, name: &str, limit: Option<Duration>, now: Instant) -> bool {
         let mut state = self.state.lock();
         let is_down = state.failed.is_some_and(|failed| now < failed + DOWN);
-        if !state.namespaces.contains_key(name) {
-            let served = Served { used: now, fresh: None, pulling: Arc::default() };
-            state.namespaces.insert(name.to_owned(), served);
-        }
-        let served = state.namespaces.get_mut(name)?;
+        let served = state.served(name, now);
         served.used = now;
-        let is_fresh = match limit {
-            None => true,
-            Some(Duration::ZERO) => false,
-            Some(limit) => is_down || served.fresh.is_some_and(|fresh| now.duration_since(fresh) <= limit),
-        };
-        (!is_fresh).then(|| Arc::clone(&served.pulling))
+        match limit {
+            None => false,
+            Some(Duration::ZERO) => true,
+            Some(limit) => !is_down && served.fresh.is_none_or(|fresh| now.duration_since(fresh) > limit),
+        }
+    }
+
+    /// The lock under which a namespace is pulled.
+    pub(super) fn pulling(&self, name: &str) -> Arc<Mutex<()>> {
+        Arc::clone(&self.state.lock().served(name, Instant::now()).pulling)
     }
 
     /// The last time before which nothing is missing in a namespace that was acknowledged.

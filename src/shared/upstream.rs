@@ -17,8 +17,8 @@ pub(crate) trait Upstream: Send + Sync {
     /// The time limit of each call.
     fn timeout(&self) -> Duration;
 
-    /// Returns the key that seals the memory in prompts, the same for all machines: this one, if there is none yet.
-    fn seal_key(&self, new: [u8; 32]) -> Result<[u8; 32]>;
+    /// Returns the key that seals the memory in prompts, the same for all machines.
+    fn seal_key(&self) -> Result<[u8; 32]>;
 
     /// Makes changes of namespaces the truth, all or none, if these and the namespaces that were looked up are at the
     /// versions that are known here.

@@ -3,7 +3,7 @@
 //! Migrations go forward only and run in one transaction, under an advisory lock where the database has them. A
 //! database of a newer schema is refused.
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Transaction};
 
 use super::{
     failure::{Failure, cause},
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    ids::hex,
+    ids::{hex, random_bytes},
     store::Table,
 };
 
@@ -66,10 +66,8 @@ async fn setting(client: &Client, name: &str) -> Result<String> {
     found.map_err(Failure::from)?.map(|row| row.get(0)).ok_or_else(missing)
 }
 
-/// Returns the key that seals the memory in prompts: this one, if there is none yet.
-pub(super) async fn seal_key(client: &Client, new: [u8; 32]) -> Result<[u8; 32]> {
-    let insert = "INSERT INTO mnemon.settings (name, value) VALUES ('seal_key', $1) ON CONFLICT (name) DO NOTHING";
-    client.execute(insert, &[&hex(&new)]).await.map_err(Failure::from)?;
+/// Returns the key that seals the memory in prompts.
+pub(super) async fn seal_key(client: &Client) -> Result<[u8; 32]> {
     let stored = setting(client, "seal_key").await?;
     let bytes = (0..stored.len() / 2).map(|at| u8::from_str_radix(stored.get(2 * at..2 * at + 2)?, 16).ok());
     let key = bytes.collect::<Option<Vec<u8>>>().and_then(|bytes| bytes.try_into().ok());
@@ -79,17 +77,26 @@ pub(super) async fn seal_key(client: &Client, new: [u8; 32]) -> Result<[u8; 32]>
 async fn migrate(client: &mut Client) -> Result<()> {
     let has_pgvector = make_extension(client).await;
     let mut transaction = client.transaction().await.map_err(Failure::from)?;
-    // A database without advisory locks makes one of two migrations fail, and the next opening finds the other's.
-    let lock = transaction.savepoint("lock").await.map_err(Failure::from)?;
-    if lock.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await.is_ok() {
-        lock.commit().await.map_err(Failure::from)?;
-    } else {
-        lock.rollback().await.map_err(Failure::from)?;
-    }
+    // Without advisory locks, one of two migrations at a time fails, and the next opening finds the other's.
+    attempt(&mut transaction, &format!("SELECT pg_advisory_xact_lock({LOCK})"), "advisory locks").await?;
     if version(transaction.client()).await?.is_none() {
         transaction.batch_execute(&create(has_pgvector)).await.map_err(Failure::from)?;
+        attempt(&mut transaction, &row_level_security(), "row-level security").await?;
     }
     transaction.commit().await.map_err(Failure::from)?;
+    Ok(())
+}
+
+/// Runs statements that some databases do not know.
+async fn attempt(transaction: &mut Transaction<'_>, sql: &str, what: &str) -> Result<()> {
+    let savepoint = transaction.savepoint("attempt").await.map_err(Failure::from)?;
+    match savepoint.batch_execute(sql).await {
+        Ok(()) => savepoint.commit().await.map_err(Failure::from)?,
+        Err(error) => {
+            tracing::warn!(error = cause(&error), "the shared database has no {what}");
+            savepoint.rollback().await.map_err(Failure::from)?;
+        }
+    }
     Ok(())
 }
 
@@ -116,7 +123,8 @@ fn create(has_pgvector: bool) -> String {
          until timestamptz NOT NULL, PRIMARY KEY (namespace, work)); \
          CREATE TABLE mnemon.vectors (namespace text COLLATE \"C\" NOT NULL, is_text boolean NOT NULL, seq bigint NOT NULL, \
          model text COLLATE \"C\" NOT NULL, part bigint NOT NULL, revision bigint NOT NULL, vector {} NOT NULL, \
-         PRIMARY KEY (namespace, is_text, seq, model, part));",
+         PRIMARY KEY (namespace, is_text, seq, model, part)); \
+         CREATE TABLE mnemon.tenants (role text NOT NULL, prefix text COLLATE \"C\" NOT NULL, PRIMARY KEY (role, prefix));",
         if has_pgvector { "vector" } else { "bytea" }
     );
     for table in Table::ALL {
@@ -125,9 +133,41 @@ fn create(has_pgvector: bool) -> String {
     sql.push_str(&format!(
         "INSERT INTO mnemon.namespaces (name, version, cleared_at, present, next_seq, next_session, messages) \
          VALUES ('', 1, 0, true, 0, 0, 0); \
-         INSERT INTO mnemon.settings VALUES ('schema', '{SCHEMA}'), ('origin', '{}'), ('vectors', '{}');",
+         INSERT INTO mnemon.settings VALUES ('schema', '{SCHEMA}'), ('origin', '{}'), ('vectors', '{}'), \
+         ('seal_key', '{}');",
         uuid::Uuid::now_v7(),
-        if has_pgvector { "vector" } else { "bytea" }
+        if has_pgvector { "vector" } else { "bytea" },
+        hex(&random_bytes())
     ));
+    sql
+}
+
+/// Lets a role other than the owner see only the namespaces under the prefixes that `tenants` gives it, the legal holds
+/// that concern them, and what has no name: versions of the common rows, and the audit.
+fn row_level_security() -> String {
+    let under = |column: &str| format!("{column} = t.prefix OR left({column}, length(t.prefix) + 1) = t.prefix || '/'");
+    let tenant = |condition: String| {
+        format!("EXISTS (SELECT 1 FROM mnemon.tenants AS t WHERE t.role = current_user AND ({condition}))")
+    };
+    let policy = |table: &str, condition: String| {
+        format!(
+            "ALTER TABLE mnemon.{table} ENABLE ROW LEVEL SECURITY; \
+             CREATE POLICY {table}_of_tenants ON mnemon.{table} USING ({condition}) WITH CHECK ({condition});"
+        )
+    };
+    let own = |column: &str| tenant(under(column));
+    let mut sql = policy("namespaces", format!("name = '' OR {}", own("name")));
+    for table in Table::ALL {
+        let condition = match table {
+            Table::Audit => "true".to_owned(),
+            // A hold above the prefix concerns what is under it.
+            Table::Holds => tenant(format!("{} OR left(t.prefix, length(held) + 1) = held || '/'", under("held"))),
+            _ => own("namespace"),
+        };
+        sql.push_str(&policy(table.name(), condition));
+    }
+    for table in ["vectors", "leases"] {
+        sql.push_str(&policy(table, own("namespace")));
+    }
     sql
 }

@@ -135,10 +135,10 @@ impl Upstream for Postgres {
         self.timeout
     }
 
-    fn seal_key(&self, new: [u8; 32]) -> Result<[u8; 32]> {
+    fn seal_key(&self) -> Result<[u8; 32]> {
         self.wait(async {
             let client = self.client().await?;
-            migrations::seal_key(&client, new).await
+            migrations::seal_key(&client).await
         })
     }
 

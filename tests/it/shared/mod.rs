@@ -1,9 +1,11 @@
 //! Several machines with one truth in Postgres. A machine is an engine with a file of its own.
 
 mod command;
+mod debian;
 mod faults;
 mod outage;
 mod tables;
+mod tenants;
 
 use std::{sync::Arc, time::Duration};
 

@@ -32,7 +32,7 @@ pub(crate) struct Server {
 /// with this process.
 pub(crate) fn server() -> Option<&'static Server> {
     static SERVER: OnceLock<Option<Server>> = OnceLock::new();
-    SERVER.get_or_init(|| Server::start(&["-c", "fsync=off"])).as_ref()
+    SERVER.get_or_init(|| Server::start(&["fsync=off"])).as_ref()
 }
 
 impl Server {
@@ -42,6 +42,34 @@ impl Server {
             super::skipped("tests of shared databases: no PostgreSQL; `make postgres` fetches it");
             return None;
         };
+        Some(Self::of(programs, options))
+    }
+
+    /// Starts the distribution's server, with TLS.
+    pub(crate) fn distribution(certificate: &Path, key: &Path) -> Option<Server> {
+        let programs = (13..=20).map(|version| PathBuf::from(format!("/usr/lib/postgresql/{version}/bin")));
+        let Some(programs) = programs.rev().find(|programs| programs.join("postgres").exists()) else {
+            super::skipped("the distribution's PostgreSQL: it is not installed");
+            return None;
+        };
+        let server = Self::of(programs, &["fsync=off"]);
+        for (name, file) in [("server.crt", certificate), ("server.key", key)] {
+            let to = server.data().join(name);
+            fs::copy(file, &to).unwrap();
+            fs::set_permissions(&to, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+            if is_root() {
+                std::os::unix::fs::chown(&to, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+        server.stop_immediately();
+        let mut settings = fs::read_to_string(server.data().join("postgresql.conf")).unwrap();
+        settings.push_str("ssl = on\n");
+        fs::write(server.data().join("postgresql.conf"), settings).unwrap();
+        server.run();
+        Some(server)
+    }
+
+    fn of(programs: PathBuf, options: &[&str]) -> Server {
         let folder = tempfile::Builder::new().prefix("mnemon-postgres-").tempdir().unwrap().keep();
         if is_root() {
             // Another user must get at the programs and the folder.
@@ -55,16 +83,16 @@ impl Server {
         let mut settings = fs::read_to_string(server.data().join("postgresql.conf")).unwrap();
         let socket = server.folder.display();
         settings.push_str(&format!(
-            "\nlisten_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{socket}'\nmax_connections = 200\n\
+            "\nlisten_addresses = 'localhost'\nport = {port}\nunix_socket_directories = '{socket}'\nmax_connections = 200\n\
              shared_buffers = '64MB'\n"
         ));
-        for option in options.iter().filter(|option| **option != "-c") {
+        for option in options {
             let (name, value) = option.split_once('=').unwrap();
             settings.push_str(&format!("{name} = '{value}'\n"));
         }
         fs::write(server.data().join("postgresql.conf"), settings).unwrap();
         server.run();
-        Some(server)
+        server
     }
 
     /// The folder of the database cluster.
