@@ -33,7 +33,7 @@ CAMPAIGN ?= $(if $(filter 1,$(SOAK)),15,all)
 SHORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
+.PHONY: help demo test soak test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
 	model-static model-minilm test-graphs compat asan fuzz loom \
 	cargo-deny deny advisories clean
 
@@ -96,6 +96,17 @@ bench: ## criterion benches, then the command's own as JSON (SHORT=1: the comman
 	$(BINARY) bench memory
 	$(BINARY) bench backup
 	$(BINARY) bench encryption $(if $(SHORT),--rounds 1)
+
+# Not in `make test`: without PostgreSQL these tests say that they are skipped. The distribution's server is used too, if it is installed.
+test-postgres: postgres ## several machines and one Postgres: the tables, roles, outages, and faults with a checker
+	$(CARGO) test --all-features --test it -- shared:: --test-threads 2
+
+soak-postgres: postgres ## the faults of test-postgres, many more of them (default: 5000; MNEMON_SHARED_SEED for another run)
+	MNEMON_SHARED_FAULTS=$(or $(MNEMON_SHARED_FAULTS),5000) $(CARGO) test --all-features --test it -- --nocapture \
+		shared::faults::three_machines
+
+bench-postgres: postgres ## puts, recalls and pulls of a shared database beside a bare INSERT (SHORT=1: few)
+	$(CARGO) bench --features postgres --bench shared -- $(if $(SHORT),--short)
 
 # Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
 user-package: runtime ## the READMEs' programs, compiled as a user's package and run
@@ -267,4 +278,4 @@ advisories: cargo-deny ## known vulnerabilities of all dependencies (needs the n
 
 clean: ## delete build output and everything that was fetched
 	$(CARGO) clean
-	rm -rf $(RUNTIME) $(VENV) $(VENV)-compat $(VENV)-python models/.cache
+	rm -rf $(RUNTIME) $(POSTGRES) $(VENV) $(VENV)-compat $(VENV)-python models/.cache

@@ -73,6 +73,7 @@ exceptions! {
     RuntimeNotFound => RuntimeNotFoundError,
     SessionExists => SessionExistsError,
     SessionNotFound => SessionNotFoundError,
+    SharedDatabase => SharedDatabaseError,
     Storage => StorageError,
     ThreadNotStarted => ThreadNotStartedError,
     WriteAccessNeeded => WriteAccessNeededError,

@@ -35,6 +35,7 @@ mod reindex;
 mod runtime;
 mod salvage;
 mod sessions;
+#[cfg(feature = "postgres")]
 mod share;
 mod shared;
 mod stats;
@@ -43,6 +44,7 @@ mod stderr;
 mod stored;
 mod svg;
 mod texmex;
+#[cfg(feature = "postgres")]
 mod unshare;
 mod usage;
 mod verify;
@@ -80,6 +82,7 @@ struct Cli {
     /// The address of a database of Postgres that several machines share, such as postgres://USER:PASSWORD@HOST/DATABASE. The
     /// file of --db is then a copy of it, which the command makes if it is missing. Default: $MNEMON_SHARED, which other
     /// users of this machine do not see.
+    #[cfg(feature = "postgres")]
     #[arg(long, global = true, value_name = "URL")]
     shared: Option<String>,
 
@@ -100,7 +103,9 @@ enum Command {
     Hold(hold::Args),
     Export(export::Args),
     Import(import::Args),
+    #[cfg(feature = "postgres")]
     Share(share::Args),
+    #[cfg(feature = "postgres")]
     Unshare(unshare::Args),
     Eval(eval::Args),
     Embed(embed::Args),
@@ -131,6 +136,7 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
     };
     stderr::configure(cli.format, cli.quiet);
     key::configure(cli.key_file);
+    #[cfg(feature = "postgres")]
     shared::configure(cli.shared);
     let result = match cli.command {
         Command::Ingest(args) => ingest::run(args, cli.format),
@@ -144,7 +150,9 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Hold(args) => hold::run(args, cli.format),
         Command::Export(args) => export::run(&args, cli.format),
         Command::Import(args) => import::run(&args, cli.format),
+        #[cfg(feature = "postgres")]
         Command::Share(args) => share::run(&args, cli.format),
+        #[cfg(feature = "postgres")]
         Command::Unshare(args) => unshare::run(&args, cli.format),
         Command::Eval(args) => eval::run(args, cli.format),
         Command::Embed(args) => embed::run(args, cli.format),

@@ -2,15 +2,17 @@
 
 use std::{path::Path, sync::OnceLock};
 
-use mnemon::{Config, Engine, EngineBuilder, Freshness, Namespace};
+use mnemon::{Config, Engine, EngineBuilder, Namespace};
 
 use crate::{input, key};
 
+#[cfg(feature = "postgres")]
 const VARIABLE: &str = "MNEMON_SHARED";
 
 static ADDRESS: OnceLock<Option<String>> = OnceLock::new();
 
-/// Sets the address, once.
+/// Sets the address, once. A build without the feature `postgres` has none.
+#[cfg(feature = "postgres")]
 pub(crate) fn configure(given: Option<String>) {
     let variable = || std::env::var(VARIABLE).ok().filter(|address| !address.is_empty());
     let _ = ADDRESS.set(given.or_else(variable));
@@ -23,10 +25,11 @@ pub(crate) fn address() -> Option<&'static str> {
 
 /// Makes the engine one with the shared database, if there is one. It sees the latest.
 pub(crate) fn set(builder: EngineBuilder) -> EngineBuilder {
-    match address() {
-        Some(address) => builder.shared(address).freshness(Freshness::Latest),
-        None => builder,
+    #[cfg(feature = "postgres")]
+    if let Some(address) = address() {
+        return builder.shared(address).freshness(mnemon::Freshness::Latest);
     }
+    builder
 }
 
 /// Brings the file up to date before a command that reads it alone: the namespaces under this one, or all. Makes the

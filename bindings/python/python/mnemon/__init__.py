@@ -82,6 +82,7 @@ from ._mnemon import (
     RuntimeNotFoundError as RuntimeNotFoundError,
     SessionExistsError as SessionExistsError,
     SessionNotFoundError as SessionNotFoundError,
+    SharedDatabaseError as SharedDatabaseError,
     StaticBlock as StaticBlock,
     StorageError as StorageError,
     SummaryBlock as SummaryBlock,
