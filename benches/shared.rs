@@ -1,7 +1,8 @@
 //! A shared database of Postgres beside a file of its own, and beside a bare INSERT, on a server that this program starts
 //! (`make postgres` fetches it).
 //!
-//! Run with `make bench-postgres`. `--short` does little of each, to see that it works.
+//! Run with `make bench-postgres`. `--short` does little of each, to see that it works; a name of a part, such as `puts`,
+//! does that alone.
 
 #[path = "../tests/it/support/postgres.rs"]
 #[allow(dead_code)]
@@ -29,11 +30,25 @@ fn main() -> Result<()> {
     let address = server.database();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let bench = Bench { address, folder, puts: if is_short { 50 } else { 2000 }, texts: texts() };
-    bench.puts()?;
-    bench.groups()?;
-    bench.recalls(if is_short { 20 } else { 2000 })?;
-    bench.cold(if is_short { 500 } else { 10_000 })?;
-    bench.machines()
+    // `cargo bench` adds an argument of its own.
+    let only = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let wants = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    if wants("puts") {
+        bench.puts()?;
+    }
+    if wants("groups") {
+        bench.groups()?;
+    }
+    if wants("recalls") {
+        bench.recalls(if is_short { 20 } else { 2000 })?;
+    }
+    if wants("cold") {
+        bench.cold(if is_short { 500 } else { 10_000 })?;
+    }
+    if wants("machines") {
+        bench.machines()?;
+    }
+    Ok(())
 }
 
 struct Bench {
@@ -81,7 +96,7 @@ impl Bench {
             trips.push(timed(|| drop(runtime.block_on(client.query(&select, &[&(number as i64)])).expect("a row"))));
             let (one, other) = (message.clone(), message);
             ours.push(timed(|| _ = shared.blocking().put(&space, vec![one]).expect("a put")));
-            file.push(timed(|| drop(own.blocking().put(&space, vec![other]).expect("a put"))));
+            file.push(timed(|| _ = own.blocking().put(&space, vec![other]).expect("a put")));
         }
         print("INSERT of one row, committed", &mut bare);
         print("SELECT of one row: a round trip", &mut trips);

@@ -22,7 +22,7 @@ use super::{
     truth::{self, Names, Sharing},
     upgrade,
     verify::{self, VerifyReport},
-    write_tables::ChangedKeys,
+    write_tables::{ChangeLog, ChangedKeys},
 };
 #[cfg(feature = "postgres")]
 use crate::ids::Namespace;
@@ -176,7 +176,7 @@ impl Store {
         }
         let changes = self.changes.lock();
         let commit = Commit::Durable { two_phase: self.config.two_phase_commit };
-        self.run(|handle| handle.write(commit, changes.clone(), change))
+        self.run(|handle| handle.write(commit, all_keys(&changes), change))
     }
 
     /// Same as [`Store::write`], for a file that is a copy of a shared database. Before the commit, `share` gets what
@@ -190,22 +190,24 @@ impl Store {
         share: impl FnOnce(Sharing) -> Result<()>,
     ) -> Result<T> {
         let copying = self.changes.lock();
-        let changed = Arc::new(Mutex::new(ChangedKeys::new()));
-        let noted = Arc::clone(&changed);
-        let capture = move |transaction: &mut Transaction| {
+        let noted = Arc::new(Mutex::new(ChangedKeys::new()));
+        let only = copying.is_none().then_some(truth::SHARED_TABLES);
+        let log = ChangeLog { keys: Arc::clone(&noted), only };
+        let capture = |transaction: &mut Transaction| {
             let value = change(transaction);
-            let sharing = truth::capture(transaction.tables(), &noted, names, value.is_ok())?;
+            let changed = std::mem::take(&mut *noted.lock());
+            let sharing = truth::capture(transaction.tables(), &changed, names, value.is_ok())?;
+            if copying.is_some() {
+                merge(&mut noted.lock(), changed);
+            }
             if !sharing.is_empty() {
                 share(sharing)?;
             }
             value
         };
-        let value = self.run(|handle| handle.write(Commit::Later, Some(Arc::clone(&changed)), capture))?;
+        let value = self.run(|handle| handle.write(Commit::Later, Some(log), capture))?;
         if let Some(copying) = &*copying {
-            let mut copying = copying.lock();
-            for (table, keys) in std::mem::take(&mut *changed.lock()) {
-                copying.entry(table).or_default().extend(keys);
-            }
+            merge(&mut copying.lock(), std::mem::take(&mut *noted.lock()));
         }
         Ok(value)
     }
@@ -213,7 +215,7 @@ impl Store {
     /// Same as [`Store::write_shared`], for a change that came from the shared database.
     pub(crate) fn write_copy<T>(&self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         let changes = self.changes.lock();
-        self.run(|handle| handle.write(Commit::Later, changes.clone(), change))
+        self.run(|handle| handle.write(Commit::Later, all_keys(&changes), change))
     }
 
     /// Passes everything of a namespace to `share`, as a change that makes it, and notes that it is shared. Does nothing
@@ -229,7 +231,7 @@ impl Store {
             return Ok(());
         }
         self.write(|transaction| {
-            let all = Mutex::new(truth::all_keys(transaction.tables(), Some(name))?);
+            let all = truth::all_keys(transaction.tables(), Some(name))?;
             share(truth::capture(transaction.tables(), &all, names, true)?)
         })
     }
@@ -243,7 +245,7 @@ impl Store {
         }
         self.write(|transaction| {
             transaction.versions().begin_common()?;
-            share(truth::capture(transaction.tables(), &Mutex::new(all), &Names::default(), true)?)
+            share(truth::capture(transaction.tables(), &all, &Names::default(), true)?)
         })
     }
 
@@ -363,6 +365,17 @@ impl Store {
     pub(crate) fn compact(&mut self) -> Result<()> {
         let compacted = self.handle()?.exclusively(|database| database.compact().map_err(storage))?;
         compacted.map(drop).ok_or_else(|| Error::ReadOnly { path: self.path.clone() })
+    }
+}
+
+/// Notes the keys of all tables, while the database is being copied.
+fn all_keys(changes: &Option<Arc<Mutex<ChangedKeys>>>) -> Option<ChangeLog> {
+    changes.as_ref().map(|keys| ChangeLog { keys: Arc::clone(keys), only: None })
+}
+
+fn merge(all: &mut ChangedKeys, more: ChangedKeys) {
+    for (table, keys) in more {
+        all.entry(table).or_default().extend(keys);
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     pages::PageState,
     tables::storage,
     transaction::{Snapshot, Transaction},
-    write_tables::{ChangedKeys, WriteTransaction},
+    write_tables::{ChangeLog, WriteTransaction},
 };
 use crate::{
     config::Config,
@@ -96,7 +96,7 @@ impl Handle {
     pub(super) fn write<T>(
         &self,
         commit: Commit,
-        changes: Option<Arc<Mutex<ChangedKeys>>>,
+        changes: Option<ChangeLog>,
         change: impl FnOnce(&mut Transaction) -> Result<T>,
     ) -> Result<T> {
         let database = self.database.read();

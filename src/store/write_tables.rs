@@ -17,17 +17,25 @@ use redb::{
 /// The keys that were changed since a moment, as redb stores them, by the name of their table.
 pub(super) type ChangedKeys = BTreeMap<String, BTreeSet<Vec<u8>>>;
 
+/// Where changed keys are noted: while the database is being copied, those of all tables; in a copy of a shared database,
+/// those of the tables that are shared.
+#[derive(Clone)]
+pub(super) struct ChangeLog {
+    pub(super) keys: Arc<Mutex<ChangedKeys>>,
+    /// The tables; `None` for all.
+    pub(super) only: Option<&'static [&'static str]>,
+}
+
 /// A redb write transaction.
 pub(crate) struct WriteTransaction {
     tables: redb::WriteTransaction,
-    /// Where changed keys are noted, while the database is being copied, or in a copy of a shared one.
-    changes: Option<Arc<Mutex<ChangedKeys>>>,
+    changes: Option<ChangeLog>,
     /// The names of the namespaces that were looked up.
     looked_up: Mutex<BTreeSet<String>>,
 }
 
 impl WriteTransaction {
-    pub(super) fn new(tables: redb::WriteTransaction, changes: Option<Arc<Mutex<ChangedKeys>>>) -> Self {
+    pub(super) fn new(tables: redb::WriteTransaction, changes: Option<ChangeLog>) -> Self {
         WriteTransaction { tables, changes, looked_up: Mutex::default() }
     }
 
@@ -48,7 +56,8 @@ impl WriteTransaction {
         definition: TableDefinition<'_, K, V>,
     ) -> Result<WriteTable<'t, K, V>, TableError> {
         let table = self.tables.open_table(definition)?;
-        let changes = self.changes.as_ref().map(|changes| (&**changes, definition.name().to_owned()));
+        let is_noted = |log: &&ChangeLog| log.only.is_none_or(|only| only.contains(&definition.name()));
+        let changes = self.changes.as_ref().filter(is_noted).map(|log| (&*log.keys, definition.name().to_owned()));
         Ok(WriteTable { table, changes })
     }
 

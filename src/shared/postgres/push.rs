@@ -25,6 +25,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// A statement with its parameters.
 type Statement = (String, Vec<Parameter>);
 
+/// The statements of a transaction.
+enum Statements {
+    /// All in one, which is a transaction by itself: one message to the database, one answer.
+    One(Statement),
+    /// One after the other: some change the same rows.
+    Several(Vec<Statement>),
+}
+
 impl Postgres {
     /// Makes changes the truth, all or none. Tries again as long as the database asks for it, within the time limit.
     ///
@@ -71,9 +79,13 @@ impl Postgres {
     }
 
     /// Sends all statements of a transaction at once, and waits for their answers.
-    async fn transaction(&self, epoch: i64, write: i64, statements: &[Statement]) -> std::result::Result<(), Failure> {
+    async fn transaction(&self, epoch: i64, write: i64, statements: &Statements) -> std::result::Result<(), Failure> {
         let client = self.client().await?;
-        let sent = send(&client, self.node.id, epoch, write, statements).await;
+        let fence: [&(dyn ToSql + Sync); 3] = [&self.node.id, &epoch, &write];
+        let sent = match statements {
+            Statements::One(statement) => send_one(&client, &fence, statement).await,
+            Statements::Several(statements) => send(&client, &fence, statements).await,
+        };
         if sent.is_err() {
             // With the transaction that it may still be in.
             drop(Object::take(client));
@@ -109,11 +121,29 @@ impl Postgres {
     }
 }
 
+/// Sends a statement that is a transaction.
+async fn send_one(
+    client: &Object,
+    fence: &[&(dyn ToSql + Sync); 3],
+    (statement, parameters): &Statement,
+) -> std::result::Result<(), Failure> {
+    let prepared = client.prepare_cached(statement).await.map_err(nothing_begun)?;
+    let parameters = fence.iter().copied().chain(parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)));
+    client.execute_raw(&prepared, parameters.collect::<Vec<_>>()).await?;
+    Ok(())
+}
+
+/// An error before anything was begun leaves nothing.
+fn nothing_begun(error: tokio_postgres::Error) -> Failure {
+    match Failure::from(error) {
+        Failure::NoAnswer(reason) => Failure::NoConnection(reason),
+        failure => failure,
+    }
+}
+
 async fn send(
     client: &Object,
-    node: uuid::Uuid,
-    epoch: i64,
-    write: i64,
+    parameters: &[&(dyn ToSql + Sync); 3],
     statements: &[Statement],
 ) -> std::result::Result<(), Failure> {
     let prepared = async {
@@ -124,15 +154,10 @@ async fn send(
         }
         Ok::<_, tokio_postgres::Error>((fence, prepared))
     };
-    // Nothing was begun: an error here leaves nothing.
-    let (fence, prepared) = prepared.await.map_err(|error| match Failure::from(error) {
-        Failure::NoAnswer(reason) => Failure::NoConnection(reason),
-        failure => failure,
-    })?;
+    let (fence, prepared) = prepared.await.map_err(nothing_begun)?;
     // Futures are sent in the order in which they are polled first.
     let begin = client.batch_execute("BEGIN");
-    let parameters: [&(dyn ToSql + Sync); 3] = [&node, &epoch, &write];
-    let fence = client.execute(&fence, &parameters);
+    let fence = client.execute(&fence, parameters);
     let all = try_join_all(prepared.iter().zip(statements).map(|(prepared, (_, parameters))| {
         let parameters: Vec<&(dyn ToSql + Sync)> =
             parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
@@ -149,30 +174,59 @@ async fn send(
 }
 
 /// The statements that make changes the truth.
-fn statements_of(Sharing { changes, lookups }: &Sharing) -> Vec<Statement> {
-    let mut statements: Vec<Statement> = Vec::new();
+fn statements_of(sharing: &Sharing) -> Statements {
+    let Sharing { changes, lookups } = sharing;
     let (new, old): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.base == 0);
+    let mut heads_of = Vec::new();
     if !new.is_empty() {
-        statements.push((statements::add_namespaces(), heads(&new)));
+        heads_of.push((statements::add_namespaces(), heads(&new), new.len()));
     }
     if !old.is_empty() {
-        let mut parameters = heads(&old);
-        parameters.push(Box::new(old.len() as i64));
-        statements.push((statements::move_namespaces(), parameters));
+        heads_of.push((statements::move_namespaces(), heads(&old), old.len()));
+    }
+    let cleared: Vec<String> =
+        changes.iter().filter(|change| is_cleared(change)).map(|change| escape(&change.namespace)).collect();
+    let rows = rows_of(changes);
+    if lookups.is_empty() && cleared.is_empty() {
+        return Statements::One(one(changes.len(), heads_of, rows));
+    }
+    let mut several = Vec::new();
+    for (statement, mut parameters, count) in heads_of {
+        let statement = statements::expecting(&statement, parameters.len());
+        parameters.push(Box::new(count as i64));
+        several.push((statement, parameters));
     }
     if !lookups.is_empty() {
         let names: Vec<String> = lookups.iter().map(|(name, _)| escape(name)).collect();
         let versions: Vec<i64> = lookups.iter().map(|(_, version)| *version as i64).collect();
-        statements.push((statements::UNCHANGED.to_owned(), vec![Box::new(names), Box::new(versions)]));
+        several.push((statements::UNCHANGED.to_owned(), vec![Box::new(names), Box::new(versions)]));
     }
-    let cleared: Vec<String> =
-        changes.iter().filter(|change| is_cleared(change)).map(|change| escape(&change.namespace)).collect();
     if !cleared.is_empty() {
         let tables = Table::ALL.iter().filter(|table| !table.is_common()).map(|table| table.name());
         for table in tables.chain(["vectors"]) {
-            statements.push((statements::clear(table), vec![Box::new(cleared.clone())]));
+            several.push((statements::clear(table), vec![Box::new(cleared.clone())]));
         }
     }
+    several.extend(rows);
+    Statements::Several(several)
+}
+
+/// All statements in one.
+fn one(namespaces: usize, heads: Vec<(String, Vec<Parameter>, usize)>, rows: Vec<Statement>) -> Statement {
+    let count = |(statement, parameters): (&String, &Vec<Parameter>)| (statement.clone(), parameters.len());
+    let statement = statements::one(
+        &heads.iter().map(|(statement, parameters, _)| count((statement, parameters))).collect::<Vec<_>>(),
+        &rows.iter().map(|(statement, parameters)| count((statement, parameters))).collect::<Vec<_>>(),
+    );
+    let mut all: Vec<Parameter> = vec![Box::new(namespaces as i64)];
+    all.extend(heads.into_iter().flat_map(|(_, parameters, _)| parameters));
+    all.extend(rows.into_iter().flat_map(|(_, parameters)| parameters));
+    (statement, all)
+}
+
+/// The statements that store rows.
+fn rows_of(changes: &[Change]) -> Vec<Statement> {
+    let mut statements: Vec<Statement> = Vec::new();
     for table in Table::ALL {
         let rows: Vec<(&Change, &Row)> = changes
             .iter()

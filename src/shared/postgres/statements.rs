@@ -40,7 +40,11 @@ fn names(columns: &[Column]) -> impl Iterator<Item = String> {
 }
 
 fn list(parts: impl IntoIterator<Item = String>) -> String {
-    parts.into_iter().collect::<Vec<_>>().join(", ")
+    list_with(", ", parts)
+}
+
+fn list_with(between: &str, parts: impl IntoIterator<Item = String>) -> String {
+    parts.into_iter().collect::<Vec<_>>().join(between)
 }
 
 /// Creates the table of rows, and its index.
@@ -82,7 +86,7 @@ pub(super) fn upsert(table: Table) -> String {
         "INSERT INTO mnemon.{name} (namespace, version, deleted, {columns}) \
          SELECT new.namespace, new.version, new.deleted, {values} \
          FROM unnest($1::text[], $2::bigint[], $3::boolean[], {arrays}) AS new(namespace, version, deleted, {columns}) \
-         ON CONFLICT (namespace, {key}) DO UPDATE SET {set}"
+         {ALWAYS} ON CONFLICT (namespace, {key}) DO UPDATE SET {set}"
     )
 }
 
@@ -104,37 +108,83 @@ pub(super) fn clear(table: &str) -> String {
     format!("DELETE FROM mnemon.{table} WHERE namespace = ANY($1)")
 }
 
-/// Adds namespaces. Parameters: arrays of the names, the versions, the versions of the last removal, and [`HEAD`]. Fails
-/// if one exists.
+/// Adds namespaces, and returns a row for each. Parameters: arrays of the names, the versions, the versions of the last
+/// removal, and [`HEAD`]. Fails if one exists.
 pub(super) fn add_namespaces() -> String {
     let columns = list(HEAD.map(|(name, _)| name.to_owned()));
-    let arrays = list(HEAD.iter().enumerate().map(|(at, (_, kind))| format!("${}::{kind}[]", at + 4)));
     format!(
-        "INSERT INTO mnemon.namespaces (name, version, cleared_at, {columns}) \
-         SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], {arrays})"
+        "INSERT INTO mnemon.namespaces (name, version, cleared_at, {columns}) SELECT * FROM {} AS new RETURNING 1",
+        heads()
     )
 }
 
-/// Moves namespaces to their next versions. Parameters as in [`add_namespaces`], and the number of namespaces. Fails if
-/// one is not at the version before.
+/// Moves namespaces to their next versions, and returns a row for each that was at the version before. Parameters as in
+/// [`add_namespaces`].
 pub(super) fn move_namespaces() -> String {
     let columns = list(HEAD.map(|(name, _)| name.to_owned()));
-    let arrays = list(HEAD.iter().enumerate().map(|(at, (_, kind))| format!("${}::{kind}[]", at + 4)));
     let set = list(HEAD.map(|(name, _)| format!("{name} = new.{name}")));
-    let count = HEAD.len() + 4;
     format!(
-        "WITH moved AS (UPDATE mnemon.namespaces AS old SET version = new.version, \
-         cleared_at = greatest(old.cleared_at, new.cleared_at), {set} \
-         FROM unnest($1::text[], $2::bigint[], $3::bigint[], {arrays}) AS new(name, version, cleared_at, {columns}) \
-         WHERE old.name = new.name AND old.version = new.version - 1 RETURNING 1) \
-         SELECT 1 / (count(*) = ${count}::bigint)::int FROM moved"
+        "UPDATE mnemon.namespaces AS old SET version = new.version, \
+         cleared_at = greatest(old.cleared_at, new.cleared_at), {set} FROM {} AS new(name, version, cleared_at, {columns}) \
+         WHERE old.name = new.name AND old.version = new.version - 1 RETURNING 1",
+        heads()
     )
+}
+
+/// The parameters of the statements on namespaces, as rows.
+fn heads() -> String {
+    let arrays = list(HEAD.iter().enumerate().map(|(at, (_, kind))| format!("${}::{kind}[]", at + 4)));
+    format!("unnest($1::text[], $2::bigint[], $3::bigint[], {arrays})")
+}
+
+/// A statement that fails unless the given one returns as many rows as its last parameter says, which comes after those
+/// of the given one.
+pub(super) fn expecting(statement: &str, parameters: usize) -> String {
+    format!("WITH changed AS ({statement}) SELECT 1 / (count(*) = ${}::bigint)::int FROM changed", parameters + 1)
+}
+
+/// One statement for a whole transaction: it fails, and changes nothing, unless `heads` return as many rows as $4 says,
+/// and the fence holds, whose parameters are $1 to $3. The statements' parameters follow, each as many as given. Rows
+/// are touched after the namespaces, so that two such statements do not wait for each other in a circle.
+pub(super) fn one(heads: &[(String, usize)], rows: &[(String, usize)]) -> String {
+    let count = list_with(" + ", (0..heads.len()).map(|at| format!("(SELECT count(*) FROM h{at})")));
+    let complete = format!("{count} = $4::bigint");
+    let (mut parts, mut first) = (vec![format!("fenced AS ({FENCED})")], 4);
+    for (at, (statement, parameters)) in heads.iter().enumerate() {
+        parts.push(format!("h{at} AS ({})", shifted(statement, first)));
+        first += parameters;
+    }
+    for (at, (statement, parameters)) in rows.iter().enumerate() {
+        let statement = shifted(statement, first).replace(ALWAYS, &format!("WHERE {complete}"));
+        parts.push(format!("r{at} AS ({statement})"));
+        first += parameters;
+    }
+    let holds = "(SELECT count(*) FROM fenced) = 1";
+    format!("WITH {} SELECT 1 / ({holds} AND {complete})::int", list(parts))
+}
+
+/// The condition of a statement that stores rows, for [`one`] to replace.
+const ALWAYS: &str = "WHERE true";
+
+/// Renumbers the parameters of a statement, to follow `first` others.
+fn shifted(statement: &str, first: usize) -> String {
+    let mut parts = statement.split('$');
+    let mut shifted = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.len() - part.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
+        let number: usize = part[..digits].parse().expect("a parameter has a number");
+        shifted.push_str(&format!("${}{}", number + first, &part[digits..]));
+    }
+    shifted
 }
 
 /// Notes the last write of a node. Parameters: the node, its epoch, the number of the write. Fails if the node is at
 /// another epoch.
 pub(super) const FENCE: &str = "WITH fenced AS (UPDATE mnemon.nodes SET last_write = $3 WHERE id = $1 AND epoch = $2 RETURNING 1) \
      SELECT 1 / count(*)::int FROM fenced";
+
+/// The statement in [`FENCE`].
+const FENCED: &str = "UPDATE mnemon.nodes SET last_write = $3 WHERE id = $1 AND epoch = $2 RETURNING 1";
 
 /// Fails if a namespace is at another version, and keeps those that are not where they are until the transaction ends.
 /// Parameters: arrays of names and versions, 0 for one that there never was.

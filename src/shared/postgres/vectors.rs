@@ -1,5 +1,7 @@
 //! Vectors: made by one machine, used by all.
 
+use std::collections::{BTreeMap, HashMap};
+
 use deadpool_postgres::Object;
 use pgvector::Vector;
 use tokio_postgres::types::ToSql;
@@ -33,11 +35,9 @@ fn insert(pgvector: bool, is_text: bool) -> String {
     )
 }
 
-const SELECT: &str = "SELECT wanted.at, found.vector FROM unnest($1::bigint[], $2::text[], $3::boolean[], $4::bigint[], $5::bigint[]) \
-     AS wanted(at, namespace, is_text, seq, revision) \
-     JOIN mnemon.vectors AS found ON found.namespace = wanted.namespace AND found.is_text = wanted.is_text \
-     AND found.seq = wanted.seq AND found.revision = wanted.revision AND found.model = $6 \
-     ORDER BY wanted.at, found.part";
+/// The vectors of messages of one namespace: for a join with all that are wanted, Postgres would read the whole table.
+const SELECT: &str = "SELECT seq, revision, vector FROM mnemon.vectors \
+     WHERE namespace = $1 AND is_text = $2 AND seq = ANY($3) AND model = $4 ORDER BY seq, part";
 
 /// The name of a model's vectors: those of two models with the same hash are the same.
 fn name(model: &ModelIdentity) -> String {
@@ -51,19 +51,24 @@ pub(super) async fn get(
     wanted: &[WantedVectors],
 ) -> Result<Vec<Option<Vec<Vec<f32>>>>, Failure> {
     let statement = client.prepare_cached(SELECT).await?;
-    let at: Vec<i64> = (0..wanted.len() as i64).collect();
-    let namespaces: Vec<String> = wanted.iter().map(|wanted| escape(&wanted.namespace)).collect();
-    let is_text: Vec<bool> = wanted.iter().map(|wanted| wanted.is_text).collect();
-    let seqs: Vec<i64> = wanted.iter().map(|wanted| wanted.seq as i64).collect();
-    let revisions: Vec<i64> = wanted.iter().map(|wanted| wanted.revision as i64).collect();
-    let rows = client.query(&statement, &[&at, &namespaces, &is_text, &seqs, &revisions, &name(model)]).await?;
+    let mut places: BTreeMap<(&str, bool), HashMap<i64, usize>> = BTreeMap::new();
+    for (at, wanted) in wanted.iter().enumerate() {
+        places.entry((&wanted.namespace, wanted.is_text)).or_default().insert(wanted.seq as i64, at);
+    }
     let mut found: Vec<Option<Vec<Vec<f32>>>> = vec![None; wanted.len()];
-    for row in rows {
-        let vector = match pgvector {
-            true => row.try_get::<_, Vector>(1)?.to_vec(),
-            false => from_bytes(row.try_get(1)?),
-        };
-        found[row.get::<_, i64>(0) as usize].get_or_insert_default().push(vector);
+    for ((namespace, is_text), places) in places {
+        let seqs: Vec<i64> = places.keys().copied().collect();
+        for row in client.query(&statement, &[&escape(namespace), &is_text, &seqs, &name(model)]).await? {
+            let at = places[&row.get::<_, i64>(0)];
+            if row.get::<_, i64>(1) as u64 != wanted[at].revision {
+                continue;
+            }
+            let vector = match pgvector {
+                true => row.try_get::<_, Vector>(2)?.to_vec(),
+                false => from_bytes(row.try_get(2)?),
+            };
+            found[at].get_or_insert_default().push(vector);
+        }
     }
     // Those of another dimension are not of this model.
     for vectors in &mut found {

@@ -26,6 +26,28 @@ use crate::{
     ids::{Namespace, NamespaceId},
 };
 
+/// The tables in which [`capture`] looks for changes.
+pub(in crate::store) const SHARED_TABLES: &[&str] = &[
+    "namespaces",
+    "document_namespaces",
+    "languages",
+    "sessions",
+    "messages",
+    "history",
+    "windows",
+    "idle",
+    "batches",
+    "blocks",
+    "cursors",
+    "dropped_blocks",
+    "checkpoints",
+    "old_messages",
+    "old_blocks",
+    "documents",
+    "holds",
+    "audit",
+];
+
 /// The names of namespaces by their numbers, as far as they were needed.
 #[derive(Debug, Default)]
 pub(crate) struct Names(Mutex<HashMap<u32, String>>);
@@ -57,10 +79,10 @@ impl Names {
 }
 
 /// Returns what a transaction changed, unless it is undone, and what its result depends on. Notes the versions that the
-/// changes lead to. `noted` are the keys that the transaction changed so far.
+/// changes lead to. `changed` are the keys that the transaction changed.
 pub(in crate::store) fn capture(
     tables: &WriteTransaction,
-    noted: &Mutex<ChangedKeys>,
+    changed: &ChangedKeys,
     names: &Names,
     is_kept: bool,
 ) -> Result<Sharing> {
@@ -68,10 +90,9 @@ pub(in crate::store) fn capture(
     let looked_up = tables.looked_up();
     let mut changes = Vec::new();
     if is_kept {
-        let changed = noted.lock().clone();
         let mut capture = Capture { tables, names, removed: HashSet::new(), rows: BTreeMap::new() };
-        capture.namespaces(&changed)?;
-        capture.records(&changed)?;
+        capture.namespaces(changed)?;
+        capture.records(changed)?;
         changes = capture.finish()?;
     }
     let is_changed = |name: &String| changes.iter().any(|change| change.namespace == *name);
@@ -309,6 +330,7 @@ fn keys<'c, K: Key + 'static, V: Value + 'static>(
     changed: &'c ChangedKeys,
     definition: TableDefinition<'_, K, V>,
 ) -> impl Iterator<Item = &'c [u8]> + use<'c, K, V> {
+    debug_assert!(SHARED_TABLES.contains(&definition.name()), "{}", definition.name());
     changed.get(definition.name()).into_iter().flatten().map(Vec::as_slice)
 }
 

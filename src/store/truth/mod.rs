@@ -23,7 +23,7 @@ mod capture;
 pub(super) use all::all_keys;
 pub(crate) use apply::ApplyChanges;
 pub(crate) use capture::Names;
-pub(super) use capture::capture;
+pub(super) use capture::{SHARED_TABLES, capture};
 #[cfg(feature = "postgres")]
 pub(crate) use cell::{Cell, Kind};
 pub(crate) use change::{Change, Sharing};

@@ -13,17 +13,19 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// A message of the protocol that commits, as it is sent.
-const COMMIT: &[u8] = b"COMMIT\0";
+use crate::support::tally::tally;
+
+/// The statement that every change of the truth has a part in, or is.
+const CHANGE: &[u8] = b"UPDATE mnemon.nodes SET last_write";
 
 #[derive(Default)]
 struct State {
     connections: Mutex<Vec<(TcpStream, TcpStream)>>,
     /// How long each piece of data waits, in microseconds.
     delay: AtomicU64,
-    /// How many of the next commits lose their answer: they take place, and the connection breaks.
+    /// How many of the next changes lose their answer: they take place, and the connection breaks.
     cut_after: AtomicU32,
-    /// How many of the next commits never arrive: the connection breaks before.
+    /// How many of the next changes never arrive: the connection breaks before.
     cut_before: AtomicU32,
     /// New connections are refused.
     is_shut: AtomicBool,
@@ -101,18 +103,19 @@ fn take(faults: &AtomicU32) -> bool {
 
 fn requests(state: &State, mut client: TcpStream, mut server: TcpStream) {
     let mut bytes = vec![0; 64 << 10];
+    let mut names = Vec::new();
     while let Ok(read @ 1..) = client.read(&mut bytes) {
         wait(state);
         let data = &bytes[..read];
-        let commit = data.windows(COMMIT.len()).position(|window| window == COMMIT);
-        match commit {
+        names.extend(prepared(data));
+        match names.iter().find_map(|name| executed(data, name)) {
             Some(at) if take(&state.cut_before) => {
-                // With the message's type and length, so that the server sees the end of what came before.
-                let _ = server.write_all(&data[..at.saturating_sub(5)]);
+                let _ = server.write_all(&data[..at]);
                 let (_, _) = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
                 return;
             }
             Some(_) if take(&state.cut_after) => {
+                tally("shared: answers cut off", 1);
                 // The client hears nothing more, and the server gets the time to do what it was told.
                 let _ = client.shutdown(Shutdown::Both);
                 let _ = server.write_all(data);
@@ -127,6 +130,22 @@ fn requests(state: &State, mut client: TcpStream, mut server: TcpStream) {
         }
     }
     let (_, _) = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+}
+
+/// The name of the prepared statement that changes the truth, if it is prepared here: a message of type P, its length, the
+/// name, the statement.
+fn prepared(data: &[u8]) -> Option<Vec<u8>> {
+    let at = data.windows(CHANGE.len()).position(|window| window == CHANGE)?;
+    let start = data[..at].windows(2).rposition(|window| window[0] == b'P' && window[1] == 0)?;
+    let name = data.get(start + 5..)?;
+    Some(name[..name.iter().position(|byte| *byte == 0)?].to_vec())
+}
+
+/// Where a prepared statement is given its parameters: a message of type B, its length, an empty name, the statement's.
+fn executed(data: &[u8], name: &[u8]) -> Option<usize> {
+    let end = [&[0], name, &[0]].concat();
+    let found = |at: usize| data[at] == b'B' && data.get(at + 5..).is_some_and(|rest| rest.starts_with(&end));
+    (0..data.len()).find(|at| found(*at))
 }
 
 fn answers(state: &State, mut server: TcpStream, mut client: TcpStream) {
