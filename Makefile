@@ -105,8 +105,9 @@ soak-postgres: postgres ## the faults of test-postgres, many more of them (defau
 	MNEMON_SHARED_FAULTS=$(or $(MNEMON_SHARED_FAULTS),5000) $(CARGO) test --all-features --test it -- --nocapture \
 		shared::faults::three_machines
 
+# The short form is compiled as the tests are, which it may share, and says nothing about speed.
 bench-postgres: postgres ## puts, recalls and pulls of a shared database beside a bare INSERT (SHORT=1: few)
-	$(CARGO) bench --features postgres --bench shared -- $(if $(SHORT),--short)
+	$(CARGO) bench --bench shared $(if $(SHORT),--profile dev --all-features -- --short,--features postgres)
 
 # Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
 user-package: runtime ## the READMEs' programs, compiled as a user's package and run

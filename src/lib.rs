@@ -83,6 +83,9 @@
 //!   `knowledge/collection_answer` checks what it answers, and `engine/document_batch` commits it.
 //! - **forget**: `forget/request` says what, `engine/forget` divides it into commits, `store/forget` removes it,
 //!   `engine/segment_scrub` rewrites the terms, `store/audit` appends the receipt, and caches forget the texts.
+//! - **several machines**: `engine/writer` hands a group of changes to `engine/replica`, `store/truth/capture` reads what
+//!   they changed, `shared/postgres/push` makes it the truth; `engine/pulls` asks whether a namespace changed,
+//!   `shared/postgres/pull` reads its rows, `store/truth/apply` applies them, `engine/shared_vectors` fetches vectors.
 //! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
 //!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of
 //!   `memory/job_queue`, `engine/weak` commits their states.
@@ -106,6 +109,7 @@
 //! - The same text has the same vector, whichever texts were embedded with it.
 //! - A document, its place in the order, its expiry and its indexed texts change in one commit. An expired document is
 //!   never returned.
+//! - A copy of a shared database holds what the truth was at the version that it notes.
 //! - An index holds exactly what a load from the store would give.
 //! - A deleted or replaced message is never returned after the call that deleted or replaced it has returned.
 //! - No live record has anything of a forgotten message, and no number of a removed namespace is used again.

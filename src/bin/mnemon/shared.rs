@@ -4,7 +4,7 @@ use std::{path::Path, sync::OnceLock};
 
 use mnemon::{Config, Engine, EngineBuilder, Namespace};
 
-use crate::{input, key};
+use crate::key;
 
 #[cfg(feature = "postgres")]
 const VARIABLE: &str = "MNEMON_SHARED";
@@ -38,7 +38,7 @@ pub(crate) fn refresh(db: &Path, namespace: Option<&Namespace>) -> anyhow::Resul
     if address().is_some() {
         let mut config = Config::default().drain_on_open(false);
         key::set(&mut config)?;
-        let engine: Engine = input::builder(db, None, config, true)?.open()?;
+        let engine = set(Engine::builder(db).config(config)).open()?;
         engine.blocking().count_namespaces(namespace)?;
     }
     Ok(())
