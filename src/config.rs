@@ -350,6 +350,10 @@ impl Config {
         in_range("embedding_cache_file_bytes", self.embedding_cache_file_bytes, CACHE_FILE_BYTES)?;
         in_range("flush_size", self.flush_size, 1..=100_000)?;
         in_range("threads", self.threads, 1..=1024)?;
+        if !(Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&self.shared_timeout) {
+            let reason = format!("shared_timeout is {:?}, not within 10 ms to an hour", self.shared_timeout);
+            return Err(Error::InvalidConfig { reason });
+        }
         in_range("block_threads", self.block_threads, 1..=1024)
     }
 }

@@ -137,8 +137,9 @@ impl EngineBuilder {
     /// call returns, and all engines with the same address have the same messages, sessions and documents. The file may
     /// be deleted at any time: it is a cache, of the namespaces that this engine was asked for. Default: none.
     ///
-    /// No other process can read the file meanwhile. The tables are made by the first engine. Reads go on without Postgres; writes return
-    /// [`Error::SharedDatabase`] within [`Config::shared_timeout`](field@Config::shared_timeout).
+    /// No other process can read the file meanwhile. The tables are made by the first engine. Reads go on without
+    /// Postgres; writes return [`Error::SharedDatabase`] within
+    /// [`Config::shared_timeout`](field@Config::shared_timeout), or twice that behind another write. Feature `postgres`.
     #[cfg(feature = "postgres")]
     pub fn shared(mut self, address: impl Into<String>) -> Self {
         self.shared = Some(address.into());

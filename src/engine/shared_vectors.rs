@@ -22,7 +22,7 @@ use crate::{
 /// The name of this work.
 const WORK: &str = "embed";
 
-/// What a drain does with messages that no other machine has embedded.
+/// Says what becomes of messages that no other machine has embedded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unmade {
     /// Embeds them, unless another machine is about to.

@@ -55,11 +55,11 @@ trait Job: Send {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Shares its transaction with others.
+    /// The change shares its transaction with others.
     Grouped,
-    /// Has a transaction of its own, and is applied once.
+    /// The change has a transaction of its own, and is applied once.
     Alone,
-    /// Came from the shared database.
+    /// The change came from the shared database.
     Pulled,
 }
 
@@ -240,7 +240,7 @@ fn next(disk: &mut Disk, store: &Store, receiver: &mpsc::Receiver<Message>) -> O
     receiver.recv().ok()
 }
 
-/// What the disk has of a copy of a shared database, whose commits are not durable one by one.
+/// Tracks how old the state on the disk is: the commits of a copy of a shared database are not durable one by one.
 struct Disk {
     is_copy: bool,
     /// Since when the disk has an older state.

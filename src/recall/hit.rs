@@ -100,7 +100,7 @@ pub struct Hits {
     pub(crate) seen: Option<Seen>,
 }
 
-/// What a copy of a shared database knew of a namespace at the time of a recall.
+/// The state in which a recall saw a namespace of a shared database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) version: u64,

@@ -1,4 +1,4 @@
-//! What a copy asks of the database that holds the truth.
+//! The trait of a database that holds the truth: the questions and changes of a copy.
 
 use std::time::Duration;
 

@@ -79,7 +79,7 @@ impl Address {
     }
 }
 
-/// What a server sends beside answers.
+/// The messages that a server sends without being asked, such as notifications.
 pub(super) type Messages =
     Pin<Box<dyn Stream<Item = std::result::Result<tokio_postgres::AsyncMessage, tokio_postgres::Error>> + Send>>;
 

@@ -21,7 +21,7 @@ const SCHEMA: i64 = 1;
 /// The number of the advisory lock under which migrations run: "mnemon" in ASCII.
 const LOCK: i64 = 0x6d6e_656d_6f6e;
 
-/// What a connection learns of the database.
+/// The settings of a shared database, which its schema was made with.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     /// The identity of this truth.

@@ -29,7 +29,7 @@ pub(super) async fn namespaces(client: &Object, prefix: Option<&str>) -> Result<
     Ok(rows.iter().map(|row| (unescape(row.get(0)), row.get::<_, i64>(1) as u64, row.get(2))).collect())
 }
 
-/// What changed in a namespace after a version: the rows of one moment.
+/// Reads what changed in a namespace after a version, as of one moment. `None` if nothing did.
 pub(super) async fn pull(client: &Object, namespace: &str, since: u64) -> Result<Option<Change>, Failure> {
     let tables: Vec<Table> =
         Table::ALL.into_iter().filter(|table| table.is_common() == (namespace == COMMON)).collect();

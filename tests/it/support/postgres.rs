@@ -70,6 +70,7 @@ impl Server {
     }
 
     fn of(programs: PathBuf, options: &[&str]) -> Server {
+        remove_old();
         let folder = tempfile::Builder::new().prefix("mnemon-postgres-").tempdir().unwrap().keep();
         if is_root() {
             // Another user must get at the programs and the folder.
@@ -232,6 +233,19 @@ fn readable(programs: &Path) -> PathBuf {
 
 fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata) == 0)
+}
+
+/// Removes the folders of servers that ended with their processes, which could not remove them.
+fn remove_old() {
+    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with("mnemon-postgres-");
+        let age = entry.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|time| time.elapsed().ok());
+        let postmaster = fs::read_to_string(entry.path().join("data/postmaster.pid")).unwrap_or_default();
+        let is_running = postmaster.lines().next().is_some_and(|id| Path::new("/proc").join(id).exists());
+        if is_ours && !is_running && age.is_some_and(|age| age > Duration::from_secs(3600)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 type Start = (Command, mpsc::Sender<Child>);
