@@ -15,7 +15,7 @@ use super::{
     handle::Engine,
     index_stats::IndexStats,
     memory_budget::EngineStats,
-    reindex::{ReindexOptions, ReindexProgress, ReindexReport},
+    reindex::{Moves, ReindexOptions, ReindexProgress, ReindexReport},
     reports::{FlushReport, PutReport},
     transfer,
 };
@@ -113,7 +113,7 @@ impl BlockingEngine<'_> {
         options: ReindexOptions,
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
     ) -> Result<ReindexReport> {
-        self.0.core().reindex_and_sweep(embedder, &options, &mut progress)
+        self.0.core().reindex_and_sweep(embedder, Moves::All, &options, &mut progress)
     }
 
     /// Same as [`Engine::rollback`], on the calling thread, so that `progress` may borrow.

@@ -64,7 +64,13 @@ impl Core {
         let store = Arc::new(store);
         let replica = upstream.map(|(upstream, freshness)| Arc::new(Replica::new(upstream, freshness)));
         check_origin(&store, replica.as_deref())?;
+        let upstream = replica.as_deref().map(|replica| &replica.upstream);
+        let shared_model = upstream.map(|upstream| upstream.serving_model()).transpose()?.flatten();
+        let resolve = |stored: Option<&ModelIdentity>| resolve(stored.or(shared_model.as_ref()));
         let (generation, mut embedder) = serving(&store, config.precision, resolve)?;
+        if let Some(upstream) = upstream.filter(|_| shared_model.is_none()) {
+            upstream.set_first_model(&generation.identity)?;
+        }
         let cache = match cache {
             Some(cache) => cache,
             None => {

@@ -20,6 +20,7 @@ mod example_selector;
 mod executor;
 mod expiry_timer;
 mod extension;
+mod follow;
 mod forget;
 mod generations;
 mod handle;

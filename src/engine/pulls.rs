@@ -103,7 +103,7 @@ impl Core {
     }
 
     /// Fetches what changed in a namespace, with its vectors, unless somebody did since `asked`.
-    fn pull(&self, name: &str, asked: Instant) -> Result<()> {
+    pub(super) fn pull(&self, name: &str, asked: Instant) -> Result<()> {
         let Some(replica) = &self.shared.replica else { return Ok(()) };
         // One asks, and those who came before it asked are served by its answer.
         let pulling = replica.pulling(name);
@@ -179,7 +179,7 @@ fn run_pulls(core: &Weak<Core>, replica: &Replica, notices: &mpsc::Receiver<Opti
             Some((name, version)) => core.pull_announced(replica, &name, version),
             None => {
                 next_poll = Instant::now() + replica.poll();
-                replica.renew().and_then(|()| core.pull_all(replica))
+                replica.renew().and_then(|()| core.pull_all(replica)).and_then(|()| core.follow(replica))
             }
         };
         if let Err(error) = worked {

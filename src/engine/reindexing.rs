@@ -6,7 +6,7 @@ use super::{
     core::Core,
     executor::Lane,
     handle::Engine,
-    reindex::{ReindexOptions, ReindexProgress, ReindexReport},
+    reindex::{Moves, ReindexOptions, ReindexProgress, ReindexReport},
 };
 #[cfg(doc)]
 use crate::error::Error;
@@ -29,6 +29,11 @@ impl Engine {
     /// reason and the remedy. The old generation is kept for [`Engine::rollback`] unless
     /// [`ReindexOptions::keep_previous`] is false.
     ///
+    /// An engine with a [shared database](crate::EngineBuilder) moves all machines. The same call on several shares the
+    /// work out: each embeds the messages of namespaces that no other does. The first that has compared the models
+    /// decides for all; the others follow by themselves if [`Model::find`](crate::Model::find) finds the model, or by
+    /// the same call. A precision is moved on this machine alone.
+    ///
     /// Cost: embedding and linking all messages; until the switch, memory for a second copy of the loaded namespaces
     /// and for the new model, and space in the file for one more generation. Flushes wait, for half a second or a
     /// batch, while the last messages are embedded. The reindex runs on a thread of its own and goes on if the future
@@ -46,12 +51,14 @@ impl Engine {
         options: ReindexOptions,
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()> + Send + 'static,
     ) -> Result<ReindexReport> {
-        self.core().run(Lane::Long, move |core| core.reindex_and_sweep(embedder, &options, &mut progress)).await
+        self.core()
+            .run(Lane::Long, move |core| core.reindex_and_sweep(embedder, Moves::All, &options, &mut progress))
+            .await
     }
 
     /// Switches back to the generation that served before the last switch. The generation that serves now becomes the
     /// previous one. Messages put since are embedded first, so none is missing. `embedder` must be of the previous
-    /// generation's model. `progress` may stop the rollback.
+    /// generation's model. `progress` may stop the rollback. With a shared database, all machines are moved back.
     ///
     /// # Errors
     /// [`Error::NoPrevious`]: no previous generation is kept, or it is of another model. [`Error::ReindexRunning`];
@@ -65,7 +72,7 @@ impl Engine {
         self.core().run(Lane::Long, move |core| core.rollback(embedder, &mut progress)).await
     }
 
-    /// Deletes the generation that is kept for a rollback. Returns true if there was one.
+    /// Deletes the generation that is kept for a rollback, in a shared database too. Returns true if there was one.
     ///
     /// # Errors
     /// [`Error::ReindexRunning`], [`Error::Storage`].

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::{
     error::{Error, Result},
     freshness::Freshness,
+    ids::ModelIdentity,
     shared::{Lease, Pushed, Upstream},
     store::{COMMON, Effects, Names, Sharing, Store, Transaction},
 };
@@ -21,6 +22,8 @@ const IN_USE: Duration = Duration::from_secs(60);
 const DOWN: Duration = Duration::from_secs(1);
 /// The time after which others may have the work of a machine that died.
 pub(super) const LEASE: Duration = Duration::from_secs(20);
+/// The time after which a machine tries again to move to the model that serves on the others.
+const FOLLOW: Duration = Duration::from_secs(60);
 /// The least and the longest time between two rounds of asking for versions.
 const POLL: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
@@ -41,6 +44,8 @@ struct State {
     kept: Vec<Lease>,
     /// When the shared database last failed to answer, unless it has answered since.
     failed: Option<Instant>,
+    /// The model that this machine last began to move to, and when.
+    followed: Option<(ModelIdentity, Instant)>,
 }
 
 impl State {
@@ -149,6 +154,16 @@ impl Replica {
             call(effects);
         }
         Ok(())
+    }
+
+    /// Notes that the machine begins to move to a model. Returns false if it began to lately.
+    pub(super) fn begins_to_follow(&self, model: &ModelIdentity) -> bool {
+        let mut state = self.state.lock();
+        let is_new = state.followed.as_ref().is_none_or(|(last, at)| last != model || at.elapsed() > FOLLOW);
+        if is_new {
+            state.followed = Some((model.clone(), Instant::now()));
+        }
+        is_new
     }
 
     /// Notes whether the shared database answered.

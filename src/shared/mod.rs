@@ -12,8 +12,10 @@
 
 #[cfg(feature = "postgres")]
 mod postgres;
+mod reindexing;
 mod upstream;
 
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::Postgres;
+pub(crate) use reindexing::{Begun, Decision, ReindexId, RolledBack, Verdict};
 pub(crate) use upstream::{Lease, Notified, Pushed, SharedVectors, Upstream, WantedVectors};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::reindexing::Reindexing;
 use crate::{
     error::Result,
     ids::ModelIdentity,
@@ -10,7 +11,7 @@ use crate::{
 
 /// A database that several machines share. Its calls wait for the network: they return an error within the time limit
 /// that it was opened with.
-pub(crate) trait Upstream: Send + Sync {
+pub(crate) trait Upstream: Reindexing + Send + Sync {
     /// A name that no other shared database has.
     fn origin(&self) -> &str;
 

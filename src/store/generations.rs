@@ -26,6 +26,11 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
+    /// Returns true if the vectors are of this model.
+    pub(crate) fn is_of(&self, model: &ModelIdentity) -> bool {
+        self.identity.hash == model.hash && self.identity.dimension == model.dimension
+    }
+
     pub(super) fn layout(&self) -> RowLayout {
         RowLayout::new(self.identity.dimension, self.precision)
     }

@@ -13,6 +13,7 @@ use crate::{
     input, key,
     output::{self, Format},
     progress::Progress,
+    shared,
     status::Status,
     usage,
 };
@@ -28,6 +29,10 @@ const REJECTED: u8 = 4;
 /// switch the old vectors are kept, and --rollback switches back. Without --model and --precision, the database is
 /// converted to the current state of its own model's folder. Exit status 4: the new vectors were rejected and do not
 /// serve.
+///
+/// With --shared, all machines are moved. The same command on several machines, each with a file of its own, shares the
+/// work out: each embeds namespaces that no other does. The first that has compared the models decides for all, and
+/// running engines follow by themselves. --rollback and --drop-previous are for all machines too.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
@@ -68,7 +73,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let database = key::database(&args.db)?;
     if args.drop_previous && args.model.is_none() && args.precision.is_none() {
-        let dropped = mnemon::drop_previous(database)?;
+        let dropped = match shared::open(&args.db)? {
+            Some(engine) => engine.blocking().drop_previous()?,
+            None => mnemon::drop_previous(database)?,
+        };
         match format {
             Format::Json => output::json(&json!({ "dropped": dropped }))?,
             Format::Text if dropped => output::line("the previous vectors are deleted")?,
@@ -100,14 +108,15 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         shown.report(name, unit, progress.done, progress.total);
         ControlFlow::Continue(())
     };
-    let report = if args.rollback {
-        mnemon::rollback(database, embedder, progress)?
-    } else {
-        let mut options = ReindexOptions::default();
-        (options.precision, options.samples) = (args.precision, args.samples);
-        (options.min_recall, options.min_overlap) = (args.min_recall, args.min_overlap);
-        options.keep_previous = !args.drop_previous;
-        mnemon::reindex(database, embedder, options, progress)?
+    let mut options = ReindexOptions::default();
+    (options.precision, options.samples) = (args.precision, args.samples);
+    (options.min_recall, options.min_overlap) = (args.min_recall, args.min_overlap);
+    options.keep_previous = !args.drop_previous;
+    let report = match (shared::open(&args.db)?, args.rollback) {
+        (Some(engine), true) => engine.blocking().rollback(embedder, progress)?,
+        (Some(engine), false) => engine.blocking().reindex(embedder, options, progress)?,
+        (None, true) => mnemon::rollback(database, embedder, progress)?,
+        (None, false) => mnemon::reindex(database, embedder, options, progress)?,
     };
     drop(shown);
     match format {

@@ -35,11 +35,19 @@ pub(crate) fn set(builder: EngineBuilder) -> EngineBuilder {
 /// Brings the file up to date before a command that reads it alone: the namespaces under this one, or all. Makes the
 /// file if it is missing.
 pub(crate) fn refresh(db: &Path, namespace: Option<&Namespace>) -> anyhow::Result<()> {
-    if address().is_some() {
-        let mut config = Config::default().drain_on_open(false);
-        key::set(&mut config)?;
-        let engine = set(Engine::builder(db).config(config)).open()?;
+    if let Some(engine) = open(db)? {
         engine.blocking().count_namespaces(namespace)?;
     }
     Ok(())
+}
+
+/// Opens the file as a copy of the shared database, if there is one. Makes it if it is missing. Pending messages stay
+/// pending.
+pub(crate) fn open(db: &Path) -> anyhow::Result<Option<Engine>> {
+    if address().is_none() {
+        return Ok(None);
+    }
+    let mut config = Config::default().drain_on_open(false);
+    key::set(&mut config)?;
+    Ok(Some(set(Engine::builder(db).config(config)).open()?))
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The number of messages searched for.
-const K: usize = 10;
+pub(super) const K: usize = 10;
 /// Cosines that differ by less are counted as equal.
 const TIE: f32 = 1e-6;
 

@@ -12,12 +12,13 @@ use super::{
     gate,
     options::{ReindexOptions, ReindexPhase, ReindexReport},
     progress::{OnProgress, ProgressMeter},
+    together::Together,
 };
 use crate::{
     embed::Embedder,
     engine::{
         core::Core,
-        drain::Refused,
+        drain::{Drained, Refused},
         loaded_generation::LoadedGeneration,
         shared::{Shared, Wake},
         shared_vectors::Unmade,
@@ -25,6 +26,7 @@ use crate::{
     },
     error::{Error, Result},
     ids::NamespaceId,
+    shared::Decision,
     store::{Generation, GenerationState, PendingCursor},
 };
 
@@ -32,6 +34,8 @@ use crate::{
 /// wait only shortly for the switch.
 const LAST_PASS_MESSAGES: u64 = 64;
 const LAST_PASS_TIME: Duration = Duration::from_millis(500);
+/// The time after which work is asked for again while other machines do all that is left.
+const OTHERS: Duration = Duration::from_millis(200);
 /// The longest pause between two checks whether to stop.
 const NAP: Duration = Duration::from_millis(20);
 
@@ -63,34 +67,79 @@ impl<'a> Migration<'a> {
     }
 
     /// Migrates to a new generation. Returns early if the callback stops it or the comparison fails.
-    pub(super) fn run(&self, options: &ReindexOptions, report: &mut ReindexReport) -> Result<()> {
-        if !self.embed(report)? {
-            return Ok(());
+    pub(super) fn run(
+        &self,
+        together: Option<&Together<'_>>,
+        options: &ReindexOptions,
+        report: &mut ReindexReport,
+    ) -> Result<()> {
+        loop {
+            if let Some(together) = together
+                && !self.embed_claims(together, report)?
+            {
+                return Ok(());
+            }
+            if !self.embed(report)? || !self.compare(together, options, report)? {
+                return Ok(());
+            }
+            let rejected = report.gate.as_ref().and_then(|gate| gate.failed.clone());
+            // Embeds the messages that were put during the loading and the comparison.
+            if rejected.is_none() && !self.embed(report)? {
+                return Ok(());
+            }
+            let decision = match (together, rejected) {
+                (Some(together), rejected) => together.decide(rejected, options.keep_previous)?,
+                (None, Some(reason)) => Decision::Rejected(reason),
+                (None, None) => Decision::Serves,
+            };
+            match decision {
+                Decision::Serves => {
+                    if let Some(gate) = &mut report.gate {
+                        gate.failed = None;
+                    }
+                    return self.switch(options.keep_previous, report);
+                }
+                Decision::Rejected(reason) => {
+                    report.gate.get_or_insert_default().failed = Some(reason);
+                    return Ok(());
+                }
+                Decision::NotYet => {}
+                Decision::GivenUp => return Err(Error::ReindexRunning),
+            }
         }
+    }
+
+    /// Loads the namespaces that the new generation must have loaded, and compares it with the serving one. Returns false
+    /// if the callback stopped it.
+    fn compare(
+        &self,
+        together: Option<&Together<'_>>,
+        options: &ReindexOptions,
+        report: &mut ReindexReport,
+    ) -> Result<bool> {
         let from = self.shared.generations.serving();
         let mut wanted = from.namespaces();
-        let queries = gate::sample_queries(self.shared, &from, &self.to, options)?;
+        let mut queries = gate::sample_queries(self.shared, &from, &self.to, options)?;
+        if let Some(together) = together.filter(|_| queries.is_empty() && options.samples > 0) {
+            together.fetch_samples(gate::K)?;
+            if !self.embed(report)? {
+                return Ok(false);
+            }
+            queries = gate::sample_queries(self.shared, &from, &self.to, options)?;
+        }
         wanted.extend(queries.iter().map(|query| query.namespace));
         wanted.sort_unstable();
         wanted.dedup();
         if !self.load(&wanted)? {
-            return Ok(());
+            return Ok(false);
         }
         if options.samples > 0 {
             let total = queries.len() as u64;
             let go_on = |done| self.go_on(ReindexPhase::Trying, done, total);
-            let Some(gate) = gate::compare((&from, &self.to), &queries, options, go_on)? else { return Ok(()) };
-            let gate = report.gate.insert(gate);
-            if gate.failed.is_some() {
-                return Ok(());
-            }
+            let Some(gate) = gate::compare((&from, &self.to), &queries, options, go_on)? else { return Ok(false) };
+            report.gate = Some(gate);
         }
-        drop(from);
-        // Embeds the messages that were put during the loading and the comparison.
-        if self.embed(report)? {
-            self.switch(options.keep_previous, report)?;
-        }
-        Ok(())
+        Ok(true)
     }
 
     /// Migrates to the generation that served before, which passed the comparison once.
@@ -116,8 +165,7 @@ impl<'a> Migration<'a> {
             let begun = Instant::now();
             let mut worked_since = begun;
             let (mut stopped, mut failed) = (false, None);
-            let sources = self.shared.sources(self.source.as_ref(), Unmade::Make);
-            let drained = self.shared.drain(&self.to, sources, PendingCursor::default(), &self.workers, |handed| {
+            let drained = self.drain(PendingCursor::default(), |handed| {
                 if handed > 0 {
                     self.rest(worked_since.elapsed());
                     worked_since = Instant::now();
@@ -141,6 +189,46 @@ impl<'a> Migration<'a> {
                 return Ok(true);
             }
         }
+    }
+
+    /// Embeds the messages of namespaces that no other machine does, until those of all have vectors. Returns false if
+    /// the callback stopped it.
+    fn embed_claims(&self, together: &Together<'_>, report: &mut ReindexReport) -> Result<bool> {
+        together.list()?;
+        while let Some(claims) = together.claim()? {
+            let (done, total) = together.progress()?;
+            let mut here = 0;
+            if !self.go_on(ReindexPhase::Embedding, done, total)? {
+                return Ok(false);
+            }
+            if claims.is_empty() {
+                self.pause(OTHERS);
+            }
+            for claim in claims {
+                for &namespace in &claim.parts {
+                    let mut goes_on = Ok(true);
+                    let drained = self.drain(PendingCursor::of(namespace), |handed| {
+                        together.keep();
+                        goes_on = self.go_on(ReindexPhase::Embedding, done + here + handed, total);
+                        matches!(goes_on, Ok(true))
+                    })?;
+                    report.embedded += drained.embedded;
+                    report.copied += drained.copied;
+                    here += drained.embedded + drained.copied + drained.fetched;
+                    if !goes_on? {
+                        return Ok(false);
+                    }
+                }
+                together.done(&claim)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Embeds the pending messages of a pass. `go_on` gets the number that are committed or handed to the writer.
+    pub(super) fn drain(&self, pass: PendingCursor, go_on: impl FnMut(u64) -> bool) -> Result<Drained> {
+        let sources = self.shared.sources(self.source.as_ref(), Unmade::Make);
+        self.shared.drain(&self.to, sources, pass, &self.workers, go_on)
     }
 
     /// Loads namespaces and does the background work of their indexes, so that the first recalls after the switch are
@@ -195,7 +283,7 @@ impl<'a> Migration<'a> {
     ///
     /// # Errors
     /// [`Error::Closed`] if the engine is closing.
-    fn go_on(&self, phase: ReindexPhase, done: u64, total: u64) -> Result<bool> {
+    pub(super) fn go_on(&self, phase: ReindexPhase, done: u64, total: u64) -> Result<bool> {
         if self.shared.is_over() {
             return Err(Error::Closed);
         }
@@ -204,7 +292,12 @@ impl<'a> Migration<'a> {
 
     /// Pauses after working for this long, as the duty demands.
     fn rest(&self, worked: Duration) {
-        let until = Instant::now() + worked.mul_f64(1.0 / self.duty - 1.0);
+        self.pause(worked.mul_f64(1.0 / self.duty - 1.0));
+    }
+
+    /// Pauses for a time, or until the engine is closing.
+    pub(super) fn pause(&self, time: Duration) {
+        let until = Instant::now() + time;
         while !self.shared.is_over() && Instant::now() < until {
             thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
         }

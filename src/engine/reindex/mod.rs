@@ -6,11 +6,15 @@
 //! switches. Every message found before the switch is found after it: one that is pending in the new generation then is
 //! pending in the old one too. A reindex that was stopped or killed continues later with the messages that have no
 //! vectors yet.
+//!
+//! Machines with a shared database share the work out (`together`), and one decides for all; the others then move by
+//! themselves (`Core::follow`).
 
 mod gate;
 mod migration;
 mod options;
 mod progress;
+mod together;
 
 use std::{
     sync::Arc,
@@ -34,6 +38,13 @@ use crate::{
 /// Messages made pending in one commit, which takes some tens of milliseconds.
 const SEED_MESSAGES: usize = 8192;
 
+/// Which of the machines with a shared database a reindex moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moves {
+    All,
+    This,
+}
+
 impl Core {
     /// Builds a generation with this embedder and switches to it.
     pub(crate) fn reindex(
@@ -43,12 +54,13 @@ impl Core {
         on_progress: OnProgress<'_>,
     ) -> Result<ReindexReport> {
         let _lock = self.lock_generations()?;
-        self.reindex_locked(embedder, options, on_progress)
+        self.reindex_locked(embedder, Moves::All, options, on_progress)
     }
 
     fn reindex_locked(
         &self,
         embedder: Arc<dyn Embedder>,
+        moves: Moves,
         options: &ReindexOptions,
         on_progress: OnProgress<'_>,
     ) -> Result<ReindexReport> {
@@ -59,7 +71,11 @@ impl Core {
         let precision = options.precision.unwrap_or(serving.generation.precision);
         let identity = embedder.identity().clone();
         let mut report = report(&serving, &identity, precision);
-        if is_same_model(&serving.generation, &identity) && serving.generation.precision == precision {
+        let together = match moves {
+            Moves::All => self.reindex_together(&identity)?,
+            Moves::This => None,
+        };
+        if serving.generation.is_of(&identity) && serving.generation.precision == precision {
             let keep_previous = options.keep_previous;
             self.commit(move |transaction| {
                 transaction.generations().retire_building()?;
@@ -82,13 +98,12 @@ impl Core {
         }
         let generation = Generation { id, identity, precision, state: GenerationState::Building };
         // Only 32-bit vectors are copied: others have lost precision.
-        let source = (serving.generation.precision == Precision::F32
-            && is_same_model(&serving.generation, &generation.identity))
-        .then(|| serving.generation.clone());
+        let source = (serving.generation.precision == Precision::F32 && serving.generation.is_of(&generation.identity))
+            .then(|| serving.generation.clone());
         drop(serving);
         let migration = Migration::begin(self, generation, embedder, source, options.duty, on_progress);
         report.resumed = migration.counts()?.0;
-        migration.run(options, &mut report)?;
+        migration.run(together.as_ref(), options, &mut report)?;
         drop(migration);
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
@@ -98,11 +113,18 @@ impl Core {
     pub(crate) fn rollback(&self, embedder: Arc<dyn Embedder>, on_progress: OnProgress<'_>) -> Result<ReindexReport> {
         let started = Instant::now();
         let _lock = self.lock_generations()?;
+        if self.shared.replica.is_some() {
+            drain::try_out(&*embedder)?;
+            self.roll_back_together(&*embedder)?;
+            // The vectors that served before are used, if they are here.
+            let options = ReindexOptions { samples: 0, ..ReindexOptions::default() };
+            return self.reindex_locked(embedder, Moves::This, &options, on_progress);
+        }
         let generations = self.shared.store.read()?.generations().all()?;
         let previous = generations.into_iter().find(|generation| generation.state == GenerationState::Previous);
         let given = embedder.identity();
         let kept = previous.as_ref().map(|previous| previous.identity.to_string());
-        let Some(previous) = previous.filter(|previous| is_same_model(previous, given)) else {
+        let Some(previous) = previous.filter(|previous| previous.is_of(given)) else {
             return Err(Error::NoPrevious { kept, given: given.to_string() });
         };
         // If no message is pending, nothing else would use the model before the switch.
@@ -121,21 +143,24 @@ impl Core {
     /// Retires the previous generation, if there is one.
     pub(crate) fn drop_previous(&self) -> Result<bool> {
         let _lock = self.lock_generations()?;
+        let shared = self.shared.replica.as_deref();
+        let shared = shared.map(|replica| replica.asked(replica.upstream.drop_previous_model())).transpose()?;
         let found = self.commit(|transaction| transaction.generations().retire_previous())?;
         self.shared.sweep(&self.workers())?;
-        Ok(found)
+        Ok(found || shared == Some(true))
     }
 
     /// Same as [`Core::reindex`]; also deletes the retired generations, once they are unused.
     pub(super) fn reindex_and_sweep(
         &self,
         embedder: Arc<dyn Embedder>,
+        moves: Moves,
         options: &ReindexOptions,
         on_progress: OnProgress<'_>,
     ) -> Result<ReindexReport> {
         // Held until the end, because another reindex would retire a generation in use.
         let _lock = self.lock_generations()?;
-        let report = self.reindex_locked(embedder, options, on_progress)?;
+        let report = self.reindex_locked(embedder, moves, options, on_progress)?;
         let swept = self.wait_until_unused().and_then(|()| self.shared.sweep(&self.workers()));
         if let Err(error) = swept {
             // The reindex is complete nevertheless.
@@ -168,10 +193,6 @@ impl Core {
         }
         Ok(())
     }
-}
-
-fn is_same_model(generation: &Generation, identity: &ModelIdentity) -> bool {
-    generation.identity.hash == identity.hash && generation.identity.dimension == identity.dimension
 }
 
 fn report(serving: &LoadedGeneration, to: &ModelIdentity, precision: Precision) -> ReindexReport {

@@ -1,13 +1,14 @@
 //! The schema of the shared database, and its versions.
 //!
-//! Migrations go forward only and run in one transaction, under an advisory lock where the database has them. A
-//! database of a newer schema is refused.
+//! Migrations go forward only and run in one transaction, under an advisory lock where the database has them. A schema
+//! says which is the oldest one whose programs may use it; they are refused by a newer one. So machines are upgraded one
+//! after the other, unless a migration is one that the others must not miss.
 
 use tokio_postgres::{Client, Transaction};
 
 use super::{
     failure::{Failure, cause},
-    statements,
+    models, statements,
 };
 use crate::{
     error::{Error, Result},
@@ -17,6 +18,9 @@ use crate::{
 
 /// The version of the schema that this release makes and uses.
 const SCHEMA: i64 = 1;
+
+/// The oldest schema whose programs may use this one: what was added since does not concern them.
+const OLDEST: i64 = 1;
 
 /// The number of the advisory lock under which migrations run: "mnemon" in ASCII.
 const LOCK: i64 = 0x6d6e_656d_6f6e;
@@ -33,14 +37,16 @@ pub(super) struct Settings {
 /// Reads the settings; makes or upgrades the schema first, if it is missing or older.
 pub(super) async fn prepare(client: &mut Client) -> Result<Settings> {
     match version(client).await? {
-        Some(SCHEMA) => {}
-        Some(newer) if newer > SCHEMA => {
-            let reason = format!(
-                "its schema has version {newer}, and this release of mnemon knows {SCHEMA}; use the release that upgraded it"
-            );
-            return Err(Error::SharedDatabase { reason, transient: false });
-        }
-        _ => migrate(client).await?,
+        Some(version) if version < SCHEMA => migrate(client).await?,
+        None => migrate(client).await?,
+        Some(_) => {}
+    }
+    let oldest = setting(client, "oldest").await?;
+    if oldest.parse().is_ok_and(|oldest: i64| oldest > SCHEMA) {
+        let reason = format!(
+            "its schema needs a release of mnemon that knows version {oldest}, and this one knows {SCHEMA}; upgrade this machine"
+        );
+        return Err(Error::SharedDatabase { reason, transient: false });
     }
     let origin = setting(client, "origin").await?;
     let has_pgvector = setting(client, "vectors").await? == "vector";
@@ -127,13 +133,14 @@ fn create(has_pgvector: bool) -> String {
          CREATE TABLE mnemon.tenants (role text NOT NULL, prefix text COLLATE \"C\" NOT NULL, PRIMARY KEY (role, prefix));",
         if has_pgvector { "vector" } else { "bytea" }
     );
+    sql.push_str(models::CREATE);
     for table in Table::ALL {
         sql.push_str(&statements::create(table));
     }
     sql.push_str(&format!(
         "INSERT INTO mnemon.namespaces (name, version, cleared_at, present, next_seq, next_session, messages) \
          VALUES ('', 1, 0, true, 0, 0, 0); \
-         INSERT INTO mnemon.settings VALUES ('schema', '{SCHEMA}'), ('origin', '{}'), ('vectors', '{}'), \
+         INSERT INTO mnemon.settings VALUES ('schema', '{SCHEMA}'), ('oldest', '{OLDEST}'), ('origin', '{}'), ('vectors', '{}'), \
          ('seal_key', '{}');",
         uuid::Uuid::now_v7(),
         if has_pgvector { "vector" } else { "bytea" },
@@ -166,7 +173,7 @@ fn row_level_security() -> String {
         };
         sql.push_str(&policy(table.name(), condition));
     }
-    for table in ["vectors", "leases"] {
+    for table in ["vectors", "leases", "reindexed"] {
         sql.push_str(&policy(table, own("namespace")));
     }
     sql

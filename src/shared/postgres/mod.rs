@@ -7,6 +7,7 @@ mod failure;
 mod leases;
 mod listen;
 mod migrations;
+mod models;
 mod pull;
 mod push;
 mod statements;
@@ -28,7 +29,10 @@ use self::{
     failure::{Failure, ours},
     migrations::Settings,
 };
-use super::upstream::{Lease, Notified, Pushed, SharedVectors, Upstream, WantedVectors};
+use super::{
+    reindexing::{Begun, Decision, ReindexId, Reindexing, RolledBack, Verdict},
+    upstream::{Lease, Notified, Pushed, SharedVectors, Upstream, WantedVectors},
+};
 use crate::{
     error::{Error, Result},
     ids::ModelIdentity,
@@ -192,6 +196,61 @@ impl Upstream for Postgres {
 
     fn listen(&self, notified: Box<dyn Fn(Notified) + Send + Sync>) {
         self.runtime().spawn(listen::listen(self.address.clone(), self.node.id, notified));
+    }
+}
+
+impl Reindexing for Postgres {
+    fn serving_model(&self) -> Result<Option<ModelIdentity>> {
+        self.wait(async { ours(models::serving(&self.client().await?).await) })
+    }
+
+    fn set_first_model(&self, model: &ModelIdentity) -> Result<()> {
+        self.wait(async { ours(models::set_first(&self.client().await?, model).await) })
+    }
+
+    fn begin_reindex(&self, to: &ModelIdentity) -> Result<Begun> {
+        self.wait(async { ours(models::begin(&mut self.client().await?, to).await) })
+    }
+
+    fn list_work(&self, reindex: ReindexId, after: &str) -> Result<Option<String>> {
+        self.wait(async { ours(models::list(&self.client().await?, reindex, after).await) })
+    }
+
+    fn claim_work(&self, reindex: ReindexId, limit: usize, time: Duration) -> Result<Option<Vec<String>>> {
+        self.wait(async { ours(models::claim(&self.client().await?, self.node.id, reindex, limit, time).await) })
+    }
+
+    fn keep_work(&self, reindex: ReindexId, time: Duration) -> Result<()> {
+        self.wait(async { ours(models::keep(&self.client().await?, self.node.id, reindex, time).await) })
+    }
+
+    fn work_done(&self, reindex: ReindexId, namespace: &str, version: u64) -> Result<()> {
+        self.wait(async { ours(models::done(&self.client().await?, reindex, namespace, version).await) })
+    }
+
+    fn reindex_progress(&self, reindex: ReindexId) -> Result<(u64, u64)> {
+        self.wait(async { ours(models::progress(&self.client().await?, reindex).await) })
+    }
+
+    fn larger_namespaces(&self, more_than: u64, limit: usize) -> Result<Vec<String>> {
+        self.wait(async { ours(models::larger(&self.client().await?, more_than, limit).await) })
+    }
+
+    fn decide(&self, reindex: ReindexId, verdict: &Verdict) -> Result<Decision> {
+        self.wait(async { ours(models::decide(&mut self.client().await?, reindex, verdict).await) })
+    }
+
+    fn roll_back(&self, to: &ModelIdentity) -> Result<RolledBack> {
+        self.wait(async { ours(models::roll_back(&mut self.client().await?, to).await) })
+    }
+
+    fn drop_previous_model(&self) -> Result<bool> {
+        let dropped = self.wait(async { ours(models::drop_previous(&self.client().await?).await) })?;
+        let mut after = dropped.is_some().then(String::new);
+        while let (Some(model), Some(name)) = (&dropped, &after) {
+            after = self.wait(async { ours(vectors::forget(&self.client().await?, model, name).await) })?;
+        }
+        Ok(dropped.is_some())
     }
 }
 

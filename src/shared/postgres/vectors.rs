@@ -6,7 +6,10 @@ use deadpool_postgres::Object;
 use pgvector::Vector;
 use tokio_postgres::types::ToSql;
 
-use super::{failure::Failure, values::escape};
+use super::{
+    failure::Failure,
+    values::{escape, unescape},
+};
 use crate::{
     ids::ModelIdentity,
     shared::{SharedVectors, WantedVectors},
@@ -109,6 +112,16 @@ pub(super) async fn put(
         client.execute(&statement, &parameters).await?;
     }
     Ok(())
+}
+
+/// Deletes the vectors of a model in some namespaces, after a name. Returns the last one, `None` if there is none.
+pub(super) async fn forget(client: &Object, model: &ModelIdentity, after: &str) -> Result<Option<String>, Failure> {
+    let statement = "WITH part AS (SELECT name FROM mnemon.namespaces WHERE name > $2 ORDER BY name LIMIT 1000), \
+                     gone AS (DELETE FROM mnemon.vectors WHERE model = $1 AND namespace IN (SELECT name FROM part)) \
+                     SELECT max(name) FROM part";
+    let statement = client.prepare_cached(statement).await?;
+    let last: Option<String> = client.query_one(&statement, &[&name(model), &escape(after)]).await?.get(0);
+    Ok(last.map(unescape))
 }
 
 fn to_bytes(vector: &[f32]) -> Vec<u8> {

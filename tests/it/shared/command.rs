@@ -1,16 +1,24 @@
 //! The command with `--shared`, and `mnemon share` and `mnemon unshare`.
 
-use std::fs;
+use std::{fs, path::Path, thread};
 
 use assert_cmd::Command;
 
-use crate::support::{Db, postgres::server, sample};
+use crate::support::{Db, postgres::server, root, sample};
 
 fn run(address: Option<&str>, arguments: &[&str]) -> (i32, String, String) {
+    run_with(address, None, arguments)
+}
+
+/// Runs the command with the models of a folder.
+fn run_with(address: Option<&str>, models: Option<&Path>, arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::cargo_bin("mnemon").unwrap();
     command.env_remove("MNEMON_KEY").env_remove("MNEMON_SHARED").args(arguments);
     if let Some(address) = address {
         command.env("MNEMON_SHARED", address);
+    }
+    if let Some(models) = models {
+        command.env("MNEMON_MODELS", models);
     }
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -116,4 +124,40 @@ fn no_error_has_the_password() {
         assert!(!stderr.contains("hunter2") && !stdout.contains("hunter2"), "{stderr}");
         assert!(stderr.contains("shared database"), "{stderr}");
     }
+}
+
+#[test]
+fn several_commands_share_a_reindex() {
+    let Some(server) = server() else { return };
+    let address = server.database();
+    let models = tempfile::tempdir().unwrap();
+    let own = models.path().join("own");
+    fs::create_dir(&own).unwrap();
+    for file in fs::read_dir(root("models/static-en-256")).unwrap().map(|entry| entry.unwrap().path()) {
+        fs::copy(&file, own.join(file.file_name().unwrap())).unwrap();
+    }
+    let manifest = fs::read_to_string(own.join("manifest.toml")).unwrap();
+    let manifest = manifest.replace("static-en-256", "own").replace("max_tokens = 512", "max_tokens = 64");
+    fs::write(own.join("manifest.toml"), manifest).unwrap();
+    let databases = [Db::new(), Db::new(), Db::new()];
+    let [first, second, third] = [0, 1, 2].map(|at| databases[at].path.to_str().unwrap());
+    done(Some(&address), &["ingest", "--db", first, sample("messages.jsonl").to_str().unwrap()]);
+    let moved = &|arguments: &[&str]| {
+        let (code, stdout, stderr) = run_with(Some(&address), Some(models.path()), arguments);
+        assert_eq!(code, 0, "{arguments:?}: {stderr}");
+        stdout
+    };
+    thread::scope(|scope| {
+        for db in [first, second, third] {
+            scope.spawn(move || assert!(moved(&["reindex", "--model", "own", "--db", db]).contains("own")));
+        }
+    });
+    // A new machine begins with the model that serves now.
+    let new = Db::new();
+    let new = new.path.to_str().unwrap();
+    moved(&["recall", "--namespace", "friends/ines-tom", "the canal boat", "--db", new]);
+    assert!(moved(&["stats", "--db", new]).contains("own"));
+    moved(&["reindex", "--rollback", "--model", "static-en-256", "--db", second]);
+    let newest = Db::new();
+    done(Some(&address), &["recall", "--namespace", "friends/ines-tom", "boat", "--db", newest.path.to_str().unwrap()]);
 }

@@ -4,6 +4,7 @@ mod command;
 mod debian;
 mod faults;
 mod outage;
+mod reindex;
 mod tables;
 mod tenants;
 

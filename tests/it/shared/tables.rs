@@ -101,7 +101,7 @@ fn a_text_is_embedded_by_one_machine() {
 }
 
 #[test]
-fn a_newer_schema_and_a_foreign_file_are_refused() {
+fn a_schema_that_is_too_new_and_a_foreign_file_are_refused() {
     let Some(server) = server() else { return };
     let (address, other) = (server.database(), server.database());
     let (a, b) = (Db::new(), Db::new());
@@ -110,7 +110,13 @@ fn a_newer_schema_and_a_foreign_file_are_refused() {
     assert!(matches!(error, Error::InvalidConfig { .. }) && error.to_string().contains("another shared"), "{error}");
     let error = b.open_own_of(&a);
     assert!(error.to_string().contains("copy of a shared database"), "{error}");
+    // A newer release added what does not concern this one.
     query(&address, "UPDATE mnemon.settings SET value = '2' WHERE name = 'schema'", &[]);
+    query(&address, "ALTER TABLE mnemon.messages ADD COLUMN mood text", &[]);
+    let engine = open(&a, &address);
+    engine.blocking().put(&namespace("acme"), vec![Message::user("an older program goes on")]).unwrap();
+    drop(engine);
+    query(&address, "UPDATE mnemon.settings SET value = '2' WHERE name = 'oldest'", &[]);
     let error = try_open(&b, &address, Freshness::Latest).unwrap_err();
     assert!(matches!(error, Error::SharedDatabase { transient: false, .. }), "{error}");
     assert!(error.to_string().contains("version 2"), "{error}");

@@ -1,0 +1,45 @@
+//! A machine follows the model that serves on all machines of a shared database.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use super::{
+    core::Core,
+    executor::Lane,
+    reindex::{Moves, ReindexOptions},
+    replica::Replica,
+};
+use crate::{
+    default_embedder,
+    error::{Error, Result},
+};
+
+impl Core {
+    /// Begins to move this machine to the model that serves on all, if that is another one and can be found by its name.
+    pub(super) fn follow(self: &Arc<Self>, replica: &Replica) -> Result<()> {
+        let Some(model) = replica.asked(replica.upstream.serving_model())? else { return Ok(()) };
+        let serving = self.shared.generations.serving();
+        if serving.generation.is_of(&model) || !replica.begins_to_follow(&model) {
+            return Ok(());
+        }
+        let Some(embedder) = default_embedder::find(&model) else {
+            let own = &serving.generation.identity;
+            tracing::warn!(
+                "{model} serves on the other machines, and was not found here; this machine goes on with {own} until \
+                 `Engine::reindex` is called with that model"
+            );
+            return Ok(());
+        };
+        let core = Arc::clone(self);
+        self.executor().spawn(Lane::Long, move || {
+            // The model has passed its comparison.
+            let options = ReindexOptions { samples: 0, ..ReindexOptions::default() };
+            match core.reindex_and_sweep(embedder, Moves::This, &options, &mut |_| ControlFlow::Continue(())) {
+                Ok(report) => {
+                    tracing::info!(model = report.to, switched = report.switched, "followed the other machines")
+                }
+                Err(Error::ReindexRunning | Error::Closed) => {}
+                Err(error) => tracing::error!(%error, "the move to the other machines' model is tried again"),
+            }
+        })
+    }
+}
