@@ -106,8 +106,11 @@ soak-postgres: postgres ## the faults of test-postgres, many more of them (defau
 		shared::faults::three_machines
 
 # The short form is compiled as the tests are, which it may share, and says nothing about speed.
-bench-postgres: postgres ## puts, recalls and pulls of a shared database beside a bare INSERT (SHORT=1: few)
-	$(CARGO) bench --bench shared $(if $(SHORT),--profile dev --all-features -- --short,--features postgres)
+BENCH_SHARED := $(CARGO) bench --quiet --bench shared $(if $(SHORT),--profile dev --all-features,--features postgres) --
+
+bench-postgres: postgres $(VENV)-shared/ready ## a shared database beside a bare INSERT, and beside LangGraph's and LlamaIndex's stores (SHORT=1: few)
+	$(BENCH_SHARED) $(if $(SHORT),--short)
+	$(VENV)-shared/bin/python -B tests/compat/bench_shared.py $(if $(SHORT),--short) -- $(BENCH_SHARED) sample
 
 # Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
 user-package: runtime ## the READMEs' programs, compiled as a user's package and run
@@ -233,6 +236,12 @@ $(VENV)-compat/documents: tests/compat/requirements-documents.txt $(VENV)-compat
 	$(VENV)-compat/bin/pip install --quiet --disable-pip-version-check -r tests/compat/requirements.txt -r $<
 	touch $@
 
+# An environment of its own: LlamaIndex's PGVectorStore needs an older SQLAlchemy than the libraries whose behaviour is recorded.
+$(VENV)-shared/ready: tests/compat/requirements-shared.txt
+	$(PYTHON) -m venv $(VENV)-shared
+	$(VENV)-shared/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
 compat: $(VENV)-compat/ready ## record what LangChain, LangGraph and LlamaIndex do, and compare with the committed records
 	rm -rf $(VENV)-compat/fixtures
 	$(VENV)-compat/bin/python -B tests/compat/generate.py --out $(VENV)-compat/fixtures
@@ -279,4 +288,4 @@ advisories: cargo-deny ## known vulnerabilities of all dependencies (needs the n
 
 clean: ## delete build output and everything that was fetched
 	$(CARGO) clean
-	rm -rf $(RUNTIME) $(POSTGRES) $(VENV) $(VENV)-compat $(VENV)-python models/.cache
+	rm -rf $(RUNTIME) $(POSTGRES) $(VENV) $(VENV)-compat $(VENV)-python $(VENV)-shared models/.cache

