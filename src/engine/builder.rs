@@ -91,7 +91,7 @@ impl Engine {
         let store = Store::open_read_only(shared.store.path(), &shared.config)?;
         let embedder = Arc::clone(&shared.generations.serving().embedder);
         let (config, reranker) = (shared.config.clone(), shared.reranker.clone());
-        let opening = Opening { store, config, reranker, upstream: None };
+        let opening = Opening { store, config, reranker, has_own_embedder: true, upstream: None };
         Engine::open_core(opening, Some(shared.cache.clone()), |_| Ok(embedder))
     }
 }
@@ -208,13 +208,15 @@ impl EngineBuilder {
     }
 
     fn open_store(self, store: Store) -> Result<Engine> {
-        let (embedder, config) = (self.embedder, self.config.clone());
+        let (embedder, config, has_own_embedder) =
+            (self.embedder.clone(), self.config.clone(), self.embedder.is_some());
         let resolve = move |stored: Option<&ModelIdentity>| match embedder {
             Some(embedder) => Ok(embedder),
             None => default_embedder::open(stored, &config),
         };
         let upstream = upstream(self.shared.as_deref(), &self.config)?.map(|upstream| (upstream, self.freshness));
-        Engine::open_core(Opening { store, config: self.config, reranker: self.reranker, upstream }, None, resolve)
+        let (config, reranker) = (self.config, self.reranker);
+        Engine::open_core(Opening { store, config, reranker, has_own_embedder, upstream }, None, resolve)
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Opening {
     pub(crate) store: Store,
     pub(crate) config: Config,
     pub(crate) reranker: Option<Arc<dyn Reranker>>,
+    /// Whether the embedder was chosen by the caller.
+    pub(crate) has_own_embedder: bool,
     /// The shared database that the file is to be a copy of.
     pub(crate) upstream: Option<(Arc<dyn Upstream>, Freshness)>,
 }
@@ -57,7 +59,7 @@ impl Core {
     /// `cache` is the embedding cache that the embedder of `resolve` uses already, if any; without it, the cache is
     /// made by the configuration and put before the embedder.
     pub(super) fn open(
-        Opening { store, config, reranker, upstream }: Opening,
+        Opening { store, config, reranker, has_own_embedder, upstream }: Opening,
         cache: Option<Option<Arc<Cache>>>,
         resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
     ) -> Result<Self> {
@@ -70,6 +72,10 @@ impl Core {
         let (generation, mut embedder) = serving(&store, config.precision, resolve)?;
         if let Some(upstream) = upstream.filter(|_| shared_model.is_none()) {
             upstream.set_first_model(&generation.identity)?;
+        }
+        let is_theirs = shared_model.as_ref().is_none_or(|model| generation.is_of(model));
+        if let Some(replica) = replica.as_deref().filter(|_| is_theirs || !has_own_embedder) {
+            replica.follows_from_now();
         }
         let cache = match cache {
             Some(cache) => cache,

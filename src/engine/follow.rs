@@ -14,23 +14,30 @@ use crate::{
 };
 
 impl Core {
-    /// Begins to move this machine to the model that serves on all, if that is another one and is found by its name.
+    /// Begins to move this machine to the model that serves on all, if that is another one and is found by its name. One
+    /// that was opened with another embedder than theirs keeps it.
     pub(super) fn follow(self: &Arc<Self>, replica: &Replica) -> Result<()> {
         let Some(model) = replica.asked(replica.upstream.serving_model())? else { return Ok(()) };
-        let serving = self.shared.generations.serving();
-        if serving.generation.is_of(&model) || !replica.begins_to_follow(&model) {
+        if self.shared.generations.serving().generation.is_of(&model) {
+            replica.follows_from_now();
             return Ok(());
         }
-        let Some(embedder) = default_embedder::find(&model) else {
-            let own = &serving.generation.identity;
-            tracing::warn!(
-                "{model} serves on the other machines, and was not found here; this machine goes on with {own} until \
-                 `Engine::reindex` is called with that model"
-            );
+        if !replica.begins_to_follow(&model) {
             return Ok(());
-        };
+        }
         let core = Arc::clone(self);
         self.executor().spawn(Lane::Long, move || {
+            let embedder = match default_embedder::open(Some(&model), &core.shared.config) {
+                Ok(embedder) => embedder,
+                Err(error) => {
+                    tracing::warn!(
+                        %error,
+                        "{model} serves on the other machines; this one goes on with its own model until that one is \
+                         found, or `Engine::reindex` is called with it"
+                    );
+                    return;
+                }
+            };
             // The model has passed its comparison.
             let options = ReindexOptions { samples: 0, ..ReindexOptions::default() };
             match core.reindex_and_sweep(embedder, Moves::This, &options, &mut |_| ControlFlow::Continue(())) {

@@ -44,6 +44,8 @@ struct State {
     kept: Vec<Lease>,
     /// When the shared database last failed to answer, unless it has answered since.
     failed: Option<Instant>,
+    /// Whether this machine follows the model that serves on the others.
+    follows: bool,
     /// The model that this machine last began to move to, and when.
     followed: Option<(ModelIdentity, Instant)>,
 }
@@ -156,10 +158,17 @@ impl Replica {
         Ok(())
     }
 
-    /// Notes that the machine begins to move to a model. Returns false if it began to lately.
+    /// Notes that the machine serves the model that all serve, or is to: from now on it follows.
+    pub(super) fn follows_from_now(&self) {
+        self.state.lock().follows = true;
+    }
+
+    /// Notes that the machine begins to move to a model. Returns false if it began to lately, or serves a model of its
+    /// own.
     pub(super) fn begins_to_follow(&self, model: &ModelIdentity) -> bool {
         let mut state = self.state.lock();
-        let is_new = state.followed.as_ref().is_none_or(|(last, at)| last != model || at.elapsed() > FOLLOW);
+        let is_new =
+            state.follows && state.followed.as_ref().is_none_or(|(last, at)| last != model || at.elapsed() > FOLLOW);
         if is_new {
             state.followed = Some((model.clone(), Instant::now()));
         }

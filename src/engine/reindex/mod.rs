@@ -72,10 +72,13 @@ impl Core {
         let identity = embedder.identity().clone();
         let mut report = report(&serving, &identity, precision);
         let together = match moves {
-            Moves::All => self.reindex_together(&identity)?,
-            Moves::This => None,
+            Moves::All if !serving.generation.is_of(&identity) => self.reindex_together(&identity)?,
+            _ => None,
         };
         if serving.generation.is_of(&identity) && serving.generation.precision == precision {
+            if moves == Moves::All {
+                self.check_serves_on_all(&identity)?;
+            }
             let keep_previous = options.keep_previous;
             self.commit(move |transaction| {
                 transaction.generations().retire_building()?;

@@ -49,14 +49,25 @@ impl Core {
     pub(super) fn reindex_together(&self, to: &ModelIdentity) -> Result<Option<Together<'_>>> {
         let Some(replica) = self.shared.replica.as_deref() else { return Ok(None) };
         let Begun::Building(reindex) = replica.asked(replica.upstream.begin_reindex(to))? else { return Ok(None) };
-        if self.shared.generations.serving().generation.is_of(to) {
-            let reason = format!(
-                "this machine serves {to} alone, beside the model that serves on all machines; to move them all, reindex with \
-                 an engine on a new file, opened without an embedder"
-            );
-            return Err(Error::InvalidConfig { reason });
-        }
         Ok(Some(Together { core: self, replica, reindex, kept: Cell::new(Instant::now()), progress: Cell::default() }))
+    }
+
+    /// Checks that the model of this machine serves on all.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: whoever asks for a reindex to it would think that it does.
+    pub(super) fn check_serves_on_all(&self, own: &ModelIdentity) -> Result<()> {
+        let Some(replica) = self.shared.replica.as_deref() else { return Ok(()) };
+        match replica.asked(replica.upstream.serving_model())? {
+            Some(all) if (&all.hash, all.dimension) != (&own.hash, own.dimension) => {
+                let reason = format!(
+                    "{own} serves on this machine alone, and {all} on the others; to move them all, call this on an engine with \
+                     a new file, opened without an embedder"
+                );
+                Err(Error::InvalidConfig { reason })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Lets the model serve on all machines that served before, if it is this one. Does nothing in an engine with a

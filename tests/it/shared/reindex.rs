@@ -158,6 +158,14 @@ fn a_model_that_one_machine_rejects_serves_nowhere() {
     let reason: String = one(&address, "SELECT reason FROM mnemon.models WHERE state = 'rejected'");
     assert!(reason.contains("overlap"), "{reason}");
     assert_found(&first);
+    // One that serves a model of its own says so, and begins nothing.
+    let own = Db::new();
+    let builder = Engine::builder(&own.path).embedder(Arc::new(Hashing::new(64))).shared(&address);
+    let alone = builder.open().unwrap();
+    let refused = alone.blocking().reindex(Arc::new(Hashing::new(64)), ReindexOptions::default(), go_on).unwrap_err();
+    assert!(matches!(refused, Error::InvalidConfig { .. }), "{refused}");
+    assert_eq!(models(&address), "rejected 48, serving 32");
+    drop(alone);
     // Another model gives it up, and the first is no longer decided upon.
     let other = Arc::new(Hashing::new(64));
     assert!(second.blocking().reindex(other, ReindexOptions::default(), go_on).unwrap().switched);
@@ -173,6 +181,9 @@ fn a_machine_follows_to_a_model_that_it_finds() {
     let freshness = Freshness::Within(Duration::from_millis(200));
     let second = super::try_open(&second_db, &address, freshness).unwrap();
     assert_found(&second);
+    let own_db = Db::new();
+    let own = Engine::builder(&own_db.path).embedder(Arc::new(Hashing::new(64))).shared(&address).freshness(freshness);
+    let own = own.open().unwrap();
     let found = Arc::new(OnnxEmbedder::new(Model::find(Model::DEFAULT).unwrap()).unwrap());
     assert!(first.blocking().reindex(found, ReindexOptions::default(), go_on).unwrap().switched);
     let until = Instant::now() + Duration::from_secs(30);
@@ -181,6 +192,7 @@ fn a_machine_follows_to_a_model_that_it_finds() {
         thread::sleep(Duration::from_millis(20));
     }
     assert_found(&second);
+    assert_eq!(own.model().dimension, 64, "a machine that was given a model of its own keeps it");
     // A new machine begins with the model that serves.
     let third = Engine::builder(&third_db.path).config(Config::default()).shared(&address).open().unwrap();
     assert_eq!(third.model(), first.model());
