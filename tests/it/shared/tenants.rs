@@ -25,7 +25,7 @@ fn a_role_sees_the_namespaces_under_its_prefix_alone() {
             format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'"),
             format!("GRANT USAGE ON SCHEMA mnemon TO {role}"),
             format!("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mnemon TO {role}"),
-            format!("REVOKE INSERT, UPDATE, DELETE ON mnemon.tenants, mnemon.settings FROM {role}"),
+            format!("REVOKE INSERT, UPDATE, DELETE ON mnemon.tenants, mnemon.settings, mnemon.models FROM {role}"),
             format!("INSERT INTO mnemon.tenants VALUES ('{role}', '{prefix}')"),
         ] {
             query(&address, &sql, &[]);
