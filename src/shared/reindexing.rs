@@ -56,10 +56,10 @@ pub(crate) enum Begun {
     Building(ReindexId),
 }
 
-/// What the machine that compared the models says.
+/// The result of one machine's comparison of the models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    Passed { keep_previous: bool },
+    Passed,
     Rejected(String),
 }
 

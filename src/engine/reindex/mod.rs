@@ -38,7 +38,7 @@ use crate::{
 /// Messages made pending in one commit, which takes some tens of milliseconds.
 const SEED_MESSAGES: usize = 8192;
 
-/// Which of the machines with a shared database a reindex moves.
+/// The machines that a reindex moves, in an engine with a shared database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moves {
     All,

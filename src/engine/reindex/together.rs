@@ -39,7 +39,7 @@ pub(super) struct Together<'a> {
 pub(super) struct Claim {
     name: String,
     version: u64,
-    /// What has its messages, and what has the texts of its documents.
+    /// The namespace of its messages, and that of the texts of its documents.
     pub(super) parts: Vec<NamespaceId>,
 }
 
@@ -140,8 +140,13 @@ impl Together<'_> {
 
     /// Says how this machine's comparison ended. Returns what is true for all.
     pub(super) fn decide(&self, rejected: Option<String>, keep_previous: bool) -> Result<Decision> {
-        let verdict = rejected.map_or(Verdict::Passed { keep_previous }, Verdict::Rejected);
-        self.replica.asked(self.replica.upstream.decide(self.reindex, &verdict))
+        let upstream = &self.replica.upstream;
+        let verdict = rejected.map_or(Verdict::Passed, Verdict::Rejected);
+        let decision = self.replica.asked(upstream.decide(self.reindex, &verdict))?;
+        if decision == Decision::Serves && !keep_previous {
+            self.replica.asked(upstream.drop_previous_model())?;
+        }
+        Ok(decision)
     }
 }
 

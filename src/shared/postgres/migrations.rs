@@ -36,10 +36,8 @@ pub(super) struct Settings {
 
 /// Reads the settings; makes or upgrades the schema first, if it is missing or older.
 pub(super) async fn prepare(client: &mut Client) -> Result<Settings> {
-    match version(client).await? {
-        Some(version) if version < SCHEMA => migrate(client).await?,
-        None => migrate(client).await?,
-        Some(_) => {}
+    if version(client).await?.is_none_or(|version| version < SCHEMA) {
+        migrate(client).await?;
     }
     let oldest = setting(client, "oldest").await?;
     if oldest.parse().is_ok_and(|oldest: i64| oldest > SCHEMA) {

@@ -1,4 +1,4 @@
-//! Which model serves on all machines, and the reindex to another one that they do together.
+//! These statements say which model serves on all machines, and share out the reindex to another one.
 //!
 //! `models` has a row for each model that serves, is being built or served before; `reindexed` has the namespaces whose
 //! messages have vectors of a model, and who works on the others.
@@ -185,11 +185,8 @@ pub(super) async fn decide(
             transaction.execute(reject, &[&model, reason]).await?;
             Decision::Rejected(reason.clone())
         }
-        Verdict::Passed { keep_previous } => {
+        Verdict::Passed => {
             switch(&transaction, serving, model).await?;
-            if !keep_previous {
-                transaction.execute("DELETE FROM mnemon.models WHERE number = $1", &[&serving]).await?;
-            }
             Decision::Serves
         }
     };

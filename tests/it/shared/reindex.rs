@@ -58,7 +58,7 @@ fn assert_found(engine: &Engine) {
     }
 }
 
-/// What came of a reindex, and how many texts its model embedded.
+/// The report of a reindex, and the number of texts that its model embedded.
 type Outcome = (ReindexReport, usize);
 
 fn reindex(engine: &Engine, options: ReindexOptions) -> mnemon::Result<Outcome> {
@@ -168,8 +168,11 @@ fn a_model_that_one_machine_rejects_serves_nowhere() {
     drop(alone);
     // Another model gives it up, and the first is no longer decided upon.
     let other = Arc::new(Hashing::new(64));
-    assert!(second.blocking().reindex(other, ReindexOptions::default(), go_on).unwrap().switched);
-    assert_eq!(models(&address), "previous 32, serving 64");
+    let mut for_good = ReindexOptions::default();
+    for_good.keep_previous = false;
+    assert!(second.blocking().reindex(other, for_good, go_on).unwrap().switched);
+    assert_eq!(models(&address), "serving 64");
+    assert_eq!(one::<i64>(&address, "SELECT count(*) FROM mnemon.vectors WHERE model LIKE '%-32'"), 0);
 }
 
 /// The bundled model is found by its name, as those of `mnemon models` are.
