@@ -40,16 +40,19 @@ pub fn graphs(data: &[u8]) {
     let mut loader = Loader::new(2, rows as usize, options, None);
     let vector = |row: u32| [(row as f32).cos(), (row as f32).sin()];
     (0..rows).for_each(|row| loader.row((row % 7 != 6).then_some(&vector(row))));
+    let mut read = Ok(());
     while let Some(([kind, length @ ..], rest)) = parts.split_first_chunk::<3>() {
         let length = usize::from(u16::from_le_bytes(*length));
         let (part, rest) = rest.split_at(rest.len().min(length));
-        let read = if kind % 2 == 0 { loader.page(u32::from(kind / 2), part) } else { loader.delta(part) };
-        if let Err(error) = read {
-            assert!(matches!(error, Error::Corrupted { .. }), "{error}");
-            loader.forget_parts();
+        read = if kind % 2 == 0 { loader.page(u32::from(kind / 2), part) } else { loader.delta(part) };
+        if read.is_err() {
             break;
         }
         parts = rest;
+    }
+    if let Err(error) = read.and_then(|()| loader.check_parents()) {
+        assert!(matches!(error, Error::Corrupted { .. }), "{error}");
+        loader.forget_parts();
     }
     let index = loader.finish(&[]);
     let search = || index.search(&vector(1), &SearchOptions::new(10)).neighbors;

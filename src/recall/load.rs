@@ -208,5 +208,6 @@ pub(super) fn read_links(
         loader.borrow_mut().delta(bytes)
     };
     snapshot.graphs().read(generation.id, namespace, page, delta)?;
+    loader.into_inner().check_parents()?;
     Ok(deltas)
 }

@@ -145,6 +145,29 @@ impl Links {
         self.of(row, 0).iter().copied().filter(move |&link| is_child(link))
     }
 
+    /// Returns true if every walk from parent to parent ends at a row that is its own parent.
+    pub(super) fn parents_make_trees(&self) -> bool {
+        let mut is_sound = vec![false; self.rows()];
+        let mut path = Vec::new();
+        for start in (0..self.rows() as u32).filter(|&row| self.has(row)) {
+            let mut row = start;
+            while !is_sound[row as usize] {
+                path.push(row);
+                let parent = self.parent(row);
+                if parent == row {
+                    break;
+                }
+                // A path longer than the number of rows goes in a circle.
+                if !self.has(parent) || path.len() > self.count {
+                    return false;
+                }
+                row = parent;
+            }
+            path.drain(..).for_each(|row| is_sound[row as usize] = true);
+        }
+        true
+    }
+
     /// Adds a row to the graph, without links. It does not become the entry: see [`Links::raise_entry`].
     pub(super) fn add(&mut self, row: u32, level: u8) {
         self.remove(row);

@@ -75,6 +75,17 @@ impl Loader {
         Ok(())
     }
 
+    /// Checks the links of all parts together, after the last one.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`] if the links to parents make no trees: changes of the graph walk along them.
+    pub(crate) fn check_parents(&self) -> Result<()> {
+        match self.graph.links.parents_make_trees() {
+            true => Ok(()),
+            false => Err(Error::corrupted("the links of a stored graph do not lead to its root")),
+        }
+    }
+
     /// Drops all links that were read, so that all rows are linked again.
     pub(crate) fn forget_parts(&mut self) {
         self.has_parts = false;
@@ -139,7 +150,10 @@ impl Loader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{SearchOptions, VectorIndex};
+    use crate::index::{
+        SearchOptions, VectorIndex,
+        hnsw::delta::{Delta, List},
+    };
 
     const OPTIONS: HnswOptions = HnswOptions { m: 4, ef_construction: 16, graph_above: 0 };
 
@@ -192,6 +206,23 @@ mod tests {
         loader.page(0, &index.page(0)).unwrap();
         let loaded = loader.finish(&[]);
         assert_eq!((loaded.counts(), loaded.check()), ((100, 100), vec![]));
+    }
+
+    /// A walk from parent to parent would never end. Each list alone is sound.
+    #[test]
+    fn parents_in_a_circle_are_refused() {
+        let index = HnswIndex::new(2, OPTIONS);
+        for (parents, is_sound) in [([0, 0, 1], true), ([1, 1, 1], true), ([1, 2, 0], false), ([0, 2, 1], false)] {
+            let mut delta = Delta::default();
+            for (row, parent) in (0..).zip(parents) {
+                delta.levels.push((row, 0));
+                delta.lists.push(List { row, layer: 0, links: vec![parent] });
+            }
+            let mut loader = Loader::new(2, 3, OPTIONS, None);
+            (0..3).for_each(|row| loader.row(Some(&vector(row))));
+            loader.delta(&index.encode(&delta)).unwrap();
+            assert_eq!(loader.check_parents().is_ok(), is_sound, "{parents:?}");
+        }
     }
 
     /// A broken graph is deleted from the store, which makes all removed rows free.

@@ -172,7 +172,7 @@ fn damaged_parts_lead_to_no_missing_row() {
             let mut loader = Loader::new(DIMENSION, 30, options(4), None);
             (0..30).for_each(|row| loader.row(Some(&vector(&mut (row + 9)))));
             let result = if is_page { loader.page(0, &bytes) } else { loader.delta(&bytes) };
-            match result {
+            match result.and_then(|()| loader.check_parents()) {
                 Ok(()) => read += 1,
                 Err(Error::Corrupted { .. }) => {
                     refused += 1;
@@ -184,6 +184,8 @@ fn damaged_parts_lead_to_no_missing_row() {
             assert!(index.graph.read().links.rows() == 30);
             let found = index.search(&query, &SearchOptions::new(30).ef(30)).neighbors;
             assert_eq!(found.len(), 30, "all rows are found, linked or not");
+            index.remove(&[3, 4]);
+            while index.improve() {}
         }
         assert!(read > 0 && refused > 0, "{read} read, {refused} refused");
     }
