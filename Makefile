@@ -13,8 +13,8 @@ VENV := .venv
 # The library alone has no command line: the `mnemon` binary needs the feature `cli`.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BINARY := $(TARGET)/release/mnemon
-# How many times as long as in `make test` the randomised tests run in `make soak`, and which tests these are: modules, or the
-# beginnings of names.
+# How many times as long as in `make test` the randomised tests run in `make soak`, a whole number, and which tests these are: modules,
+# or the beginnings of names. 0 runs a little of each, only to see that they work: `make test` has run them longer.
 SOAK ?= 10
 SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:: cli::kills:: engine::graph::stress:: \
 	engine::graph::answers::after_any_changes index::hnsw::after_random_changes recall::lexical::after_random_changes \
@@ -28,7 +28,7 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	campaign::soak:: forget::kills:: forget::model::
 # The counts of what a soak tried and found; and the pages and calls that it damages: all, or few for a check of each change.
 TALLY := $(TARGET)/soak-tally
-CAMPAIGN ?= $(if $(filter 1,$(SOAK)),15,all)
+CAMPAIGN ?= $(if $(filter 0,$(SOAK)),3,$(if $(filter 1,$(SOAK)),15,all))
 # Not empty: the benches run once on little data, only to see that they work.
 SHORT ?=
 
@@ -68,14 +68,15 @@ soak: runtime ## the randomised and crash tests, about SOAK times as long as in 
 			{ echo "no test is named $$name: correct SOAKED in the Makefile" >&2; exit 1; }; \
 	done
 	@rm -f $(TALLY); touch $(TALLY)
-	@export MNEMON_CRASH_RUNS=$$((20 * $(SOAK))) MNEMON_GRAPH_RUNS=$$(($(SOAK))) MNEMON_STRESS_ROUNDS=$$((40 * $(SOAK))) \
-		MNEMON_CHURN_ROUNDS=$$((60 * $(SOAK))) MNEMON_MEMORY_CASES=$$((40 * $(SOAK))) PROPTEST_CASES=$$((256 * $(SOAK))) \
-		MNEMON_STRESS_SECONDS=$$((3 * $(SOAK))) MNEMON_SOAK_SECONDS=$$((18 * $(SOAK) * $(SOAK))) MNEMON_IMAGES=$$((40 * $(SOAK))) \
+	@times() { echo $$(($(SOAK) * $$1 > $$2 ? $(SOAK) * $$1 : $$2)); }; \
+	export MNEMON_CRASH_RUNS=$$(times 20 2) MNEMON_GRAPH_RUNS=$$(times 1 1) MNEMON_STRESS_ROUNDS=$$(times 40 8) \
+		MNEMON_CHURN_ROUNDS=$$(times 60 10) MNEMON_MEMORY_CASES=$$(times 40 5) PROPTEST_CASES=$$(times 256 25) \
+		MNEMON_STRESS_SECONDS=$$(times 3 1) MNEMON_SOAK_SECONDS=$$(times $$((18 * $(SOAK))) 6) MNEMON_IMAGES=$$(times 40 3) \
 		MNEMON_FAULTS=$(CAMPAIGN) MNEMON_DAMAGE=$(CAMPAIGN) MNEMON_TALLY=$(abspath $(TALLY)); \
 	failed=0; \
 	$(CARGO) test --all-features --lib -- campaign:: || failed=1; \
 	$(CARGO) test --all-features --test it -- $(SOAKED) || failed=1; \
-	$(FUZZ) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),$$((5 * $(SOAK)))) || failed=1; \
+	$(FUZZ) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),$$(times 5 3)) || failed=1; \
 	tests/soak_table.sh $(TALLY) || failed=1; \
 	exit $$failed
 

@@ -194,7 +194,7 @@ fn unseen() -> String {
 }
 
 fn embed(embedder: &dyn Embedder, snapshot: &Snapshot, waiting: &[PendingMessage]) -> Result<VectorBatch> {
-    let texts: Vec<&str> = waiting.iter().map(|pending| pending.text.as_str()).collect();
+    let texts: Vec<&str> = waiting.iter().map(|pending| &*pending.text).collect();
     let mut batch = VectorBatch::new();
     for (pending, passages) in waiting.iter().zip(embed::passages(embedder, &texts)?) {
         let windows: Vec<_> = passages.iter().map(|passage| passage.range.clone()).collect();

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::{
     text_windows::TextWindows,
-    vector_batch::{AnalyzedWindow, analyze, build_first},
+    vector_batch::{analyze, build_first},
     writer::Writer,
 };
 use crate::{
     embed::Embedder,
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
-    lexical::{Analyzer, Document, Language, MAX_ROWS, Segment},
+    lexical::{Analyzer, Language, MAX_ROWS, Segment},
     recall::{SegmentChange, language},
     store::{Store, Transaction},
 };
@@ -144,8 +144,7 @@ fn build_segments(
             return Ok(());
         };
         let analyzed = analyze(analyzer, text, &windows);
-        let document = |(row, AnalyzedWindow { passage, terms })| Document { row, passage, terms };
-        documents.extend((first..).zip(analyzed).map(document));
+        documents.extend((first..).zip(analyzed).map(|(row, window)| window.document(row)));
         // Documents take much more memory than their segment.
         while documents.len() >= MAX_ROWS {
             segments.push(build_first(language, &mut documents));

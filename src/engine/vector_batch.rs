@@ -9,16 +9,18 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 use crate::{
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
-    lexical::{Analyzer, Document, Language, MAX_ROWS, MAX_TERMS, Segment, merge_plan},
+    lexical::{Analyzer, Document, Language, MAX_ROWS, MAX_TERMS, Segment, Voice, merge_plan},
+    message::IndexedText,
     recall::{AddedRows, SegmentChange, language, read_segment},
     store::{Embedded, SegmentInfo, Snapshot, Transaction},
 };
 
-/// The terms of a window, and its byte range in the message's text if the message has several windows.
+/// The terms of a window, who wrote its message, and its byte range in the message's text if the message has several windows.
 #[derive(Clone, Debug)]
 pub(super) struct AnalyzedWindow {
     pub(super) passage: Option<Range<u32>>,
     pub(super) terms: Vec<u64>,
+    pub(super) voice: Voice,
 }
 
 /// The vectors and terms of a batch of messages.
@@ -39,7 +41,7 @@ impl VectorBatch {
         &mut self,
         snapshot: &Snapshot,
         embedded: Embedded,
-        text: &str,
+        text: &IndexedText,
         windows: &[Range<usize>],
     ) -> Result<()> {
         let language = match self.languages.get(&embedded.namespace) {
@@ -70,8 +72,7 @@ impl VectorBatch {
             .map(|rows| {
                 let documents = rows.rows.iter().zip(&rows.metas).map(|(&row, meta)| {
                     let windows = &self.windows[&(rows.namespace, meta.seq)];
-                    let AnalyzedWindow { passage, terms } = windows[usize::from(meta.window)].clone();
-                    Document { row, passage, terms }
+                    windows[usize::from(meta.window)].clone().document(row)
                 });
                 let language = self.languages[&rows.namespace];
                 let segments = add_segments(transaction, generation, rows.namespace, language, documents.collect())?;
@@ -81,8 +82,16 @@ impl VectorBatch {
     }
 }
 
+impl AnalyzedWindow {
+    pub(super) fn document(self, row: u32) -> Document {
+        let AnalyzedWindow { passage, terms, voice } = self;
+        Document { row, passage, terms, voice }
+    }
+}
+
 /// Analyzes the windows of a text.
-pub(super) fn analyze(analyzer: &Analyzer, text: &str, windows: &[Range<usize>]) -> Vec<AnalyzedWindow> {
+pub(super) fn analyze(analyzer: &Analyzer, text: &IndexedText, windows: &[Range<usize>]) -> Vec<AnalyzedWindow> {
+    let voice = Voice::of(analyzer, text.name(), text);
     windows
         .iter()
         .map(|window| {
@@ -90,7 +99,8 @@ pub(super) fn analyze(analyzer: &Analyzer, text: &str, windows: &[Range<usize>])
             analyzer.terms(&text[window.clone()], &mut terms);
             // A segment stores no more terms of a row.
             terms.truncate(MAX_TERMS);
-            AnalyzedWindow { passage: (windows.len() > 1).then_some(window.start as u32..window.end as u32), terms }
+            let passage = (windows.len() > 1).then_some(window.start as u32..window.end as u32);
+            AnalyzedWindow { passage, terms, voice: voice.clone() }
         })
         .collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::example::{ExampleSelector, FewShotExample};
 use crate::{
     error::{Result, impl_debug},
-    lexical::{Analyzer, Document, Language, LexicalIndex, MAX_ROWS, Scores, Segment},
+    lexical::{Analyzer, Document, Language, LexicalIndex, MAX_ROWS, Scores, Segment, Voice},
     recall::check_query_text,
 };
 
@@ -59,7 +59,7 @@ impl Bm25ExampleSelector {
         let first = self.examples.len() as u32;
         let document = |(row, example): (u32, &FewShotExample)| {
             let terms = terms(self.language, &example.input);
-            Document { row, passage: None, terms }
+            Document { row, passage: None, terms, voice: Voice::default() }
         };
         let documents: Vec<Document> = (first..).zip(&examples).map(document).collect();
         for documents in documents.chunks(MAX_ROWS) {

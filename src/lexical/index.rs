@@ -103,6 +103,16 @@ impl LexicalIndex {
         self.segments[&segment].segment.passage(local)
     }
 
+    /// Returns the terms of the name of a row's speaker; none without a name.
+    pub(crate) fn speaker(&self, row: u32) -> &[u64] {
+        self.home(row).map_or(&[], |home| self.segments[&home.segment].segment.speaker(home.local))
+    }
+
+    /// Returns true if the message of a live row ends with a question mark.
+    pub(crate) fn is_question(&self, row: u32) -> bool {
+        self.home(row).is_some_and(|home| self.segments[&home.segment].segment.is_question(home.local))
+    }
+
     /// Returns the number of terms of a row, with repetitions; 0 if the row is not live.
     pub(crate) fn length(&self, row: u32) -> u32 {
         let length = |home: Home| self.segments[&home.segment].lengths[home.local as usize];

@@ -26,6 +26,7 @@ mod term;
 mod term_cache;
 #[cfg(test)]
 mod tests;
+mod voice;
 
 pub(crate) use analyzer::Analyzer;
 pub(crate) use collection::Collection;
@@ -34,3 +35,4 @@ pub use language::Language;
 pub(crate) use open_segment::OpenSegment;
 pub(crate) use scores::Scores;
 pub(crate) use segment::{Document, MAX_ROWS, MAX_TERMS, Segment, merge::merge_plan};
+pub(crate) use voice::Voice;

@@ -139,7 +139,7 @@ impl Message {
         self.author_of(text).map_or(0, |name| name.len() + AUTHOR_END.len())
     }
 
-    fn author_of(&self, text: &str) -> Option<&str> {
+    pub(super) fn author_of(&self, text: &str) -> Option<&str> {
         self.name.as_deref().filter(|_| !text.trim().is_empty())
     }
 

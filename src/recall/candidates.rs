@@ -49,6 +49,7 @@ pub(super) fn gather_candidates(
     scores: &mut Scores,
 ) -> Gathered {
     let terms = among.terms(index.language, query).to_vec();
+    let named = Names::new(&terms);
     // Unindexed messages are scored as rows behind those of the index.
     let first_unindexed = index.rows.len() as u32;
     index.lexical.score_with(&terms, (first_unindexed, unindexed.terms()), among.collection.as_ref(), scores);
@@ -70,7 +71,7 @@ pub(super) fn gather_candidates(
         .into_iter()
         .map(|rows| {
             let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
-            candidate(index, rows, cosines, &mut cursor, among.origin, scores)
+            candidate(index, rows, cosines, &mut cursor, (among.origin, &named), scores)
         })
         .collect();
     let mut indexed: Vec<u64> = candidates.iter().map(|candidate| candidate.seq).collect();
@@ -85,7 +86,7 @@ pub(super) fn gather_candidates(
     let score = |document: u32| scores.get(first_unindexed + document);
     is_exhaustive &= among.by_terms.retain(&mut new, |&(document, _)| score(document), |_| true);
     candidates.extend(new.into_iter().map(|(document, message)| {
-        unindexed_candidate(message, unindexed.terms().length(document), score(document), among.origin)
+        unindexed_candidate(message, unindexed.terms().length(document), score(document), (among.origin, &named))
     }));
     Gathered { candidates, statistics: statistics(index, &sampled, bm25), is_exhaustive }
 }
@@ -150,7 +151,7 @@ fn candidate<'a>(
     rows: Range<u32>,
     cosines: &[f32],
     cursor: &mut SessionCursor<'a>,
-    origin: u32,
+    (origin, named): (u32, &Names),
     scores: &Scores,
 ) -> Candidate {
     let meta = index.live(rows.start).expect("nominated rows are live");
@@ -173,6 +174,8 @@ fn candidate<'a>(
         neighbor_bm25: boosted_by.map_or(0.0, |(_, bm25)| bm25),
         boosted_by: boosted_by.and_then(|(first, _)| Some(index.live(first)?.seq)),
         role: meta.role,
+        is_named: named.has(index.lexical.speaker(rows.start)),
+        is_question: index.lexical.is_question(rows.start),
         length: index.length(rows),
         created_at: meta.created_at,
     }
@@ -197,7 +200,12 @@ fn best_unindexed<'a>(
 }
 
 /// The evidence for a message that is not embedded: its words, its length and its time.
-fn unindexed_candidate(message: &UnindexedMessage, length: u16, bm25: f32, origin: u32) -> Candidate {
+fn unindexed_candidate(
+    message: &UnindexedMessage,
+    length: u16,
+    bm25: f32,
+    (origin, named): (u32, &Names),
+) -> Candidate {
     Candidate {
         origin,
         seq: message.seq,
@@ -208,9 +216,27 @@ fn unindexed_candidate(message: &UnindexedMessage, length: u16, bm25: f32, origi
         neighbor_bm25: 0.0,
         boosted_by: None,
         role: message.role,
+        is_named: named.has(&message.voice.speaker),
+        is_question: message.voice.is_question,
         length: f32::from(length.max(1)).ln(),
         created_at: message.created_at,
         passage: None,
+    }
+}
+
+/// The terms of a query, each of which may name a speaker.
+struct Names(Vec<u64>);
+
+impl Names {
+    fn new(terms: &[u64]) -> Self {
+        let mut terms = terms.to_vec();
+        terms.sort_unstable();
+        Names(terms)
+    }
+
+    /// Returns true if the query has one of the terms of a speaker's name.
+    fn has(&self, speaker: &[u64]) -> bool {
+        speaker.iter().any(|term| self.0.binary_search(term).is_ok())
     }
 }
 

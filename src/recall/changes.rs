@@ -117,6 +117,7 @@ mod tests {
     use crate::{
         ids::GenerationId,
         index::{ExactIndex, SearchOptions, VectorIndex},
+        lexical::Voice,
         lexical::{Document, LexicalIndex, Scores},
         message::Role,
         recall::namespace::Vectors,
@@ -142,7 +143,7 @@ mod tests {
     }
 
     fn document(row: u32, term: u64) -> Document {
-        Document { row, passage: None, terms: vec![term] }
+        Document { row, passage: None, terms: vec![term], voice: Voice::default() }
     }
 
     /// Makes a commit that adds rows, reusing removed ones first, or removes some, or rebuilds all segments.

@@ -11,7 +11,7 @@ use crate::{
     error::{Error, Result},
     ids::NamespaceId,
     index::Loader,
-    lexical::{Analyzer, Document, MAX_TERMS},
+    lexical::{Analyzer, Document, MAX_TERMS, Segment, Voice},
     store::{Generation, GenerationState, Snapshot, Store},
 };
 
@@ -75,7 +75,7 @@ fn check_segments(
     }
     let segments = snapshot.segments().list(generation.id, namespace)?;
     if segments.is_empty() {
-        // The namespace was written by an older release; its lexical index is built when it is first loaded.
+        // The namespace was written by an older release: its lexical index is built when it is first loaded.
         return Ok(());
     }
     let language = match language(snapshot.namespaces().language(namespace)?) {
@@ -88,11 +88,11 @@ fn check_segments(
     // The document of each row is that of its newest segment.
     let mut documents: HashMap<u32, Document> = HashMap::new();
     for info in segments {
-        match snapshot
-            .segments()
-            .read(generation.id, namespace, info.number)
-            .and_then(|bytes| read_segment(bytes, info))
-        {
+        let bytes = snapshot.segments().read(generation.id, namespace, info.number);
+        if bytes.as_ref().is_ok_and(|bytes| Segment::is_outdated(bytes)) {
+            return Ok(());
+        }
+        match bytes.and_then(|bytes| read_segment(bytes, info)) {
             Err(error @ Error::Corrupted { .. }) => report(error.to_string()),
             Err(error) => return Err(error),
             Ok(segment) if !segment.is_of(language) => return Ok(()),
@@ -115,7 +115,8 @@ fn check_segments(
             analyzer.terms(text.get(passage).unwrap_or(""), &mut terms);
             terms.truncate(MAX_TERMS);
             terms.sort_unstable();
-            if document.terms != terms || document.passage.is_some() != (count > 1) {
+            let is_same = document.terms == terms && document.voice == Voice::of(analyzer, text.name(), text);
+            if !is_same || document.passage.is_some() != (count > 1) {
                 different.push(row);
             }
         }

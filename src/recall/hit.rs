@@ -33,7 +33,7 @@ pub struct Hit {
 
 /// The evidence for a hit. Evidence that the ranking strategy does not use is 0.
 ///
-/// The hybrid score is `dense + lexical + neighbor + length + time + recency + weight`.
+/// The hybrid score is `dense + lexical + neighbor + speaker + question + length + time + recency + weight`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ScoreBreakdown {
@@ -54,6 +54,10 @@ pub struct ScoreBreakdown {
     pub neighbor: f32,
     /// The id of the message whose match boosted this one as its neighbor.
     pub boosted_by: Option<String>,
+    /// The boost for a message whose speaker the query names.
+    pub speaker: f32,
+    /// The term, below 0, for a message that ends with a question mark.
+    pub question: f32,
     /// The term for the message's length against others of its role, and its role's typical length against other
     /// roles'.
     pub length: f32,

@@ -129,6 +129,8 @@ pub(crate) struct Ranking {
     pub(crate) strategy: RankingStrategy,
     pub(crate) has_neighbors: bool,
     pub(crate) has_prior: bool,
+    pub(crate) has_speakers: bool,
+    pub(crate) has_questions: bool,
     pub(crate) half_life: Option<Duration>,
 }
 
@@ -161,6 +163,8 @@ impl Query {
                 strategy: RankingStrategy::Hybrid,
                 has_neighbors: true,
                 has_prior: true,
+                has_speakers: true,
+                has_questions: true,
                 half_life: None,
             },
             time: TimeUse::Boost,
@@ -253,6 +257,20 @@ impl Query {
     /// short ones, and messages of a role that writes much longer ones than others rank lower. Default: true.
     pub fn length_prior(mut self, has_prior: bool) -> Self {
         self.ranking.has_prior = has_prior;
+        self
+    }
+
+    /// Sets whether messages by a speaker whom the query names are boosted, in [`RankingStrategy::Hybrid`]: of the
+    /// words of the message's name, the query has at least one. Default: true.
+    pub fn speakers(mut self, has_speakers: bool) -> Self {
+        self.ranking.has_speakers = has_speakers;
+        self
+    }
+
+    /// Sets whether messages that end with a question mark rank lower, in [`RankingStrategy::Hybrid`]: a question
+    /// rarely answers one. Default: true.
+    pub fn questions(mut self, has_questions: bool) -> Self {
+        self.ranking.has_questions = has_questions;
         self
     }
 

@@ -13,6 +13,8 @@
 //!   vectors.
 //! - *neighbor*: a boost by the strongest lexical match within two turns. The maximum, not the sum: many weak matches
 //!   nearby count no more than one.
+//! - *speaker*: a constant for messages by a speaker whom the query names.
+//! - *question*: a deduction for messages that ask, because a question rarely answers one.
 //! - *length*: within a role, longer messages have more content than shorter ones, up to a point. A role that is much
 //!   wordier than another, such as an assistant with long answers, has less content for the same score. Both are
 //!   measured against the typical lengths of the namespace.
@@ -36,11 +38,13 @@ use crate::message::{Role, Timestamp};
 const DENSE: f32 = 3.5;
 const LEXICAL: f32 = 0.6;
 const NEIGHBOR: f32 = 0.5;
-const LENGTH: f32 = 0.7;
-const WORDY_ROLE: f32 = 0.5;
+const SPEAKER: f32 = 2.0;
+const QUESTION: f32 = -0.5;
+const LENGTH: f32 = 0.9;
+const WORDY_ROLE: f32 = 0.65;
 /// The range of log lengths that count: from about a seventh of the typical length to about three times that.
 const LENGTHS: RangeInclusive<f32> = -2.0..=1.0;
-const TIME: f32 = 1.0;
+const TIME: f32 = 2.5;
 const RECENCY: f32 = 2.0;
 /// The constant k of reciprocal-rank fusion.
 const RANK_OFFSET: f32 = 60.0;
@@ -61,6 +65,10 @@ pub(crate) struct Candidate {
     pub(crate) neighbor_bm25: f32,
     pub(crate) boosted_by: Option<u64>,
     pub(crate) role: Role,
+    /// Whether the query names its speaker.
+    pub(crate) is_named: bool,
+    /// Whether it ends with a question mark.
+    pub(crate) is_question: bool,
     /// The logarithm of its number of terms.
     pub(crate) length: f32,
     pub(crate) created_at: Option<Timestamp>,
@@ -173,6 +181,12 @@ fn hybrid(
     if ranking.has_neighbors {
         breakdown.neighbor = NEIGHBOR * statistics.bm25.strength(candidate.neighbor_bm25);
     }
+    if ranking.has_speakers && candidate.is_named {
+        breakdown.speaker = SPEAKER;
+    }
+    if ranking.has_questions && candidate.is_question {
+        breakdown.question = QUESTION;
+    }
     if ranking.has_prior {
         // Against the typical length of its role, and that of its role against that of the tersest.
         let typical = statistics.lengths.of_role(candidate.role);
@@ -188,7 +202,9 @@ fn hybrid(
             breakdown.recency = RECENCY * (-age_s / half_life.as_secs_f32()).exp2();
         }
     }
-    breakdown.dense + breakdown.lexical + breakdown.neighbor + breakdown.length + breakdown.time + breakdown.recency
+    let content = breakdown.dense + breakdown.lexical + breakdown.neighbor;
+    let message = breakdown.speaker + breakdown.question + breakdown.length;
+    content + message + breakdown.time + breakdown.recency
 }
 
 /// The rank of each candidate that has a score, 1 for the highest; of equal scores the earlier candidate comes first. 0
@@ -254,6 +270,8 @@ mod tests {
                 neighbor_bm25: 0.0,
                 boosted_by: None,
                 role: Role::User,
+                is_named: false,
+                is_question: false,
                 length: 0.0,
                 created_at,
                 passage: None,

@@ -258,7 +258,7 @@ mod tests {
     use crate::{
         ids::{GenerationId, NamespaceId},
         index::{ExactIndex, VectorIndex},
-        lexical::{Document, LexicalIndex, Segment},
+        lexical::{Document, LexicalIndex, Segment, Voice},
         message::Role,
         recall::{
             changes::{AddedRows, NamespaceChange},
@@ -311,7 +311,7 @@ mod tests {
     fn added(row: u32, seq: u64, vector: [f32; 2]) -> NamespaceChange {
         let meta = RowMeta { seq, created_at: None, session: 0, window: 0, role: Role::User };
         let rows = NewRows { namespace: NAMESPACE, rows: vec![row], metas: vec![meta], vectors: vector.to_vec() };
-        let document = Document { row, passage: None, terms: Vec::new() };
+        let document = Document { row, passage: None, terms: Vec::new(), voice: Voice::default() };
         let segment = Arc::new(Segment::build(Language::English, vec![document]));
         NamespaceChange::Added(AddedRows { rows, segments: vec![(seq as u32, Some(segment))] })
     }

@@ -34,7 +34,7 @@ pub(crate) fn read_segment(bytes: Vec<u8>, SegmentInfo { number, rows }: Segment
 }
 
 /// Reads the lexical index of a namespace. `None` if it is incomplete or damaged, or was analyzed by another language
-/// or another version of the analyzer.
+/// or an earlier release.
 pub(super) fn load_lexical(
     snapshot: &Snapshot,
     generation: GenerationId,
@@ -45,7 +45,11 @@ pub(super) fn load_lexical(
     let is_live = |row: u32| metas.get(row as usize).is_some_and(Option::is_some);
     let mut index = LexicalIndex::default();
     for info in snapshot.segments().list(generation, namespace)? {
-        match snapshot.segments().read(generation, namespace, info.number).and_then(|bytes| read_segment(bytes, info)) {
+        let bytes = snapshot.segments().read(generation, namespace, info.number);
+        if bytes.as_ref().is_ok_and(|bytes| Segment::is_outdated(bytes)) {
+            return Ok(None);
+        }
+        match bytes.and_then(|bytes| read_segment(bytes, info)) {
             Ok(segment) if segment.is_of(language) => index.set(info.number, Some(Arc::new(segment)), is_live),
             Ok(_) => return Ok(None),
             Err(error @ Error::Corrupted { .. }) => {

@@ -11,8 +11,8 @@ use crate::{
     error::Result,
     ids::NamespaceId,
     index::is_past,
-    lexical::{Analyzer, Language, OpenSegment},
-    message::{Role, Timestamp},
+    lexical::{Analyzer, Language, OpenSegment, Voice},
+    message::{IndexedText, Role, Timestamp},
     store::{IndexNeed, Snapshot, UnindexedChange},
 };
 
@@ -43,6 +43,7 @@ pub(super) struct UnindexedMessage {
     pub(super) session: u32,
     pub(super) role: Role,
     pub(super) created_at: Option<Timestamp>,
+    pub(super) voice: Voice,
 }
 
 /// The unindexed messages with text at some time. None is added or removed while this value exists.
@@ -174,14 +175,15 @@ fn read(
 ) -> Result<Option<(UnindexedMessage, Vec<u64>)>> {
     let Some(message) = snapshot.messages().get(namespace, seq)? else { return Ok(None) };
     let Some(session) = snapshot.sessions().number(namespace, &message.session)? else { return Ok(None) };
-    let text = message.searchable();
+    let text = IndexedText::of(&message);
     if text.trim().is_empty() {
         return Ok(None);
     }
     let mut terms = Vec::new();
-    Analyzer::of(language).terms(&text, &mut terms);
-    let (role, created_at) = (message.role, message.created_at);
-    Ok(Some((UnindexedMessage { seq, session, role, created_at }, terms)))
+    let analyzer = Analyzer::of(language);
+    analyzer.terms(&text, &mut terms);
+    let (role, created_at, voice) = (message.role, message.created_at, Voice::of(analyzer, text.name(), &text));
+    Ok(Some((UnindexedMessage { seq, session, role, created_at, voice }, terms)))
 }
 
 impl UnindexedMessages<'_> {

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
+    message::IndexedText,
 };
 
 /// Pending messages are read up to this many bytes of text at a time.
@@ -32,7 +33,7 @@ pub(crate) struct PendingMessage {
     pub(crate) id: String,
     pub(crate) revision: u64,
     pub(crate) meta: RowMeta,
-    pub(crate) text: String,
+    pub(crate) text: IndexedText,
 }
 
 /// The position of a pass over the pending messages of a generation, namespace by namespace. When the pass reaches a
@@ -88,7 +89,7 @@ impl<T: Tables> Pending<'_, T> {
             let record = MessageRecord::expect(&messages, namespace, seq)?;
             let session = sessions::known_number(&sessions, namespace, &record.session)?;
             let message = record.message()?;
-            let text = message.searchable();
+            let text = IndexedText::of(&message);
             bytes += text.len();
             let meta = RowMeta { seq, created_at: message.created_at, session, window: 0, role: message.role };
             let namespace = NamespaceId(namespace);

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     error::Result,
     ids::{GenerationId, NamespaceId},
+    message::IndexedText,
 };
 
 /// The tables of row counts, of the rows of each message, and of free rows.
@@ -114,7 +115,7 @@ impl<T: Tables> Rows<'_, T> {
         &self,
         GenerationId(generation): GenerationId,
         NamespaceId(namespace): NamespaceId,
-        mut visit: impl FnMut(u32, u32, &str) -> Result<()>,
+        mut visit: impl FnMut(u32, u32, &IndexedText) -> Result<()>,
     ) -> Result<()> {
         let messages = self.0.table(MESSAGES)?;
         let all = (generation, namespace, 0)..=(generation, namespace, u64::MAX);
@@ -122,7 +123,7 @@ impl<T: Tables> Rows<'_, T> {
             let (key, rows) = entry.map_err(storage)?;
             let (seq, (first, count)) = (key.value().2, rows.value());
             let record = MessageRecord::expect(&messages, namespace, seq)?;
-            visit(first, count, &record.message()?.searchable())?;
+            visit(first, count, &IndexedText::of(&record.message()?))?;
         }
         Ok(())
     }

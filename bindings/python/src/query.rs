@@ -31,8 +31,8 @@ pub(crate) struct Query(pub(crate) mnemon::Query);
 impl Query {
     #[new]
     #[pyo3(signature = (text, *, k = 10, session = None, role = None, since = None, until = None, r#where = None,
-        ids = None, except_ids = None, strategy = None, neighbors = true, length_prior = true, half_life = None,
-        now = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None))]
+        ids = None, except_ids = None, strategy = None, neighbors = true, speakers = true, questions = true, length_prior = true,
+        half_life = None, now = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -47,6 +47,8 @@ impl Query {
         except_ids: Option<Vec<String>>,
         strategy: Option<&str>,
         neighbors: bool,
+        speakers: bool,
+        questions: bool,
         length_prior: bool,
         half_life: Option<f64>,
         now: Option<Time>,
@@ -58,6 +60,7 @@ impl Query {
     ) -> PyResult<Self> {
         let failed = |error| raised(py, error);
         let mut query = mnemon::Query::new(text).k(k).neighbors(neighbors).length_prior(length_prior);
+        query = query.speakers(speakers).questions(questions);
         if let Some(session) = session {
             query = query.session(session);
         }

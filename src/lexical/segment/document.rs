@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::lexical::Voice;
+
 /// The terms of a row, and the part of the text that they come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Document {
@@ -10,4 +12,5 @@ pub(crate) struct Document {
     pub(crate) passage: Option<Range<u32>>,
     /// The terms of the window, in any order and with repetitions. May be empty.
     pub(crate) terms: Vec<u64>,
+    pub(crate) voice: Voice,
 }

@@ -5,7 +5,10 @@
 //!
 //! ```text
 //! header     1 layout, 1 language, 2 analyzer's version, 2 rows, 2 passages, 4 terms
-//! rows       a row: varint row - previous row - 1, varint length in terms; ascending, the first after -1
+//! rows       a row: varint row - previous row - 1, varint length in terms, varint name * 2 + 1 for a question; ascending,
+//!            the first after -1
+//! names      varint names, then a name: varint terms, 6 each; in the order of the rows, numbered from 1. A row without a
+//!            name has 0.
 //! passages   a passage: 2 local, 4 begin, 4 end; ascending
 //! hashes     a term: 6; ascending, for binary search
 //! slots      a term: 4; if one row contains it, from the top 1 bit set, 17 frequency, 14 local; else the offset of its
@@ -30,8 +33,8 @@ pub(crate) const MAX_ROWS: usize = 1 << LOCAL_BITS;
 /// term in two or more rows takes at most 3.5 bytes for each occurrence, and there are at most 2^29 occurrences.
 pub(crate) const MAX_TERMS: usize = 1 << 15;
 
-/// The version of this layout.
-pub(super) const LAYOUT: u8 = 1;
+/// The version of this layout. The first one had no names and questions.
+pub(super) const LAYOUT: u8 = 2;
 pub(super) const HEADER_BYTES: usize = 12;
 pub(super) const PASSAGE_BYTES: usize = 10;
 pub(super) const HASH_BYTES: usize = TERM_BITS as usize / 8;
@@ -88,6 +91,11 @@ fn read_long_varint(first: u8, bytes: &mut &[u8]) -> Option<u32> {
         }
     }
     None
+}
+
+/// Appends a term.
+pub(super) fn push_hash(bytes: &mut Vec<u8>, term: u64) {
+    bytes.extend(&term.to_le_bytes()[..HASH_BYTES]);
 }
 
 /// Appends a varint.

@@ -5,6 +5,7 @@ use super::{
     layout::{MAX_ROWS, read_hash},
     write::Writer,
 };
+use crate::lexical::Voice;
 
 impl Segment {
     /// Merges segments, at least one, of the same language and analyzer version. A row in several segments is taken
@@ -72,7 +73,9 @@ fn merge_rows(older_to_newer: &[&Segment], keep: impl Fn(u32) -> bool, writer: &
     rows.dedup_by_key(|&mut (row, ..)| row);
     rows.retain(|&(row, ..)| keep(row));
     for (new, &(row, from, local, length)) in (0..).zip(&rows) {
-        writer.row(row, length, older_to_newer[from].passage(local));
+        let segment = older_to_newer[from];
+        let voice = Voice { speaker: segment.speaker(local).to_vec(), is_question: segment.is_question(local) };
+        writer.row(row, length, segment.passage(local), &voice);
         locals[from][local as usize] = Some(new);
     }
     locals

@@ -18,7 +18,7 @@ use self::{
     layout::{CRC_BYTES, HASH_BYTES, HEADER_BYTES, PASSAGE_BYTES, SLOT_BYTES, read_hash, read_passage, read_varint},
     postings::Postings,
 };
-use super::{Language, term::ANALYZER_VERSION};
+use super::{Language, Voice, term::ANALYZER_VERSION};
 pub(crate) use document::Document;
 pub(crate) use layout::{MAX_ROWS, MAX_TERMS};
 
@@ -30,6 +30,10 @@ pub(crate) struct Segment {
     language: Language,
     version: u16,
     rows: Vec<u32>,
+    /// For each row the number of its speaker's name times 2, and 1 for a question.
+    voices: Vec<u16>,
+    /// The terms of the speakers' names, numbered from 1.
+    names: Vec<Vec<u64>>,
     /// The positions of the sections in the bytes.
     passages: Range<usize>,
     hashes: Range<usize>,
@@ -45,7 +49,9 @@ impl Segment {
 
     /// Returns the bytes of memory that the segment takes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.bytes.capacity() + self.rows.capacity() * size_of::<u32>()
+        let rows = self.rows.capacity() * size_of::<u32>() + self.voices.capacity() * size_of::<u16>();
+        let names = self.names.iter().map(|name| size_of::<Vec<u64>>() + name.capacity() * size_of::<u64>());
+        size_of::<Self>() + self.bytes.capacity() + rows + names.sum::<usize>()
     }
 
     /// Returns true if the present analyzer of this language made the terms, so that the segment can be used.
@@ -55,7 +61,12 @@ impl Segment {
 
     /// Returns the documents that the segment was built of, with terms in ascending order.
     pub(crate) fn documents(&self) -> Vec<Document> {
-        let document = |(local, &row)| Document { row, passage: self.passage(local), terms: Vec::new() };
+        let document = |(local, &row)| Document {
+            row,
+            passage: self.passage(local),
+            terms: Vec::new(),
+            voice: Voice { speaker: self.speaker(local).to_vec(), is_question: self.is_question(local) },
+        };
         let mut documents: Vec<Document> = (0..).zip(&self.rows).map(document).collect();
         for (position, hash) in self.hashes().iter().enumerate() {
             for (local, frequency) in self.postings_at(position) {
@@ -75,7 +86,7 @@ impl Segment {
     pub(crate) fn lengths(&self) -> impl Iterator<Item = u32> + '_ {
         let mut bytes = &self.bytes[HEADER_BYTES..];
         self.rows.iter().map(move |_| {
-            let (_gap, length) = (read_varint(&mut bytes), read_varint(&mut bytes));
+            let [_gap, length, _voice] = [(); 3].map(|()| read_varint(&mut bytes));
             length.expect("a segment is checked when it is read")
         })
     }
@@ -86,6 +97,17 @@ impl Segment {
         let passages = self.bytes[self.passages.clone()].as_chunks::<PASSAGE_BYTES>().0;
         let position = passages.binary_search_by_key(&local, |passage| read_passage(passage).0).ok()?;
         Some(read_passage(&passages[position]).1)
+    }
+
+    /// Returns the terms of the name of a row's speaker, by the local number of the row; none without a name.
+    pub(crate) fn speaker(&self, local: u32) -> &[u64] {
+        let number = usize::from(self.voices[local as usize] >> 1);
+        number.checked_sub(1).map_or(&[], |name| &self.names[name])
+    }
+
+    /// Returns true if the message of a row, by the local number of the row, ends with a question mark.
+    pub(crate) fn is_question(&self, local: u32) -> bool {
+        self.voices[local as usize] & 1 == 1
     }
 
     /// Returns the postings of a term; `None` if no row contains the term.

@@ -9,7 +9,7 @@ use super::{
         read_passage, read_posting, read_single, read_varint,
     },
 };
-use crate::lexical::Language;
+use crate::lexical::{Language, voice::MAX_NAME_TERMS};
 
 impl Segment {
     /// Reads the bytes that [`bytes`](Segment::bytes) returned. Time is linear in the bytes; it allocates 8 bytes for
@@ -28,7 +28,11 @@ impl Segment {
             return Err("its layout has an unknown version");
         }
         let language = Language::from_code(language).ok_or("its language is unknown")?;
-        let (rows, lengths) = read_rows(&mut rest, u16::from_le_bytes([r0, r1]).into())?;
+        let Rows { rows, lengths, voices } = read_rows(&mut rest, u16::from_le_bytes([r0, r1]).into())?;
+        let names = read_names(&mut rest)?;
+        if voices.iter().any(|voice| usize::from(voice >> 1) > names.len()) {
+            return Err("a row has a name that is missing");
+        }
         let mut begin = content.len() - rest.len();
         let mut section = |count: usize, width: usize| {
             let end = count.checked_mul(width).and_then(|size| begin.checked_add(size));
@@ -47,18 +51,32 @@ impl Segment {
         check_postings(&content[slots.clone()], &content[slots.end..], lengths)?;
         let version = u16::from_le_bytes([v0, v1]);
         let (slots, postings) = (slots.start, slots.end);
-        Ok(Segment { language, version, rows, passages, hashes, slots, postings, bytes })
+        Ok(Segment { language, version, rows, voices, names, passages, hashes, slots, postings, bytes })
+    }
+
+    /// Returns true if an earlier release wrote these bytes, in a layout that is not read any more: the segment must be
+    /// rebuilt from the messages.
+    pub(crate) fn is_outdated(bytes: &[u8]) -> bool {
+        bytes.first().is_some_and(|&layout| layout < LAYOUT)
     }
 }
 
-/// Reads the rows and their lengths.
-fn read_rows(bytes: &mut &[u8], count: usize) -> Result<(Vec<u32>, Vec<u32>), &'static str> {
+/// What the rows of a segment have, each in the order of the rows.
+struct Rows {
+    rows: Vec<u32>,
+    lengths: Vec<u32>,
+    voices: Vec<u16>,
+}
+
+/// Reads the rows.
+fn read_rows(bytes: &mut &[u8], count: usize) -> Result<Rows, &'static str> {
     if count > MAX_ROWS {
         return Err("it has too many rows");
     }
-    // A row takes at least two bytes.
-    let capacity = count.min(bytes.len() / 2);
+    // A row takes at least three bytes.
+    let capacity = count.min(bytes.len() / 3);
     let (mut rows, mut lengths) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+    let mut voices = Vec::with_capacity(capacity);
     let mut next = Some(0u32);
     for _ in 0..count {
         let gap = read_varint(bytes).ok_or("a row is cut off")?;
@@ -68,8 +86,24 @@ fn read_rows(bytes: &mut &[u8], count: usize) -> Result<(Vec<u32>, Vec<u32>), &'
         lengths.push(
             read_varint(bytes).filter(|&length| length as usize <= MAX_TERMS).ok_or("a row's length is too large")?,
         );
+        let voice = read_varint(bytes).and_then(|voice| u16::try_from(voice).ok());
+        voices.push(voice.ok_or("a row's name is cut off or too large")?);
     }
-    Ok((rows, lengths))
+    Ok(Rows { rows, lengths, voices })
+}
+
+/// Reads the names of speakers.
+fn read_names(bytes: &mut &[u8]) -> Result<Vec<Vec<u64>>, &'static str> {
+    let count = read_varint(bytes).filter(|&count| count as usize <= MAX_ROWS).ok_or("it has too many names")?;
+    (0..count)
+        .map(|_| {
+            let terms = read_varint(bytes).filter(|terms| (1..=MAX_NAME_TERMS as u32).contains(terms));
+            let size = terms.ok_or("a name has no terms or too many")? as usize * HASH_BYTES;
+            let (name, rest) = bytes.split_at_checked(size).ok_or("a name is cut off")?;
+            *bytes = rest;
+            Ok(name.as_chunks().0.iter().map(read_hash).collect())
+        })
+        .collect()
 }
 
 /// Checks that passages are ascending and belong to rows.

@@ -9,7 +9,7 @@ use super::{
     merge::merge_plan,
     *,
 };
-use crate::lexical::term::TERM_BITS;
+use crate::lexical::{Voice, term::TERM_BITS};
 
 /// For each row, the passage, and the frequency of each term.
 type Content = BTreeMap<u32, (Option<Range<u32>>, BTreeMap<u64, u32>)>;
@@ -49,7 +49,7 @@ fn build(documents: &[Document]) -> Segment {
 }
 
 fn document(row: u32, terms: &[u64]) -> Document {
-    Document { row, passage: None, terms: terms.to_vec() }
+    Document { row, passage: None, terms: terms.to_vec(), voice: Voice::default() }
 }
 
 /// Documents of which many share rows and terms; some rows, terms and passages are at the ends of their ranges.
@@ -58,11 +58,10 @@ fn any_documents() -> impl Strategy<Value = Vec<Document>> {
     let term = prop_oneof![8 => 0..20u64, 2 => 0..1u64 << TERM_BITS];
     let passage =
         prop::option::of((0..u32::MAX, 0..500u32).prop_map(|(begin, size)| begin..begin.saturating_add(size)));
-    let document = (row, passage, prop::collection::vec(term, 0..12)).prop_map(|(row, passage, terms)| Document {
-        row,
-        passage,
-        terms,
-    });
+    let voice = (prop::collection::vec(0..3u64, 0..6), any::<bool>());
+    let voice = voice.prop_map(|(speaker, is_question)| Voice { speaker, is_question });
+    let document = (row, passage, prop::collection::vec(term, 0..12), voice)
+        .prop_map(|(row, passage, terms, voice)| Document { row, passage, terms, voice });
     prop::collection::vec(document, 0..30)
 }
 
@@ -77,7 +76,12 @@ fn fix_checksum(bytes: &mut [u8]) {
 #[test]
 fn the_bytes_of_a_segment_never_change() {
     let documents = [
-        Document { row: 300, passage: Some(258..515), terms: vec![2, 1, 2, 2] },
+        Document {
+            row: 300,
+            passage: Some(258..515),
+            terms: vec![2, 1, 2, 2],
+            voice: Voice { speaker: vec![0x0201], is_question: true },
+        },
         document(5, &[1, 0xABCD_EF01_2345]),
         document(6, &[]),
     ];
@@ -115,7 +119,9 @@ fn segments_at_the_limits_of_rows_and_terms_are_read_as_they_were_built() {
 #[test]
 fn invalid_bytes_are_refused_with_a_reason() {
     let passage = Some(0..9);
-    let bytes = build(&[Document { row: 1, passage, terms: vec![1, 2] }, document(2, &[2])]).bytes().to_vec();
+    let bytes = build(&[Document { row: 1, passage, terms: vec![1, 2], voice: Voice::default() }, document(2, &[2])])
+        .bytes()
+        .to_vec();
     let read = |bytes: &[u8]| Segment::read(bytes.to_vec()).map(|_| ());
     assert_eq!(read(&bytes), Ok(()));
     assert_eq!(read(&[]), Err("it is too short"));

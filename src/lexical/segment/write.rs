@@ -1,14 +1,15 @@
 //! Builds the bytes of a segment: its rows, then its terms, each in ascending order.
 
-use std::ops::Range;
+use std::{collections::HashMap, ops::Range};
 
 use super::{
     Document, Segment,
-    layout::{HASH_BYTES, LAYOUT, LOCAL_BITS, MAX_ROWS, MAX_TERMS, SINGLE, push_varint},
+    layout::{HASH_BYTES, LAYOUT, LOCAL_BITS, MAX_ROWS, MAX_TERMS, SINGLE, push_hash, push_varint},
 };
 use crate::lexical::{
-    Language,
+    Language, Voice,
     term::{ANALYZER_VERSION, TERM_BITS},
+    voice::MAX_NAME_TERMS,
 };
 
 impl Segment {
@@ -25,7 +26,7 @@ impl Segment {
         let mut pairs = Vec::new();
         for (local, document) in (0u64..).zip(&documents) {
             let terms = &document.terms[..document.terms.len().min(MAX_TERMS)];
-            writer.row(document.row, terms.len() as u32, document.passage.clone());
+            writer.row(document.row, terms.len() as u32, document.passage.clone(), &document.voice);
             pairs.extend(terms.iter().map(|term| term << LOCAL_BITS | local));
         }
         pairs.sort_unstable();
@@ -47,6 +48,9 @@ pub(super) struct Writer {
     row_count: usize,
     /// The lowest row that can follow.
     next_row: u64,
+    names: Vec<u8>,
+    /// The numbers of the names.
+    name_numbers: HashMap<Vec<u64>, u32>,
     passages: Vec<u8>,
     passage_count: u16,
     hashes: Vec<u8>,
@@ -62,6 +66,8 @@ impl Writer {
             rows: Vec::new(),
             row_count: 0,
             next_row: 0,
+            names: Vec::new(),
+            name_numbers: HashMap::new(),
             passages: Vec::new(),
             passage_count: 0,
             hashes: Vec::new(),
@@ -71,10 +77,12 @@ impl Writer {
     }
 
     /// Adds a row, which must be greater than the rows before.
-    pub(super) fn row(&mut self, row: u32, length: u32, passage: Option<Range<u32>>) {
+    pub(super) fn row(&mut self, row: u32, length: u32, passage: Option<Range<u32>>, voice: &Voice) {
         assert!(self.row_count < MAX_ROWS, "a segment has at most {MAX_ROWS} rows");
         push_varint(&mut self.rows, (u64::from(row) - self.next_row) as u32);
         push_varint(&mut self.rows, length);
+        let name = self.name(&voice.speaker);
+        push_varint(&mut self.rows, name << 1 | u32::from(voice.is_question));
         if let Some(passage) = passage {
             self.passages.extend((self.row_count as u16).to_le_bytes());
             self.passages.extend(passage.start.to_le_bytes());
@@ -85,11 +93,27 @@ impl Writer {
         self.next_row = u64::from(row) + 1;
     }
 
+    /// Returns the number of a name, which is added if it is new; 0 for no name.
+    fn name(&mut self, name: &[u64]) -> u32 {
+        let name = &name[..name.len().min(MAX_NAME_TERMS)];
+        if name.is_empty() {
+            return 0;
+        }
+        if let Some(&number) = self.name_numbers.get(name) {
+            return number;
+        }
+        push_varint(&mut self.names, name.len() as u32);
+        name.iter().for_each(|&term| push_hash(&mut self.names, term));
+        let number = self.name_numbers.len() as u32 + 1;
+        self.name_numbers.insert(name.to_vec(), number);
+        number
+    }
+
     /// Adds a term, which must be greater than the terms before, with its postings: local numbers in ascending order,
     /// at least one, and frequencies.
     pub(super) fn term(&mut self, term: u64, postings: &[(u32, u32)]) {
         debug_assert!(term < 1 << TERM_BITS, "terms come from an analyzer");
-        self.hashes.extend(&term.to_le_bytes()[..HASH_BYTES]);
+        push_hash(&mut self.hashes, term);
         if let [(local, frequency)] = *postings {
             self.slots.extend((SINGLE | frequency << LOCAL_BITS | local).to_le_bytes());
             return;
@@ -112,7 +136,9 @@ impl Writer {
         bytes.extend((self.row_count as u16).to_le_bytes());
         bytes.extend(self.passage_count.to_le_bytes());
         bytes.extend(((self.hashes.len() / HASH_BYTES) as u32).to_le_bytes());
-        for section in [self.rows, self.passages, self.hashes, self.slots, self.postings] {
+        let mut name_count = Vec::new();
+        push_varint(&mut name_count, self.name_numbers.len() as u32);
+        for section in [self.rows, name_count, self.names, self.passages, self.hashes, self.slots, self.postings] {
             bytes.extend(section);
         }
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());

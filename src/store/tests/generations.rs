@@ -25,7 +25,8 @@ fn a_generation_contains_changes_made_during_its_seeding() {
     };
     let pending = |generation: GenerationId| {
         let pending = store.read().unwrap().pending().next(generation, &mut PendingCursor::default(), 100).unwrap();
-        let mut texts: Vec<(String, String)> = pending.into_iter().map(|found| (found.id, found.text)).collect();
+        let mut texts: Vec<(String, String)> =
+            pending.into_iter().map(|found| (found.id, found.text.to_string())).collect();
         texts.sort();
         texts
     };

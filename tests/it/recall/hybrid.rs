@@ -1,6 +1,6 @@
 //! The hybrid score: neighbor boosts, passages, statistics of a namespace.
 
-use mnemon::{Message, Query, RankingStrategy, Role};
+use mnemon::{Engine, Message, Query, RankingStrategy, Role};
 
 use super::{SPACE, delete, filled, ids, lexical, open, put, recall};
 use crate::support::{Db, message, namespace};
@@ -34,7 +34,8 @@ fn the_turn_after_a_matching_question_is_boosted() {
     assert!(off.iter().all(|hit| hit.breakdown.neighbor == 0.0 && hit.breakdown.boosted_by.is_none()));
     for hit in &hits {
         let parts = &hit.breakdown;
-        let sum = parts.dense + parts.lexical + parts.neighbor + parts.length + parts.time + parts.recency;
+        let content = parts.dense + parts.lexical + parts.neighbor + parts.speaker + parts.question;
+        let sum = content + parts.length + parts.time + parts.recency;
         assert!((sum - hit.score).abs() < 1e-4, "the parts add up: {hit:?}");
     }
 }
@@ -166,4 +167,47 @@ fn every_strategy_returns_k_hits() {
         "the same again"
     );
     assert_eq!(ids(&recall(&engine, Query::new("word7").k(1))), ["m7"]);
+}
+
+/// Three people say the same; who is named comes first, whatever part of the name the query has.
+#[test]
+fn messages_by_a_named_speaker_are_boosted() {
+    let said = |id: &str, name: Option<&str>, text: &str| {
+        let message = Message::user(text).with_id(id).in_session(id);
+        name.into_iter().fold(message, |message, name| message.by(name))
+    };
+    let messages = vec![
+        said("ada", Some("Ada Byron"), "The rowing lesson was moved to the harbour on Thursday."),
+        said("ben", Some("Ben"), "The rowing lesson was moved to the lake on Friday, wasn't it?"),
+        said("nobody", None, "The rowing lesson was moved to the river on Monday."),
+    ];
+    let check = |engine: &Engine| {
+        for (query, named) in [
+            ("Where does Ada row?", Some("ada")),
+            ("Where is Byron's rowing lesson?", Some("ada")),
+            ("Where is Ben's rowing lesson?", Some("ben")),
+            ("Where is the rowing lesson?", None),
+        ] {
+            let hits = recall(engine, Query::new(query));
+            assert_eq!(hits.len(), 3);
+            for hit in &hits {
+                let is_named = Some(hit.message.id.as_str()) == named;
+                assert_eq!(hit.breakdown.speaker > 0.0, is_named, "{query}: {hit:?}");
+                assert_eq!(hit.breakdown.question < 0.0, hit.message.id == "ben", "{query}: {hit:?}");
+            }
+            if let Some(named) = named {
+                assert_eq!(hits[0].message.id, named, "{query}");
+            }
+            let off = recall(engine, Query::new(query).speakers(false).questions(false));
+            assert!(off.iter().all(|hit| (hit.breakdown.speaker, hit.breakdown.question) == (0.0, 0.0)));
+        }
+    };
+    let db = Db::new();
+    let engine = open(&db, 4096);
+    engine.blocking().put(&namespace(SPACE), messages).unwrap();
+    check(&engine); // By their words alone, before they are embedded.
+    engine.blocking().flush().unwrap();
+    check(&engine);
+    drop(engine);
+    check(&open(&db, 4096)); // From the stored segments.
 }

@@ -79,6 +79,8 @@ class Query:
         except_ids: Sequence[str] | None = None,
         strategy: str | None = None,
         neighbors: bool = True,
+        speakers: bool = True,
+        questions: bool = True,
         length_prior: bool = True,
         half_life: float | None = None,
         now: datetime | None = None,

@@ -15,14 +15,23 @@ pub(super) struct Variant {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Term {
     Neighbors,
+    Speakers,
+    Questions,
     Prior,
     Time,
 }
 
-const TERMS: [(&str, Term); 3] = [("neighbors", Term::Neighbors), ("prior", Term::Prior), ("time", Term::Time)];
+const TERMS: [(&str, Term); 5] = [
+    ("neighbors", Term::Neighbors),
+    ("speakers", Term::Speakers),
+    ("questions", Term::Questions),
+    ("prior", Term::Prior),
+    ("time", Term::Time),
+];
 
 /// All variants, for an error.
-const VARIANTS: &str = "hybrid, dense, lexical, rrf, weighted:0.5 (the share of dense, 0 to 1), hybrid-neighbors, hybrid-prior, hybrid-time";
+const VARIANTS: &str = "hybrid, dense, lexical, rrf, weighted:0.5 (the share of dense, 0 to 1), hybrid-neighbors, \
+    hybrid-speakers, hybrid-questions, hybrid-prior, hybrid-time";
 
 impl Variant {
     /// Returns the query with this variant's ranking.
@@ -31,6 +40,8 @@ impl Variant {
         match self.without {
             None => query,
             Some(Term::Neighbors) => query.neighbors(false),
+            Some(Term::Speakers) => query.speakers(false),
+            Some(Term::Questions) => query.questions(false),
             Some(Term::Prior) => query.length_prior(false),
             Some(Term::Time) => query.time(TimeUse::Ignore),
         }
@@ -87,6 +98,8 @@ mod tests {
         check("hybrid", Query::new("q"));
         check("rrf", Query::new("q").strategy(RankingStrategy::ReciprocalRank));
         check("hybrid-neighbors", Query::new("q").neighbors(false));
+        check("hybrid-speakers", Query::new("q").speakers(false));
+        check("hybrid-questions", Query::new("q").questions(false));
         check("hybrid-prior", Query::new("q").length_prior(false));
         check("hybrid-time", Query::new("q").time(TimeUse::Ignore));
     }

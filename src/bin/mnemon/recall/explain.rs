@@ -28,6 +28,8 @@ pub(super) fn evidence(hit: &Hit) -> Vec<String> {
         ("dense", breakdown.dense, ""),
         ("lexical", breakdown.lexical, ""),
         ("neighbor", breakdown.neighbor, &*source),
+        ("speaker", breakdown.speaker, ""),
+        ("question", breakdown.question, ""),
         ("length", breakdown.length, ""),
         ("time", breakdown.time, ""),
         ("recency", breakdown.recency, ""),

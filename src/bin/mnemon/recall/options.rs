@@ -42,6 +42,12 @@ pub(super) struct Options {
     /// Do not boost messages whose neighbors match the query.
     #[arg(long)]
     no_neighbors: bool,
+    /// Do not boost messages by a speaker whom the query names.
+    #[arg(long)]
+    no_speakers: bool,
+    /// Do not rank messages lower that end with a question mark.
+    #[arg(long)]
+    no_questions: bool,
     /// Do not adjust scores by the length of messages.
     #[arg(long)]
     no_length_prior: bool,
@@ -81,6 +87,8 @@ impl Options {
             .except(&self.except)
             .strategy(self.strategy)
             .neighbors(!self.no_neighbors)
+            .speakers(!self.no_speakers)
+            .questions(!self.no_questions)
             .length_prior(!self.no_length_prior)
             .time(self.time)
             .previous(&self.previous);
