@@ -73,14 +73,15 @@ impl RelevantRanks {
     fn normalised_gain(&self, k: usize, discount: impl Fn(usize) -> f64) -> f64 {
         let gain = |(rank, &grade): (usize, &u32)| f64::from(grade) / discount(rank);
         let ideal: f64 = (1..=k).zip(&self.ideal).map(gain).sum();
-        self.within(k).zip(&self.grades).map(gain).sum::<f64>() / ideal
+        // A sum of nothing is -0.
+        (0.0 + self.within(k).zip(&self.grades).map(gain).sum::<f64>()) / ideal
     }
 
     /// Returns the average precision over all results: the sum of the precision at each relevant result's rank, divided
     /// by the number of relevant items.
     pub(crate) fn average_precision(&self) -> f64 {
         let precisions = self.ranks.iter().enumerate().map(|(before, &rank)| (before + 1) as f64 / rank as f64);
-        precisions.sum::<f64>() / self.relevant as f64
+        (0.0 + precisions.sum::<f64>()) / self.relevant as f64
     }
 }
 
@@ -150,6 +151,8 @@ mod tests {
         assert_eq!((second.ndcg_any_at(5), second.ndcg_any_at(1), second.all_at(1)), (1.0, 0.0, 0.0));
         let third = RelevantRanks::new(["x", "y", "a"], &relevant[..1]);
         assert!((third.ndcg_any_at(5) - 1.0 / 3f64.log2()).abs() < 1e-12);
+        let nothing = RelevantRanks::new(["x"], &relevant[..1]);
+        assert!([nothing.ndcg_at(5), nothing.average_precision()].iter().all(|zero| zero.is_sign_positive()));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod run_file;
 mod scores;
 mod set;
 mod table;
+pub(crate) mod tune;
 mod variant;
 mod write_beir;
 

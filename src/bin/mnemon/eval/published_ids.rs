@@ -9,45 +9,40 @@ use super::set::{Question, Set};
 
 /// Both directions between messages and their published ids.
 ///
-/// The published id is the message's own id if no other message of the set has it, or else `NAMESPACE/ID`. White space
-/// and percent signs are written as in URLs.
+/// The published id is the message's own id if no two messages of the set have the same, or else `NAMESPACE/ID`. White
+/// space and percent signs are written as in URLs.
 pub(super) struct PublishedIds<'a> {
-    ids: HashMap<(&'a Namespace, &'a str), String>,
+    has_namespaces: bool,
     messages: HashMap<String, &'a (Namespace, Message)>,
 }
 
 impl<'a> PublishedIds<'a> {
     /// Names all messages of a set.
     pub(super) fn new(set: &'a Set) -> anyhow::Result<Self> {
-        let mut counts: HashMap<&str, usize> = HashMap::new();
-        for (_, message) in &set.messages {
-            *counts.entry(&message.id).or_default() += 1;
-        }
-        let (mut ids, mut messages) = (HashMap::new(), HashMap::new());
+        let mut seen = HashSet::new();
+        let has_namespaces = !set.messages.iter().all(|(_, message)| seen.insert(message.id.as_str()));
+        let mut ids = PublishedIds { has_namespaces, messages: HashMap::new() };
         for entry in &set.messages {
             let (namespace, message) = entry;
-            let id = match counts.get(message.id.as_str()) {
-                Some(1) => escape(&message.id),
-                _ => escape(&format!("{namespace}/{}", message.id)),
-            };
+            let known = ids.messages.insert(ids.of(namespace, &message.id), entry);
             ensure!(
-                messages.insert(id.clone(), entry).is_none(),
-                "{}: two messages would be written as {id:?}; give them other ids",
-                set.name
+                known.is_none(),
+                "{}: two messages of {namespace} have the id {:?}; make each unique",
+                set.name,
+                message.id
             );
-            ids.insert((namespace, message.id.as_str()), id);
         }
-        Ok(PublishedIds { ids, messages })
+        Ok(ids)
     }
 
     /// Returns the published id of a message, which need not be one of the set.
     pub(super) fn of(&self, namespace: &Namespace, id: &str) -> String {
-        self.ids.get(&(namespace, id)).cloned().unwrap_or_else(|| escape(id))
+        if self.has_namespaces { escape(&format!("{namespace}/{id}")) } else { escape(id) }
     }
 
-    /// Finds a message by its published id, or by its own id in a question's namespace.
+    /// Finds a message by its published id, with or without the namespace if it is that of the question.
     pub(super) fn find(&self, published: &str, namespace: &Namespace) -> Option<&'a (Namespace, Message)> {
-        let own = || self.messages.get(self.ids.get(&(namespace, published))?);
+        let own = || self.messages.get(&format!("{}/{published}", escape(namespace.as_str())));
         self.messages.get(published).or_else(own).copied()
     }
 }
@@ -89,11 +84,13 @@ mod tests {
         let ids = PublishedIds::new(&set).unwrap();
         let [a, b]: [Namespace; 2] = ["a", "b"].map(|name| name.parse().unwrap());
         let published = [(&a, "1"), (&b, "1"), (&b, "my id"), (&b, "5%"), (&a, "?")].map(|(n, id)| ids.of(n, id));
-        assert_eq!(published, ["a/1", "b/1", "my%20id", "5%25", "?"]);
+        assert_eq!(published, ["a/1", "b/1", "b/my%20id", "b/5%25", "a/?"]);
         let found = |id: &str, n: &Namespace| ids.find(id, n).map(|(namespace, one)| format!("{namespace} {}", one.id));
         assert_eq!(found("b/1", &a).unwrap(), "b 1");
         assert_eq!(found("1", &a).unwrap(), "a 1");
-        assert_eq!(found("my%20id", &a).unwrap(), "b my id");
-        assert_eq!(found("2", &a), None);
+        assert_eq!(found("my%20id", &b).unwrap(), "b my id");
+        assert_eq!((found("2", &a), found("my%20id", &a)), (None, None));
+        let one = Set::new("s".into(), vec![message("b", "my id")], Vec::new(), Benchmark::None);
+        assert_eq!(PublishedIds::new(&one).unwrap().of(&b, "my id"), "my%20id");
     }
 }

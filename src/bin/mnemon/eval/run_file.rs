@@ -148,8 +148,8 @@ mod tests {
         let rankings = vec![vec![ranked("2", 1.5), ranked("3 x", 1.5), ranked("1", 2.0)], vec![]];
         write(&path, &set(), &rankings).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text.lines().next(), Some("q%201 Q0 2 1 1.5 mnemon"));
-        assert!(text.contains(" a/1 3 ") && text.contains(" 3%20x 2 "), "{text}");
+        assert_eq!(text.lines().next(), Some("q%201 Q0 a/2 1 1.5 mnemon"));
+        assert!(text.contains(" a/1 3 ") && text.contains(" a/3%20x 2 "), "{text}");
         let set = set();
         let run = read(&path, &set).unwrap();
         assert_eq!((ids(&run), &*run.name), (vec![vec!["2", "3 x", "1"], vec![]], "mnemon"));

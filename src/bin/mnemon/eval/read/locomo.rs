@@ -25,6 +25,8 @@ use crate::stderr;
 
 const TIME_FORMAT: &str = "%I:%M %p on %d %B, %Y";
 const TURN_MICROS: i64 = 20_000_000;
+/// Number of ignored pieces of evidence that are listed.
+const SHOWN: usize = 10;
 const CATEGORIES: [&str; 5] = ["multi-hop", "temporal", "open-domain", "single-hop", ADVERSARIAL];
 
 #[derive(Deserialize)]
@@ -121,11 +123,10 @@ pub(super) fn read(path: &Path, name: String) -> anyhow::Result<Set> {
         stderr::note(format!("{name}: {repaired} pieces of evidence are not written as ids and were read as such"));
     }
     if !ignored.is_empty() {
-        let count = ignored.len();
-        stderr::note(format!(
-            "{name}: {count} pieces of evidence name no message and are ignored: {}",
-            ignored.join(", ")
-        ));
+        let (count, shown) = (ignored.len(), ignored.iter().take(SHOWN));
+        let shown = shown.map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
+        stderr::note(format!("{name}: {count} pieces of evidence name no message and are ignored: {shown}{more}"));
     }
     Ok(Set::new(name, messages, questions, Benchmark::None))
 }
