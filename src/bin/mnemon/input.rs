@@ -14,6 +14,7 @@ use mnemon::{
     OnnxOptions, Precision,
 };
 use serde::Deserialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::shared;
@@ -133,6 +134,8 @@ pub(crate) fn messages_of(reader: impl Read, path: &Path) -> anyhow::Result<Vec<
 /// A line of a file of labelled questions.
 #[derive(Deserialize)]
 pub(crate) struct QueryLine {
+    /// A text or a number.
+    pub(crate) id: Option<Value>,
     pub(crate) namespace: Namespace,
     pub(crate) query: String,
     /// Ids of the messages that hold the answer.
@@ -151,7 +154,8 @@ pub(crate) fn queries_of(reader: impl Read, path: &Path) -> anyhow::Result<Vec<Q
     parse_all(reader, path, |text| Ok(serde_json::from_str(text)?))
 }
 
-fn parse_all<T>(
+/// Parses all lines of what `reader` reads; the first bad line is an error that names the path and the line.
+pub(crate) fn parse_all<T>(
     reader: impl Read,
     path: &Path,
     mut parse: impl FnMut(&str) -> anyhow::Result<T>,

@@ -1,4 +1,4 @@
-//! Retrieval metrics of one query with binary relevance, as TREC defines them, and statistics over many values.
+//! Retrieval metrics of one query, as TREC defines them, and statistics over many values.
 
 /// The ranks of the relevant items in one query's results.
 pub(crate) struct RelevantRanks {
@@ -6,18 +6,32 @@ pub(crate) struct RelevantRanks {
     pub(crate) ranks: Vec<usize>,
     /// Number of relevant items, found or not.
     pub(crate) relevant: usize,
+    /// The grade of the item at each of the ranks.
+    grades: Vec<u32>,
+    /// The grades of all relevant items, highest first.
+    ideal: Vec<u32>,
 }
 
 impl RelevantRanks {
     /// Compares the ids of the results, best first and without repetitions, with the relevant ids.
     pub(crate) fn new<'a>(retrieved: impl IntoIterator<Item = &'a str>, relevant: &[String]) -> Self {
-        let ranks = retrieved
-            .into_iter()
-            .enumerate()
-            .filter(|(_, id)| relevant.iter().any(|relevant| relevant == id))
-            .map(|(i, _)| i + 1)
-            .collect();
-        RelevantRanks { ranks, relevant: relevant.len() }
+        RelevantRanks::graded(retrieved, relevant, &[])
+    }
+
+    /// Compares the ids of the results with the relevant ids, which have these grades. An id without a grade has grade
+    /// 1.
+    pub(crate) fn graded<'a>(
+        retrieved: impl IntoIterator<Item = &'a str>,
+        relevant: &[String],
+        grades: &[u32],
+    ) -> Self {
+        let grade = |at: usize| grades.get(at).copied().unwrap_or(1);
+        let found = |id: &str| relevant.iter().position(|relevant| relevant == id);
+        let found = retrieved.into_iter().enumerate().filter_map(|(i, id)| Some((i + 1, grade(found(id)?))));
+        let (ranks, found) = found.unzip();
+        let mut ideal: Vec<u32> = (0..relevant.len()).map(grade).collect();
+        ideal.sort_unstable_by(|a, b| b.cmp(a));
+        RelevantRanks { ranks, relevant: relevant.len(), grades: found, ideal }
     }
 
     fn within(&self, k: usize) -> impl Iterator<Item = usize> + '_ {
@@ -39,11 +53,35 @@ impl RelevantRanks {
         self.ranks.first().map_or(0.0, |&rank| 1.0 / rank as f64)
     }
 
-    /// Returns the normalised discounted cumulative gain (Järvelin and Kekäläinen 2002).
+    /// Returns 1 if all relevant items are among the first `k` results, else 0.
+    pub(crate) fn all_at(&self, k: usize) -> f64 {
+        f64::from(u8::from(self.within(k).count() == self.relevant))
+    }
+
+    /// Returns the normalised discounted cumulative gain (Järvelin and Kekäläinen 2002) as `trec_eval` counts it: the
+    /// grade is the gain, and the discount is log2(rank + 1).
     pub(crate) fn ndcg_at(&self, k: usize) -> f64 {
-        let gain = |rank: usize| 1.0 / (rank as f64 + 1.0).log2();
-        let ideal: f64 = (1..=self.relevant.min(k)).map(gain).sum();
-        self.within(k).map(gain).sum::<f64>() / ideal
+        self.normalised_gain(k, |rank| (rank as f64 + 1.0).log2())
+    }
+
+    /// Returns LongMemEval's `ndcg_any@k`. Its discount is 1 at rank 1 and log2(rank) from rank 2, so that the first two
+    /// ranks count alike.
+    pub(crate) fn ndcg_any_at(&self, k: usize) -> f64 {
+        self.normalised_gain(k, |rank| if rank == 1 { 1.0 } else { (rank as f64).log2() })
+    }
+
+    fn normalised_gain(&self, k: usize, discount: impl Fn(usize) -> f64) -> f64 {
+        let gain = |(rank, &grade): (usize, &u32)| f64::from(grade) / discount(rank);
+        let ideal: f64 = (1..=k).zip(&self.ideal).map(gain).sum();
+        // A sum of nothing is -0.
+        (0.0 + self.within(k).zip(&self.grades).map(gain).sum::<f64>()) / ideal
+    }
+
+    /// Returns the average precision over all results: the sum of the precision at each relevant result's rank, divided
+    /// by the number of relevant items.
+    pub(crate) fn average_precision(&self) -> f64 {
+        let precisions = self.ranks.iter().enumerate().map(|(before, &rank)| (before + 1) as f64 / rank as f64);
+        (0.0 + precisions.sum::<f64>()) / self.relevant as f64
     }
 }
 
@@ -95,6 +133,26 @@ mod tests {
         assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 0.5), 2.0);
         assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 0.99), 4.0);
         assert_eq!(percentile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn graded_metrics_match_hand_computed_values() {
+        let relevant = ["a", "b", "c"].map(str::to_owned);
+        let found = RelevantRanks::graded(["x", "b", "a", "y"], &relevant, &[3, 1, 2]);
+        // (1/log2(3) + 3/log2(4)) / (3 + 2/log2(3) + 1/log2(4))
+        assert!((found.ndcg_at(10) - 2.130_93 / 4.761_86).abs() < 1e-5, "{}", found.ndcg_at(10));
+        // (1/log2(2) + 3/log2(3)) / (3 + 2/log2(2) + 1/log2(3))
+        assert!((found.ndcg_any_at(10) - 2.892_79 / 5.630_93).abs() < 1e-5, "{}", found.ndcg_any_at(10));
+        // (1/2 + 2/3) / 3
+        assert!((found.average_precision() - 7.0 / 18.0).abs() < 1e-12);
+        assert_eq!((found.all_at(4), RelevantRanks::new(["b", "a"], &relevant[..2]).all_at(2)), (0.0, 1.0));
+        // Binary: ranks 1 and 2 have the same discount.
+        let second = RelevantRanks::new(["x", "a"], &relevant[..1]);
+        assert_eq!((second.ndcg_any_at(5), second.ndcg_any_at(1), second.all_at(1)), (1.0, 0.0, 0.0));
+        let third = RelevantRanks::new(["x", "y", "a"], &relevant[..1]);
+        assert!((third.ndcg_any_at(5) - 1.0 / 3f64.log2()).abs() < 1e-12);
+        let nothing = RelevantRanks::new(["x"], &relevant[..1]);
+        assert!([nothing.ndcg_at(5), nothing.average_precision()].iter().all(|zero| zero.is_sign_positive()));
     }
 
     #[test]

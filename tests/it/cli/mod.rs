@@ -4,6 +4,7 @@ mod contents;
 mod encryption;
 mod errors;
 mod eval;
+mod eval_layouts;
 mod foreign;
 mod forget;
 mod identity;
@@ -232,6 +233,7 @@ fn every_command_has_help() {
         "export",
         "import",
         "eval",
+        "tune",
         "embed",
         "reindex",
         "stats",

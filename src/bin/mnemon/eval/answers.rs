@@ -2,13 +2,14 @@
 
 use std::{collections::HashSet, time::Instant};
 
-use mnemon::Hit;
-
-use super::{ingested::IngestedSet, set::Question, variant::Variant};
+use super::{
+    ingested::IngestedSet,
+    ranking::{self, RankedMessage, Ranking},
+    set::{Benchmark, Question, Set},
+    variant::Variant,
+};
 use crate::{metrics::RelevantRanks, progress::Progress};
 
-/// Least number of hits of the recall that is scored. Five different sessions are usually among fewer hits.
-const DEPTH: usize = 50;
 /// Number of hits of the recall that is timed: a usual prompt's.
 pub(super) const USUAL_K: usize = 10;
 
@@ -16,9 +17,11 @@ pub(super) const USUAL_K: usize = 10;
 pub(super) struct Answers<'a> {
     /// Answers to the labelled questions, in the set's order.
     pub(super) labelled: Vec<Answer<'a>>,
-    /// Answerability of each question with [`USUAL_K`] hits, in the set's order.
+    /// The ranking of each question of the set, in the set's order.
+    pub(super) rankings: Vec<Ranking>,
+    /// Answerability of each question with [`USUAL_K`] hits, in the set's order. Empty if no recall was run.
     pub(super) answerability: Vec<f64>,
-    /// Latencies of the recalls with [`USUAL_K`] hits, in microseconds, ascending.
+    /// Latencies of the recalls with [`USUAL_K`] hits, in microseconds, ascending. Empty if no recall was run.
     pub(super) latencies: Vec<f64>,
 }
 
@@ -36,16 +39,11 @@ impl<'a> Answers<'a> {
         let set = ingested.set;
         let progress = Progress::new();
         progress.begin(&format!("{}, {variant}", set.name), "questions", 2 * set.questions.len() as u64);
-        let ask = |question: &Question, k: usize| {
-            let query = set.query(&question.namespace, &question.text).k(k);
-            ingested.recall(&question.namespace, variant.apply(query))
-        };
-        let mut labelled = Vec::new();
+        let ask =
+            |question: &Question, k: usize| ingested.recall(&question.namespace, variant.apply(set.ask(question).k(k)));
+        let mut rankings = Vec::new();
         for question in &set.questions {
-            let hits = ask(question, k.max(DEPTH))?;
-            if !question.relevant.is_empty() {
-                labelled.push(Answer::new(question, &hits));
-            }
+            rankings.push(ranking::of_hits(&ask(question, k.max(set.depth()))?));
             progress.inc(1);
         }
         let (mut answerability, mut latencies) = (Vec::new(), Vec::new());
@@ -57,23 +55,42 @@ impl<'a> Answers<'a> {
             progress.inc(1);
         }
         latencies.sort_by(f64::total_cmp);
-        Ok(Answers { labelled, answerability, latencies })
+        Ok(Answers { answerability, latencies, ..Answers::of(set, rankings) })
+    }
+
+    /// Compares rankings with the labels of the set's questions, which they are in the order of.
+    pub(super) fn of(set: &'a Set, mut rankings: Vec<Ranking>) -> Self {
+        if set.benchmark == Benchmark::Beir {
+            // As BEIR does: where queries are documents of the corpus, a query must not find itself.
+            for (question, ranking) in set.questions.iter().zip(&mut rankings) {
+                ranking.retain(|message| message.id != question.id);
+            }
+        }
+        let answers = set.questions.iter().zip(&rankings);
+        let answers = answers.filter(|(question, _)| !question.relevant.is_empty());
+        let labelled = answers.map(|(question, ranking)| Answer::new(question, ranking)).collect();
+        Answers { labelled, rankings, answerability: Vec::new(), latencies: Vec::new() }
     }
 }
 
 impl<'a> Answer<'a> {
-    fn new(question: &'a Question, hits: &[Hit]) -> Self {
-        let messages = RelevantRanks::new(hits.iter().map(|hit| hit.message.id.as_str()), &question.relevant);
-        let mut seen = HashSet::new();
-        let sessions = hits.iter().map(|hit| hit.message.session.as_str()).filter(|session| seen.insert(*session));
-        let sessions = RelevantRanks::new(sessions, &question.sessions);
-        Answer { question, messages, sessions }
+    fn new(question: &'a Question, ranking: &[RankedMessage]) -> Self {
+        let ids = ranking.iter().map(|message| message.id.as_str());
+        let messages = RelevantRanks::graded(ids, &question.relevant, &question.grades);
+        Answer { question, messages, sessions: session_ranks(question, ranking) }
     }
+}
+
+/// Ranks the sessions by the first message of each.
+pub(super) fn session_ranks(question: &Question, ranking: &[RankedMessage]) -> RelevantRanks {
+    let mut seen = HashSet::new();
+    let sessions = ranking.iter().map(|message| message.session.as_str()).filter(|session| seen.insert(*session));
+    RelevantRanks::new(sessions, &question.sessions)
 }
 
 #[cfg(test)]
 mod tests {
-    use mnemon::Message;
+    use mnemon::{Hit, Message};
 
     use super::*;
 
@@ -85,13 +102,11 @@ mod tests {
         let hits: Vec<Hit> =
             [("a", "1"), ("b", "1"), ("c", "2"), ("d", "1"), ("e", "3")].iter().enumerate().map(hit).collect();
         let question = Question {
-            namespace: "n".parse().unwrap(),
-            text: "?".into(),
             relevant: vec!["d".into(), "x".into(), "e".into()],
             sessions: vec!["1".into(), "3".into(), "9".into()],
-            category: "single-hop".into(),
+            ..Question::new("q", "n".parse().unwrap(), "?")
         };
-        let answer = Answer::new(&question, &hits);
+        let answer = Answer::new(&question, &ranking::of_hits(&hits));
         assert_eq!((answer.messages.ranks, answer.messages.relevant), (vec![4, 5], 3));
         assert_eq!(answer.sessions.ranks, [1, 3]);
         assert_eq!(answer.sessions.hit_at(1), 1.0);

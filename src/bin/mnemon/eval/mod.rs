@@ -4,14 +4,22 @@ mod answerability;
 mod answers;
 mod bootstrap;
 mod chart;
+mod graded;
 mod ingested;
+mod longmemeval;
 mod namespaces;
+mod published_ids;
+mod ranking;
+mod read;
 mod replay;
 mod report;
+mod run_file;
 mod scores;
 mod set;
 mod table;
+pub(crate) mod tune;
 mod variant;
+mod write_beir;
 
 use std::{
     collections::BTreeSet,
@@ -25,11 +33,14 @@ use self::{
     answerability::Answerability,
     answers::Answers,
     chart::Group,
+    graded::Graded,
     ingested::IngestedSet,
+    longmemeval::LongMemEval,
     namespaces::ByNamespace,
+    read::SetArgs,
     replay::Replay,
-    report::{Measured, Report},
-    set::{Files, Set},
+    report::{EngineFacts, Latency, Measured, Report},
+    set::Set,
     variant::Variant,
 };
 use crate::{
@@ -41,21 +52,15 @@ use crate::{
 
 /// Measure recall on labelled questions, in a temporary database.
 ///
-/// Each question is a query to its own namespace at the time of that namespace's last message. Questions without
-/// relevant ids are counted but not scored. All metrics come from one recall of 50 hits, or of the largest -k; latency
-/// comes from a second pass with 10 hits. Intervals are 95 % of 1,000 seeded bootstrap resamples of the questions.
+/// Each question is a query to its own namespace, at its own time or that of the namespace's last message. Questions
+/// without relevant ids are counted but not scored. All metrics come from one recall of 50 hits, or of the largest -k;
+/// of 1,000 for LongMemEval and BEIR. Latency comes from a second pass with 10 hits. Intervals are 95 % of 1,000 seeded bootstrap resamples of the questions.
 /// Prints a table, or a line of JSON, for each set and model: the first variant, and the `others`.
 #[derive(clap::Args)]
+#[command(after_long_help = read::LAYOUT_HELP, after_help = "Use --help to see how a layout is described.")]
 pub(crate) struct Args {
-    /// The messages, JSON Lines as for `ingest`. Repeat it with --queries for another set.
-    #[arg(long, value_name = "M.jsonl", required_unless_present_any = ["sets", "draw"])]
-    messages: Vec<PathBuf>,
-    /// The questions, one {"id", "namespace", "query", "relevant": [message ids], "category"?} per line.
-    #[arg(long, value_name = "Q.jsonl", required_unless_present_any = ["sets", "draw"])]
-    queries: Vec<PathBuf>,
-    /// The name and both files of a set. Can be repeated.
-    #[arg(long = "set", value_name = "NAME=M.jsonl,Q.jsonl")]
-    sets: Vec<Files>,
+    #[command(flatten)]
+    sets: SetArgs,
     /// A model folder or name. Can be repeated.
     #[arg(long = "model", value_name = "DIR|NAME")]
     models: Vec<String>,
@@ -90,8 +95,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
     /// Only draw the chart of earlier results, the output of --format json.
-    #[arg(long, value_name = "FILE.json", requires = "svg", conflicts_with_all = ["messages", "queries", "sets"])]
+    #[arg(long, value_name = "FILE.json", requires = "svg", conflicts_with = "SetArgs")]
     draw: Option<PathBuf>,
+    /// Write the first variant's ranking of the set as a TREC run file, `QUERY Q0 DOCUMENT RANK SCORE mnemon`.
+    #[arg(long, value_name = "FILE")]
+    run: Option<PathBuf>,
+    /// Score somebody else's TREC run file on the set with the same metrics. No recall is run.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "recall", "models", "answerability", "replay", "svg"])]
+    score_run: Option<PathBuf>,
+    /// Only write the set in BEIR's layout: corpus.jsonl, queries.jsonl and qrels/test.tsv.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["run", "score_run", "svg"])]
+    beir_out: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
@@ -100,34 +114,30 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         return Ok(Status::SUCCESS);
     }
     let ks: BTreeSet<usize> = args.k.iter().copied().collect();
-    let (messages, queries) = (args.messages.len(), args.queries.len());
-    usage::ensure(
-        messages == queries,
-        format!("there are {messages} --messages and {queries} --queries; give both for each set"),
-    )?;
-    let pairs = args.messages.iter().cloned().zip(args.queries.iter().cloned());
-    let files: Vec<Files> =
-        pairs.map(|(messages, queries)| Files::new(messages, queries)).chain(args.sets.clone()).collect();
-    let names: BTreeSet<&str> = files.iter().map(|files| &*files.name).collect();
-    usage::ensure(
-        names.len() == files.len(),
-        "two sets have the same name; name them with --set NAME=M.jsonl,Q.jsonl",
-    )?;
-    let sets = files.into_iter().map(Set::read).collect::<anyhow::Result<Vec<Set>>>()?;
+    let sets = args.sets.read()?;
     let models: Vec<Option<&str>> = match args.models.as_slice() {
         [] => vec![None],
         models => models.iter().map(|model| Some(model.as_str())).collect(),
     };
 
     let ks: Vec<usize> = ks.into_iter().collect();
+    if let Some(folder) = &args.beir_out {
+        write_beir::write(folder, the_only(&sets, "--beir-out")?)?;
+        return Ok(Status::SUCCESS);
+    }
+    if let Some(path) = &args.score_run {
+        print(&score_run(&args, path, the_only(&sets, "--score-run")?, &ks)?, &args, format)?;
+        return Ok(Status::SUCCESS);
+    }
+    if args.run.is_some() {
+        the_only(&sets, "--run")?;
+        usage::ensure(models.len() == 1, "--run takes one --model")?;
+    }
     let mut results = String::new();
     for set in &sets {
         for &model in &models {
             let report = measure(&args, &IngestedSet::new(set, model, args.index, args.precision)?, &sets, &ks)?;
-            match format {
-                Format::Json => output::json(&report)?,
-                Format::Text => report.print(args.categories || args.recall.len() == 1)?,
-            }
+            print(&report, &args, format)?;
             results += &serde_json::to_string(&report)?;
             results.push('\n');
         }
@@ -136,6 +146,21 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         draw(path, &results)?;
     }
     Ok(Status::SUCCESS)
+}
+
+/// Returns the set of an option that takes one.
+fn the_only<'a>(sets: &'a [Set], option: &str) -> anyhow::Result<&'a Set> {
+    match sets {
+        [set] => Ok(set),
+        _ => Err(usage::UsageError(format!("{option} takes one set, and there are {}", sets.len())).into()),
+    }
+}
+
+fn print(report: &Report, args: &Args, format: Format) -> anyhow::Result<()> {
+    match format {
+        Format::Json => output::json(report),
+        Format::Text => report.print(args.categories || args.recall.len() == 1),
+    }
 }
 
 /// Draws the chart of results, which are one report as JSON per line.
@@ -148,31 +173,73 @@ fn draw(svg: &Path, results: &str) -> anyhow::Result<()> {
 fn measure(args: &Args, ingested: &IngestedSet, sets: &[Set], ks: &[usize]) -> anyhow::Result<Report> {
     let set = ingested.set;
     let deepest = ks.last().copied().unwrap_or(0);
-    let measured = |variant: &Variant, answers: &Answers, base: Option<&Answers>| Measured {
-        recall: variant.to_string(),
-        latency_p50_us: percentile(&answers.latencies, 0.5),
-        latency_p99_us: percentile(&answers.latencies, 0.99),
-        scores: scores::by_group(answers, ks),
-        difference: base.map(|base| scores::difference(answers, base)),
-        by_namespace: args.by_namespace.then(|| ByNamespace::new(answers)),
-    };
     let (first, others) = args.recall.split_first().context("--recall takes at least one variant")?;
     let base = Answers::new(ingested, first, deepest)?;
-    let other = |variant| Ok(measured(variant, &Answers::new(ingested, variant, deepest)?, Some(&base)));
+    if let Some(path) = &args.run {
+        run_file::write(path, set, &base.rankings)?;
+    }
+    let other = |variant: &Variant| {
+        let answers = Answers::new(ingested, variant, deepest)?;
+        Ok(measured(args, set, variant.to_string(), &answers, Some(&base), ks))
+    };
     let answerability = args.answerability.then(|| Answerability::new(ingested, first, &base, sets));
     let replay = args.replay.then(|| Replay::new(ingested, first));
-    Ok(Report {
-        set: set.name.clone(),
+    let engine = EngineFacts {
         model: ingested.engine.model().to_string(),
         index: format!("{:?}", args.index),
         precision: args.precision,
-        messages: set.messages.len(),
         ingest_messages_per_second: ingested.messages_per_second,
-        questions: set.questions.len(),
-        unlabelled: set.questions.iter().filter(|question| question.relevant.is_empty()).count(),
-        first: measured(first, &base, None),
+    };
+    Ok(Report {
+        engine: Some(engine),
         others: others.iter().map(other).collect::<anyhow::Result<_>>()?,
         answerability: answerability.transpose()?,
         replay: replay.transpose()?,
+        ..report(set, measured(args, set, first.to_string(), &base, None, ks))
     })
+}
+
+/// Measures the rankings of a run file.
+fn score_run(args: &Args, path: &Path, set: &Set, ks: &[usize]) -> anyhow::Result<Report> {
+    let run = run_file::read(path, set)?;
+    let answers = Answers::of(set, run.rankings);
+    Ok(report(set, measured(args, set, run.name, &answers, None, ks)))
+}
+
+/// Makes a report of one variant alone.
+fn report(set: &Set, first: Measured) -> Report {
+    Report {
+        set: set.name.clone(),
+        engine: None,
+        messages: set.messages.len(),
+        questions: set.questions.len(),
+        unlabelled: set.questions.iter().filter(|question| question.relevant.is_empty()).count(),
+        first,
+        others: Vec::new(),
+        answerability: None,
+        replay: None,
+    }
+}
+
+fn measured(
+    args: &Args,
+    set: &Set,
+    recall: String,
+    answers: &Answers,
+    base: Option<&Answers>,
+    ks: &[usize],
+) -> Measured {
+    let latency = |latencies: &[f64]| Latency {
+        latency_p50_us: percentile(latencies, 0.5),
+        latency_p99_us: percentile(latencies, 0.99),
+    };
+    Measured {
+        recall,
+        latency: (!answers.latencies.is_empty()).then(|| latency(&answers.latencies)),
+        scores: scores::by_group(answers, ks),
+        difference: base.map(|base| scores::difference(answers, base)),
+        by_namespace: args.by_namespace.then(|| ByNamespace::new(answers)),
+        longmemeval: LongMemEval::new(set, answers),
+        beir: Graded::new(set, answers),
+    }
 }

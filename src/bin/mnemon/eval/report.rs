@@ -7,6 +7,8 @@ use serde::Serialize;
 
 use super::{
     answerability::Answerability,
+    graded::{self, Graded},
+    longmemeval::LongMemEval,
     namespaces::{self, ByNamespace},
     replay::Replay,
     scores::{Intervals, Scores},
@@ -19,11 +21,10 @@ use crate::output;
 #[derive(Serialize)]
 pub(super) struct Report {
     pub(super) set: String,
-    pub(super) model: String,
-    pub(super) index: String,
-    pub(super) precision: Precision,
+    /// `None` if the rankings are of a run file.
+    #[serde(flatten)]
+    pub(super) engine: Option<EngineFacts>,
     pub(super) messages: usize,
-    pub(super) ingest_messages_per_second: f64,
     pub(super) questions: usize,
     pub(super) unlabelled: usize,
     /// The first variant: the baseline.
@@ -38,12 +39,21 @@ pub(super) struct Report {
     pub(super) replay: Option<Replay>,
 }
 
+/// The engine that was measured.
+#[derive(Serialize)]
+pub(super) struct EngineFacts {
+    pub(super) model: String,
+    pub(super) index: String,
+    pub(super) precision: Precision,
+    pub(super) ingest_messages_per_second: f64,
+}
+
 /// The measurements of one variant.
 #[derive(Serialize)]
 pub(super) struct Measured {
     pub(super) recall: String,
-    pub(super) latency_p50_us: f64,
-    pub(super) latency_p99_us: f64,
+    #[serde(flatten)]
+    pub(super) latency: Option<Latency>,
     /// Scores by group of questions.
     pub(super) scores: BTreeMap<String, Scores>,
     /// Paired difference from the first variant, over all but the adversarial questions.
@@ -51,7 +61,28 @@ pub(super) struct Measured {
     pub(super) difference: Option<Intervals>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) by_namespace: Option<ByNamespace>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) longmemeval: Option<LongMemEval>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) beir: Option<Graded>,
 }
+
+/// Latencies of the recalls of a variant.
+#[derive(Serialize)]
+pub(super) struct Latency {
+    pub(super) latency_p50_us: f64,
+    pub(super) latency_p99_us: f64,
+}
+
+/// Names and definitions of the figures of all sets, for text.
+const FIGURES: [(&str, &str); 6] = [
+    ("R@k", "share of a question's relevant messages among the first k hits"),
+    ("hit@k", "share of the questions with a relevant message among the first k hits"),
+    ("MRR", "1 / rank of the first relevant message"),
+    ("nDCG@10", "sum of grade / log2(rank + 1) over the first 10 hits, divided by that of the best ranking"),
+    ("session hit@1", "share of the questions whose first hit is of a session that holds the answer"),
+    ("session R@5", "share of the sessions that hold the answer among the first 5 sessions"),
+];
 
 impl Report {
     pub(super) fn variants(&self) -> impl Iterator<Item = &Measured> {
@@ -59,13 +90,19 @@ impl Report {
     }
 
     pub(super) fn print(&self, with_categories: bool) -> anyhow::Result<()> {
+        let rate = match &self.engine {
+            Some(EngineFacts { model, index, precision, ingest_messages_per_second }) => {
+                output::line(&format!("{}: model {model}, index {index}, vectors in {precision}", self.set))?;
+                format!(", ingested at {ingest_messages_per_second:.0}/s")
+            }
+            None => {
+                output::line(&format!("{}: the run {}", self.set, self.first.recall))?;
+                String::new()
+            }
+        };
         output::line(&format!(
-            "{}: model {}, index {}, vectors in {}",
-            self.set, self.model, self.index, self.precision
-        ))?;
-        output::line(&format!(
-            "{} messages, ingested at {:.0}/s; {} questions, of which {} have no relevant ids and are not scored",
-            self.messages, self.ingest_messages_per_second, self.questions, self.unlabelled
+            "{} messages{rate}; {} questions, of which {} have no relevant ids and are not scored",
+            self.messages, self.questions, self.unlabelled
         ))?;
         self.print_variants()?;
         if with_categories {
@@ -74,6 +111,8 @@ impl Report {
         let by_namespace: Vec<_> =
             self.variants().filter_map(|one| Some((&*one.recall, one.by_namespace.as_ref()?))).collect();
         namespaces::print(&by_namespace)?;
+        self.variants().try_for_each(|one| one.longmemeval.iter().try_for_each(|own| own.print(&one.recall)))?;
+        graded::print(&self.variants().filter_map(|one| Some((&*one.recall, one.beir.as_ref()?))).collect::<Vec<_>>())?;
         self.answerability.iter().try_for_each(|answerability| answerability.print(&self.first.recall))?;
         self.replay.iter().try_for_each(|replay| replay.print(&self.first.recall))?;
         output::line("")
@@ -84,19 +123,24 @@ impl Report {
         let scored: Vec<_> = self.variants().filter_map(|one| Some((one, one.scores.get(BUT_ADVERSARIAL)?))).collect();
         let Some((_, first)) = scored.first() else { return Ok(()) };
         let mut means = vec![first.heads(BUT_ADVERSARIAL)];
-        means[0].extend(["p50 us", "p99 us"].map(str::to_owned));
+        if self.first.latency.is_some() {
+            means[0].extend(["p50 us", "p99 us"].map(str::to_owned));
+        }
         let heads = |title: &str| std::iter::once(title).chain(Intervals::NAMES).map(str::to_owned).collect();
         let mut intervals = vec![heads("95 % of resamples")];
         let mut differences = vec![heads(&format!("difference from {}", self.first.recall))];
         for (one, scores) in &scored {
             let mut row = scores.row(&one.recall);
-            row.extend([one.latency_p50_us, one.latency_p99_us].map(|latency| format!("{latency:.0}")));
+            if let Some(Latency { latency_p50_us, latency_p99_us }) = one.latency {
+                row.extend([latency_p50_us, latency_p99_us].map(|latency| format!("{latency:.0}")));
+            }
             means.push(row);
             let row = |values: [String; 4]| std::iter::once(one.recall.clone()).chain(values).collect();
             intervals.push(row(scores.intervals.values().map(with_interval)));
             differences.extend(one.difference.as_ref().map(|over| row(over.values().map(difference))));
         }
         table::print(&means)?;
+        table::define(&FIGURES)?;
         table::print(&intervals)?;
         if differences.len() > 1 { table::print(&differences) } else { Ok(()) }
     }

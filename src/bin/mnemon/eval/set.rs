@@ -1,54 +1,23 @@
 //! An evaluation set: messages, and labelled questions about them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    path::{Path, PathBuf},
-    str::FromStr,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use anyhow::Context;
 use mnemon::{Message, Namespace, Query, Timestamp};
 
-use crate::{
-    input::{self, QueryLine},
-    stderr,
-};
+use crate::stderr;
 
 /// Category of the questions whose answer is missing or misleading; by convention reported separately.
 pub(super) const ADVERSARIAL: &str = "adversarial";
 pub(super) const BUT_ADVERSARIAL: &str = "all but adversarial";
 pub(super) const ALL: &str = "all";
 
-/// The files of a set.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Files {
-    pub(super) name: String,
-    pub(super) messages: PathBuf,
-    pub(super) queries: PathBuf,
-}
-
-impl Files {
-    /// Names the set after the messages' file up to its first dot, or after the file's folder if that name is just
-    /// `messages`.
-    pub(super) fn new(messages: PathBuf, queries: PathBuf) -> Self {
-        let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
-        let file = text(messages.file_name());
-        let name = match file.split_once('.').map_or(&*file, |(name, _)| name) {
-            "messages" => text(messages.parent().and_then(Path::file_name)),
-            name => name.to_owned(),
-        };
-        Files { name, messages, queries }
-    }
-}
-
-impl FromStr for Files {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> anyhow::Result<Self> {
-        let parts = text.split_once('=').and_then(|(name, files)| Some((name, files.split_once(',')?)));
-        let (name, (messages, queries)) = parts.context("a set is given as NAME=M.jsonl,Q.jsonl")?;
-        Ok(Files { name: name.into(), messages: messages.into(), queries: queries.into() })
-    }
+/// The benchmark that a set is from, if it has figures of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Benchmark {
+    #[default]
+    None,
+    LongMemEval,
+    Beir,
 }
 
 /// Messages, and labelled questions about them.
@@ -56,50 +25,59 @@ pub(super) struct Set {
     pub(super) name: String,
     pub(super) messages: Vec<(Namespace, Message)>,
     pub(super) questions: Vec<Question>,
+    pub(super) benchmark: Benchmark,
     /// The time of each namespace's last message, if any message has a time.
     ends: BTreeMap<Namespace, Option<Timestamp>>,
 }
 
 /// A labelled question.
+#[derive(Debug)]
 pub(super) struct Question {
+    pub(super) id: String,
     pub(super) namespace: Namespace,
     pub(super) text: String,
+    /// The time at which it is asked; `None`: that of the namespace's last message.
+    pub(super) now: Option<Timestamp>,
     /// Ids of the messages that hold the answer.
     pub(super) relevant: Vec<String>,
-    /// The sessions of the relevant messages.
+    /// How relevant each of these messages is. Empty: all have grade 1.
+    pub(super) grades: Vec<u32>,
+    /// The sessions that hold the answer.
     pub(super) sessions: Vec<String>,
     pub(super) category: String,
+    /// Whether the benchmark asks for no answer: nothing is relevant.
+    pub(super) abstains: bool,
 }
 
 impl Set {
-    pub(super) fn read(files: Files) -> anyhow::Result<Self> {
-        let messages = input::messages(&files.messages)?;
+    /// Makes a set. Questions that name no sessions get those of their relevant messages.
+    pub(super) fn new(
+        name: String,
+        messages: Vec<(Namespace, Message)>,
+        mut questions: Vec<Question>,
+        benchmark: Benchmark,
+    ) -> Self {
         let mut ends: BTreeMap<Namespace, Option<Timestamp>> = BTreeMap::new();
         let mut sessions = HashMap::new();
         for (namespace, message) in &messages {
-            let end = ends.entry(namespace.clone()).or_default();
-            *end = (*end).max(message.created_at);
+            match ends.get_mut(namespace) {
+                Some(end) => *end = (*end).max(message.created_at),
+                None => _ = ends.insert(namespace.clone(), message.created_at),
+            }
             sessions.insert((namespace, message.id.as_str()), message.session.as_str());
         }
         let mut unknown = 0;
-        let mut question = |line: QueryLine| {
-            let QueryLine { namespace, query: text, relevant, category, .. } = line;
+        for question in questions.iter_mut().filter(|question| question.sessions.is_empty()) {
             // A missing message gets a session that no recall finds: session names are never empty.
-            let session =
-                |id: &String| sessions.get(&(&namespace, id.as_str())).copied().unwrap_or_default().to_owned();
-            let sessions: BTreeSet<String> = relevant.iter().map(session).collect();
-            unknown += usize::from(sessions.contains(""));
-            let category = category.unwrap_or_else(|| "no category".into());
-            Question { sessions: sessions.into_iter().collect(), namespace, text, relevant, category }
-        };
-        let questions = input::queries(&files.queries)?.into_iter().map(&mut question).collect();
-        if unknown > 0 {
-            stderr::note(format!(
-                "{}: {unknown} questions are labelled with messages that the set does not have",
-                files.name
-            ));
+            let session = |id: &String| sessions.get(&(&question.namespace, id.as_str())).copied().unwrap_or_default();
+            let named: BTreeSet<&str> = question.relevant.iter().map(session).collect();
+            unknown += usize::from(named.contains(""));
+            question.sessions = named.into_iter().map(str::to_owned).collect();
         }
-        Ok(Set { name: files.name, messages, questions, ends })
+        if unknown > 0 {
+            stderr::note(format!("{name}: {unknown} questions are labelled with messages that the set does not have"));
+        }
+        Set { name, messages, questions, benchmark, ends }
     }
 
     /// Iterates over the namespaces that have messages.
@@ -115,9 +93,42 @@ impl Set {
             _ => query,
         }
     }
+
+    /// Builds the query of a question, at its own time if it has one. BEIR judges each document by itself, so that
+    /// documents which nearly duplicate another are kept.
+    pub(super) fn ask(&self, question: &Question) -> Query {
+        let query = self.query(&question.namespace, &question.text);
+        let query = question.now.into_iter().fold(query, Query::now);
+        if self.benchmark == Benchmark::Beir { query.keep_duplicates() } else { query }
+    }
+
+    /// Returns the number of hits that the set's own figures need.
+    pub(super) fn depth(&self) -> usize {
+        match self.benchmark {
+            // Five different sessions are usually among fewer hits.
+            Benchmark::None => 50,
+            // 50 user turns and 50 sessions are to be among them; and BEIR's own depth.
+            Benchmark::LongMemEval | Benchmark::Beir => 1_000,
+        }
+    }
 }
 
 impl Question {
+    /// Makes a question without labels.
+    pub(super) fn new(id: impl Into<String>, namespace: Namespace, text: impl Into<String>) -> Self {
+        Question {
+            id: id.into(),
+            namespace,
+            text: text.into(),
+            now: None,
+            relevant: Vec::new(),
+            grades: Vec::new(),
+            sessions: Vec::new(),
+            category: "no category".into(),
+            abstains: false,
+        }
+    }
+
     pub(super) fn is_adversarial(&self) -> bool {
         self.category == ADVERSARIAL
     }
@@ -132,23 +143,5 @@ impl Question {
         [Some(self.category.as_str()), (!self.is_adversarial()).then_some(BUT_ADVERSARIAL), Some(ALL)]
             .into_iter()
             .flatten()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sets_are_named_after_their_files() {
-        let named = |messages: &str| Files::new(messages.into(), "q.jsonl".into()).name;
-        assert_eq!(named("data/locomo.messages.jsonl"), "locomo");
-        assert_eq!(named("datasets/sample/messages.jsonl"), "sample");
-        assert_eq!(named("chats"), "chats");
-        let given: Files = "a=b/m=1.jsonl,c/q.jsonl".parse().unwrap();
-        assert_eq!(given, Files { name: "a".into(), messages: "b/m=1.jsonl".into(), queries: "c/q.jsonl".into() });
-        for text in ["a", "a=b", "b,c"] {
-            assert!(text.parse::<Files>().is_err(), "{text}");
-        }
     }
 }

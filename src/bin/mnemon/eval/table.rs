@@ -19,6 +19,11 @@ pub(super) fn print(rows: &[Vec<String>]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Prints the definition of each figure of a table, a line each.
+pub(super) fn define(figures: &[(&str, &str)]) -> anyhow::Result<()> {
+    figures.iter().try_for_each(|(name, definition)| output::line(&format!("  {name}: {definition}")))
+}
+
 /// Formats a score or share with three decimals.
 pub(super) fn figure(value: f64) -> String {
     format!("{value:.3}")
