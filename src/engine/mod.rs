@@ -25,6 +25,7 @@ mod forget;
 mod generations;
 mod handle;
 mod index_stats;
+mod journal;
 mod lexical_rebuild;
 mod loaded_generation;
 mod memory_budget;

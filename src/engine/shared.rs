@@ -18,6 +18,7 @@ use super::{
     expiry_timer::ExpiryTimer,
     extension::Extension,
     generations::Generations,
+    journal::Notes,
     loaded_generation::{Improve, LoadedGeneration},
     memory_budget::MemoryBudget,
     recent_queries::RecentQueries,
@@ -55,6 +56,8 @@ pub(super) struct Shared {
     pub(super) cache: Option<Arc<Cache>>,
     pub(super) reranker: Option<Arc<dyn Reranker>>,
     pub(super) recent_queries: RecentQueries,
+    /// The recalls that the journal does not have yet.
+    pub(super) notes: Notes,
     pub(super) config: Config,
     pub(super) memory: Arc<MemoryBudget>,
     /// Approximate number of messages put since the last flush began. It only decides when the next one begins.
