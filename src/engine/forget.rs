@@ -63,6 +63,8 @@ impl Core {
     fn forget(&self, what: &Forget) -> Result<Receipt> {
         let (namespace, requested) = (&what.namespace, what.requested());
         self.check_held(what)?;
+        // The journal drops those that it does not have yet, also of other namespaces.
+        self.finish_notes();
         let mut pieces = self.pieces(what)?;
         let mut sum = Forgotten::default();
         loop {

@@ -3,17 +3,9 @@
 //! A recall never waits for the journal. What it notes is stored at once if nothing was stored for a second, else with
 //! the next note after that second, when many are waiting, when the journal is read, or when the engine is closed.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, mpsc};
 
-use parking_lot::Mutex;
-
-use super::{core::Core, executor::Lane, handle::Engine};
+use super::{core::Core, executor::Lane, handle::Engine, notes::Note};
 #[cfg(doc)]
 use crate::{config::Config, error::Error, journal::HitChange};
 use crate::{
@@ -23,32 +15,6 @@ use crate::{
     recall::{Hits, Query},
     store::{Effects, Transaction},
 };
-
-/// The time within which notes are stored together.
-const TOGETHER: Duration = Duration::from_secs(1);
-/// The number of notes that are stored without waiting for more.
-const MANY: usize = 64;
-
-/// The recalls that are noted and not stored yet.
-#[derive(Default)]
-pub(super) struct Notes {
-    waiting: Mutex<Waiting>,
-    /// The number of batches that the writer has not stored yet.
-    queued: Arc<AtomicUsize>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    notes: Vec<Note>,
-    /// When notes were last handed to the writer.
-    stored: Option<Instant>,
-}
-
-struct Note {
-    namespace: NamespaceId,
-    entry: String,
-    cleared: u64,
-}
 
 /// A recall that has begun.
 pub(super) struct Begun {
@@ -119,49 +85,40 @@ impl Core {
             tracing::warn!(%name, "a recall is not noted in the journal: its question and its hits are too long");
             return;
         };
-        let mut waiting = self.shared.notes.waiting.lock();
-        waiting.notes.push(Note { namespace, entry, cleared });
-        if waiting.notes.len() >= MANY || waiting.stored.is_none_or(|stored| stored.elapsed() >= TOGETHER) {
-            drop(waiting);
+        if self.shared.notes.push(Note { namespace, entry, cleared }) {
             self.store_notes(|| {});
         }
     }
 
     /// Hands the notes to the writer. `done` is called when they are stored, or have failed.
     fn store_notes(&self, done: impl FnOnce() + Send + 'static) {
-        let notes = {
-            let mut waiting = self.shared.notes.waiting.lock();
-            waiting.stored = Some(Instant::now());
-            std::mem::take(&mut waiting.notes)
-        };
-        let (most, queued) = (self.shared.config.journal as u64, Arc::clone(&self.shared.notes.queued));
-        queued.fetch_add(1, Ordering::Relaxed);
+        let (notes, most) = (self.shared.notes.take(), self.shared.config.journal as u64);
         let apply = move |transaction: &mut Transaction| {
             for Note { namespace, entry, cleared } in &notes {
                 transaction.journal().append(*namespace, entry, *cleared, most)?;
             }
             Ok(((), Effects::default()))
         };
+        let shared = Arc::clone(&self.shared);
         self.submit(apply, move |result: Result<()>| {
             if let Err(error) = result {
                 tracing::warn!(%error, "recalls are missing in the journal");
             }
-            queued.fetch_sub(1, Ordering::Relaxed);
+            shared.notes.stored();
             done();
         });
     }
 
     /// Stores the notes, if there are any, and returns at once.
     pub(super) fn finish_notes(&self) {
-        if !self.shared.notes.waiting.lock().notes.is_empty() {
+        if !self.shared.notes.is_empty() {
             self.store_notes(|| {});
         }
     }
 
     fn journal(&self, namespace: &Namespace, limit: usize, before: Option<u64>) -> Result<Vec<JournalEntry>> {
-        let notes = &self.shared.notes;
-        if !notes.waiting.lock().notes.is_empty() || notes.queued.load(Ordering::Relaxed) > 0 {
-            let (done, stored) = std::sync::mpsc::sync_channel(1);
+        if !self.shared.notes.are_stored() {
+            let (done, stored) = mpsc::sync_channel(1);
             self.store_notes(move || done.send(()).unwrap_or_default());
             // An error only says that the engine is being closed.
             let _ = stored.recv();

@@ -34,6 +34,7 @@ mod namespace_language;
 mod namespace_list;
 mod namespace_slot;
 mod namespaces;
+mod notes;
 mod pulls;
 mod recall;
 mod recent_queries;

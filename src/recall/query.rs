@@ -220,6 +220,7 @@ impl Query {
     /// session counts as put then, and so does an imported one by its import. In a copy of a
     /// [shared](crate::EngineBuilder::shared) database, a message of another machine counts as put when this copy got it.
     /// For messages that were put by a release before 0.2.0, the time of the put is not known: `created_at` alone decides.
+    /// Cost: a look at each vector's message.
     pub fn as_of(mut self, time: Timestamp) -> Self {
         self.filter.as_of = Some(time);
         self

@@ -61,6 +61,7 @@ pub(super) fn remove(tables: &WriteTransaction, name: &Namespace, id: NamespaceI
     next.next_seq = next.next_seq.max(record.next_seq);
     next.next_session = next.next_session.max(record.next_session);
     namespaces::set_next(&mut meta, &next)?;
+    drop(meta);
     tables.table(NAMESPACES)?.remove(name.as_str()).map_err(storage)?;
     tables.table(DOCUMENT_NAMESPACES)?.remove(name.as_str()).map_err(storage)?;
     // No name is between the two.

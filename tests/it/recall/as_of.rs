@@ -99,7 +99,7 @@ fn the_own_time_of_a_message_counts_too_and_now_is_that_time() {
         let hits = recall(&engine, query.k(10));
         hits.iter().filter(|hit| hit.breakdown.time > 0.0).map(|hit| hit.message.id.clone()).collect()
     };
-    let month = Query::new("was the ferry late last month?");
+    let month = Query::new("what did the ferry do last month?");
     assert_eq!(boosted(month.clone().now(june())), ["may"]);
     assert_eq!(boosted(month.clone().as_of(later)), [""; 0]);
     assert_eq!(boosted(month.as_of(later).now(june())), ["may"], "`now` has precedence");

@@ -23,7 +23,7 @@ use crate::{
     shared,
     status::Status,
     stderr, stored,
-    usage::UsageError,
+    usage::{self, UsageError},
 };
 
 /// Find the messages that answer a query.
