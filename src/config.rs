@@ -211,6 +211,16 @@ pub struct Config {
     /// unloaded. One that is larger than the budget is loaded all the same. [`Engine::stats`](crate::Engine::stats)
     /// tells how much is used. Default: 1 GiB.
     pub memory_budget: usize,
+    /// Number of recalls that the journal of the database keeps, over all namespaces; the oldest are dropped first.
+    /// [`Engine::journal`](crate::Engine::journal) reads them, [`Engine::replay`](crate::Engine::replay) asks one again.
+    /// Up to 10,000,000; 0 for no journal. Default: 0.
+    ///
+    /// Recalls over several namespaces, or of a namespace that does not exist, are not noted, and none is in an engine
+    /// that was opened for reading. Cost: about 500 bytes for each hit, so 1,000 recalls of 10 hits take 5 MB, and a
+    /// recall whose question and hits take more than 256 KiB is not noted; at most about one commit a second in the
+    /// background, which no recall waits for, and which is shared with other writes. A process that dies may lose the
+    /// recalls of its last second, or the last 64.
+    pub journal: usize,
     /// Memory of the store's page cache, in bytes. Default: 64 MiB.
     pub cache_bytes: usize,
     /// Whether to use two-phase commit, which costs one more fsync for each commit and is safe against a writer that
@@ -249,6 +259,7 @@ impl Default for Config {
             embedding_cache_file: None,
             embedding_cache_file_bytes: 1 << 30,
             memory_budget: 1 << 30,
+            journal: 0,
             cache_bytes: 64 << 20,
             two_phase_commit: false,
             other_readers: true,
@@ -276,6 +287,7 @@ setters!(Config {
     embedding_cache: usize,
     embedding_cache_file_bytes: u64,
     memory_budget: usize,
+    journal: usize,
     cache_bytes: usize,
     two_phase_commit: bool,
     other_readers: bool,
@@ -349,6 +361,7 @@ impl Config {
         }
         in_range("embedding_cache_file_bytes", self.embedding_cache_file_bytes, CACHE_FILE_BYTES)?;
         in_range("flush_size", self.flush_size, 1..=100_000)?;
+        in_range("journal", self.journal, 0..=10_000_000)?;
         in_range("threads", self.threads, 1..=1024)?;
         if !(Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&self.shared_timeout) {
             let reason = format!("shared_timeout is {:?}, not within 10 ms to an hour", self.shared_timeout);

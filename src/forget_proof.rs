@@ -185,6 +185,10 @@ impl Test {
         self.engine.blocking().flush().unwrap();
         // Pending, or in the buffer.
         memory.blocking().put(vec![late]).unwrap();
+        // The journal notes a question that repeats a message, and the ids of what it finds.
+        let query = crate::Query::new(needles.texts[0].clone()).ids(ids.clone());
+        assert!(!self.engine.blocking().recall(namespace, query).unwrap().is_empty());
+        assert!(!self.engine.blocking().journal(namespace, 1, None).unwrap().is_empty());
         ids
     }
 
@@ -261,6 +265,7 @@ impl Test {
 fn open(folder: &Path, model: &str) -> Engine {
     let mut config = Config::default();
     (config.flush_size, config.idle_flush) = (100_000, None);
+    config.journal = 100;
     config.embedding_cache_file = Some(folder.join("cache"));
     Engine::builder(folder.join("memory.redb")).config(config).embedder(Arc::new(Hashes::new(model))).open().unwrap()
 }
@@ -278,6 +283,9 @@ fn filled(test: &mut Test, kept: &Namespace, gone: &Namespace) -> (Needles, Vec<
     let ids = test.session(gone, &session, &mut needles);
     test.reindex();
     test.assert_there(&needles);
+    let (journal, parts) =
+        (test.tables().into_iter().find(|(table, _)| table == "journal").unwrap().1, needles.parts());
+    assert!(found(&journal, &parts).is_some(), "the journal has the question");
     (needles, ids, session)
 }
 

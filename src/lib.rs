@@ -54,6 +54,7 @@
 //! | 2 | `cache` | embeddings of texts that were embedded before, in memory and in a file |
 //! | 3 | `shared` | the truth of several machines: what a copy asks of it, and Postgres, the only module that uses its client |
 //! | 3 | `recall` | a loaded namespace; a query's candidates, their ranking and the choice of hits |
+//! | 3 | `journal` | recalls of the past, and their comparison with what the same question finds today |
 //! | 3 | `buffer`, `block`, `compose` | what a session flushes when; memory blocks; prompts under a token budget |
 //! | 3 | `documents` | JSON values under keys: their options, the paths to their texts, the rules for what may be stored |
 //! | 3 | `history`, `fewshot` | histories of whole sessions; selection of examples for prompts |
@@ -76,6 +77,7 @@
 //! - **recall**: `engine/recall`, `recall/prepare` embeds the query, `recall/choose` chooses the hits, `recall/search`
 //!   searches wider until they are enough, `recall/namespace` is what is searched, `recall/candidates` gathers the
 //!   evidence, `recall/rank` scores it. `recall/several` does this for several namespaces.
+//!   `engine/journal` notes the recall, if it is to be noted, and asks it again.
 //! - **documents**: `engine/documents` has the handle, `engine/document_batch` runs reads and then one commit,
 //!   `documents/prepare` checks a value and finds its texts, `store/edit_documents` changes the tables,
 //!   `engine/document_reads` searches, `engine/expiry_timer` deletes what expired.
@@ -163,6 +165,7 @@ mod ids;
 #[cfg(feature = "onnx")]
 mod import;
 mod index;
+mod journal;
 mod knowledge;
 mod lexical;
 mod lock;
@@ -226,6 +229,7 @@ pub use import::ImportOptions;
 #[cfg(feature = "hnsw_rs")]
 pub use index::HnswRsIndex;
 pub use index::{Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex};
+pub use journal::{HitChange, JournalEntry, JournalHit, Replay, ReplayedHit, Standing, TermChange};
 pub use knowledge::{
     BlockingCollection, BlockingProfile, Collection, CollectionBlock, CollectionReport, Profile, ProfileBlock,
 };

@@ -26,6 +26,7 @@ use crate::{
     error::{Result, impl_debug},
     forget::{Audit, Forget, Hold, Receipt},
     ids::Namespace,
+    journal::{JournalEntry, Replay},
     lexical::Language,
     message::Message,
     recall::{Hits, Query, Scope},
@@ -69,6 +70,8 @@ impl BlockingEngine<'_> {
         fn flush() -> Result<FlushReport>;
         fn recall(namespace: &Namespace, query: Query) -> Result<Hits>;
         fn recall_in(scope: &Scope, query: Query) -> Result<Hits>;
+        fn journal(namespace: &Namespace, limit: usize, before: Option<u64>) -> Result<Vec<JournalEntry>>;
+        fn replay(entry: &JournalEntry) -> Result<Replay>;
         fn get(namespace: &Namespace, id: &str) -> Result<Option<Message>>;
         fn set_metadata(namespace: &Namespace, id: &str, metadata: Map<String, Value>) -> Result<bool>;
         fn pending() -> Result<u64>;

@@ -15,6 +15,7 @@ use super::{
     index_stats::IndexStats,
     loaded_generation::{Improve, LoadedGeneration},
     memory_budget::{EngineStats, MemoryBudget},
+    notes::Notes,
     recent_queries::RecentQueries,
     replica::{Replica, check_origin},
     shared::{Shared, Wake, run_drain, run_improve},
@@ -107,6 +108,7 @@ impl Core {
             cache,
             reranker,
             recent_queries: RecentQueries::default(),
+            notes: Notes::default(),
             unflushed: AtomicU64::new(leftover),
             moving: Mutex::default(),
             last_put: Mutex::default(),
@@ -183,6 +185,7 @@ impl Core {
 
     /// Waits for the operations in flight and ends the threads. Dropping the core then closes the file.
     pub(super) fn close(&self) {
+        self.finish_notes();
         self.executor().close();
     }
 
@@ -302,8 +305,18 @@ impl Core {
         self.wake.send(wake).map_err(|_| Error::Closed)
     }
 
-    /// Answers a query, on the calling thread.
+    /// Answers a query, on the calling thread, and notes it in the journal.
     pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
+        let begun = self.begin_note(namespace)?;
+        let hits = self.answer(namespace, query)?;
+        if let Some(begun) = begun {
+            self.note(begun, namespace, query, &hits);
+        }
+        Ok(hits)
+    }
+
+    /// Answers a query, on the calling thread.
+    pub(super) fn answer(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
         let span = Timed::enter(call_span!(INFO "recall", hits));
         let seen = self.refresh_for(namespace, query)?;
         let mut hits = self.shared.recall(namespace, query)?;

@@ -36,7 +36,7 @@ struct Committed {
 impl Engine {
     /// Forgets messages, documents, a session, a namespace or all namespaces under a prefix, and all that was made of
     /// them: vectors, terms, pending entries, places in batches, versions that checkpoints keep, indexed texts, cached
-    /// vectors, the states of blocks, and the names of sessions and namespaces that become empty. When the call
+    /// vectors, the states of blocks, the namespaces' entries in the [journal](Self::journal), and the names of sessions and namespaces that become empty. When the call
     /// returns, they are gone from every answer. Their bytes may still be in unused pages of the file until it is
     /// [purged](Self::purge).
     ///
@@ -63,6 +63,8 @@ impl Core {
     fn forget(&self, what: &Forget) -> Result<Receipt> {
         let (namespace, requested) = (&what.namespace, what.requested());
         self.check_held(what)?;
+        // The journal drops those that it does not have yet, also of other namespaces.
+        self.finish_notes();
         let mut pieces = self.pieces(what)?;
         let mut sum = Forgotten::default();
         loop {

@@ -65,7 +65,8 @@ impl Engine {
 
     /// Returns the `k` best messages of a namespace for a query, best first, or all that match if they are fewer.
     /// Messages that are not embedded yet, pending ones and those in sessions' short-term buffers, are found by their
-    /// words: [`Hits::pending`] is their number. An unknown namespace or session has no messages.
+    /// words: [`Hits::pending`] is their number. An unknown namespace or session has no messages. With
+    /// [`Config::journal`](field@Config::journal) the recall is noted in the [journal](Engine::journal).
     ///
     /// # Errors
     /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::EmbedderUnavailable`], [`Error::Reranking`],
@@ -79,7 +80,7 @@ impl Engine {
     /// against the messages of all namespaces that are asked, nearly as if they were in one namespace.
     /// [`Hit::namespace`](crate::Hit) says where a hit is from.
     ///
-    /// Filters and [`Query::except`] apply to each namespace. A message that nearly duplicates one of another namespace
+    /// The journal notes no such recall. Filters and [`Query::except`] apply to each namespace. A message that nearly duplicates one of another namespace
     /// is moved to the end, as if it were of the same. [`Hits::answerability`] is of all namespaces together. The cost
     /// grows with the number of namespaces, which are loaded one after the other.
     ///

@@ -20,6 +20,7 @@ use super::{
     generations::Generations,
     loaded_generation::{Improve, LoadedGeneration},
     memory_budget::MemoryBudget,
+    notes::Notes,
     recent_queries::RecentQueries,
     replica::Replica,
     reports::FlushReport,
@@ -55,6 +56,8 @@ pub(super) struct Shared {
     pub(super) cache: Option<Arc<Cache>>,
     pub(super) reranker: Option<Arc<dyn Reranker>>,
     pub(super) recent_queries: RecentQueries,
+    /// The recalls that the journal does not have yet.
+    pub(super) notes: Notes,
     pub(super) config: Config,
     pub(super) memory: Arc<MemoryBudget>,
     /// Approximate number of messages put since the last flush began. It only decides when the next one begins.

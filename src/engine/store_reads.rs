@@ -49,6 +49,16 @@ impl StoreReads<'_> {
         self.read(|snapshot| snapshot.seal_key())
     }
 
+    /// Returns entries of the journal of a namespace with their numbers, the newest first.
+    pub(super) fn journal(
+        &self,
+        namespace: &Namespace,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<(u64, String)>> {
+        self.within(namespace, |snapshot, id| snapshot.journal().page(id, limit, before))
+    }
+
     /// Returns the number of a namespace, or `None` if the file does not have it.
     pub(super) fn namespace_id(&self, namespace: &Namespace) -> Result<Option<NamespaceId>> {
         self.read(|snapshot| snapshot.namespaces().id(namespace))

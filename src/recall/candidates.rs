@@ -71,7 +71,7 @@ pub(super) fn gather_candidates(
         .into_iter()
         .map(|rows| {
             let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
-            candidate(index, rows, cosines, &mut cursor, (among.origin, &named), scores)
+            candidate(index, query, rows, cosines, &mut cursor, (among.origin, &named, scores))
         })
         .collect();
     let mut indexed: Vec<u64> = candidates.iter().map(|candidate| candidate.seq).collect();
@@ -148,17 +148,20 @@ fn nominate(
 /// The evidence for the message with these rows and cosines.
 fn candidate<'a>(
     index: &'a NamespaceIndex,
+    query: &PreparedQuery,
     rows: Range<u32>,
     cosines: &[f32],
     cursor: &mut SessionCursor<'a>,
-    (origin, named): (u32, &Names),
-    scores: &Scores,
+    (origin, named, scores): (u32, &Names, &Scores),
 ) -> Candidate {
     let meta = index.live(rows.start).expect("nominated rows are live");
     let (nearest, cosine) = best(&rows, |row| cosines[(row - rows.start) as usize]);
     let best_bm25 = |rows: &Range<u32>| best(rows, |row| scores.get(row));
     let (with_terms, bm25) = best_bm25(&rows);
-    let neighbors = index.neighbors(rows.start, cursor).map(|first| (first, best_bm25(&index.message_rows(first)).1));
+    let known = index
+        .neighbors(rows.start, cursor)
+        .filter(|&first| index.live(first).is_some_and(|message| query.was_known(message)));
+    let neighbors = known.map(|first| (first, best_bm25(&index.message_rows(first)).1));
     let boosted_by = neighbors.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, bm25)| *bm25 > 0.0);
     // The passage of the hit is the window with the best BM25, if any window has a term of the query.
     let row = if bm25 > 0.0 { with_terms } else { nearest };

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{ids::Namespace, message::Message};
 
@@ -34,7 +34,8 @@ pub struct Hit {
 /// The evidence for a hit. Evidence that the ranking strategy does not use is 0.
 ///
 /// The hybrid score is `dense + lexical + neighbor + speaker + question + length + time + recency + weight`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ScoreBreakdown {
     /// The term for the vectors: the z-score of the cosine in the namespace, divided by the z-score that the best of as

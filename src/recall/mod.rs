@@ -26,6 +26,7 @@ mod namespace;
 mod positions;
 mod prepare;
 mod query;
+mod query_options;
 mod rank;
 mod row_metas;
 mod sample;

@@ -17,7 +17,7 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     message::Timestamp,
-    store::{Snapshot, Store},
+    store::{RowMeta, Snapshot, Store},
 };
 
 /// A query prepared for the indexes.
@@ -33,6 +33,8 @@ pub(crate) struct PreparedQuery<'a> {
     pub(super) session: Option<u32>,
     /// The sequence numbers of the filter's ids, ascending.
     pub(super) ids: Option<Vec<u64>>,
+    /// The sequence number before which messages had been put at the time of [`Query::as_of`].
+    pub(super) put_before: Option<u64>,
     /// The messages that the filter on metadata matches.
     pub(super) matching: Option<Arc<MatchingMessages>>,
     /// The sequence numbers of messages to leave out. They are few, so they are dropped from the results of a search.
@@ -90,6 +92,9 @@ impl<'a> PreparedQuery<'a> {
             let seqs = snapshot.messages().seqs(namespace, ids)?;
             self.ids = Some(BTreeSet::from_iter(seqs).into_iter().collect());
         }
+        if let Some(time) = self.query.filter.as_of {
+            self.put_before = Some(snapshot.put_times().first_after(namespace, time)?);
+        }
         Ok(true)
     }
 
@@ -131,7 +136,14 @@ impl<'a> PreparedQuery<'a> {
             && self.filter.allows(message.role, message.created_at)
             && self.ids.as_ref().is_none_or(|ids| ids.binary_search(&message.seq).is_ok())
             && self.matching.as_ref().is_none_or(|matching| matching.contains(message.seq))
+            && self.put_before.is_none_or(|before| message.seq < before)
             && !self.except.contains(&message.seq)
+    }
+
+    /// Returns true if the message of a row was known at the time of [`Query::as_of`], if there is one.
+    pub(super) fn was_known(&self, row: &RowMeta) -> bool {
+        self.put_before.is_none_or(|before| row.seq < before)
+            && self.filter.as_of.is_none_or(|as_of| row.created_at.is_none_or(|time| time <= as_of))
     }
 
     fn unresolved(query: &'a Query, namespace: NamespaceId) -> Self {
@@ -142,11 +154,12 @@ impl<'a> PreparedQuery<'a> {
             filter: query.filter.clone(),
             session: None,
             ids: None,
+            put_before: None,
             matching: None,
             except: HashSet::new(),
             ranking: query.ranking,
             spans: Vec::new(),
-            now: query.now.unwrap_or_else(Timestamp::now),
+            now: query.now.or(query.filter.as_of).unwrap_or_else(Timestamp::now),
             deadline: None,
             is_late: false,
             scan: false,

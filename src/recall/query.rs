@@ -141,6 +141,8 @@ pub(crate) struct Filter {
     pub(crate) role: Option<Role>,
     pub(crate) since: Option<Timestamp>,
     pub(crate) until: Option<Timestamp>,
+    /// Only what was known at this time is allowed. The time of the put is checked beside the filter.
+    pub(crate) as_of: Option<Timestamp>,
     /// Allowed times, if there are any.
     pub(crate) spans: Vec<TimeSpan>,
     pub(crate) metadata: Option<MetadataFilter>,
@@ -213,6 +215,21 @@ impl Query {
         self
     }
 
+    /// Finds only what was known at this time: messages that had been put by then, and whose
+    /// [`created_at`](field@Message::created_at), if they have one, is not later. Ages and expressions such as "last
+    /// week" are relative to this time, unless [`now`](Self::now) is set.
+    ///
+    /// The namespace is asked as it is today: messages that were deleted since are not found, those that were edited have
+    /// their present text, and scores are scaled by the statistics of all messages. A message that was moved to another
+    /// session counts as put then, and so does an imported one by its import. In a copy of a
+    /// [shared](crate::EngineBuilder::shared) database, a message of another machine counts as put when this copy got it.
+    /// For messages that were put by a release before 0.2.0, the time of the put is not known: `created_at` alone decides.
+    /// Cost: a look at each vector's message.
+    pub fn as_of(mut self, time: Timestamp) -> Self {
+        self.filter.as_of = Some(time);
+        self
+    }
+
     /// Finds only messages that this filter matches, by their metadata and their fields. Of several filters, all must
     /// match. [`role`](Self::role), [`session`](Self::session), [`since`](Self::since), [`until`](Self::until) and
     /// [`ids`](Self::ids) are faster than the same conditions here.
@@ -281,7 +298,8 @@ impl Query {
         self
     }
 
-    /// Sets the moment that ages and expressions such as "last week" are relative to. Default: the system's clock.
+    /// Sets the moment that ages and expressions such as "last week" are relative to. Default: the time of
+    /// [`as_of`](Self::as_of), or else the system's clock.
     pub fn now(mut self, now: Timestamp) -> Self {
         self.now = Some(now);
         self
@@ -442,11 +460,13 @@ impl Filter {
         }
     }
 
-    /// Returns true if the role and the time are allowed. A message without a time is outside of every limit on time.
+    /// Returns true if the role and the time are allowed. A message without a time is outside of every limit on time; it
+    /// may have been known at any time.
     pub(crate) fn allows(&self, role: Role, time: Option<Timestamp>) -> bool {
         self.role.is_none_or(|wanted| wanted == role)
             && self.since.is_none_or(|since| time.is_some_and(|time| time >= since))
             && self.until.is_none_or(|until| time.is_some_and(|time| time < until))
             && (self.spans.is_empty() || time.is_some_and(|time| self.spans.iter().any(|span| span.contains(time))))
+            && self.as_of.is_none_or(|as_of| time.is_none_or(|time| time <= as_of))
     }
 }

@@ -229,6 +229,11 @@ impl Search<'_, '_> {
         let (query, rows_reused) = (self.query, index.rows_reused);
         if self.allowed.as_ref().is_none_or(|allowed| allowed.rows_reused != rows_reused) {
             let rows = index.allowed(&query.filter, query.session, query.ids.as_deref(), query.matching.as_deref());
+            let was_known = |row: &u32| index.live(*row).is_some_and(|row| query.was_known(row));
+            let rows = match query.put_before {
+                Some(_) => rows.map(|rows| rows.iter().filter(was_known).collect()),
+                None => rows,
+            };
             self.allowed = Some(AllowedRows { rows, rows_reused });
         }
     }

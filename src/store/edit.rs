@@ -18,6 +18,7 @@ use super::{
     holds::Holds,
     message_record::{MessageRecord, StoredMessage},
     messages, namespaces,
+    put_times::PutTimes,
     schema::*,
     sessions,
     tables::{Tables, has, storage},
@@ -68,6 +69,8 @@ pub(super) struct Edit<'t> {
     history: WriteTable<'t, (u32, u32, u64), u32>,
     /// The records of the namespaces that were opened, written at the end.
     records: HashMap<Namespace, NamespaceRecord>,
+    /// The first sequence numbers of the messages that are put.
+    first_put: HashMap<NamespaceId, u64>,
     consequences: Consequences<'t>,
 }
 
@@ -81,14 +84,18 @@ impl<'t> Edit<'t> {
             ids: tables.table(IDS)?,
             history: tables.table(HISTORY)?,
             records: HashMap::new(),
+            first_put: HashMap::new(),
             consequences: Consequences::new(tables),
         })
     }
 
-    /// Writes the records of the namespaces, and erases outdated vectors.
+    /// Writes the records of the namespaces and the time of the put, and erases outdated vectors.
     pub(super) fn finish(mut self) -> Result<Effects> {
         for (namespace, record) in &self.records {
             namespaces::write_known(self.tables, &mut self.namespaces, namespace, record)?;
+        }
+        for (&namespace, &first) in &self.first_put {
+            PutTimes(self.tables).note(namespace, first)?;
         }
         self.consequences.finish()
     }
@@ -191,6 +198,7 @@ impl<'t> Edit<'t> {
     ) -> Result<u64> {
         let session = self.session(namespace, &record.session)?;
         let seq = namespace.fresh_number();
+        self.note_put(namespace, seq);
         self.add(namespace, StoredMessage { seq, session, position, record })?;
         Ok(seq)
     }
@@ -215,6 +223,7 @@ impl<'t> Edit<'t> {
         let is_new = self.messages.get((id, stored.seq)).map_err(storage)?.is_none()
             && messages::seq(&self.ids, id, &stored.record.id)?.is_none();
         if is_new {
+            self.note_put(namespace, stored.seq);
             self.add(namespace, stored)?;
         }
         Ok(is_new)
@@ -238,6 +247,14 @@ impl<'t> Edit<'t> {
                 old.map_or(Ok(()), |old| self.forget(namespace, old))?;
                 new.map_or(Ok(()), |new| self.add(namespace, new))
             }
+        }
+    }
+
+    /// Notes that a message is put now. The texts of documents are not asked for as of a time.
+    fn note_put(&mut self, namespace: &OpenNamespace, seq: u64) {
+        if namespace.id().owner().is_none() {
+            let first = self.first_put.entry(namespace.id()).or_insert(seq);
+            *first = seq.min(*first);
         }
     }
 

@@ -23,6 +23,7 @@ use super::{
     generations::records,
     history::History,
     holds::Holds,
+    journal::Journal,
     message_record::MessageRecord,
     namespaces::Namespaces,
     removal,
@@ -85,6 +86,10 @@ impl EditForget<'_> {
             ForgetPiece::Session(session) => self.session(name, session, piece, &mut result)?,
         }
         self.items(name, &mut result)?;
+        // The questions may repeat what is forgotten.
+        let mut asked: BTreeSet<NamespaceId> = result.touched.iter().map(|id| id.owner().unwrap_or(*id)).collect();
+        asked.extend(Namespaces(self.0).id(name)?);
+        asked.into_iter().try_for_each(|id| Journal(self.0).clear(id))?;
         // A retired generation is deleted step by step, and nothing reads it.
         for (generation, record) in records(&self.0.table(GENERATIONS)?)? {
             if record.state == GenerationState::Retired {

@@ -44,6 +44,14 @@ impl<T: Tables> Messages<'_, T> {
         ids.into_iter().filter_map(|id| seq(&table, namespace.0, id).transpose()).collect()
     }
 
+    /// The highest number that the message with this id was given, its sequence number or its revision: it has been what
+    /// it is since the namespace assigned this number. Changes of metadata alone do not count.
+    pub(crate) fn last_number(&self, namespace: NamespaceId, id: &str) -> Result<Option<u64>> {
+        let Some(seq) = self.seq(namespace, id)? else { return Ok(None) };
+        let record = MessageRecord::read(&self.0.table(MESSAGES)?, namespace.0, seq)?;
+        Ok(record.map(|record| record.revision.max(seq)))
+    }
+
     /// The sequence number of a message, and the number of its session.
     pub(crate) fn locate(&self, namespace: NamespaceId, id: &str) -> Result<Option<(u64, u32)>> {
         let Some(seq) = self.seq(namespace, id)? else { return Ok(None) };

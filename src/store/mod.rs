@@ -32,6 +32,8 @@ mod namespaces;
 mod sessions;
 
 mod audit;
+mod journal;
+mod put_times;
 
 mod holds;
 

@@ -26,6 +26,11 @@ impl<T: Tables> Namespaces<'_, T> {
         Ok(self.record(namespace)?.map(|record| NamespaceId(record.id)))
     }
 
+    /// The id of a namespace, and a number above those of its messages and their revisions.
+    pub(crate) fn id_and_next(&self, namespace: &Namespace) -> Result<Option<(NamespaceId, u64)>> {
+        Ok(self.record(namespace)?.map(|record| (NamespaceId(record.id), record.next_seq)))
+    }
+
     /// The name of a namespace; of a companion, that of its owner. Cost: a pass over all namespaces.
     pub(crate) fn name(&self, namespace: NamespaceId) -> Result<String> {
         let namespace = namespace.owner().unwrap_or(namespace);

@@ -7,6 +7,7 @@ use redb::{Key, ReadableTable, Value};
 use super::{
     codec,
     generations::records,
+    journal::Journal,
     namespaces::{self, Namespaces},
     schema::*,
     tables::{Tables, has, storage},
@@ -60,11 +61,13 @@ pub(super) fn remove(tables: &WriteTransaction, name: &Namespace, id: NamespaceI
     next.next_seq = next.next_seq.max(record.next_seq);
     next.next_session = next.next_session.max(record.next_session);
     namespaces::set_next(&mut meta, &next)?;
+    drop(meta);
     tables.table(NAMESPACES)?.remove(name.as_str()).map_err(storage)?;
     tables.table(DOCUMENT_NAMESPACES)?.remove(name.as_str()).map_err(storage)?;
     // No name is between the two.
     let after = format!("{name}\0");
     tables.table(IDLE)?.remove_range((name.as_str(), "")..(after.as_str(), "")).map_err(storage)?;
+    Journal(tables).clear(id)?;
     clear(tables, id)?;
     clear(tables, id.document_texts())
 }
@@ -77,6 +80,7 @@ fn clear(tables: &WriteTransaction, namespace: NamespaceId) -> Result<()> {
     let (numbers, names) = ((id, 0)..=(id, u64::MAX), (id, "")..(id + 1, ""));
     let (named, numbered) = ((id, 0, "")..(id + 1, 0, ""), (id, 0, 0)..(id + 1, 0, 0));
     empty(&mut tables.table(MESSAGES)?, numbers.clone())?;
+    empty(&mut tables.table(PUT_TIMES)?, numbers.clone())?;
     empty(&mut tables.table(DOCUMENT_ORDER)?, numbers)?;
     empty(&mut tables.table(IDS)?, names.clone())?;
     empty(&mut tables.table(DOCUMENTS)?, names.clone())?;

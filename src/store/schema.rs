@@ -18,7 +18,7 @@ pub(super) type Bytes = &'static [u8];
 
 /// `schema` → version, u32 little endian. `next_namespace` → the [`NamespaceRecord`] of the next new namespace, see
 /// `namespaces`. `audit` → the [`AuditHead`]. `seal_key` → 32 random bytes, see `seal_key`.
-/// `origin` → the identity of the shared database that the file is a copy of, see `truth`.
+/// `journal_cleared` → a count, see `journal`. `origin` → the identity of the shared database that the file is a copy of, see `truth`.
 pub(super) const META: TableDefinition<&str, Bytes> = TableDefinition::new("meta");
 /// Namespace → [`NamespaceRecord`].
 pub(super) const NAMESPACES: TableDefinition<&str, Bytes> = TableDefinition::new("namespaces");
@@ -105,6 +105,14 @@ pub(crate) const COMMON: &str = "";
 /// database, see `truth`.
 pub(super) const VERSIONS: TableDefinition<&str, Bytes> = TableDefinition::new("versions");
 
+/// (namespace, sequence number) → the time, in microseconds, of the commit that put the messages from this number on,
+/// see `put_times`.
+pub(super) const PUT_TIMES: TableDefinition<(u32, u64), i64> = TableDefinition::new("put_times");
+/// (namespace, number) → an entry of the journal of recalls, in JSON, see `journal`.
+pub(super) const JOURNAL: TableDefinition<(u32, u64), Bytes> = TableDefinition::new("journal");
+/// Number → the namespace of the entry, which may be gone: the entries of all namespaces, the oldest first.
+pub(super) const JOURNAL_ORDER: TableDefinition<u64, u32> = TableDefinition::new("journal_order");
+
 /// Does something with each table.
 pub(super) trait TableVisitor {
     fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: TableDefinition<'_, K, V>) -> Result<()>;
@@ -146,6 +154,9 @@ pub(super) fn visit_tables(visitor: &mut impl TableVisitor) -> Result<()> {
     visitor.visit(HOLDS)?;
     visitor.visit(AUDIT)?;
     visitor.visit(VERSIONS)?;
+    visitor.visit(PUT_TIMES)?;
+    visitor.visit(JOURNAL)?;
+    visitor.visit(JOURNAL_ORDER)?;
     Ok(())
 }
 

@@ -25,9 +25,11 @@ use super::{
     holds::Holds,
     idle::Idle,
     import,
+    journal::Journal,
     messages::Messages,
     namespaces::Namespaces,
     pending::Pending,
+    put_times::PutTimes,
     rows::Rows,
     segments::Segments,
     sessions::Sessions,
@@ -149,6 +151,16 @@ impl<T> Transaction<T> {
     /// The audit.
     pub(crate) fn audit(&self) -> AuditLog<'_, T> {
         AuditLog(&self.tables)
+    }
+
+    /// The times at which messages were put.
+    pub(crate) fn put_times(&self) -> PutTimes<'_, T> {
+        PutTimes(&self.tables)
+    }
+
+    /// The journal of recalls.
+    pub(crate) fn journal(&self) -> Journal<'_, T> {
+        Journal(&self.tables)
     }
 
     /// The texts that forgetting something forgets.

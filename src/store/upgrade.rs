@@ -74,6 +74,8 @@ pub(super) fn upgrade(tables: &WriteTransaction, from: u32) -> Result<()> {
     }
     // Schema 7 knew no shared databases, and a release for it must not change a file that is a copy of one.
     tables.table(VERSIONS)?;
+    // Schema 8 had no journal, and a release for it would forget a message and leave it there.
+    create_journal_tables(tables)?;
     // Schema 4 had no previous generation, and a release for it must not open a database that may have one.
     set_schema(tables)
 }
@@ -208,6 +210,13 @@ fn create_forget_tables(tables: &WriteTransaction) -> Result<()> {
     tables.table(DROPPED_BLOCKS)?;
     tables.table(HOLDS)?;
     tables.table(AUDIT)?;
+    Ok(())
+}
+
+fn create_journal_tables(tables: &WriteTransaction) -> Result<()> {
+    tables.table(PUT_TIMES)?;
+    tables.table(JOURNAL)?;
+    tables.table(JOURNAL_ORDER)?;
     Ok(())
 }
 

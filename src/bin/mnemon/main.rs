@@ -48,6 +48,7 @@ mod texmex;
 mod unshare;
 mod usage;
 mod verify;
+mod why;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
@@ -94,6 +95,7 @@ struct Cli {
 enum Command {
     Ingest(ingest::Args),
     Recall(recall::Args),
+    Why(why::Args),
     Namespaces(namespaces::Args),
     Sessions(sessions::Args),
     Get(get::Args),
@@ -142,6 +144,7 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
     let result = match cli.command {
         Command::Ingest(args) => ingest::run(args, cli.format),
         Command::Recall(args) => recall::run(args, cli.format),
+        Command::Why(args) => why::run(&args, cli.format),
         Command::Namespaces(args) => namespaces::run(args, cli.format),
         Command::Sessions(args) => sessions::run(&args, cli.format),
         Command::Get(args) => get::run(&args, cli.format),

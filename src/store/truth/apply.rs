@@ -8,8 +8,10 @@ use super::{
         edit::Edit,
         edit_documents::{Changing, EditDocuments},
         effects::Effects,
+        journal::Journal,
         message_record::StoredMessage,
         namespaces::{self, Namespaces},
+        put_times::PutTimes,
         removal,
         schema::*,
         sessions,
@@ -55,9 +57,11 @@ impl ApplyChanges<'_> {
         let Head { next_seq, next_session, .. } = change.head;
         let mut record = VersionRecord { version: change.version, id: None, next_seq, next_session };
         if change.head.exists {
+            let known = Namespaces(self.0).record(&name)?.map_or(0, |record| record.next_seq);
             let NamespaceId(id) = Namespaces(self.0).create(&name)?;
             record.id = Some(id);
             self.rows(&name, id, &change.rows, &mut effects)?;
+            self.puts_and_removals(NamespaceId(id), known, &change.rows)?;
             self.head(&name, id, &change.head, &mut effects)?;
         }
         Versions(self.0).set(&change.namespace, &record)?;
@@ -112,6 +116,21 @@ impl ApplyChanges<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Notes that messages from the number `known` on were put. Clears the journal if messages, or versions of them, were
+    /// removed: another machine may have forgotten them.
+    fn puts_and_removals(&self, namespace: NamespaceId, known: u64, rows: &[Row]) -> Result<()> {
+        let of_messages = rows.iter().filter(|row| matches!(row.table, Table::Messages | Table::OldMessages));
+        if of_messages.clone().any(|row| row.value.is_none()) {
+            Journal(self.0).clear(namespace)?;
+        }
+        let mut first = None;
+        for row in of_messages.filter(|row| row.table == Table::Messages && row.value.is_some()) {
+            let seq: u64 = Reader::new(&row.key).int()?;
+            first = first.into_iter().chain((seq >= known).then_some(seq)).min();
+        }
+        first.map_or(Ok(()), |first| PutTimes(self.0).note(namespace, first))
     }
 
     fn session(&self, namespace: u32, row: &Row) -> Result<()> {

@@ -2,6 +2,7 @@
 
 mod documents;
 mod graphs;
+mod journal;
 mod messages;
 mod report;
 mod sessions;
@@ -31,6 +32,7 @@ pub(super) fn verify(tables: &ReadTransaction) -> Result<VerifyReport> {
         report.problem(format!("the audit: {problem}"));
     }
     documents::verify(tables, &mut report)?;
+    journal::verify(tables, &mut report)?;
     for (id, record) in generations {
         if record.state != GenerationState::Retired {
             let is_begun = record.state == GenerationState::Begun;

@@ -31,6 +31,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("flush", Whole("embeds what is pending; the surfaces are asked before and after it")),
         ("pending", Whole("a count")),
         ("recall", Surface("recall")), ("recall_in", Surface("recall in a scope")), ("get", Surface("get")),
+        ("journal", Surface("journal")), ("replay", Surface("replay")),
         ("set_metadata", Change("set_metadata")),
         ("delete", Change("delete")),
         ("sessions", Surface("sessions")), ("history", Surface("history")),

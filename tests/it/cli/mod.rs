@@ -22,6 +22,7 @@ mod runtime;
 mod sample;
 mod transfer;
 mod vectors;
+mod why;
 
 use std::fs;
 

@@ -3,15 +3,17 @@
 //! The names are those that a prefix without whole labels would confuse. What each surface shows is collected as text.
 //! It must contain the own word, so a surface that shows nothing is noticed, too.
 
+use std::sync::Arc;
+
 use mnemon::{
-    AssembleRequest, BlockContent, BlockQuery, Collection, DocumentNamespaces, DocumentOperation as Operation,
+    AssembleRequest, BlockContent, BlockQuery, Collection, Config, DocumentNamespaces, DocumentOperation as Operation,
     DocumentOptions, DocumentSearch, Engine, EngineExampleSelector, ExampleSelector, FewShotExample, FlushedBatch,
     Forget, HistoryStore, Language, Memory, MemoryBlock, Message, MessageUpdate, MetadataFilter, Namespace, Profile,
     Query, Result, Scope, VectorBlock,
 };
 use serde_json::{Value, json};
 
-use crate::support::{Db, message, namespace, words};
+use crate::support::{Db, Hashing, message, namespace, words};
 
 /// Namespaces and their words.
 const TENANTS: [(&str, &str); 5] = [
@@ -43,6 +45,13 @@ impl MemoryBlock for Diary {
     fn get(&self, state: &Value, _: &BlockQuery) -> Result<BlockContent> {
         Ok(state.to_string().into())
     }
+}
+
+/// Opens an engine that notes its recalls.
+fn open(db: &Db) -> Engine {
+    let mut config = Config::default().journal(1000);
+    (config.flush_size, config.idle_flush) = (100_000, None);
+    Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap()
 }
 
 fn chat(engine: &Engine, space: &Namespace) -> Memory {
@@ -89,6 +98,7 @@ fn surfaces(engine: &Engine, name: &str, word: &str) -> Vec<(&'static str, Strin
     let blocking = engine.blocking();
     let [space, below] = spaces(name, word);
     let recall = |query: Query| format!("{:?}", blocking.recall(&space, query.k(1000).keep_duplicates()).unwrap());
+    let noted = || blocking.journal(&space, 1000, None).unwrap();
     let recall_in = |scope: Scope| {
         let query = Query::new(QUESTION).k(1000).keep_duplicates();
         format!("{:?}", blocking.recall_in(&scope, query).unwrap())
@@ -99,8 +109,7 @@ fn surfaces(engine: &Engine, name: &str, word: &str) -> Vec<(&'static str, Strin
     let all = DocumentSearch::default;
     let mut export = Vec::new();
     blocking.export(&space, &mut export).unwrap();
-    let copy =
-        Engine::builder_in_memory().embedder(std::sync::Arc::new(crate::support::Hashing::new(32))).open().unwrap();
+    let copy = Engine::builder_in_memory().embedder(Arc::new(Hashing::new(32))).open().unwrap();
     let copied = namespace("copy");
     copy.blocking().import_as(&copied, export.as_slice()).unwrap();
     let request = || DocumentNamespaces::default().prefix(space.labels());
@@ -116,6 +125,8 @@ fn surfaces(engine: &Engine, name: &str, word: &str) -> Vec<(&'static str, Strin
     let said = engine.history_store(&space);
     vec![
         ("recall", recall(Query::new(QUESTION))),
+        ("journal", format!("{:?}", noted())),
+        ("replay", format!("{:?}", blocking.replay(&noted()[0]).unwrap())),
         ("recall with a filter", recall(Query::new(QUESTION).filter(note()))),
         ("recall without one field", recall(Query::new(QUESTION).filter(!MetadataFilter::eq("kind", "x").unwrap()))),
         ("recall of ids", recall(Query::new(QUESTION).ids(["same"]))),
@@ -225,7 +236,7 @@ fn change_everything(engine: &Engine, check: impl Fn(&str)) {
 #[test]
 fn no_change_of_a_tenant_reaches_another() {
     let db = Db::new();
-    let engine = db.open();
+    let engine = open(&db);
     TENANTS.into_iter().for_each(|(name, word)| fill(&engine, name, word, 1));
     engine.blocking().flush().unwrap();
     let export = |space: &Namespace| {
@@ -246,7 +257,7 @@ fn no_change_of_a_tenant_reaches_another() {
 #[test]
 fn no_surface_of_a_tenant_shows_the_word_of_another() {
     let db = Db::new();
-    let engine = db.open();
+    let engine = open(&db);
     TENANTS.into_iter().for_each(|(name, word)| fill(&engine, name, word, 1));
     assert_apart(&engine, "by words alone");
     engine.blocking().flush().unwrap();
@@ -254,7 +265,7 @@ fn no_surface_of_a_tenant_shows_the_word_of_another() {
     TENANTS.into_iter().for_each(|(name, word)| fill(&engine, name, word, 2));
     assert_apart(&engine, "changed");
     drop(engine);
-    let engine = db.open();
+    let engine = open(&db);
     assert_apart(&engine, "reopened");
 
     // What one tenant deletes, the others keep.

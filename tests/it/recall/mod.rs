@@ -1,11 +1,13 @@
 //! Hybrid recall on a real engine and a real file: what is found, in which order, and why.
 
+mod as_of;
 mod bad_input;
 mod beside;
 mod choose;
 mod damage;
 mod filters;
 mod hybrid;
+mod journal;
 mod language;
 mod lexical;
 mod options;

@@ -16,8 +16,20 @@ pub(super) fn line(hit: &Hit) -> String {
 /// Formats the evidence for a hit, line by line: its rank in both indexes, the terms of its score, and the passage that
 /// matched if it is not the whole text.
 pub(super) fn evidence(hit: &Hit) -> Vec<String> {
-    let breakdown = &hit.breakdown;
-    let mut ranks = format!("{}: cosine {:.3} (rank {})", hit.message.id, hit.similarity, breakdown.dense_rank);
+    let mut lines = scores(&hit.message.id, hit.similarity, &hit.breakdown);
+    let text = hit.message.text();
+    if hit.passage != (0..text.len()) {
+        lines.extend(text.get(hit.passage.clone()).map(|passage| {
+            format!("passage, bytes {} to {}: {}", hit.passage.start, hit.passage.end, one_line(passage))
+        }));
+    }
+    lines.extend(hit.breakdown.duplicate_of.as_ref().map(|id| format!("duplicate of {id}")));
+    lines
+}
+
+/// Formats the rank of a hit in both indexes and the terms of its score, line by line.
+pub(crate) fn scores(id: &str, similarity: f32, breakdown: &ScoreBreakdown) -> Vec<String> {
+    let mut ranks = format!("{id}: cosine {similarity:.3} (rank {})", breakdown.dense_rank);
     if breakdown.lexical_rank > 0 {
         let ScoreBreakdown { bm25, coverage, lexical_rank, .. } = breakdown;
         ranks += &format!("; BM25 {bm25:.2} (rank {lexical_rank}), coverage {coverage:.2}");
@@ -40,13 +52,6 @@ pub(super) fn evidence(hit: &Hit) -> Vec<String> {
         lines.push(terms.join(", "));
     }
     lines.extend(breakdown.reranked.map(|score| format!("reranked {score:.3}")));
-    let text = hit.message.text();
-    if hit.passage != (0..text.len()) {
-        lines.extend(text.get(hit.passage.clone()).map(|passage| {
-            format!("passage, bytes {} to {}: {}", hit.passage.start, hit.passage.end, one_line(passage))
-        }));
-    }
-    lines.extend(breakdown.duplicate_of.as_ref().map(|id| format!("duplicate of {id}")));
     lines
 }
 

@@ -1,6 +1,6 @@
 //! `mnemon recall`
 
-mod explain;
+pub(crate) mod explain;
 mod options;
 mod query_line;
 mod target;
@@ -23,7 +23,7 @@ use crate::{
     shared,
     status::Status,
     stderr, stored,
-    usage::UsageError,
+    usage::{self, UsageError},
 };
 
 /// Find the messages that answer a query.
@@ -48,6 +48,11 @@ pub(crate) struct Args {
     /// The folder of a cross-encoder that orders the best messages.
     #[arg(long, value_name = "DIR")]
     rerank: Option<PathBuf>,
+    /// Note the recalls in the database's journal, where `mnemon why` finds them. The journal keeps the last N recalls of
+    /// the database. It is open for writing meanwhile.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10000",
+          value_parser = usage::within(1..=10_000_000))]
+    journal: Option<usize>,
     /// Print the evidence for each message: its rank in both indexes and the terms of its score.
     #[arg(long)]
     explain: bool,
@@ -85,26 +90,23 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     // A single query is answered by a scan sooner than a graph is loaded.
     let mut config = input::config(if args.queries.is_some() { IndexKind::Auto } else { IndexKind::Exact });
     config.drain_on_open = false;
+    config.journal = args.journal.unwrap_or(0);
     args.memory.set(&mut config);
     key::set(&mut config)?;
+    if let (Some(_), Some(Target::Several(_))) = (args.journal, args.namespaces.target()) {
+        return Err(UsageError(
+            "--journal notes recalls of one namespace; give one --namespace and no --prefix".into(),
+        )
+        .into());
+    }
     let builder = || -> anyhow::Result<EngineBuilder> {
         let builder = input::builder(&args.db, args.model.as_deref(), config.clone(), false)?;
         let Some(folder) = &args.rerank else { return Ok(builder) };
         Ok(builder.reranker(Arc::new(CrossEncoder::open(folder)?)))
     };
-    let readable = |engine: Engine| {
-        let mut named = args.namespaces.namespace.iter();
-        named.try_for_each(|namespace| engine.blocking().index_stats(namespace).map(drop)).map(|()| engine.clone())
-    };
-    let open = || -> anyhow::Result<mnemon::Result<Engine>> {
-        let builder = builder()?;
-        // A copy of a shared database is written to when others changed it.
-        Ok(if shared::address().is_some() { builder.open() } else { builder.open_read_only() })
-    };
-    let engine = match open()?.and_then(readable) {
-        // The process that wrote last was killed, or is of an older version.
-        Err(mnemon::Error::WriteAccessNeeded { .. }) => builder()?.open()?,
-        opened => opened?,
+    let engine = match args.journal {
+        Some(_) => builder()?.open()?,
+        None => open_to_recall(&builder, &args.namespaces.namespace)?,
     };
     let pending = engine.blocking().pending()?;
     if pending > 0 {
@@ -153,6 +155,25 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         Format::Text => print(&answer, &args)?,
     }
     Ok(Status::SUCCESS)
+}
+
+/// Opens an engine for recalls in these namespaces: for reading, if that is possible.
+pub(crate) fn open_to_recall(
+    builder: &dyn Fn() -> anyhow::Result<EngineBuilder>,
+    namespaces: &[Namespace],
+) -> anyhow::Result<Engine> {
+    let readable = |engine: Engine| {
+        let mut named = namespaces.iter();
+        named.try_for_each(|namespace| engine.blocking().index_stats(namespace).map(drop)).map(|()| engine.clone())
+    };
+    let prepared = builder()?;
+    // A copy of a shared database is written to when others changed it.
+    let opened = if shared::address().is_some() { prepared.open() } else { prepared.open_read_only() };
+    match opened.and_then(readable) {
+        // The process that wrote last was killed, or is of an older version.
+        Err(Error::WriteAccessNeeded { .. }) => Ok(builder()?.open()?),
+        opened => Ok(opened?),
+    }
 }
 
 /// A query that only the engine refuses, such as an empty one, is wrong usage all the same.

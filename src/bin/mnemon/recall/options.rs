@@ -25,6 +25,10 @@ pub(super) struct Options {
     /// Only messages before this time or day.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     until: Option<Timestamp>,
+    /// Only what was known at this time or day: messages that had been put by then, and are of no later time. It is also
+    /// the default of --now.
+    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    as_of: Option<Timestamp>,
     /// Only messages that this filter matches, in JSON, by their metadata and their fields $id, $session, $role and
     /// $created_at: '{"user.age": {"$gte": 18}, "$role": "user"}'.
     #[arg(long = "where", value_name = "JSON")]
@@ -54,7 +58,8 @@ pub(super) struct Options {
     /// Time expressions of the query, such as "last week": boost messages of that time, filter by it, or ignore them.
     #[arg(long, default_value = "boost")]
     time: TimeUse,
-    /// The time or day from which ages and expressions such as "last week" are counted. Default: now.
+    /// The time or day from which ages and expressions such as "last week" are counted. Default: that of --as-of, or
+    /// now.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     now: Option<Timestamp>,
     /// Boost newer messages; the boost halves with each such span of age, for example 30d or 12h.
@@ -103,6 +108,9 @@ impl Options {
         }
         if let Some(until) = self.until {
             query = query.until(until);
+        }
+        if let Some(time) = self.as_of {
+            query = query.as_of(time);
         }
         if let Some(filter) = &self.filter {
             query = query.filter(filter.clone());

@@ -9,10 +9,12 @@ pub(super) struct Term {
 }
 
 /// The terms, one a line. What a score has beyond these keeps its factor of 1.
-pub(super) const TERMS: [Term; 6] = [
+pub(super) const TERMS: [Term; 8] = [
     Term { name: "dense", value: |score| score.dense },
     Term { name: "lexical", value: |score| score.lexical },
     Term { name: "neighbor", value: |score| score.neighbor },
+    Term { name: "speaker", value: |score| score.speaker },
+    Term { name: "question", value: |score| score.question },
     Term { name: "length", value: |score| score.length },
     Term { name: "time", value: |score| score.time },
     Term { name: "recency", value: |score| score.recency },

@@ -1,0 +1,176 @@
+//! [`Replay`]: what a question of the past finds today, beside what it found then.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::entry::{JournalEntry, JournalHit};
+use crate::{
+    error::Result,
+    message::Timestamp,
+    recall::{Hit, Hits, ScoreBreakdown},
+};
+
+/// Scores and terms that differ by no more are the same: the order of additions may differ.
+const TOLERANCE: f64 = 1e-3;
+
+/// The answer to a question of the journal today, compared with the one of then, see
+/// [`Engine::replay`](crate::Engine::replay).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Replay {
+    /// The number of the entry.
+    pub entry: u64,
+    /// When the question was asked again.
+    pub at: Timestamp,
+    /// The hits of today, best first, and then those that were hits and are none today.
+    pub hits: Vec<ReplayedHit>,
+    /// The answerability then and today.
+    pub answerability: (f32, f32),
+    /// Whether another model embeds queries today.
+    pub is_other_model: bool,
+}
+
+/// A message that was a hit then or is one today.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ReplayedHit {
+    /// The id of the message.
+    pub id: String,
+    /// What became of it.
+    pub change: HitChange,
+    /// Whether the message was put, put again, or edited since. Changes of its metadata do not count.
+    pub is_newer: bool,
+    /// Its rank and score then, if it was a hit.
+    pub then: Option<Standing>,
+    /// Its rank and score today, if it is a hit.
+    pub now: Option<Standing>,
+    /// The evidence that differs, if it was a hit and is one today: the fields of
+    /// [`ScoreBreakdown`](crate::ScoreBreakdown) other than ranks.
+    pub terms: Vec<TermChange>,
+}
+
+/// The rank and the score of a hit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Standing {
+    /// The position among the hits, 1 for the first.
+    pub rank: usize,
+    /// The score that it was ranked by.
+    pub score: f32,
+}
+
+/// What became of a hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum HitChange {
+    /// It was a hit and is one today, perhaps at another rank.
+    Kept,
+    /// It was no hit then.
+    New,
+    /// It is no hit today because it is not stored any more.
+    Gone,
+    /// It is stored, and no hit today: others are better, or it no longer meets the conditions of the query.
+    Outranked,
+}
+
+/// Evidence that differs between then and today.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TermChange {
+    /// The field of [`ScoreBreakdown`](crate::ScoreBreakdown).
+    pub term: String,
+    /// Its value then.
+    pub then: f64,
+    /// Its value today.
+    pub now: f64,
+}
+
+impl Replay {
+    /// Compares an entry with what is found today. `last_number` returns the highest number that a message was given,
+    /// and `None` for a message that is not stored.
+    pub(crate) fn compare(
+        entry: &JournalEntry,
+        found: &Hits,
+        model: &str,
+        last_number: impl Fn(&str) -> Result<Option<u64>>,
+    ) -> Result<Self> {
+        let mut hits = Vec::new();
+        for hit in found {
+            let id = &hit.message.id;
+            let then = entry.hit(id);
+            hits.push(ReplayedHit {
+                id: id.clone(),
+                change: if then.is_some() { HitChange::Kept } else { HitChange::New },
+                is_newer: last_number(id)?.is_none_or(|last| last >= entry.next_seq),
+                then: then.map(Standing::then),
+                now: Some(Standing::now(hit)),
+                terms: then.map_or_else(Vec::new, |then| changed_terms(&then.breakdown, &hit.breakdown)),
+            });
+        }
+        let is_hit = |id: &str| found.iter().any(|hit| hit.message.id == id);
+        for then in entry.hits.iter().filter(|then| !is_hit(&then.id)) {
+            let last = last_number(&then.id)?;
+            hits.push(ReplayedHit {
+                id: then.id.clone(),
+                change: if last.is_some() { HitChange::Outranked } else { HitChange::Gone },
+                is_newer: last.is_some_and(|last| last >= entry.next_seq),
+                then: Some(Standing::then(then)),
+                now: None,
+                terms: Vec::new(),
+            });
+        }
+        let answerability = (entry.answerability, found.answerability());
+        let is_other_model = entry.model != model;
+        Ok(Replay { entry: entry.number, at: Timestamp::now(), hits, answerability, is_other_model })
+    }
+
+    /// Returns true if the same messages have the same ranks, scores and terms, and none was edited.
+    pub fn is_unchanged(&self) -> bool {
+        self.hits.iter().all(ReplayedHit::is_unchanged)
+    }
+
+    /// Returns the message with this id.
+    pub fn hit(&self, id: &str) -> Option<&ReplayedHit> {
+        self.hits.iter().find(|hit| hit.id == id)
+    }
+}
+
+impl ReplayedHit {
+    /// Returns true if the message has the rank, the score and the terms that it had, and was not edited.
+    pub fn is_unchanged(&self) -> bool {
+        let is_same = |then: Standing, now: Standing| then.rank == now.rank && is_near(then.score, now.score);
+        !self.is_newer && self.terms.is_empty() && self.then.zip(self.now).is_some_and(|(then, now)| is_same(then, now))
+    }
+}
+
+impl Standing {
+    fn then(hit: &JournalHit) -> Self {
+        Standing { rank: hit.rank, score: hit.score }
+    }
+
+    fn now(hit: &Hit) -> Self {
+        Standing { rank: hit.rank, score: hit.score }
+    }
+}
+
+fn is_near(a: impl Into<f64>, b: impl Into<f64>) -> bool {
+    (a.into() - b.into()).abs() <= TOLERANCE
+}
+
+/// The numbers of two breakdowns that differ, without ranks.
+fn changed_terms(then: &ScoreBreakdown, now: &ScoreBreakdown) -> Vec<TermChange> {
+    let fields = |breakdown| match serde_json::to_value(breakdown) {
+        Ok(Value::Object(fields)) => fields,
+        _ => unreachable!("a breakdown serializes to an object"),
+    };
+    let (then, now) = (fields(then), fields(now));
+    let changes = now.iter().filter(|(term, _)| !term.ends_with("_rank")).filter_map(|(term, now)| {
+        let number = |value: Option<&Value>| value.and_then(Value::as_f64);
+        let (then, now) = (number(then.get(term)), number(Some(now)));
+        let is_number = then.is_some() || now.is_some();
+        let (then, now) = (then.unwrap_or_default(), now.unwrap_or_default());
+        (is_number && !is_near(then, now)).then(|| TermChange { term: term.clone(), then, now })
+    });
+    changes.collect()
+}
