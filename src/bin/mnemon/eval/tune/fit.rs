@@ -82,8 +82,8 @@ impl Point {
             for a in 0..COUNT {
                 let product = share * candidate.terms[a];
                 mean[a] += product;
-                for b in 0..=a {
-                    square[a][b] += product * candidate.terms[b];
+                for (sum, term) in square[a].iter_mut().zip(&candidate.terms).take(a + 1) {
+                    *sum += product * term;
                 }
             }
             if candidate.is_relevant {
@@ -107,8 +107,9 @@ fn solve(mut matrix: [PerTerm; COUNT], mut right: PerTerm) -> PerTerm {
     for pivot in 0..COUNT {
         for row in pivot + 1..COUNT {
             let factor = matrix[row][pivot] / matrix[pivot][pivot];
-            for column in pivot..COUNT {
-                matrix[row][column] -= factor * matrix[pivot][column];
+            let above = matrix[pivot];
+            for (value, above) in matrix[row].iter_mut().zip(above).skip(pivot) {
+                *value -= factor * above;
             }
             right[row] -= factor * right[pivot];
         }
