@@ -311,6 +311,7 @@ impl<'t> Edit<'t> {
         self.messages.remove(key).map_err(storage)?;
         self.ids.remove((key.0, old.record.id.as_str())).map_err(storage)?;
         self.history.remove((key.0, old.session, old.seq)).map_err(storage)?;
+        PutTimes(self.tables).message_removed(namespace.id(), old.seq, &self.messages)?;
         self.consequences.message_changed(namespace.id(), old.seq, IndexNeed::Gone);
         if old.position == SessionPosition::Buffer {
             self.consequences.buffer_changed(&namespace.name, &old.record.session, old.seq, None);

@@ -108,7 +108,7 @@ fn child() {
     println!("\nat most, s: {warm:?}, then {later:?}");
     assert!(later.memory_kib < warm.memory_kib * 5 / 4 + 32 * 1024, "memory grows: {warm:?}, {later:?}");
     // A small file doubles when one commit needs more pages than are free: twice, if many calls wait for a slow disk.
-    assert!(later.file_kib < warm.file_kib * 2 + 4 * 1024, "the file grows: {warm:?}, {later:?}");
+    assert!(later.file_kib < warm.file_kib * 4 + 1024, "the file grows: {warm:?}, {later:?}");
     assert!(later.threads <= warm.threads + 2, "threads grow: {warm:?}, {later:?}");
     assert!(later.descriptors <= warm.descriptors + 2, "open files grow: {warm:?}, {later:?}");
 }
