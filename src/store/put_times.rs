@@ -57,14 +57,11 @@ impl PutTimes<'_, WriteTransaction> {
         messages: &impl ReadableTable<(u32, u64), Bytes>,
     ) -> Result<()> {
         let mut table = self.0.table(PUT_TIMES)?;
-        let number = |entry: Option<_>| -> Result<Option<u64>> {
-            let entry: Option<(redb::AccessGuard<'_, (u32, u64)>, redb::AccessGuard<'_, i64>)> = entry;
-            Ok(entry.map(|(key, _)| key.value().1))
-        };
         let until = table.range((namespace, 0)..=(namespace, seq)).map_err(storage)?.next_back();
-        let Some(first) = number(until.transpose().map_err(storage)?)? else { return Ok(()) };
+        let until = until.transpose().map_err(storage)?.map(|(key, _)| key.value().1);
+        let Some(first) = until else { return Ok(()) };
         let after = table.range((namespace, seq + 1)..=(namespace, u64::MAX)).map_err(storage)?.next();
-        let end = number(after.transpose().map_err(storage)?)?.unwrap_or(u64::MAX);
+        let end = after.transpose().map_err(storage)?.map_or(u64::MAX, |(key, _)| key.value().1);
         if messages.range((namespace, first)..(namespace, end)).map_err(storage)?.next().is_none() {
             table.remove((namespace, first)).map_err(storage)?;
         }
