@@ -88,14 +88,15 @@ fn the_bytes_of_a_segment_never_change() {
     let hex: String = build(&documents).bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(
         hex,
-        "01000100030001000300\
+        "02000100030001000300\
          0000\
-         050200 00a50204\
+         050200 000000 a5020403\
+         01 01 010200000000\
          02000201000003020000\
          010000000000 020000000000 452301efcdab\
          00000000 02c00080 00400080\
          020002\
-         de32d90c"
+         23e6a391"
             .replace(' ', "")
     );
 }
@@ -127,16 +128,18 @@ fn invalid_bytes_are_refused_with_a_reason() {
     assert_eq!(read(&[]), Err("it is too short"));
     assert_eq!(read(&bytes[1..]), Err("its checksum is wrong"));
     for (at, value, reason) in [
-        (0, 2, "its layout has an unknown version"),
+        (0, 3, "its layout has an unknown version"),
         (1, 99, "its language is unknown"),
         (5, 0xFF, "it has too many rows"),
         (11, 0xFF, "it is too short"),
         (13, 9, "its postings do not add up to the lengths of its rows"),
         (13, 0, "a row has more terms than its length"),
-        (16, 2, "a passage is wrong"),
-        (18, 10, "a passage is wrong"),
-        (26, 3, "its terms are not in order"),
-        (42, 1, "the postings of a term are not where its slot points"),
+        (14, 2, "a row has a name that is missing"),
+        (18, 1, "a name has no terms or too many"),
+        (19, 2, "a passage is wrong"),
+        (21, 10, "a passage is wrong"),
+        (29, 3, "its terms are not in order"),
+        (45, 1, "the postings of a term are not where its slot points"),
     ] {
         let mut bytes = bytes.clone();
         bytes[at] = value;
@@ -153,6 +156,11 @@ proptest! {
         let read = Segment::read(built.bytes().to_vec()).unwrap();
         prop_assert_eq!(read_all(&read), content(&documents));
         prop_assert!(read.is_of(Language::English) && !read.is_of(Language::Other));
+        for found in read.documents() {
+            let Voice { speaker, is_question } = &documents.iter().rfind(|other| other.row == found.row).unwrap().voice;
+            prop_assert_eq!(&found.voice.speaker[..], &speaker[..speaker.len().min(4)]);
+            prop_assert_eq!(found.voice.is_question, *is_question);
+        }
     }
 
     /// A merge gives the same bytes as building all documents at once, so the order of merges does not matter.
