@@ -36,7 +36,7 @@ pub struct Replay {
 pub struct ReplayedHit {
     /// The id of the message.
     pub id: String,
-    /// What became of it.
+    /// The outcome for this hit.
     pub change: HitChange,
     /// Whether the message was put, put again, or edited since. Changes of its metadata do not count.
     pub is_newer: bool,
@@ -59,7 +59,7 @@ pub struct Standing {
     pub score: f32,
 }
 
-/// What became of a hit.
+/// The outcome for a hit when its question is asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

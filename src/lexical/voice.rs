@@ -8,7 +8,7 @@ pub(super) const MAX_NAME_TERMS: usize = 4;
 /// The ends of a question, in the scripts that have one. A Greek question mark is a semicolon, which says nothing.
 const QUESTION_MARKS: [char; 4] = ['?', '？', '؟', '⁈'];
 
-/// What a document says about its message beside its terms.
+/// The speaker of a message, and whether it asks: stored with each of its documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Voice {
     /// The terms of the speaker's name, at most [`MAX_NAME_TERMS`]; none if the message has no name.

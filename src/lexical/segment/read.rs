@@ -61,7 +61,7 @@ impl Segment {
     }
 }
 
-/// What the rows of a segment have, each in the order of the rows.
+/// The rows of a segment with their lengths and voices, each in the order of the rows.
 struct Rows {
     rows: Vec<u32>,
     lengths: Vec<u32>,

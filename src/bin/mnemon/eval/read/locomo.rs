@@ -98,7 +98,7 @@ impl<'de> Deserialize<'de> for Conversation {
     }
 }
 
-/// What was read, and how much of it was unusual.
+/// A data set that was read, and counts of what was unusual in it.
 #[derive(Default)]
 struct Reader {
     messages: Vec<(Namespace, Message)>,

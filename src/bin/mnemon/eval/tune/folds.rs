@@ -8,7 +8,7 @@ use crate::random::Random;
 const NAMESPACES: usize = 5;
 const SEED: u64 = 11;
 
-/// What a fold is made of.
+/// The unit by which the questions are divided into folds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Unit {
     Namespaces,
