@@ -22,8 +22,9 @@
 //!   the query asks for it.
 //! - *weight*: the logarithm of the weight of the candidate's namespace, if several are asked.
 //!
-//! The weights of the terms were fitted by listwise logistic regression to LoCoMo, to chats with long answers and to
-//! IRC together, each weighted equally, then rounded; `benches/results/README.md` has an ablation of each term.
+//! The weights of the terms were fitted by listwise logistic regression to LoCoMo, to chats with long answers and to the
+//! sample together, each weighted equally, then rounded; those of the vectors, words and neighbors are older, and fitted to
+//! IRC too. `benches/results/README.md` has an ablation of each term.
 
 use std::ops::{Range, RangeInclusive};
 
