@@ -23,8 +23,8 @@
 //! - *weight*: the logarithm of the weight of the candidate's namespace, if several are asked.
 //!
 //! The weights of the terms were fitted by listwise logistic regression to LoCoMo, to chats with long answers and to the
-//! sample together, each weighted equally, then rounded; those of the vectors, words and neighbors are older, and fitted to
-//! IRC too. `benches/results/README.md` has an ablation of each term.
+//! sample together, each weighted equally, then rounded; those of the vectors, words and neighbors are older, and
+//! fitted to IRC too. `benches/results/README.md` has an ablation of each term.
 
 use std::ops::{Range, RangeInclusive};
 
