@@ -98,11 +98,16 @@ bench: ## criterion benches, then the command's own as JSON (SHORT=1: the comman
 	$(BINARY) bench backup
 	$(BINARY) bench encryption $(if $(SHORT),--rounds 1)
 
+# Where it is missing and cannot be installed, the tests of faults say that no clocks differ.
+FAKETIME := /usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1
+faketime: # a library that gives a process another clock, from the distribution
+	@[ -e $(FAKETIME) ] || [ "$$(id -u)" != 0 ] || apt-get install -qqy libfaketime >/dev/null 2>&1 || echo "libfaketime was not installed"
+
 # Not in `make test`: without PostgreSQL these tests say that they are skipped. The distribution's server is used too, if it is installed.
-test-postgres: postgres ## several machines and one Postgres: the tables, roles, outages, and faults with a checker
+test-postgres: postgres faketime ## several machines and one Postgres: the tables, roles, outages, and faults with a checker
 	$(CARGO) test --all-features --test it -- shared:: --test-threads 2
 
-soak-postgres: postgres ## the faults of test-postgres, many more of them (default: 5000; MNEMON_SHARED_SEED for another run)
+soak-postgres: postgres faketime ## the faults of test-postgres, many more of them (default: 5000; MNEMON_SHARED_SEED for another run)
 	MNEMON_SHARED_FAULTS=$(or $(MNEMON_SHARED_FAULTS),5000) $(CARGO) test --all-features --test it -- --nocapture \
 		shared::faults::three_machines
 

@@ -254,7 +254,7 @@ pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInf
 pub use onnx::{CrossEncoder, EmbeddingJob, OnnxEmbedder, OnnxOptions, Runtime};
 pub use recall::{
     Hit, Hits, MAX_K, MAX_QUERY_BYTES, Query, RankingStrategy, Scope, ScoreBreakdown, TimeExpression, TimeSpan,
-    TimeUse, time_expressions, time_expressions_at_offset,
+    TimeUse, Unit, time_expressions, time_expressions_at_offset,
 };
 pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,

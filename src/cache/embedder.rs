@@ -215,6 +215,10 @@ impl Embedder for CachedEmbedder {
         self.embed_query_before(text, None)
     }
 
+    fn known_words(&self, text: &str) -> f32 {
+        self.inner.known_words(text)
+    }
+
     fn forget(&self, texts: &[&str]) -> Result<u64> {
         let mut all = texts.to_vec();
         for text in texts {

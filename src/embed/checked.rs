@@ -61,6 +61,12 @@ pub(crate) fn query_before(embedder: &dyn Embedder, text: &str, deadline: Option
     Ok(row)
 }
 
+/// Calls [`Embedder::known_words`]: 1 if it fails, 0 to 1 in any case.
+pub(crate) fn known_words(embedder: &dyn Embedder, text: &str) -> f32 {
+    let share = guarded(|| Ok(embedder.known_words(text))).unwrap_or(1.0);
+    if share.is_nan() { 1.0 } else { share.clamp(0.0, 1.0) }
+}
+
 fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|_| Err(Error::Embedding { reason: "the embedder panicked".into(), source: None }))

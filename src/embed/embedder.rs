@@ -84,6 +84,13 @@ pub trait Embedder: Send + Sync {
         self.embed_query(text)
     }
 
+    /// Returns the share of a query's letters that are in words which the model has in its vocabulary, 0 to 1. Where it is
+    /// low, as in a language that the model was not trained on, recalls rely on words more than on vectors. Default: 1.
+    fn known_words(&self, text: &str) -> f32 {
+        let _ = text;
+        1.0
+    }
+
     /// Removes everything that the embedder keeps of these texts, such as cached vectors. Returns how many entries were
     /// removed. [`Engine::forget`](crate::Engine::forget) calls it. An embedder that wraps another one passes the call
     /// on. Default: nothing is kept.

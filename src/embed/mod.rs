@@ -17,7 +17,7 @@ pub(crate) mod schedule;
 pub(crate) mod token_windows;
 mod validate;
 
-pub(crate) use checked::{documents, passages, query, query_before, window_ranges, windows};
+pub(crate) use checked::{documents, known_words, passages, query, query_before, window_ranges, windows};
 pub use embedder::{Embedder, Passage};
 pub use reranker::Reranker;
 pub(crate) use reranker::rerank;

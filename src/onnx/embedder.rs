@@ -276,6 +276,10 @@ impl Embedder for OnnxEmbedder {
         self.embed_query_before(text, None)
     }
 
+    fn known_words(&self, text: &str) -> f32 {
+        self.text_encoder.tokenizer().known_words(text)
+    }
+
     fn embed_query_before(&self, text: &str, deadline: Option<Instant>) -> Result<Vec<f32>> {
         self.compute(&self.text_encoder.query(text)?, deadline)
     }

@@ -85,6 +85,32 @@ impl TextTokenizer {
         }
     }
 
+    /// Returns the share of a text's letters that are in words of several letters and of one token each; 1 for a text
+    /// without letters, and for a tokenizer that is not BERT's: pieces of others do not tell whether a word is known.
+    /// English questions have 0.9 on average, German and Spanish ones 0.2 to 0.3, those in other scripts 0 to 0.1.
+    pub(super) fn known_words(&self, text: &str) -> f32 {
+        let Some(word_piece) = &self.word_piece else { return 1.0 };
+        let (ids, starts) = match word_piece.words(text) {
+            Some(words) => words,
+            None => match self.tokenizer.encode(text, false) {
+                Ok(encoding) => (encoding.get_ids().to_vec(), word_starts(&encoding)),
+                Err(_) => return 1.0,
+            },
+        };
+        let (mut known, mut all) = (0, 0);
+        let mut token = 0;
+        for word in starts.chunk_by(|a, b| a == b) {
+            let end = starts.get(token + word.len()).copied().unwrap_or(text.len());
+            let letters = text.get(word[0]..end).unwrap_or("").chars().filter(|c| c.is_alphabetic()).count();
+            all += letters;
+            if word.len() == 1 && letters > 1 && ids[token] != word_piece.unknown() {
+                known += letters;
+            }
+            token += word.len();
+        }
+        if all == 0 { 1.0 } else { known as f32 / all as f32 }
+    }
+
     /// Returns the largest token id.
     pub(super) fn largest_id(&self) -> u32 {
         self.largest_id

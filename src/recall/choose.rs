@@ -10,13 +10,16 @@ use parking_lot::RwLock;
 use super::{
     duplicates::{TermSet, is_duplicate},
     hit::{Hit, Hits},
+    join::{Turns, join_sessions},
     namespace::NamespaceIndex,
     positions::keep_positions,
     prepare::PreparedQuery,
     query::{Query, RankingStrategy},
     rank::Ranked,
     search::{ScoreBuffers, SearchOutcome, WIDENING, search_until},
+    supersede::mark_superseded,
     unindexed::Unindexed,
+    unit::Unit,
 };
 use crate::{
     embed::{self, Reranker},
@@ -82,10 +85,12 @@ pub(super) fn choose_hits(
     // Hits are chosen from the pool: as many as are reranked, and some more where the choice leaves some out.
     let depth = query.rerank.unwrap_or(0).max(query.k);
     let keeps_order = query.keep_duplicates && query.previous.is_empty() && query.diversity.is_none();
-    let pool = if keeps_order { depth } else { (depth * POOL_FACTOR.0).div_ceil(POOL_FACTOR.1) };
+    let hits = if keeps_order { depth } else { (depth * POOL_FACTOR.0).div_ceil(POOL_FACTOR.1) };
+    let pool = query.unit.messages(hits);
     let compared = if query.keep_duplicates { 0 } else { DUPLICATE_DEPTH };
     let vectors = compared.max(query.diversity.map_or(0, |_| 2 * pool.min(DIVERSITY_DEPTH)));
     let messages = match query.ranking.strategy {
+        _ if query.unit == Unit::Session => pool,
         RankingStrategy::Dense => pool,
         _ => (pool * WIDENING).max(MIN_CANDIDATES),
     };
@@ -98,11 +103,12 @@ pub(super) fn choose_hits(
         let snapshot = store.read()?;
         let messages = snapshot.messages().reader()?;
         let choice = Choice { prepared, query, snapshot: &snapshot, messages, found: &found, vectors, names, reranker };
-        let chosen = choice.choose(pool)?;
+        let chosen = choice.join(choice.choose(pool)?, hits)?;
         if chosen.len() < query.k && !found.is_exhaustive && !cut_short {
             return Ok(None);
         }
         let mut hits = keep_positions(choice.order(chosen)?, &query.previous, query.k);
+        mark_superseded(&mut hits);
         for (rank, hit) in (1..).zip(&mut hits) {
             hit.rank = rank;
         }
@@ -186,6 +192,33 @@ impl Choice<'_> {
         Ok(chosen)
     }
 
+    /// Joins the messages of a turn or of a session, if the query demands it: up to `most` of them, best first.
+    fn join(&self, chosen: Vec<Chosen>, most: usize) -> Result<Vec<Chosen>> {
+        let origin = |chosen: &Chosen| self.found.ranked[chosen.at].origin;
+        match self.query.unit {
+            Unit::Message => Ok(chosen),
+            Unit::Session => {
+                let is_odds = self.query.ranking.strategy == RankingStrategy::Hybrid;
+                let key = |chosen: &Chosen| (origin(chosen), chosen.hit.message.session.clone());
+                let mut sessions = join_sessions(chosen, is_odds, key, |chosen| &mut chosen.hit);
+                sessions.truncate(most);
+                Ok(sessions)
+            }
+            Unit::Turn => {
+                let mut turns = Turns::new(self.prepared, self.snapshot, &self.messages);
+                let mut joined = Vec::new();
+                for mut chosen in chosen {
+                    let ranked = &self.found.ranked[chosen.at];
+                    let at = (ranked.origin, self.namespace(ranked), ranked.seq);
+                    if joined.len() < most && turns.enter(at, &mut chosen.hit)? {
+                        joined.push(chosen);
+                    }
+                }
+                Ok(joined)
+            }
+        }
+    }
+
     /// Reranks the hits and makes them diverse, if the query demands it.
     fn order(&self, mut chosen: Vec<Chosen>) -> Result<Vec<Hit>> {
         // A reranker's scores do not compare with the scores of hits that it did not see.
@@ -223,7 +256,8 @@ impl Choice<'_> {
         }
         let (score, similarity) = (ranked.score, ranked.similarity);
         let namespace = self.names.get(ranked.origin as usize).cloned();
-        Ok(Hit { message, namespace, score, similarity, rank: 0, passage, breakdown })
+        let (supersedes, others) = (Vec::new(), Vec::new());
+        Ok(Hit { message, namespace, score, similarity, rank: 0, passage, supersedes, others, breakdown })
     }
 
     /// The id of a better hit of the same speaker with nearly the same text, if there is one.

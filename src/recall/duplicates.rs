@@ -8,6 +8,11 @@ const SAME_TERMS: f32 = 0.9;
 /// English words that negate a statement. Most of them are stop words, which are not among the terms.
 const NEGATIONS: &[&str] = &["no", "not", "never", "neither", "nor", "none", "without", "cannot"];
 
+/// Returns true if a word, in lower case, is an English negation.
+pub(super) fn is_negation(word: &str) -> bool {
+    NEGATIONS.contains(&word) || word.ends_with("n't") || word.ends_with("n’t")
+}
+
 /// Returns true if two texts are near-duplicates: they have nearly all distinct terms in common, the same numbers, and
 /// as many negations.
 pub(crate) fn is_duplicate(a: &TermSet, b: &TermSet) -> bool {
@@ -33,11 +38,7 @@ impl TermSet {
         let words = || text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
         let is_number = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
         let numbers = words().filter(is_number).map(str::to_owned).collect();
-        let is_negation = |word: &&str| {
-            let word = word.to_lowercase();
-            NEGATIONS.contains(&word.as_str()) || word.ends_with("n't") || word.ends_with("n’t")
-        };
-        let negations = words().filter(is_negation).count();
+        let negations = words().filter(|word| is_negation(&word.to_lowercase())).count();
         TermSet { terms: terms.iter().copied().collect(), numbers, negations, text }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A recall goes down through these files: `prepare` resolves and embeds the [`Query`]; `choose` finds the hits, by
 //! `search`, which searches wider and wider, `candidates`, which gathers the evidence from both indexes of the
-//! `namespace`, and `rank`, which turns evidence into scores. `several` does so for several namespaces together. `load`
+//! `namespace`, and `rank`, which turns evidence into scores. `join` joins messages to turns and sessions; `supersede`
+//! finds out which hits are out of date. `several` does so for several namespaces together. `load`
 //! reads a namespace from the store, `changes` applies later commits to it. `unindexed` has the messages that are not
 //! embedded yet, `metadata` those that a filter on metadata matches.
 //!
@@ -18,6 +19,7 @@ mod check;
 mod choose;
 mod duplicates;
 mod hit;
+mod join;
 mod load;
 mod measured_graph;
 mod metadata;
@@ -36,7 +38,9 @@ mod segments;
 mod seq_set;
 mod several;
 mod statistics;
+mod supersede;
 mod unindexed;
+mod unit;
 mod when;
 
 pub(crate) use changes::{AddedRows, NamespaceChange, SegmentChange};
@@ -57,4 +61,5 @@ pub(crate) use search::{ScoreBuffers, SearchOutcome, search_until};
 pub(crate) use segments::{language, read_segment};
 pub(crate) use several::find_hits_in_several;
 pub(crate) use unindexed::Unindexed;
+pub use unit::Unit;
 pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_at_offset};

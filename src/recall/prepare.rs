@@ -20,6 +20,9 @@ use crate::{
     store::{RowMeta, Snapshot, Store},
 };
 
+/// The number of bytes of a query whose words are looked for in the model's vocabulary.
+const VOCABULARY_BYTES: usize = 1000;
+
 /// A query prepared for the indexes.
 #[derive(Clone)]
 pub(crate) struct PreparedQuery<'a> {
@@ -179,7 +182,11 @@ impl<'a> PreparedQuery<'a> {
         }
         let answers_by_words = self.ranking.strategy != RankingStrategy::Dense && self.query.answerable.is_none();
         match embed_before(embedder, &self.query.text, self.deadline) {
-            Ok((vectors, is_late)) => (self.vectors, self.is_late) = (vectors, is_late),
+            Ok((vectors, is_late)) => {
+                (self.vectors, self.is_late) = (vectors, is_late);
+                let begin = &self.query.text[..self.query.text.floor_char_boundary(VOCABULARY_BYTES)];
+                self.ranking.known_words = embed::known_words(embedder, begin);
+            }
             Err(error) if answers_by_words && (matches!(error, Error::DeadlineExceeded) || is_over(self.deadline)) => {
                 tracing::debug!(%error, "the deadline of a query passed before it was embedded; it is answered by words");
                 self.ranking.strategy = RankingStrategy::Lexical;

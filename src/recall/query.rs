@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
-use super::when::TimeSpan;
+use super::{unit::Unit, when::TimeSpan};
 use crate::{
     error::{Error, Result},
     filter::MetadataFilter,
@@ -121,6 +121,7 @@ pub struct Query {
     pub(crate) answerable: Option<f32>,
     pub(crate) rerank: Option<usize>,
     pub(crate) previous: Vec<String>,
+    pub(crate) unit: Unit,
 }
 
 /// The options of ranking.
@@ -131,6 +132,9 @@ pub(crate) struct Ranking {
     pub(crate) has_prior: bool,
     pub(crate) has_speakers: bool,
     pub(crate) has_questions: bool,
+    pub(crate) has_vocabulary: bool,
+    /// The share of the query's letters in words that the model knows: 1 until the query is embedded.
+    pub(crate) known_words: f32,
     pub(crate) half_life: Option<Duration>,
 }
 
@@ -167,6 +171,8 @@ impl Query {
                 has_prior: true,
                 has_speakers: true,
                 has_questions: true,
+                has_vocabulary: true,
+                known_words: 1.0,
                 half_life: None,
             },
             time: TimeUse::Boost,
@@ -177,6 +183,7 @@ impl Query {
             answerable: None,
             rerank: None,
             previous: Vec::new(),
+            unit: Unit::Message,
         }
     }
 
@@ -288,6 +295,20 @@ impl Query {
     /// rarely answers one. Default: true.
     pub fn questions(mut self, has_questions: bool) -> Self {
         self.ranking.has_questions = has_questions;
+        self
+    }
+
+    /// Sets whether words count more and vectors less, in [`RankingStrategy::Hybrid`], where the model does not know the
+    /// words of the query ([`Embedder::known_words`](crate::Embedder::known_words)). Default: true.
+    pub fn vocabulary(mut self, has_vocabulary: bool) -> Self {
+        self.ranking.has_vocabulary = has_vocabulary;
+        self
+    }
+
+    /// Finds whole turns or sessions: k counts them, and each is a hit with its best message. Default:
+    /// [`Unit::Message`].
+    pub fn unit(mut self, unit: Unit) -> Self {
+        self.unit = unit;
         self
     }
 

@@ -27,6 +27,9 @@ struct QueryOptions {
     except: Vec<String>,
     strategy: String,
     neighbors: bool,
+    speakers: bool,
+    questions: bool,
+    vocabulary: bool,
     length_prior: bool,
     /// In seconds.
     half_life: Option<f64>,
@@ -38,6 +41,7 @@ struct QueryOptions {
     answerable: Option<f32>,
     rerank: Option<usize>,
     previous: Vec<String>,
+    unit: String,
 }
 
 impl Query {
@@ -83,6 +87,9 @@ impl QueryOptions {
             except: except.iter().cloned().collect(),
             strategy: ranking.strategy.to_string(),
             neighbors: ranking.has_neighbors,
+            speakers: ranking.has_speakers,
+            questions: ranking.has_questions,
+            vocabulary: ranking.has_vocabulary,
             length_prior: ranking.has_prior,
             half_life: ranking.half_life.map(|half_life| half_life.as_secs_f64()),
             time: time.to_owned(),
@@ -93,6 +100,7 @@ impl QueryOptions {
             answerable: query.answerable,
             rerank: query.rerank,
             previous: query.previous.clone(),
+            unit: query.unit.to_string(),
         }
     }
 
@@ -109,7 +117,7 @@ impl QueryOptions {
             (self.k, self.now, self.keep_duplicates, self.diversity);
         (query.per_batch, query.answerable, query.rerank) = (self.per_batch, self.answerable, self.rerank);
         (query.previous, query.except) = (self.previous, self.except.into_iter().collect());
-        query.time = self.time.parse()?;
+        (query.time, query.unit) = (self.time.parse()?, self.unit.parse()?);
         let half_life = self.half_life.map(Duration::try_from_secs_f64).transpose();
         let filter = &mut query.filter;
         (filter.session, filter.role, filter.since, filter.until) = (self.session, self.role, self.since, self.until);
@@ -118,6 +126,8 @@ impl QueryOptions {
         let ranking = &mut query.ranking;
         ranking.strategy = self.strategy.parse()?;
         (ranking.has_neighbors, ranking.has_prior) = (self.neighbors, self.length_prior);
+        (ranking.has_speakers, ranking.has_questions) = (self.speakers, self.questions);
+        ranking.has_vocabulary = self.vocabulary;
         ranking.half_life = half_life.map_err(|error| Error::query(format!("its half-life: {error}")))?;
         Ok(query)
     }
@@ -126,7 +136,7 @@ impl QueryOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recall::RankingStrategy;
+    use crate::recall::{RankingStrategy, Unit};
 
     #[test]
     fn options_survive_json() {
@@ -151,6 +161,8 @@ mod tests {
         check(query, &["half_life", "length_prior", "neighbors"]);
         let query = Query::new("x").time(TimeUse::Filter).keep_duplicates().per_batch(2).answerable(0.5).rerank(20);
         check(query, &["answerable", "keep_duplicates", "per_batch", "rerank", "time"]);
+        let query = Query::new("x").speakers(false).questions(false).vocabulary(false).unit(Unit::Session);
+        check(query, &["questions", "speakers", "unit", "vocabulary"]);
         let unknown = serde_json::json!({"later": 1}).as_object().unwrap().clone();
         assert!(Query::from_options("x", &unknown).is_err());
     }

@@ -11,6 +11,7 @@
 //!   terms that it has, weighted by rarity. The z-score is large where the query's terms are common in the namespace;
 //!   the coverage is small where the query is worded differently from all messages, so that such a query is left to the
 //!   vectors.
+//!   Where the model does not know the words of the query, as in another language, vectors count less and words more.
 //! - *neighbor*: a boost by the strongest lexical match within two turns. The maximum, not the sum: many weak matches
 //!   nearby count no more than one.
 //! - *speaker*: a constant for messages by a speaker whom the query names.
@@ -47,6 +48,12 @@ const WORDY_ROLE: f32 = 0.65;
 const LENGTHS: RangeInclusive<f32> = -2.0..=1.0;
 const TIME: f32 = 2.5;
 const RECENCY: f32 = 2.0;
+/// The shares of a query's letters in words that the model knows, from which on the vectors have any of their weight, and
+/// all of it.
+const KNOWN_WORDS: RangeInclusive<f32> = 0.5..=0.7;
+/// The factors of [`DENSE`] and [`LEXICAL`] where the model knows none of the query's words.
+const UNKNOWN_DENSE: f32 = 0.3;
+const UNKNOWN_LEXICAL: f32 = 4.0;
 /// The constant k of reciprocal-rank fusion.
 const RANK_OFFSET: f32 = 60.0;
 
@@ -174,11 +181,12 @@ fn hybrid(
     (spans, now): (&[TimeSpan], Timestamp),
     breakdown: &mut ScoreBreakdown,
 ) -> f32 {
+    let (dense, lexical) = weights(ranking);
     // A message without a vector is ranked as if its cosine were the mean.
     if candidate.row.is_some() {
-        breakdown.dense = DENSE * (statistics.deviations(candidate.cosine, candidate.windows) / by_chance);
+        breakdown.dense = dense * (statistics.deviations(candidate.cosine, candidate.windows) / by_chance);
     }
-    breakdown.lexical = LEXICAL * statistics.bm25.strength(candidate.bm25);
+    breakdown.lexical = lexical * statistics.bm25.strength(candidate.bm25);
     if ranking.has_neighbors {
         breakdown.neighbor = NEIGHBOR * statistics.bm25.strength(candidate.neighbor_bm25);
     }
@@ -206,6 +214,17 @@ fn hybrid(
     let content = breakdown.dense + breakdown.lexical + breakdown.neighbor;
     let message = breakdown.speaker + breakdown.question + breakdown.length;
     content + message + breakdown.time + breakdown.recency
+}
+
+/// The weights of vectors and of words, by how far the model knows the words of the query.
+fn weights(ranking: &Ranking) -> (f32, f32) {
+    let (none, all) = KNOWN_WORDS.into_inner();
+    let known = match ranking.has_vocabulary {
+        true => ((ranking.known_words - none) / (all - none)).clamp(0.0, 1.0),
+        false => 1.0,
+    };
+    let between = |unknown: f32| unknown + (1.0 - unknown) * known;
+    (DENSE * between(UNKNOWN_DENSE), LEXICAL * between(UNKNOWN_LEXICAL))
 }
 
 /// The rank of each candidate that has a score, 1 for the highest; of equal scores the earlier candidate comes first. 0

@@ -31,8 +31,9 @@ pub(crate) struct Query(pub(crate) mnemon::Query);
 impl Query {
     #[new]
     #[pyo3(signature = (text, *, k = 10, session = None, role = None, since = None, until = None, r#where = None,
-        ids = None, except_ids = None, strategy = None, neighbors = true, speakers = true, questions = true, length_prior = true,
-        half_life = None, now = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None))]
+        ids = None, except_ids = None, strategy = None, neighbors = true, speakers = true, questions = true, vocabulary = true, length_prior = true,
+        half_life = None, now = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None,
+        unit = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -49,6 +50,7 @@ impl Query {
         neighbors: bool,
         speakers: bool,
         questions: bool,
+        vocabulary: bool,
         length_prior: bool,
         half_life: Option<f64>,
         now: Option<Time>,
@@ -57,10 +59,14 @@ impl Query {
         diversity: Option<f32>,
         rerank: Option<usize>,
         within: Option<f64>,
+        unit: Option<&str>,
     ) -> PyResult<Self> {
         let failed = |error| raised(py, error);
         let mut query = mnemon::Query::new(text).k(k).neighbors(neighbors).length_prior(length_prior);
-        query = query.speakers(speakers).questions(questions);
+        query = query.speakers(speakers).questions(questions).vocabulary(vocabulary);
+        if let Some(unit) = unit {
+            query = query.unit(unit.parse().map_err(failed)?);
+        }
         if let Some(session) = session {
             query = query.session(session);
         }
@@ -192,6 +198,18 @@ impl Hit {
     fn passage(&self) -> String {
         let text = self.0.message.text();
         text.get(self.0.passage.clone()).unwrap_or(&text).to_owned()
+    }
+
+    /// The ids of earlier hits that this one supersedes.
+    #[getter]
+    fn supersedes(&self) -> Vec<String> {
+        self.0.supersedes.clone()
+    }
+
+    /// The other messages of the unit: of a turn in their order, of a session its best.
+    #[getter]
+    fn others(&self) -> Vec<Message> {
+        self.0.others.iter().cloned().map(Message).collect()
     }
 
     /// The terms of the score, and other evidence, as a dict.

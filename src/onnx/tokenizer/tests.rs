@@ -50,6 +50,24 @@ fn texts_of_several_pieces_have_the_same_windows() {
     assert!(check(&both(&long_words), &format!("so {}.", "xyzzy".repeat(1000)), 64, None) > 50);
 }
 
+#[test]
+fn the_words_of_english_are_known() {
+    let [tokenizer, other] = &*BUNDLED;
+    let check = |text: &str, least: f32, most: f32| {
+        let share = tokenizer.known_words(text);
+        assert!((least..=most).contains(&share), "{share}: {text}");
+    };
+    check("When did Caroline go to the support group?", 1.0, 1.0);
+    check("Who drives the van on moving day?", 0.9, 1.0);
+    check("Wer fährt beim Umzug den Transporter?", 0.0, 0.4);
+    check("¿Quién conduce la furgoneta el día de la mudanza?", 0.0, 0.5);
+    check("引っ越しの日に誰がトラックを運転しますか", 0.0, 0.0);
+    check("ब्रिज पर कौन मिलेगा?", 0.0, 0.4);
+    check("42?", 1.0, 1.0);
+    check("", 1.0, 1.0);
+    assert_eq!(other.known_words("Wer fährt?"), 1.0, "the pieces of other tokenizers tell nothing");
+}
+
 // The environment variable `PROPTEST_CASES` sets the number of cases.
 proptest! {
     #[test]

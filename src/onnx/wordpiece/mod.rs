@@ -81,6 +81,11 @@ impl WordPiece {
         (!starts.has_marks).then_some((ids, starts.bytes))
     }
 
+    /// Returns the id for words that are not in the vocabulary.
+    pub(super) fn unknown(&self) -> u32 {
+        self.vocabulary.unknown()
+    }
+
     /// Returns the special tokens before and after a text.
     pub(super) fn special(&self) -> (&[u32], &[u32]) {
         (&self.layout.opening, &self.layout.closing)

@@ -29,6 +29,10 @@ impl Vocabulary {
         })
     }
 
+    pub(super) fn unknown(&self) -> u32 {
+        self.unknown
+    }
+
     /// Appends the ids of a word's pieces, or the id for unknown words if the word is too long or has no such pieces.
     pub(super) fn push(&self, word: &str, ids: &mut Vec<u32>) {
         if word.len() > self.max_characters && word.chars().count() > self.max_characters {

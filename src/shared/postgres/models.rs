@@ -27,6 +27,9 @@ pub(super) const CREATE: &str = "CREATE TABLE mnemon.models (number bigint PRIMA
 
 /// How many namespaces one statement lists or sweeps.
 const PIECE: i64 = 10_000;
+/// The number of attempts to lock the serving model. If another model is switched to while a statement waits for the
+/// lock, the statement finds no row: the old one serves no more, and the new one is not in its snapshot.
+const LOCK_ATTEMPTS: u32 = 16;
 
 pub(super) async fn serving(client: &Object) -> Result<Option<ModelIdentity>, Failure> {
     let serving = "SELECT name, hash, dimension FROM mnemon.models WHERE state = 'serving'";
@@ -48,6 +51,11 @@ pub(super) async fn set_first(client: &Object, model: &ModelIdentity) -> Result<
 /// Locks the serving model, which all changes of models do first, and returns its number, hash and dimension.
 async fn lock(transaction: &Transaction<'_>) -> Result<(i64, String, i64), Failure> {
     let sql = "SELECT number, hash, dimension FROM mnemon.models WHERE state = 'serving' FOR UPDATE";
+    for _ in 0..LOCK_ATTEMPTS {
+        if let Some(row) = transaction.query_opt(sql, &[]).await? {
+            return Ok((row.get(0), row.get(1), row.get(2)));
+        }
+    }
     let row = transaction.query_one(sql, &[]).await?;
     Ok((row.get(0), row.get(1), row.get(2)))
 }

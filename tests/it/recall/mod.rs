@@ -14,6 +14,7 @@ mod options;
 mod several;
 mod time;
 mod unindexed;
+mod unit;
 mod upgrade;
 mod without_embedder;
 

@@ -12,7 +12,7 @@ use mnemon::{
     ReindexReport,
 };
 
-use tokio_postgres::types::FromSql;
+use tokio_postgres::{NoTls, types::FromSql};
 
 use crate::support::{
     Db, Hashing, namespace,
@@ -65,6 +65,34 @@ fn reindex(engine: &Engine, options: ReindexOptions) -> mnemon::Result<Outcome> 
     let embedder = Arc::new(Hashing::new(48));
     let report = engine.blocking().reindex(embedder.clone(), options, go_on)?;
     Ok((report, embedder.embedded.load(Ordering::Relaxed)))
+}
+
+/// If another model is switched to while a machine waits for the lock of the serving one, it goes on with that one.
+#[test]
+fn a_switch_while_a_machine_waits_for_its_turn_is_seen() {
+    let Some(server) = server() else { return };
+    let (address, _db, engine) = filled(server);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (client, connection) = runtime.block_on(tokio_postgres::connect(&address, NoTls)).unwrap();
+    runtime.spawn(connection);
+    let run = |sql: &str| runtime.block_on(client.batch_execute(sql)).unwrap();
+    run("INSERT INTO mnemon.models (number, state, name, hash, dimension) \
+         SELECT 7, 'building', name, hash, dimension FROM mnemon.models WHERE state = 'serving'");
+    run("BEGIN; SELECT FROM mnemon.models WHERE state = 'serving' FOR UPDATE");
+    let (report, _) = thread::scope(|scope| {
+        let reindexed = scope.spawn(|| reindex(&engine, ReindexOptions::default()).unwrap());
+        let waits =
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while one::<i64>(&address, waits) == 0 {
+            assert!(!reindexed.is_finished(), "nothing was locked");
+            thread::sleep(Duration::from_millis(5));
+        }
+        run("UPDATE mnemon.models SET state = CASE number WHEN 7 THEN 'serving' ELSE 'previous' END; COMMIT");
+        reindexed.join().unwrap()
+    });
+    assert!(report.switched, "{report:?}");
+    assert_eq!(models(&address), "previous 32, serving 48");
+    assert_found(&engine);
 }
 
 #[test]

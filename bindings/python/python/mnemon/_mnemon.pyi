@@ -81,6 +81,7 @@ class Query:
         neighbors: bool = True,
         speakers: bool = True,
         questions: bool = True,
+        vocabulary: bool = True,
         length_prior: bool = True,
         half_life: float | None = None,
         now: datetime | None = None,
@@ -89,6 +90,7 @@ class Query:
         diversity: float | None = None,
         rerank: int | None = None,
         within: float | None = None,
+        unit: Literal["message", "turn", "session"] | None = None,
     ) -> Self: ...
     @property
     def text(self) -> str: ...
@@ -107,6 +109,10 @@ class Hit:
     def rank(self) -> int: ...
     @property
     def passage(self) -> str: ...
+    @property
+    def supersedes(self) -> list[str]: ...
+    @property
+    def others(self) -> list[Message]: ...
     @property
     def breakdown(self) -> dict[str, Any]: ...
 

@@ -71,7 +71,8 @@ pub(crate) struct Args {
     #[arg(long, default_value = "f32")]
     precision: Precision,
     /// Ranking variants: hybrid, dense, lexical, rrf, weighted:0.5 (the share of dense); hybrid-neighbors,
-    /// hybrid-speakers, hybrid-questions, hybrid-prior and hybrid-time are hybrid without that term. The first is the baseline for the others.
+    /// hybrid-speakers, hybrid-questions, hybrid-vocabulary, hybrid-prior and hybrid-time are hybrid without that term;
+    /// session and turn find these units by hybrid. The first is the baseline for the others.
     #[arg(long, value_name = "VARIANT", value_delimiter = ',', default_value = "hybrid")]
     recall: Vec<Variant>,
     /// Ranks at which recall and hit rate are reported.

@@ -3,13 +3,14 @@
 use std::{fmt, str::FromStr};
 
 use anyhow::anyhow;
-use mnemon::{Query, RankingStrategy, TimeUse};
+use mnemon::{Query, RankingStrategy, TimeUse, Unit};
 
 /// A ranking strategy, or the hybrid one without one of its terms.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Variant {
     strategy: RankingStrategy,
     without: Option<Term>,
+    unit: Unit,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,31 +18,34 @@ enum Term {
     Neighbors,
     Speakers,
     Questions,
+    Vocabulary,
     Prior,
     Time,
 }
 
-const TERMS: [(&str, Term); 5] = [
+const TERMS: [(&str, Term); 6] = [
     ("neighbors", Term::Neighbors),
     ("speakers", Term::Speakers),
     ("questions", Term::Questions),
+    ("vocabulary", Term::Vocabulary),
     ("prior", Term::Prior),
     ("time", Term::Time),
 ];
 
 /// All variants, for an error.
 const VARIANTS: &str = "hybrid, dense, lexical, rrf, weighted:0.5 (the share of dense, 0 to 1), hybrid-neighbors, \
-    hybrid-speakers, hybrid-questions, hybrid-prior, hybrid-time";
+    hybrid-speakers, hybrid-questions, hybrid-vocabulary, hybrid-prior, hybrid-time, session, turn";
 
 impl Variant {
     /// Returns the query with this variant's ranking.
     pub(super) fn apply(&self, query: Query) -> Query {
-        let query = query.strategy(self.strategy);
+        let query = query.strategy(self.strategy).unit(self.unit);
         match self.without {
             None => query,
             Some(Term::Neighbors) => query.neighbors(false),
             Some(Term::Speakers) => query.speakers(false),
             Some(Term::Questions) => query.questions(false),
+            Some(Term::Vocabulary) => query.vocabulary(false),
             Some(Term::Prior) => query.length_prior(false),
             Some(Term::Time) => query.time(TimeUse::Ignore),
         }
@@ -52,11 +56,15 @@ impl FromStr for Variant {
     type Err = anyhow::Error;
 
     fn from_str(name: &str) -> anyhow::Result<Self> {
+        let variant = |strategy, without, unit| Variant { strategy, without, unit };
         let found = match name.split_once('-') {
-            None => name.parse().ok().map(|strategy| Variant { strategy, without: None }),
+            None if name == "session" || name == "turn" => {
+                name.parse().ok().map(|unit| variant(RankingStrategy::Hybrid, None, unit))
+            }
+            None => name.parse().ok().map(|strategy| variant(strategy, None, Unit::Message)),
             Some(("hybrid", term)) => {
                 let without = TERMS.iter().find(|(known, _)| *known == term);
-                without.map(|(_, term)| Variant { strategy: RankingStrategy::Hybrid, without: Some(*term) })
+                without.map(|(_, term)| variant(RankingStrategy::Hybrid, Some(*term), Unit::Message))
             }
             Some(_) => None,
         };
@@ -66,6 +74,9 @@ impl FromStr for Variant {
 
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.unit != Unit::Message {
+            return write!(f, "{}", self.unit);
+        }
         write!(f, "{}", self.strategy)?;
         match TERMS.iter().find(|(_, term)| Some(*term) == self.without) {
             Some((name, _)) => write!(f, "-{name}"),
@@ -99,6 +110,8 @@ mod tests {
         check("rrf", Query::new("q").strategy(RankingStrategy::ReciprocalRank));
         check("hybrid-neighbors", Query::new("q").neighbors(false));
         check("hybrid-speakers", Query::new("q").speakers(false));
+        check("session", Query::new("q").unit(Unit::Session));
+        check("hybrid-vocabulary", Query::new("q").vocabulary(false));
         check("hybrid-questions", Query::new("q").questions(false));
         check("hybrid-prior", Query::new("q").length_prior(false));
         check("hybrid-time", Query::new("q").time(TimeUse::Ignore));

@@ -23,6 +23,7 @@ pub(super) fn evidence(hit: &Hit) -> Vec<String> {
             format!("passage, bytes {} to {}: {}", hit.passage.start, hit.passage.end, one_line(passage))
         }));
     }
+    lines.extend(hit.supersedes.iter().map(|id| format!("supersedes {id}")));
     lines.extend(hit.breakdown.duplicate_of.as_ref().map(|id| format!("duplicate of {id}")));
     lines
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use jiff::{SignedDuration, Span, SpanRelativeTo};
-use mnemon::{MAX_K, MetadataFilter, Query, RankingStrategy, Role, TimeUse, Timestamp};
+use mnemon::{MAX_K, MetadataFilter, Query, RankingStrategy, Role, TimeUse, Timestamp, Unit};
 
 use crate::{input, usage};
 
@@ -52,6 +52,12 @@ pub(super) struct Options {
     /// Do not rank messages lower that end with a question mark.
     #[arg(long)]
     no_questions: bool,
+    /// Do not count words more, and vectors less, where the model does not know the words of the query.
+    #[arg(long)]
+    no_vocabulary: bool,
+    /// What is found: messages, turns (a user's message and what follows it), or sessions, each with its best messages.
+    #[arg(long, default_value_t)]
+    unit: Unit,
     /// Do not adjust scores by the length of messages.
     #[arg(long)]
     no_length_prior: bool,
@@ -94,6 +100,8 @@ impl Options {
             .neighbors(!self.no_neighbors)
             .speakers(!self.no_speakers)
             .questions(!self.no_questions)
+            .vocabulary(!self.no_vocabulary)
+            .unit(self.unit)
             .length_prior(!self.no_length_prior)
             .time(self.time)
             .previous(&self.previous);
