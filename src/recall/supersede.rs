@@ -1,7 +1,7 @@
 //! Finds out which hits are out of date: the same speaker said the same later, with other numbers or names, or negated.
 //!
-//! Words decide, not vectors, which hardly tell "Berlin" from "Munich": nothing is marked that a reader of the two texts
-//! would not mark, and what is worded differently is missed.
+//! Words decide, not vectors, which hardly tell "Berlin" from "Munich". A statement that is worded differently is missed; two
+//! events in the same words ("I met Ann at noon", "I met Tom at noon") are marked though both are true.
 
 use std::collections::HashMap;
 
@@ -41,7 +41,7 @@ pub(super) fn mark_superseded(hits: &mut [Hit]) {
     }
 }
 
-/// What a short text says: its words, apart from the values in it.
+/// A short text, prepared to be compared with others: its words, apart from the numbers and names in it.
 struct Statement {
     /// Its words in lower case, with the number of times that it has each.
     words: HashMap<String, usize>,

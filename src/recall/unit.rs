@@ -1,4 +1,4 @@
-//! What a recall finds: messages, turns, or sessions.
+//! [`Unit`]: a recall finds messages, turns or sessions.
 
 use std::{fmt, str::FromStr};
 
@@ -9,7 +9,7 @@ const SESSION_MESSAGES: usize = 100;
 /// The number of messages that are chosen for each session.
 const MESSAGES_EACH: usize = 5;
 
-/// What a recall finds.
+/// The kind of thing that a recall finds and that k counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {

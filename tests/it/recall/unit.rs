@@ -54,7 +54,7 @@ fn a_turn_is_a_question_with_everything_up_to_the_next_one() {
     assert_eq!(messages, ["answers", "asks", "hello", "looks", "other", "stranger", "thanks"]);
 }
 
-/// What was put after the time of [`Query::as_of`] is not in a turn, whatever time it says, in one namespace and several.
+/// A turn has no message that was put after the time of [`Query::as_of`], in one namespace and in several.
 #[test]
 fn a_turn_as_of_a_time_ends_there() {
     let pause = || std::thread::sleep(std::time::Duration::from_millis(2));

@@ -55,7 +55,7 @@ pub(super) struct Options {
     /// Do not count words more, and vectors less, where the model does not know the words of the query.
     #[arg(long)]
     no_vocabulary: bool,
-    /// What is found: messages, turns (a user's message and what follows it), or sessions, each with its best messages.
+    /// Find messages, turns (a user's message and what follows it), or sessions, each with its best messages.
     #[arg(long, default_value_t)]
     unit: Unit,
     /// Do not adjust scores by the length of messages.
