@@ -86,7 +86,7 @@ pub(super) fn choose_hits(
     let depth = query.rerank.unwrap_or(0).max(query.k);
     let keeps_order = query.keep_duplicates && query.previous.is_empty() && query.diversity.is_none();
     let hits = if keeps_order { depth } else { (depth * POOL_FACTOR.0).div_ceil(POOL_FACTOR.1) };
-    let pool = query.unit.messages(hits);
+    let mut pool = query.unit.messages(hits);
     let compared = if query.keep_duplicates { 0 } else { DUPLICATE_DEPTH };
     let vectors = compared.max(query.diversity.map_or(0, |_| 2 * pool.min(DIVERSITY_DEPTH)));
     let messages = match query.ranking.strategy {
@@ -103,7 +103,16 @@ pub(super) fn choose_hits(
         let snapshot = store.read()?;
         let messages = snapshot.messages().reader()?;
         let choice = Choice { prepared, query, snapshot: &snapshot, messages, found: &found, vectors, names, reranker };
-        let chosen = choice.join(choice.choose(pool)?, hits)?;
+        // Messages are chosen until they are enough turns or sessions, or all.
+        let chosen = loop {
+            let messages = choice.choose(pool)?;
+            let is_all = messages.len() < pool;
+            let chosen = choice.join(messages, hits)?;
+            if chosen.len() >= query.k || is_all {
+                break chosen;
+            }
+            pool = pool.saturating_mul(WIDENING);
+        };
         if chosen.len() < query.k && !found.is_exhaustive && !cut_short {
             return Ok(None);
         }

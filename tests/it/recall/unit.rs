@@ -104,6 +104,29 @@ fn a_session_is_ranked_by_its_best_messages_together() {
     assert_eq!(ids(&dense).len(), 5);
 }
 
+/// As many units are found as there are, however many of the best messages are of one.
+#[test]
+fn one_unit_with_many_matches_hides_no_others() {
+    let mut messages: Vec<Message> = (0..300)
+        .map(|i| Message { role: Role::Assistant, ..message(&format!("often{i}"), &format!("ferry island day{i}")) })
+        .map(|message| message.in_session("often"))
+        .collect();
+    for i in 0..12 {
+        messages.push(
+            message(&format!("once{i}"), &format!("the ferry was mentioned by somebody{i}")).in_session(format!("{i}")),
+        );
+    }
+    let (_db, engine) = filled(messages);
+    for unit in [Unit::Session, Unit::Turn] {
+        let hits = recall(&engine, Query::new("ferry island").unit(unit).k(12).keep_duplicates());
+        let mut sessions: Vec<&str> = hits.iter().map(|hit| hit.message.session.as_str()).collect();
+        assert_eq!(hits.len(), 12, "{unit}");
+        sessions.sort_unstable();
+        sessions.dedup();
+        assert_eq!(sessions.len() == 12, unit == Unit::Session, "{unit}: {sessions:?}");
+    }
+}
+
 #[test]
 fn a_later_hit_says_what_it_supersedes() {
     let at = |second: u8| format!("2024-05-01T09:30:{second:02}Z").parse().unwrap();

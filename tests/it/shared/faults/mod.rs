@@ -349,5 +349,7 @@ fn a_change_that_is_applied_twice_is_found() {
     let double = "IF random() < 0.2 THEN NEW.value = regexp_replace(NEW.value::text, '\\]\\}$', \
                   ',' || (NEW.value::jsonb->'tokens'->-1)::text || ']}')::json; END IF;";
     let Some(found) = planted(double, "documents", 3) else { return };
-    assert!(found.iter().any(|fault| fault.contains("twice")), "{found:?}");
+    // A later write of a machine that does not have it may hide it from the end, not from who has read it.
+    let is_it = |fault: &String| fault.contains("twice") || fault.contains("what never was");
+    assert!(found.iter().any(is_it), "{found:?}");
 }
