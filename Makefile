@@ -68,15 +68,15 @@ soak: runtime ## the randomised and crash tests, about SOAK times as long as in 
 			{ echo "no test is named $$name: correct SOAKED in the Makefile" >&2; exit 1; }; \
 	done
 	@rm -f $(TALLY); touch $(TALLY)
-	@times() { echo $$(($(SOAK) * $$1 > $$2 ? $(SOAK) * $$1 : $$2)); }; \
-	export MNEMON_CRASH_RUNS=$$(times 20 2) MNEMON_GRAPH_RUNS=$$(times 1 1) MNEMON_STRESS_ROUNDS=$$(times 40 8) \
-		MNEMON_CHURN_ROUNDS=$$(times 60 10) MNEMON_MEMORY_CASES=$$(times 40 5) PROPTEST_CASES=$$(times 256 25) \
-		MNEMON_STRESS_SECONDS=$$(times 3 1) MNEMON_SOAK_SECONDS=$$(times $$((18 * $(SOAK))) 6) MNEMON_IMAGES=$$(times 40 3) \
+	@at_least() { echo $$(($(SOAK) * $$1 > $$2 ? $(SOAK) * $$1 : $$2)); }; \
+	export MNEMON_CRASH_RUNS=$$(at_least 20 2) MNEMON_GRAPH_RUNS=$$(at_least 1 1) MNEMON_STRESS_ROUNDS=$$(at_least 40 8) \
+		MNEMON_CHURN_ROUNDS=$$(at_least 60 10) MNEMON_MEMORY_CASES=$$(at_least 40 5) PROPTEST_CASES=$$(at_least 256 25) \
+		MNEMON_STRESS_SECONDS=$$(at_least 3 1) MNEMON_SOAK_SECONDS=$$(at_least $$((18 * $(SOAK))) 6) MNEMON_IMAGES=$$(at_least 40 3) \
 		MNEMON_FAULTS=$(CAMPAIGN) MNEMON_DAMAGE=$(CAMPAIGN) MNEMON_TALLY=$(abspath $(TALLY)); \
 	failed=0; \
 	$(CARGO) test --all-features --lib -- campaign:: || failed=1; \
 	$(CARGO) test --all-features --test it -- $(SOAKED) || failed=1; \
-	$(FUZZ) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),$$(times 5 3)) || failed=1; \
+	$(FUZZ) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),$$(at_least 5 3)) || failed=1; \
 	tests/soak_table.sh $(TALLY) || failed=1; \
 	exit $$failed
 
