@@ -153,7 +153,9 @@ impl Hits {
     }
 
     /// The estimated probability that the namespace has something about the query, 0 to 1: a logistic function of the
-    /// share of the query's terms that the best hits have, and of the distance of the nearest vector from the others.
+    /// share of the query's terms that the best hits have, and of the cosine of the nearest vector. On four sets and two
+    /// models, 0.5 keeps 90 to 100 % of the queries that have an answer and refuses 20 to 78 % of the others; 0.9 keeps 47
+    /// to 100 %, the least of paraphrases, and refuses 71 to 100 %.
     /// It separates queries about stored subjects from others; it does not tell whether the hits answer the query. 0
     /// for an empty namespace. Lower with [`RankingStrategy::Dense`](crate::RankingStrategy), which uses no terms, and
     /// with [`RankingStrategy::Lexical`](crate::RankingStrategy), which uses no vectors.
