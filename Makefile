@@ -25,7 +25,7 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	memory::sync::the_session_ends_with_the_chat recall::unindexed::exactly_the_stored engine::memory_budget::nothing_is_missed \
 	engine::prefix_kills:: engine::namespaces::lists_and_deletions_agree documents::kills:: documents::model:: transfer::kills:: \
 	transfer::documents::any_messages knowledge::kills:: campaign::damage:: campaign::everything:: campaign::files:: \
-	campaign::soak:: forget::kills:: forget::model::
+	campaign::soak:: forget::kills:: forget::model:: server::shim::twenty_shims
 # The counts of what a soak tried and found; and the pages and calls that it damages: all, or few for a check of each change.
 TALLY := $(TARGET)/soak-tally
 CAMPAIGN ?= $(if $(filter 0,$(SOAK)),3,$(if $(filter 1,$(SOAK)),15,all))
@@ -33,7 +33,7 @@ CAMPAIGN ?= $(if $(filter 0,$(SOAK)),3,$(if $(filter 1,$(SOAK)),15,all))
 SHORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
+.PHONY: help demo test soak test-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
 	model-static model-minilm test-graphs compat asan fuzz loom \
 	cargo-deny deny advisories clean
 
@@ -70,7 +70,7 @@ soak: runtime ## the randomised and crash tests, about SOAK times as long as in 
 	@rm -f $(TALLY); touch $(TALLY)
 	@at_least() { echo $$(($(SOAK) * $$1 > $$2 ? $(SOAK) * $$1 : $$2)); }; \
 	export MNEMON_CRASH_RUNS=$$(at_least 20 2) MNEMON_GRAPH_RUNS=$$(at_least 1 1) MNEMON_STRESS_ROUNDS=$$(at_least 40 8) \
-		MNEMON_CHURN_ROUNDS=$$(at_least 60 10) MNEMON_MEMORY_CASES=$$(at_least 40 5) PROPTEST_CASES=$$(at_least 256 25) \
+		MNEMON_SHIM_ROUNDS=$$(at_least 4 1) MNEMON_CHURN_ROUNDS=$$(at_least 60 10) MNEMON_MEMORY_CASES=$$(at_least 40 5) PROPTEST_CASES=$$(at_least 256 25) \
 		MNEMON_STRESS_SECONDS=$$(at_least 3 1) MNEMON_SOAK_SECONDS=$$(at_least $$((18 * $(SOAK))) 6) MNEMON_IMAGES=$$(at_least 40 3) \
 		MNEMON_FAULTS=$(CAMPAIGN) MNEMON_DAMAGE=$(CAMPAIGN) MNEMON_TALLY=$(abspath $(TALLY)); \
 	failed=0; \
@@ -117,6 +117,18 @@ BENCH_SHARED := $(CARGO) bench --quiet --bench shared $(if $(SHORT),--profile de
 bench-postgres: postgres $(VENV)-shared/ready ## a shared database beside a bare INSERT, and beside LangGraph's and LlamaIndex's stores (SHORT=1: few)
 	$(BENCH_SHARED) $(if $(SHORT),--short)
 	$(VENV)-shared/bin/python -B tests/compat/bench_shared.py $(if $(SHORT),--short) -- $(BENCH_SHARED) sample
+
+# Node 22, MCP's tools and the driver of a browser come from npm, into the target folder.
+SERVE := $(TARGET)/serve
+$(SERVE)/ready: tests/serve/package.json
+	@mkdir -p $(SERVE) && cp $< $(SERVE)/
+	cd $(SERVE) && npm install --silent --no-audit --no-fund --no-package-lock
+	touch $@
+
+# The tests of `server::` are part of `make test`, too.
+test-serve: $(SERVE)/ready ## the server: its tests, and MCP's conformance suite and inspector
+	$(CARGO) test --all-features --test it -- server::
+	tests/serve/mcp.sh $(abspath $(TARGET))/debug/mnemon $(abspath $(SERVE))/node_modules
 
 # Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
 user-package: runtime ## the READMEs' programs, compiled as a user's package and run

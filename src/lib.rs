@@ -1,7 +1,7 @@
 //! mnemon: long-term memory for LLM agents, linked into the program that uses it.
 //!
 //! Chat messages are stored in one file, embedded on this machine by an ONNX model, and indexed by meaning and by
-//! words. A recall returns the messages that answer a query. There is no server, no network and no LLM on the write
+//! words. A recall returns the messages that answer a query. There is no network and no LLM on the write
 //! path.
 //!
 //! Start with [`Engine`], [`Message`] and [`Query`], and with [`Memory`] for an agent's sessions. The README has
@@ -63,7 +63,7 @@
 //! | 4 | `knowledge` | profiles and collections that a language model keeps up to date, on documents |
 //! | 4 | `reindex`, `maintenance`, `share` | conversion to another model; statistics and verification of a file; moving it to a shared database |
 //! | 4 | `fuzzing` | readers of bytes for the fuzz targets, with `--cfg fuzzing` alone |
-//! | 5 | the `mnemon` command, the Python package, benches, tests, examples | use the public API only |
+//! | 5 | the `mnemon` command with its server, the Python package, benches, tests, examples | use the public API only |
 //!
 //! # Where to read
 //!

@@ -39,6 +39,8 @@ mod models;
 mod readme;
 mod recall;
 mod reindex;
+#[cfg(all(feature = "serve", unix))]
+mod server;
 #[cfg(feature = "postgres")]
 mod shared;
 mod support;

@@ -17,6 +17,12 @@ pub(crate) fn configure(file: Option<PathBuf>) {
     let _ = FILE.set(file);
 }
 
+/// Returns the file of the key, if one was given.
+#[cfg(feature = "serve")]
+pub(crate) fn file() -> Option<&'static Path> {
+    FILE.get().and_then(Option::as_deref)
+}
+
 /// Returns the key that was given, if one was.
 ///
 /// # Errors

@@ -19,6 +19,8 @@ mod import;
 mod ingest;
 mod input;
 mod key;
+#[cfg(all(feature = "serve", unix))]
+mod mcp;
 mod memory_options;
 mod metrics;
 mod models;
@@ -34,6 +36,8 @@ mod recall;
 mod reindex;
 mod runtime;
 mod salvage;
+#[cfg(feature = "serve")]
+mod serve;
 mod sessions;
 #[cfg(feature = "postgres")]
 mod share;
@@ -118,6 +122,12 @@ enum Command {
     Backup(backup::Args),
     Purge(purge::Args),
     Salvage(salvage::Args),
+    #[cfg(feature = "serve")]
+    Serve(serve::Args),
+    #[cfg(feature = "serve")]
+    Token(serve::tokens::Args),
+    #[cfg(all(feature = "serve", unix))]
+    Mcp(mcp::Args),
     Models(models::Args),
     Runtime(runtime::Args),
     Bench(bench::Args),
@@ -167,6 +177,12 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Backup(args) => backup::run(&args, cli.format),
         Command::Purge(args) => purge::run(&args, cli.format),
         Command::Salvage(args) => salvage::run(&args, cli.format),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(args, cli.format),
+        #[cfg(feature = "serve")]
+        Command::Token(args) => serve::tokens::run(args, cli.format),
+        #[cfg(all(feature = "serve", unix))]
+        Command::Mcp(args) => mcp::run(args),
         Command::Models(args) => models::run(args, cli.format),
         Command::Runtime(args) => runtime::run(args, cli.format),
         Command::Bench(args) => bench::run(args, cli.format),

@@ -18,6 +18,7 @@ fn every_build_output_is_in_the_target_folder_that_is_set() {
         "fuzz",
         "loom",
         "cargo-deny",
+        "test-serve",
     ];
     let mut make = Command::new("make");
     make.args(["--dry-run", "--always-make"])

@@ -1,0 +1,239 @@
+//! `mnemon mcp`: connects a client's stdio to the server of a database, which it starts if there is none.
+//!
+//! It passes lines on and understands of MCP only what surviving the server takes: it keeps the client's introduction, so
+//! that it can introduce itself to the next server, and knows which requests have no answer yet.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    path::PathBuf,
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout},
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+};
+
+use crate::{key, program, serve::socket, status::Status};
+
+/// The time that a server has to open its database and listen.
+const START: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+/// Restarts of the server in a row, without an answer of it between them.
+const MAX_RESTARTS: u32 = 5;
+
+/// Give an MCP client the memory of a database, over stdio.
+///
+/// Any number of clients share one server for each database. It is started when the first client comes, and ends some time
+/// after the last has gone. A running `mnemon serve` of the same database is used instead. Put this command into the
+/// configuration of an editor or an assistant.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The database. It is created if it is missing.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+    /// The model of a new database, a folder or a name. Default: that of the database, or else static-en-256.
+    #[arg(long, value_name = "DIR|NAME")]
+    model: Option<String>,
+    /// Seconds without a client after which a server that this command started ends.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    idle: u64,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Status> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(Shim::new(args)?.run());
+    // A thread may wait for stdin.
+    runtime.shutdown_background();
+    result.map(|()| Status::SUCCESS)
+}
+
+/// The two directions of a connection to the server.
+struct Server {
+    lines: Lines<BufReader<OwnedReadHalf>>,
+    writer: OwnedWriteHalf,
+}
+
+struct Shim {
+    args: Args,
+    socket: PathBuf,
+    stdout: Stdout,
+    /// The client's introduction: the request `initialize` and the notification that follows it.
+    introduction: Vec<String>,
+    /// Requests that are not answered yet, by their ids, in order.
+    unanswered: VecDeque<Value>,
+    /// The servers that this process started, to be reaped.
+    children: Vec<Child>,
+}
+
+impl Shim {
+    fn new(args: Args) -> anyhow::Result<Self> {
+        let socket = socket::path(&args.db)?;
+        let (introduction, unanswered, children) = Default::default();
+        Ok(Shim { args, socket, stdout: tokio::io::stdout(), introduction, unanswered, children })
+    }
+
+    async fn run(mut self) -> anyhow::Result<()> {
+        let mut stdin = BufReader::new(tokio::io::stdin()).lines();
+        let mut server = self.connect().await?;
+        let mut restarts = 0;
+        loop {
+            let alive = tokio::select! {
+                line = stdin.next_line() => match line? {
+                    None => break,
+                    Some(line) => self.ask(&mut server, line).await,
+                },
+                line = server.lines.next_line() => match line {
+                    Ok(Some(line)) => {
+                        restarts = 0;
+                        self.answered(&line);
+                        self.write(&line).await?;
+                        true
+                    }
+                    _ => false,
+                },
+            };
+            if !alive {
+                restarts += 1;
+                if restarts > MAX_RESTARTS {
+                    bail!("the server of {} ends again and again; run `mnemon verify` on it", self.args.db.display());
+                }
+                self.fail_unanswered().await?;
+                server = self.connect().await?;
+            }
+        }
+        self.drain(stdin, server).await
+    }
+
+    /// Passes what the server still answers, after the client has said all.
+    async fn drain(&mut self, stdin: Lines<BufReader<Stdin>>, mut server: Server) -> anyhow::Result<()> {
+        drop(stdin);
+        while !self.unanswered.is_empty() {
+            let Ok(Some(line)) = server.lines.next_line().await else { return self.fail_unanswered().await };
+            self.answered(&line);
+            self.write(&line).await?;
+        }
+        Ok(())
+    }
+
+    /// Passes a line of the client on. Returns false if the server is gone.
+    async fn ask(&mut self, server: &mut Server, line: String) -> bool {
+        if let Ok(message) = serde_json::from_str::<HashMap<String, Value>>(&line) {
+            let method = message.get("method").and_then(Value::as_str);
+            match method {
+                Some("initialize") => self.introduction = vec![line.clone()],
+                Some("notifications/initialized") => self.introduction.push(line.clone()),
+                _ => {}
+            }
+            if let (Some(_), Some(id)) = (method, message.get("id")) {
+                self.unanswered.push_back(id.clone());
+            }
+        }
+        send(server, &line).await
+    }
+
+    fn answered(&mut self, line: &str) {
+        #[derive(serde::Deserialize)]
+        struct Answer {
+            id: Option<Value>,
+            method: Option<serde::de::IgnoredAny>,
+        }
+        if let Ok(Answer { id: Some(id), method: None }) = serde_json::from_str(line) {
+            self.unanswered.retain(|unanswered| *unanswered != id);
+        }
+    }
+
+    /// Tells the client that the server ended before it had answered.
+    async fn fail_unanswered(&mut self) -> anyhow::Result<()> {
+        while let Some(id) = self.unanswered.pop_front() {
+            let message = "the memory server ended before it had answered; what was to change is stored or not, so look before \
+                you repeat it";
+            let error = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": message } });
+            self.write(&error.to_string()).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, line: &str) -> anyhow::Result<()> {
+        self.stdout.write_all(line.as_bytes()).await?;
+        self.stdout.write_all(b"\n").await?;
+        Ok(self.stdout.flush().await?)
+    }
+
+    /// Connects to the server, which is started if it is not there, and introduces the client to it again.
+    async fn connect(&mut self) -> anyhow::Result<Server> {
+        let deadline = Instant::now() + START;
+        loop {
+            if let Ok(stream) = UnixStream::connect(&self.socket).await {
+                let (reader, writer) = stream.into_split();
+                let mut server = Server { lines: BufReader::new(reader).lines(), writer };
+                if self.introduce(&mut server).await {
+                    return Ok(server);
+                }
+            }
+            self.children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+            if self.children.is_empty() {
+                self.start()?;
+            }
+            if Instant::now() > deadline {
+                let db = self.args.db.display();
+                bail!(
+                    "no server of {db} answers after {} s: is it open in another program? `mnemon serve --db {db}` says why",
+                    START.as_secs()
+                );
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Repeats the client's introduction, whose answer the client has had. Returns false if the server is gone.
+    async fn introduce(&mut self, server: &mut Server) -> bool {
+        let is_answered = self.introduction.len() > 1;
+        for (at, line) in self.introduction.clone().into_iter().enumerate().filter(|_| is_answered) {
+            if !send(server, &line).await {
+                return false;
+            }
+            if at == 0 && !matches!(server.lines.next_line().await, Ok(Some(_))) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Starts a server that outlives this process. If there is one already, the new one finds the database open, and ends.
+    fn start(&mut self) -> anyhow::Result<()> {
+        use std::os::unix::process::CommandExt;
+        let mut command = program::again()?;
+        command
+            .arg("serve")
+            .arg("--db")
+            .arg(&self.args.db)
+            .arg("--private")
+            .arg("--idle")
+            .arg(self.args.idle.to_string());
+        if let Some(model) = &self.args.model {
+            command.arg("--model").arg(model);
+        }
+        if let Some(file) = key::file() {
+            command.arg("--key-file").arg(file);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        self.children.push(command.spawn().context("starting the server")?);
+        Ok(())
+    }
+}
+
+/// Sends a line. Returns false if the server is gone.
+async fn send(server: &mut Server, line: &str) -> bool {
+    let sent = async {
+        server.writer.write_all(line.as_bytes()).await?;
+        server.writer.write_all(b"\n").await
+    };
+    sent.await.is_ok()
+}

@@ -1,0 +1,80 @@
+//! The state that all requests share.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use mnemon::Engine;
+use tokio::sync::Semaphore;
+
+use super::{caller::Caller, idempotency::Answers, limits::Limits, metrics::Metrics, origin::Hosts, tokens::Tokens};
+
+pub(super) struct App {
+    pub(super) engine: Engine,
+    pub(super) db: PathBuf,
+    /// `None`: every request is that of the owner.
+    pub(super) tokens: Option<Tokens>,
+    pub(super) owner: Arc<Caller>,
+    pub(super) hosts: Hosts,
+    pub(super) metrics: Metrics,
+    pub(super) answers: Answers,
+    pub(super) requests: Semaphore,
+    pub(super) limits: Limits,
+    connections: AtomicUsize,
+}
+
+impl App {
+    pub(super) fn new(
+        engine: Engine,
+        db: &Path,
+        tokens: Option<Tokens>,
+        address: Option<SocketAddr>,
+        hosts: &[String],
+        limits: &Limits,
+    ) -> Self {
+        let tokens = tokens.map(|tokens| tokens.with_default_rate(limits.rate));
+        App {
+            engine,
+            db: db.to_owned(),
+            tokens,
+            owner: Arc::new(Caller::owner()),
+            hosts: Hosts::new(address, hosts),
+            metrics: Metrics::new(),
+            answers: Answers::default(),
+            requests: Semaphore::new(limits.max_requests),
+            limits: limits.clone(),
+            connections: AtomicUsize::new(0),
+        }
+    }
+
+    /// Counts a connection until the returned value is dropped.
+    pub(super) fn connected(self: &Arc<Self>) -> Connected {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        Connected(Arc::clone(self))
+    }
+
+    /// Returns after this time without a connection.
+    pub(super) async fn idle(&self, time: Duration) {
+        let step = (time / 4).clamp(Duration::from_millis(50), Duration::from_secs(5));
+        let mut idle = Duration::ZERO;
+        while idle < time {
+            tokio::time::sleep(step).await;
+            idle = if self.connections.load(Ordering::Relaxed) == 0 { idle + step } else { Duration::ZERO };
+        }
+    }
+}
+
+/// A connection that is open.
+pub(super) struct Connected(Arc<App>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,62 @@
+//! The cursors of lists that the library does not divide into pages itself: the text after which a page begins.
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+
+use super::problem::Problem;
+
+/// Items on a page, unless the request says otherwise.
+const LIMIT: usize = 100;
+pub(super) const MAX_LIMIT: usize = 1000;
+
+/// Returns the number of items on a page.
+pub(super) fn limit(asked: Option<usize>) -> Result<usize, Problem> {
+    match asked.unwrap_or(LIMIT) {
+        limit @ 1..=MAX_LIMIT => Ok(limit),
+        limit => Err(Problem::bad_request(format!("a limit of {limit}; give 1 to {MAX_LIMIT}"))),
+    }
+}
+
+/// Takes a page out of a list: the items whose keys come after the cursor's, in the order of the list. Returns the cursor of
+/// the next page, if there is one.
+pub(super) fn page<T>(
+    items: Vec<T>,
+    cursor: Option<&str>,
+    asked: Option<usize>,
+    key: impl Fn(&T) -> &str,
+) -> Result<(Vec<T>, Option<String>), Problem> {
+    let limit = limit(asked)?;
+    let skipped = match cursor.map(decode).transpose()? {
+        None => 0,
+        // An item that was removed meanwhile leaves its place in the order of the others unknown.
+        Some(after) => match items.iter().position(|item| key(item) == after) {
+            Some(at) => at + 1,
+            None => return Err(Problem::bad_request("the item of the cursor is gone; list from the beginning")),
+        },
+    };
+    let mut items: Vec<T> = items.into_iter().skip(skipped).take(limit + 1).collect();
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| more).map(|last| BASE64_URL_SAFE_NO_PAD.encode(key(last)));
+    Ok((items, next))
+}
+
+/// The cursor of a list that is in order of a first text, and within that of a second.
+pub(super) fn encode_pair(first: &str, second: &str) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(format!("{}:{first}{second}", first.len()))
+}
+
+pub(super) fn decode_pair(cursor: &str) -> Result<(String, String), Problem> {
+    let text = decode(cursor)?;
+    let pair = text.split_once(':').and_then(|(length, rest)| rest.split_at_checked(length.parse().ok()?));
+    pair.map(|(first, second)| (first.to_owned(), second.to_owned())).ok_or_else(foreign)
+}
+
+fn decode(cursor: &str) -> Result<String, Problem> {
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok();
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    text.ok_or_else(foreign)
+}
+
+fn foreign() -> Problem {
+    Problem::bad_request("this is no cursor of this server; give the `next` of the last page")
+}

@@ -1,0 +1,118 @@
+//! Answers to requests with an `Idempotency-Key`, so that a client may repeat a request whose answer it did not get.
+//!
+//! They are kept in memory: a server that was started anew does not know them. Messages with ids of the client's own can
+//! be put again in any case.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderMap, HeaderValue, Response, StatusCode, header},
+};
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
+
+use super::problem::Problem;
+
+pub(super) const HEADER: &str = "idempotency-key";
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+const MAX_KEYS: usize = 10_000;
+const MAX_KEY_BYTES: usize = 255;
+/// Longer answers are not kept; the routes that keep answers have short ones.
+pub(super) const MAX_ANSWER_BYTES: usize = 64 << 10;
+
+/// A key of a caller.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    caller: String,
+    key: String,
+}
+
+enum State {
+    Running,
+    Done(StatusCode, Option<HeaderValue>, Bytes),
+}
+
+struct Entry {
+    request: [u8; 32],
+    since: Instant,
+    state: State,
+}
+
+#[derive(Default)]
+pub(super) struct Answers(Mutex<HashMap<Key, Entry>>);
+
+impl Answers {
+    /// Returns the key of a request, if it has one.
+    pub(super) fn key(headers: &HeaderMap, caller: &str) -> Result<Option<Key>, Problem> {
+        let Some(key) = headers.get(HEADER) else { return Ok(None) };
+        let key = key.to_str().ok().filter(|key| (1..=MAX_KEY_BYTES).contains(&key.len()));
+        let key =
+            key.ok_or_else(|| Problem::bad_request("an Idempotency-Key has 1 to 255 visible ASCII characters"))?;
+        Ok(Some(Key { caller: caller.to_owned(), key: key.to_owned() }))
+    }
+
+    /// Begins a request, or returns the answer that it was given before.
+    pub(super) async fn begin(&self, key: &Key, request: [u8; 32]) -> Result<Option<Response<Body>>, Problem> {
+        let mut entries = self.0.lock().await;
+        if let Some(entry) = entries.get(key).filter(|entry| entry.since.elapsed() < KEPT) {
+            if entry.request != request {
+                let detail = "this Idempotency-Key was used for another request; use a new one for each request";
+                return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency-key-reused", detail));
+            }
+            return match &entry.state {
+                State::Running => {
+                    let detail = "the first request with this Idempotency-Key is still running; repeat it later";
+                    Err(Problem::new(StatusCode::CONFLICT, "idempotency-key-running", detail))
+                }
+                State::Done(status, media_type, body) => {
+                    let mut response = Response::new(Body::from(body.clone()));
+                    *response.status_mut() = *status;
+                    if let Some(media_type) = media_type {
+                        response.headers_mut().insert(header::CONTENT_TYPE, media_type.clone());
+                    }
+                    Ok(Some(response))
+                }
+            };
+        }
+        if entries.len() >= MAX_KEYS {
+            entries.retain(|_, entry| entry.since.elapsed() < KEPT);
+        }
+        if entries.len() >= MAX_KEYS {
+            let done = entries.iter().filter(|(_, entry)| matches!(entry.state, State::Done(..)));
+            let oldest = done.min_by_key(|(_, entry)| entry.since).map(|(key, _)| key.clone());
+            match oldest {
+                Some(oldest) => drop(entries.remove(&oldest)),
+                None => return Err(Problem::overloaded()),
+            }
+        }
+        entries.insert(key.clone(), Entry { request, since: Instant::now(), state: State::Running });
+        Ok(None)
+    }
+
+    /// Keeps the answer of a request, or forgets that it ran if it failed on the server's side.
+    pub(super) async fn end(&self, key: &Key, answer: Option<(StatusCode, Option<HeaderValue>, Bytes)>) {
+        let mut entries = self.0.lock().await;
+        match answer {
+            Some((status, media_type, body)) => {
+                if let Some(entry) = entries.get_mut(key) {
+                    entry.state = State::Done(status, media_type, body);
+                }
+            }
+            None => drop(entries.remove(key)),
+        }
+    }
+}
+
+/// The hash of what a request asks for.
+pub(super) fn request_hash(method: &str, path: &str, body: &[u8]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for part in [method.as_bytes(), path.as_bytes(), body] {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}

@@ -1,0 +1,31 @@
+//! The limits on what clients may ask for at a time.
+
+use std::time::Duration;
+
+use crate::usage;
+
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Limits {
+    /// Connections at a time. Others wait to be accepted.
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = usage::within(1..=65_536))]
+    pub(super) max_connections: usize,
+    /// Requests at a time. Others are answered with 503, and are to be repeated.
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = usage::within(1..=65_536))]
+    pub(super) max_requests: usize,
+    /// Bytes of the body of a request.
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, value_parser = usage::within(1024..=1 << 30))]
+    pub(super) max_body: usize,
+    /// Seconds that a request may take, from its head to its answer. A reindex, a backup and a forget may take longer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    request_timeout: u64,
+    /// Requests that a token may make each second, unless its line in the file of tokens says otherwise. More are answered
+    /// with 429.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) rate: u32,
+}
+
+impl Limits {
+    pub(super) fn request_timeout(&self) -> Duration {
+        Duration::from_secs(self.request_timeout)
+    }
+}

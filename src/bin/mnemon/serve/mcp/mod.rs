@@ -1,0 +1,61 @@
+//! The Model Context Protocol: over streamable HTTP at `/mcp`, and over the Unix socket, which `mnemon mcp` connects to its
+//! client's stdio. The protocol is rmcp's; a handler of ours says what the server has.
+
+mod handler;
+mod prompts;
+mod resources;
+mod text;
+mod tools;
+
+use std::sync::Arc;
+
+use axum::Router;
+use rmcp::{
+    ServiceExt,
+    transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+pub(super) use self::handler::Handler;
+use super::{app::App, socket::Socket};
+
+/// The route of MCP over HTTP: without sessions of the protocol, so that a client may go on after the server was started anew.
+pub(super) fn http(app: &Arc<App>) -> Router<Arc<App>> {
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        // The guard has checked the host, and the origin against it.
+        .disable_allowed_hosts()
+        .with_max_request_body_bytes(app.limits.max_body);
+    let handler = Handler::new(Arc::clone(app));
+    let service =
+        StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(NeverSessionManager::default()), config);
+    Router::new().nest_service("/mcp", service)
+}
+
+/// Serves the clients of the Unix socket in the background, until the server stops.
+#[cfg(unix)]
+pub(super) async fn serve_socket(app: &Arc<App>, socket: Option<Socket>, stop: CancellationToken) {
+    let (Some(socket), app) = (socket, Arc::clone(app)) else { return };
+    tokio::spawn(async move {
+        loop {
+            let accepted = tokio::select! {
+                accepted = socket.listener.accept() => accepted,
+                () = stop.cancelled() => break,
+            };
+            let Ok((stream, _)) = accepted else { continue };
+            let (handler, connected, stop) = (Handler::new(Arc::clone(&app)), app.connected(), stop.clone());
+            tokio::spawn(async move {
+                let _open = connected;
+                // A client that goes away before it has introduced itself is none of our business.
+                let Ok(service) = handler.serve_with_ct(stream, stop).await else { return };
+                let _ = service.waiting().await;
+            });
+        }
+    });
+}
+
+#[cfg(not(unix))]
+pub(super) async fn serve_socket(_: &Arc<App>, _: Option<Socket>, _: CancellationToken) {}

@@ -1,0 +1,173 @@
+//! `mnemon serve`: one process that serves a database to many clients.
+//!
+//! The server uses the public API of the library alone. A request passes `guard`, which knows who asks and what they may
+//! do, and then one of the surfaces: `v1`, the project's own routes, or `mcp`, the Model Context Protocol, over HTTP and
+//! over a Unix socket.
+//!
+//! - A request reaches only namespaces under the prefix of its token. Any other namespace does not exist for it.
+//! - What was acknowledged is durable: an answer is sent after the commit.
+//! - Memory is bounded, whatever clients do: connections, requests at a time, bodies and times have limits.
+//! - Logs have no content of memories and no tokens.
+
+mod app;
+mod caller;
+mod cursor;
+mod entity;
+mod guard;
+mod idempotency;
+mod limits;
+mod listen;
+mod mcp;
+mod metrics;
+mod openapi;
+mod origin;
+mod problem;
+mod route;
+mod routes;
+#[cfg(unix)]
+pub(crate) mod socket;
+#[cfg(not(unix))]
+#[path = "socket_elsewhere.rs"]
+mod socket;
+pub(crate) mod tokens;
+mod v1;
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use mnemon::IndexKind;
+use tokio::{net::TcpListener, runtime::Runtime};
+use tokio_util::sync::CancellationToken;
+
+use self::{app::App, limits::Limits, listen::Listener, tokens::Tokens};
+use crate::{input, key, memory_options::MemoryOptions, output::Format, status::Status, stderr, usage};
+
+/// The time that requests have to finish after a signal, before their connections are closed.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// Serve a database over HTTP and MCP until a signal stops it.
+///
+/// The server listens on loopback, without tokens, unless told otherwise: /v1 is documented at /v1/openapi.json, MCP is at
+/// /mcp, and /health, /ready and /metrics say how it is. On Unix it also listens on a socket of its own, where `mnemon
+/// mcp` finds it. SIGTERM and SIGINT let it finish what it took, and close the database.
+///
+/// Another address than a loopback one needs --tokens, because everyone who reaches it could read all memories. docs/server.md
+/// has the routes, the file of tokens, and examples.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The database. It is created if it is missing.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+    /// The model of a new database, a folder or a name. Default: that of the database, or else static-en-256.
+    #[arg(long, value_name = "DIR|NAME")]
+    model: Option<String>,
+    /// The address and port to listen on. Port 0 takes a free one, which is printed.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7411", conflicts_with = "private")]
+    listen: SocketAddr,
+    /// Listen on the Unix socket alone, for `mnemon mcp` of this user.
+    #[arg(long)]
+    private: bool,
+    /// End after so many seconds without a connection. Default: never.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    idle: Option<u64>,
+    /// The file of tokens, in TOML. With it every request needs a token. `mnemon token` makes one.
+    #[arg(long, value_name = "FILE", conflicts_with = "private")]
+    tokens: Option<PathBuf>,
+    /// A name under which clients reach this server, beside its address and localhost; any number of times. Requests that
+    /// name another host are refused, so that a page in a browser cannot reach the server by a name of its own.
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+    /// The certificate chain, in PEM. With --tls-key, connections are encrypted.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
+    memory: MemoryOptions,
+    /// Note recalls in the journal, which keeps the last N. `why` explains them.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = usage::within(0..=10_000_000))]
+    journal: usize,
+}
+
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
+    let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
+    if !args.private {
+        usage::ensure(
+            args.listen.ip().is_loopback() || tokens.is_some(),
+            format!(
+                "{} is not a loopback address: give --tokens, or whoever reaches it reads all memories",
+                args.listen
+            ),
+        )?;
+    }
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(listen::tls(certificate, key)?),
+        _ => None,
+    };
+    log(format);
+    let mut config = input::config(IndexKind::Auto);
+    config.journal = args.journal;
+    args.memory.set(&mut config);
+    key::set(&mut config)?;
+    let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
+
+    let runtime = Runtime::new().context("starting the threads of the server")?;
+    let served = runtime.block_on(async {
+        let listener = match args.private {
+            true => None,
+            false => {
+                let bound = TcpListener::bind(args.listen).await;
+                Some(bound.with_context(|| format!("listening on {}", args.listen))?)
+            }
+        };
+        let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
+        let app = Arc::new(App::new(engine.clone(), &args.db, tokens, address, &args.host, &args.limits));
+        let stop = CancellationToken::new();
+        let socket = socket::bind(&args.db)?;
+        if let Some(address) = address {
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            stderr::print(
+                &format!("listening on {scheme}://{address}"),
+                || serde_json::json!({ "listening": format!("{scheme}://{address}") }),
+            );
+        }
+        let ended = tokio::spawn(listen::ended(Arc::clone(&app), args.idle.map(Duration::from_secs), stop.clone()));
+        let http = listener.map(|listener| Listener { app: Arc::clone(&app), listener, tls }.run(stop.clone()));
+        let http = tokio::spawn(async move {
+            if let Some(http) = http {
+                http.await;
+            }
+        });
+        mcp::serve_socket(&app, socket, stop.clone()).await;
+        stop.cancelled().await;
+        let _ = tokio::time::timeout(GRACE, http).await;
+        ended.abort();
+        anyhow::Ok(())
+    });
+    // Connections that are still open end here; what they had asked the engine for is finished by `close`.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    close(engine)?;
+    served?;
+    Ok(Status::SUCCESS)
+}
+
+/// Closes the database, after what the engine has begun.
+fn close(engine: mnemon::Engine) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_current_thread().build()?.block_on(engine.close());
+    Ok(())
+}
+
+/// Prints the events of the server and of the library, which have no content, on stderr. $MNEMON_LOG filters them.
+fn log(format: Format) {
+    use tracing_subscriber::{EnvFilter, fmt};
+    let filter = EnvFilter::try_from_env("MNEMON_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let logger = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    // A second subscriber is refused; there is none.
+    let _ = match format {
+        Format::Json => logger.json().try_init(),
+        Format::Text => logger.try_init(),
+    };
+}

@@ -1,0 +1,123 @@
+//! The description of `/v1` as OpenAPI 3.1, made from the table of routes.
+//!
+//! Not by `utoipa` or `aide`: the first needs a second derive beside the schemas of MCP's tools, and the released version of
+//! the second has another version of them.
+
+use axum::Json;
+use schemars::{SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use super::{
+    guard::PROBLEM,
+    problem::Problem,
+    route::{Route, SchemaOf},
+    v1,
+};
+
+/// Returns the description.
+pub(super) fn document() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    settings.meta_schema = None;
+    let mut schemas = settings.into_generator();
+    let mut paths = Map::new();
+    for route in v1::routes() {
+        let path = paths.entry(format!("/v1{}", route.path)).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = operation(&route, &mut schemas);
+    }
+    for (path, operation_id, summary) in [
+        ("/health", "health", "Returns 200 while the server runs. Needs no token."),
+        ("/ready", "ready", "Returns 200 while the database can be read. Needs no token."),
+        ("/metrics", "metrics", "Returns metrics in Prometheus' format. Needs the right to admin."),
+    ] {
+        paths.insert(path.to_owned(), json!({ "get": {
+            "operationId": operation_id,
+            "summary": summary,
+            "security": if path == "/metrics" { json!([{ "token": [] }]) } else { json!([]) },
+            "responses": { "200": { "description": "It does." }, "default": { "$ref": "#/components/responses/Problem" } },
+        }}));
+    }
+    let problem = schemas.subschema_for::<Problem>();
+    let definitions = schemas.take_definitions(true);
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "mnemon",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Long-term memory for LLM agents. The `/` in the name of a namespace is written %2F in a path.",
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "servers": [{ "url": "http://127.0.0.1:7411" }],
+        "security": [{}, { "token": [] }],
+        "paths": paths,
+        "components": {
+            "schemas": definitions,
+            "responses": { "Problem": {
+                "description": "An error.",
+                "content": { PROBLEM: { "schema": problem } },
+            }},
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+    })
+}
+
+fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
+    let mut parameters: Vec<Value> = route
+        .path
+        .split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
+        .collect();
+    if let Some(query) = route.query {
+        parameters.extend(query_parameters(query));
+    }
+    if route.keeps_answer {
+        parameters.push(json!({
+            "name": "Idempotency-Key", "in": "header", "required": false, "schema": { "type": "string", "maxLength": 255 },
+            "description": "A text of the client's own. A repeated request with the same key is answered as the first.",
+        }));
+    }
+    let content = |schema: SchemaOf, media_type: &str, schemas: &mut SchemaGenerator| json!({ media_type: { "schema": schema(schemas) } });
+    let answer = match route.answer {
+        Some(answer) => {
+            json!({ "200": { "description": "Done.", "content": content(answer, route.media_type, schemas) } })
+        }
+        None => json!({ "204": { "description": "Done." } }),
+    };
+    let mut operation = json!({
+        "operationId": operation_id(route),
+        "summary": route.summary,
+        "description": format!("Needs the right to {}.", route.right),
+        "parameters": parameters,
+        "responses": answer,
+    });
+    operation["responses"]["default"] = json!({ "$ref": "#/components/responses/Problem" });
+    if let Some(body) = route.body {
+        operation["requestBody"] = json!({ "required": true, "content": content(body, "application/json", schemas) });
+    }
+    operation
+}
+
+/// The fields of a query as parameters. Their schemas stand alone.
+fn query_parameters(query: SchemaOf) -> Vec<Value> {
+    let mut inline = SchemaSettings::draft2020_12();
+    inline.inline_subschemas = true;
+    let schema = query(&mut inline.into_generator()).to_value();
+    let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+    let parameter = |(name, mut schema): (String, Value)| {
+        let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema })
+    };
+    properties.into_iter().map(parameter).collect()
+}
+
+/// A name for the operation: its method and the fixed parts of its path.
+fn operation_id(route: &Route) -> String {
+    let parts = route.path.split('/').filter(|part| !part.is_empty());
+    let names = parts.map(|part| part.trim_matches(['{', '}']).replace(['.', '-'], "_"));
+    names.fold(route.method.as_str().to_ascii_lowercase(), |id, part| id + "_" + &part)
+}
+
+pub(super) async fn served() -> Json<Value> {
+    Json(document())
+}

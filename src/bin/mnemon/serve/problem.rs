@@ -1,0 +1,124 @@
+//! Errors as problem details (RFC 9457).
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use mnemon::Error;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub(super) const MEDIA_TYPE: &str = "application/problem+json";
+
+/// An error, as problem details.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Problem {
+    /// The kind of the problem, such as `urn:mnemon:invalid-query`. Kinds are stable.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The status of the answer.
+    status: u16,
+    /// The meaning of the status.
+    title: String,
+    /// What happened, and the remedy.
+    pub(super) detail: String,
+    #[serde(skip)]
+    retry_after: Option<u64>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
+        Problem {
+            kind: format!("urn:mnemon:{kind}"),
+            status: status.as_u16(),
+            title: status.canonical_reason().unwrap_or("Error").to_owned(),
+            detail: detail.into(),
+            retry_after: None,
+        }
+    }
+
+    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad-request", detail)
+    }
+
+    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not-found", detail)
+    }
+
+    pub(super) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    pub(super) fn unauthorized() -> Self {
+        let detail = "give a token of this server, as `Authorization: Bearer TOKEN`";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+    }
+
+    pub(super) fn too_many_requests(wait: Duration) -> Self {
+        let detail = "this token makes more requests a second than it may; repeat the request later";
+        let retry_after = Some(wait.as_secs() + 1);
+        Problem { retry_after, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", detail) }
+    }
+
+    pub(super) fn overloaded() -> Self {
+        let detail = "the server has as many requests as it takes at a time; repeat the request later";
+        Problem { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail) }
+    }
+
+    pub(super) fn timed_out() -> Self {
+        let detail = "the request took too long; what it changes may be stored or not, so ask before repeating it, or \
+            repeat it with the same Idempotency-Key";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail)
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let (status, kind) = match &error {
+            Error::InvalidNamespace { .. } => (StatusCode::BAD_REQUEST, "invalid-namespace"),
+            Error::InvalidCursor { .. } => (StatusCode::BAD_REQUEST, "invalid-cursor"),
+            Error::InvalidMessage { .. } => (StatusCode::BAD_REQUEST, "invalid-message"),
+            Error::InvalidDocument { .. } => (StatusCode::BAD_REQUEST, "invalid-document"),
+            Error::InvalidQuery { .. } => (StatusCode::BAD_REQUEST, "invalid-query"),
+            Error::InvalidFilter { .. } => (StatusCode::BAD_REQUEST, "invalid-filter"),
+            Error::InvalidConfig { .. } => (StatusCode::BAD_REQUEST, "invalid-config"),
+            Error::SessionNotFound { .. } | Error::CheckpointNotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
+            Error::SessionExists { .. } => (StatusCode::CONFLICT, "session-exists"),
+            Error::DocumentChanged { .. } => (StatusCode::CONFLICT, "document-changed"),
+            Error::ReindexRunning => (StatusCode::CONFLICT, "reindex-running"),
+            Error::LegalHold { .. } => (StatusCode::CONFLICT, "legal-hold"),
+            Error::Embedding { .. } | Error::EmbedderUnavailable { .. } => {
+                (StatusCode::SERVICE_UNAVAILABLE, "embedder-unavailable")
+            }
+            Error::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closing"),
+            _ => {
+                tracing::error!(error = %error, "a request failed");
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal")
+            }
+        };
+        Problem::new(status, kind, error.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, retry_after) = (self.status(), self.retry_after);
+        let mut response = (status, Json(self)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        if let Some(seconds) = retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,135 @@
+//! The file of tokens, and `mnemon token`, which makes one.
+//!
+//! The file has the SHA-256 of each token. A token is 32 random bytes, so its hash cannot be guessed from; hashes are
+//! compared in constant time.
+
+use std::{num::NonZeroU32, path::Path, sync::Arc};
+
+use anyhow::{Context, ensure};
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use mnemon::Namespace;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::caller::{Caller, Right};
+use crate::{
+    output::{self, Format},
+    status::Status,
+};
+
+const BYTES: usize = 32;
+
+/// Make a token for `mnemon serve`, and the entry for the file of tokens that allows it.
+///
+/// The token is printed once. The entry has its hash alone; append it to the file that `mnemon serve --tokens` reads when it
+/// starts.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A name for the entry.
+    #[arg(long, default_value = "token")]
+    name: String,
+    /// The namespaces that the token may see: this one and those under it. Default: all.
+    #[arg(long, value_name = "NAMESPACE")]
+    prefix: Option<Namespace>,
+    /// What the token may do, separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "read,write")]
+    rights: Vec<Right>,
+    /// Requests a second. Default: that of the server's --rate.
+    #[arg(long, value_name = "N")]
+    rate: Option<NonZeroU32>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    token: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    sha256: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<Namespace>,
+    rights: Vec<Right>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<NonZeroU32>,
+}
+
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
+    let mut bytes = [0; BYTES];
+    getrandom::fill(&mut bytes).context("the system gives no random numbers")?;
+    let token = format!("mnemon_{}", BASE64_URL_SAFE_NO_PAD.encode(bytes));
+    let Args { name, prefix, rights, rate } = args;
+    let entry = Entry { name, sha256: hex(&hash(&token)), prefix, rights, rate };
+    match format {
+        Format::Json => output::json(&serde_json::json!({ "token": token, "entry": entry }))?,
+        Format::Text => {
+            output::text(&format!("# The token, which is shown only now:\n# {token}\n"))?;
+            output::text(toml::to_string(&File { token: vec![entry] })?.trim_end())?;
+        }
+    }
+    Ok(Status::SUCCESS)
+}
+
+/// The tokens that a server accepts.
+pub(super) struct Tokens {
+    entries: Vec<Entry>,
+    callers: Vec<([u8; 32], Arc<Caller>)>,
+}
+
+impl Tokens {
+    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+        let place = || path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(place)?;
+        let file: File = toml::from_str(&text).with_context(place)?;
+        ensure!(!file.token.is_empty(), "{}: it has no [[token]]; `mnemon token` makes one", place());
+        for entry in &file.token {
+            let is_hash = entry.sha256.len() == 64 && entry.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+            ensure!(is_hash, "{}: token {:?}: sha256 is not 64 hexadecimal digits", place(), entry.name);
+        }
+        Ok(Tokens { entries: file.token, callers: Vec::new() })
+    }
+
+    /// Makes the callers: those whose entries have no rate get this one.
+    pub(super) fn with_default_rate(mut self, rate: u32) -> Self {
+        let default = NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN);
+        self.callers = self
+            .entries
+            .drain(..)
+            .map(|entry| {
+                let mut hash = [0; 32];
+                for (byte, digits) in hash.iter_mut().zip(entry.sha256.as_bytes().chunks(2)) {
+                    let digits = std::str::from_utf8(digits).expect("checked when read");
+                    *byte = u8::from_str_radix(digits, 16).expect("checked when read");
+                }
+                let rate = entry.rate.unwrap_or(default);
+                (hash, Arc::new(Caller::new(entry.sha256, entry.prefix, entry.rights, rate)))
+            })
+            .collect();
+        self
+    }
+
+    /// Returns the holder of a token. Takes as long for each token, whichever it is.
+    pub(super) fn holder(&self, token: &str) -> Option<Arc<Caller>> {
+        let given = hash(token);
+        let mut holder = None;
+        for (hash, caller) in &self.callers {
+            if bool::from(hash.ct_eq(&given)) {
+                holder = Some(Arc::clone(caller));
+            }
+        }
+        holder
+    }
+}
+
+fn hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

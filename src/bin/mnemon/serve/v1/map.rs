@@ -1,0 +1,172 @@
+//! A map of a namespace's messages in two dimensions, for the page.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Query, State},
+    http::Method,
+};
+use mnemon::{Error, Message, Namespace};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{app::App, caller::Right, problem::Problem, route::Route},
+    place::Place,
+};
+
+/// Messages on the map, unless the request says otherwise, and at most.
+const SAMPLE: usize = 500;
+const MAX_SAMPLE: usize = 2000;
+/// Characters of a message's text.
+const TEXT: usize = 160;
+/// Rounds of power iteration for each direction: neighbours on the map do not change after that.
+const ROUNDS: usize = 60;
+
+pub(super) fn routes() -> Vec<Route> {
+    let summary = "Returns a sample of a namespace's messages with two coordinates each: the principal components of their vectors.";
+    vec![
+        Route::new(Method::GET, "/namespaces/{namespace}/map", Right::Read, summary, map)
+            .query::<MapQuery>()
+            .answer::<Map>()
+            .long(),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MapQuery {
+    /// Number of messages, 2 to 2000. Default: 500.
+    sample: Option<usize>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Map {
+    points: Vec<Point>,
+    /// Messages of the namespace.
+    messages: u64,
+    /// The share of the sample's variance that each direction has.
+    explained: [f32; 2],
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Point {
+    id: String,
+    session: String,
+    /// The beginning of the text.
+    text: String,
+    x: f32,
+    y: f32,
+}
+
+async fn map(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Query(query): Query<MapQuery>,
+) -> Result<Json<Map>, Problem> {
+    let wanted = query.sample.unwrap_or(SAMPLE);
+    if !(2..=MAX_SAMPLE).contains(&wanted) {
+        return Err(Problem::bad_request(format!("a sample of {wanted}; give 2 to {MAX_SAMPLE}")));
+    }
+    let (sample, messages) = sample(&app, &namespace, wanted).await?;
+    let embedder = app.engine.embedder();
+    let drawn = tokio::task::spawn_blocking(move || {
+        let texts: Vec<String> = sample.iter().map(Message::searchable).collect();
+        let passages = embedder.embed_passages(&texts.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let mut rows: Vec<Vec<f32>> =
+            passages.into_iter().filter_map(|windows| Some(windows.into_iter().next()?.vector)).collect();
+        let (coordinates, explained) = principal(&mut rows);
+        let points = sample.into_iter().zip(coordinates).map(|(message, [x, y])| {
+            let text = message.text().chars().take(TEXT).collect();
+            Point { id: message.id, session: message.session, text, x, y }
+        });
+        Ok::<_, Error>(Map { points: points.collect(), messages, explained })
+    });
+    Ok(Json(drawn.await.unwrap_or(Err(Error::Closed))?))
+}
+
+/// Returns about so many messages that have text, spread evenly over the namespace, and the number of all.
+async fn sample(app: &App, namespace: &Namespace, wanted: usize) -> Result<(Vec<Message>, u64), Problem> {
+    let sessions = app.engine.sessions(namespace).await?;
+    let messages: u64 = sessions.iter().map(|info| info.messages).sum();
+    let step = (messages as usize).div_ceil(wanted).max(1);
+    let (mut sample, mut offset) = (Vec::new(), 0);
+    for info in sessions {
+        // The places of the sample go on from session to session.
+        if offset < info.messages as usize {
+            let history = app.engine.history(namespace, &info.session).await?;
+            let spread = history.into_iter().skip(offset).step_by(step);
+            sample.extend(spread.filter(|message| !message.text().trim().is_empty()));
+        }
+        let behind = (info.messages as usize).saturating_sub(offset).div_ceil(step) * step;
+        offset = (offset + behind).saturating_sub(info.messages as usize);
+    }
+    Ok((sample, messages))
+}
+
+/// The coordinates of rows along their first two principal components, by power iteration, and the shares of the variance.
+fn principal(rows: &mut [Vec<f32>]) -> (Vec<[f32; 2]>, [f32; 2]) {
+    let dimension = rows.first().map_or(0, Vec::len);
+    let mut mean = vec![0.0; dimension];
+    for row in rows.iter() {
+        mean.iter_mut().zip(row).for_each(|(sum, x)| *sum += x / rows.len() as f32);
+    }
+    for row in rows.iter_mut() {
+        row.iter_mut().zip(&mean).for_each(|(x, mean)| *x -= mean);
+    }
+    let variance = rows.iter().flatten().map(|x| x * x).sum::<f32>().max(f32::MIN_POSITIVE);
+    let (mut coordinates, mut explained) = (vec![[0.0; 2]; rows.len()], [0.0; 2]);
+    for axis in 0..2 {
+        let mut direction: Vec<f32> = (0..dimension).map(|at| 1.0 + (at % 7) as f32).collect();
+        for _ in 0..ROUNDS {
+            let mut next = vec![0.0; dimension];
+            for row in rows.iter() {
+                let along = dot(row, &direction);
+                next.iter_mut().zip(row).for_each(|(sum, x)| *sum += along * x);
+            }
+            let length = dot(&next, &next).sqrt();
+            if length <= f32::MIN_POSITIVE {
+                break;
+            }
+            direction = next.into_iter().map(|x| x / length).collect();
+        }
+        for (row, coordinates) in rows.iter_mut().zip(&mut coordinates) {
+            let along = dot(row, &direction);
+            coordinates[axis] = along;
+            explained[axis] += along * along / variance;
+            // The next direction is at a right angle to this one.
+            row.iter_mut().zip(&direction).for_each(|(x, unit)| *x -= along * unit);
+        }
+    }
+    (coordinates, explained)
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_component_is_the_direction_of_most_variance() {
+        let mut rows: Vec<Vec<f32>> =
+            (0..20).map(|at| vec![1.0 + at as f32, if at % 2 == 0 { 0.5 } else { -0.5 }, 7.0]).collect();
+        let (coordinates, explained) = principal(&mut rows);
+        let (first, last) = (coordinates[0], coordinates[19]);
+        assert!((first[0] - last[0]).abs() > 18.9 && (first[1] - coordinates[1][1]).abs() > 0.8, "{coordinates:?}");
+        assert!(explained[0] > 0.98 && explained[0] + explained[1] > 0.999, "{explained:?}");
+    }
+
+    #[test]
+    fn equal_rows_are_at_one_point() {
+        let (coordinates, explained) = principal(&mut vec![vec![0.5; 4]; 3]);
+        assert!(
+            coordinates.iter().flatten().chain(&explained).all(|x| x.abs() < 1e-3),
+            "{coordinates:?} {explained:?}"
+        );
+        assert_eq!(principal(&mut []), (vec![], [0.0, 0.0]));
+    }
+}

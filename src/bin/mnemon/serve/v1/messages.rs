@@ -1,0 +1,136 @@
+//! Messages.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, Query, State},
+    http::Method,
+};
+use mnemon::{Message, PutReport, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    super::{app::App, caller::Right, problem::Problem, route::Route},
+    namespaces::Deleted,
+    place::Place,
+    schema::MessageSchema,
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    const ALL: &str = "/namespaces/{namespace}/messages";
+    const ONE: &str = "/namespaces/{namespace}/messages/{id}";
+    vec![
+        Route::new(Method::POST, ALL, Right::Write, "Stores messages durably, in order, in one commit.", put)
+            .body::<Put>()
+            .answer::<PutAnswer>(),
+        Route::new(Method::GET, ONE, Right::Read, "Returns a message.", get).answer::<MessageSchema>(),
+        Route::new(Method::PATCH, ONE, Right::Write, "Replaces the metadata of a message.", set_metadata)
+            .body::<Metadata>()
+            .answer::<MessageSchema>(),
+        Route::new(Method::DELETE, ONE, Right::Forget, "Deletes a message.", delete_one).answer::<Deleted>(),
+        Route::new(Method::DELETE, ALL, Right::Forget, "Deletes the messages with these ids.", delete)
+            .query::<DeleteQuery>()
+            .answer::<Deleted>(),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Put {
+    #[schemars(with = "Vec<MessageSchema>")]
+    messages: Vec<Message>,
+    /// Embed all pending messages before the answer, so that these are found by meaning, too. Default: false.
+    #[serde(default)]
+    flush: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct PutAnswer {
+    /// The ids of the messages, in order.
+    ids: Vec<String>,
+    /// How many are `new`, were `replaced`, and were `unchanged`.
+    #[serde(flatten)]
+    #[schemars(with = "Map<String, Value>")]
+    report: PutReport,
+}
+
+async fn put(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Json(mut put): Json<Put>,
+) -> Result<Json<PutAnswer>, Problem> {
+    date(&mut put.messages);
+    let ids = put.messages.iter().map(|message| message.id.clone()).collect();
+    let report = app.engine.put(&namespace, put.messages).await?;
+    if put.flush {
+        app.engine.flush().await?;
+    }
+    Ok(Json(PutAnswer { ids, report }))
+}
+
+/// Messages without a time are of now.
+pub(super) fn date(messages: &mut [Message]) {
+    for message in messages {
+        message.created_at = message.created_at.or_else(|| Some(Timestamp::now()));
+    }
+}
+
+pub(super) fn no_message() -> Problem {
+    Problem::not_found("there is no such message")
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Json<Message>, Problem> {
+    app.engine.get(&namespace, &id).await?.map(Json).ok_or_else(no_message)
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Metadata {
+    metadata: Map<String, Value>,
+}
+
+async fn set_metadata(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Path((_, id)): Path<(String, String)>,
+    Json(Metadata { metadata }): Json<Metadata>,
+) -> Result<Json<Message>, Problem> {
+    if !app.engine.set_metadata(&namespace, &id, metadata).await? {
+        return Err(no_message());
+    }
+    app.engine.get(&namespace, &id).await?.map(Json).ok_or_else(no_message)
+}
+
+async fn delete_one(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Json<Deleted>, Problem> {
+    match app.engine.delete(&namespace, vec![id]).await? {
+        0 => Err(no_message()),
+        deleted => Ok(Json(Deleted { deleted })),
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeleteQuery {
+    /// The ids, separated by commas. Unknown ones are ignored.
+    ids: String,
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Query(DeleteQuery { ids }): Query<DeleteQuery>,
+) -> Result<Json<Deleted>, Problem> {
+    let ids = ids.split(',').map(str::to_owned).collect();
+    Ok(Json(Deleted { deleted: app.engine.delete(&namespace, ids).await? }))
+}

@@ -1,0 +1,66 @@
+//! The project's own routes. A file for each kind of thing; the table of each says what its routes need.
+
+mod database;
+mod documents;
+mod forget;
+mod map;
+mod messages;
+mod namespaces;
+mod place;
+mod recall;
+mod schema;
+mod sessions;
+
+use std::sync::Arc;
+
+use axum::{Extension, Json, extract::State, http::header, response::IntoResponse};
+use serde_json::{Value, json};
+
+pub(super) use self::{
+    documents::options as document_options,
+    forget::What,
+    recall::explain,
+    sessions::{matching, page_of, prompt_for},
+};
+use super::{
+    app::App,
+    caller::Right,
+    problem::Problem,
+    route::{Asker, Route},
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    [
+        namespaces::routes(),
+        messages::routes(),
+        sessions::routes(),
+        recall::routes(),
+        map::routes(),
+        documents::routes(),
+        forget::routes(),
+        database::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+pub(super) async fn health() -> Json<Value> {
+    Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
+}
+
+/// The server is ready while the file can be read.
+pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+    app.engine.namespaces(None, None, 1).await?;
+    Ok(Json(json!({ "status": "ready" })))
+}
+
+/// Metrics are of the whole database.
+pub(super) async fn metrics(
+    State(app): State<Arc<App>>,
+    Extension(caller): Asker,
+) -> Result<impl IntoResponse, Problem> {
+    caller.require(Right::Admin)?;
+    let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, media_type)], app.metrics.text(&app.engine).await?))
+}

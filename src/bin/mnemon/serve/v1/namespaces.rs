@@ -1,0 +1,160 @@
+//! Namespaces.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Query, State},
+    http::{Method, StatusCode},
+};
+use mnemon::{IndexStats, Namespace, NamespaceCursor};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    super::{
+        app::App,
+        caller::Right,
+        cursor,
+        problem::Problem,
+        route::{Asker, Route},
+    },
+    place::Place,
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::new(Method::GET, "/namespaces", Right::Read, "Lists namespaces, ordered by their names.", list)
+            .query::<ListQuery>()
+            .answer::<List>(),
+        Route::new(
+            Method::GET,
+            "/namespaces/{namespace}",
+            Right::Read,
+            "Returns the counts and the index of a namespace.",
+            get,
+        )
+        .answer::<Info>(),
+        Route::new(
+            Method::DELETE,
+            "/namespaces/{namespace}",
+            Right::Forget,
+            "Deletes a namespace with everything in it, or with ?below=true all under it.",
+            delete,
+        )
+        .query::<DeleteQuery>()
+        .answer::<Deleted>(),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    /// Only this namespace and those under it.
+    prefix: Option<String>,
+    /// Only namespaces whose name contains this text, in any case.
+    containing: Option<String>,
+    /// Items on a page, 1 to 1000. Default: 100.
+    limit: Option<usize>,
+    /// The `next` of the last page.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct List {
+    namespaces: Vec<Counts>,
+    /// The cursor of the next page.
+    next: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Counts {
+    #[schemars(with = "String")]
+    namespace: Namespace,
+    /// Messages, including those in buffers.
+    messages: u64,
+    sessions: u64,
+    documents: u64,
+}
+
+/// Pages of the library that one request looks at for names that contain a text.
+const MAX_PAGES: usize = 50;
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Extension(caller): Asker,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<List>, Problem> {
+    let prefix = caller.list_prefix(query.prefix.as_deref())?;
+    let limit = cursor::limit(query.limit)?;
+    let mut after = query.cursor.as_deref().map(str::parse::<NamespaceCursor>).transpose()?;
+    let wanted = query.containing.map(|text| text.to_lowercase());
+    let mut namespaces = Vec::new();
+    for _ in 0..MAX_PAGES {
+        let page = app.engine.namespaces(prefix.as_ref(), after.as_ref(), limit - namespaces.len()).await?;
+        let matching = page.namespaces.into_iter().filter(|info| {
+            let name = info.namespace.as_str();
+            wanted.as_ref().is_none_or(|wanted| name.to_lowercase().contains(wanted))
+        });
+        namespaces.extend(matching.map(|info| Counts {
+            namespace: info.namespace,
+            messages: info.messages,
+            sessions: info.sessions,
+            documents: info.documents,
+        }));
+        after = page.next;
+        if after.is_none() || namespaces.len() == limit {
+            break;
+        }
+    }
+    Ok(Json(List { namespaces, next: after.map(|cursor| cursor.to_string()) }))
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Info {
+    #[schemars(with = "String")]
+    namespace: Namespace,
+    /// Of the namespace and those under it.
+    messages: u64,
+    /// Of the namespace and those under it.
+    documents: u64,
+    /// Vectors, links, `ef_search` and the estimated recall of the namespace's searches.
+    #[schemars(with = "Value")]
+    index: IndexStats,
+}
+
+async fn get(State(app): State<Arc<App>>, Place(namespace): Place) -> Result<Json<Info>, Problem> {
+    let totals = app.engine.count_namespaces(Some(&namespace)).await?;
+    if totals.namespaces == 0 {
+        return Err(Problem::not_found("there is no such namespace"));
+    }
+    let index = app.engine.index_stats(&namespace).await?;
+    Ok(Json(Info { namespace, messages: totals.messages, documents: totals.documents, index }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeleteQuery {
+    /// Delete all namespaces under it too.
+    #[serde(default)]
+    below: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Deleted {
+    /// Number of messages, or of documents, that were deleted.
+    pub(super) deleted: u64,
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Query(query): Query<DeleteQuery>,
+) -> Result<(StatusCode, Json<Deleted>), Problem> {
+    let deleted = match query.below {
+        true => app.engine.delete_namespaces(&namespace).await?.messages,
+        false => app.engine.delete_namespace(&namespace).await?,
+    };
+    Ok((StatusCode::OK, Json(Deleted { deleted })))
+}

@@ -1,0 +1,285 @@
+//! Sessions: conversations with a short-term buffer, whose older turns become long-term memory.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, Query, State},
+    http::{Method, StatusCode},
+};
+use mnemon::{
+    AssembleRequest, BufferLimits, Error, Memory, MemoryReport, Message, MetadataFilter, Namespace, Prompt, SessionInfo,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    super::{app::App, caller::Right, cursor, problem::Problem, route::Route},
+    messages::date,
+    place::Place,
+    schema::MessageSchema,
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    const ALL: &str = "/namespaces/{namespace}/sessions";
+    const ONE: &str = "/namespaces/{namespace}/sessions/{session}";
+    const MESSAGES: &str = "/namespaces/{namespace}/sessions/{session}/messages";
+    vec![
+        Route::new(Method::GET, ALL, Right::Read, "Lists the sessions of a namespace, ordered by their ids.", list)
+            .query::<PageQuery>()
+            .answer::<List>(),
+        Route::new(
+            Method::DELETE,
+            ONE,
+            Right::Forget,
+            "Deletes a session with its messages, vectors and checkpoints.",
+            delete,
+        ),
+        Route::new(Method::GET, MESSAGES, Right::Read, "Lists the messages of a session, in order.", messages)
+            .query::<PageQuery>()
+            .answer::<Messages>(),
+        Route::new(
+            Method::POST,
+            MESSAGES,
+            Right::Write,
+            "Appends messages to a session's buffer. When it is over its budget, whole turns move to long-term memory.",
+            put,
+        )
+        .body::<Put>()
+        .answer::<Value>(),
+        Route::new(
+            Method::POST,
+            "/namespaces/{namespace}/sessions/{session}/flush",
+            Right::Write,
+            "Moves the messages of a session's buffer to long-term memory.",
+            flush,
+        )
+        .answer::<Flushed>(),
+        Route::new(
+            Method::POST,
+            "/namespaces/{namespace}/sessions/{session}/assemble",
+            Right::Read,
+            "Makes a prompt of recent messages and recalled ones, within a token budget.",
+            assemble,
+        )
+        .body::<Assemble>()
+        .answer::<Value>(),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PageQuery {
+    /// Items on a page, 1 to 1000. Default: 100.
+    limit: Option<usize>,
+    /// The `next` of the last page.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct List {
+    #[schemars(with = "Vec<Value>")]
+    sessions: Vec<SessionInfo>,
+    /// The cursor of the next page.
+    next: Option<String>,
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<List>, Problem> {
+    let sessions = app.engine.sessions(&namespace).await?;
+    let (sessions, next) = cursor::page(sessions, page.cursor.as_deref(), page.limit, |info| &info.session)?;
+    Ok(Json(List { sessions, next }))
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Path((_, session)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    app.engine.delete_session(&namespace, &session).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Messages {
+    #[schemars(with = "Vec<MessageSchema>")]
+    messages: Vec<Message>,
+    /// The ids of those that are in the buffer: they are found by their words, and have no vectors yet.
+    buffered: Vec<String>,
+    /// The cursor of the next page.
+    next: Option<String>,
+}
+
+async fn messages(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Path((_, session)): Path<(String, String)>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Messages>, Problem> {
+    let messages = app.engine.history(&namespace, &session).await?;
+    if messages.is_empty() {
+        return Err(Problem::not_found("there is no such session"));
+    }
+    // The last of a session are in the buffer.
+    let sessions = app.engine.sessions(&namespace).await?;
+    let buffered = sessions.iter().find(|info| info.session == session).map_or(0, |info| info.buffered as usize);
+    let first = messages.len().saturating_sub(buffered);
+    let buffered: Vec<String> = messages[first..].iter().map(|message| message.id.clone()).collect();
+    let (messages, next) = cursor::page(messages, page.cursor.as_deref(), page.limit, |message| &message.id)?;
+    let is_here = |id: &String| messages.iter().any(|message| message.id == *id);
+    Ok(Json(Messages { buffered: buffered.into_iter().filter(is_here).collect(), messages, next }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Put {
+    #[schemars(with = "Vec<MessageSchema>")]
+    messages: Vec<Message>,
+    /// Tokens that the buffer and the memory in prompts may have. Default: 30,000.
+    token_limit: Option<usize>,
+}
+
+async fn put(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Path((_, session)): Path<(String, String)>,
+    Json(mut put): Json<Put>,
+) -> Result<Json<MemoryReport>, Problem> {
+    date(&mut put.messages);
+    let memory = memory(&app, namespace, session, put.token_limit).await?;
+    Ok(Json(memory.put(put.messages).await?))
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Flushed {
+    /// The ids of the messages that moved.
+    flushed: Vec<String>,
+}
+
+async fn flush(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Path((_, session)): Path<(String, String)>,
+) -> Result<Json<Flushed>, Problem> {
+    let memory = memory(&app, namespace, session, None).await?;
+    Ok(Json(Flushed { flushed: memory.flush().await? }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Assemble {
+    /// The message to be answered, which is not stored: a text of the user, or a message.
+    #[schemars(with = "Value")]
+    prompt: Input,
+    /// Messages to recall. Default: 3.
+    recall: Option<usize>,
+    /// Tokens that the prompt may have. Default: 30,000.
+    token_limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Input {
+    Text(String),
+    Message(Box<Message>),
+}
+
+async fn assemble(
+    State(app): State<Arc<App>>,
+    Place(namespace): Place,
+    Path((_, session)): Path<(String, String)>,
+    Json(input): Json<Assemble>,
+) -> Result<Json<Prompt>, Problem> {
+    let prompt = match input.prompt {
+        Input::Text(text) => Message::user(text),
+        Input::Message(message) => *message,
+    };
+    prompt_for(&app, namespace, session, prompt, input.recall, input.token_limit).await.map(Json)
+}
+
+/// Makes a prompt for a message to be answered.
+pub(in super::super) async fn prompt_for(
+    app: &App,
+    namespace: Namespace,
+    session: String,
+    prompt: Message,
+    recall: Option<usize>,
+    token_limit: Option<usize>,
+) -> Result<Prompt, Problem> {
+    let memory = memory(app, namespace, session, token_limit).await?;
+    let mut request = AssembleRequest::new(prompt);
+    if let Some(k) = recall {
+        request = request.recall(k);
+    }
+    Ok(memory.assemble(request).await?)
+}
+
+/// Opens the memory of a session, on a thread that may wait.
+async fn memory(
+    app: &App,
+    namespace: Namespace,
+    session: String,
+    token_limit: Option<usize>,
+) -> Result<Memory, Problem> {
+    let mut limits = BufferLimits::default();
+    if let Some(tokens) = token_limit {
+        limits.token_limit = tokens;
+    }
+    let builder = app.engine.memory(&namespace, session).limits(limits);
+    let opened = tokio::task::spawn_blocking(move || builder.open()).await;
+    Ok(opened.unwrap_or(Err(Error::Closed))?)
+}
+
+/// Returns a page of the messages of a namespace, or of one session of it, session by session: those whose metadata a
+/// filter matches. The cursor is a session and the id of its last message.
+pub(in super::super) async fn page_of(
+    app: &App,
+    namespace: &Namespace,
+    session: Option<&str>,
+    filter: Option<&MetadataFilter>,
+    cursor: Option<&str>,
+    limit: usize,
+) -> Result<(Vec<Message>, Option<String>), Problem> {
+    let after = cursor.map(cursor::decode_pair).transpose()?;
+    let sessions: Vec<String> = match session {
+        Some(session) => vec![session.to_owned()],
+        None => app.engine.sessions(namespace).await?.into_iter().map(|info| info.session).collect(),
+    };
+    let mut found: Vec<Message> = Vec::new();
+    for session in sessions {
+        if after.as_ref().is_some_and(|(last, _)| session < *last) {
+            continue;
+        }
+        let messages = app.engine.history(namespace, &session).await?;
+        let skipped = match &after {
+            Some((last, id)) if *last == session => {
+                messages.iter().position(|message| message.id == *id).map_or(messages.len(), |at| at + 1)
+            }
+            _ => 0,
+        };
+        let allowed =
+            |message: &Message| filter.is_none_or(|filter| filter.matches(&Value::Object(message.metadata.clone())));
+        found.extend(messages.into_iter().skip(skipped).filter(allowed).take(limit + 1 - found.len()));
+        if found.len() > limit {
+            found.truncate(limit);
+            let next = found.last().map(|last| cursor::encode_pair(&last.session, &last.id));
+            return Ok((found, next));
+        }
+    }
+    Ok((found, None))
+}
+
+/// Returns the ids of all messages of a namespace, or of one session of it, that a filter matches.
+pub(in super::super) async fn matching(
+    app: &App,
+    namespace: &Namespace,
+    session: Option<&str>,
+    filter: Option<&MetadataFilter>,
+) -> Result<Vec<String>, Problem> {
+    let (messages, _) = page_of(app, namespace, session, filter, None, usize::MAX - 1).await?;
+    Ok(messages.into_iter().map(|message| message.id).collect())
+}

@@ -1,0 +1,237 @@
+//! The routes of `/v1`.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Server;
+use crate::support::Db;
+
+#[test]
+fn messages_are_put_found_changed_and_deleted() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let ids = server.put("acme/ada", &["Ada is allergic to peanuts.", "We row on Thursdays.", "The bridge is closed."]);
+    let recall = |query: Value| server.post("/v1/namespaces/acme%2Fada/recall", query);
+    let found = recall(json!({ "query": "What is Ada allergic to?", "k": 1 }));
+    assert_eq!((found.status, &found.body["hits"][0]["id"]), (200, &json!(ids[0])), "{}", found.body);
+    assert!(
+        found.body["answerability"].as_f64().unwrap() > 0.5 && found.body["hits"][0]["breakdown"]["dense"].is_number()
+    );
+
+    let one = format!("/v1/namespaces/acme%2Fada/messages/{}", ids[1]);
+    assert_eq!(server.get(&one).body["content"], "We row on Thursdays.");
+    let patched = server.send("PATCH", &one, &[], Some(json!({ "metadata": { "topic": "sport" } })));
+    assert_eq!(patched.body["metadata"]["topic"], "sport");
+    let filtered = recall(json!({ "query": "anything", "filter": { "topic": "sport" } }));
+    assert_eq!(filtered.body["hits"].as_array().unwrap().len(), 1);
+    let again = server.post("/v1/recall", json!({ "query": "rowing", "k": 1, "under": ["acme"] }));
+    assert_eq!(again.body["hits"][0]["namespace"], "acme/ada", "{}", again.body);
+
+    let why = server.get(&format!("/v1/namespaces/acme%2Fada/messages/{}/why", ids[0]));
+    assert_eq!(why.body["entry"]["text"], "What is Ada allergic to?", "{}", why.body);
+    assert_eq!(server.send("DELETE", &one, &[], None).body["deleted"], 1);
+    server.send("DELETE", &one, &[], None).assert_problem(404, "no such message");
+    server.get(&one).assert_problem(404, "no such message");
+}
+
+#[test]
+fn sessions_have_pages_and_prompts() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let messages: Vec<Value> =
+        (0..250).map(|at| json!({ "role": "user", "content": format!("note {at}"), "id": format!("m{at}") })).collect();
+    let path = "/v1/namespaces/a/sessions/s1/messages";
+    let put = server.post(path, json!({ "messages": messages, "token_limit": 500 }));
+    assert_eq!(put.body["new"], 250, "{}", put.body);
+    assert!(!put.body["flushed"].as_array().unwrap().is_empty(), "the buffer holds 500 tokens");
+    let (mut seen, mut buffered, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let page = server.get(&format!("{path}?limit=97{cursor}"));
+        assert_eq!(page.status, 200, "{}", page.body);
+        seen.extend(page.body["messages"].as_array().unwrap().iter().map(|message| message["id"].clone()));
+        buffered += page.body["buffered"].as_array().unwrap().len();
+        match page.body["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, (0..250).map(|at| json!(format!("m{at}"))).collect::<Vec<_>>());
+    assert!((1..250).contains(&buffered), "{buffered}");
+    let sessions = server.get("/v1/namespaces/a/sessions").body;
+    assert_eq!(
+        (&sessions["sessions"][0]["session"], &sessions["sessions"][0]["messages"]),
+        (&json!("s1"), &json!(250))
+    );
+
+    let prompt = server
+        .post("/v1/namespaces/a/sessions/s1/assemble", json!({ "prompt": "Which note is first?", "token_limit": 500 }));
+    assert!(prompt.body["tokens"].as_u64().unwrap() <= 500, "{}", prompt.body["tokens"]);
+    let last = prompt.body["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["content"], "Which note is first?");
+
+    assert_eq!(server.post("/v1/namespaces/a/sessions/s1/flush", json!({})).status, 200);
+    assert_eq!(server.get("/v1/namespaces/a/sessions").body["sessions"][0]["buffered"], 0);
+    assert_eq!(server.send("DELETE", "/v1/namespaces/a/sessions/s1", &[], None).status, 204);
+    server.get(path).assert_problem(404, "no such session");
+}
+
+#[test]
+fn namespaces_are_listed_searched_and_deleted() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    for name in ["acme/ada", "acme/bob", "other"] {
+        server.put(name, &["hello there"]);
+    }
+    let names = |query: &str| -> Vec<String> {
+        let list = server.get(&format!("/v1/namespaces{query}"));
+        assert_eq!(list.status, 200, "{}", list.body);
+        list.body["namespaces"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["namespace"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(""), ["acme/ada", "acme/bob", "other"]);
+    assert_eq!(names("?prefix=acme"), ["acme/ada", "acme/bob"]);
+    assert_eq!(names("?containing=B"), ["acme/bob"]);
+    let first = server.get("/v1/namespaces?limit=2").body;
+    let next = first["next"].as_str().unwrap().replace('/', "%2F");
+    assert_eq!(names(&format!("?limit=2&cursor={next}")), ["other"]);
+    server.get("/v1/namespaces?limit=0").assert_problem(400, "1 to 1000");
+    server.get("/v1/namespaces?cursor=x").assert_problem(400, "cursor");
+    let info = server.get("/v1/namespaces/acme%2Fada").body;
+    assert_eq!((&info["messages"], &info["index"]["vectors"]), (&json!(1), &json!(1)));
+    assert_eq!(server.send("DELETE", "/v1/namespaces/acme?below=true", &[], None).body["deleted"], 2);
+    assert_eq!(names(""), ["other"]);
+    server.get("/v1/namespaces/acme%2Fada").assert_problem(404, "no such namespace");
+}
+
+#[test]
+fn documents_forgetting_and_the_audit() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let path = "/v1/namespaces/a/documents/profile";
+    let put =
+        server.send("PUT", path, &[], Some(json!({ "value": { "name": "Ada", "city": "Porto" }, "index": ["city"] })));
+    assert_eq!(put.status, 204);
+    assert_eq!(server.get(path).body["value"]["city"], "Porto");
+    let found = server.post("/v1/namespaces/a/documents/search", json!({ "query": "Porto" }));
+    assert_eq!(found.body["documents"][0]["key"], "profile");
+
+    let ids = server.put("a", &["The code is 1234."]);
+    let receipt = server.post("/v1/namespaces/a/forget", json!({ "by": "messages", "ids": ids }));
+    assert_eq!(receipt.body["event"]["forgotten"]["messages"], 1, "{}", receipt.body);
+    let audit = server.get("/v1/audit").body;
+    assert_eq!((&audit["sound"], &audit["entries"][0]["hash"]), (&json!(true), &receipt.body["hash"]));
+    assert_eq!(server.send("DELETE", path, &[], None).status, 204);
+    server.get(path).assert_problem(404, "no such document");
+    server.post("/v1/namespaces/a/forget", json!({ "by": "magic" })).assert_problem(422, "magic");
+}
+
+#[test]
+fn a_backup_and_a_reindex_with_events() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    server.put("a", &["one thing", "another thing", "a third"]);
+    let backup = server.post("/v1/backup", json!({ "path": "copy.redb" }));
+    assert_eq!(backup.status, 204, "{}", backup.body);
+    let copied = mnemon::stats(db.folder.path().join("copy.redb")).unwrap();
+    assert_eq!(copied.namespaces.iter().map(|one| one.messages).sum::<u64>(), 3);
+    let events = server.post("/v1/reindex", json!({ "precision": "i8" })).body;
+    let events = events.as_str().unwrap();
+    assert!(events.contains("event: progress") && events.contains("event: done"), "{events}");
+    server.post("/v1/reindex", json!({ "model": "../secret" })).assert_problem(400, "not a path");
+    let stats = server.get("/v1/stats").body;
+    assert_eq!((&stats["messages"], &stats["pending"]), (&json!(3), &json!(0)));
+}
+
+#[test]
+fn bad_requests_are_explained() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let messages = "/v1/namespaces/a/messages";
+    server.post(messages, json!({ "messages": [{ "role": "user" }] })).assert_problem(422, "content");
+    server
+        .post(messages, json!({ "messages": [{ "role": "user", "content": " " }] }))
+        .assert_problem(422, "content is empty");
+    server.post(messages, json!({ "message": [] })).assert_problem(422, "message");
+    server.post("/v1/namespaces/%2F/messages", json!({ "messages": [] })).assert_problem(400, "invalid namespace");
+    server.post("/v1/namespaces/a/recall", json!({ "query": "" })).assert_problem(400, "query");
+    server.post("/v1/namespaces/a/recall", json!({ "query": "q", "strategy": "magic" })).assert_problem(400, "magic");
+    server.get("/v1/nothing").assert_problem(404, "no such route");
+    server.send("PUT", messages, &[], None).assert_problem(405, "");
+    let no_json = format!(
+        "POST {messages} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}",
+        server.address
+    );
+    super::Answer::parse(&server.raw(no_json.as_bytes())).assert_problem(415, "application/json");
+}
+
+#[test]
+fn a_repeated_request_is_answered_as_the_first() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let path = "/v1/namespaces/a/messages";
+    let send = |key: &str, text: &str| {
+        let body = json!({ "messages": [{ "role": "user", "content": text }] });
+        server.send("POST", path, &[("idempotency-key", key)], Some(body))
+    };
+    let (first, second) = (send("k1", "once"), send("k1", "once"));
+    assert_eq!((first.status, &first.body), (200, &second.body));
+    assert_ne!(send("k2", "once").body, first.body);
+    send("k1", "something else").assert_problem(422, "another request");
+    assert_eq!(server.get("/v1/namespaces/a/sessions").body["sessions"][0]["messages"], 2);
+}
+
+#[test]
+fn a_terminated_server_keeps_what_it_acknowledged() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let (address, stopped) = (server.address, std::sync::atomic::AtomicBool::new(false));
+    let acknowledged = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let stopped = &stopped;
+                scope.spawn(move || {
+                    let mut acknowledged = Vec::new();
+                    for at in 0.. {
+                        let id = format!("{writer}-{at}");
+                        if stopped.load(std::sync::atomic::Ordering::Relaxed) || !try_put(address, &id) {
+                            break;
+                        }
+                        acknowledged.push(id);
+                    }
+                    acknowledged
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let took = server.terminate();
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        stopped.store(true, std::sync::atomic::Ordering::Relaxed);
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert!(!acknowledged.is_empty());
+    db.assert_sound();
+    let server = Server::start(&db);
+    for id in acknowledged {
+        assert_eq!(server.get(&format!("/v1/namespaces/a/messages/{id}")).status, 200, "{id}");
+    }
+}
+
+/// Puts a message. Returns false if the server did not acknowledge it.
+fn try_put(address: std::net::SocketAddr, id: &str) -> bool {
+    use std::io::{Read, Write};
+    let body = json!({ "messages": [{ "role": "user", "content": "a note", "id": id }] }).to_string();
+    let head = format!("POST /v1/namespaces/a/messages HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
+    let request = format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let sent = std::net::TcpStream::connect(address).and_then(|mut stream| {
+        stream.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    });
+    sent.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}

@@ -1,0 +1,185 @@
+//! `mnemon mcp`: many clients, one server, killed at random.
+
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use super::{Server, command};
+use crate::support::{Db, random::delay};
+
+/// A client of MCP that speaks through a shim of its own.
+struct Client {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    next: u64,
+}
+
+impl Client {
+    fn start(db: &Path, runtime: &Path) -> Self {
+        let mut command = command(runtime);
+        command.arg("mcp").arg("--db").arg(db).args(["--idle", "2"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        Client { child, stdin, stdout, next: 0 }
+    }
+
+    fn greet(&mut self) {
+        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let greeted = self.request("initialize", params);
+        assert_eq!(greeted["result"]["serverInfo"]["name"], "mnemon", "{greeted}");
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.stdin, "{message}").unwrap();
+        self.stdin.flush().unwrap();
+    }
+
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        let mut line = String::new();
+        while self.stdout.read_line(&mut line).unwrap() > 0 {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == id {
+                return message;
+            }
+            line.clear();
+        }
+        panic!("the shim ended: {:?}", self.child.wait());
+    }
+
+    /// Stores a text. Returns true if that was acknowledged.
+    fn add(&mut self, text: &str) -> bool {
+        let call = json!({ "name": "add_memory", "arguments": { "text": text, "user_id": "ada" } });
+        let answer = self.request("tools/call", call);
+        assert_ne!(answer["result"]["isError"], true, "{answer}");
+        answer["result"].is_object()
+    }
+
+    fn finish(self) {
+        let Client { mut child, stdin, stdout, .. } = self;
+        drop((stdin, stdout));
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+/// The processes that serve a database.
+fn servers(db: &Path) -> Vec<u32> {
+    let is_server = |pid: &u32| {
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let arguments: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
+        arguments.contains(&&b"serve"[..]) && arguments.contains(&db.as_os_str().as_encoded_bytes())
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_server).collect()
+}
+
+fn kill(pid: u32) {
+    let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
+}
+
+/// Twenty shims at once on one file, and up to two kills of their server: nothing acknowledged is lost. MNEMON_SHIM_ROUNDS
+/// says how often.
+#[test]
+fn twenty_shims_share_one_server_that_is_killed() {
+    let rounds = std::env::var("MNEMON_SHIM_ROUNDS").map_or(2, |rounds| rounds.parse().unwrap());
+    let (mut state, mut acknowledged_in_all, mut kills) = (11, 0, 0);
+    for _ in 0..rounds {
+        let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());
+        let acknowledged: Vec<String> = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..20)
+                .map(|client| {
+                    let (db, runtime) = (&db.path, runtime.path());
+                    scope.spawn(move || {
+                        let mut shim = Client::start(db, runtime);
+                        shim.greet();
+                        let texts: Vec<String> = (0..6).map(|at| format!("client {client} says {at}")).collect();
+                        let acknowledged = texts.into_iter().filter(|text| shim.add(text)).collect::<Vec<_>>();
+                        shim.finish();
+                        acknowledged
+                    })
+                })
+                .collect();
+            for _ in 0..2 {
+                std::thread::sleep(delay(&mut state, Duration::from_millis(600)));
+                for server in servers(&db.path) {
+                    kill(server);
+                    kills += 1;
+                }
+            }
+            clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+        });
+        // Asked of the server that is there now, by one more shim.
+        let mut shim = Client::start(&db.path, runtime.path());
+        shim.greet();
+        let mut stored = BTreeSet::new();
+        let mut cursor = Value::Null;
+        loop {
+            let page =
+                json!({ "name": "get_memories", "arguments": { "user_id": "ada", "limit": 100, "cursor": cursor } });
+            let page = shim.request("tools/call", page)["result"]["structuredContent"].clone();
+            let memories = page["memories"].as_array().unwrap().iter();
+            stored.extend(memories.map(|memory| memory["memory"].as_str().unwrap().to_owned()));
+            cursor = page["next"].clone();
+            if cursor.is_null() {
+                break;
+            }
+        }
+        let lost: Vec<_> = acknowledged.iter().filter(|text| !stored.contains(*text)).collect();
+        assert_eq!(lost, [""; 0], "of {} acknowledged", acknowledged.len());
+        assert_eq!(servers(&db.path).len(), 1, "one server serves the file");
+        acknowledged_in_all += acknowledged.len();
+        shim.finish();
+        for server in servers(&db.path) {
+            kill(server);
+        }
+        while !servers(&db.path).is_empty() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        db.assert_sound();
+    }
+    eprintln!("{rounds} rounds of twenty shims: {kills} kills, {acknowledged_in_all} acknowledged, none lost");
+}
+
+#[test]
+fn a_shim_uses_the_server_that_runs_and_a_started_one_ends_when_idle() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let mut shim = Client::start(&db.path, server.runtime.path());
+    shim.greet();
+    assert!(shim.add("said through the shim"));
+    assert_eq!(servers(&db.path), [server.child.id()]);
+    assert_eq!(server.get("/v1/namespaces/users%2Fada/sessions").body["sessions"][0]["messages"], 1);
+    let runtime = server.runtime.path().to_owned();
+    server.terminate();
+    // The next call starts a server, which ends after the shim has gone.
+    std::fs::create_dir_all(&runtime).unwrap();
+    assert!(shim.add("said after its end"));
+    shim.finish();
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while !servers(&db.path).is_empty() {
+        assert!(std::time::Instant::now() < deadline, "the server ends 2 s after its last client");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::fs::remove_dir_all(&runtime).unwrap();
+    assert_eq!(db.assert_sound().messages, 2);
+}
+
+#[test]
+fn a_database_that_another_program_has_open_is_named() {
+    let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());
+    let engine = db.open();
+    let output = command(runtime.path()).arg("serve").arg("--private").arg("--db").arg(&db.path).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains("memory.redb"), "{text}");
+    drop(engine);
+}

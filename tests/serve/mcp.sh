@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Tests a running server with the MCP project's own tools: the scenarios of its conformance suite that ask for no fixtures, and its
+# inspector, which calls every tool over HTTP and lists them through the shim.
+# Usage: tests/serve/mcp.sh MNEMON NODE_MODULES
+set -euo pipefail
+mnemon=$1 modules=$2
+export PATH=$modules/.bin:$PATH
+# The scenarios of the suite that need no tools, resources or prompts of its own.
+scenarios=(server-initialize ping tools-list resources-list prompts-list dns-rebinding-protection)
+
+folder=$(mktemp -d)
+export XDG_RUNTIME_DIR=$folder
+"$mnemon" --format json serve --db "$folder/memory.redb" --listen 127.0.0.1:0 2>"$folder/log" &
+server=$!
+trap 'kill $server 2>/dev/null || true; wait $server 2>/dev/null || true; rm -rf "$folder"' EXIT
+for _ in $(seq 100); do
+    url=$(sed -n 's/.*"listening":"\([^"]*\)".*/\1/p' "$folder/log")
+    [ -z "$url" ] || break
+    sleep 0.1
+done
+[ -n "$url" ] || { cat "$folder/log" >&2; exit 1; }
+
+for scenario in "${scenarios[@]}"; do
+    conformance server --url "$url/mcp" --scenario "$scenario" >"$folder/scenario" 2>&1 || { cat "$folder/scenario" >&2; exit 1; }
+    echo "conformance: $scenario passed"
+done
+
+inspect() {
+    mcp-inspector --cli "$url/mcp" --transport http "$@"
+}
+call() {
+    local tool=$1
+    shift
+    local arguments=()
+    for argument in "$@"; do arguments+=(--tool-arg "$argument"); done
+    inspect --method tools/call --tool-name "$tool" "${arguments[@]}" >"$folder/answer" || { cat "$folder/answer" >&2; exit 1; }
+    if grep -q '"isError": true' "$folder/answer"; then cat "$folder/answer" >&2; exit 1; fi
+    echo "inspector: $tool answered"
+    called+=("$tool")
+}
+called=()
+call add_memory text="Ada is allergic to peanuts." user_id=ada
+id=$(sed -n 's/^ *"\([0-9a-f-]\{36\}\)".*/\1/p' "$folder/answer" | head -1)
+call search_memories query="What is Ada allergic to?" user_id=ada
+call get_memories user_id=ada
+call get_memory memory_id="$id" user_id=ada
+call update_memory memory_id="$id" user_id=ada text="Ada is allergic to soy."
+call why memory_id="$id" user_id=ada
+call assemble_context prompt="What may Ada eat?" user_id=ada
+call remember_document key=profile 'value={"city": "Porto"}' user_id=ada
+call list_entities
+call forget 'what={"by": "messages", "ids": ["'"$id"'"]}' user_id=ada
+call add_memory text="Ada rows." user_id=ada
+id=$(sed -n 's/^ *"\([0-9a-f-]\{36\}\)".*/\1/p' "$folder/answer" | head -1)
+call delete_memory memory_id="$id" user_id=ada
+call delete_all_memories user_id=ada
+
+inspect --method tools/list >"$folder/tools"
+mcp-inspector --cli "$mnemon" mcp --db "$folder/memory.redb" --method tools/list >"$folder/shim-tools"
+cmp "$folder/tools" "$folder/shim-tools"
+for tool in $(sed -n 's/^      "name": "\([a-z_]*\)".*/\1/p' "$folder/tools"); do
+    printf '%s\n' "${called[@]}" | grep -qx "$tool" || { echo "no call of the tool $tool" >&2; exit 1; }
+done
+[ "$(grep -c '^      "name": "' "$folder/tools")" -ge 12 ] || { echo "the list of tools was not read" >&2; exit 1; }
+echo "inspector: the same tools over HTTP and through the shim"
