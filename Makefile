@@ -33,7 +33,7 @@ CAMPAIGN ?= $(if $(filter 0,$(SOAK)),3,$(if $(filter 1,$(SOAK)),15,all))
 SHORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak test-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
+.PHONY: help demo test soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
 	model-static model-minilm test-graphs compat asan fuzz loom \
 	cargo-deny deny advisories clean
 
@@ -125,10 +125,20 @@ $(SERVE)/ready: tests/serve/package.json
 	cd $(SERVE) && npm install --silent --no-audit --no-fund --no-package-lock
 	touch $@
 
-# The tests of `server::` are part of `make test`, too.
-test-serve: $(SERVE)/ready ## the server: its tests, and MCP's conformance suite and inspector
+# Its own tests are in `make test`, too. The page is looked at in Chromium, with screenshots in the target folder; without Chromium that is
+# skipped, and said so.
+test-serve: $(SERVE)/ready ## the server: its tests, MCP's conformance suite and inspector, and the page in Chromium
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq; apt-get install -qqy chromium; } >/dev/null 2>&1 || \
+		echo "chromium was not installed"
 	$(CARGO) test --all-features --test it -- server::
 	tests/serve/mcp.sh $(abspath $(TARGET))/debug/mnemon $(abspath $(SERVE))/node_modules
+	cp tests/serve/page.mjs $(SERVE)/
+	cd $(SERVE) && MNEMON=$(abspath $(TARGET))/debug/mnemon SCREENSHOTS=$(abspath $(SERVE))/screenshots node_modules/.bin/node --test page.mjs
+
+bench-serve: ## the server's recalls and puts beside the library's, by wrk (SHORT=1: a second of each)
+	@command -v wrk >/dev/null || [ "$$(id -u)" != 0 ] || apt-get install -qqy wrk >/dev/null 2>&1 || echo "wrk was not installed"
+	$(CARGO) build --release --features serve
+	$(BINARY) bench serve $(if $(SHORT),--seconds 1)
 
 # Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
 user-package: runtime ## the READMEs' programs, compiled as a user's package and run

@@ -28,6 +28,12 @@ pub(super) struct IngestOptions {
 }
 
 impl IngestOptions {
+    /// Returns true if the messages are not the sample's.
+    #[cfg(feature = "serve")]
+    pub(super) fn has_file(&self) -> bool {
+        self.messages.is_some()
+    }
+
     /// Reads the messages, which are at least one.
     pub(super) fn messages(&self) -> anyhow::Result<Vec<(Namespace, Message)>> {
         let messages = sample::messages(self.messages.as_deref())?;

@@ -14,6 +14,8 @@ mod process_memory;
 mod recall;
 mod reindex;
 mod sample;
+#[cfg(feature = "serve")]
+mod serve;
 mod timed;
 mod users;
 
@@ -63,6 +65,9 @@ enum Bench {
     /// A reindex to another model and a rollback beside running recalls and puts: rates, latencies, failures and
     /// missing hits.
     Reindex(reindex::Args),
+    /// Recalls and puts of `mnemon serve` beside the same of the library: latency, rates, and their ratios. Needs wrk.
+    #[cfg(feature = "serve")]
+    Serve(serve::Args),
     /// Very many namespaces under a memory budget: ingest, recalls of random users, loads, memory, file size.
     Users(users::Args),
 }
@@ -80,6 +85,8 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         Bench::Memory(args) => memory::run(&args)?,
         Bench::Recall(args) => recall::run(&args)?,
         Bench::Reindex(args) => reindex::run(&args)?,
+        #[cfg(feature = "serve")]
+        Bench::Serve(args) => serve::run(&args)?,
         Bench::Users(args) => users::run(&args)?,
     }
     Ok(Status::SUCCESS)

@@ -17,8 +17,8 @@ use super::{
     problem::{self, Problem},
 };
 
-/// Routes that say nothing about memories, for probes without a token.
-const OPEN: [&str; 2] = ["/health", "/ready"];
+/// Routes that say nothing about memories: probes, and the page, which asks for a token.
+const OPEN: [&str; 3] = ["/", "/health", "/ready"];
 /// A rejection of a framework's own is a line of text.
 const MAX_REJECTION_BYTES: usize = 4096;
 const SAFETY: [(HeaderName, &str); 4] = [

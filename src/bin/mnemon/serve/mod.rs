@@ -21,6 +21,7 @@ mod mcp;
 mod metrics;
 mod openapi;
 mod origin;
+mod page;
 mod problem;
 mod route;
 mod routes;

@@ -14,7 +14,7 @@ use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
 use super::{
     app::App,
     caller::{Caller, Right},
-    guard, mcp, openapi,
+    guard, mcp, openapi, page,
     problem::Problem,
     route::Route,
     v1,
@@ -38,6 +38,7 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         );
     }
     router
+        .route("/", get(page::served))
         .route("/v1/openapi.json", get(openapi::served))
         .route("/health", get(v1::health))
         .route("/ready", get(v1::ready))
