@@ -131,6 +131,7 @@ test-serve: $(SERVE)/ready ## the server: its tests, MCP's conformance suite and
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq; apt-get install -qqy chromium; } >/dev/null 2>&1 || \
 		echo "chromium was not installed"
 	$(CARGO) test --all-features --test it -- server::
+	REDOCLY_TELEMETRY=off $(SERVE)/node_modules/.bin/node $(SERVE)/node_modules/@redocly/cli/bin/cli.js lint docs/openapi.json
 	tests/serve/mcp.sh $(abspath $(TARGET))/debug/mnemon $(abspath $(SERVE))/node_modules
 	cp tests/serve/page.mjs $(SERVE)/
 	cd $(SERVE) && MNEMON=$(abspath $(TARGET))/debug/mnemon SCREENSHOTS=$(abspath $(SERVE))/screenshots node_modules/.bin/node --test page.mjs

@@ -6,6 +6,7 @@ mod openapi;
 mod requests;
 mod safety;
 mod shim;
+mod tls;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

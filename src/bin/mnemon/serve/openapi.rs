@@ -34,7 +34,7 @@ pub(super) fn document() -> Value {
             "operationId": operation_id,
             "summary": summary,
             "security": if path == "/metrics" { json!([{ "token": [] }]) } else { json!([]) },
-            "responses": { "200": { "description": "It does." }, "default": { "$ref": "#/components/responses/Problem" } },
+            "responses": { "200": { "description": "It does." }, "4XX": { "$ref": "#/components/responses/Problem" } },
         }}));
     }
     let problem = schemas.subschema_for::<Problem>();
@@ -91,7 +91,9 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         "parameters": parameters,
         "responses": answer,
     });
-    operation["responses"]["default"] = json!({ "$ref": "#/components/responses/Problem" });
+    for statuses in ["4XX", "5XX"] {
+        operation["responses"][statuses] = json!({ "$ref": "#/components/responses/Problem" });
+    }
     if let Some(body) = route.body {
         operation["requestBody"] = json!({ "required": true, "content": content(body, "application/json", schemas) });
     }

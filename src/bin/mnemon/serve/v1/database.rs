@@ -15,15 +15,18 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
 
-use super::super::{app::App, caller::Right, problem::Problem, route::Route};
+use super::{
+    super::{app::App, caller::Right, problem::Problem, route::Route},
+    schema::AnyObject,
+};
 use crate::input;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::new(Method::POST, "/flush", Right::Admin, "Embeds all pending messages.", flush).answer::<Value>().long(),
+        Route::new(Method::POST, "/flush", Right::Admin, "Embeds all pending messages.", flush).answer::<AnyObject>().long(),
         Route::new(Method::GET, "/stats", Right::Admin, "Returns the model, counts, and the memory in use.", stats).answer::<Stats>(),
         Route::new(Method::GET, "/audit", Right::Admin, "Returns what was forgotten, held and purged, and whether the chain of receipts is sound.", audit)
-            .answer::<Value>(),
+            .answer::<AnyObject>(),
         Route::new(Method::POST, "/backup", Right::Admin, "Copies the database to a new file on the server's machine.", backup)
             .body::<Backup>()
             .long(),
@@ -36,7 +39,7 @@ pub(super) fn routes() -> Vec<Route> {
             reindex,
         )
         .body::<Reindex>()
-        .answer::<Value>()
+        .answer::<String>()
         .media_type("text/event-stream")
         .long(),
     ]

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{
     super::{app::App, caller::Right, problem::Problem, route::Route},
     place::Place,
+    schema::AnyObject,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -22,7 +23,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new(Method::PUT, ONE, Right::Write, "Stores a JSON value under a key, and indexes its texts.", put)
             .body::<Put>(),
-        Route::new(Method::GET, ONE, Right::Read, "Returns a document.", get).answer::<Value>(),
+        Route::new(Method::GET, ONE, Right::Read, "Returns a document.", get).answer::<AnyObject>(),
         Route::new(Method::DELETE, ONE, Right::Forget, "Deletes a document.", delete),
         Route::new(
             Method::POST,

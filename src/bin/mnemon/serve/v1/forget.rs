@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{
     super::{app::App, caller::Right, problem::Problem, route::Route},
     place::Place,
+    schema::AnyObject,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -23,7 +24,7 @@ pub(super) fn routes() -> Vec<Route> {
             forget,
         )
         .body::<What>()
-        .answer::<Value>()
+        .answer::<AnyObject>()
         .long(),
     ]
 }

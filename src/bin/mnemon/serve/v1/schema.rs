@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde_json::Value;
 
+/// An object that the library's documentation describes.
+pub(super) type AnyObject = serde_json::Map<String, Value>;
+
 /// A chat message.
 #[derive(JsonSchema)]
 #[schemars(rename = "Message")]

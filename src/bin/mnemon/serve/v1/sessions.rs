@@ -18,7 +18,7 @@ use super::{
     super::{app::App, caller::Right, cursor, problem::Problem, route::Route},
     messages::date,
     place::Place,
-    schema::MessageSchema,
+    schema::{AnyObject, MessageSchema},
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -47,7 +47,7 @@ pub(super) fn routes() -> Vec<Route> {
             put,
         )
         .body::<Put>()
-        .answer::<Value>(),
+        .answer::<AnyObject>(),
         Route::new(
             Method::POST,
             "/namespaces/{namespace}/sessions/{session}/flush",
@@ -64,7 +64,7 @@ pub(super) fn routes() -> Vec<Route> {
             assemble,
         )
         .body::<Assemble>()
-        .answer::<Value>(),
+        .answer::<AnyObject>(),
     ]
 }
 
