@@ -7,6 +7,7 @@ use super::{
     prompt::{Prompt, PromptOverflow, PromptSectionReport, RecalledMessage},
     renderer::{PromptSection, Renderer},
     seal_key::SealKey,
+    superseded::{SupersededMessages, recalled, superseded_messages},
     xml_renderer::XmlRenderer,
 };
 use crate::{
@@ -74,7 +75,8 @@ impl Composer {
     ) -> Prompt {
         let mut outputs: Vec<BlockOutput> = outputs.into_iter().filter(|(_, content)| !content.is_empty()).collect();
         let mut prompt = Prompt::default();
-        (prompt.messages, prompt.tokens) = self.join(messages, costs, &outputs);
+        let mut superseded;
+        (prompt.messages, prompt.tokens, superseded) = self.join(messages, costs, &outputs);
         // Indexes into `outputs`, the least important first.
         let mut order: Vec<usize> = (0..outputs.len()).filter(|&index| outputs[index].0.priority() != 0).collect();
         order.sort_by_key(|&index| Reverse(outputs[index].0.priority()));
@@ -101,10 +103,11 @@ impl Composer {
                 } else {
                     prompt.shortened.push(name);
                 }
-                (prompt.messages, prompt.tokens) = self.join(messages, costs, &outputs);
+                (prompt.messages, prompt.tokens, superseded) = self.join(messages, costs, &outputs);
             }
         }
-        (prompt.sections, prompt.recalled) = (self.section_reports(&outputs), recalled_messages(&outputs));
+        prompt.sections = self.section_reports(&outputs, &superseded);
+        prompt.recalled = recalled_messages(&outputs, &superseded);
         if prompt.tokens > self.token_limit {
             let of_messages: usize = costs.iter().sum();
             let of_memory = prompt.tokens.saturating_sub(of_messages);
@@ -120,13 +123,13 @@ impl Composer {
     }
 
     /// Returns the name and the tokens of each block with content. Counts each content once.
-    fn section_reports(&self, outputs: &[BlockOutput]) -> Vec<PromptSectionReport> {
+    fn section_reports(&self, outputs: &[BlockOutput], superseded: &SupersededMessages) -> Vec<PromptSectionReport> {
         let report = |(block, content): &BlockOutput| {
             let tokens = match content {
                 BlockContent::Messages(messages) => messages.iter().map(|message| self.tokens.count(message)).sum(),
                 content => {
-                    let text =
-                        ContentPart::Text { text: self.renderer.render(&[(block.name(), content)], &self.seal_key) };
+                    let section = PromptSection::in_prompt(block.name(), content, superseded);
+                    let text = ContentPart::Text { text: self.renderer.render(&[section], &self.seal_key) };
                     let parts = std::iter::once(text).chain(media_parts(content)).collect();
                     self.tokens.count(&Message::from_parts(Role::System, parts))
                 }
@@ -136,13 +139,15 @@ impl Composer {
         outputs.iter().filter(|(_, content)| !content.is_empty()).map(report).collect()
     }
 
-    /// Returns the messages with the content of the blocks in them, and their tokens.
+    /// Returns the messages with the content of the blocks in them, their tokens, and the recalled messages that are
+    /// superseded.
     fn join(
         &self,
         messages: &[impl Borrow<Message>],
         costs: &[usize],
         outputs: &[BlockOutput],
-    ) -> (Vec<Message>, usize) {
+    ) -> (Vec<Message>, usize, SupersededMessages) {
+        let superseded = superseded_messages(outputs.iter().map(|(_, content)| content), messages);
         let mut all = Vec::new();
         let mut sections: Vec<PromptSection<'_>> = Vec::new();
         let mut tokens: usize = costs.iter().sum();
@@ -152,13 +157,13 @@ impl Composer {
                     tokens += of_block.iter().map(|message| self.tokens.count(message)).sum::<usize>();
                     all.extend(of_block.iter().cloned());
                 }
-                content => sections.push((block.name(), content)),
+                content => sections.push(PromptSection::in_prompt(block.name(), content, &superseded)),
             }
         }
         let first = all.len();
         all.extend(messages.iter().map(|message| message.borrow().clone()));
         if !sections.is_empty() {
-            let media = sections.iter().flat_map(|(_, content)| media_parts(content)).collect();
+            let media = sections.iter().flat_map(|section| media_parts(section.content)).collect();
             let inserted = insert_memory(&mut all, self.insert, self.renderer.render(&sections, &self.seal_key), media);
             let before = match inserted.before {
                 None => 0,
@@ -167,24 +172,22 @@ impl Composer {
             };
             tokens = (tokens + self.tokens.count(&all[inserted.index])).saturating_sub(before);
         }
-        (all, tokens)
+        (all, tokens, superseded)
     }
 }
 
 /// Returns the messages that blocks quote or add.
-fn recalled_messages(outputs: &[BlockOutput]) -> Vec<RecalledMessage> {
-    let recalled = outputs.iter().flat_map(|(block, content)| {
-        let messages = match content {
-            BlockContent::Quoted(messages) | BlockContent::Messages(messages) => messages.as_slice(),
-            _ => &[],
-        };
-        messages.iter().map(|message| RecalledMessage {
+fn recalled_messages(outputs: &[BlockOutput], superseded: &SupersededMessages) -> Vec<RecalledMessage> {
+    let mut all = Vec::new();
+    for (block, content) in outputs {
+        all.extend(recalled(content).iter().map(|message| RecalledMessage {
             block: block.name().to_owned(),
             id: message.id.clone(),
             score: None,
-        })
-    });
-    recalled.collect()
+            superseded_by: superseded.get(&message.id).cloned().unwrap_or_default(),
+        }));
+    }
+    all
 }
 
 /// Returns the media of a block's parts. They follow the rendered text, which mentions them.

@@ -11,6 +11,7 @@ mod prompt;
 mod prompt_seal;
 mod renderer;
 mod seal_key;
+mod superseded;
 mod xml_renderer;
 
 pub use composer::{BlockOutput, Composer};

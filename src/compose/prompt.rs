@@ -56,6 +56,12 @@ pub struct RecalledMessage {
     /// The score that it was [found](crate::Hit::score) with, which compares the messages of one block. `None` if the
     /// block did not find the message itself, such as the other messages of a batch.
     pub score: Option<f32>,
+    /// The ids of later messages in the prompt that supersede this one: recalled ones, or among the last 50 others.
+    /// They are found as those of [`Hit::supersedes`](crate::Hit::supersedes) are, among the first 50 recalled
+    /// messages. Renderers mark a quoted message that has any, so that the model can tell old from new. A message whose
+    /// successor is not in the prompt is not marked: it is all that the prompt says about its subject.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub superseded_by: Vec<String>,
 }
 
 /// The excess of a prompt over its token limit.

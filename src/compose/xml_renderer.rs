@@ -5,7 +5,7 @@ use super::{
     renderer::{PromptSection, Renderer, format_items},
     seal_key::SealKey,
 };
-use crate::message::{escape_xml, xml::message_element};
+use crate::message::{Message, escape_xml, xml::message_element};
 
 const SEAL: PromptSeal = PromptSeal { before_checksum: "<memory checksum='", after_checksum: "'>\n", end: "</memory>" };
 
@@ -18,18 +18,24 @@ const SEAL: PromptSeal = PromptSeal { before_checksum: "<memory checksum='", aft
 /// </facts>
 /// <recalled>
 /// <message role='user' name='Ada' date='2024-05-01T09:30:00Z'>I moved my rowing lesson.</message>
+/// <message role='user' name='Ada' date='2024-03-08T18:00:00Z' superseded='true'>My rent is 900 euros.</message>
 /// </recalled>
 /// </memory>
 /// ```
+///
+/// A message has the attribute `superseded` if a later one in the prompt [supersedes](PromptSection::is_superseded) it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct XmlRenderer;
 
 impl Renderer for XmlRenderer {
     fn render(&self, sections: &[PromptSection<'_>], key: &SealKey) -> String {
         let mut body = String::new();
-        for (name, content) in sections {
+        for section in sections {
+            let name = section.name;
             body.push_str(&format!("<{name}>\n"));
-            for line in format_items(content, |text| escape_xml(text).into_owned(), message_element) {
+            let text = |text: &str| escape_xml(text).into_owned();
+            let message = |message: &Message| message_element(message, section.is_superseded(message));
+            for line in format_items(section.content, text, str::to_owned, message) {
                 body.push_str(&line);
                 body.push('\n');
             }

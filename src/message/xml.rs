@@ -48,14 +48,18 @@ fn is_special(c: char) -> bool {
 }
 
 /// Formats a message as one element, with the date rounded down to the second:
-/// `<message role='user' name='Ada' date='2024-05-01T09:30:00Z'>text</message>`.
-pub(crate) fn message_element(message: &Message) -> String {
+/// `<message role='user' name='Ada' date='2024-05-01T09:30:00Z'>text</message>`. If it is superseded, the last attribute
+/// is `superseded='true'`.
+pub(crate) fn message_element(message: &Message, is_superseded: bool) -> String {
     let mut attributes = format!("role='{}'", message.role.as_str());
     if let Some(name) = &message.name {
         write!(attributes, " name='{}'", escape_attribute(name)).expect("writing to a string succeeds");
     }
     if let Some(time) = message.created_at {
         write!(attributes, " date='{}'", time.floor_to_second()).expect("writing to a string succeeds");
+    }
+    if is_superseded {
+        attributes.push_str(" superseded='true'");
     }
     let text = message.text();
     let mut body = escape_xml(&text).into_owned();
@@ -76,5 +80,5 @@ pub(crate) fn media_element(part: &ContentPart) -> Option<String> {
 /// Formats messages as elements, one per line. Messages without text are left out.
 pub(crate) fn conversation_xml(messages: &[Message]) -> String {
     let with_text = messages.iter().filter(|message| !message.text().trim().is_empty());
-    with_text.map(message_element).collect::<Vec<_>>().join("\n")
+    with_text.map(|message| message_element(message, false)).collect::<Vec<_>>().join("\n")
 }

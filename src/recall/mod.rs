@@ -60,6 +60,7 @@ pub use scope::Scope;
 pub(crate) use search::{ScoreBuffers, SearchOutcome, search_until};
 pub(crate) use segments::{language, read_segment};
 pub(crate) use several::find_hits_in_several;
+pub(crate) use supersede::superseding_pairs;
 pub(crate) use unindexed::Unindexed;
 pub use unit::Unit;
 pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_at_offset};

@@ -1,4 +1,4 @@
-//! Finds out which hits are out of date: the same speaker said the same later, with other numbers or names, or negated.
+//! Finds out which messages are out of date: the same speaker said the same later, with other numbers or names, or negated.
 //!
 //! Words decide, not vectors, which hardly tell "Berlin" from "Munich". A statement that is worded differently is missed; two
 //! events in the same words ("I met Ann at noon", "I met Tom at noon") are marked though both are true.
@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::{duplicates::is_negation, hit::Hit};
+use crate::message::Message;
 
 /// The number of best hits that are compared with one another.
 const DEPTH: usize = 50;
@@ -19,29 +20,41 @@ const SAME_WORDS: f32 = 0.8;
 const CHANGE_WORDS: &[&str] =
     &["actually", "already", "anymore", "currently", "instead", "just", "longer", "now", "still", "today"];
 
-/// Notes on each of the first hits which earlier ones it supersedes. Messages without a time, or of one time, supersede
-/// nothing. Cost: about 4 microseconds a hit of 140 characters.
+/// Notes on each of the first hits which earlier ones it supersedes. Cost: about 4 microseconds a hit of 140 characters.
 pub(super) fn mark_superseded(hits: &mut [Hit]) {
     let first = &hits[..hits.len().min(DEPTH)];
-    let texts: Vec<Cow<'_, str>> = first.iter().map(|hit| hit.message.borrowed_text()).collect();
-    let in_lower_case: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();
-    let statements: Vec<Option<Statement<'_>>> =
-        texts.iter().zip(&in_lower_case).map(|(text, lower)| Statement::of(text, lower)).collect();
+    let messages: Vec<&Message> = first.iter().map(|hit| &hit.message).collect();
     let mut found: Vec<(usize, String)> = Vec::new();
-    for (later, statement) in statements.iter().enumerate() {
-        for (earlier, other) in statements.iter().enumerate() {
-            let (Some(statement), Some(other)) = (statement, other) else { continue };
-            let (a, b) = (&first[earlier].message, &first[later].message);
-            let is_same_speaker =
-                (a.role, &a.name) == (b.role, &b.name) && first[earlier].namespace == first[later].namespace;
-            if a.created_at < b.created_at && a.created_at.is_some() && is_same_speaker && statement.updates(other) {
-                found.push((later, a.id.clone()));
-            }
+    for (later, earlier) in superseding_pairs(&messages, messages.len()) {
+        if first[earlier].namespace == first[later].namespace {
+            found.push((later, messages[earlier].id.clone()));
         }
     }
     for (later, id) in found {
         hits[later].supersedes.push(id);
     }
+}
+
+/// Returns the positions of each message that supersedes one of the first `count`, and of that one. Messages without a
+/// time, or of one time, supersede nothing.
+pub(crate) fn superseding_pairs(messages: &[&Message], count: usize) -> Vec<(usize, usize)> {
+    let texts: Vec<Cow<'_, str>> = messages.iter().map(|message| message.borrowed_text()).collect();
+    let lower = |text: &Cow<'_, str>| if text.len() > MOST_BYTES { String::new() } else { text.to_lowercase() };
+    let in_lower_case: Vec<String> = texts.iter().map(lower).collect();
+    let statements: Vec<Option<Statement<'_>>> =
+        texts.iter().zip(&in_lower_case).map(|(text, lower)| Statement::of(text, lower)).collect();
+    let mut pairs = Vec::new();
+    for (later, statement) in statements.iter().enumerate() {
+        for (earlier, other) in statements[..count].iter().enumerate() {
+            let (Some(statement), Some(other)) = (statement, other) else { continue };
+            let (a, b) = (messages[earlier], messages[later]);
+            let is_same_speaker = (a.role, &a.name) == (b.role, &b.name);
+            if a.created_at < b.created_at && a.created_at.is_some() && is_same_speaker && statement.updates(other) {
+                pairs.push((later, earlier));
+            }
+        }
+    }
+    pairs
 }
 
 /// A short text, prepared to be compared with others: its words, apart from the numbers and names in it.
@@ -122,7 +135,6 @@ fn common(a: &[&str], b: &[&str]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Message;
 
     #[test]
     fn a_later_statement_supersedes_what_it_changes() {

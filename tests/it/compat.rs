@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use mnemon::{
     BlockContent, BlockOutput, BlockQuery, BufferLimits, Composer, ContentPart, InsertMethod, MediaReference,
-    MemoryBlock, Message, MessageTokenCounter, MessageUpdate, Prompt, Role, TextSplitter, TokenExcess, TrimOptions,
-    TrimStrategy, add_messages, trim_messages,
+    MemoryBlock, Message, MessageTokenCounter, MessageUpdate, Prompt, PromptSection, Role, TextSplitter, TokenExcess,
+    TrimOptions, TrimStrategy, add_messages, trim_messages,
 };
 use serde_json::Value;
 
@@ -389,7 +389,8 @@ fn compare_vector_block(case: &Value) -> Result<(), String> {
         });
     let content = BlockContent::Quoted(told);
     let key = mnemon::SealKey::random();
-    let memory = unescaped_elements(&mnemon::Renderer::render(&mnemon::XmlRenderer, &[("v", &content)], &key));
+    let memory =
+        unescaped_elements(&mnemon::Renderer::render(&mnemon::XmlRenderer, &[PromptSection::new("v", &content)], &key));
     let inner = memory.split_once("<v>\n").unwrap().1.split_once("\n</v>").map_or("", |(inner, _)| inner).to_owned();
     compare(&inner, &node.collect::<String>())
 }

@@ -53,7 +53,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (3, "journal", &["error", "ids", "message"], &["recall"]),
     (3, "buffer", &["error", "message"], &[]),
     (3, "block", &["chat", "error", "ids", "message"], &["recall"]),
-    (3, "compose", &["error", "ids", "message"], &["block"]),
+    (3, "compose", &["error", "ids", "message"], &["block", "recall"]),
     (3, "documents", &["error", "filter", "ids", "message"], &["recall"]),
     (3, "history", &["error", "ids", "message"], &[]),
     (3, "fewshot", &["embed", "error", "index", "lexical", "tokens"], &["recall"]),

@@ -1,8 +1,8 @@
 //! Prompts: order, token budget, and escaping of hostile text.
 
 use mnemon::{
-    AssembleRequest, BlockOutput, Composer, InsertMethod, MarkdownRenderer, MessageSelector, MessageWindow, Renderer,
-    SealKey, StaticBlock, TokenWindow, XmlRenderer,
+    AssembleRequest, BlockOutput, Composer, InsertMethod, MarkdownRenderer, MessageSelector, MessageWindow,
+    PromptSection, Renderer, SealKey, StaticBlock, TokenWindow, XmlRenderer,
 };
 use proptest::prelude::*;
 use quick_xml::{Reader, events::Event};
@@ -242,13 +242,43 @@ fn hostile() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
 }
 
+/// The message to be answered counts, too, and memory with a mark is recognised when the prompt comes back.
+#[test]
+fn a_prompt_marks_what_is_superseded_in_it() {
+    let db = Db::new();
+    let engine = open(&db);
+    let old = user("old", "my rent is 900 euros a month").in_session("t").at("2024-05-01T09:30:00Z".parse().unwrap());
+    for renders_xml in [true, false] {
+        let space = namespace(if renders_xml { "xml" } else { "markdown" });
+        engine.blocking().put(&space, vec![old.clone()]).unwrap();
+        engine.blocking().flush().unwrap();
+        let memory = engine.memory(&space, "s").message_counter(words());
+        let memory = if renders_xml { memory.renderer(XmlRenderer) } else { memory.renderer(MarkdownRenderer) };
+        let memory = memory.open().unwrap();
+        let mark = if renders_xml { " superseded='true'>my rent" } else { "\n(superseded)\n> user" };
+        let check = |prompt: Message, wanted: &[&str]| {
+            let prompt = memory.blocking().assemble(prompt).unwrap();
+            assert_eq!(prompt.recalled[0].id, "old");
+            assert_eq!(prompt.recalled[0].superseded_by, wanted);
+            assert_eq!(prompt.messages[0].text().contains(mark), !wanted.is_empty(), "{prompt:?}");
+            prompt
+        };
+        check(user("q", "how much is my rent a month"), &[]);
+        let prompt = check(user("new", "my rent is 950 euros a month now"), &["new"]);
+        memory.blocking().put(prompt.messages.clone()).unwrap();
+        assert!(memory.blocking().messages().unwrap().iter().all(|message| !message.text().contains("900")));
+        // The message of the conversation, which is in the buffer now.
+        check(user("q", "how much is my rent a month"), &["new"]);
+    }
+}
+
 proptest! {
     /// Hostile text is read back as it was put in, and stays in its element.
     #[test]
     fn hostile_text_stays_in_its_element(texts in proptest::collection::vec(hostile(), 1..4)) {
         let contents: Vec<(String, BlockContent)> =
             texts.iter().enumerate().map(|(at, text)| (format!("x{at}"), text.as_str().into())).collect();
-        let sections: Vec<_> = contents.iter().map(|(name, content)| (name.as_str(), content)).collect();
+        let sections: Vec<_> = contents.iter().map(|(name, content)| PromptSection::new(name, content)).collect();
         let memory = XmlRenderer.render(&sections, &SealKey::random());
         let mut lines = Vec::new();
         for (name, text) in read_xml(&memory) {
@@ -273,7 +303,7 @@ proptest! {
         let mut message = Message::user(text);
         message.name = Some(name);
         let content = BlockContent::Quoted(vec![message.clone(), message]);
-        let memory = XmlRenderer.render(&[("x", &content)], &SealKey::random());
+        let memory = XmlRenderer.render(&[PromptSection::new("x", &content)], &SealKey::random());
         prop_assert_eq!(memory.matches("<message ").count(), 2);
         prop_assert_eq!(memory.matches("</message>").count(), 2);
         prop_assert_eq!(memory.matches('<').count(), 2 + 2 + 4);
@@ -286,7 +316,7 @@ proptest! {
         let key = &SealKey::random();
         for renderer in [&XmlRenderer as &dyn Renderer, &MarkdownRenderer] {
             let content: BlockContent = text.as_str().into();
-            let memory = renderer.render(&[("x", &content)], key);
+            let memory = renderer.render(&[PromptSection::new("x", &content)], key);
             prop_assert_eq!(renderer.strip(&memory, key), Some(String::new()));
             prop_assert_eq!(renderer.strip(&before, key), None);
             let left = renderer.strip(&format!("{before}{memory}\n{after}"), key);

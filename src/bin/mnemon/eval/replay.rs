@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mnemon::{BlockContent, Hit, Hits, Message, Namespace, Query, Renderer, Role, SealKey, XmlRenderer};
+use mnemon::{BlockContent, Hit, Hits, Message, Namespace, PromptSection, Query, Renderer, Role, SealKey, XmlRenderer};
 use serde::Serialize;
 
 use super::{
@@ -170,8 +170,8 @@ impl Stability {
 
 /// Renders hits as a prompt does, without the frame, whose opening line is a checksum of them all.
 fn rendered(hits: &[Hit]) -> String {
-    let messages = hits.iter().map(|hit| hit.message.clone()).collect();
-    let text = XmlRenderer.render(&[("recalled", &BlockContent::Quoted(messages))], &SealKey::new([0; 32]));
+    let content = BlockContent::Quoted(hits.iter().map(|hit| hit.message.clone()).collect());
+    let text = XmlRenderer.render(&[PromptSection::new("recalled", &content)], &SealKey::new([0; 32]));
     let inner = text.split_once("<recalled>\n").and_then(|(_, text)| text.rsplit_once("</recalled>\n"));
     inner.map_or_else(String::new, |(inner, _)| inner.to_owned())
 }
