@@ -14,10 +14,11 @@ use crate::{errors::raised, query::seconds};
 /// Settings of an engine, by name; see `Config` of the crate for their ranges and defaults.
 ///
 /// Numbers: `exact_threshold`, `ef_search`, `target_recall`, `m`, `ef_construction`, `flush_size`, `threads`,
-/// `block_threads`, `embedding_cache`, `embedding_cache_file_bytes`, `memory_budget`, `cache_bytes`; seconds:
-/// `idle_flush` (`None`: only when `flush_size` messages are pending), `block_retry`; names: `index`, `vectors`,
-/// `precision`, `device`; switches: `drain_on_open`, `two_phase_commit`, `other_readers`; `embedding_cache_file`, a
-/// path; `encryption_key`, 32 bytes. Values out of their ranges raise `InvalidConfigError` when an engine is opened.
+/// `block_threads`, `embedding_cache`, `embedding_cache_file_bytes`, `memory_budget`, `journal`, `cache_bytes`;
+/// seconds: `idle_flush` (`None`: only when `flush_size` messages are pending), `block_retry`; names: `index`,
+/// `vectors`, `precision`, `device`; switches: `drain_on_open`, `two_phase_commit`, `other_readers`;
+/// `embedding_cache_file`, a path; `encryption_key`, 32 bytes. Values out of their ranges raise `InvalidConfigError`
+/// when an engine is opened.
 #[pyclass(frozen, from_py_object, module = "mnemon")]
 #[derive(Clone, Default)]
 pub(crate) struct Config(pub(crate) mnemon::Config);
@@ -53,6 +54,7 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "embedding_cache" => config.embedding_cache = value.extract()?,
         "embedding_cache_file_bytes" => config.embedding_cache_file_bytes = value.extract()?,
         "memory_budget" => config.memory_budget = value.extract()?,
+        "journal" => config.journal = value.extract()?,
         "cache_bytes" => config.cache_bytes = value.extract()?,
         "idle_flush" => config.idle_flush = value.extract::<Option<f64>>()?.map(seconds).transpose()?,
         "block_retry" => config.block_retry = seconds(value.extract()?)?,

@@ -19,6 +19,7 @@ use crate::{
     config::Config,
     documents::Documents,
     errors::raised,
+    journal::{JournalEntry, replay_dict},
     memory::{Memory, MemoryOptions, open_memory},
     message::{Message, MessageLike, unwrapped, wrapped},
     models::ModelOptions,
@@ -135,6 +136,27 @@ impl Engine {
         }
         let query = query.with_k(k);
         Hits::new(py, self.0.call(py, move |engine| engine.recall_in(&scope, query))?)
+    }
+
+    /// Returns up to `limit` entries of the journal of a namespace, the newest first; `before` a number, for the next
+    /// page. There are none unless `Config(journal=...)` says how many recalls the database keeps.
+    #[pyo3(signature = (namespace, *, limit = 100, before = None))]
+    fn journal(
+        &self,
+        py: Python<'_>,
+        namespace: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> PyResult<Vec<JournalEntry>> {
+        let namespace = self::namespace(py, namespace)?;
+        let entries = self.0.call(py, |engine| engine.journal(&namespace, limit, before))?;
+        Ok(entries.into_iter().map(JournalEntry).collect())
+    }
+
+    /// Asks the question of an entry of the journal again and returns what became of each hit, as a dict. A message
+    /// that is stored and no hit any more is `"outranked"`, one that was deleted is `"gone"`. The recall is not noted.
+    fn replay<'py>(&self, py: Python<'py>, entry: &JournalEntry) -> PyResult<Bound<'py, PyDict>> {
+        replay_dict(py, &self.0.call(py, |engine| engine.replay(&entry.0))?)
     }
 
     /// Returns the message with this id, or `None`.

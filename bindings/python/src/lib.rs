@@ -1,11 +1,11 @@
 //! The extension module `mnemon._mnemon`: the classes of the crate, in Python's manners.
 //!
 //! `values` converts what both sides have; `errors` has one exception for each variant of the crate's error; `message`,
-//! `query`, `config`, `vectors` are values. `engine`, `memory`, `documents` and `knowledge` are the handles, `shared`
-//! is what those of one engine have in common; each of their calls releases the GIL while the engine works. `callback`
-//! calls what is written in Python, from the engine's threads: `models`, `chat`, `tokens`, `custom_block`. `servers`
-//! has the clients of servers, `blocks` the blocks of the crate, `operation` batches of documents, `reindex` the
-//! options and the progress of one, and `command` the `mnemon` command.
+//! `query`, `journal`, `config`, `vectors` are values. `engine`, `memory`, `documents` and `knowledge` are the handles,
+//! `shared` is what those of one engine have in common; each of their calls releases the GIL while the engine works.
+//! `callback` calls what is written in Python, from the engine's threads: `models`, `chat`, `tokens`, `custom_block`.
+//! `servers` has the clients of servers, `blocks` the blocks of the crate, `operation` batches of documents, `reindex`
+//! the options and the progress of one, and `command` the `mnemon` command.
 
 mod blocks;
 mod callback;
@@ -16,6 +16,7 @@ mod custom_block;
 mod documents;
 mod engine;
 mod errors;
+mod journal;
 mod knowledge;
 mod memory;
 mod message;
@@ -43,6 +44,7 @@ mod _mnemon {
         custom_block::{BlockContent, BlockQuery, FlushedBatch},
         documents::{Document, Documents},
         engine::Engine,
+        journal::JournalEntry,
         knowledge::{Collection, Profile},
         memory::{Memory, Prompt},
         message::Message,

@@ -17,12 +17,13 @@ use crate::{
 /// A query: its text, the number of hits, the filter of messages, and their ranking.
 ///
 /// `k` is the greatest number of hits. `session`, `role`, `since` (included), `until` (excluded), `where` and `ids`
-/// restrict the messages; `except_ids` are never hits. `where` is a filter on metadata, such as
-/// `{"topic": "boats"}` or `{"price": {"$lt": 10}}`. `strategy` is `"hybrid"`, `"dense"`, `"lexical"`, `"rrf"` or
-/// `"weighted:0.5"`. `time` is what a time that the text names does: `"boost"`, `"filter"` or `"ignore"`. `half_life`
-/// and `within` are in seconds: the age at which a message counts half, and the time budget. `diversity` is from 0
-/// (diverse) to 1 (relevance alone). `rerank` is how many of the best the engine's reranker scores. Raises
-/// `InvalidQueryError` and `InvalidFilterError`.
+/// restrict the messages; `except_ids` are never hits. `as_of` finds only what was known at that time: what had been
+/// put, and is of no later time. `where` is a filter on metadata, such as `{"topic": "boats"}` or
+/// `{"price": {"$lt": 10}}`. `strategy` is `"hybrid"`, `"dense"`, `"lexical"`, `"rrf"` or `"weighted:0.5"`. `time` is
+/// what a time that the text names does: `"boost"`, `"filter"` or `"ignore"`. `half_life` and `within` are in seconds:
+/// the age at which a message counts half, and the time budget. `diversity` is from 0 (diverse) to 1 (relevance alone).
+/// `rerank` is how many of the best the engine's reranker scores. `unit` is what `k` counts: `"message"`, `"turn"` or
+/// `"session"`. Raises `InvalidQueryError` and `InvalidFilterError`.
 #[pyclass(frozen, from_py_object, module = "mnemon")]
 #[derive(Clone)]
 pub(crate) struct Query(pub(crate) mnemon::Query);
@@ -33,7 +34,7 @@ impl Query {
     #[pyo3(signature = (text, *, k = 10, session = None, role = None, since = None, until = None, r#where = None,
         ids = None, except_ids = None, strategy = None, neighbors = true, speakers = true, questions = true, vocabulary = true, length_prior = true,
         half_life = None, now = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None,
-        unit = None))]
+        unit = None, as_of = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -60,6 +61,7 @@ impl Query {
         rerank: Option<usize>,
         within: Option<f64>,
         unit: Option<&str>,
+        as_of: Option<Time>,
     ) -> PyResult<Self> {
         let failed = |error| raised(py, error);
         let mut query = mnemon::Query::new(text).k(k).neighbors(neighbors).length_prior(length_prior);
@@ -78,6 +80,9 @@ impl Query {
         }
         if let Some(Time(time)) = until {
             query = query.until(time);
+        }
+        if let Some(Time(time)) = as_of {
+            query = query.as_of(time);
         }
         if let Some(filter) = r#where {
             query = query.filter(self::filter(filter)?);

@@ -21,11 +21,13 @@ LOOPS: dict[str, Callable[[Callable[[], Awaitable[None]]], Any]] = {
 @pytest.mark.parametrize("loop", LOOPS)
 def test_the_methods_work_with_await(loop: str, tmp_path: Path) -> None:
     async def main() -> None:
-        async with await AsyncEngine.open(tmp_path / "memory.redb") as engine:
+        async with await AsyncEngine.open(tmp_path / "memory.redb", config=mnemon.Config(journal=10)) as engine:
             await engine.put("acme/ada", [Message("My bike is in the cellar.", id="m1")])
             assert await engine.flush() == 1 and await engine.pending() == 0
             hits = await engine.recall("acme/ada", "where is the bike?", k=1)
             assert hits[0].message.id == "m1"
+            [entry] = await engine.journal("acme/ada", limit=1)
+            assert (await engine.replay(entry))["is_unchanged"]
             memory = await engine.memory("acme/ada", "s", blocks=[mnemon.VectorBlock("memories")])
             await memory.put([Message("Hello.")])
             assert "cellar" in str((await memory.assemble(Message("where is the bike?"))).to_dict())

@@ -172,6 +172,73 @@ def test_each_error_of_the_crate_has_an_exception() -> None:
         assert issubclass(getattr(mnemon, name), mnemon.MnemonError)
 
 
+def test_a_recall_as_of_a_time_finds_what_was_known(engine: Engine) -> None:
+    before = datetime.now(timezone.utc)
+    engine.put(NAMESPACE, [
+        Message("the boat is red", id="past", created_at=before - timedelta(days=9)),
+        Message("the boat will be blue", id="future", created_at=before + timedelta(days=9)),
+    ])
+    engine.flush()
+    after = datetime.now(timezone.utc)
+
+    def known(as_of):
+        return {hit.message.id for hit in engine.recall(NAMESPACE, Query("boat", as_of=as_of))}
+
+    assert known(before) == set() and known(after) == {"past"} and known(None) == {"past", "future"}
+    with pytest.raises(ValueError, match="time zone"):
+        Query("boat", as_of=datetime(2024, 1, 1))
+
+
+def test_a_hit_says_what_it_supersedes_and_what_it_belongs_to(engine: Engine) -> None:
+    time = datetime(2024, 5, 1, tzinfo=timezone.utc)
+    engine.put(NAMESPACE, [
+        Message("My rent is 900 euros a month.", id="old", created_at=time),
+        Message("Noted.", "assistant", id="answer"),
+        Message("My rent is 950 euros a month now.", id="new", session="later", created_at=time + timedelta(days=9)),
+    ])
+    engine.flush()
+    hits = engine.recall(NAMESPACE, Query("How much is my rent a month?", k=2, unit="turn"))
+    assert {hit.message.id: hit.supersedes for hit in hits} == {"old": [], "new": ["old"]}
+    assert {hit.message.id: [other.id for other in hit.others] for hit in hits} == {"old": ["answer"], "new": []}
+
+
+def test_recalls_are_noted_and_asked_again() -> None:
+    with Engine(config=Config(journal=10)) as engine:
+        engine.put(NAMESPACE, [Message("The boat leaks.", id="boat"), Message("My bike is in the cellar.", id="bike")])
+        engine.flush()
+        begin = datetime.now(timezone.utc)
+        hits = engine.recall(NAMESPACE, Query("Which boat leaks?", k=1, role="user"))
+        engine.recall(NAMESPACE, "bike")
+        second, first = engine.journal(NAMESPACE)
+        assert (first.number, second.number, second.text) == (1, 2, "bike")
+        assert engine.journal(NAMESPACE, limit=1) == [second] and engine.journal(NAMESPACE, before=2) == [first]
+        assert (first.namespace, first.text, first.options) == (NAMESPACE, "Which boat leaks?", {"k": 1, "role": "user"})
+        assert begin <= first.at <= datetime.now(timezone.utc) and first.query().text == first.text
+        assert (first.version, first.cut_short, first.answerability) == (None, False, hits.answerability)
+        assert first.next_seq > 0 and engine.model["name"] in first.model
+        [noted], [hit] = first.hits, hits
+        assert noted == {
+            "id": "boat", "rank": 1, "score": hit.score, "similarity": hit.similarity, "breakdown": hit.breakdown,
+        }
+        replay = engine.replay(first)
+        assert replay["is_unchanged"] and replay["entry"] == 1 and replay["at"] > first.at and not replay["is_other_model"]
+        standing = {"rank": 1, "score": hit.score}
+        assert replay["hits"] == [
+            {"id": "boat", "change": "kept", "is_newer": False, "then": standing, "now": standing, "terms": []},
+        ]
+        engine.delete(NAMESPACE, ["boat"])
+        replay = engine.replay(first)
+        assert {hit["id"]: hit["change"] for hit in replay["hits"]} == {"bike": "new", "boat": "gone"}
+        assert not replay["is_unchanged"] and replay["answerability"][0] == first.answerability
+        assert len(engine.journal(NAMESPACE)) == 2, "a replay is not noted"
+        engine.forget(NAMESPACE, ids=["bike"])
+        assert engine.journal(NAMESPACE) == []
+        with pytest.raises(mnemon.InvalidNamespaceError):
+            engine.journal("")
+    with pytest.raises(mnemon.InvalidConfigError):
+        Engine(config=Config(journal=10_000_001))
+
+
 def test_a_recall_over_several_namespaces(engine: Engine) -> None:
     for namespace in ("acme/ada", "acme/bob", "acme/team/x", "other"):
         engine.put(namespace, [Message(f"the boat of {namespace}")])

@@ -1,6 +1,8 @@
 """An agent's session from Python."""
 
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -28,6 +30,18 @@ def test_a_prompt_has_blocks_and_what_was_said_in_other_sessions(tmp_path: Path)
         assert len(memory.history()) == 4
     with Engine(tmp_path / "memory.redb") as engine:
         assert len(engine.memory(NAMESPACE, "tuesday").history()) == 4
+
+
+@pytest.mark.parametrize(("renderer", "mark"), [("xml", " superseded='true'>"), ("markdown", "\n(superseded)\n> ")])
+def test_a_prompt_marks_what_is_superseded(renderer: Literal["xml", "markdown"], mark: str) -> None:
+    with Engine() as engine:
+        written = datetime(2024, 5, 1, tzinfo=timezone.utc)
+        engine.put(NAMESPACE, [Message("My rent is 900 euros a month.", id="old", session="t", created_at=written)])
+        memory = engine.memory(NAMESPACE, "s", renderer=renderer)
+        assert mark not in memory.assemble(Message("How much is my rent a month?")).messages[0].text
+        prompt = memory.assemble(Message("My rent is 950 euros a month now.", id="new"))
+        assert mark in prompt.messages[0].text
+        assert prompt.to_dict()["recalled"][0]["superseded_by"] == ["new"]
 
 
 def test_old_turns_leave_a_full_buffer() -> None:

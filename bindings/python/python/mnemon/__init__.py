@@ -53,6 +53,7 @@ from ._mnemon import (
     InvalidNamespaceError as InvalidNamespaceError,
     InvalidQueryError as InvalidQueryError,
     InvalidVectorError as InvalidVectorError,
+    JournalEntry as JournalEntry,
     KeyNeededError as KeyNeededError,
     KeyUnavailableError as KeyUnavailableError,
     LegalHoldError as LegalHoldError,
@@ -101,6 +102,7 @@ from ._protocols import Reranker as Reranker
 from ._reports import BlockStatus as BlockStatus
 from ._reports import CheckpointInfo as CheckpointInfo
 from ._reports import CollectionReport as CollectionReport
+from ._reports import JournalHit as JournalHit
 from ._reports import MemoryReport as MemoryReport
 from ._reports import ModelIdentity as ModelIdentity
 from ._reports import NamespaceInfo as NamespaceInfo
@@ -108,6 +110,10 @@ from ._reports import PurgeReport as PurgeReport
 from ._reports import PutReport as PutReport
 from ._reports import ReindexProgress as ReindexProgress
 from ._reports import ReindexReport as ReindexReport
+from ._reports import Replay as Replay
+from ._reports import ReplayedHit as ReplayedHit
+from ._reports import Standing as Standing
+from ._reports import TermChange as TermChange
 from ._runtime import find as _find_runtime
 
 _find_runtime()

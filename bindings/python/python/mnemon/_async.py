@@ -12,6 +12,7 @@ from ._mnemon import (
     Documents,
     Engine,
     Hits,
+    JournalEntry,
     Memory,
     Message,
     Profile,
@@ -38,6 +39,7 @@ from ._reports import (
     PurgeReport,
     PutReport,
     ReindexReport,
+    Replay,
 )
 from ._wait import wait
 
@@ -76,6 +78,12 @@ class AsyncEngine:
 
     async def recall_in(self, query: Query | str, **scope: Unpack[ScopeOptions]) -> Hits:
         return await wait(self.engine.recall_in, query, **scope)
+
+    async def journal(self, namespace: str, *, limit: int = 100, before: int | None = None) -> list[JournalEntry]:
+        return await wait(self.engine.journal, namespace, limit=limit, before=before)
+
+    async def replay(self, entry: JournalEntry) -> Replay:
+        return await wait(self.engine.replay, entry)
 
     async def get(self, namespace: str, id: str) -> Message | None:
         return await wait(self.engine.get, namespace, id)

@@ -13,6 +13,7 @@ from ._reports import (
     BlockStatus,
     CheckpointInfo,
     CollectionReport,
+    JournalHit,
     MemoryReport,
     ModelIdentity,
     NamespaceInfo,
@@ -20,6 +21,7 @@ from ._reports import (
     PutReport,
     ReindexProgress,
     ReindexReport,
+    Replay,
 )
 
 __version__: str
@@ -91,6 +93,7 @@ class Query:
         rerank: int | None = None,
         within: float | None = None,
         unit: Literal["message", "turn", "session"] | None = None,
+        as_of: datetime | None = None,
     ) -> Self: ...
     @property
     def text(self) -> str: ...
@@ -129,6 +132,32 @@ class Hits:
     def __getitem__(self, index: int, /) -> Hit: ...
 
 @final
+class JournalEntry:
+    @property
+    def number(self) -> int: ...
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def options(self) -> dict[str, Any]: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def next_seq(self) -> int: ...
+    @property
+    def version(self) -> int | None: ...
+    @property
+    def hits(self) -> list[JournalHit]: ...
+    @property
+    def answerability(self) -> float: ...
+    @property
+    def cut_short(self) -> bool: ...
+    def query(self) -> Query: ...
+
+@final
 class Config:
     def __new__(
         cls,
@@ -152,6 +181,7 @@ class Config:
         embedding_cache_file: _Path | None = ...,
         embedding_cache_file_bytes: int = ...,
         memory_budget: int = ...,
+        journal: int = ...,
         cache_bytes: int = ...,
         two_phase_commit: bool = ...,
         other_readers: bool = ...,
@@ -186,6 +216,8 @@ class Engine:
         weights: Sequence[tuple[str, float]] = ...,
         k: int | None = None,
     ) -> Hits: ...
+    def journal(self, namespace: str, *, limit: int = 100, before: int | None = None) -> list[JournalEntry]: ...
+    def replay(self, entry: JournalEntry) -> Replay: ...
     def get(self, namespace: str, id: str) -> Message | None: ...
     def set_metadata(self, namespace: str, id: str, metadata: dict[str, Any]) -> bool: ...
     def delete(self, namespace: str, ids: Sequence[str]) -> int: ...

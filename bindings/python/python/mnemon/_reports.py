@@ -72,6 +72,54 @@ class ReindexProgress(TypedDict):
     left: timedelta | None
 
 
+class JournalHit(TypedDict):
+    """A hit of a recall of the past. `breakdown`: the terms of the score."""
+
+    id: str
+    rank: int
+    score: float
+    similarity: float
+    breakdown: dict[str, Any]
+
+
+class Standing(TypedDict):
+    rank: int
+    score: float
+
+
+class TermChange(TypedDict):
+    """`term`: a key of `breakdown`, with its value then and today."""
+
+    term: str
+    then: float
+    now: float
+
+
+class ReplayedHit(TypedDict):
+    """`is_newer`: the message was put or edited since. `then` and `now`: its rank and score, if it was and is a hit."""
+
+    id: str
+    change: Literal["kept", "new", "gone", "outranked"]
+    is_newer: bool
+    then: Standing | None
+    now: Standing | None
+    terms: list[TermChange]
+
+
+class Replay(TypedDict):
+    """`hits`: those of today, best first, and then those that are none today. `answerability`: then and today.
+
+    `is_unchanged`: the same messages have the same ranks, scores and terms, and none was edited.
+    """
+
+    entry: int
+    at: datetime
+    hits: list[ReplayedHit]
+    answerability: tuple[float, float]
+    is_other_model: bool
+    is_unchanged: bool
+
+
 # A class has no field `from`. `gate`: the comparison of the old and the new vectors.
 ReindexReport = TypedDict(
     "ReindexReport",
