@@ -20,7 +20,7 @@ use tokio::{
     },
 };
 
-use crate::{key, program, serve::socket, status::Status};
+use crate::{key, program, serve::socket, shared, status::Status};
 
 /// The time that a server has to open its database and listen.
 const START: Duration = Duration::from_secs(60);
@@ -222,6 +222,9 @@ impl Shim {
         }
         if let Some(file) = key::file() {
             command.arg("--key-file").arg(file);
+        }
+        if let Some(address) = shared::address() {
+            command.env("MNEMON_SHARED", address);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         self.children.push(command.spawn().context("starting the server")?);

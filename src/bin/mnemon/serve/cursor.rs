@@ -1,12 +1,15 @@
 //! The cursors of lists that the library does not divide into pages itself: the text after which a page begins.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use mnemon::Message;
 
 use super::problem::Problem;
 
 /// Items on a page, unless the request says otherwise.
 const LIMIT: usize = 100;
 pub(super) const MAX_LIMIT: usize = 1000;
+/// Bytes of messages on a page, but for a single larger one: a page of the longest messages would be a gigabyte.
+const MAX_BYTES: usize = 4 << 20;
 
 /// Returns the number of items on a page.
 pub(super) fn limit(asked: Option<usize>) -> Result<usize, Problem> {
@@ -23,21 +26,34 @@ pub(super) fn page<T>(
     cursor: Option<&str>,
     asked: Option<usize>,
     key: impl Fn(&T) -> &str,
+    bytes: impl Fn(&T) -> usize,
 ) -> Result<(Vec<T>, Option<String>), Problem> {
     let limit = limit(asked)?;
     let skipped = match cursor.map(decode).transpose()? {
         None => 0,
-        // An item that was removed meanwhile leaves its place in the order of the others unknown.
-        Some(after) => match items.iter().position(|item| key(item) == after) {
-            Some(at) => at + 1,
-            None => return Err(Problem::bad_request("the item of the cursor is gone; list from the beginning")),
-        },
+        Some(after) => items.iter().position(|item| key(item) == after).ok_or_else(gone)? + 1,
     };
     let mut items: Vec<T> = items.into_iter().skip(skipped).take(limit + 1).collect();
-    let more = items.len() > limit;
-    items.truncate(limit);
+    let fitting = within_bytes(items.iter().map(bytes)).min(limit);
+    let more = items.len() > fitting;
+    items.truncate(fitting);
     let next = items.last().filter(|_| more).map(|last| BASE64_URL_SAFE_NO_PAD.encode(key(last)));
     Ok((items, next))
+}
+
+/// Returns how many of the first items of these sizes a page may have: at least one.
+pub(super) fn within_bytes(sizes: impl Iterator<Item = usize>) -> usize {
+    let mut sum = 0;
+    let fitting = sizes.take_while(|size| {
+        sum += size;
+        sum <= MAX_BYTES
+    });
+    fitting.count().max(1)
+}
+
+/// The bytes of a message that count for a page.
+pub(super) fn message_bytes(message: &Message) -> usize {
+    message.text().len() + 512
 }
 
 /// The cursor of a list that is in order of a first text, and within that of a second.
@@ -55,6 +71,11 @@ fn decode(cursor: &str) -> Result<String, Problem> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     text.ok_or_else(foreign)
+}
+
+/// An item that was removed meanwhile leaves its place in the order of the others unknown.
+pub(super) fn gone() -> Problem {
+    Problem::bad_request("the item of the cursor is gone; list from the beginning")
 }
 
 fn foreign() -> Problem {

@@ -9,7 +9,7 @@ mod tools;
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::{Router, middleware};
 use rmcp::{
     ServiceExt,
     transport::streamable_http_server::{
@@ -19,7 +19,7 @@ use rmcp::{
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::handler::Handler;
-use super::{app::App, socket::Socket};
+use super::{app::App, guard, socket::Socket};
 
 /// The route of MCP over HTTP: without sessions of the protocol, so that a client may go on after the server was started anew.
 pub(super) fn http(app: &Arc<App>) -> Router<Arc<App>> {
@@ -32,7 +32,8 @@ pub(super) fn http(app: &Arc<App>) -> Router<Arc<App>> {
     let handler = Handler::new(Arc::clone(app));
     let service =
         StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(NeverSessionManager::default()), config);
-    Router::new().nest_service("/mcp", service)
+    let limit = middleware::from_fn_with_state(Arc::clone(app), guard::within_time);
+    Router::new().nest_service("/mcp", service).layer(limit)
 }
 
 /// Serves the clients of the Unix socket in the background, until the server stops.

@@ -23,19 +23,34 @@ use crate::input;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::new(Method::POST, "/flush", Right::Admin, "Embeds all pending messages.", flush).answer::<AnyObject>().long(),
-        Route::new(Method::GET, "/stats", Right::Admin, "Returns the model, counts, and the memory in use.", stats).answer::<Stats>(),
-        Route::new(Method::GET, "/audit", Right::Admin, "Returns what was forgotten, held and purged, and whether the chain of receipts is sound.", audit)
-            .answer::<AnyObject>(),
-        Route::new(Method::POST, "/backup", Right::Admin, "Copies the database to a new file on the server's machine.", backup)
-            .body::<Backup>()
+        Route::new(Method::POST, "/flush", Right::Admin, "Embeds all pending messages.", flush)
+            .answer::<AnyObject>()
             .long(),
+        Route::new(Method::GET, "/stats", Right::Admin, "Returns the model, counts, and the memory in use.", stats)
+            .answer::<Stats>(),
+        Route::new(
+            Method::GET,
+            "/audit",
+            Right::Admin,
+            "Returns what was forgotten, held and purged, and whether the receipts are sound.",
+            audit,
+        )
+        .answer::<AnyObject>(),
+        Route::new(
+            Method::POST,
+            "/backup",
+            Right::Admin,
+            "Copies the database to a new file on the server's machine.",
+            backup,
+        )
+        .body::<Backup>()
+        .long(),
         Route::new(
             Method::POST,
             "/reindex",
             Right::Admin,
-            "Moves the database to another model or precision while it serves. Sends progress as server-sent events: `progress`, \
-             then `done` or `failed`. The reindex ends if the client goes away, and the next one resumes it.",
+            "Moves the database to another model or precision while it serves. Sends progress as server-sent events: \
+             `progress`, then `done` or `failed`. It ends if the client goes away, and the next one resumes it.",
             reindex,
         )
         .body::<Reindex>()

@@ -25,7 +25,7 @@ const TEXT: usize = 160;
 const ROUNDS: usize = 60;
 
 pub(super) fn routes() -> Vec<Route> {
-    let summary = "Returns a sample of a namespace's messages with two coordinates each: the principal components of their vectors.";
+    let summary = "Returns a sample of a namespace's messages, each with the two principal components of its vector.";
     vec![
         Route::new(Method::GET, "/namespaces/{namespace}/map", Right::Read, summary, map)
             .query::<MapQuery>()

@@ -26,6 +26,8 @@ use super::{
 /// Entries of the journal that are read at once, and that are looked through at most.
 const PAGE: usize = 256;
 const MAX_ENTRIES: usize = 20_000;
+/// Hits of one recall: fewer than the library allows, because each is sent with its whole message.
+const MAX_HITS: usize = 1000;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -64,7 +66,7 @@ pub(super) fn routes() -> Vec<Route> {
 pub(in super::super) struct Options {
     /// The question, up to 64 KiB.
     pub(in super::super) query: String,
-    /// Number of messages to find. Default: 10.
+    /// Number of messages to find, up to 1000. Default: 10.
     pub(in super::super) k: Option<usize>,
     /// Only messages of this session.
     pub(in super::super) session: Option<String>,
@@ -109,6 +111,9 @@ pub(in super::super) struct Options {
 
 impl Options {
     pub(in super::super) fn into_query(self) -> Result<Query, Problem> {
+        if self.k.is_some_and(|k| k > MAX_HITS) {
+            return Err(Problem::bad_request(format!("k is above {MAX_HITS}")));
+        }
         let mut query = Query::new(self.query).except(self.except);
         macro_rules! set {
             ($($field:ident)*) => { $( if let Some(value) = self.$field { query = query.$field(value); } )* };

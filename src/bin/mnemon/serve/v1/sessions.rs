@@ -91,7 +91,7 @@ async fn list(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<List>, Problem> {
     let sessions = app.engine.sessions(&namespace).await?;
-    let (sessions, next) = cursor::page(sessions, page.cursor.as_deref(), page.limit, |info| &info.session)?;
+    let (sessions, next) = cursor::page(sessions, page.cursor.as_deref(), page.limit, |info| &info.session, |_| 0)?;
     Ok(Json(List { sessions, next }))
 }
 
@@ -129,7 +129,8 @@ async fn messages(
     let buffered = sessions.iter().find(|info| info.session == session).map_or(0, |info| info.buffered as usize);
     let first = messages.len().saturating_sub(buffered);
     let buffered: Vec<String> = messages[first..].iter().map(|message| message.id.clone()).collect();
-    let (messages, next) = cursor::page(messages, page.cursor.as_deref(), page.limit, |message| &message.id)?;
+    let (messages, next) =
+        cursor::page(messages, page.cursor.as_deref(), page.limit, |message| &message.id, cursor::message_bytes)?;
     let is_here = |id: &String| messages.iter().any(|message| message.id == *id);
     Ok(Json(Messages { buffered: buffered.into_iter().filter(is_here).collect(), messages, next }))
 }
@@ -257,15 +258,17 @@ pub(in super::super) async fn page_of(
         let messages = app.engine.history(namespace, &session).await?;
         let skipped = match &after {
             Some((last, id)) if *last == session => {
-                messages.iter().position(|message| message.id == *id).map_or(messages.len(), |at| at + 1)
+                let at = messages.iter().position(|message| message.id == *id);
+                at.ok_or_else(cursor::gone)? + 1
             }
             _ => 0,
         };
         let allowed =
             |message: &Message| filter.is_none_or(|filter| filter.matches(&Value::Object(message.metadata.clone())));
         found.extend(messages.into_iter().skip(skipped).filter(allowed).take(limit + 1 - found.len()));
-        if found.len() > limit {
-            found.truncate(limit);
+        let fitting = cursor::within_bytes(found.iter().map(cursor::message_bytes)).min(limit);
+        if found.len() > fitting {
+            found.truncate(fitting);
             let next = found.last().map(|last| cursor::encode_pair(&last.session, &last.id));
             return Ok((found, next));
         }
@@ -280,6 +283,13 @@ pub(in super::super) async fn matching(
     session: Option<&str>,
     filter: Option<&MetadataFilter>,
 ) -> Result<Vec<String>, Problem> {
-    let (messages, _) = page_of(app, namespace, session, filter, None, usize::MAX - 1).await?;
-    Ok(messages.into_iter().map(|message| message.id).collect())
+    let (mut ids, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = page_of(app, namespace, session, filter, cursor.as_deref(), cursor::MAX_LIMIT).await?;
+        ids.extend(page.0.into_iter().map(|message| message.id));
+        match page.1 {
+            Some(next) => cursor = Some(next),
+            None => return Ok(ids),
+        }
+    }
 }
