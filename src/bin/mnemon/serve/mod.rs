@@ -1,8 +1,8 @@
 //! `mnemon serve`: one process that serves a database to many clients.
 //!
 //! The server uses the public API of the library alone. A request passes `guard`, which knows who asks and what they may
-//! do, and then one of the surfaces: `v1`, the project's own routes, or `mcp`, the Model Context Protocol, over HTTP and
-//! over a Unix socket.
+//! do, and then one of the surfaces: `v1`, the project's own routes, `mem0`, those of mem0's client, or `mcp`, the Model
+//! Context Protocol, over HTTP and over a Unix socket.
 //!
 //! - A request reaches only namespaces under the prefix of its token. Any other namespace does not exist for it.
 //! - What was acknowledged is durable: an answer is sent after the commit.
@@ -18,6 +18,7 @@ mod idempotency;
 mod limits;
 mod listen;
 mod mcp;
+mod mem0;
 mod metrics;
 mod openapi;
 mod origin;

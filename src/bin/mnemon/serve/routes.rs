@@ -14,7 +14,7 @@ use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
 use super::{
     app::App,
     caller::{Caller, Right},
-    guard, mcp, openapi, page,
+    guard, mcp, mem0, openapi, page,
     problem::Problem,
     route::Route,
     v1,
@@ -44,6 +44,7 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .route("/ready", get(v1::ready))
         .route("/metrics", get(v1::metrics))
         .merge(mcp::http(app))
+        .merge(mem0::routes(app))
         .fallback(|| async { Problem::not_found("there is no such route; /v1/openapi.json lists them") })
         .layer(DefaultBodyLimit::disable())
         .layer(RequestBodyLimitLayer::new(app.limits.max_body))

@@ -1,0 +1,163 @@
+//! Listing memories, and deleting those of an entity.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Query, State},
+};
+use mnemon::{Error, Namespace};
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        app::App,
+        caller::{Caller, Right},
+        entity,
+        problem::Problem,
+        route::Asker,
+    },
+    add,
+    conditions::Conditions,
+    filter::{Field, Filter, Test},
+    homes::{self, Homes},
+    memory::{Memory, mark},
+    page::PageQuery,
+    python,
+};
+
+const PAGE_SIZE: usize = 100;
+const MAX_PAGE_SIZE: usize = 200;
+/// Memories that are deleted in one commit.
+const BATCH: usize = 1000;
+
+/// Lists memories, the newest first. Each page reads all messages of the namespaces, because it has their number, but keeps
+/// only where they are.
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Extension(caller): Asker,
+    Query(query): Query<PageQuery>,
+    Json(conditions): Json<Conditions>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Read)?;
+    let page = query.page(PAGE_SIZE, MAX_PAGE_SIZE)?;
+    let filter = conditions.filter()?;
+    let all = homes::of(&app, &caller, &filter).await?;
+    let mut found = Vec::new();
+    for (homes, namespace) in namespaces(&all) {
+        each(&app, &caller, namespace, &homes.filter, |memory| {
+            found.push((memory.created_at(), namespace, memory.message.id));
+        })
+        .await?;
+    }
+    // Of equal times the later in its session comes first.
+    found.reverse();
+    found.sort_by_key(|(created_at, ..)| std::cmp::Reverse(*created_at));
+    let count = found.len();
+    let mut results = Vec::new();
+    for (_, namespace, id) in page.of(found) {
+        // One that was deleted meanwhile is left out.
+        if let Some(message) = app.engine.get(namespace, &id).await? {
+            results.push(Memory::new(&caller, namespace, message).to_json());
+        }
+    }
+    Ok(Json(page.answer("/v3/memories/", count, results)))
+}
+
+fn namespaces(all: &[Homes]) -> impl Iterator<Item = (&Homes, &Namespace)> {
+    all.iter().flat_map(|homes| homes.namespaces.iter().map(move |namespace| (homes, namespace)))
+}
+
+/// Calls a function with each memory of a namespace that matches, session by session.
+pub(super) async fn each(
+    app: &App,
+    caller: &Caller,
+    namespace: &Namespace,
+    filter: &Filter,
+    mut take: impl FnMut(Memory),
+) -> Result<(), Problem> {
+    for info in app.engine.sessions(namespace).await? {
+        let messages = app.engine.history(namespace, &info.session).await?;
+        let memories = messages.into_iter().map(|message| Memory::new(caller, namespace, message));
+        memories.filter(|memory| filter.matches(memory)).for_each(&mut take);
+    }
+    Ok(())
+}
+
+/// Deletes all memories of a user, agent, app or run, or of all of a kind with `*`. A parameter that is not known is refused,
+/// because without it more would be deleted.
+pub(super) async fn delete_all(
+    State(app): State<Arc<App>>,
+    Extension(caller): Asker,
+    Query(parameters): Query<Vec<(String, String)>>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Forget)?;
+    let filter = to_delete(&parameters)?;
+    for homes in homes::of(&app, &caller, &filter).await? {
+        let runs = only_runs(&homes.filter);
+        for namespace in &homes.namespaces {
+            match &runs {
+                _ if homes.filter == Filter::All(Vec::new()) => drop(app.engine.delete_namespace(namespace).await?),
+                Some(runs) => delete_sessions(&app, namespace, runs).await?,
+                None => delete_matching(&app, &caller, namespace, &homes.filter).await?,
+            }
+        }
+    }
+    Ok(Json(json!({ "message": "Memories deleted successfully!" })))
+}
+
+fn to_delete(parameters: &[(String, String)]) -> Result<Filter, Problem> {
+    let mut all = Vec::new();
+    for (at, (name, value)) in parameters.iter().enumerate() {
+        if parameters[..at].iter().any(|(other, _)| other == name) {
+            return Err(Problem::bad_request(format!("{name:?} is given twice; for several ids, give `filters`")));
+        }
+        match entity::KINDS.iter().find(|(kind, _)| mark(kind) == *name) {
+            Some(_) => all.push(Filter::read(&json!({ name: value }))?),
+            None if name == "filters" => {
+                let filters = serde_json::from_str(value).ok().or_else(|| python::read(value));
+                let filters = filters.ok_or_else(|| Problem::bad_request("filters: this is no JSON"))?;
+                all.push(Filter::read(&filters)?);
+            }
+            None if ["org_id", "project_id"].contains(&name.as_str()) => {}
+            None => {
+                let detail = format!("{name:?} is not supported here; say whose memories to delete: {}", add::names());
+                return Err(Problem::bad_request(detail));
+            }
+        }
+    }
+    match all.is_empty() {
+        true => Err(Problem::bad_request(format!("say whose memories to delete: {}", add::names()))),
+        false => Ok(Filter::All(all)),
+    }
+}
+
+/// Returns the runs, if they are all that a filter names: they are sessions, and are deleted with their checkpoints.
+fn only_runs(filter: &Filter) -> Option<Vec<String>> {
+    match filter {
+        Filter::All(inner) if inner.len() == 1 => only_runs(&inner[0]),
+        Filter::Holds(Field::Entity("run"), Test::In(runs)) => {
+            runs.iter().map(|run| run.as_str().map(str::to_owned)).collect()
+        }
+        _ => None,
+    }
+}
+
+async fn delete_sessions(app: &App, namespace: &Namespace, sessions: &[String]) -> Result<(), Problem> {
+    for session in sessions {
+        match app.engine.delete_session(namespace, session).await {
+            Ok(()) | Err(Error::SessionNotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+async fn delete_matching(app: &App, caller: &Caller, namespace: &Namespace, filter: &Filter) -> Result<(), Problem> {
+    let mut ids = Vec::new();
+    each(app, caller, namespace, filter, |memory| ids.push(memory.message.id)).await?;
+    for batch in ids.chunks(BATCH) {
+        app.engine.delete(namespace, batch.to_vec()).await?;
+    }
+    Ok(())
+}
