@@ -1,7 +1,8 @@
 //! `mnemon mcp`: connects a client's stdio to the server of a database, which it starts if there is none.
 //!
 //! It passes lines on and understands of MCP only what surviving the server takes: it keeps the client's introduction, so
-//! that it can introduce itself to the next server, and knows which requests have no answer yet.
+//! that it can introduce itself to the next server, and the requests that have no answer yet. Those that change nothing are
+//! asked again.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -60,14 +61,21 @@ struct Server {
     writer: OwnedWriteHalf,
 }
 
+/// A request of the client.
+struct Request {
+    id: Value,
+    method: String,
+    line: String,
+}
+
 struct Shim {
     args: Args,
     socket: PathBuf,
     stdout: Stdout,
-    /// The client's introduction: the request `initialize` and the notification that follows it.
+    /// The client's introduction, if it was answered: the request `initialize`, and the notification that follows it.
     introduction: Vec<String>,
-    /// Requests that are not answered yet, by their ids, in order.
-    unanswered: VecDeque<Value>,
+    /// Requests that are not answered yet, in order.
+    unanswered: VecDeque<Request>,
     /// The servers that this process started, to be reaped.
     children: Vec<Child>,
 }
@@ -104,7 +112,7 @@ impl Shim {
                 if restarts > MAX_RESTARTS {
                     bail!("the server of {} ends again and again; run `mnemon verify` on it", self.args.db.display());
                 }
-                self.fail_unanswered().await?;
+                self.fail_calls().await?;
                 server = self.connect().await?;
             }
         }
@@ -115,7 +123,7 @@ impl Shim {
     async fn drain(&mut self, stdin: Lines<BufReader<Stdin>>, mut server: Server) -> anyhow::Result<()> {
         drop(stdin);
         while !self.unanswered.is_empty() {
-            let Ok(Some(line)) = server.lines.next_line().await else { return self.fail_unanswered().await };
+            let Ok(Some(line)) = server.lines.next_line().await else { return self.fail_calls().await };
             self.answered(&line);
             self.write(&line).await?;
         }
@@ -124,15 +132,13 @@ impl Shim {
 
     /// Passes a line of the client on. Returns false if the server is gone.
     async fn ask(&mut self, server: &mut Server, line: String) -> bool {
-        if let Ok(message) = serde_json::from_str::<HashMap<String, Value>>(&line) {
-            let method = message.get("method").and_then(Value::as_str);
-            match method {
-                Some("initialize") => self.introduction = vec![line.clone()],
-                Some("notifications/initialized") => self.introduction.push(line.clone()),
-                _ => {}
-            }
-            if let (Some(_), Some(id)) = (method, message.get("id")) {
-                self.unanswered.push_back(id.clone());
+        if let Ok(mut message) = serde_json::from_str::<HashMap<String, Value>>(&line)
+            && let Some(Value::String(method)) = message.remove("method")
+        {
+            match message.remove("id") {
+                Some(id) => self.unanswered.push_back(Request { id, method, line: line.clone() }),
+                None if method == "notifications/initialized" => self.introduction.push(line.clone()),
+                None => {}
             }
         }
         send(server, &line).await
@@ -144,17 +150,24 @@ impl Shim {
             id: Option<Value>,
             method: Option<serde::de::IgnoredAny>,
         }
-        if let Ok(Answer { id: Some(id), method: None }) = serde_json::from_str(line) {
-            self.unanswered.retain(|unanswered| *unanswered != id);
+        let Ok(Answer { id: Some(id), method: None }) = serde_json::from_str(line) else { return };
+        let Some(at) = self.unanswered.iter().position(|request| request.id == id) else { return };
+        let request = self.unanswered.remove(at).expect("it was found there");
+        if request.method == "initialize" {
+            self.introduction = vec![request.line];
         }
     }
 
-    /// Tells the client that the server ended before it had answered.
-    async fn fail_unanswered(&mut self) -> anyhow::Result<()> {
-        while let Some(id) = self.unanswered.pop_front() {
+    /// Tells the client of calls that the server ended before it had answered. Other requests change nothing, and are asked
+    /// of the next server.
+    async fn fail_calls(&mut self) -> anyhow::Result<()> {
+        let (calls, others) =
+            self.unanswered.drain(..).partition::<Vec<_>, _>(|request| request.method == "tools/call");
+        self.unanswered = others.into();
+        for call in calls {
             let message = "the memory server ended before it had answered; what was to change is stored or not, so look before \
                 you repeat it";
-            let error = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": message } });
+            let error = json!({ "jsonrpc": "2.0", "id": call.id, "error": { "code": -32603, "message": message } });
             self.write(&error.to_string()).await?;
         }
         Ok(())
@@ -192,14 +205,16 @@ impl Shim {
         }
     }
 
-    /// Repeats the client's introduction, whose answer the client has had. Returns false if the server is gone.
+    /// Repeats the client's introduction, whose answer the client has had, and what has no answer yet. Returns false if the
+    /// server is gone.
     async fn introduce(&mut self, server: &mut Server) -> bool {
-        let is_answered = self.introduction.len() > 1;
-        for (at, line) in self.introduction.clone().into_iter().enumerate().filter(|_| is_answered) {
-            if !send(server, &line).await {
+        for (at, line) in self.introduction.iter().enumerate() {
+            if !send(server, line).await || at == 0 && !matches!(server.lines.next_line().await, Ok(Some(_))) {
                 return false;
             }
-            if at == 0 && !matches!(server.lines.next_line().await, Ok(Some(_))) {
+        }
+        for request in &self.unanswered {
+            if !send(server, &request.line).await {
                 return false;
             }
         }
