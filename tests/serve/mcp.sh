@@ -1,28 +1,51 @@
 #!/usr/bin/env bash
-# Tests a running server with the MCP project's own tools: the scenarios of its conformance suite that ask for no fixtures, and its
-# inspector, which calls every tool over HTTP and lists them through the shim.
-# Usage: tests/serve/mcp.sh MNEMON NODE_MODULES
+# Tests running servers with the MCP project's own tools: all scenarios of its conformance suite for servers, and its inspector, which
+# calls every tool over HTTP and lists them through the shim.
+# Usage: tests/serve/mcp.sh MNEMON NODE_MODULES, of which MNEMON is a debug build: no other has the suite's fixture.
 set -euo pipefail
 mnemon=$1 modules=$2
 export PATH=$modules/.bin:$PATH
-# The scenarios of the suite that need no tools, resources or prompts of its own.
+# The scenarios of the suite that need no tools, resources or prompts of its own: the server passes them itself.
 scenarios=(server-initialize ping tools-list resources-list prompts-list dns-rebinding-protection)
 
 folder=$(mktemp -d)
 export XDG_RUNTIME_DIR=$folder
-"$mnemon" --format json serve --db "$folder/memory.redb" --listen 127.0.0.1:0 2>"$folder/log" &
-server=$!
-trap 'kill $server 2>/dev/null || true; wait $server 2>/dev/null || true; rm -rf "$folder"' EXIT
-for _ in $(seq 100); do
-    url=$(sed -n 's/.*"listening":"\([^"]*\)".*/\1/p' "$folder/log")
-    [ -z "$url" ] || break
-    sleep 0.1
-done
-[ -n "$url" ] || { cat "$folder/log" >&2; exit 1; }
+servers=()
+trap '[ ${#servers[@]} -eq 0 ] || { kill "${servers[@]}" 2>/dev/null || true; wait; }; rm -rf "$folder"' EXIT
+# Starts a server with a database of this name and with these options, and sets `url` to its address.
+start() {
+    local name=$1
+    shift
+    "$mnemon" --format json serve --db "$folder/$name.redb" --listen 127.0.0.1:0 "$@" 2>"$folder/$name.log" &
+    servers+=($!)
+    for _ in $(seq 100); do
+        url=$(sed -n 's/.*"listening":"\([^"]*\)".*/\1/p' "$folder/$name.log")
+        [ -z "$url" ] || return 0
+        sleep 0.1
+    done
+    cat "$folder/$name.log" >&2
+    exit 1
+}
+# Runs a scenario on a server. The suite's exit status is 0 after warnings, and if nothing was checked: its summary must say otherwise.
+conform() {
+    conformance server --url "$1/mcp" --scenario "$2" >"$folder/scenario" 2>&1 &&
+        grep -qE '^Passed: ([1-9][0-9]*)/\1, 0 failed, 0 warnings$' "$folder/scenario" || { cat "$folder/scenario" >&2; exit 1; }
+}
+
+start fixture --conformance-fixture
+fixture=$url
+start memory
 
 for scenario in "${scenarios[@]}"; do
-    conformance server --url "$url/mcp" --scenario "$scenario" >"$folder/scenario" 2>&1 || { cat "$folder/scenario" >&2; exit 1; }
+    conform "$url" "$scenario"
     echo "conformance: $scenario passed"
+done
+mapfile -t all < <(conformance list --server | sed -n 's/^  - \([a-z0-9-]*\).*/\1/p')
+[ ${#all[@]} -ge 32 ] || { echo "the list of scenarios was not read" >&2; exit 1; }
+for scenario in "${all[@]}"; do
+    [[ " ${scenarios[*]} " != *" $scenario "* ]] || continue
+    conform "$fixture" "$scenario"
+    echo "conformance: $scenario passed with the fixture"
 done
 
 inspect() {

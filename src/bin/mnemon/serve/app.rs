@@ -26,6 +26,8 @@ pub(super) struct App {
     pub(super) answers: Answers,
     pub(super) requests: Semaphore,
     pub(super) limits: Limits,
+    #[cfg(debug_assertions)]
+    pub(super) serves_fixture: bool,
     connections: AtomicUsize,
 }
 
@@ -49,8 +51,16 @@ impl App {
             answers: Answers::default(),
             requests: Semaphore::new(limits.max_requests),
             limits: limits.clone(),
+            #[cfg(debug_assertions)]
+            serves_fixture: false,
             connections: AtomicUsize::new(0),
         }
+    }
+
+    /// Sets whether `/mcp` serves the fixture of MCP's conformance suite instead of the memory.
+    #[cfg(debug_assertions)]
+    pub(super) fn with_fixture(self, serves_fixture: bool) -> Self {
+        App { serves_fixture, ..self }
     }
 
     /// Counts a connection until the returned value is dropped.

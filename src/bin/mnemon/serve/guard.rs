@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use axum::{
-    body::{Body, Bytes, to_bytes},
+    body::{Body, HttpBody, to_bytes},
     extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, Response, StatusCode, header},
     middleware::Next,
@@ -33,6 +33,7 @@ pub(super) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     let started = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let has_body = !request.body().is_end_stream();
     let mut response = match admit(&app, &request) {
         Err(problem) => problem.into_response(),
         Ok(caller) => match app.requests.try_acquire() {
@@ -45,6 +46,10 @@ pub(super) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     };
     for (name, value) in SAFETY {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    // Perhaps nobody read the body, and the connection cannot be used again: the client is told.
+    if has_body && !response.status().is_success() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     app.metrics.request(&method, &route, response.status(), started.elapsed());
     tracing::debug!(%method, route, status = response.status().as_u16(), elapsed = ?started.elapsed(), "request");
@@ -122,15 +127,22 @@ pub(super) async fn keep_answer(
         return Ok(answer);
     }
     // The request runs to its end, and its answer is kept, even if the client goes away.
+    let (answers, kept_key) = (Arc::clone(&app), key.clone());
     let run = tokio::spawn(async move {
         let response = next.run(Request::from_parts(head, Body::from(body))).await;
         let (head, body) = response.into_parts();
-        let body = to_bytes(body, idempotency::MAX_ANSWER_BYTES).await.unwrap_or_else(|_| Bytes::new());
+        let Ok(body) = to_bytes(body, usize::MAX).await else { return panicked() };
         let kept = (head.status, head.headers.get(header::CONTENT_TYPE).cloned(), body.clone());
-        app.answers.end(&key, Some(kept).filter(|(status, ..)| !status.is_server_error())).await;
+        answers.answers.end(&kept_key, Some(kept).filter(|(status, ..)| !status.is_server_error())).await;
         Response::from_parts(head, Body::from(body))
     });
-    Ok(run.await.unwrap_or_else(|_| panicked()))
+    match run.await {
+        Ok(response) => Ok(response),
+        Err(_) => {
+            app.answers.end(&key, None).await;
+            Ok(panicked())
+        }
+    }
 }
 
 pub(super) use problem::MEDIA_TYPE as PROBLEM;

@@ -21,8 +21,8 @@ pub(super) const HEADER: &str = "idempotency-key";
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 const MAX_KEYS: usize = 10_000;
 const MAX_KEY_BYTES: usize = 255;
-/// Longer answers are not kept; the routes that keep answers have short ones.
-pub(super) const MAX_ANSWER_BYTES: usize = 64 << 10;
+/// Bytes of all answers that are kept; the oldest are dropped first.
+const MAX_BYTES: usize = 64 << 20;
 
 /// A key of a caller.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -43,7 +43,29 @@ struct Entry {
 }
 
 #[derive(Default)]
-pub(super) struct Answers(Mutex<HashMap<Key, Entry>>);
+struct Entries {
+    by_key: HashMap<Key, Entry>,
+    /// Bytes of the answers.
+    bytes: usize,
+}
+
+impl Entries {
+    fn remove(&mut self, key: &Key) {
+        if let Some(Entry { state: State::Done(.., body), .. }) = self.by_key.remove(key) {
+            self.bytes -= body.len();
+        }
+    }
+
+    /// Removes the answer that was begun first. Returns false if there is none.
+    fn remove_oldest(&mut self) -> bool {
+        let done = self.by_key.iter().filter(|(_, entry)| matches!(entry.state, State::Done(..)));
+        let oldest = done.min_by_key(|(_, entry)| entry.since).map(|(key, _)| key.clone());
+        oldest.inspect(|key| self.remove(key)).is_some()
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Answers(Mutex<Entries>);
 
 impl Answers {
     /// Returns the key of a request, if it has one.
@@ -58,7 +80,7 @@ impl Answers {
     /// Begins a request, or returns the answer that it was given before.
     pub(super) async fn begin(&self, key: &Key, request: [u8; 32]) -> Result<Option<Response<Body>>, Problem> {
         let mut entries = self.0.lock().await;
-        if let Some(entry) = entries.get(key).filter(|entry| entry.since.elapsed() < KEPT) {
+        if let Some(entry) = entries.by_key.get(key).filter(|entry| entry.since.elapsed() < KEPT) {
             if entry.request != request {
                 let detail = "this Idempotency-Key was used for another request; use a new one for each request";
                 return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency-key-reused", detail));
@@ -78,32 +100,24 @@ impl Answers {
                 }
             };
         }
-        if entries.len() >= MAX_KEYS {
-            entries.retain(|_, entry| entry.since.elapsed() < KEPT);
+        entries.remove(key);
+        if entries.by_key.len() >= MAX_KEYS && !entries.remove_oldest() {
+            return Err(Problem::overloaded());
         }
-        if entries.len() >= MAX_KEYS {
-            let done = entries.iter().filter(|(_, entry)| matches!(entry.state, State::Done(..)));
-            let oldest = done.min_by_key(|(_, entry)| entry.since).map(|(key, _)| key.clone());
-            match oldest {
-                Some(oldest) => drop(entries.remove(&oldest)),
-                None => return Err(Problem::overloaded()),
-            }
-        }
-        entries.insert(key.clone(), Entry { request, since: Instant::now(), state: State::Running });
+        entries.by_key.insert(key.clone(), Entry { request, since: Instant::now(), state: State::Running });
         Ok(None)
     }
 
     /// Keeps the answer of a request, or forgets that it ran if it failed on the server's side.
     pub(super) async fn end(&self, key: &Key, answer: Option<(StatusCode, Option<HeaderValue>, Bytes)>) {
         let mut entries = self.0.lock().await;
-        match answer {
-            Some((status, media_type, body)) => {
-                if let Some(entry) = entries.get_mut(key) {
-                    entry.state = State::Done(status, media_type, body);
-                }
-            }
-            None => drop(entries.remove(key)),
+        let Some((status, media_type, body)) = answer else { return entries.remove(key) };
+        let bytes = body.len();
+        if let Some(entry) = entries.by_key.get_mut(key) {
+            entry.state = State::Done(status, media_type, body);
+            entries.bytes += bytes;
         }
+        while entries.bytes > MAX_BYTES && entries.remove_oldest() {}
     }
 }
 

@@ -92,6 +92,10 @@ pub(crate) struct Args {
     /// Note recalls in the journal, which keeps the last N. `why` explains them.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = usage::within(0..=10_000_000))]
     journal: usize,
+    /// Serve the fixture of MCP's conformance suite at /mcp instead of the memory. Only debug builds have this.
+    #[cfg(debug_assertions)]
+    #[arg(long, hide = true)]
+    conformance_fixture: bool,
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
@@ -126,7 +130,10 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
             }
         };
         let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
-        let app = Arc::new(App::new(engine.clone(), &args.db, tokens, address, &args.host, &args.limits));
+        let app = App::new(engine.clone(), &args.db, tokens, address, &args.host, &args.limits);
+        #[cfg(debug_assertions)]
+        let app = app.with_fixture(args.conformance_fixture);
+        let app = Arc::new(app);
         let stop = CancellationToken::new();
         let socket = socket::bind(&args.db)?;
         if let Some(address) = address {

@@ -1,6 +1,8 @@
 //! The Model Context Protocol: over streamable HTTP at `/mcp`, and over the Unix socket, which `mnemon mcp` connects to its
 //! client's stdio. The protocol is rmcp's; a handler of ours says what the server has.
 
+#[cfg(debug_assertions)]
+mod fixture;
 mod handler;
 mod prompts;
 mod resources;
@@ -11,9 +13,9 @@ use std::sync::Arc;
 
 use axum::{Router, middleware};
 use rmcp::{
-    ServiceExt,
+    ServerHandler, ServiceExt,
     transport::streamable_http_server::{
-        StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
+        SessionManager, StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
     },
 };
 use tokio_util::sync::CancellationToken;
@@ -24,16 +26,24 @@ use super::{app::App, guard, socket::Socket};
 /// The route of MCP over HTTP: without sessions of the protocol, so that a client may go on after the server was started anew.
 pub(super) fn http(app: &Arc<App>) -> Router<Arc<App>> {
     let config = StreamableHttpServerConfig::default()
-        .with_legacy_session_mode(false)
-        .with_json_response(true)
         // The guard has checked the host, and the origin against it.
         .disable_allowed_hosts()
         .with_max_request_body_bytes(app.limits.max_body);
-    let handler = Handler::new(Arc::clone(app));
-    let service =
-        StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(NeverSessionManager::default()), config);
+    #[cfg(debug_assertions)]
+    if app.serves_fixture {
+        return fixture::http(config);
+    }
+    let config = config.with_legacy_session_mode(false).with_json_response(true);
     let limit = middleware::from_fn_with_state(Arc::clone(app), guard::within_time);
-    Router::new().nest_service("/mcp", service).layer(limit)
+    route(Handler::new(Arc::clone(app)), Arc::new(NeverSessionManager::default()), config).layer(limit)
+}
+
+fn route(
+    handler: impl ServerHandler + Clone,
+    sessions: Arc<impl SessionManager>,
+    config: StreamableHttpServerConfig,
+) -> Router<Arc<App>> {
+    Router::new().nest_service("/mcp", StreamableHttpService::new(move || Ok(handler.clone()), sessions, config))
 }
 
 /// Serves the clients of the Unix socket in the background, until the server stops.
