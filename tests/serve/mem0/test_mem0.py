@@ -352,6 +352,17 @@ def test_batches(client, user):
     assert [memory["id"] for memory in every(client, user_id=user)] == [ids[2]]
 
 
+def test_pages_and_batches_are_bounded_in_bytes(client, user):
+    ids = [add(client, f"{at} " + "long " * 200_000, user_id=user) for at in range(35)]
+    with pytest.raises(ValidationError, match="page_size"):
+        client.get_all(filters={"user_id": user})
+    assert len(client.get_all(filters={"user_id": user}, page_size=20)["results"]) == 20
+    with pytest.raises(ValidationError, match="fewer"):
+        client.batch_update([{"memory_id": id, "metadata": {"a": 1}} for id in ids])
+    client.batch_update([{"memory_id": id, "text": "short"} for id in ids])
+    assert client.get_all(filters={"user_id": user})["count"] == 35
+
+
 def test_unicode_and_strange_ids(client):
     for user in ["Zoë/Ω 你好", "a%2Fb", "..", "a b?c#d&e=f", "'\"", "ada@example.com", "x" * 300]:
         id = add(client, "Ich wohne in Zürich 🏔️ – «ünïcödé».", user_id=user, metadata={"schlüssel": "wért"})

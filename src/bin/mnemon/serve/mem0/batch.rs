@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{
     super::{app::App, caller::Right, problem::Problem, route::Asker},
     one::{self, Update},
+    page::Bytes,
 };
 
 const MAX: usize = 1000;
@@ -34,10 +35,11 @@ pub(super) async fn update(
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Write)?;
     check(memories.len())?;
-    let mut changed = Vec::new();
+    let (mut changed, mut bytes) = (Vec::new(), Bytes::default());
     for NamedUpdate { memory_id, update } in memories {
         let mut memory = one::find(&app, &caller, &memory_id).await?;
         update.apply(&mut memory)?;
+        bytes.add(&memory.message)?;
         changed.push((memory.namespace, memory.message));
     }
     let number = changed.len();

@@ -22,7 +22,7 @@ use super::{
     filter::{Field, Filter, Test},
     homes::{self, Homes},
     memory::{Memory, mark},
-    page::PageQuery,
+    page::{Bytes, PageQuery},
     python,
 };
 
@@ -54,10 +54,11 @@ pub(super) async fn list(
     found.reverse();
     found.sort_by_key(|(created_at, ..)| std::cmp::Reverse(*created_at));
     let count = found.len();
-    let mut results = Vec::new();
+    let (mut results, mut bytes) = (Vec::new(), Bytes::default());
     for (_, namespace, id) in page.of(found) {
         // One that was deleted meanwhile is left out.
         if let Some(message) = app.engine.get(namespace, &id).await? {
+            bytes.add(&message)?;
             results.push(Memory::new(&caller, namespace, message).to_json());
         }
     }

@@ -1,9 +1,13 @@
 //! Pages of lists, which mem0's clients count from 1.
 
+use mnemon::Message;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::problem::Problem;
+use super::super::{cursor, problem::Problem};
+
+/// Bytes of messages that a request may be about. A numbered page cannot end early, so one that is larger is refused.
+const MAX_BYTES: usize = 32 << 20;
 
 #[derive(Deserialize)]
 pub(super) struct PageQuery {
@@ -49,5 +53,22 @@ impl Page {
             "previous": (self.number > 1).then(|| link(self.number - 1)),
             "results": results,
         })
+    }
+}
+
+/// Adds up the bytes of the messages of a request.
+#[derive(Default)]
+pub(super) struct Bytes(usize);
+
+impl Bytes {
+    /// Counts a message, unless there are too many bytes with it.
+    pub(super) fn add(&mut self, message: &Message) -> Result<(), Problem> {
+        self.0 += cursor::message_bytes(message);
+        match self.0 <= MAX_BYTES {
+            true => Ok(()),
+            false => Err(Problem::bad_request(format!(
+                "these memories have more than {MAX_BYTES} bytes; ask for fewer at a time, as with a page_size"
+            ))),
+        }
     }
 }
