@@ -27,7 +27,7 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::super::app::App;
+use super::{super::app::App, transport};
 
 /// A grey pixel, and two samples of silence.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNoAAAAggCB2kUIOwAAAABJRU5ErkJggg==";
@@ -39,7 +39,7 @@ const RECONNECT: Duration = Duration::from_secs(2);
 
 pub(super) fn http(config: StreamableHttpServerConfig) -> Router<Arc<App>> {
     let sessions = Arc::new(LocalSessionManager::default());
-    super::route(Fixture { sessions: Arc::clone(&sessions) }, sessions, config.with_legacy_session_mode(true))
+    transport::route(Fixture { sessions: Arc::clone(&sessions) }, sessions, config.with_legacy_session_mode(true))
 }
 
 #[derive(Clone)]

@@ -8,15 +8,14 @@ mod prompts;
 mod resources;
 mod text;
 mod tools;
+mod transport;
 
 use std::sync::Arc;
 
 use axum::{Router, middleware};
 use rmcp::{
-    ServerHandler, ServiceExt,
-    transport::streamable_http_server::{
-        SessionManager, StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
-    },
+    ServiceExt,
+    transport::streamable_http_server::{StreamableHttpServerConfig, session::never::NeverSessionManager},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,15 +34,7 @@ pub(super) fn http(app: &Arc<App>) -> Router<Arc<App>> {
     }
     let config = config.with_legacy_session_mode(false).with_json_response(true);
     let limit = middleware::from_fn_with_state(Arc::clone(app), guard::within_time);
-    route(Handler::new(Arc::clone(app)), Arc::new(NeverSessionManager::default()), config).layer(limit)
-}
-
-fn route(
-    handler: impl ServerHandler + Clone,
-    sessions: Arc<impl SessionManager>,
-    config: StreamableHttpServerConfig,
-) -> Router<Arc<App>> {
-    Router::new().nest_service("/mcp", StreamableHttpService::new(move || Ok(handler.clone()), sessions, config))
+    transport::route(Handler::new(Arc::clone(app)), Arc::new(NeverSessionManager::default()), config).layer(limit)
 }
 
 /// Serves the clients of the Unix socket in the background, until the server stops.
