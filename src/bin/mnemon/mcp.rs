@@ -5,13 +5,14 @@
 //! asked again.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     path::PathBuf,
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout},
@@ -59,6 +60,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Status> {
 struct Server {
     lines: Lines<BufReader<OwnedReadHalf>>,
     writer: OwnedWriteHalf,
+}
+
+/// The part of a message that tells a request, a notification and an answer apart.
+#[derive(Deserialize)]
+struct Head {
+    id: Option<Value>,
+    method: Option<String>,
 }
 
 /// A request of the client.
@@ -132,25 +140,20 @@ impl Shim {
 
     /// Passes a line of the client on. Returns false if the server is gone.
     async fn ask(&mut self, server: &mut Server, line: String) -> bool {
-        if let Ok(mut message) = serde_json::from_str::<HashMap<String, Value>>(&line)
-            && let Some(Value::String(method)) = message.remove("method")
-        {
-            match message.remove("id") {
-                Some(id) => self.unanswered.push_back(Request { id, method, line: line.clone() }),
-                None if method == "notifications/initialized" => self.introduction.push(line.clone()),
-                None => {}
+        match serde_json::from_str(&line) {
+            Ok(Head { id: Some(id), method: Some(method) }) => {
+                self.unanswered.push_back(Request { id, method, line: line.clone() });
             }
+            Ok(Head { id: None, method: Some(method) }) if method == "notifications/initialized" => {
+                self.introduction.push(line.clone());
+            }
+            _ => {}
         }
         send(server, &line).await
     }
 
     fn answered(&mut self, line: &str) {
-        #[derive(serde::Deserialize)]
-        struct Answer {
-            id: Option<Value>,
-            method: Option<serde::de::IgnoredAny>,
-        }
-        let Ok(Answer { id: Some(id), method: None }) = serde_json::from_str(line) else { return };
+        let Ok(Head { id: Some(id), method: None }) = serde_json::from_str(line) else { return };
         let Some(at) = self.unanswered.iter().position(|request| request.id == id) else { return };
         let request = self.unanswered.remove(at).expect("it was found there");
         if request.method == "initialize" {
@@ -207,7 +210,7 @@ impl Shim {
 
     /// Repeats the client's introduction, whose answer the client has had, and what has no answer yet. Returns false if the
     /// server is gone.
-    async fn introduce(&mut self, server: &mut Server) -> bool {
+    async fn introduce(&self, server: &mut Server) -> bool {
         for (at, line) in self.introduction.iter().enumerate() {
             if !send(server, line).await || at == 0 && !matches!(server.lines.next_line().await, Ok(Some(_))) {
                 return false;

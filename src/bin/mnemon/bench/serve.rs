@@ -36,7 +36,7 @@ pub(super) struct Args {
     seconds: usize,
 }
 
-/// What a load did.
+/// The rate, the latencies and the failures of a load.
 struct Load {
     per_second: f64,
     p50_us: f64,

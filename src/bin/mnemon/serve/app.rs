@@ -40,7 +40,6 @@ impl App {
         hosts: &[String],
         limits: &Limits,
     ) -> Self {
-        let tokens = tokens.map(|tokens| tokens.with_default_rate(limits.rate));
         App {
             engine,
             db: db.to_owned(),

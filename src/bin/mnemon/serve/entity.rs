@@ -1,7 +1,7 @@
 //! Users, agents, apps and runs, as mem0 names whose a memory is, and the namespaces that they stand for.
 //!
 //! A user `ada` is the namespace `users/ada`, under the caller's prefix if there is one. The first of user, agent and app
-//! that a request names gives the namespace; a run is a session in it. The others are kept in the metadata of messages.
+//! that a request names gives the namespace; a run is a session in it. The metadata of a message has all of them.
 
 use mnemon::{Message, MetadataFilter, Namespace};
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ pub(super) const KINDS: [(&str, &str); 4] = [("user", "users"), ("agent", "agent
 /// The namespace of requests that name none.
 const DEFAULT: &str = "default";
 
-/// Whose memories a request is about.
+/// The owner of the memories that a request is about: a namespace, or the ids that stand for one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Entity {
     /// The namespace, such as `acme/user-42`. Default: that of the user, agent, app or run, or else `default`.
@@ -36,7 +36,8 @@ pub(super) struct Entity {
 }
 
 impl Entity {
-    fn ids(&self) -> [(&'static str, &Option<String>); 4] {
+    /// The ids by their kinds.
+    pub(super) fn ids(&self) -> [(&'static str, &Option<String>); 4] {
         [("user", &self.user_id), ("agent", &self.agent_id), ("app", &self.app_id), ("run", &self.run_id)]
     }
 
@@ -60,14 +61,14 @@ impl Entity {
         self.run_id.as_deref().filter(|_| has_other)
     }
 
-    /// Marks a message with its run, as the session, and with the ids that do not show in its namespace.
+    /// Notes the ids in the metadata of a message, and makes its run its session.
     pub(super) fn mark(&self, message: &mut Message) {
         if let Some(run) = &self.run_id {
             message.session.clone_from(run);
         }
         for (kind, id) in self.ids() {
             if let Some(id) = id {
-                message.metadata.entry(format!("{kind}_id")).or_insert_with(|| json!(id));
+                message.metadata.entry(mark(kind)).or_insert_with(|| json!(id));
             }
         }
     }
@@ -79,12 +80,17 @@ impl Entity {
             ids.next();
         }
         let rest: Map<String, Value> =
-            ids.filter(|(kind, _)| *kind != "run").map(|(kind, id)| (format!("{kind}_id"), json!(id))).collect();
+            ids.filter(|(kind, _)| *kind != "run").map(|(kind, id)| (mark(kind), json!(id))).collect();
         match rest.is_empty() {
             true => Ok(None),
             false => Ok(Some(MetadataFilter::try_from(&Value::Object(rest))?)),
         }
     }
+}
+
+/// The key in the metadata of a message for the id of this kind.
+pub(super) fn mark(kind: &str) -> String {
+    format!("{kind}_id")
 }
 
 /// The namespace of an entity of this kind.

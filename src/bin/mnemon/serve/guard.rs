@@ -1,4 +1,4 @@
-//! What every request passes before its route.
+//! The checks that every request passes before its route: host, token, rate, and the number of requests at a time.
 
 use std::{sync::Arc, time::Instant};
 
@@ -131,7 +131,7 @@ pub(super) async fn keep_answer(
     let run = tokio::spawn(async move {
         let response = next.run(Request::from_parts(head, Body::from(body))).await;
         let (head, body) = response.into_parts();
-        let Ok(body) = to_bytes(body, usize::MAX).await else { return panicked() };
+        let body = to_bytes(body, usize::MAX).await.expect("the answer is in memory");
         let kept = (head.status, head.headers.get(header::CONTENT_TYPE).cloned(), body.clone());
         answers.answers.end(&kept_key, Some(kept).filter(|(status, ..)| !status.is_server_error())).await;
         Response::from_parts(head, Body::from(body))

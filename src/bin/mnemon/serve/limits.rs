@@ -1,6 +1,6 @@
 //! The limits on what clients may ask for at a time.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use crate::usage;
 
@@ -20,8 +20,8 @@ pub(crate) struct Limits {
     request_timeout: u64,
     /// Requests that a token may make each second, unless its line in the file of tokens says otherwise. More are answered
     /// with 429.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) rate: u32,
+    #[arg(long, value_name = "N", default_value = "1000")]
+    pub(super) rate: NonZeroU32,
 }
 
 impl Limits {

@@ -99,7 +99,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
-    let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
+    let tokens = args.tokens.as_deref().map(|file| Tokens::read(file, args.limits.rate)).transpose()?;
     if !args.private {
         usage::ensure(
             args.listen.ip().is_loopback() || tokens.is_some(),
@@ -150,23 +150,17 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
                 http.await;
             }
         });
-        mcp::serve_socket(&app, socket, stop.clone()).await;
+        mcp::serve_socket(&app, socket, stop.clone());
         stop.cancelled().await;
         let _ = tokio::time::timeout(GRACE, http).await;
         ended.abort();
         anyhow::Ok(())
     });
-    // Connections that are still open end here; what they had asked the engine for is finished by `close`.
+    // Connections that are still open end here. What they had asked the engine for is finished before its last handle is dropped.
     runtime.shutdown_timeout(Duration::from_millis(100));
-    close(engine)?;
+    drop(engine);
     served?;
     Ok(Status::SUCCESS)
-}
-
-/// Closes the database, after what the engine has begun.
-fn close(engine: mnemon::Engine) -> anyhow::Result<()> {
-    tokio::runtime::Builder::new_current_thread().build()?.block_on(engine.close());
-    Ok(())
 }
 
 /// Prints the events of the server and of the library, which have no content, on stderr. $MNEMON_LOG filters them.

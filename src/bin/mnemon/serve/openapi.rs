@@ -3,6 +3,8 @@
 //! Not by `utoipa` or `aide`: the first needs a second derive beside the schemas of MCP's tools, and the released version of
 //! the second has another version of them.
 
+use std::sync::LazyLock;
+
 use axum::Json;
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -15,7 +17,7 @@ use super::{
 };
 
 /// Returns the description.
-pub(super) fn document() -> Value {
+fn document() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
     settings.meta_schema = None;
@@ -77,7 +79,10 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
             "description": "A text of the client's own. A repeated request with the same key is answered as the first.",
         }));
     }
-    let content = |schema: SchemaOf, media_type: &str, schemas: &mut SchemaGenerator| json!({ media_type: { "schema": schema(schemas) } });
+    let content = |schema: SchemaOf, media_type: &str, schemas: &mut SchemaGenerator| {
+        let schema = schema(schemas);
+        json!({ media_type: { "schema": schema } })
+    };
     let answer = match route.answer {
         Some(answer) => {
             json!({ "200": { "description": "Done.", "content": content(answer, route.media_type, schemas) } })
@@ -120,6 +125,7 @@ fn operation_id(route: &Route) -> String {
     names.fold(route.method.as_str().to_ascii_lowercase(), |id, part| id + "_" + &part)
 }
 
-pub(super) async fn served() -> Json<Value> {
-    Json(document())
+pub(super) async fn served() -> Json<&'static Value> {
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
+    Json(&DOCUMENT)
 }

@@ -75,49 +75,31 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     Ok(Status::SUCCESS)
 }
 
-/// The tokens that a server accepts.
-pub(super) struct Tokens {
-    entries: Vec<Entry>,
-    callers: Vec<([u8; 32], Arc<Caller>)>,
-}
+/// The tokens that a server accepts: their hashes, and who holds them.
+pub(super) struct Tokens(Vec<([u8; 32], Arc<Caller>)>);
 
 impl Tokens {
-    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+    /// Reads a file of tokens. Those whose entries have no rate get this one.
+    pub(super) fn read(path: &Path, rate: NonZeroU32) -> anyhow::Result<Self> {
         let place = || path.display().to_string();
         let text = std::fs::read_to_string(path).with_context(place)?;
         let file: File = toml::from_str(&text).with_context(place)?;
         ensure!(!file.token.is_empty(), "{}: it has no [[token]]; `mnemon token` makes one", place());
-        for entry in &file.token {
-            let is_hash = entry.sha256.len() == 64 && entry.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
-            ensure!(is_hash, "{}: token {:?}: sha256 is not 64 hexadecimal digits", place(), entry.name);
-        }
-        Ok(Tokens { entries: file.token, callers: Vec::new() })
-    }
-
-    /// Makes the callers: those whose entries have no rate get this one.
-    pub(super) fn with_default_rate(mut self, rate: u32) -> Self {
-        let default = NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN);
-        self.callers = self
-            .entries
-            .drain(..)
-            .map(|entry| {
-                let mut hash = [0; 32];
-                for (byte, digits) in hash.iter_mut().zip(entry.sha256.as_bytes().chunks(2)) {
-                    let digits = std::str::from_utf8(digits).expect("checked when read");
-                    *byte = u8::from_str_radix(digits, 16).expect("checked when read");
-                }
-                let rate = entry.rate.unwrap_or(default);
-                (hash, Arc::new(Caller::new(entry.sha256, entry.prefix, entry.rights, rate)))
-            })
-            .collect();
-        self
+        let holder = |entry: Entry| {
+            let hash = unhex(&entry.sha256);
+            let hash = hash
+                .with_context(|| format!("{}: token {:?}: sha256 is not 64 hexadecimal digits", place(), entry.name))?;
+            let rate = entry.rate.unwrap_or(rate);
+            Ok((hash, Arc::new(Caller::new(entry.sha256, entry.prefix, entry.rights, rate))))
+        };
+        Ok(Tokens(file.token.into_iter().map(holder).collect::<anyhow::Result<_>>()?))
     }
 
     /// Returns the holder of a token. Takes as long for each token, whichever it is.
     pub(super) fn holder(&self, token: &str) -> Option<Arc<Caller>> {
         let given = hash(token);
         let mut holder = None;
-        for (hash, caller) in &self.callers {
+        for (hash, caller) in &self.0 {
             if bool::from(hash.ct_eq(&given)) {
                 holder = Some(Arc::clone(caller));
             }
@@ -132,4 +114,13 @@ fn hash(token: &str) -> [u8; 32] {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(digits: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let is_whole = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    for (at, byte) in bytes.iter_mut().enumerate().filter(|_| is_whole) {
+        *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
+    }
+    is_whole.then_some(bytes)
 }

@@ -1,4 +1,4 @@
-//! What the server answers to each method of the protocol.
+//! The answers of the server to the methods of the protocol.
 
 use std::sync::Arc;
 
@@ -55,11 +55,11 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::list()))
+        Ok(ListToolsResult::with_all_items(tools::TOOLS.clone()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::list().into_iter().find(|tool| tool.name == name)
+        tools::TOOLS.iter().find(|tool| tool.name == name).cloned()
     }
 
     async fn call_tool(

@@ -39,7 +39,7 @@ pub(super) fn http(app: &Arc<App>) -> Router<Arc<App>> {
 
 /// Serves the clients of the Unix socket in the background, until the server stops.
 #[cfg(unix)]
-pub(super) async fn serve_socket(app: &Arc<App>, socket: Option<Socket>, stop: CancellationToken) {
+pub(super) fn serve_socket(app: &Arc<App>, socket: Option<Socket>, stop: CancellationToken) {
     let (Some(socket), app) = (socket, Arc::clone(app)) else { return };
     tokio::spawn(async move {
         loop {
@@ -60,4 +60,4 @@ pub(super) async fn serve_socket(app: &Arc<App>, socket: Option<Socket>, stop: C
 }
 
 #[cfg(not(unix))]
-pub(super) async fn serve_socket(_: &Arc<App>, _: Option<Socket>, _: CancellationToken) {}
+pub(super) fn serve_socket(_: &Arc<App>, _: Option<Socket>, _: CancellationToken) {}

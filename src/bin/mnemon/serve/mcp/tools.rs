@@ -1,4 +1,4 @@
-//! The tools: their descriptions and schemas, and what they do. Their names are those of mem0's server where it has them.
+//! The tools: descriptions, schemas and implementations. Their names are those of mem0's server where it has them.
 
 use std::sync::LazyLock;
 
@@ -24,7 +24,7 @@ use super::{
 
 const MAX_LIMIT: usize = 100;
 
-/// What a tool returns: text for a model, and the same as data.
+/// The result of a tool: text for a model, and the same as data.
 struct Output {
     text: String,
     data: Value,
@@ -58,7 +58,7 @@ impl Output {
     }
 }
 
-/// What a tool does to memories.
+/// The effect of a tool on memories.
 #[derive(Clone, Copy, PartialEq)]
 enum Effect {
     Reads,
@@ -73,7 +73,8 @@ macro_rules! tools {
             vec![$(tool::<$input>(stringify!($name), $description, Effect::$effect, json!($example))),+]
         }
 
-        /// Calls a tool. What the caller could correct is a result that says so; only an unknown tool is an error of the protocol.
+        /// Calls a tool. A mistake that the caller could correct is a result that says so; only an unknown tool is an error of the
+        /// protocol.
         pub(super) async fn call(
             app: &App,
             caller: &Caller,
@@ -119,7 +120,7 @@ tools! {
     delete_memory(OneMemory): Destroys, Forget,
         "Deletes a memory. `forget` also removes what was made of it, and returns a receipt.",
         { "memory_id": "0198f2d1-6f3a-7c3e-9d62-3b8f6c1f0a77", "user_id": "ada" };
-    delete_all_memories(Whose): Destroys, Forget,
+    delete_all_memories(OwnerInput): Destroys, Forget,
         "Deletes all memories of a user, agent or namespace, or of one run. There is no way back.",
         { "user_id": "ada" };
     list_entities(ListEntities): Reads, Read,
@@ -139,10 +140,7 @@ tools! {
         { "memory_id": "0198f2d1-6f3a-7c3e-9d62-3b8f6c1f0a77", "user_id": "ada" };
 }
 
-pub(super) fn list() -> Vec<Tool> {
-    static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(all);
-    TOOLS.clone()
-}
+pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(all);
 
 fn tool<T: JsonSchema>(name: &'static str, description: &'static str, effect: Effect, example: Value) -> Tool {
     let mut settings = SchemaSettings::draft2020_12();
@@ -179,7 +177,7 @@ struct Turn {
 
 #[derive(Deserialize, JsonSchema)]
 struct AddMemory {
-    /// What to remember, in sentences that can be understood alone.
+    /// The text to remember, in sentences that can be understood alone.
     text: Option<String>,
     /// The messages of a conversation, instead of a text.
     messages: Option<Vec<Turn>>,
@@ -321,12 +319,12 @@ async fn delete_memory(app: &App, caller: &Caller, input: OneMemory) -> Result<O
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Whose {
+struct OwnerInput {
     #[serde(flatten)]
     entity: Entity,
 }
 
-async fn delete_all_memories(app: &App, caller: &Caller, input: Whose) -> Result<Output, Problem> {
+async fn delete_all_memories(app: &App, caller: &Caller, input: OwnerInput) -> Result<Output, Problem> {
     let Entity { namespace, user_id, agent_id, app_id, run_id } = &input.entity;
     if [namespace, user_id, agent_id, app_id, run_id].iter().all(|id| id.is_none()) {
         return Err(Problem::bad_request(
@@ -419,7 +417,7 @@ async fn remember_document(app: &App, caller: &Caller, input: RememberDocument) 
 
 #[derive(Deserialize, JsonSchema)]
 struct ForgetMemories {
-    /// What to forget.
+    /// The memories to forget.
     what: v1::What,
     #[serde(flatten)]
     entity: Entity,

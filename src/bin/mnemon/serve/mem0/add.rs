@@ -11,12 +11,12 @@ use super::{
     super::{
         app::App,
         caller::Right,
-        entity::{self, Entity},
+        entity::{self, Entity, mark},
         problem::Problem,
         route::Asker,
     },
     filter::Filter,
-    memory::{Memory, UPDATED_AT, mark},
+    memory::{Memory, UPDATED_AT},
     time,
 };
 
@@ -60,7 +60,7 @@ pub(super) async fn add(
         message.created_at = Some(created_at);
         message.metadata.extend(metadata.clone());
         message.metadata.remove(UPDATED_AT);
-        for (kind, id) in ids(&entity) {
+        for (kind, id) in entity.ids() {
             if id.is_some() {
                 message.metadata.remove(&mark(kind));
             }
@@ -83,11 +83,6 @@ pub(super) fn no_expiry() -> Problem {
     Problem::bad_request("expiration_date is not supported: memories are kept until they are deleted; leave it out")
 }
 
-fn ids(entity: &Entity) -> [(&'static str, &Option<String>); 4] {
-    let Entity { user_id, agent_id, app_id, run_id, .. } = entity;
-    [("user", user_id), ("agent", agent_id), ("app", app_id), ("run", run_id)]
-}
-
 /// Returns whose the memories are.
 fn entity_of(add: &Add) -> Result<Entity, Problem> {
     let mut entity = match &add.filters {
@@ -104,7 +99,7 @@ fn entity_of(add: &Add) -> Result<Entity, Problem> {
             named.clone_from(id);
         }
     }
-    let given: Vec<&String> = ids(&entity).into_iter().filter_map(|(_, id)| id.as_ref()).collect();
+    let given: Vec<&String> = entity.ids().into_iter().filter_map(|(_, id)| id.as_ref()).collect();
     match given.is_empty() {
         true => Err(Problem::bad_request(format!("say whose memory it is: give {}", names()))),
         false if given.iter().any(|id| *id == "*") => {

@@ -4,10 +4,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    super::problem::Problem,
+    super::{entity::mark, problem::Problem},
     add,
     filter::{Field, Filter, Order, Test},
-    memory::mark,
     time,
 };
 

@@ -13,7 +13,7 @@ use super::{
     super::{
         app::App,
         caller::{Caller, Right},
-        entity,
+        entity::{self, mark},
         problem::Problem,
         route::Asker,
     },
@@ -21,7 +21,7 @@ use super::{
     conditions::Conditions,
     filter::{Field, Filter, Test},
     homes::{self, Homes},
-    memory::{Memory, mark},
+    memory::Memory,
     page::{Bytes, PageQuery},
     python,
 };

@@ -5,7 +5,10 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    super::{caller::Caller, entity},
+    super::{
+        caller::Caller,
+        entity::{self, mark},
+    },
     id,
 };
 
@@ -18,11 +21,6 @@ pub(super) struct Memory {
     /// Who the namespace stands for.
     home: Option<(&'static str, String)>,
     pub(super) message: Message,
-}
-
-/// The key in the metadata of a message for the id of an entity that does not show in its namespace.
-pub(super) fn mark(kind: &str) -> String {
-    format!("{kind}_id")
 }
 
 impl Memory {

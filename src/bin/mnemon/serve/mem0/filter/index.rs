@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
+        super::entity::mark,
         id,
-        memory::{CATEGORIES, UPDATED_AT, mark},
+        memory::{CATEGORIES, UPDATED_AT},
     },
     Field, Filter, Order, Test,
 };

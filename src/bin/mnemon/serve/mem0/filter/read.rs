@@ -3,7 +3,11 @@
 use serde_json::{Map, Value};
 
 use super::{
-    super::{super::entity, super::problem::Problem, memory::mark, time},
+    super::{
+        super::entity::{self, mark},
+        super::problem::Problem,
+        time,
+    },
     Field, Filter, Order, Test,
 };
 
