@@ -7,10 +7,11 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
     time::Duration,
 };
 
-use mnemon::Engine;
+use mnemon::{Engine, Hits, Namespace, Query};
 use tokio::sync::Semaphore;
 
 use super::{caller::Caller, idempotency::Answers, limits::Limits, metrics::Metrics, origin::Hosts, tokens::Tokens};
@@ -28,6 +29,8 @@ pub(super) struct App {
     pub(super) limits: Limits,
     #[cfg(debug_assertions)]
     pub(super) serves_fixture: bool,
+    /// Places for recalls on threads of the server.
+    recalls: Semaphore,
     connections: AtomicUsize,
 }
 
@@ -52,6 +55,7 @@ impl App {
             limits: limits.clone(),
             #[cfg(debug_assertions)]
             serves_fixture: false,
+            recalls: Semaphore::new(thread::available_parallelism().map_or(1, usize::from)),
             connections: AtomicUsize::new(0),
         }
     }
@@ -60,6 +64,15 @@ impl App {
     #[cfg(debug_assertions)]
     pub(super) fn with_fixture(self, serves_fixture: bool) -> Self {
         App { serves_fixture, ..self }
+    }
+
+    /// Recalls on the thread that serves the request while fewer recalls than processors do, which spares two changes of
+    /// threads, a quarter of the time of a short recall; otherwise on the engine's threads, in turn.
+    pub(super) async fn recall(&self, namespace: &Namespace, query: Query) -> mnemon::Result<Hits> {
+        match self.recalls.try_acquire() {
+            Ok(_running) => self.engine.blocking().recall(namespace, query),
+            Err(_) => self.engine.recall(namespace, query).await,
+        }
     }
 
     /// Counts a connection until the returned value is dropped.

@@ -34,7 +34,7 @@ mod socket;
 pub(crate) mod tokens;
 mod v1;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
 use mnemon::IndexKind;
@@ -120,7 +120,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     key::set(&mut config)?;
     let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
 
-    let runtime = Runtime::new().context("starting the threads of the server")?;
+    let runtime = runtime().context("starting the threads of the server")?;
     let served = runtime.block_on(async {
         let listener = match args.private {
             true => None,
@@ -161,6 +161,12 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     drop(engine);
     served?;
     Ok(Status::SUCCESS)
+}
+
+/// Twice as many threads as processors: half of them may be in a recall, see [`App::recall`], and the others serve.
+fn runtime() -> std::io::Result<Runtime> {
+    let threads = 2 * thread::available_parallelism().map_or(1, usize::from);
+    tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()
 }
 
 /// Prints the events of the server and of the library, which have no content, on stderr. $MNEMON_LOG filters them.

@@ -235,7 +235,7 @@ async fn search_memories(app: &App, caller: &Caller, input: SearchMemories) -> R
     if let Some(least) = input.answerable {
         query = query.answerable(least);
     }
-    let hits = app.engine.recall(&namespace, query).await?;
+    let hits = app.recall(&namespace, query).await?;
     app.metrics.recalled(&namespace);
     let more = json!({ "answerability": hits.answerability() });
     Ok(Output::memories(hits.into_iter().map(|hit| (hit.message, Some(hit.score))).collect(), more))

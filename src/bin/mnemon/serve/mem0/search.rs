@@ -95,7 +95,7 @@ async fn recall(
     };
     let hits = match homes.namespaces.as_slice() {
         [namespace] => {
-            let hits = app.engine.recall(namespace, query).await?;
+            let hits = app.recall(namespace, query).await?;
             app.metrics.recalled(namespace);
             hits
         }

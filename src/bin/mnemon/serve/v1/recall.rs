@@ -168,7 +168,7 @@ async fn recall(
     Place(namespace): Place,
     Json(options): Json<Options>,
 ) -> Result<Json<Answer>, Problem> {
-    let hits = app.engine.recall(&namespace, options.into_query()?).await?;
+    let hits = app.recall(&namespace, options.into_query()?).await?;
     app.metrics.recalled(&namespace);
     Ok(Json(hits.into()))
 }
