@@ -127,20 +127,20 @@ $(SERVE)/ready: tests/serve/package.json
 	cd $(SERVE) && npm install --silent --no-audit --no-fund --no-package-lock
 	touch $@
 
-$(SERVE)/mem0/ready: tests/serve/mem0/requirements.txt
-	$(PYTHON) -m venv $(SERVE)/mem0
-	$(SERVE)/mem0/bin/pip install --quiet --disable-pip-version-check -r $<
+$(SERVE)/python/ready: tests/serve/requirements.txt
+	$(PYTHON) -m venv $(SERVE)/python
+	$(SERVE)/python/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
 # Its own tests are in `make test`, too. The page is looked at in Chromium, with screenshots in the target folder; without Chromium that is
 # skipped, and said so.
-test-serve: $(SERVE)/ready $(SERVE)/mem0/ready ## the server: its tests, MCP's conformance suite and inspector, mem0's client, the page in Chromium
+test-serve: $(SERVE)/ready $(SERVE)/python/ready ## the server: its tests, MCP's conformance suite and inspector, mem0's client, a collector of spans, the page in Chromium
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq; apt-get install -qqy chromium; } >/dev/null 2>&1 || \
 		echo "chromium was not installed"
 	$(CARGO) test --all-features --test it -- server::
 	REDOCLY_TELEMETRY=off $(SERVE)/node_modules/.bin/node $(SERVE)/node_modules/@redocly/cli/bin/cli.js lint docs/openapi.json
 	tests/serve/mcp.sh $(abspath $(TARGET))/debug/mnemon $(abspath $(SERVE))/node_modules
-	MNEMON=$(abspath $(TARGET))/debug/mnemon $(SERVE)/mem0/bin/pytest -q -p no:cacheprovider tests/serve/mem0
+	MNEMON=$(abspath $(TARGET))/debug/mnemon $(SERVE)/python/bin/pytest -q -p no:cacheprovider tests/serve
 	cp tests/serve/page.mjs $(SERVE)/
 	cd $(SERVE) && MNEMON=$(abspath $(TARGET))/debug/mnemon SCREENSHOTS=$(abspath $(SERVE))/screenshots node_modules/.bin/node --test page.mjs
 

@@ -263,7 +263,7 @@ pub use reindex::{
 pub use share::{ShareReport, share};
 pub use store::{
     Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StorageSizes,
-    TransferReport,
+    StoredBlock, TransferReport,
 };
 #[cfg(feature = "onnx")]
 pub use tokens::HuggingFaceTokenizer;

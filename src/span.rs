@@ -1,6 +1,7 @@
 //! Spans of the crate's calls, for subscribers of `tracing`.
 //!
-//! Fields are counts and times, never content: no text, no id, no namespace. Without a subscriber a span costs nothing
+//! Fields are counts and times, never content: no text, no id, no namespace. They are `i64`, the integers of
+//! OpenTelemetry. Without a subscriber a span costs nothing
 //! but a check.
 
 use std::time::Instant;
@@ -17,7 +18,7 @@ macro_rules! call_span {
             micros = tracing::field::Empty
         )
     };
-    (@ $value:expr) => { $value };
+    (@ $value:expr) => { $value as i64 };
     (@) => { tracing::field::Empty };
 }
 pub(crate) use call_span;
@@ -36,7 +37,7 @@ impl Timed {
 
     /// Records a count of the result.
     pub(crate) fn record(&self, field: &str, count: usize) {
-        self.span.record(field, count as u64);
+        self.span.record(field, count as i64);
     }
 }
 
@@ -60,6 +61,6 @@ fn started(span: &Span) -> Option<Instant> {
 
 fn record_time(span: &Span, started: Option<Instant>) {
     if let Some(started) = started {
-        span.record("micros", started.elapsed().as_micros() as u64);
+        span.record("micros", started.elapsed().as_micros() as i64);
     }
 }

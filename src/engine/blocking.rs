@@ -30,7 +30,7 @@ use crate::{
     lexical::Language,
     message::Message,
     recall::{Hits, Query, Scope},
-    store::{NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, TransferReport},
+    store::{NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StoredBlock, TransferReport},
 };
 
 /// Declares the blocking twins of async methods: each runs the async one on the calling thread. Needs `block_on` in
@@ -77,6 +77,7 @@ impl BlockingEngine<'_> {
         fn pending() -> Result<u64>;
         fn delete(namespace: &Namespace, ids: Vec<String>) -> Result<u64>;
         fn sessions(namespace: &Namespace) -> Result<Vec<SessionInfo>>;
+        fn blocks(namespace: &Namespace) -> Result<Vec<StoredBlock>>;
         fn history(namespace: &Namespace, session: &str) -> Result<Vec<Message>>;
         fn copy_session(namespace: &Namespace, from: &str, to: &str) -> Result<u64>;
         fn delete_session(namespace: &Namespace, session: &str) -> Result<()>;

@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, check_id},
     message::{Message, Timestamp},
-    store::{SessionInfo, Transaction},
+    store::{SessionInfo, StoredBlock, Transaction},
 };
 
 impl Engine {
@@ -19,6 +19,22 @@ impl Engine {
             .run(Lane::Store, move |core| {
                 core.refresh(&namespace, None)?;
                 core.reads().sessions(&namespace)
+            })
+            .await
+    }
+
+    /// Returns what the memory blocks of a namespace's sessions have made, for looking into it: session by session, and
+    /// then what all sessions share. A block that keeps nothing, such as a [`StaticBlock`](crate::StaticBlock), is not
+    /// among them.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn blocks(&self, namespace: &Namespace) -> Result<Vec<StoredBlock>> {
+        let namespace = namespace.clone();
+        self.core()
+            .run(Lane::Store, move |core| {
+                core.refresh(&namespace, None)?;
+                core.reads().blocks(&namespace)
             })
             .await
     }

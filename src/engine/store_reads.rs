@@ -6,7 +6,7 @@ use crate::{
     message::{Message, Timestamp},
     store::{
         self, BlockKey, BlockState, Checkpoint, FlushedWindow, IdleSession, NamespaceCursor, NamespacePage,
-        NamespaceTotals, SessionInfo, SessionPosition, Snapshot, Store, StoredBatch,
+        NamespaceTotals, SessionInfo, SessionPosition, Snapshot, Store, StoredBatch, StoredBlock,
     },
 };
 
@@ -102,6 +102,11 @@ impl StoreReads<'_> {
     /// Returns the sessions of a namespace that have messages, ordered by id.
     pub(super) fn sessions(&self, namespace: &Namespace) -> Result<Vec<SessionInfo>> {
         self.within(namespace, store::session_infos)
+    }
+
+    /// Returns the blocks of a namespace.
+    pub(super) fn blocks(&self, namespace: &Namespace) -> Result<Vec<StoredBlock>> {
+        self.within(namespace, |snapshot, id| snapshot.blocks().all(id))
     }
 
     /// Returns all messages of a session in order.

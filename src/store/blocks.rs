@@ -3,7 +3,11 @@
 //! A block's state and its position in the batches change in one commit, and only if nobody changed them since they
 //! were read. So each batch counts once, whenever a failure occurs.
 
+use std::collections::HashMap;
+
 use redb::ReadableTable;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{
     batches::{Batches, StoredBatch},
@@ -16,7 +20,7 @@ use super::{
     write_tables::WriteTransaction,
 };
 use crate::{
-    error::Result,
+    error::{Error, Result},
     ids::{Namespace, NamespaceId},
 };
 
@@ -50,6 +54,20 @@ pub(crate) struct BlockState {
     pub(crate) is_dropped: bool,
 }
 
+/// What a block has made, as it is stored: see [`Engine::blocks`](crate::Engine::blocks).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct StoredBlock {
+    /// The name of the block.
+    pub name: String,
+    /// The session whose block it is. `None`: all sessions of the namespace share its state.
+    pub session: Option<String>,
+    /// The state, up to 1 MiB of JSON. `Value::Null` if it was dropped because messages that it was made of were forgotten.
+    pub state: Value,
+    /// Number of changes so far.
+    pub revision: u64,
+}
+
 /// The states of a session's own blocks, and the cursors of all its blocks, by name.
 pub(super) type SessionBlocks = Vec<(String, OldBlock)>;
 
@@ -73,6 +91,24 @@ impl<T: Tables> Blocks<'_, T> {
         };
         let (state, revision) = record.map_or((None, 0), |record| (Some(record.state), record.revision));
         Ok(BlockState { session, state, revision, next: cursor.next, failed: cursor.failed, restores, is_dropped })
+    }
+
+    /// The states of all blocks of a namespace: those of the sessions, and then those that they share.
+    pub(crate) fn all(&self, namespace: NamespaceId) -> Result<Vec<StoredBlock>> {
+        let sessions: HashMap<u32, String> =
+            Sessions(self.0).all(namespace)?.into_iter().map(|(name, number)| (number, name)).collect();
+        let mut found = Vec::new();
+        for entry in self.0.table(BLOCKS)?.range((namespace.0, 0, "")..(namespace.0 + 1, 0, "")).map_err(storage)? {
+            let (key, value) = entry.map_err(storage)?;
+            let (_, home, name) = key.value();
+            let state = codec::decode(value.value()).and_then(|BlockRecord { state, revision }| {
+                let state = serde_json::from_str(&state);
+                Ok((state.map_err(|error| Error::corrupted(format!("its state holds bad JSON: {error}")))?, revision))
+            });
+            let (state, revision) = state.map_err(|error: Error| error.within(|| format!("block {name:?}")))?;
+            found.push(StoredBlock { name: name.to_owned(), session: sessions.get(&home).cloned(), state, revision });
+        }
+        Ok(found)
     }
 
     /// The session's blocks: the states of its own blocks, and the cursors of all.

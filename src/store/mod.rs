@@ -119,6 +119,7 @@ mod tests;
 
 pub use backup::PurgeReport;
 pub(crate) use batches::StoredBatch;
+pub use blocks::StoredBlock;
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
 pub(crate) use database::Store;

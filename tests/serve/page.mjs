@@ -30,6 +30,16 @@ const HOSTILE = [
 ];
 const HOSTILE_SPACE = `evil/<img src=x onerror=window.pwned=1>`;
 
+// Blocks are of programs that link the library; an export has theirs.
+const BLOCKS = [
+  { kind: "header", format: 1, mnemon: "0.2.0" },
+  { kind: "namespace", namespace: "acme/ada", next_seq: 0 },
+  { kind: "shared_block", name: "facts", state: JSON.stringify(HOSTILE), revision: 3 },
+  { kind: "session", session: "garden" },
+  { kind: "block", name: "summary", next_batch: 0, shared: false, state: JSON.stringify("Ada grows tomatoes."), revision: 1 },
+  { kind: "end", messages: 0 },
+];
+
 const LONG = [
   "The meeting began late — the projector wouldn’t start, and nobody had the right cable. ☕ ".repeat(40),
   "Zoë’s telescope 🔭 needs a new mirror: the silver coating has peeled off at the edge, so the moons of Jupiter look blurred. ".repeat(3),
@@ -44,10 +54,15 @@ const topics = [
 ];
 
 class Server {
-  static async start(...args) {
+  static async start(args = [], exported = []) {
     const server = new Server();
     server.folder = mkdtempSync(join(tmpdir(), "mnemon-page-"));
-    server.process = spawn(MNEMON, ["--format", "json", "serve", "--db", join(server.folder, "memory.redb"), "--listen", "127.0.0.1:0", ...args],
+    const database = join(server.folder, "memory.redb");
+    if (exported.length) {
+      const lines = exported.map((line) => `${JSON.stringify(line)}\n`).join("");
+      execFileSync(MNEMON, ["import", "--quiet", "--db", database, "-"], { input: lines, stdio: ["pipe", "ignore", "inherit"] });
+    }
+    server.process = spawn(MNEMON, ["--format", "json", "serve", "--db", database, "--listen", "127.0.0.1:0", ...args],
       { stdio: ["ignore", "ignore", "pipe"] });
     for await (const line of createInterface({ input: server.process.stderr })) {
       server.url = JSON.parse(line).listening;
@@ -114,7 +129,7 @@ describe("the page", { skip }, () => {
   let browser, server, origin;
   before(async () => {
     if (SCREENSHOTS) mkdirSync(SCREENSHOTS, { recursive: true });
-    [browser, server] = await Promise.all([chromium.launch({ executablePath: CHROMIUM, args: FLAGS }), Server.start()]);
+    [browser, server] = await Promise.all([chromium.launch({ executablePath: CHROMIUM, args: FLAGS }), Server.start([], BLOCKS)]);
     origin = server.url;
     await fill(server);
   });
@@ -326,6 +341,18 @@ describe("the page", { skip }, () => {
     await shot(page, "documents");
   });
 
+  check("blocks show what they made", async (page, open) => {
+    await open("#/acme%2Fada/blocks");
+    const shown = page.locator("ul[aria-label=Blocks] > li");
+    await until("the blocks", async () => await shown.count() === 2);
+    assert.deepEqual(await shown.locator("code").allTextContents(), ["summary", "facts"]);
+    assert.deepEqual(JSON.parse(await shown.nth(1).locator("pre").textContent()), HOSTILE);
+    assert.equal(await page.locator("img, iframe, svg[onload], script:not(body > script)").count(), 0);
+    await shot(page, "blocks");
+    await shown.first().getByRole("link", { name: "garden" }).click();
+    await page.getByText("Slugs ate the lettuce again").waitFor();
+  });
+
   check("the map has points with texts, for mouse and keyboard", async (page, open) => {
     await open("#/acme%2Fada/map");
     const points = page.locator(".map > svg > path");
@@ -519,7 +546,7 @@ describe("the page", { skip }, () => {
     await open();
     await page.locator("#namespaces a").first().waitFor();
     await fits("namespaces");
-    const places = { ask: "?q=Why%20do%20the%20moons%20look%20blurred", sessions: "", "sessions/work": "", "sessions/garden": "", documents: "", map: "", index: "" };
+    const places = { ask: "?q=Why%20do%20the%20moons%20look%20blurred", sessions: "", "sessions/work": "", "sessions/garden": "", documents: "", blocks: "", map: "", index: "" };
     for (const space of ["acme/ada", HOSTILE_SPACE]) {
       for (const [tab, query] of Object.entries(places)) {
         await open(`#/${encodeURIComponent(space)}/${tab}${query}`);
@@ -620,7 +647,7 @@ describe("the page", { skip }, () => {
         text += `[[token]]\nname = "${entry.name}"\nsha256 = "${entry.sha256}"\nrights = ${JSON.stringify(entry.rights)}\n${prefix ? `prefix = "${prefix}"\n` : ""}\n`;
       }
       writeFileSync(file, text);
-      guarded = await Server.start("--tokens", file);
+      guarded = await Server.start(["--tokens", file]);
       await guarded.put("acme/ada", messages("t"), tokens.all);
       await guarded.put("other/bob", messages("u"), tokens.all);
       rmSync(folder, { recursive: true });

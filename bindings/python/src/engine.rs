@@ -183,6 +183,12 @@ impl Engine {
         to_python(py, &self.0.call(py, |engine| engine.sessions(&namespace))?)
     }
 
+    /// Returns what the memory blocks of a namespace's sessions have made, as dicts.
+    fn blocks<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyAny>> {
+        let namespace = self::namespace(py, namespace)?;
+        to_python(py, &self.0.call(py, |engine| engine.blocks(&namespace))?)
+    }
+
     /// Returns the messages of a session, in order.
     fn history(&self, py: Python<'_>, namespace: &str, session: &str) -> PyResult<Vec<Message>> {
         let namespace = self::namespace(py, namespace)?;

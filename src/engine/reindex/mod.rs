@@ -32,6 +32,7 @@ use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
     ids::ModelIdentity,
+    span::{Timed, call_span},
     store::{Generation, GenerationState, HISTORY_START, Transaction},
 };
 
@@ -64,6 +65,7 @@ impl Core {
         options: &ReindexOptions,
         on_progress: OnProgress<'_>,
     ) -> Result<ReindexReport> {
+        let span = Timed::enter(call_span!(INFO "reindex", embedded));
         options.check()?;
         embed::check_identity(embedder.identity())?;
         let started = Instant::now();
@@ -108,6 +110,7 @@ impl Core {
         report.resumed = migration.counts()?.0;
         migration.run(together.as_ref(), options, &mut report)?;
         drop(migration);
+        span.record("embedded", report.embedded as usize);
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
     }

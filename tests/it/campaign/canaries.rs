@@ -34,7 +34,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("journal", Surface("journal")), ("replay", Surface("replay")),
         ("set_metadata", Change("set_metadata")),
         ("delete", Change("delete")),
-        ("sessions", Surface("sessions")), ("history", Surface("history")),
+        ("sessions", Surface("sessions")), ("blocks", Surface("blocks")), ("history", Surface("history")),
         ("copy_session", Change("copy_session")), ("delete_session", Change("delete_session")),
         ("delete_namespace", Change("delete_namespace")), ("delete_namespaces", Change("delete_namespaces")),
         ("forget", Change("forget")), ("hold", Change("hold")), ("release", Change("release")),

@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     fmt::Debug,
+    ops::ControlFlow,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use mnemon::{BufferLimits, Config, Engine, Message, Query};
+use mnemon::{BufferLimits, Config, Engine, Message, Query, ReindexOptions};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -96,6 +97,10 @@ fn capture_spans() {
     memory.blocking().put((20..30).map(message).collect()).unwrap();
     memory.blocking().settle().unwrap();
     memory.blocking().assemble(message(30)).unwrap();
+    engine
+        .blocking()
+        .reindex(Arc::new(Hashing::new(16)), ReindexOptions::default(), |_| ControlFlow::Continue(()))
+        .unwrap();
     drop((memory, engine));
 
     let seen = capture.seen.lock().unwrap();
@@ -108,6 +113,7 @@ fn capture_spans() {
         ("commit", "changes", "1"),
         ("recall", "hits", "3"),
         ("assemble", "messages", ""),
+        ("reindex", "embedded", ""),
     ] {
         let has = |field: &str, wanted: &str| {
             let is = |value: &str| wanted.is_empty() || value == wanted;

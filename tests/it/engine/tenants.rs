@@ -142,6 +142,7 @@ fn surfaces(engine: &Engine, name: &str, word: &str) -> Vec<(&'static str, Strin
         ("search of a memory", format!("{:?}", memory.search(Query::new(QUESTION).k(1000)).unwrap())),
         ("checkpoints", format!("{:?}", memory.checkpoints().unwrap())),
         ("messages at a checkpoint", format!("{:?}", memory.messages_at(0).unwrap())),
+        ("blocks", format!("{:?}", blocking.blocks(&space).unwrap())),
         ("block state", memory.block_state("diary").unwrap().to_string()),
         ("history store", format!("{:?} {:?}", said.sessions().unwrap(), said.messages("said").unwrap())),
         ("examples", format!("{:?}", examples.select(QUESTION).unwrap())),

@@ -85,7 +85,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("same_file", &["lock", "store"]),
     ("rust_stemmers", &["lexical"]),
     ("unicode_segmentation", &["lexical"]),
-    ("ureq", &["client", "import"]),
+    ("ureq", &["client", "import", "bin"]),
     ("base64", &["client", "bin"]),
     ("prost", &["onnx"]),
     ("safetensors", &["import"]),

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::Server;
 use crate::support::Db;
 
-struct Client<'a> {
-    server: &'a Server,
+pub(super) struct Client<'a> {
+    pub(super) server: &'a Server,
 }
 
 impl Client<'_> {
-    fn request(&self, method: &str, params: Value) -> Value {
+    pub(super) fn request(&self, method: &str, params: Value) -> Value {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let answer = self.server.send("POST", "/mcp", &[("accept", "application/json, text/event-stream")], Some(body));
         assert_eq!(answer.status, 200, "{method}: {}", answer.body);

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Stdio},
     time::Duration,
@@ -10,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Server, command};
+use super::{Server, command, signal};
 use crate::support::{Db, random::delay};
 
 /// A client of MCP that speaks through a shim of its own.
@@ -182,4 +183,41 @@ fn a_database_that_another_program_has_open_is_named() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && text.contains("memory.redb"), "{text}");
     drop(engine);
+}
+
+/// Calls that the server had begun when it was told to end are answered: what is stored was acknowledged.
+#[test]
+fn a_server_that_ends_answers_the_calls_that_it_took() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let folder = std::fs::read_dir(server.runtime.path().join("mnemon")).unwrap();
+    let socket =
+        folder.map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some_and(|end| end == "sock"));
+    let stream = UnixStream::connect(socket.unwrap()).unwrap();
+    let (mut writer, mut lines) = (stream.try_clone().unwrap(), BufReader::new(stream).lines());
+    let params =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    writeln!(writer, "{}", json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })).unwrap();
+    lines.next().unwrap().unwrap();
+    writeln!(writer, "{}", json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).unwrap();
+    // It writes until the server is gone.
+    let calls = std::thread::spawn(move || {
+        for id in 1.. {
+            let call = json!({ "name": "add_memory", "arguments": { "text": format!("note {id}"), "user_id": "ada" } });
+            let request = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call });
+            if writeln!(writer, "{request}").is_err() {
+                break;
+            }
+        }
+    });
+    let mut answers = 0;
+    for _ in 0..30 {
+        lines.next().unwrap().unwrap();
+        answers += 1;
+    }
+    signal(&server.child, "TERM");
+    answers += lines.map_while(Result::ok).count() as u64;
+    calls.join().unwrap();
+    assert!(server.terminate() < Duration::from_secs(10));
+    assert_eq!(db.assert_sound().messages, answers, "a message is stored and its call was not answered");
 }

@@ -97,6 +97,9 @@ class AsyncEngine:
     async def sessions(self, namespace: str) -> list[dict[str, Any]]:
         return await wait(self.engine.sessions, namespace)
 
+    async def blocks(self, namespace: str) -> list[dict[str, Any]]:
+        return await wait(self.engine.blocks, namespace)
+
     async def history(self, namespace: str, session: str) -> list[Message]:
         return await wait(self.engine.history, namespace, session)
 

@@ -2,6 +2,8 @@
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use mnemon::Message;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::problem::Problem;
 
@@ -10,6 +12,16 @@ const LIMIT: usize = 100;
 pub(super) const MAX_LIMIT: usize = 1000;
 /// Bytes of messages on a page, but for a single larger one: a page of the longest messages would be a gigabyte.
 const MAX_BYTES: usize = 4 << 20;
+
+/// Which page of a list a request wants.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageQuery {
+    /// Items on a page, 1 to 1000. Default: 100.
+    pub(super) limit: Option<usize>,
+    /// The `next` of the last page.
+    pub(super) cursor: Option<String>,
+}
 
 /// Returns the number of items on a page.
 pub(super) fn limit(asked: Option<usize>) -> Result<usize, Problem> {
@@ -58,7 +70,12 @@ pub(super) fn message_bytes(message: &Message) -> usize {
 
 /// The cursor of a list that is in order of a first text, and within that of a second.
 pub(super) fn encode_pair(first: &str, second: &str) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(format!("{}:{first}{second}", first.len()))
+    BASE64_URL_SAFE_NO_PAD.encode(pair(first, second))
+}
+
+/// Two texts as one, which no other two give.
+pub(super) fn pair(first: &str, second: &str) -> String {
+    format!("{}:{first}{second}", first.len())
 }
 
 pub(super) fn decode_pair(cursor: &str) -> Result<(String, String), Problem> {

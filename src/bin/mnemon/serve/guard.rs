@@ -10,11 +10,14 @@ use axum::{
     response::IntoResponse,
 };
 
+use tracing::{Instrument, field::Empty};
+
 use super::{
     app::App,
     caller::Caller,
     idempotency::{self, Answers},
     problem::{self, Problem},
+    telemetry,
 };
 
 /// Routes that say nothing about memories: probes, and the page, which asks for a token.
@@ -34,13 +37,19 @@ pub(super) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let has_body = !request.body().is_end_stream();
+    let span = tracing::info_span!(
+        "request", otel.name = format!("{method} {route}"), otel.kind = "server", http.request.method = %method, http.route = route,
+        http.response.status_code = Empty,
+    );
+    telemetry::follow(&span, request.headers());
     let mut response = match admit(&app, &request) {
         Err(problem) => problem.into_response(),
         Ok(caller) => match app.requests.try_acquire() {
             Err(_) => Problem::overloaded().into_response(),
             Ok(_running) => {
                 request.extensions_mut().insert(caller);
-                next.run(request).await
+                request.extensions_mut().insert(span.clone());
+                next.run(request).instrument(span.clone()).await
             }
         },
     };
@@ -51,6 +60,7 @@ pub(super) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     if has_body && !response.status().is_success() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
+    span.record("http.response.status_code", i64::from(response.status().as_u16()));
     app.metrics.request(&method, &route, response.status(), started.elapsed());
     tracing::debug!(%method, route, status = response.status().as_u16(), elapsed = ?started.elapsed(), "request");
     response

@@ -31,6 +31,7 @@ pub(crate) mod socket;
 #[cfg(not(unix))]
 #[path = "socket_elsewhere.rs"]
 mod socket;
+mod telemetry;
 pub(crate) mod tokens;
 mod v1;
 
@@ -113,7 +114,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         (Some(certificate), Some(key)) => Some(listen::tls(certificate, key)?),
         _ => None,
     };
-    log(format);
+    let telemetry = telemetry::start(format)?;
     let mut config = input::config(IndexKind::Auto);
     config.journal = args.journal;
     args.memory.set(&mut config);
@@ -150,15 +151,16 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
                 http.await;
             }
         });
-        mcp::serve_socket(&app, socket, stop.clone());
+        let mcp = tokio::spawn(mcp::serve_socket(Arc::clone(&app), socket, stop.clone()));
         stop.cancelled().await;
-        let _ = tokio::time::timeout(GRACE, http).await;
+        let _ = tokio::time::timeout(GRACE, async { tokio::join!(http, mcp) }).await;
         ended.abort();
         anyhow::Ok(())
     });
     // Connections that are still open end here. What they had asked the engine for is finished before its last handle is dropped.
     runtime.shutdown_timeout(Duration::from_millis(100));
     drop(engine);
+    telemetry.end();
     served?;
     Ok(Status::SUCCESS)
 }
@@ -167,16 +169,4 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
 fn runtime() -> std::io::Result<Runtime> {
     let threads = 2 * thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()
-}
-
-/// Prints the events of the server and of the library, which have no content, on stderr. $MNEMON_LOG filters them.
-fn log(format: Format) {
-    use tracing_subscriber::{EnvFilter, fmt};
-    let filter = EnvFilter::try_from_env("MNEMON_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    let logger = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-    // A second subscriber is refused; there is none.
-    let _ = match format {
-        Format::Json => logger.json().try_init(),
-        Format::Text => logger.try_init(),
-    };
 }

@@ -11,6 +11,8 @@ use rmcp::{
     },
     service::RequestContext,
 };
+use tokio_util::task::TaskTracker;
+use tracing::{Instrument, Span, info_span};
 
 use super::{
     super::{app::App, caller::Caller, problem::Problem},
@@ -26,11 +28,18 @@ const INSTRUCTIONS: &str = "mnemon is a long-term memory. Before you answer what
 #[derive(Clone)]
 pub(in super::super) struct Handler {
     app: Arc<App>,
+    /// The calls of tools that run.
+    calls: TaskTracker,
 }
 
 impl Handler {
     pub(super) fn new(app: Arc<App>) -> Self {
-        Handler { app }
+        Handler { app, calls: TaskTracker::new() }
+    }
+
+    /// The calls of tools that run, of this connection.
+    pub(super) fn calls(&self) -> &TaskTracker {
+        &self.calls
     }
 
     /// Whoever made the request: the holder of its token over HTTP, the owner over the socket.
@@ -67,9 +76,14 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let _running = self.calls.token();
         let caller = self.caller(&context);
         let arguments = request.arguments.unwrap_or_default();
-        tools::call(&self.app, &caller, &request.name, arguments).await.map(CallToolResponse::from)
+        // A name that is no tool's may be any text.
+        let tool = if tools::TOOLS.iter().any(|tool| tool.name == request.name) { &*request.name } else { "unknown" };
+        let span = info_span!(parent: request_span(&context), "tool", otel.name = format!("tools/call {tool}"), tool);
+        let called = tools::call(&self.app, &caller, &request.name, arguments).instrument(span).await;
+        called.map(CallToolResponse::from)
     }
 
     async fn list_prompts(
@@ -113,6 +127,11 @@ impl ServerHandler for Handler {
         let read = resources::read(&self.app, &self.caller(&context), &request.uri).await;
         read.map(ReadResourceResponse::from).map_err(|problem| protocol_error(&problem))
     }
+}
+
+/// The span of the HTTP request that a call came with.
+fn request_span(context: &RequestContext<RoleServer>) -> Option<tracing::Id> {
+    context.extensions.get::<axum::http::request::Parts>()?.extensions.get::<Span>()?.id()
 }
 
 /// A problem as an error of the protocol.

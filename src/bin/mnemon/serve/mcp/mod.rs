@@ -17,7 +17,11 @@ use rmcp::{
     ServiceExt,
     transport::streamable_http_server::{StreamableHttpServerConfig, session::never::NeverSessionManager},
 };
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
+#[cfg(unix)]
+use tokio_util::task::TaskTracker;
 
 pub(super) use self::handler::Handler;
 use super::{app::App, guard, socket::Socket};
@@ -37,27 +41,41 @@ pub(super) fn http(app: &Arc<App>) -> Router<Arc<App>> {
     transport::route(Handler::new(Arc::clone(app)), Arc::new(NeverSessionManager::default()), config).layer(limit)
 }
 
-/// Serves the clients of the Unix socket in the background, until the server stops.
+/// Serves the clients of the Unix socket until the server stops, and then the calls that have begun.
 #[cfg(unix)]
-pub(super) fn serve_socket(app: &Arc<App>, socket: Option<Socket>, stop: CancellationToken) {
-    let (Some(socket), app) = (socket, Arc::clone(app)) else { return };
-    tokio::spawn(async move {
-        loop {
-            let accepted = tokio::select! {
-                accepted = socket.listener.accept() => accepted,
-                () = stop.cancelled() => break,
-            };
-            let Ok((stream, _)) = accepted else { continue };
-            let (handler, connected, stop) = (Handler::new(Arc::clone(&app)), app.connected(), stop.clone());
-            tokio::spawn(async move {
-                let _open = connected;
-                // A client that goes away before it has introduced itself is none of our business.
-                let Ok(service) = handler.serve_with_ct(stream, stop).await else { return };
-                let _ = service.waiting().await;
-            });
+pub(super) async fn serve_socket(app: Arc<App>, socket: Option<Socket>, stop: CancellationToken) {
+    let Some(socket) = socket else { return };
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = socket.listener.accept() => accepted,
+            () = stop.cancelled() => break,
+        };
+        if let Ok((stream, _)) = accepted {
+            connections.spawn(serve_client(Arc::clone(&app), stream, stop.clone()));
         }
-    });
+    }
+    drop(socket);
+    connections.close();
+    connections.wait().await;
+}
+
+#[cfg(unix)]
+async fn serve_client(app: Arc<App>, stream: UnixStream, stop: CancellationToken) {
+    let _open = app.connected();
+    let (handler, end) = (Handler::new(app), CancellationToken::new());
+    let calls = handler.calls().clone();
+    // A client that goes away before it has introduced itself is none of our business.
+    let Some(Ok(service)) = stop.run_until_cancelled(handler.serve_with_ct(stream, end.clone())).await else { return };
+    let mut served = std::pin::pin!(service.waiting());
+    if stop.run_until_cancelled(served.as_mut()).await.is_none() {
+        calls.close();
+        calls.wait().await;
+        // The answers are sent before the connection ends.
+        end.cancel();
+        let _ = served.await;
+    }
 }
 
 #[cfg(not(unix))]
-pub(super) fn serve_socket(_: &Arc<App>, _: Option<Socket>, _: CancellationToken) {}
+pub(super) async fn serve_socket(_: Arc<App>, _: Option<Socket>, _: CancellationToken) {}

@@ -1,5 +1,6 @@
 //! The project's own routes. A file for each kind of thing; the table of each says what its routes need.
 
+mod blocks;
 mod database;
 mod documents;
 mod forget;
@@ -34,6 +35,7 @@ pub(super) fn routes() -> Vec<Route> {
         namespaces::routes(),
         messages::routes(),
         sessions::routes(),
+        blocks::routes(),
         recall::routes(),
         map::routes(),
         documents::routes(),

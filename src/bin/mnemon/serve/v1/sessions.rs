@@ -15,7 +15,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    super::{app::App, caller::Right, cursor, problem::Problem, route::Route},
+    super::{
+        app::App,
+        caller::Right,
+        cursor::{self, PageQuery},
+        problem::Problem,
+        route::Route,
+    },
     messages::date,
     place::Place,
     schema::{AnyObject, MessageSchema},
@@ -66,15 +72,6 @@ pub(super) fn routes() -> Vec<Route> {
         .body::<Assemble>()
         .answer::<AnyObject>(),
     ]
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct PageQuery {
-    /// Items on a page, 1 to 1000. Default: 100.
-    limit: Option<usize>,
-    /// The `next` of the last page.
-    cursor: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
