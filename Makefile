@@ -144,10 +144,15 @@ test-serve: $(SERVE)/ready $(SERVE)/python/ready ## the server: its tests, MCP's
 	cp tests/serve/page.mjs $(SERVE)/
 	cd $(SERVE) && MNEMON=$(abspath $(TARGET))/debug/mnemon SCREENSHOTS=$(abspath $(SERVE))/screenshots node_modules/.bin/node --test page.mjs
 
-bench-serve: ## the server's recalls and puts beside the library's, by wrk (SHORT=1: a second of each)
+$(SERVE)/chroma/ready:
+	$(PYTHON) -m venv $(SERVE)/chroma
+	$(SERVE)/chroma/bin/pip install --quiet --disable-pip-version-check chromadb==1.5.9
+	touch $@
+
+bench-serve: $(SERVE)/chroma/ready ## the server's recalls and puts beside the library's and Chroma's server, by wrk (SHORT=1: a second of each)
 	@command -v wrk >/dev/null || [ "$$(id -u)" != 0 ] || apt-get install -qqy wrk >/dev/null 2>&1 || echo "wrk was not installed"
 	$(CARGO) build --release --features serve
-	$(BINARY) bench serve $(if $(SHORT),--seconds 1)
+	$(BINARY) bench serve --chroma $(SERVE)/chroma/bin/chroma $(if $(SHORT),--seconds 1)
 
 # Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
 user-package: runtime ## the READMEs' programs, compiled as a user's package and run

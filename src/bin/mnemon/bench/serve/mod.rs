@@ -1,28 +1,32 @@
 //! `mnemon bench serve`
 
+mod chroma;
+mod wrk;
+
 use std::{
-    fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail, ensure};
-use mnemon::{Engine, IndexKind, Message, Namespace, Query};
+use anyhow::{Context, ensure};
+use mnemon::{Device, Engine, IndexKind, Message, Model, Namespace, Query};
 use serde_json::{Value, json};
 
+use self::{
+    chroma::Chroma,
+    wrk::{Kind, Requests, Target},
+};
 use super::{ingest_options::IngestOptions, sample};
 use crate::{input, metrics::percentile, output, program, usage};
 
 /// Connections that ask as fast as they are answered.
 const CONNECTIONS: usize = 32;
-/// Connections that put.
-const WRITERS: usize = 16;
-/// Connections of the constant rate, and its requests a second.
+/// Connections of the constant rate, and connections that put.
 const PACED: usize = 16;
-const RATE: usize = 1000;
+const WRITERS: usize = 16;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -34,6 +38,9 @@ pub(super) struct Args {
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 5, value_parser = usage::within(1..=600))]
     seconds: usize,
+    /// Chroma's program (`pip install chromadb`): its server is measured with the same messages, whose vectors it is given.
+    #[arg(long, value_name = "FILE")]
+    chroma: Option<PathBuf>,
 }
 
 /// The rate, the latencies and the failures of a load.
@@ -54,7 +61,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (engine, path, folder) =
         input::temporary(args.ingest.model.as_deref(), args.ingest.index, args.ingest.precision)?;
     let count = messages.len();
-    engine.blocking().put_all(messages)?;
+    engine.blocking().put_all(messages.clone())?;
     engine.blocking().flush()?;
     let duration = Duration::from_secs(args.seconds as u64);
 
@@ -67,14 +74,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     drop(engine);
 
     let server = Server::start(&path, folder.path())?;
-    let script = folder.path().join("load.lua");
-    fs::write(&script, script_text(&queries)?)?;
-    let load = |connections, kind: &str| server.load(&script, connections, kind, args.seconds);
-    load(1, "recall")?;
-    let served_alone = load(1, "recall")?;
-    let served_together = load(CONNECTIONS, "recall")?;
-    let paced = load(PACED, "paced")?;
-    let served_puts = load(WRITERS, "put")?;
+    let target = Target::new(&server.url, &requests(&queries), folder.path(), args.seconds)?;
+    target.load(Kind::Recall, 1)?;
+    let served_alone = target.load(Kind::Recall, 1)?;
+    let served_together = target.load(Kind::Recall, CONNECTIONS)?;
+    let paced = target.load(Kind::Paced, PACED)?;
+    let served_puts = target.load(Kind::Put, WRITERS)?;
+    drop(server);
+    let chroma = match &args.chroma {
+        Some(program) => Some(beside(program, args, &messages, &queries, folder.path())?),
+        None => None,
+    };
     output::json(&json!({
         "bench": "serve",
         "messages": count,
@@ -89,7 +99,43 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "put_in_process_16_callers": report(&puts),
         "put_served_16_connections": report(&served_puts),
         "put_ratio": served_puts.per_second / puts.per_second,
+        "chroma": chroma,
     }))
+}
+
+/// Measures Chroma's server with the same messages and queries.
+fn beside(
+    program: &Path,
+    args: &Args,
+    messages: &[(Namespace, Message)],
+    queries: &[(Namespace, String)],
+    folder: &Path,
+) -> anyhow::Result<Value> {
+    let embedder = input::embedder(args.ingest.model.as_deref().unwrap_or(Model::DEFAULT), &Device::Cpu, None)?;
+    let chroma = Chroma::start(program, &folder.join("chroma"))?;
+    let requests = chroma.fill(&embedder, messages, queries)?;
+    let target = Target::new(&chroma.url, &requests, folder, args.seconds)?;
+    target.load(Kind::Recall, 1)?;
+    Ok(json!({
+        "recall": report(&target.load(Kind::Recall, 1)?),
+        "recall_32_connections": report(&target.load(Kind::Recall, CONNECTIONS)?),
+        "recall_1000_per_second": report(&target.load(Kind::Paced, PACED)?),
+        "put_16_connections": report(&target.load(Kind::Put, WRITERS)?),
+    }))
+}
+
+/// The requests for the routes of our own.
+fn requests(queries: &[(Namespace, String)]) -> Requests {
+    let recalls = queries.iter().map(|(namespace, text)| {
+        let path = format!("/v1/namespaces/{}/recall", namespace.as_str().replace('%', "%25").replace('/', "%2F"));
+        (path, json!({ "query": text }).to_string())
+    });
+    Requests {
+        recalls: recalls.collect(),
+        put_path: "/v1/namespaces/bench%2Fputs/messages".to_owned(),
+        put_begin: r#"{"messages": [{"role": "user", "content": "Note "#.to_owned(),
+        put_ends: vec![r#": the bridge opens at nine and the ferry leaves at ten."}]}"#.to_owned()],
+    }
 }
 
 fn report(load: &Load) -> Value {
@@ -169,26 +215,6 @@ impl Server {
         let url = event["listening"].as_str().with_context(|| format!("the server says {line:?}"))?.to_owned();
         Ok(Server { child, url })
     }
-
-    /// Lets wrk ask the server, on one thread: the other core is the server's.
-    fn load(&self, script: &Path, connections: usize, kind: &str, seconds: usize) -> anyhow::Result<Load> {
-        let mut wrk = Command::new("wrk");
-        wrk.args(["--threads", "1", "--connections", &connections.to_string(), "--duration", &format!("{seconds}s")]);
-        let output = wrk.arg("--script").arg(script).arg(&self.url).arg(kind).output();
-        let output = output.context("running wrk, the load generator; install it (`apt-get install wrk`)")?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let Some(result) = text.lines().find(|line| line.starts_with('{')) else {
-            bail!("wrk: {text}{}", String::from_utf8_lossy(&output.stderr));
-        };
-        let result: Value = serde_json::from_str(result)?;
-        let number = |name: &str| result[name].as_f64().with_context(|| format!("wrk reports no {name}"));
-        Ok(Load {
-            per_second: number("requests")? / number("elapsed_us")? * 1e6,
-            p50_us: number("p50_us")?,
-            p99_us: number("p99_us")?,
-            failed: number("failed")? as u64,
-        })
-    }
 }
 
 impl Drop for Server {
@@ -196,43 +222,4 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The script of wrk: the requests, one after the other, and the report as JSON.
-fn script_text(queries: &[(Namespace, String)]) -> anyhow::Result<String> {
-    let mut requests = String::new();
-    for (namespace, text) in queries {
-        let path = format!("/v1/namespaces/{}/recall", namespace.as_str().replace('%', "%25").replace('/', "%2F"));
-        let body = serde_json::to_string(&json!({ "query": text }))?;
-        // JSON's escapes of a string are Lua's, but for \/ and \u, which serde_json does not write for what is printable.
-        requests += &format!("  {{{}, {}}},\n", serde_json::to_string(&path)?, serde_json::to_string(&body)?);
-    }
-    Ok(format!(
-        r#"local queries = {{
-{requests}}}
-local headers = {{["Content-Type"] = "application/json"}}
-local kind, at, failed = "recall", 0, 0
-function init(args)
-  kind = args[1] or kind
-  if kind == "paced" then
-    function delay() return {PACED} * 1000 / {RATE} end
-  end
-end
-function request()
-  at = at + 1
-  if kind == "put" then
-    local body = '{{"messages": [{{"role": "user", "content": "Note ' .. at .. ': the bridge opens at nine and the ferry leaves at ten."}}]}}'
-    return wrk.format("POST", "/v1/namespaces/bench%2Fputs/messages", headers, body)
-  end
-  local query = queries[at % #queries + 1]
-  return wrk.format("POST", query[1], headers, query[2])
-end
-function done(summary, latency, requests)
-  local errors = summary.errors
-  local failed = errors.connect + errors.read + errors.write + errors.status + errors.timeout
-  io.write(string.format('\n{{"requests": %d, "elapsed_us": %d, "p50_us": %d, "p99_us": %d, "failed": %d}}\n',
-    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99), failed))
-end
-"#
-    ))
 }
