@@ -80,6 +80,7 @@ def test_a_block_has_a_state_and_content(tmp_path: Path) -> None:
         memory.flush()
         memory.settle()
         assert memory.block_state("counted") == {"seen": 2}
+        assert [(block["name"], block["state"]) for block in engine.blocks(NAMESPACE)] == [("counted", {"seen": 2})]
         memory.change_block("counted", lambda state: {"seen": state["seen"] + 40})
         prompt = "\n".join(message.text for message in memory.assemble(Message("hello")).messages)
         assert "42 messages in s, of which" in prompt and "I have a boat." in prompt
