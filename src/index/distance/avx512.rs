@@ -83,9 +83,7 @@ fn products_vnni(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
                 sums[lane] = add(sums[lane], &rows[lane][i], low_query, high_query);
             }
         }
-        for lane in 0..4 {
-            products[lane] = _mm512_reduce_add_epi32(sums[lane]);
-        }
+        *products = sums_of_lanes(sums);
     }
     for (row, product) in rest.iter().zip(rest_products) {
         let mut sum = _mm512_setzero_si512();
@@ -94,6 +92,21 @@ fn products_vnni(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
         }
         *product = _mm512_reduce_add_epi32(sum);
     }
+}
+
+/// Adds up the lanes of each of four registers, all at once.
+#[target_feature(enable = "avx512f")]
+fn sums_of_lanes([a, b, c, d]: [__m512i; 4]) -> [i32; 4] {
+    // Each 128 bits have two sums of two lanes of each of two registers, then one sum of four lanes of each register.
+    let ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    let cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    let abcd = _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+    let half = _mm256_add_epi32(_mm512_castsi512_si256(abcd), _mm512_extracti64x4_epi64::<1>(abcd));
+    let sums = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
+    let mut products = [0; 4];
+    // SAFETY: the array has 128 bits; the store needs no alignment.
+    unsafe { _mm_storeu_si128(products.as_mut_ptr().cast(), sums) };
+    products
 }
 
 fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {

@@ -92,6 +92,10 @@ impl BeamSearch {
             score_coarsely(codes, query, new_rows, |candidate| {
                 if candidate.score > candidates.floor() {
                     candidates.offer_counted(codes, candidate, &is_counted);
+                    // It is expanded next, unless a better one comes in.
+                    if candidates.peek() == Some(candidate.row()) {
+                        prefetch(links.bottom(candidate.row()));
+                    }
                 }
             });
         }

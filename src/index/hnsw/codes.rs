@@ -10,6 +10,9 @@ use crate::index::distance::{Kernels, Line, PER_LINE, prefetch, rounded, scale};
 /// The mean of the fine codes, which a score by the coarse plane alone assumes.
 const MIDDLE: f32 = 7.5;
 
+/// The number of rows up to which their scales, half a MiB, stay in the second-level cache.
+const CACHED_SCALES: usize = 1 << 17;
+
 /// The codes of all rows.
 #[derive(Debug)]
 pub(super) struct Codes {
@@ -115,11 +118,14 @@ impl Codes {
         self.coarse.row(row)
     }
 
-    /// Asks the processor to load all that a score by the coarse plane reads: the plane and the scale.
+    /// Asks the processor to load what a score by the coarse plane reads: the plane and the scale. A small table of
+    /// scales stays in the cache by itself, and the rate of loads is what bounds a search.
     #[inline(always)]
     pub(super) fn prefetch_coarse(&self, row: u32) {
         prefetch(self.coarse.row(row));
-        prefetch(self.scales.row(row));
+        if self.rows() > CACHED_SCALES {
+            prefetch(self.scales.row(row));
+        }
     }
 
     /// Returns the fine plane of a row.

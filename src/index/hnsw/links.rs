@@ -128,7 +128,8 @@ impl Links {
             (0, _) => self.bottom.row(row),
             (_, NO_TOWER) => &[],
             (layer, tower) => {
-                self.towers[tower as usize].chunks_exact(self.m).nth(layer as usize - 1).unwrap_or_default()
+                let end = layer as usize * self.m;
+                self.towers[tower as usize].get(end - self.m..end).unwrap_or_default()
             }
         };
         &all[..all.iter().position(|&link| link == NONE).unwrap_or(all.len())]
