@@ -2,19 +2,14 @@
 
 use tracing_subscriber::{EnvFilter, Layer, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
-#[cfg(not(feature = "otel"))]
-pub(super) use self::no_otel::follow;
-#[cfg(not(feature = "otel"))]
-use self::no_otel::{Exporter, exporter};
-#[cfg(feature = "otel")]
 pub(super) use self::otel::follow;
-#[cfg(feature = "otel")]
 use self::otel::{Exporter, exporter};
 use crate::output::Format;
 
-#[cfg(not(feature = "otel"))]
-mod no_otel;
 #[cfg(feature = "otel")]
+mod otel;
+#[cfg(not(feature = "otel"))]
+#[path = "telemetry/no_otel.rs"]
 mod otel;
 
 /// The variables that name a collector.
@@ -34,7 +29,7 @@ pub(super) fn start(format: Format) -> anyhow::Result<Telemetry> {
     };
     let has_collector =
         ENDPOINTS.iter().any(|name| std::env::var_os(name).is_some_and(|endpoint| !endpoint.is_empty()));
-    let exporter = has_collector.then(exporter).transpose()?;
+    let exporter = if has_collector { exporter()? } else { None };
     let spans = exporter.as_ref().map(Exporter::layer);
     // A second subscriber is refused; there is none.
     let _ = tracing_subscriber::registry().with(log.with_filter(filter)).with(spans).try_init();

@@ -21,7 +21,7 @@ const LAST: Duration = Duration::from_secs(1);
 
 pub(super) struct Exporter(SdkTracerProvider);
 
-pub(super) fn exporter() -> anyhow::Result<Exporter> {
+pub(super) fn exporter() -> anyhow::Result<Option<Exporter>> {
     let config = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
     let exporter = SpanExporter::builder().with_http().with_http_client(Client(config.new_agent())).build();
     let exporter = exporter.context("the exporter of OpenTelemetry")?;
@@ -29,7 +29,8 @@ pub(super) fn exporter() -> anyhow::Result<Exporter> {
     if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
         resource = resource.with_service_name(SERVICE);
     }
-    Ok(Exporter(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build()).build()))
+    let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build()).build();
+    Ok(Some(Exporter(provider)))
 }
 
 impl Exporter {
