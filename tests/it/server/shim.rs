@@ -84,8 +84,8 @@ fn servers(db: &Path) -> Vec<u32> {
     processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_server).collect()
 }
 
-fn kill(pid: u32) {
-    let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
+fn send(signal: &str, pid: u32) {
+    let _ = std::process::Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
 /// Twenty shims at once on one file, and up to two kills of their server: nothing acknowledged is lost. MNEMON_SHIM_ROUNDS
@@ -113,7 +113,7 @@ fn twenty_shims_share_one_server_that_is_killed() {
             for _ in 0..2 {
                 std::thread::sleep(delay(&mut state, Duration::from_millis(600)));
                 for server in servers(&db.path) {
-                    kill(server);
+                    send("-KILL", server);
                     kills += 1;
                 }
             }
@@ -141,7 +141,7 @@ fn twenty_shims_share_one_server_that_is_killed() {
         acknowledged_in_all += acknowledged.len();
         shim.finish();
         for server in servers(&db.path) {
-            kill(server);
+            send("-TERM", server);
         }
         while !servers(&db.path).is_empty() {
             std::thread::sleep(Duration::from_millis(10));

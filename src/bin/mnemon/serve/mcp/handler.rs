@@ -11,7 +11,6 @@ use rmcp::{
     },
     service::RequestContext,
 };
-use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span, info_span};
 
 use super::{
@@ -28,18 +27,11 @@ const INSTRUCTIONS: &str = "mnemon is a long-term memory. Before you answer what
 #[derive(Clone)]
 pub(in super::super) struct Handler {
     app: Arc<App>,
-    /// The calls of tools that run.
-    calls: TaskTracker,
 }
 
 impl Handler {
     pub(super) fn new(app: Arc<App>) -> Self {
-        Handler { app, calls: TaskTracker::new() }
-    }
-
-    /// The calls of tools that run, of this connection.
-    pub(super) fn calls(&self) -> &TaskTracker {
-        &self.calls
+        Handler { app }
     }
 
     /// Whoever made the request: the holder of its token over HTTP, the owner over the socket.
@@ -76,7 +68,6 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let _running = self.calls.token();
         let caller = self.caller(&context);
         let arguments = request.arguments.unwrap_or_default();
         // A name that is no tool's may be any text.

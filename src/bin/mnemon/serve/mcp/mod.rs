@@ -13,6 +13,8 @@ mod transport;
 use std::sync::Arc;
 
 use axum::{Router, middleware};
+#[cfg(unix)]
+use futures_util::StreamExt;
 use rmcp::{
     ServiceExt,
     transport::streamable_http_server::{StreamableHttpServerConfig, session::never::NeverSessionManager},
@@ -21,7 +23,10 @@ use rmcp::{
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 #[cfg(unix)]
-use tokio_util::task::TaskTracker;
+use tokio_util::{
+    io::{ReaderStream, StreamReader},
+    task::TaskTracker,
+};
 
 pub(super) use self::handler::Handler;
 use super::{app::App, guard, socket::Socket};
@@ -60,21 +65,15 @@ pub(super) async fn serve_socket(app: Arc<App>, socket: Option<Socket>, stop: Ca
     connections.wait().await;
 }
 
+/// Serves a client until it goes, or the server stops: then nothing more is read of it, and what was read is answered.
 #[cfg(unix)]
 async fn serve_client(app: Arc<App>, stream: UnixStream, stop: CancellationToken) {
     let _open = app.connected();
-    let (handler, end) = (Handler::new(app), CancellationToken::new());
-    let calls = handler.calls().clone();
+    let (reader, writer) = stream.into_split();
+    let reader = StreamReader::new(Box::pin(ReaderStream::new(reader).take_until(stop.cancelled_owned())));
     // A client that goes away before it has introduced itself is none of our business.
-    let Some(Ok(service)) = stop.run_until_cancelled(handler.serve_with_ct(stream, end.clone())).await else { return };
-    let mut served = std::pin::pin!(service.waiting());
-    if stop.run_until_cancelled(served.as_mut()).await.is_none() {
-        calls.close();
-        calls.wait().await;
-        // The answers are sent before the connection ends.
-        end.cancel();
-        let _ = served.await;
-    }
+    let Ok(service) = Handler::new(app).serve((reader, writer)).await else { return };
+    let _ = service.waiting().await;
 }
 
 #[cfg(not(unix))]
