@@ -98,7 +98,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("pgvector", &["shared"]),
     ("rustls", &["shared", "bin"]),
     ("webpki_roots", &["shared"]),
-    ("futures_util", &["shared"]),
+    ("futures_util", &["shared", "bin"]),
     ("unicode_normalization", &["lexical", "onnx"]),
     ("rayon", &["engine", "index"]),
     ("axum", &["bin"]),

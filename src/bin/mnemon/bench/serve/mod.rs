@@ -1,6 +1,7 @@
 //! `mnemon bench serve`
 
 mod chroma;
+mod load;
 mod wrk;
 
 use std::{
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 
 use self::{
     chroma::Chroma,
+    load::Load,
     wrk::{Kind, Requests, Target},
 };
 use super::{ingest_options::IngestOptions, sample};
@@ -41,14 +43,6 @@ pub(super) struct Args {
     /// Chroma's program (`pip install chromadb`): its server is measured with the same messages, whose vectors it is given.
     #[arg(long, value_name = "FILE")]
     chroma: Option<PathBuf>,
-}
-
-/// The rate, the latencies and the failures of a load.
-struct Load {
-    per_second: f64,
-    p50_us: f64,
-    p99_us: f64,
-    failed: u64,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use super::Load;
+use super::load::Load;
 
 /// Requests a second of [`Kind::Paced`].
 const RATE: usize = 1000;
