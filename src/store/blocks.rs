@@ -54,7 +54,7 @@ pub(crate) struct BlockState {
     pub(crate) is_dropped: bool,
 }
 
-/// What a block has made, as it is stored: see [`Engine::blocks`](crate::Engine::blocks).
+/// The stored state of a memory block, as [`Engine::blocks`](crate::Engine::blocks) lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StoredBlock {

@@ -1,4 +1,4 @@
-//! What memory blocks have made, over HTTP and as resources of MCP.
+//! The states of memory blocks are read over HTTP and as resources of MCP.
 
 use serde_json::{Value, json};
 

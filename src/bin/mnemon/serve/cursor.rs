@@ -13,7 +13,7 @@ pub(super) const MAX_LIMIT: usize = 1000;
 /// Bytes of messages on a page, but for a single larger one: a page of the longest messages would be a gigabyte.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Which page of a list a request wants.
+/// The query of a request for a page of a list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageQuery {

@@ -9,7 +9,6 @@ use axum::{
     middleware::Next,
     response::IntoResponse,
 };
-
 use tracing::{Instrument, field::Empty};
 
 use super::{

@@ -15,7 +15,7 @@ mod otel;
 /// The variables that name a collector.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
-/// What runs until the server ends.
+/// The exporter of spans, if there is a collector. It runs until the server ends.
 pub(super) struct Telemetry(Option<Exporter>);
 
 /// Prints the events of the server and of the library on stderr. $MNEMON_LOG filters them. Sends spans to the collector

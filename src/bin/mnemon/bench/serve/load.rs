@@ -1,4 +1,4 @@
-//! What a load measured.
+//! The measurements of a load.
 
 /// The rate, the latencies and the failures of a load.
 pub(super) struct Load {

@@ -19,7 +19,7 @@ pub(super) struct Requests {
     /// The paths and bodies of recalls.
     pub(super) recalls: Vec<(String, String)>,
     pub(super) put_path: String,
-    /// What is before and after the number of a put in its body. The ends are used in turn.
+    /// The body of a put is this text, the number of the put, and one of the ends, which are used in turn.
     pub(super) put_begin: String,
     pub(super) put_ends: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What memory blocks have made. The server makes none itself: programs that link the library do.
+//! The states of memory blocks. The server has no blocks itself: programs that link the library do, and this lists theirs.
 
 use std::sync::Arc;
 
