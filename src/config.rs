@@ -171,6 +171,9 @@ pub struct Config {
     pub m: usize,
     /// Candidates that are considered as neighbors of a row inserted into a graph. 8 to 4,096. Default: 200.
     pub ef_construction: usize,
+    /// Keeps a code of one bit for each component of each of a row's links beside the row:
+    /// [`HnswOptions::neighbor_codes`](crate::HnswOptions::neighbor_codes). Default: false.
+    pub neighbor_codes: bool,
     /// Storage of the vectors of namespaces with a graph. Default: [`VectorStorage::Memory`].
     pub vectors: VectorStorage,
     /// The precision of vectors in the file of a new database; an existing one keeps its own. Default:
@@ -245,6 +248,7 @@ impl Default for Config {
             target_recall: None,
             m: 16,
             ef_construction: 200,
+            neighbor_codes: false,
             vectors: VectorStorage::Memory,
             precision: Precision::F32,
             flush_size: 256,
@@ -275,6 +279,7 @@ setters!(Config {
     ef_search: usize,
     m: usize,
     ef_construction: usize,
+    neighbor_codes: bool,
     vectors: VectorStorage,
     precision: Precision,
     flush_size: usize,

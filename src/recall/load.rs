@@ -118,7 +118,12 @@ pub(crate) fn load(
 
 pub(super) fn graph_options(config: &Config) -> HnswOptions {
     let graph_above = if config.index == IndexKind::Hnsw { 0 } else { config.exact_threshold };
-    HnswOptions { m: config.m, ef_construction: config.ef_construction, graph_above }
+    HnswOptions {
+        m: config.m,
+        ef_construction: config.ef_construction,
+        graph_above,
+        neighbor_codes: config.neighbor_codes,
+    }
 }
 
 fn read_plain(

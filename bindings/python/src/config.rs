@@ -16,7 +16,7 @@ use crate::{errors::raised, query::seconds};
 /// Numbers: `exact_threshold`, `ef_search`, `target_recall`, `m`, `ef_construction`, `flush_size`, `threads`,
 /// `block_threads`, `embedding_cache`, `embedding_cache_file_bytes`, `memory_budget`, `journal`, `cache_bytes`;
 /// seconds: `idle_flush` (`None`: only when `flush_size` messages are pending), `block_retry`; names: `index`,
-/// `vectors`, `precision`, `device`; switches: `drain_on_open`, `two_phase_commit`, `other_readers`;
+/// `vectors`, `precision`, `device`; switches: `neighbor_codes`, `drain_on_open`, `two_phase_commit`, `other_readers`;
 /// `embedding_cache_file`, a path; `encryption_key`, 32 bytes. Values out of their ranges raise `InvalidConfigError`
 /// when an engine is opened.
 #[pyclass(frozen, from_py_object, module = "mnemon")]
@@ -48,6 +48,7 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "target_recall" => config.target_recall = value.extract()?,
         "m" => config.m = value.extract()?,
         "ef_construction" => config.ef_construction = value.extract()?,
+        "neighbor_codes" => config.neighbor_codes = value.extract()?,
         "flush_size" => config.flush_size = value.extract()?,
         "threads" => config.threads = value.extract()?,
         "block_threads" => config.block_threads = value.extract()?,

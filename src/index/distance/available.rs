@@ -1,6 +1,6 @@
 //! The instruction sets that this processor can run.
 
-use super::{codes, kernels::Kernels, scalar};
+use super::{codes, kernels::Kernels, neighbor_codes, rotation, scalar};
 
 const SCALAR: Kernels = Kernels {
     name: "scalar",
@@ -9,6 +9,10 @@ const SCALAR: Kernels = Kernels {
     encode: codes::encode_scalar,
     unpack: codes::unpack_scalar,
     add_scaled: scalar::add_scaled,
+    rotate: rotation::rotate_scalar,
+    tabulate: neighbor_codes::tabulate_scalar,
+    put_neighbor: neighbor_codes::put_neighbor_scalar,
+    estimate: neighbor_codes::estimate_scalar,
 };
 
 impl Kernels {
@@ -37,7 +41,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::index::distance::codes::{Line, PER_LINE};
+    use crate::index::distance::{
+        codes::{Line, PER_LINE},
+        neighbor_codes::{BLOCK_ROWS, CodedRow, SignTable, block_lines, clear_block},
+        rotation::Rotation,
+    };
 
     proptest! {
         #[test]
@@ -129,6 +137,58 @@ mod tests {
                 let mut got = vec![7; rows.len()];
                 kernels.products(&query, &rows, &mut got);
                 prop_assert_eq!(&got, &wanted, "{}", kernels.name);
+            }
+        }
+
+        #[test]
+        fn every_instruction_set_rotates_alike(vector in proptest::collection::vec(-1.0f32..1.0, 1..700)) {
+            let rotation = Rotation::new(vector.len());
+            let rotate = |kernels: &Kernels| {
+                let mut rotated = Vec::new();
+                kernels.rotate(&rotation, &vector, &mut rotated);
+                rotated.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            };
+            let wanted = rotate(&SCALAR);
+            for kernels in available() {
+                prop_assert_eq!(&rotate(&kernels), &wanted, "{}", kernels.name);
+            }
+        }
+
+        #[test]
+        fn every_instruction_set_estimates_alike(
+            lines in 1usize..25,
+            neighbors in 0..=BLOCK_ROWS,
+            seed in any::<u64>(),
+            extreme in any::<bool>(),
+        ) {
+            let mut state = seed;
+            let mut byte = || {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                if extreme { -127 + (state >> 63) as i8 * 127 } else { (state >> 56) as i8 }
+            };
+            let mut coded = || (0..2 * lines).map(|_| Line(std::array::from_fn(|_| byte()))).collect::<Vec<Line<i8>>>();
+            let (row, others): (_, Vec<_>) = (coded(), (0..neighbors).map(|_| coded()).collect());
+            let query: Vec<f32> = coded().iter().flat_map(|line| line.0).map(|x| f32::from(x) * 0.01).collect();
+            let estimate = |kernels: &Kernels| {
+                let mut table = SignTable::default();
+                kernels.tabulate(&query, &mut table);
+                let mut block = vec![Line([0; 64]); block_lines(lines)];
+                clear_block(&mut block);
+                for (slot, neighbor) in others.iter().enumerate() {
+                    let [row, neighbor] = [&row, neighbor].map(|lines| CodedRow { lines, scale: 0.01 });
+                    kernels.put_neighbor(row, neighbor, slot, &mut block);
+                }
+                let mut scores = [0.0; BLOCK_ROWS];
+                let above = kernels.estimate(&table, 0.5, &block, 0.25, &mut scores);
+                (above, scores.map(f32::to_bits), block)
+            };
+            let wanted = estimate(&SCALAR);
+            for (slot, score) in wanted.1.into_iter().map(f32::from_bits).enumerate() {
+                prop_assert_eq!(wanted.0 >> slot & 1 == 1, score > 0.25);
+                prop_assert!(slot < neighbors || score < -1e29, "{score} without a neighbor");
+            }
+            for kernels in available() {
+                prop_assert_eq!(&estimate(&kernels), &wanted, "{}", kernels.name);
             }
         }
     }

@@ -6,6 +6,8 @@ use std::arch::x86_64::*;
 use super::{
     codes::{self, Line},
     kernels::Kernels,
+    neighbor_codes::{self, BLOCK_ROWS, CodedRow, HEAD, SignTable},
+    rotation::Rotation,
     scalar,
 };
 
@@ -13,7 +15,18 @@ const LANES: usize = 8;
 
 pub(super) fn detect() -> Option<Kernels> {
     let has_all = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    has_all.then_some(Kernels { name: "avx2", dot, codes: products, encode, unpack, add_scaled })
+    has_all.then_some(Kernels {
+        name: "avx2",
+        dot,
+        codes: products,
+        encode,
+        unpack,
+        add_scaled,
+        rotate,
+        tabulate,
+        put_neighbor,
+        estimate,
+    })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -121,4 +134,74 @@ fn add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) {
 #[target_feature(enable = "avx2")]
 fn add_scaled_avx2(sum: &mut [f32], codes: &[u8], scale: f32) {
     scalar::add_scaled(sum, codes, scale);
+}
+
+fn rotate(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { rotate_avx2(rotation, vector, rotated) }
+}
+
+#[target_feature(enable = "avx2")]
+fn rotate_avx2(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
+    rotation.rotate(vector, rotated);
+}
+
+fn tabulate(query: &[f32], table: &mut SignTable) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { tabulate_avx2(query, table) }
+}
+
+#[target_feature(enable = "avx2")]
+fn tabulate_avx2(query: &[f32], table: &mut SignTable) {
+    neighbor_codes::tabulate(query, table);
+}
+
+fn put_neighbor(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { put_neighbor_avx2(row, neighbor, slot, block) }
+}
+
+#[target_feature(enable = "avx2")]
+fn put_neighbor_avx2(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
+    neighbor_codes::put_neighbor(row, neighbor, slot, block);
+}
+
+fn estimate(table: &SignTable, score: f32, block: &[Line], floor: f32, scores: &mut [f32; BLOCK_ROWS]) -> u32 {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { estimate_avx2(table, score, block, floor, scores) }
+}
+
+#[target_feature(enable = "avx2")]
+fn estimate_avx2(table: &SignTable, score: f32, block: &[Line], floor: f32, scores: &mut [f32; BLOCK_ROWS]) -> u32 {
+    let half = _mm256_set1_epi8(15);
+    // SAFETY: a line has 64 bytes, and 32 of them are read from 0 or 32.
+    let load = |line: &Line, part: usize| unsafe { _mm256_loadu_si256(line.0.as_ptr().add(part).cast()) };
+    // For both halves of the bytes, sums of the pairs of entries as they are, and of the upper ones.
+    let mut sums = [_mm256_setzero_si256(); 4];
+    let signs = block[HEAD..].as_chunks::<2>().0;
+    for (entries, signs) in table.lines.as_chunks::<2>().0.iter().zip(signs) {
+        for part in [0, 32] {
+            let entries = entries.each_ref().map(|line| load(line, part));
+            let signs = signs.each_ref().map(|line| load(line, part));
+            let low = |i: usize| _mm256_shuffle_epi8(entries[i], _mm256_and_si256(signs[i], half));
+            let high =
+                |i: usize| _mm256_shuffle_epi8(entries[i], _mm256_and_si256(_mm256_srli_epi16::<4>(signs[i]), half));
+            let (low, high) = (_mm256_add_epi8(low(0), low(1)), _mm256_add_epi8(high(0), high(1)));
+            sums[0] = _mm256_add_epi16(sums[0], low);
+            sums[1] = _mm256_add_epi16(sums[1], _mm256_srli_epi16::<8>(low));
+            sums[2] = _mm256_add_epi16(sums[2], high);
+            sums[3] = _mm256_add_epi16(sums[3], _mm256_srli_epi16::<8>(high));
+        }
+    }
+    let fold = |sum: __m256i| _mm_add_epi16(_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
+    let mut products = [0u16; BLOCK_ROWS];
+    for (i, products) in products.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+        let (pairs, odd) = (fold(sums[2 * i]), fold(sums[2 * i + 1]));
+        let even = _mm_sub_epi16(pairs, _mm_slli_epi16::<8>(odd));
+        let begin = products.as_mut_ptr().cast::<__m128i>();
+        // SAFETY (of both): 16 numbers of 16 bits take two registers; stores need no alignment.
+        unsafe { _mm_storeu_si128(begin, _mm_unpacklo_epi16(even, odd)) };
+        unsafe { _mm_storeu_si128(begin.add(1), _mm_unpackhi_epi16(even, odd)) };
+    }
+    neighbor_codes::finish(table, score, block, &products, floor, scores)
 }

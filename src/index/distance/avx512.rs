@@ -6,6 +6,8 @@ use std::arch::x86_64::*;
 use super::{
     codes::{self, Line},
     kernels::Kernels,
+    neighbor_codes::{self, BLOCK_ROWS, CodedRow, HEAD, SignTable},
+    rotation::Rotation,
     scalar,
 };
 
@@ -15,7 +17,18 @@ pub(super) fn detect() -> Option<Kernels> {
     let has_all = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vnni");
-    has_all.then_some(Kernels { name: "avx512", dot, codes: products, encode, unpack, add_scaled })
+    has_all.then_some(Kernels {
+        name: "avx512",
+        dot,
+        codes: products,
+        encode,
+        unpack,
+        add_scaled,
+        rotate,
+        tabulate,
+        put_neighbor,
+        estimate,
+    })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -86,11 +99,12 @@ fn products_vnni(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
         *products = sums_of_lanes(sums);
     }
     for (row, product) in rest.iter().zip(rest_products) {
-        let mut sum = _mm512_setzero_si512();
-        for (line, [low_query, high_query]) in row.iter().zip(queries) {
-            sum = add(sum, line, load_query(low_query), load_query(high_query));
+        // Two sums, because each addition to a single sum would wait for the one before.
+        let mut sums = [_mm512_setzero_si512(); 2];
+        for (i, (line, [low_query, high_query])) in row.iter().zip(queries).enumerate() {
+            sums[i % 2] = add(sums[i % 2], line, load_query(low_query), load_query(high_query));
         }
-        *product = _mm512_reduce_add_epi32(sum);
+        *product = _mm512_reduce_add_epi32(_mm512_add_epi32(sums[0], sums[1]));
     }
 }
 
@@ -137,4 +151,86 @@ fn add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn add_scaled_avx512(sum: &mut [f32], codes: &[u8], scale: f32) {
     scalar::add_scaled(sum, codes, scale);
+}
+
+fn rotate(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { rotate_avx512(rotation, vector, rotated) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn rotate_avx512(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
+    rotation.rotate(vector, rotated);
+}
+
+fn tabulate(query: &[f32], table: &mut SignTable) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { tabulate_avx512(query, table) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn tabulate_avx512(query: &[f32], table: &mut SignTable) {
+    neighbor_codes::tabulate(query, table);
+}
+
+fn put_neighbor(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { put_neighbor_avx512(row, neighbor, slot, block) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn put_neighbor_avx512(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
+    neighbor_codes::put_neighbor(row, neighbor, slot, block);
+}
+
+fn estimate(table: &SignTable, score: f32, block: &[Line], floor: f32, scores: &mut [f32; BLOCK_ROWS]) -> u32 {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { estimate_avx512(table, score, block, floor, scores) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn estimate_avx512(table: &SignTable, score: f32, block: &[Line], floor: f32, scores: &mut [f32; BLOCK_ROWS]) -> u32 {
+    let half = _mm512_set1_epi8(15);
+    // SAFETY: a line has 64 bytes.
+    let load = |line: &Line| unsafe { _mm512_loadu_si512(line.0.as_ptr().cast()) };
+    // For both halves of the bytes, sums of the pairs of entries as they are, and of the upper ones.
+    let mut sums = [_mm512_setzero_si512(); 4];
+    let signs = block[HEAD..].as_chunks::<2>().0;
+    for (entries, signs) in table.lines.as_chunks::<2>().0.iter().zip(signs) {
+        let (entries, signs) = (entries.each_ref().map(load), signs.each_ref().map(load));
+        let low = |i: usize| _mm512_shuffle_epi8(entries[i], _mm512_and_si512(signs[i], half));
+        let high = |i: usize| _mm512_shuffle_epi8(entries[i], _mm512_and_si512(_mm512_srli_epi16::<4>(signs[i]), half));
+        let (low, high) = (_mm512_add_epi8(low(0), low(1)), _mm512_add_epi8(high(0), high(1)));
+        sums[0] = _mm512_add_epi16(sums[0], low);
+        sums[1] = _mm512_add_epi16(sums[1], _mm512_srli_epi16::<8>(low));
+        sums[2] = _mm512_add_epi16(sums[2], high);
+        sums[3] = _mm512_add_epi16(sums[3], _mm512_srli_epi16::<8>(high));
+    }
+    let fold = |sum: __m512i| {
+        let half = _mm256_add_epi16(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64::<1>(sum));
+        _mm_add_epi16(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
+    };
+    // The rest is `neighbor_codes::finish`, which compilers would take through memory.
+    let lift = _mm256_set1_epi16(table.lift.cast_signed());
+    let mut above = 0;
+    for part in 0..2 {
+        let (pairs, odd) = (fold(sums[2 * part]), fold(sums[2 * part + 1]));
+        let even = _mm_sub_epi16(pairs, _mm_slli_epi16::<8>(odd));
+        let products = _mm256_set_m128i(_mm_unpackhi_epi16(even, odd), _mm_unpacklo_epi16(even, odd));
+        let products = _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_sub_epi16(products, lift)));
+        let factors = |line: &Line| {
+            // SAFETY: a line has 64 bytes, and 32 of them are read from 0 or 32.
+            let halves = unsafe { _mm256_loadu_si256(line.0.as_ptr().add(32 * part).cast()) };
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves)))
+        };
+        let [slopes, offsets] = [factors(&block[0]), factors(&block[1])];
+        let products = _mm512_mul_ps(products, _mm512_set1_ps(table.step));
+        let differences = _mm512_add_ps(_mm512_mul_ps(slopes, products), offsets);
+        let estimates = _mm512_add_ps(_mm512_set1_ps(score), differences);
+        // SAFETY: 16 of 32 numbers are written from 0 or 16; stores need no alignment.
+        unsafe { _mm512_storeu_ps(scores.as_mut_ptr().add(16 * part), estimates) };
+        let is_above = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(estimates, _mm512_set1_ps(floor));
+        above |= u32::from(is_above) << (16 * part);
+    }
+    above
 }

@@ -1,6 +1,10 @@
 //! The table of functions that one instruction set provides.
 
-use super::codes::Line;
+use super::{
+    codes::Line,
+    neighbor_codes::{BLOCK_ROWS, CodedRow, SignTable, block_lines},
+    rotation::Rotation,
+};
 
 /// Returns the inner product of two slices of the same length.
 type DotKernel = fn(&[f32], &[f32]) -> f32;
@@ -17,6 +21,18 @@ type Unpacker = fn(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i3
 /// Adds a row of codes, scaled, to a vector of the same length.
 type Adder = fn(sum: &mut [f32], codes: &[u8], scale: f32);
 
+/// Rotates a vector: see [`Kernels::rotate`].
+type Rotator = fn(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>);
+
+/// Computes the table of a query: see [`Kernels::tabulate`].
+type Tabulator = fn(query: &[f32], table: &mut SignTable);
+
+/// Writes the code of a neighbor: see [`Kernels::put_neighbor`].
+type NeighborCoder = fn(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]);
+
+/// Estimates the scores of neighbors: see [`Kernels::estimate`].
+type Estimator = fn(table: &SignTable, score: f32, block: &[Line], floor: f32, scores: &mut [f32; BLOCK_ROWS]) -> u32;
+
 /// The functions of one instruction set.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::index) struct Kernels {
@@ -27,6 +43,10 @@ pub(in crate::index) struct Kernels {
     pub(super) encode: Encoder,
     pub(super) unpack: Unpacker,
     pub(super) add_scaled: Adder,
+    pub(super) rotate: Rotator,
+    pub(super) tabulate: Tabulator,
+    pub(super) put_neighbor: NeighborCoder,
+    pub(super) estimate: Estimator,
 }
 
 impl Kernels {
@@ -76,5 +96,48 @@ impl Kernels {
     #[inline]
     pub(in crate::index) fn add_scaled(&self, sum: &mut [f32], codes: &[u8], scale: f32) {
         (self.add_scaled)(sum, codes, scale);
+    }
+
+    /// Rotates a vector into `rotated`, with the same bits on every processor.
+    ///
+    /// # Panics
+    /// If the vector is longer than those of the rotation.
+    #[inline]
+    pub(in crate::index) fn rotate(&self, rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
+        (self.rotate)(rotation, vector, rotated);
+    }
+
+    /// Computes the table of a rotated query.
+    #[inline]
+    pub(in crate::index) fn tabulate(&self, query: &[f32], table: &mut SignTable) {
+        (self.tabulate)(query, table);
+    }
+
+    /// Writes the code of a neighbor of `row` into an empty slot of the row's block.
+    ///
+    /// # Panics
+    /// If the block is too short, or the slot is [`BLOCK_ROWS`] or more.
+    #[inline]
+    pub(in crate::index) fn put_neighbor(&self, row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
+        assert!(slot < BLOCK_ROWS, "a block has {BLOCK_ROWS} slots");
+        (self.put_neighbor)(row, neighbor, slot, block);
+    }
+
+    /// Estimates the score of each neighbor in a block, from the `score` of the row that it belongs to. Returns a bit for
+    /// each score above `floor`.
+    ///
+    /// # Panics
+    /// If block and table are not of one dimension.
+    #[inline]
+    pub(in crate::index) fn estimate(
+        &self,
+        table: &SignTable,
+        score: f32,
+        block: &[Line],
+        floor: f32,
+        scores: &mut [f32; BLOCK_ROWS],
+    ) -> u32 {
+        assert_eq!(block.len(), table.lines.len() + block_lines(0), "block and table are of one dimension");
+        (self.estimate)(table, score, block, floor, scores)
     }
 }

@@ -6,6 +6,8 @@ use std::arch::aarch64::*;
 use super::{
     codes::{self, Line},
     kernels::Kernels,
+    neighbor_codes::{self, BLOCK_ROWS, CodedRow, HEAD, SignTable},
+    rotation::Rotation,
     scalar,
 };
 
@@ -13,7 +15,18 @@ const LANES: usize = 4;
 
 pub(super) fn detect() -> Option<Kernels> {
     let has_all = std::arch::is_aarch64_feature_detected!("neon");
-    has_all.then_some(Kernels { name: "neon", dot, codes: products, encode, unpack, add_scaled })
+    has_all.then_some(Kernels {
+        name: "neon",
+        dot,
+        codes: products,
+        encode,
+        unpack,
+        add_scaled,
+        rotate,
+        tabulate,
+        put_neighbor,
+        estimate,
+    })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -107,4 +120,64 @@ fn add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) {
 #[target_feature(enable = "neon")]
 fn add_scaled_neon(sum: &mut [f32], codes: &[u8], scale: f32) {
     scalar::add_scaled(sum, codes, scale);
+}
+
+fn rotate(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { rotate_neon(rotation, vector, rotated) }
+}
+
+#[target_feature(enable = "neon")]
+fn rotate_neon(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
+    rotation.rotate(vector, rotated);
+}
+
+fn tabulate(query: &[f32], table: &mut SignTable) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { tabulate_neon(query, table) }
+}
+
+#[target_feature(enable = "neon")]
+fn tabulate_neon(query: &[f32], table: &mut SignTable) {
+    neighbor_codes::tabulate(query, table);
+}
+
+fn put_neighbor(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { put_neighbor_neon(row, neighbor, slot, block) }
+}
+
+#[target_feature(enable = "neon")]
+fn put_neighbor_neon(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
+    neighbor_codes::put_neighbor(row, neighbor, slot, block);
+}
+
+fn estimate(table: &SignTable, score: f32, block: &[Line], floor: f32, scores: &mut [f32; BLOCK_ROWS]) -> u32 {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { estimate_neon(table, score, block, floor, scores) }
+}
+
+#[target_feature(enable = "neon")]
+fn estimate_neon(table: &SignTable, score: f32, block: &[Line], floor: f32, scores: &mut [f32; BLOCK_ROWS]) -> u32 {
+    let half = vdupq_n_u8(15);
+    // SAFETY: a line has 64 bytes, and 16 of them are read from 0, 16, 32 or 48.
+    let load = |line: &Line, part: usize| unsafe { vld1q_u8(line.0.as_ptr().add(part)) };
+    let mut sums = [vdupq_n_u16(0); 4];
+    for (entries, signs) in table.lines.iter().zip(&block[HEAD..]) {
+        for part in [0, 16, 32, 48] {
+            let (entries, signs) = (load(entries, part), load(signs, part));
+            let low = vqtbl1q_u8(entries, vandq_u8(signs, half));
+            let high = vqtbl1q_u8(entries, vshrq_n_u8::<4>(signs));
+            sums[0] = vaddw_u8(sums[0], vget_low_u8(low));
+            sums[1] = vaddw_high_u8(sums[1], low);
+            sums[2] = vaddw_u8(sums[2], vget_low_u8(high));
+            sums[3] = vaddw_high_u8(sums[3], high);
+        }
+    }
+    let mut products = [0u16; BLOCK_ROWS];
+    for (products, sum) in products.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
+        // SAFETY: 8 numbers of 16 bits take one register.
+        unsafe { vst1q_u16(products.as_mut_ptr(), sum) };
+    }
+    neighbor_codes::finish(table, score, block, &products, floor, scores)
 }

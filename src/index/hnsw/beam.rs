@@ -8,23 +8,32 @@ use super::{
     candidates::{CandidateList, KeepBest, ScoredRow},
     codes::{CodedQuery, Codes},
     links::{Links, NONE},
+    score_counts::ScoreCounts,
     scoring::score_coarsely,
     visited::Visited,
 };
-use crate::index::{distance::prefetch, search::is_past};
+use crate::index::{
+    distance::{SignTable, prefetch},
+    search::is_past,
+};
 
 /// Rows expanded between two reads of the clock: about 10 us.
-const EXPANSIONS_PER_CLOCK_READ: u32 = 16;
+pub(super) const EXPANSIONS_PER_CLOCK_READ: u32 = 16;
 
 /// The state of a search. It is reused for the next search, to save the allocations.
 #[derive(Debug, Default)]
 pub(super) struct BeamSearch {
     pub(super) query: CodedQuery,
     pub(super) candidates: CandidateList,
-    visited: Visited,
-    new_rows: Vec<u32>,
+    pub(super) visited: Visited,
+    pub(super) new_rows: Vec<u32>,
     /// Number of rows scored since the search began.
     scored: usize,
+    /// The products of the query with signs, the rows that were expanded, and how often their scores came: for searches by
+    /// the codes of neighbors.
+    pub(super) table: SignTable,
+    pub(super) expanded: Vec<ScoredRow>,
+    pub(super) copies: ScoreCounts,
 }
 
 impl BeamSearch {
@@ -35,11 +44,11 @@ impl BeamSearch {
         self.candidates.reset(ef, max_copies);
         self.visited.reset(links.rows());
         let Some(entry) = links.entry() else { return };
-        let mut nearest = ScoredRow::new(f32::NEG_INFINITY, entry);
+        let mut nearest = ScoredRow { score: f32::NEG_INFINITY, row: entry };
         score_coarsely(codes, &self.query, &[entry], |candidate| nearest = candidate);
         for layer in (layer + 1..=links.level(entry).unwrap_or(0)).rev() {
             loop {
-                let list = links.of(nearest.row(), layer);
+                let list = links.of(nearest.row, layer);
                 list.iter().for_each(|&link| codes.prefetch_coarse(link));
                 self.scored += list.len();
                 let mut best = nearest;
@@ -48,13 +57,13 @@ impl BeamSearch {
                         best = candidate;
                     }
                 });
-                if best.row() == nearest.row() {
+                if best.row == nearest.row {
                     break;
                 }
                 nearest = best;
             }
         }
-        self.visited.insert(nearest.row());
+        self.visited.insert(nearest.row);
         self.candidates.push(nearest);
     }
 
@@ -77,7 +86,7 @@ impl BeamSearch {
         is_counted: impl Fn(u32) -> bool,
         deadline: Option<Instant>,
     ) -> bool {
-        let BeamSearch { query, candidates, visited, new_rows, scored } = self;
+        let BeamSearch { query, candidates, visited, new_rows, scored, .. } = self;
         let mut expansions = 0;
         while let Some(row) = candidates.expand() {
             expansions += 1;
@@ -93,8 +102,8 @@ impl BeamSearch {
                 if candidate.score > candidates.floor() {
                     candidates.offer_counted(codes, candidate, &is_counted);
                     // It is expanded next, unless a better one comes in.
-                    if candidates.peek() == Some(candidate.row()) {
-                        prefetch(links.bottom(candidate.row()));
+                    if candidates.peek() == Some(candidate.row) {
+                        prefetch(links.bottom(candidate.row));
                     }
                 }
             });
@@ -115,7 +124,7 @@ impl BeamSearch {
         let mut queue: BinaryHeap<ScoredRow> = self.candidates.take().into();
         self.keep_best(|beam, best| {
             let BeamSearch { query, visited, new_rows, scored, .. } = beam;
-            queue.iter().filter(|start| is_allowed(start.row())).for_each(|&start| best.push(start));
+            queue.iter().filter(|start| is_allowed(start.row)).for_each(|&start| best.push(start));
             let (mut expansions, mut floor) = (0, best.floor());
             while let Some(nearest) = queue.pop() {
                 if nearest.score < floor {
@@ -125,7 +134,7 @@ impl BeamSearch {
                 if expansions % EXPANSIONS_PER_CLOCK_READ == 0 && is_past(deadline) {
                     return Some(true);
                 }
-                collect_new_links(links, codes, 0, nearest.row(), visited, new_rows);
+                collect_new_links(links, codes, 0, nearest.row, visited, new_rows);
                 *scored += new_rows.len();
                 if *scored > max_scored {
                     return None;
@@ -133,7 +142,7 @@ impl BeamSearch {
                 score_coarsely(codes, query, new_rows, |candidate| {
                     if candidate.score > floor {
                         queue.push(candidate);
-                        if is_allowed(candidate.row()) {
+                        if is_allowed(candidate.row) {
                             best.offer(codes, candidate);
                             floor = best.floor();
                         }
@@ -214,7 +223,7 @@ impl BeamSearch {
 
 /// Collects the links of a row that were not visited yet, and prefetches their codes.
 #[inline(always)]
-fn collect_new_links(
+pub(super) fn collect_new_links(
     links: &Links,
     codes: &Codes,
     layer: u8,

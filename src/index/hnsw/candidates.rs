@@ -7,31 +7,24 @@ use super::codes::Codes;
 /// Marks a row whose links have been followed. Row numbers stay below this bit.
 const EXPANDED: u32 = 1 << 31;
 
+/// Candidates among which a position is found by comparing with each: the processor compares many at a time.
+const COMPARED: usize = 64;
+
 /// Above this number of candidates, they are sorted at the end of a search. To keep them sorted takes longer.
 const SORTED_CANDIDATES: usize = 4096;
 
-/// A row with its score, and whether its links have been followed.
+/// A row with its score.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScoredRow {
     pub(super) score: f32,
-    marked_row: u32,
+    pub(super) row: u32,
 }
 
 impl ScoredRow {
-    #[inline(always)]
-    pub(super) fn new(score: f32, row: u32) -> Self {
-        ScoredRow { score, marked_row: row }
-    }
-
-    #[inline(always)]
-    pub(super) fn row(self) -> u32 {
-        self.marked_row & !EXPANDED
-    }
-
     /// Orders rows from the highest score to the lowest, and equal scores by ascending row.
     #[inline]
     pub(super) fn order(&self, other: &ScoredRow) -> Ordering {
-        other.score.total_cmp(&self.score).then(self.row().cmp(&other.row()))
+        other.score.total_cmp(&self.score).then(self.row.cmp(&other.row))
     }
 }
 
@@ -72,7 +65,9 @@ pub(super) trait KeepBest {
 /// search.
 #[derive(Debug, Default)]
 pub(super) struct CandidateList {
-    candidates: Vec<ScoredRow>,
+    scores: Vec<f32>,
+    /// For each score its row, marked as [`EXPANDED`] once its links have been followed.
+    marked_rows: Vec<u32>,
     capacity: usize,
     /// Maximum number of rows with the same code. Copies link to each other, and would otherwise fill the list.
     max_copies: usize,
@@ -83,19 +78,43 @@ pub(super) struct CandidateList {
 impl CandidateList {
     /// Empties the list.
     pub(super) fn reset(&mut self, capacity: usize, max_copies: usize) {
-        self.candidates.clear();
+        self.clear();
         self.capacity = capacity;
         self.max_copies = max_copies;
+    }
+
+    fn clear(&mut self) {
+        self.scores.clear();
+        self.marked_rows.clear();
         self.next = 0;
     }
 
     #[inline]
-    pub(super) fn as_slice(&self) -> &[ScoredRow] {
-        &self.candidates
+    pub(super) fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    pub(super) fn max_copies(&self) -> usize {
+        self.max_copies
+    }
+
+    /// Returns the candidates, nearest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = ScoredRow> {
+        let rows = self.marked_rows.iter().map(|row| row & !EXPANDED);
+        self.scores.iter().zip(rows).map(|(&score, row)| ScoredRow { score, row })
     }
 
     pub(super) fn retain(&mut self, mut is_kept: impl FnMut(u32) -> bool) {
-        self.candidates.retain(|candidate| is_kept(candidate.row()));
+        let kept: Vec<ScoredRow> = self.iter().filter(|candidate| is_kept(candidate.row)).collect();
+        self.replace(&kept);
+    }
+
+    /// Replaces the candidates by the best of others that are sorted.
+    pub(super) fn replace(&mut self, sorted: &[ScoredRow]) {
+        self.clear();
+        let sorted = &sorted[..sorted.len().min(self.capacity)];
+        self.scores.extend(sorted.iter().map(|candidate| candidate.score));
+        self.marked_rows.extend(sorted.iter().map(|candidate| candidate.row));
     }
 
     /// Returns true if there may be so many candidates that they are not sorted during a search.
@@ -112,51 +131,65 @@ impl CandidateList {
     /// Replaces the candidates.
     pub(super) fn set(&mut self, mut best: BestRows) {
         best.drop_worst();
-        self.candidates = best.rows;
-        self.candidates.sort_unstable_by(ScoredRow::order);
-        self.next = 0;
+        best.rows.sort_unstable_by(ScoredRow::order);
+        self.replace(&best.rows);
     }
 
     /// Empties the list and returns the candidates that it had.
     pub(super) fn take(&mut self) -> Vec<ScoredRow> {
-        let candidates = self.candidates.drain(..).collect();
-        self.next = 0;
+        let candidates = self.iter().collect();
+        self.clear();
         candidates
     }
 
     /// Marks all candidates as not expanded, and calls `visit` with each row.
     pub(super) fn restart(&mut self, mut visit: impl FnMut(u32)) {
-        for candidate in &mut self.candidates {
-            candidate.marked_row &= !EXPANDED;
-            visit(candidate.marked_row);
+        for row in &mut self.marked_rows {
+            *row &= !EXPANDED;
+            visit(*row);
         }
         self.next = 0;
     }
 
     /// Returns the position behind the candidates with the same score.
     #[inline]
-    fn position(&self, candidate: ScoredRow) -> usize {
-        self.candidates.partition_point(|other| other.score >= candidate.score)
+    fn position(&self, score: f32) -> usize {
+        let (mut begin, mut count) = (0, self.len());
+        while count > COMPARED {
+            let half = count / 2;
+            begin += if self.scores[begin + half - 1] >= score { half } else { 0 };
+            count -= half;
+        }
+        begin + self.scores[begin..begin + count].iter().map(|other| u32::from(*other >= score)).sum::<u32>() as usize
     }
 
+    /// Inserts a candidate. Returns the row that has to leave for it and was not expanded.
     #[inline]
-    fn insert(&mut self, position: usize, candidate: ScoredRow) {
-        if self.candidates.len() == self.capacity {
-            self.candidates.pop();
-        }
-        self.candidates.insert(position, candidate);
+    fn insert(&mut self, position: usize, candidate: ScoredRow) -> Option<u32> {
+        let worst = if self.len() == self.capacity { self.marked_rows.pop() } else { None };
+        self.scores.truncate(self.marked_rows.len());
+        self.scores.insert(position, candidate.score);
+        self.marked_rows.insert(position, candidate.row);
         self.next = self.next.min(position);
+        worst.filter(|row| row & EXPANDED == 0)
+    }
+
+    /// Adds a candidate whose score exceeds the floor. Returns the row that has to leave for it and was not expanded.
+    #[inline]
+    pub(super) fn add(&mut self, candidate: ScoredRow) -> Option<u32> {
+        self.insert(self.position(candidate.score), candidate)
     }
 
     /// Adds a candidate whose score exceeds the floor, unless the list has enough rows with the same code for which
     /// `is_counted` returns true.
     #[inline]
     pub(super) fn offer_counted(&mut self, codes: &Codes, candidate: ScoredRow, is_counted: impl Fn(u32) -> bool) {
-        let position = self.position(candidate);
+        let position = self.position(candidate.score);
         // Nearly always, no other candidate has the same score.
-        if position > 0 && self.candidates[position - 1].score == candidate.score {
-            let ties = self.candidates[..position].iter().rev().take_while(|other| other.score == candidate.score);
-            let copies = ties.filter(|other| is_counted(other.row()) && codes.same(other.row(), candidate.row()));
+        if position > 0 && self.scores[position - 1] == candidate.score {
+            let ties = self.scores[..position].iter().rev().take_while(|score| **score == candidate.score).count();
+            let ties = self.marked_rows[position - ties..position].iter().map(|row| row & !EXPANDED);
+            let copies = ties.filter(|&other| is_counted(other) && codes.same(other, candidate.row));
             if copies.take(self.max_copies).count() >= self.max_copies {
                 return;
             }
@@ -164,12 +197,21 @@ impl CandidateList {
         self.insert(position, candidate);
     }
 
+    /// Removes a candidate, so that there is room for another.
+    pub(super) fn remove(&mut self, row: u32) {
+        if let Some(position) = self.marked_rows.iter().position(|other| other & !EXPANDED == row) {
+            self.scores.remove(position);
+            self.marked_rows.remove(position);
+            self.next -= usize::from(position < self.next);
+        }
+    }
+
     /// Returns the best candidate that has not been expanded, and marks it as expanded.
     #[inline]
     pub(super) fn expand(&mut self) -> Option<u32> {
-        let candidate = self.candidates.get_mut(self.next)?;
-        let row = candidate.marked_row;
-        candidate.marked_row |= EXPANDED;
+        let marked_row = self.marked_rows.get_mut(self.next)?;
+        let row = *marked_row;
+        *marked_row |= EXPANDED;
         while self.peek().is_some_and(|row| row & EXPANDED != 0) {
             self.next += 1;
         }
@@ -180,19 +222,19 @@ impl CandidateList {
     /// before.
     #[inline]
     pub(super) fn peek(&self) -> Option<u32> {
-        self.candidates.get(self.next).map(|candidate| candidate.marked_row)
+        self.marked_rows.get(self.next).copied()
     }
 }
 
 impl KeepBest for CandidateList {
     #[inline(always)]
     fn floor(&self) -> f32 {
-        if self.candidates.len() < self.capacity { f32::NEG_INFINITY } else { self.candidates[self.capacity - 1].score }
+        if self.len() < self.capacity { f32::NEG_INFINITY } else { self.scores[self.capacity - 1] }
     }
 
     #[inline]
     fn push(&mut self, candidate: ScoredRow) {
-        self.insert(self.position(candidate), candidate);
+        self.add(candidate);
     }
 
     fn offer(&mut self, codes: &Codes, candidate: ScoredRow) {

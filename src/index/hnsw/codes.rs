@@ -1,11 +1,13 @@
 //! Vectors as 8-bit codes, in two planes of 4 bits.
 //!
+//! A vector is rotated before it is coded, so that no few components take all of the codes' range.
+//!
 //! A component is stored as a code from 0 to 255, which stands for `code - 128` times the scale of its row. The coarse
 //! plane has the upper 4 bits of each code, the fine plane the lower ones. A traversal reads only the coarse plane,
 //! half of the memory; the best candidates are scored again with both planes.
 
 use super::row_table::RowTable;
-use crate::index::distance::{Kernels, Line, PER_LINE, prefetch, rounded, scale};
+use crate::index::distance::{CodedRow, Kernels, Line, PER_LINE, Rotation, prefetch, rounded, scale};
 
 /// The mean of the fine codes, which a score by the coarse plane alone assumes.
 const MIDDLE: f32 = 7.5;
@@ -18,6 +20,9 @@ const CACHED_SCALES: usize = 1 << 17;
 pub(super) struct Codes {
     kernels: Kernels,
     dimension: usize,
+    rotation: Rotation,
+    /// Room for a rotated vector.
+    rotated: Vec<f32>,
     coarse: RowTable<Line>,
     fine: RowTable<Line>,
     scales: RowTable<f32>,
@@ -27,6 +32,8 @@ pub(super) struct Codes {
 #[derive(Clone, Debug, Default)]
 pub(super) struct CodedQuery {
     lines: Vec<Line<i8>>,
+    /// The rotated query; not of a row.
+    rotated: Vec<f32>,
     scale: f32,
     /// The sum of the codes. The offset of the rows' codes is multiplied by this sum.
     sum: f32,
@@ -38,6 +45,8 @@ impl Codes {
         Codes {
             kernels: Kernels::detect(),
             dimension,
+            rotation: Rotation::new(dimension),
+            rotated: Vec::new(),
             coarse: RowTable::new(lines),
             fine: RowTable::new(lines),
             scales: RowTable::new(1),
@@ -45,7 +54,7 @@ impl Codes {
     }
 
     /// Returns the number of lines in each plane of a row.
-    fn lines(&self) -> usize {
+    pub(super) fn lines(&self) -> usize {
         self.dimension.div_ceil(PER_LINE)
     }
 
@@ -66,7 +75,8 @@ impl Codes {
             self.fine.push_filled(Line([0; 64]));
             self.scales.push(&[0.0]);
         }
-        let scale = self.kernels.encode(vector, self.coarse.row_mut(row), self.fine.row_mut(row));
+        self.kernels.rotate(&self.rotation, vector, &mut self.rotated);
+        let scale = self.kernels.encode(&self.rotated, self.coarse.row_mut(row), self.fine.row_mut(row));
         self.scales.put(row, &[scale]);
     }
 
@@ -81,11 +91,11 @@ impl Codes {
 
     /// Encodes a vector as a query.
     pub(super) fn encode_query(&self, vector: &[f32], query: &mut CodedQuery) {
-        let (scale, inverse) = scale(vector);
-        query.lines.clear();
+        self.kernels.rotate(&self.rotation, vector, &mut query.rotated);
+        let (scale, inverse) = scale(&query.rotated);
         query.lines.resize(self.lines() * 2, Line([0; 64]));
         let mut sum = 0;
-        for (line, part) in query.lines.iter_mut().zip(vector.chunks(64)) {
+        for (line, part) in query.lines.iter_mut().zip(query.rotated.as_chunks::<64>().0) {
             for (code, x) in line.0.iter_mut().zip(part) {
                 *code = rounded(x * inverse);
             }
@@ -108,8 +118,8 @@ impl Codes {
         let mut query = CodedQuery::default();
         self.row_query(row, &mut query);
         vector.clear();
-        let codes = query.lines.iter().flat_map(|line| line.0).take(self.dimension);
-        vector.extend(codes.map(|code| f32::from(code) * query.scale));
+        vector.extend(query.lines.iter().flat_map(|line| line.0).map(|code| f32::from(code) * query.scale));
+        self.rotation.rotate_back(vector, self.dimension);
     }
 
     /// Returns the coarse plane of a row.
@@ -124,8 +134,14 @@ impl Codes {
     pub(super) fn prefetch_coarse(&self, row: u32) {
         prefetch(self.coarse.row(row));
         if self.rows() > CACHED_SCALES {
-            prefetch(self.scales.row(row));
+            self.prefetch_scale(row);
         }
+    }
+
+    /// Asks the processor to load the scale of a row. A search that also reads other tables drives scales out of the cache.
+    #[inline(always)]
+    pub(super) fn prefetch_scale(&self, row: u32) {
+        prefetch(self.scales.row(row));
     }
 
     /// Returns the fine plane of a row.
@@ -163,6 +179,16 @@ impl CodedQuery {
         &self.lines
     }
 
+    /// Returns the rotated query.
+    pub(super) fn rotated(&self) -> &[f32] {
+        &self.rotated
+    }
+
+    /// Returns the row that this query was made of.
+    pub(super) fn as_row(&self) -> CodedRow<'_> {
+        CodedRow { lines: &self.lines, scale: self.scale }
+    }
+
     /// Computes the score of a row from the product with its coarse plane.
     #[inline(always)]
     pub(super) fn coarse_score(&self, product: i32, scale: f32) -> f32 {
@@ -172,7 +198,18 @@ impl CodedQuery {
     /// Returns a bound on the error of a score from both planes, for unit vectors: four standard deviations of the
     /// rounding error, so it holds nearly always.
     pub(super) fn error_bound(&self, scale: f32) -> f32 {
-        4.0 * 0.289 * self.scale.hypot(scale)
+        4.0 * 0.289 * (self.scale * self.scale + scale * scale).sqrt()
+    }
+
+    /// Same as [`error_bound`](Self::error_bound), of a score from the coarse plane alone.
+    pub(super) fn coarse_error_bound(&self, scale: f32) -> f32 {
+        self.error_bound(16.0 * scale)
+    }
+
+    /// Computes what the fine plane adds to the score of a row by the coarse plane, from the product with it.
+    #[inline(always)]
+    pub(super) fn fine_score(&self, product: i32, scale: f32) -> f32 {
+        (product as f32 - self.sum * MIDDLE) * (scale * self.scale)
     }
 
     /// Computes the score of a row from the products with both planes.

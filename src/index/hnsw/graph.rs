@@ -7,6 +7,8 @@ use super::{
     delta::{Delta, List},
     encoding::rows_per_page,
     links::Links,
+    neighbor_codes::NeighborCodes,
+    options::HnswOptions,
     row_table::RowTable,
 };
 use crate::index::Bitmap;
@@ -25,6 +27,8 @@ pub(super) struct Graph {
     /// The original vectors, unless they are read from a source outside of the index.
     pub(super) originals: Option<RowTable<f32>>,
     pub(super) links: Links,
+    /// The codes of each row's neighbors, if the options ask for them.
+    pub(super) neighbor_codes: Option<NeighborCodes>,
     /// The number of the next row.
     pub(super) rows: usize,
     /// Rows that searches may return.
@@ -41,17 +45,21 @@ impl Graph {
     /// Returns the bytes of memory that the graph takes.
     pub(super) fn memory_bytes(&self) -> usize {
         let rows = [&self.live, &self.tail, &self.removed].map(Bitmap::memory_bytes).iter().sum::<usize>();
+        let neighbor_codes = self.neighbor_codes.as_ref().map_or(0, NeighborCodes::memory_bytes);
         let originals = self.originals.as_ref().map_or(0, RowTable::memory_bytes);
-        self.codes.memory_bytes() + originals + self.links.memory_bytes() + rows
+        self.codes.memory_bytes() + originals + self.links.memory_bytes() + neighbor_codes + rows
     }
 
-    pub(super) fn new(dimension: usize, m: usize, ef_construction: usize) -> Self {
+    pub(super) fn new(dimension: usize, options: &HnswOptions) -> Self {
+        let (codes, links) = (Codes::new(dimension), Links::new(options.m));
+        let neighbor_codes = options.neighbor_codes.then(|| NeighborCodes::new(codes.lines(), links.capacity(0)));
         Graph {
             dimension,
-            ef_construction,
-            codes: Codes::new(dimension),
+            ef_construction: options.ef_construction,
+            codes,
             originals: Some(RowTable::new(dimension)),
-            links: Links::new(m),
+            links,
+            neighbor_codes,
             rows: 0,
             live: Bitmap::default(),
             tail: Bitmap::default(),
@@ -66,12 +74,20 @@ impl Graph {
         self.codes.rows() > 0
     }
 
-    /// Returns true if there are rows to link, or removed rows to unlink: any if `is_thorough`, else enough to be worth
-    /// a pass.
+    /// Returns true if there are rows to link, removed rows to unlink (any if `is_thorough`, else enough to be worth a
+    /// pass), or codes of neighbors to compute.
     pub(super) fn has_work(&self, is_thorough: bool) -> bool {
         let removed = self.removed.count();
         let is_enough = is_thorough || removed > self.links.count() / REPAIR_DIVISOR;
-        self.has_codes() && (self.tail.count() > 0 || (removed > 0 && is_enough))
+        self.has_codes() && (self.tail.count() > 0 || (removed > 0 && is_enough) || self.has_stale_codes())
+    }
+
+    /// Returns true if codes of neighbors are stale. While rows wait to be linked they do not count: linking changes many
+    /// of them again.
+    pub(super) fn has_stale_codes(&self) -> bool {
+        self.links.count() > 0
+            && self.tail.count() == 0
+            && self.neighbor_codes.as_ref().is_some_and(NeighborCodes::has_stale)
     }
 
     /// Encodes all rows that have no codes yet, and makes room for their links.
@@ -81,7 +97,15 @@ impl Graph {
                 self.codes.put(row as u32, originals.row(row as u32));
             }
         }
+        self.grow_links();
+    }
+
+    /// Makes room for the links of all rows.
+    pub(super) fn grow_links(&mut self) {
         self.links.grow(self.codes.rows());
+        if let Some(neighbor_codes) = &mut self.neighbor_codes {
+            neighbor_codes.grow(self.codes.rows());
+        }
     }
 
     /// Writes the vector of a row, over an old one if there is one. Searches find the row only once it is live.
@@ -91,7 +115,7 @@ impl Graph {
         }
         if self.originals.is_none() || self.has_codes() {
             self.codes.put(row, vector);
-            self.links.grow(self.codes.rows());
+            self.grow_links();
         }
     }
 
@@ -133,7 +157,14 @@ impl Graph {
     /// Does the second part: sets lists of links. Until all lists of the delta are set, the new rows are in the tail as
     /// well, and the rows that leave are still in the graph.
     pub(super) fn set_lists(&mut self, lists: &[List]) {
-        lists.iter().for_each(|list| self.links.set(list.row, list.layer, &list.links));
+        for list in lists {
+            self.links.set(list.row, list.layer, &list.links);
+            if list.layer == 0
+                && let Some(neighbor_codes) = &mut self.neighbor_codes
+            {
+                neighbor_codes.mark_stale(list.row);
+            }
+        }
     }
 
     /// Does the last part: new rows leave the tail, and rows that no link leads to any more leave the graph.

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use parking_lot::{Mutex, RwLock};
+use rayon::prelude::*;
 
 use super::{
     HnswOptions, Originals, PlanningGuard, beam::BeamSearch, check::check, delta::Delta, encoding, graph::Graph,
@@ -27,14 +28,17 @@ const REPAIR_ROWS: usize = 1024;
 /// Lists that are set under one write lock. Searches wait for it some tens of microseconds.
 const LISTS_PER_LOCK: usize = 512;
 
+/// Rows whose neighbors' codes are written under one write lock.
+const CODED_PER_LOCK: usize = 128;
+
 /// An approximate index with a graph.
 ///
 /// Searches run beside each other and beside all other calls; they wait only while a planned change is copied into the
 /// graph, well under a millisecond. A search finds a row as soon as `insert` has returned. The same inserts and steps
 /// of [`VectorIndex::improve`] give the same graph with any number of threads.
 ///
-/// Memory for a row of `d` dimensions: `d` bytes for codes, `8 m` bytes for links, about 8 bytes more, and `4 d` bytes
-/// for the vector. A search scores about ten rows for each of its `ef` candidates. Linking a row costs a search with
+/// Memory for a row of `d` dimensions, rounded up to a multiple of 128: `d` bytes for codes, `8 m` bytes for links, about 8
+/// bytes more, and `4 d` bytes for the vector; with [`HnswOptions::neighbor_codes`] for every 32 links `4 d + 128` bytes more. A search scores about ten rows for each of its `ef` candidates. Linking a row costs a search with
 /// `ef_construction` candidates, and a comparison with each row of its batch, at most 512.
 pub struct HnswIndex {
     pub(super) options: HnswOptions,
@@ -56,7 +60,7 @@ impl HnswIndex {
     /// If an option is out of its range.
     pub fn new(dimension: usize, options: HnswOptions) -> Self {
         options.check().expect("options are within their ranges");
-        HnswIndex::with_graph(Graph::new(dimension, options.m, options.ef_construction), options, None)
+        HnswIndex::with_graph(Graph::new(dimension, &options), options, None)
     }
 
     pub(super) fn with_graph(graph: Graph, options: HnswOptions, originals: Option<Arc<dyn Originals>>) -> Self {
@@ -139,14 +143,15 @@ impl HnswIndex {
         Some(plan_links(&self.graph, rows))
     }
 
-    /// Returns true if there is background work: rows to link, or removed rows to unlink. Unless `is_thorough`, few
-    /// removed rows do not count.
+    /// Returns true if there is background work: rows to link, removed rows to unlink, or codes of neighbors to compute.
+    /// Unless `is_thorough`, few removed rows do not count.
     pub(crate) fn has_work(&self, is_thorough: bool) -> bool {
         self.graph.read().has_work(is_thorough)
     }
 
-    /// Plans the next step of the background work; `None` if there is none.
+    /// Plans the next step of the background work; `None` if there is none, or nothing that a delta does.
     pub(crate) fn plan_step(&self, _planning: &PlanningGuard, is_thorough: bool) -> Option<Delta> {
+        self.code_neighbors();
         let graph = self.graph.read();
         if !graph.has_work(is_thorough) {
             return None;
@@ -171,6 +176,29 @@ impl HnswIndex {
             self.graph.write().set_lists(lists);
         }
         self.graph.write().end(delta);
+        self.code_neighbors();
+    }
+
+    /// Computes the codes of neighbors that are stale, unless rows wait to be linked. The caller holds the planning lock.
+    pub(super) fn code_neighbors(&self) {
+        loop {
+            let rows = match &*self.graph.read() {
+                graph @ Graph { neighbor_codes: Some(codes), .. } if graph.has_stale_codes() => {
+                    codes.stale(CODED_PER_LOCK)
+                }
+                _ => return,
+            };
+            let blocks: Vec<_> = rows
+                .par_iter()
+                .map_init(Default::default, |scratch, &row| {
+                    let Graph { neighbor_codes, codes, links, .. } = &*self.graph.read();
+                    neighbor_codes.as_ref().map(|neighbors| neighbors.encode(codes, links, row, scratch))
+                })
+                .collect();
+            if let Some(codes) = &mut self.graph.write().neighbor_codes {
+                rows.iter().zip(blocks.iter().flatten()).for_each(|(&row, blocks)| codes.put(row, blocks));
+            }
+        }
     }
 
     /// Returns the bytes of a delta, as they are stored.

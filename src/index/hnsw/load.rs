@@ -7,6 +7,7 @@ use super::{
     encoding::{decode_delta, decode_page, peek_m},
     graph::Graph,
     links::Links,
+    neighbor_codes::NeighborCodes,
 };
 use crate::error::{Error, Result};
 
@@ -29,7 +30,8 @@ impl Loader {
         options: HnswOptions,
         originals: Option<Arc<dyn Originals>>,
     ) -> Self {
-        let mut graph = Graph::new(dimension, options.m, options.ef_construction);
+        // The codes of neighbors are computed at the end.
+        let mut graph = Graph::new(dimension, &HnswOptions { neighbor_codes: false, ..options });
         if live_count > options.graph_above && originals.is_some() {
             graph.originals = None;
         }
@@ -129,8 +131,14 @@ impl Loader {
             }
         }
         let m = self.graph.links.m();
+        if self.options.neighbor_codes {
+            let capacity = self.graph.links.capacity(0);
+            self.graph.neighbor_codes = Some(NeighborCodes::new(self.graph.codes.lines(), capacity));
+            self.graph.grow_links();
+        }
         let index = HnswIndex::with_graph(self.graph, HnswOptions { m, ..self.options }, self.originals);
         index.set_stored(self.has_parts);
+        index.code_neighbors();
         index
     }
 
@@ -155,7 +163,7 @@ mod tests {
         hnsw::delta::{Delta, List},
     };
 
-    const OPTIONS: HnswOptions = HnswOptions { m: 4, ef_construction: 16, graph_above: 0 };
+    const OPTIONS: HnswOptions = HnswOptions { m: 4, ef_construction: 16, graph_above: 0, neighbor_codes: false };
 
     fn vector(row: u32) -> [f32; 2] {
         let (y, x) = (row as f32 * 0.01).sin_cos();

@@ -17,12 +17,16 @@ pub struct HnswOptions {
     pub ef_construction: usize,
     /// Number of rows up to which there is no graph and every search is exact. Default: 10,000.
     pub graph_above: usize,
+    /// Keeps a code of one bit for each component of each of a row's links beside the row. A search then reads what it
+    /// needs in one piece: 1.2 to 1.9 times as many searches, the more the more dimensions, for nearly twice the memory.
+    /// Searches with a filter use other codes. Default: false.
+    pub neighbor_codes: bool,
 }
 
 impl Default for HnswOptions {
     fn default() -> Self {
-        let Config { m, ef_construction, exact_threshold: graph_above, .. } = Config::default();
-        HnswOptions { m, ef_construction, graph_above }
+        let Config { m, ef_construction, exact_threshold: graph_above, neighbor_codes, .. } = Config::default();
+        HnswOptions { m, ef_construction, graph_above, neighbor_codes }
     }
 }
 

@@ -22,7 +22,7 @@ use super::{
     delta::{Delta, List},
     graph::Graph,
     links::MAX_LEVEL,
-    scoring::refine,
+    scoring::{refine, score_coarsely},
     select::select,
 };
 
@@ -91,7 +91,7 @@ fn choose_parents(graph: &RwLock<Graph>, new: &[NewRow]) -> Vec<u32> {
         let children_of = |row: u32| graph.links.children(row).chain(children.get(&row).into_iter().flatten().copied());
         let is_full = |row: u32| children_of(row).take(MAX_CHILDREN).count() >= MAX_CHILDREN;
         let before: Vec<u32> =
-            candidates[0].iter().map(|candidate| candidate.row()).filter(|&row| is_before(row)).collect();
+            candidates[0].iter().map(|candidate| candidate.row).filter(|&row| is_before(row)).collect();
         let is_copy = |other: &u32| graph.codes.same(*other, *row);
         let copies = before.iter().copied().take_while(is_copy);
         // Copies are placed below each other if possible, so that a search which finds one of them finds all.
@@ -164,13 +164,14 @@ fn find_candidates(
             beam.search(links, codes, layer, |_| true, None);
         }
         // Above `begin`, the graph has no rows.
-        let mut found = if layer <= begin { beam.candidates.as_slice().to_vec() } else { Vec::new() };
+        let mut found = if layer <= begin { beam.candidates.iter().collect() } else { Vec::new() };
         let others = batch.iter().zip(levels).filter(|(other, level)| **other != row && **level >= layer);
         let floor = if layer <= begin { beam.candidates.floor() } else { f32::NEG_INFINITY };
         beam.score_into(codes, others.map(|(&other, _)| other), floor, &mut found);
         drop_copies(codes, &mut found);
         found.truncate(*ef_construction);
         refine(codes, &beam.query, &mut found);
+        found.sort_unstable_by(ScoredRow::order);
         layers.push(found);
     }
     layers.reverse();
@@ -182,7 +183,7 @@ fn drop_copies(codes: &Codes, candidates: &mut Vec<ScoredRow>) {
     let mut kept: Vec<ScoredRow> = Vec::with_capacity(candidates.len());
     for &candidate in &*candidates {
         let ties = kept.iter().rev().take_while(|other| other.score == candidate.score);
-        if ties.filter(|other| codes.same(other.row(), candidate.row())).take(MAX_COPIES).count() < MAX_COPIES {
+        if ties.filter(|other| codes.same(other.row, candidate.row)).take(MAX_COPIES).count() < MAX_COPIES {
             kept.push(candidate);
         }
     }
@@ -224,8 +225,10 @@ pub(super) fn prune(
     query: &mut CodedQuery,
 ) -> Vec<u32> {
     graph.codes.row_query(row, query);
-    let mut candidates: Vec<ScoredRow> = links.iter().map(|&link| ScoredRow::new(0.0, link)).collect();
+    let mut candidates = Vec::with_capacity(links.len());
+    score_coarsely(&graph.codes, query, links, |candidate| candidates.push(candidate));
     refine(&graph.codes, query, &mut candidates);
+    candidates.sort_unstable_by(ScoredRow::order);
     select(&graph.codes, row, &candidates, graph.links.capacity(layer), pinned, query)
 }
 
@@ -245,7 +248,8 @@ mod tests {
     #[test]
     fn equal_rows_make_no_deep_tree() {
         for m in [4, 16] {
-            let index = HnswIndex::new(2, HnswOptions { m, ef_construction: 16, graph_above: 0 });
+            let index =
+                HnswIndex::new(2, HnswOptions { m, ef_construction: 16, graph_above: 0, neighbor_codes: false });
             const ROWS: u32 = 6000;
             index.insert(&(0..ROWS).collect::<Vec<_>>(), &[1.0, 0.0].repeat(ROWS as usize));
             while index.improve() {}

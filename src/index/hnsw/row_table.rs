@@ -21,6 +21,10 @@ impl<T: Copy> RowTable<T> {
         RowTable { width, rows: 0, chunks: Vec::new() }
     }
 
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
     /// Returns the number of rows.
     #[inline]
     pub(super) fn rows(&self) -> usize {

@@ -20,30 +20,33 @@ pub(super) fn score_coarsely(codes: &Codes, query: &CodedQuery, rows: &[u32], mu
         }
         codes.kernels().products(query.lines(), &lines[..group.len()], &mut products);
         for (&row, &product) in group.iter().zip(&products) {
-            visit(ScoredRow::new(query.coarse_score(product, codes.scale(row)), row));
+            visit(ScoredRow { score: query.coarse_score(product, codes.scale(row)), row });
         }
     }
 }
 
-/// Scores candidates again by both planes, and sorts them, nearest first.
+/// Returns the score of a row by the coarse plane.
+#[inline(always)]
+pub(super) fn score_one_coarsely(codes: &Codes, query: &CodedQuery, row: u32) -> f32 {
+    let mut product = [0];
+    codes.kernels().products(query.lines(), &[codes.coarse(row)], &mut product);
+    query.coarse_score(product[0], codes.scale(row))
+}
+
+/// Scores candidates, which have scores by the coarse plane, by both planes.
 pub(super) fn refine(codes: &Codes, query: &CodedQuery, candidates: &mut [ScoredRow]) {
     for candidate in &*candidates {
-        prefetch(codes.fine(candidate.row()));
+        prefetch(codes.fine(candidate.row));
     }
-    let (mut coarse, mut fine) = ([0; GROUP], [0; GROUP]);
+    let mut products = [0; GROUP];
     for group in candidates.chunks_mut(GROUP) {
         let mut lines: [&[Line]; GROUP] = [&[]; GROUP];
         for (slot, candidate) in lines.iter_mut().zip(&*group) {
-            *slot = codes.coarse(candidate.row());
+            *slot = codes.fine(candidate.row);
         }
-        codes.kernels().products(query.lines(), &lines[..group.len()], &mut coarse);
-        for (slot, candidate) in lines.iter_mut().zip(&*group) {
-            *slot = codes.fine(candidate.row());
-        }
-        codes.kernels().products(query.lines(), &lines[..group.len()], &mut fine);
-        for (i, candidate) in group.iter_mut().enumerate() {
-            candidate.score = query.score(coarse[i], fine[i], codes.scale(candidate.row()));
+        codes.kernels().products(query.lines(), &lines[..group.len()], &mut products);
+        for (candidate, &product) in group.iter_mut().zip(&products) {
+            candidate.score += query.fine_score(product, codes.scale(candidate.row));
         }
     }
-    candidates.sort_unstable_by(ScoredRow::order);
 }

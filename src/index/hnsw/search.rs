@@ -1,6 +1,8 @@
 //! Answers a query: chooses between graph and scan, and scores the candidates with the original vectors.
 
-use super::{Originals, beam::BeamSearch, candidates::ScoredRow, graph::Graph, scoring::refine};
+use super::{
+    Originals, beam::BeamSearch, candidates::ScoredRow, graph::Graph, neighbor_search::Neighborhoods, scoring::refine,
+};
 use crate::index::{Bitmap, Neighbor, SearchOptions, SearchResult, distance::prefetch};
 
 /// Rows scanned between two reads of the clock, while there are no codes.
@@ -90,14 +92,23 @@ impl Searcher<'_> {
         beam.candidates.reset(ef, max_copies);
         let mut done = None;
         if search.allowed.is_none() && !beam.candidates.is_wide() {
-            beam.descend(links, codes, 0, ef, max_copies);
-            let cut_short = beam.search(links, codes, 0, is_live, deadline);
+            let cut_short = match &graph.neighbor_codes {
+                Some(neighbor_codes) => {
+                    // Walking through layer 1 takes longer than coming from afar on layer 0.
+                    beam.descend(links, codes, 1, ef, max_copies);
+                    beam.search_neighborhoods(Neighborhoods { links, codes, neighbor_codes }, is_live, deadline)
+                }
+                None => {
+                    beam.descend(links, codes, 0, ef, max_copies);
+                    beam.search(links, codes, 0, is_live, deadline)
+                }
+            };
             if graph.removed.count() > 0 {
                 beam.candidates.retain(is_live);
             }
             // With too few candidates left, removed rows took too many of the slots: the search is repeated without
             // them.
-            done = (cut_short || beam.candidates.as_slice().len() >= enough).then_some(cut_short);
+            done = (cut_short || beam.candidates.len() >= enough).then_some(cut_short);
         }
         let cut_short = match done {
             Some(cut_short) => cut_short,
@@ -109,7 +120,7 @@ impl Searcher<'_> {
         };
         let tail = graph.tail.iter().filter(|&row| is_allowed(row));
         let cut_short = (graph.tail.count() > 0 && beam.scan_unvisited(codes, tail, deadline)) || cut_short;
-        (cut_short || beam.candidates.as_slice().len() >= enough).then_some(cut_short)
+        (cut_short || beam.candidates.len() >= enough).then_some(cut_short)
     }
 
     /// Returns the number of allowed rows up to which a scan is faster than a traversal. A traversal scores more rows
@@ -122,27 +133,19 @@ impl Searcher<'_> {
     fn rescore(&self, query: &[f32], k: usize) -> Vec<Neighbor> {
         let Searcher { graph, beam, .. } = self;
         let coded_query = &beam.query;
-        let mut candidates: Vec<ScoredRow> = beam.candidates.as_slice().to_vec();
+        let mut candidates: Vec<ScoredRow> = beam.candidates.iter().collect();
+        drop_hopeless(&mut candidates, k, |row| coded_query.coarse_error_bound(graph.codes.scale(row)));
         refine(&graph.codes, coded_query, &mut candidates);
-        // Only the candidates that rounding may have put on the wrong side of position k are read.
-        if let Some(last) = candidates.get(k - 1) {
-            let error = |candidate: &ScoredRow| coded_query.error_bound(graph.codes.scale(candidate.row()));
-            let floor = last.score - error(last);
-            let mut position = 0;
-            candidates.retain(|candidate| {
-                position += 1;
-                position <= k || candidate.score + error(candidate) >= floor
-            });
-        }
+        drop_hopeless(&mut candidates, k, |row| coded_query.error_bound(graph.codes.scale(row)));
         let kernels = graph.codes.kernels();
         let mut found: Vec<Neighbor> = match &graph.originals {
             Some(originals) => {
-                candidates.iter().for_each(|candidate| prefetch(originals.row(candidate.row())));
-                let score = |candidate: &ScoredRow| kernels.dot(query, originals.row(candidate.row()));
-                candidates.iter().map(|candidate| Neighbor { row: candidate.row(), score: score(candidate) }).collect()
+                candidates.iter().for_each(|candidate| prefetch(originals.row(candidate.row)));
+                let score = |candidate: &ScoredRow| kernels.dot(query, originals.row(candidate.row));
+                candidates.iter().map(|candidate| Neighbor { row: candidate.row, score: score(candidate) }).collect()
             }
             None => {
-                let rows: Vec<u32> = candidates.iter().map(|candidate| candidate.row()).collect();
+                let rows: Vec<u32> = candidates.iter().map(|candidate| candidate.row).collect();
                 let mut scores: Vec<f32> = candidates.iter().map(|candidate| candidate.score).collect();
                 if let Some(originals) = self.originals {
                     originals.read(&rows, &mut |i, vector| scores[i] = kernels.dot(query, vector));
@@ -179,13 +182,24 @@ impl Searcher<'_> {
     }
 }
 
+/// Drops the candidates that rounding cannot have put on the wrong side of position `k`. `error` is a bound on the error of
+/// a row's score.
+fn drop_hopeless(candidates: &mut Vec<ScoredRow>, k: usize, error: impl Fn(u32) -> f32) {
+    if candidates.len() > k {
+        let (_, last, _) = candidates.select_nth_unstable_by(k - 1, ScoredRow::order);
+        // The errors of both rows are about alike, and independent.
+        let floor = last.score - std::f32::consts::SQRT_2 * error(last.row);
+        candidates.retain(|candidate| candidate.score >= floor);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::index::{HnswIndex, HnswOptions, SearchOptions, VectorIndex};
 
     #[test]
     fn a_search_for_more_rows_than_there_are_finds_all() {
-        let index = HnswIndex::new(2, HnswOptions { m: 4, ef_construction: 16, graph_above: 0 });
+        let index = HnswIndex::new(2, HnswOptions { m: 4, ef_construction: 16, graph_above: 0, neighbor_codes: false });
         let vector = |row: u32| [(row as f32).cos(), (row as f32).sin()];
         index.insert(&(0..500).collect::<Vec<_>>(), &(0..500).flat_map(vector).collect::<Vec<_>>());
         for _ in 0..20 {
@@ -204,7 +218,7 @@ mod tests {
     #[test]
     fn a_graph_finds_very_many_rows() {
         const ROWS: u32 = 12_000;
-        let index = HnswIndex::new(2, HnswOptions { m: 4, ef_construction: 16, graph_above: 0 });
+        let index = HnswIndex::new(2, HnswOptions { m: 4, ef_construction: 16, graph_above: 0, neighbor_codes: false });
         let vector = |row: u32| [(row as f32).cos(), (row as f32).sin()];
         index.insert(&(0..ROWS).collect::<Vec<_>>(), &(0..ROWS).flat_map(vector).collect::<Vec<_>>());
         while index.improve() {}
@@ -247,23 +261,26 @@ mod tests {
         let near: Vec<Vec<f32>> = (0..300).map(|_| unit(&repeated, 0.6)).collect();
         let mut all: Vec<Vec<f32>> = (0..1000).map(|_| unit(&origin, 1.0)).chain(near.iter().cloned()).collect();
         all.extend(std::iter::repeat_n(repeated.clone(), 300));
-        let index = HnswIndex::new(DIMENSION, HnswOptions { graph_above: 0, ..HnswOptions::default() });
-        for (first, some) in (0u32..).step_by(100).zip(all.chunks(100)) {
-            index.insert(&(first..first + 100).collect::<Vec<_>>(), &some.concat());
+        for neighbor_codes in [false, true] {
+            let options = HnswOptions { graph_above: 0, neighbor_codes, ..HnswOptions::default() };
+            let index = HnswIndex::new(DIMENSION, options);
+            for (first, some) in (0u32..).step_by(100).zip(all.chunks(100)) {
+                index.insert(&(first..first + 100).collect::<Vec<_>>(), &some.concat());
+                while index.improve() {}
+            }
+            assert_eq!(index.check(), [""; 0]);
+            let find = |query: &[f32], k: usize| index.search(query, &SearchOptions::new(k)).neighbors;
+            let is_found = |vector: &&Vec<f32>| find(vector, 10)[0].score > 0.999;
+            assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
+            assert!(find(&repeated, 100).iter().all(|copy| copy.score > 0.999));
+            // These rows are removed, but still linked.
+            index.remove(&(1300..1600).step_by(2).collect::<Vec<_>>());
+            assert!(find(&repeated, 100).iter().all(|copy| copy.score > 0.999));
+            assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
             while index.improve() {}
+            assert_eq!(index.check(), [""; 0]);
+            assert!(find(&repeated, 100).iter().all(|copy| copy.score > 0.999));
+            assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
         }
-        assert_eq!(index.check(), [""; 0]);
-        let find = |query: &[f32], k: usize| index.search(query, &SearchOptions::new(k)).neighbors;
-        let is_found = |vector: &&Vec<f32>| find(vector, 10)[0].score > 0.999;
-        assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
-        assert!(find(&repeated, 100).iter().all(|copy| copy.score > 0.999));
-        // These rows are removed, but still linked.
-        index.remove(&(1300..1600).step_by(2).collect::<Vec<_>>());
-        assert!(find(&repeated, 100).iter().all(|copy| copy.score > 0.999));
-        assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
-        while index.improve() {}
-        assert_eq!(index.check(), [""; 0]);
-        assert!(find(&repeated, 100).iter().all(|copy| copy.score > 0.999));
-        assert!(near.iter().filter(is_found).count() >= 290, "{}", near.iter().filter(is_found).count());
     }
 }

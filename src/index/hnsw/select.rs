@@ -33,7 +33,7 @@ pub(super) fn select(
         if chosen.len() >= capacity {
             break;
         }
-        let id = candidate.row();
+        let id = candidate.row;
         if id == row || pinned.contains(&id) {
             continue;
         }

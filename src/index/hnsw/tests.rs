@@ -19,13 +19,17 @@ use super::{
 };
 use crate::{
     error::Error,
-    index::{SearchOptions, VectorIndex},
+    index::{
+        SearchOptions, VectorIndex,
+        distance::{BLOCK_ROWS, Line, SignTable},
+    },
 };
 
 const DIMENSION: usize = 16;
 
+/// With more than a few links, also with the codes of neighbors.
 fn options(m: usize) -> HnswOptions {
-    HnswOptions { m, ef_construction: 32, graph_above: 0 }
+    HnswOptions { m, ef_construction: 32, graph_above: 0, neighbor_codes: m >= 8 }
 }
 
 /// Returns the next number of a seeded sequence, below `count`.
@@ -126,7 +130,7 @@ proptest! {
 
     #[test]
     fn a_page_is_decoded_as_it_was_encoded(deltas in prop::collection::vec(any_delta(), 1..4)) {
-        let mut graph = Graph::new(1, 8, 8);
+        let mut graph = Graph::new(1, &options(8));
         graph.links.grow(1000);
         deltas.iter().for_each(|delta| graph.apply(delta));
         let mut read = Links::new(8);
@@ -190,6 +194,23 @@ fn damaged_parts_lead_to_no_missing_row() {
         assert!(read > 0 && refused > 0, "{read} read, {refused} refused");
     }
     assert!(Loader::new(1, 1, options(4), None).page(u32::MAX, &[4, 0, 255]).is_err());
+}
+
+/// The codes of neighbors are those of the present links, if they are not stale. They are stale only while there is work.
+fn assert_coded(index: &HnswIndex) {
+    let graph = index.graph.read();
+    let Some(neighbor_codes) = &graph.neighbor_codes else { return };
+    let linked = (0..graph.links.rows() as u32).filter(|&row| graph.links.has(row));
+    for row in linked {
+        match neighbor_codes.blocks(row) {
+            Some(blocks) => {
+                let blocks: Vec<Line> = blocks.flatten().copied().collect();
+                let again = neighbor_codes.encode(&graph.codes, &graph.links, row, &mut Default::default());
+                assert!(blocks == again, "the codes of the neighbors of row {row} are old");
+            }
+            None => assert!(graph.has_work(true), "the codes of the neighbors of row {row} are stale"),
+        }
+    }
 }
 
 /// An index, and a model of its stored form.
@@ -275,9 +296,10 @@ impl Stored {
             self.index.set_stored(true);
         }
         let planning = self.index.lock_planning();
-        let delta = self.index.plan_step(&planning, true).unwrap();
-        self.store(&delta);
-        self.index.apply(&delta);
+        if let Some(delta) = self.index.plan_step(&planning, true) {
+            self.store(&delta);
+            self.index.apply(&delta);
+        }
         true
     }
 
@@ -314,6 +336,8 @@ impl Stored {
             assert_eq!(pages(&loaded), pages(&self.index));
         }
         assert_eq!((loaded.counts(), loaded.is_stored()), (self.index.counts(), self.index.is_stored()));
+        assert_coded(&loaded);
+        assert_coded(&self.index);
         let (loaded, index) = (loaded.graph.read(), self.index.graph.read());
         type Rows = fn(&Graph) -> Vec<u32>;
         let all: [Rows; 3] = [|g| g.live.iter().collect(), |g| g.tail.iter().collect(), |g| g.removed.iter().collect()];
@@ -508,4 +532,48 @@ fn inserts_and_searches_do_not_wait_for_a_plan() {
     assert!(steps > 40, "{steps} inserts beside 4 steps");
     while index.improve() {}
     assert_eq!((index.counts(), index.check()), ((inserted as usize, inserted as usize), vec![]));
+}
+
+/// Estimates have no bias, and errors of the size that their authors' bound gives: 1 / sqrt(dimension) of the distances.
+#[test]
+fn estimates_are_near_the_scores() {
+    const WIDE: usize = 256;
+    let mut state = 3;
+    let index = HnswIndex::new(WIDE, HnswOptions { neighbor_codes: true, graph_above: 0, ..HnswOptions::default() });
+    let center: Vec<f32> = (0..WIDE).map(|_| random_below(&mut state, 2001) as f32 - 1000.0).collect();
+    let mut near = || {
+        let vector = center.iter().map(|x| x + random_below(&mut state, 2001) as f32 - 1000.0).collect::<Vec<_>>();
+        let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+        vector.into_iter().map(|x| x / norm).collect::<Vec<_>>()
+    };
+    let (vectors, queries): (Vec<_>, Vec<_>) = ((0..500).map(|_| near()).collect(), (0..20).map(|_| near()).collect());
+    index.insert(&(0..500).collect::<Vec<_>>(), &vectors.concat());
+    while index.improve() {}
+    assert_coded(&index);
+    let graph = index.graph.read();
+    let neighbor_codes = graph.neighbor_codes.as_ref().unwrap();
+    let kernels = graph.codes.kernels();
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for query in &queries {
+        let mut coded = codes::CodedQuery::default();
+        graph.codes.encode_query(query, &mut coded);
+        let mut table = SignTable::default();
+        kernels.tabulate(coded.rotated(), &mut table);
+        for row in 0..500 {
+            let score = |row: u32| kernels.dot(query, &vectors[row as usize]);
+            let mut scores = [0.0; BLOCK_ROWS];
+            let block = neighbor_codes.blocks(row).unwrap().next().unwrap();
+            kernels.estimate(&table, score(row), block, 0.0, &mut scores);
+            for (&link, estimate) in graph.links.of(row, 0).iter().zip(scores) {
+                // Relative to the distances of query and neighbor from the row.
+                let distance = |a: &[f32], b: &[f32]| (2.0 - 2.0 * kernels.dot(a, b)).max(1e-9).sqrt();
+                let [row, link] = [row, link].map(|row| &vectors[row as usize][..]);
+                let error = (estimate - kernels.dot(query, link)) / (distance(query, row) * distance(row, link));
+                (count, sum, squares) = (count + 1.0, sum + error, squares + error * error);
+            }
+        }
+    }
+    let (mean, deviation) = (sum / count, (squares / count).sqrt());
+    assert!(mean.abs() < 0.1 / (WIDE as f32).sqrt(), "{mean}");
+    assert!(deviation < 1.0 / (WIDE as f32).sqrt(), "{deviation}");
 }

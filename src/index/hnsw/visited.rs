@@ -17,6 +17,12 @@ impl Visited {
         self.words.resize(rows.div_ceil(64), 0);
     }
 
+    /// Removes a row.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, row: u32) {
+        self.words[row as usize / 64] &= !(1 << (row % 64));
+    }
+
     /// Adds a row. Returns true if the set did not contain it.
     #[inline(always)]
     pub(super) fn insert(&mut self, row: u32) -> bool {

@@ -47,9 +47,9 @@ struct Churned {
 }
 
 impl Churned {
-    fn new() -> Self {
+    fn new(neighbor_codes: bool) -> Self {
         let mut options = HnswOptions::default();
-        (options.graph_above, options.ef_construction) = (0, 64);
+        (options.graph_above, options.ef_construction, options.neighbor_codes) = (0, 64, neighbor_codes);
         Churned { index: HnswIndex::new(DIMENSION, options), rows: Vec::new() }
     }
 
@@ -134,11 +134,11 @@ impl Churned {
 #[test]
 fn after_random_changes_the_graph_is_whole_and_finds_all_rows() {
     let runs = std::env::var("MNEMON_GRAPH_RUNS").map_or(1, |runs| runs.parse().unwrap());
-    for (run, kind) in (0..runs).flat_map(|run: u64| {
-        [Kind::Clusters, Kind::Duplicates, Kind::NearDuplicates, Kind::Zeros].map(move |kind| (run, kind))
-    }) {
+    const KINDS: [Kind; 4] = [Kind::Clusters, Kind::Duplicates, Kind::NearDuplicates, Kind::Zeros];
+    let cases = (0..runs).flat_map(|run: u64| KINDS.map(|kind| (run, kind)));
+    for ((run, kind), neighbor_codes) in cases.flat_map(|case| [false, true].map(|codes| (case, codes))) {
         let mut state = 1000 + run;
-        let mut churned = Churned::new();
+        let mut churned = Churned::new(neighbor_codes);
         for step in 0..40 {
             churned.step(kind, &mut state);
             if step % 10 == 9 {
@@ -150,25 +150,27 @@ fn after_random_changes_the_graph_is_whole_and_finds_all_rows() {
         let recall = churned.recall(kind, &mut state);
         // What is the same as another is reached through it alone.
         let least = if kind == Kind::Clusters { 0.98 } else { 0.9 };
-        assert!(recall >= least, "{kind:?}, run {run}: recall {recall}");
+        assert!(recall >= least, "{kind:?}, run {run}, neighbors' codes {neighbor_codes}: recall {recall}");
     }
 }
 
 #[test]
 fn three_thousand_rows_are_found() {
-    let mut state = 3;
-    let mut churned = Churned::new();
-    churned.append(draw(Kind::Clusters, 3000, &mut state));
-    while churned.index.improve() {}
-    churned.assert_sound(Kind::Clusters);
-    let recall = churned.recall(Kind::Clusters, &mut state);
-    assert!(recall >= 0.98, "recall {recall}");
+    for neighbor_codes in [false, true] {
+        let mut state = 3;
+        let mut churned = Churned::new(neighbor_codes);
+        churned.append(draw(Kind::Clusters, 3000, &mut state));
+        while churned.index.improve() {}
+        churned.assert_sound(Kind::Clusters);
+        let recall = churned.recall(Kind::Clusters, &mut state);
+        assert!(recall >= 0.98, "recall {recall}");
+    }
 }
 
 #[test]
 fn rows_are_found_after_all_were_removed_and_inserted_again() {
     let mut state = 4;
-    let mut churned = Churned::new();
+    let mut churned = Churned::new(true);
     churned.append(draw(Kind::Clusters, 500, &mut state));
     for improved in [false, true, true] {
         if improved {

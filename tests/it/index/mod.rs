@@ -17,11 +17,18 @@ fn backends() -> Vec<(&'static str, Box<dyn VectorIndex>)> {
         ("hnsw", Box::new(hnsw(16, 0))),
         ("hnsw above 100", Box::new(hnsw(16, 100))),
         ("hnsw with few links", Box::new(hnsw(4, 0))),
+        ("hnsw with neighbors' codes", Box::new(with_neighbor_codes())),
         #[cfg(feature = "hnsw_rs")]
         ("hnsw_rs", Box::new(mnemon::HnswRsIndex::new(DIMENSION, 0))),
         #[cfg(feature = "hnsw_rs")]
         ("hnsw_rs above 100", Box::new(mnemon::HnswRsIndex::new(DIMENSION, 100))),
     ]
+}
+
+fn with_neighbor_codes() -> HnswIndex {
+    let mut options = HnswOptions::default();
+    (options.graph_above, options.neighbor_codes) = (0, true);
+    HnswIndex::new(DIMENSION, options)
 }
 
 fn hnsw(m: usize, graph_above: usize) -> HnswIndex {

@@ -168,6 +168,7 @@ class Config:
         target_recall: float | None = ...,
         m: int = ...,
         ef_construction: int = ...,
+        neighbor_codes: bool = ...,
         vectors: Literal["memory", "store"] = ...,
         precision: Literal["f32", "i8"] = ...,
         flush_size: int = ...,

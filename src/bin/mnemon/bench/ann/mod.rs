@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
-use mnemon::{Config, IndexKind, VectorStorage};
+use mnemon::{IndexKind, VectorStorage};
 use serde::de::DeserializeOwned;
 
 use self::{
@@ -38,7 +38,7 @@ pub(super) struct Args {
     /// truth is computed if its file is missing or if vectors had to be normalised to length 1.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Indexes to measure: exact, hnsw, hnsw_rs.
+    /// Indexes to measure: exact, hnsw, hnsw+neighbors (with the codes of neighbors), hnsw_rs.
     #[arg(long, value_delimiter = ',', default_value = indexes::DEFAULT, value_name = "NAMES")]
     index: Vec<String>,
     /// Search threads for the rate; latency is always measured with one thread.
@@ -181,8 +181,8 @@ fn run_part(args: &Args, part: Part, truths: &Path) -> anyhow::Result<()> {
             }
             Part::Deletions => output::json(&bare_index::deletions(name, &new, &vectors, &args.ef)?)?,
             Part::Engine => {
-                let mut config = Config::default();
-                (config.index, config.ef_search) = (name.parse()?, args.ef_search);
+                let mut config = indexes::config(name)?;
+                config.ef_search = args.ef_search;
                 config.ef_construction = ef_construction.unwrap_or(config.ef_construction);
                 (config.vectors, config.cache_bytes) = (args.vectors, args.cache << 20);
                 return output::json(&engine::measure(config, vectors, truths)?);
