@@ -149,7 +149,8 @@ impl HnswIndex {
         self.graph.read().has_work(is_thorough)
     }
 
-    /// Plans the next step of the background work; `None` if there is none, or nothing that a delta does.
+    /// Plans the next step of the background work; `None` if there is none. First computes the codes of neighbors that are
+    /// stale.
     pub(crate) fn plan_step(&self, _planning: &PlanningGuard, is_thorough: bool) -> Option<Delta> {
         self.code_neighbors();
         let graph = self.graph.read();
@@ -176,7 +177,6 @@ impl HnswIndex {
             self.graph.write().set_lists(lists);
         }
         self.graph.write().end(delta);
-        self.code_neighbors();
     }
 
     /// Computes the codes of neighbors that are stale, unless rows wait to be linked. The caller holds the planning lock.

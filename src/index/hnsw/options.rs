@@ -18,8 +18,9 @@ pub struct HnswOptions {
     /// Number of rows up to which there is no graph and every search is exact. Default: 10,000.
     pub graph_above: usize,
     /// Keeps a code of one bit for each component of each of a row's links beside the row. A search then reads what it
-    /// needs in one piece: 1.2 to 1.9 times as many searches, the more the more dimensions, for nearly twice the memory.
-    /// Searches with a filter use other codes. Default: false.
+    /// needs in one piece: measured on 100,000 rows, 1.15 to 1.3 times as many searches at the same recall of clustered
+    /// vectors, 0.9 to 1.2 times of texts, for 1.8 times the memory. A higher `ef` is needed for the same recall. Searches
+    /// with a filter use other codes. Default: false.
     pub neighbor_codes: bool,
 }
 

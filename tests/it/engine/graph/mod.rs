@@ -27,10 +27,11 @@ fn config() -> Config {
     config
 }
 
-/// A configuration with many links a row: changes of few rows are large, and pages are written often.
+/// A configuration with many links a row, and with the codes of neighbors: changes of few rows are large, and pages are
+/// written often.
 fn wide() -> Config {
     let mut config = config();
-    (config.m, config.ef_construction) = (64, 64);
+    (config.m, config.ef_construction, config.neighbor_codes) = (64, 64, true);
     config
 }
 
