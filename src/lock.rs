@@ -62,6 +62,6 @@ mod tests {
                 });
             }
         });
-        assert!(had.load(Ordering::SeqCst) > 10, "{had:?}");
+        assert!(had.load(Ordering::SeqCst) > 1, "{had:?}");
     }
 }

@@ -436,7 +436,7 @@ fn removals_leave_the_graph_sound() {
         index.apply(&delta);
         drop(planning);
         assert_eq!(index.check(), [""; 0], "{m}, {what}");
-        assert!(!index.has_work(true) && removed.iter().all(|&row| !index.graph.read().links.has(row)));
+        assert!(!index.improve() && removed.iter().all(|&row| !index.graph.read().links.has(row)));
         if removed.len() < 400 {
             root(&index.graph.read());
         }
