@@ -24,8 +24,8 @@ pub trait VectorIndex: Send + Sync {
     fn search(&self, query: &[f32], search: &SearchOptions) -> SearchResult;
 
     /// Calls `visit` with the position in `rows` and the vector of each of these rows, in order, and skips the rows
-    /// that were removed. An index that keeps only codes decodes them: each component is within 1/256 of the largest
-    /// one.
+    /// that were removed. An index that keeps only codes decodes them: a vector is within about 1 % of its length
+    /// of the inserted one.
     fn vectors(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32]));
 
     /// Returns the next row number: the number of rows that were inserted, including those removed since.

@@ -577,3 +577,22 @@ fn estimates_are_near_the_scores() {
     assert!(mean.abs() < 0.1 / (WIDE as f32).sqrt(), "{mean}");
     assert!(deviation < 1.0 / (WIDE as f32).sqrt(), "{deviation}");
 }
+
+#[test]
+fn decoded_vectors_are_near_the_inserted_ones() {
+    let mut state = 9;
+    for dimension in [2, 100, 384] {
+        let mut codes = codes::Codes::new(dimension);
+        for row in 0..50 {
+            let vector: Vec<f32> = (0..dimension).map(|_| random_below(&mut state, 2001) as f32 - 1000.0).collect();
+            codes.put(row, &vector);
+            let mut decoded = Vec::new();
+            codes.decode(row, &mut decoded);
+            assert_eq!(decoded.len(), dimension);
+            let squares = |vector: &mut dyn Iterator<Item = f32>| vector.map(|x| x * x).sum::<f32>();
+            let error = squares(&mut decoded.iter().zip(&vector).map(|(a, b)| a - b));
+            let length = squares(&mut vector.iter().copied());
+            assert!(error.sqrt() <= 0.02 * length.sqrt(), "{dimension}: {}", (error / length).sqrt());
+        }
+    }
+}
