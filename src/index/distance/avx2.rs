@@ -4,14 +4,15 @@
 use std::arch::x86_64::*;
 
 use super::{
-    codes::{self, Line},
+    codes::Line,
     kernels::Kernels,
     neighbor_codes::{self, BLOCK_ROWS, CodedRow, HEAD, SignTable},
     rotation::Rotation,
-    scalar,
 };
 
 const LANES: usize = 8;
+
+compile_portable!("avx2");
 
 pub(super) fn detect() -> Option<Kernels> {
     let has_all = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
@@ -104,66 +105,6 @@ fn products_avx2(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
         unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), sums(row)) };
         *product = lanes.iter().sum();
     }
-}
-
-fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { encode_avx2(vector, coarse, fine) }
-}
-
-#[target_feature(enable = "avx2")]
-fn encode_avx2(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
-    codes::encode(vector, coarse, fine)
-}
-
-fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { unpack_avx2(coarse, fine, query) }
-}
-
-#[target_feature(enable = "avx2")]
-fn unpack_avx2(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
-    codes::unpack(coarse, fine, query)
-}
-
-fn add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { add_scaled_avx2(sum, codes, scale) }
-}
-
-#[target_feature(enable = "avx2")]
-fn add_scaled_avx2(sum: &mut [f32], codes: &[u8], scale: f32) {
-    scalar::add_scaled(sum, codes, scale);
-}
-
-fn rotate(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { rotate_avx2(rotation, vector, rotated) }
-}
-
-#[target_feature(enable = "avx2")]
-fn rotate_avx2(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
-    rotation.rotate(vector, rotated);
-}
-
-fn tabulate(query: &[f32], table: &mut SignTable) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { tabulate_avx2(query, table) }
-}
-
-#[target_feature(enable = "avx2")]
-fn tabulate_avx2(query: &[f32], table: &mut SignTable) {
-    neighbor_codes::tabulate(query, table);
-}
-
-fn put_neighbor(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { put_neighbor_avx2(row, neighbor, slot, block) }
-}
-
-#[target_feature(enable = "avx2")]
-fn put_neighbor_avx2(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
-    neighbor_codes::put_neighbor(row, neighbor, slot, block);
 }
 
 fn estimate(table: &SignTable, score: f32, block: &[Line], floor: f32, scores: &mut [f32; BLOCK_ROWS]) -> u32 {

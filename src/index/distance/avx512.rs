@@ -4,14 +4,15 @@
 use std::arch::x86_64::*;
 
 use super::{
-    codes::{self, Line},
+    codes::Line,
     kernels::Kernels,
     neighbor_codes::{self, BLOCK_ROWS, CodedRow, HEAD, SignTable},
     rotation::Rotation,
-    scalar,
 };
 
 const LANES: usize = 16;
+
+compile_portable!("avx512f,avx512bw,avx512vnni");
 
 pub(super) fn detect() -> Option<Kernels> {
     let has_all = is_x86_feature_detected!("avx512f")
@@ -121,66 +122,6 @@ fn sums_of_lanes([a, b, c, d]: [__m512i; 4]) -> [i32; 4] {
     // SAFETY: the array has 128 bits; the store needs no alignment.
     unsafe { _mm_storeu_si128(products.as_mut_ptr().cast(), sums) };
     products
-}
-
-fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { encode_avx512(vector, coarse, fine) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn encode_avx512(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
-    codes::encode(vector, coarse, fine)
-}
-
-fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { unpack_avx512(coarse, fine, query) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn unpack_avx512(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
-    codes::unpack(coarse, fine, query)
-}
-
-fn add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { add_scaled_avx512(sum, codes, scale) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn add_scaled_avx512(sum: &mut [f32], codes: &[u8], scale: f32) {
-    scalar::add_scaled(sum, codes, scale);
-}
-
-fn rotate(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { rotate_avx512(rotation, vector, rotated) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn rotate_avx512(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
-    rotation.rotate(vector, rotated);
-}
-
-fn tabulate(query: &[f32], table: &mut SignTable) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { tabulate_avx512(query, table) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn tabulate_avx512(query: &[f32], table: &mut SignTable) {
-    neighbor_codes::tabulate(query, table);
-}
-
-fn put_neighbor(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { put_neighbor_avx512(row, neighbor, slot, block) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn put_neighbor_avx512(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
-    neighbor_codes::put_neighbor(row, neighbor, slot, block);
 }
 
 fn estimate(table: &SignTable, score: f32, block: &[Line], floor: f32, scores: &mut [f32; BLOCK_ROWS]) -> u32 {

@@ -27,7 +27,7 @@ pub(super) const TABLE_COMPONENTS: usize = 16;
 /// byte; with more digits the estimates are hardly better.
 const LARGEST: u8 = 15;
 
-/// What is added to each entry of the table, so that none is negative.
+/// An entry of the table is a sum of four components with signs, plus this number, so that none is negative.
 const LIFT: u8 = 4 * LARGEST;
 
 /// The largest absolute value of a product of a query and signs, so that it fits 16 bits.

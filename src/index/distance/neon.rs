@@ -4,14 +4,15 @@
 use std::arch::aarch64::*;
 
 use super::{
-    codes::{self, Line},
+    codes::Line,
     kernels::Kernels,
     neighbor_codes::{self, BLOCK_ROWS, CodedRow, HEAD, SignTable},
     rotation::Rotation,
-    scalar,
 };
 
 const LANES: usize = 4;
+
+compile_portable!("neon");
 
 pub(super) fn detect() -> Option<Kernels> {
     let has_all = std::arch::is_aarch64_feature_detected!("neon");
@@ -90,66 +91,6 @@ fn products_neon(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
         }
         *product = vaddvq_s32(sum);
     }
-}
-
-fn encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { encode_neon(vector, coarse, fine) }
-}
-
-#[target_feature(enable = "neon")]
-fn encode_neon(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 {
-    codes::encode(vector, coarse, fine)
-}
-
-fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { unpack_neon(coarse, fine, query) }
-}
-
-#[target_feature(enable = "neon")]
-fn unpack_neon(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
-    codes::unpack(coarse, fine, query)
-}
-
-fn add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { add_scaled_neon(sum, codes, scale) }
-}
-
-#[target_feature(enable = "neon")]
-fn add_scaled_neon(sum: &mut [f32], codes: &[u8], scale: f32) {
-    scalar::add_scaled(sum, codes, scale);
-}
-
-fn rotate(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { rotate_neon(rotation, vector, rotated) }
-}
-
-#[target_feature(enable = "neon")]
-fn rotate_neon(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
-    rotation.rotate(vector, rotated);
-}
-
-fn tabulate(query: &[f32], table: &mut SignTable) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { tabulate_neon(query, table) }
-}
-
-#[target_feature(enable = "neon")]
-fn tabulate_neon(query: &[f32], table: &mut SignTable) {
-    neighbor_codes::tabulate(query, table);
-}
-
-fn put_neighbor(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
-    // SAFETY: only `detect` returns this function, after it has found the features.
-    unsafe { put_neighbor_neon(row, neighbor, slot, block) }
-}
-
-#[target_feature(enable = "neon")]
-fn put_neighbor_neon(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]) {
-    neighbor_codes::put_neighbor(row, neighbor, slot, block);
 }
 
 fn estimate(table: &SignTable, score: f32, block: &[Line], floor: f32, scores: &mut [f32; BLOCK_ROWS]) -> u32 {

@@ -11,8 +11,8 @@ const LANES: usize = 16;
 
 const ROUNDS: usize = 3;
 
-/// By how many lanes more than the row before a row is turned before each round. Eight rows, those of the shortest vectors,
-/// so spread to eight lanes first, and then to all.
+/// Before each round, a row is turned by so many lanes more than the row above it. With these numbers a single component
+/// spreads to all lanes even where there are only eight rows, as in the shortest vectors.
 const TURNS: [usize; ROUNDS] = [0, 1, 8];
 
 /// A rotation of vectors, padded with zeros to a whole number of lines. The same for each dimension, on every processor,

@@ -82,8 +82,8 @@ impl Graph {
         self.has_codes() && (self.tail.count() > 0 || (removed > 0 && is_enough) || self.has_stale_codes())
     }
 
-    /// Returns true if codes of neighbors are stale. While rows wait to be linked they do not count: linking changes many
-    /// of them again.
+    /// Returns true if codes of neighbors can be computed. They wait until all rows are linked, because linking changes
+    /// many of them again.
     pub(super) fn has_stale_codes(&self) -> bool {
         self.links.count() > 0
             && self.tail.count() == 0

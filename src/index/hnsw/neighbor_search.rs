@@ -20,7 +20,7 @@ use crate::index::{
     search::is_past,
 };
 
-/// What a search by the codes of neighbors reads.
+/// A search by the codes of neighbors reads these parts of a graph.
 #[derive(Clone, Copy)]
 pub(super) struct Neighborhoods<'a> {
     pub(super) links: &'a Links,
@@ -76,11 +76,10 @@ impl BeamSearch {
                 while above != 0 {
                     let slot = above.trailing_zeros() as usize;
                     above &= above - 1;
-                    match list.get(slot) {
-                        Some(&link) if link != NONE => {
-                            graph.meet(ScoredRow { score: scores[slot], row: link }, candidates, visited);
-                        }
-                        _ => {}
+                    if let Some(&link) = list.get(slot)
+                        && link != NONE
+                    {
+                        graph.meet(ScoredRow { score: scores[slot], row: link }, candidates, visited);
                     }
                 }
             }
