@@ -72,6 +72,17 @@ fn indexes_are_measured_beside_each_other_and_drawn() {
 }
 
 #[test]
+fn an_engine_is_measured_with_the_codes_of_neighbors() {
+    let folder = tempfile::tempdir().unwrap();
+    texmex(folder.path());
+    let output = bench_ann(folder.path(), &["--engine", "--index", "hnsw+neighbors"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let report = json(&output.stdout);
+    assert_eq!(report["indexes"][0]["index"], "hnsw+neighbors");
+    assert!(report["indexes"][0]["engine"]["idle"]["recall"].as_f64().unwrap() > 0.9, "{report}");
+}
+
+#[test]
 fn vectors_that_cannot_be_measured_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let fails = |arguments: &[&str], says: &str| {

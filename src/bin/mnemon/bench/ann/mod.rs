@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
-use mnemon::{IndexKind, VectorStorage};
+use mnemon::VectorStorage;
 use serde::de::DeserializeOwned;
 
 use self::{
@@ -104,7 +104,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     for name in &args.index {
         // All names are checked first: hours may pass before the last index is measured.
         indexes::new(name, 1, None)?;
-        name.parse::<IndexKind>().map(drop).or_else(|error| if args.engine { Err(error) } else { Ok(()) })?;
+        indexes::config(name)?;
     }
     let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("creating a temporary folder")?;
     let data = prepare(args, folder.path())?;
