@@ -178,13 +178,11 @@ impl VectorBlock {
 
     /// Drops hits below the threshold, those in the prompt, and repeated texts.
     fn drop_known(&self, hits: &mut Vec<Hit>, query: &BlockQuery) {
-        let (shown, mut texts) = (shown_ids(query), HashSet::new());
-        let shown_texts: HashSet<_> = query.messages.iter().map(|message| message.borrowed_text()).collect();
+        let mut texts = HashSet::new();
         hits.retain(|Hit { message, similarity, .. }| {
             let text = message.borrowed_text();
             self.threshold.is_none_or(|least| *similarity >= least)
-                && !shown.contains(&*message.id)
-                && !shown_texts.contains(&text)
+                && query.messages.iter().all(|shown| shown.id != message.id && shown.borrowed_text() != text)
                 && texts.insert(text.into_owned())
         });
     }
@@ -203,7 +201,6 @@ impl VectorBlock {
 
     /// Replaces hits with the messages to add to the prompt, without those that it already contains.
     fn expand(&self, hits: Vec<Hit>, query: &BlockQuery) -> Result<Vec<Message>> {
-        let shown = shown_ids(query);
         let mut expanded: Vec<Message> = Vec::new();
         for hit in hits {
             let messages = match self.unit {
@@ -211,7 +208,8 @@ impl VectorBlock {
                 RetrievalUnit::Batch => query.batch_of(&hit.message)?,
             };
             for message in messages {
-                if !shown.contains(&*message.id) && expanded.iter().all(|other| other.id != message.id) {
+                let mut known = query.messages.iter().map(|shown| &**shown).chain(&expanded);
+                if known.all(|known| known.id != message.id) {
                     expanded.push(message);
                 }
             }
@@ -253,9 +251,4 @@ impl MemoryBlock for VectorBlock {
         let BlockContent::Quoted(messages) = content else { return BlockContent::default() };
         excess.keep_most(messages.len(), |count| BlockContent::Quoted(messages[..count].to_vec()))
     }
-}
-
-/// Returns the ids of the messages in the prompt.
-fn shown_ids(query: &BlockQuery) -> HashSet<&str> {
-    query.messages.iter().map(|message| message.id.as_str()).collect()
 }

@@ -1,7 +1,7 @@
 //! Calls all blocks of a prompt at the same time and collects their content until a deadline.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicU8, Ordering},
@@ -31,11 +31,14 @@ use crate::{
 struct Recaller {
     engine: WeakEngine,
     shown: Vec<String>,
+    /// The sequence numbers of messages in `shown`.
+    seqs: Arc<HashMap<String, u64>>,
 }
 
 impl Retriever for Recaller {
     fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
-        self.engine.recall(namespace, &query.clone().except(self.shown.iter().cloned())).map(Vec::from)
+        let query = Query { known_seqs: Arc::clone(&self.seqs), ..query.clone() };
+        self.engine.recall(namespace, &query.except(self.shown.iter().cloned())).map(Vec::from)
     }
 
     fn batch_of(&self, namespace: &Namespace, id: &str) -> Result<Vec<Message>> {
@@ -73,14 +76,22 @@ impl BlockAnswers {
 }
 
 impl Inner {
-    /// Asks all blocks for their content for a prompt with these messages.
-    pub(super) fn call_blocks(&self, blocks: &[PromptBlock], messages: Vec<Arc<Message>>) -> Result<BlockAnswers> {
+    /// Asks all blocks for their content for a prompt with these messages. `seqs` has the sequence numbers of those that
+    /// are stored.
+    pub(super) fn call_blocks(
+        &self,
+        blocks: &[PromptBlock],
+        messages: Vec<Arc<Message>>,
+        mut seqs: HashMap<String, u64>,
+    ) -> Result<BlockAnswers> {
         let mut all = BlockAnswers::default();
         if blocks.is_empty() {
             return Ok(all);
         }
-        let shown = messages.iter().map(|message| message.id.clone()).collect();
-        let recall = Arc::new(Recaller { engine: self.stored.weak_engine(), shown });
+        let shown: Vec<String> = messages.iter().map(|message| message.id.clone()).collect();
+        let is_shown: HashSet<&String> = shown.iter().collect();
+        seqs.retain(|id, _| is_shown.contains(id));
+        let recall = Arc::new(Recaller { engine: self.stored.weak_engine(), shown, seqs: Arc::new(seqs) });
         let query = BlockQuery::new(self.stored.namespace.clone(), self.stored.session.clone(), messages, recall);
         let begin = Instant::now();
         let deadline = begin + self.settings.block_deadline.min(MAX_DEADLINE);

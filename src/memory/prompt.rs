@@ -1,6 +1,9 @@
 //! Makes prompts from the buffer, the blocks and the turn in progress.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{
     inner::{Inner, PromptBlock},
@@ -67,11 +70,21 @@ struct CountedMessages {
     costs: Vec<usize>,
 }
 
+/// The messages of a session's window that a prompt may have.
+#[derive(Default)]
+struct Window {
+    valid: CountedMessages,
+    /// The sequence numbers of the valid messages, by id.
+    seqs: HashMap<String, u64>,
+    /// The ids of the messages that a model does not accept: see [`misplaced_tool_messages`].
+    left_out: Vec<String>,
+}
+
 impl Inner {
     pub(super) fn get(&self, input: Option<Message>) -> Result<Prompt> {
-        let (history, left_out) = self.valid_buffer(None)?;
+        let Window { valid: history, left_out, seqs } = self.valid_window(None)?;
         let messages: Vec<_> = history.messages.iter().cloned().chain(input.map(Arc::new)).collect();
-        let mut answers = self.call_blocks(&self.blocks, messages.clone())?;
+        let mut answers = self.call_blocks(&self.blocks, messages.clone(), seqs)?;
         let mut outputs = std::mem::take(&mut answers.outputs);
         once_each(&mut outputs, &messages);
         let mut prompt = self.settings.composer.compose_counted(&history.messages, &history.costs, outputs);
@@ -92,9 +105,9 @@ impl Inner {
             }
             turn.steps.clone()
         };
-        let (buffer, mut left_out) = self.valid_buffer(Some(&prompt))?;
+        let Window { valid, mut left_out, seqs } = self.valid_window(Some(&prompt))?;
         let later: HashSet<&str> = steps.iter().map(|message| message.id.as_str()).collect();
-        let (system, mut recent) = split(buffer, |message| !later.contains(message.id.as_str()));
+        let (system, mut recent) = split(valid, |message| !later.contains(message.id.as_str()));
         if let Some(selector) = selector {
             recent = self.selected(&recent, &*selector, &mut left_out);
         }
@@ -113,7 +126,7 @@ impl Inner {
         }
         let prompt = Arc::new(prompt);
         let asked_with = system.messages.iter().chain(&recent.messages).chain([&prompt]).cloned().collect();
-        let mut answers = self.call_blocks(&blocks, asked_with)?;
+        let mut answers = self.call_blocks(&blocks, asked_with, seqs)?;
         let mut outputs = std::mem::take(&mut answers.outputs);
 
         let end = CountedMessages::count(
@@ -147,24 +160,23 @@ impl Inner {
         }
     }
 
-    /// Returns the messages of the window that a model accepts before `prompt`, and the ids of those that it does not
-    /// accept (see [`misplaced_tool_messages`]). A stored copy of `prompt` itself is left out.
-    fn valid_buffer(&self, prompt: Option<&Message>) -> Result<(CountedMessages, Vec<String>)> {
-        let mut buffer = self.recent()?;
-        buffer.retain(|recent| prompt.is_none_or(|prompt| prompt.id != recent.message.id));
-        let messages: Vec<&Message> = buffer.iter().map(|recent| &*recent.message).chain(prompt).collect();
+    /// Returns the window before `prompt`, without a stored copy of `prompt` itself.
+    fn valid_window(&self, prompt: Option<&Message>) -> Result<Window> {
+        let mut recent = self.recent()?;
+        recent.retain(|recent| prompt.is_none_or(|prompt| prompt.id != recent.message.id));
+        let messages: Vec<&Message> = recent.iter().map(|recent| &*recent.message).chain(prompt).collect();
         let broken = misplaced_tool_messages(&messages);
-        let mut left_out = Vec::new();
-        let mut valid = CountedMessages::default();
-        for (at, RecentMessage { message, cost, .. }) in buffer.into_iter().enumerate() {
+        let mut window = Window::default();
+        for (at, RecentMessage { seq, message, cost, .. }) in recent.into_iter().enumerate() {
             if broken.contains(&at) {
-                left_out.push(message.id.clone());
+                window.left_out.push(message.id.clone());
             } else {
-                valid.messages.push(message);
-                valid.costs.push(cost);
+                window.seqs.insert(message.id.clone(), seq);
+                window.valid.messages.push(message);
+                window.valid.costs.push(cost);
             }
         }
-        Ok((valid, left_out))
+        Ok(window)
     }
 
     /// Returns the messages that a selector chose and the results of the calls among them. Results of calls that it did

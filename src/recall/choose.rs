@@ -280,7 +280,8 @@ impl Choice<'_> {
         let is_same = |other: &&Chosen| {
             other.hit.message.name == new.hit.message.name
                 && is_near(&other.vector)
-                && is_duplicate(self.terms(new), self.terms(other))
+                && (other.hit.message.borrowed_text() == new.hit.message.borrowed_text()
+                    || is_duplicate(self.terms(new), self.terms(other)))
         };
         chosen.iter().find(is_same).map(|other| other.hit.message.id.clone())
     }

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 /// The smallest share of their distinct terms that two near-duplicates have in common.
 const SAME_TERMS: f32 = 0.9;
 
-/// English words that negate a statement. Most of them are stop words, which are not among the terms.
-const NEGATIONS: &[&str] = &["no", "not", "never", "neither", "nor", "none", "without", "cannot"];
-
-/// Returns true if a word, in lower case, is an English negation.
+/// Returns true if a word, in lower case, is an English negation. Most of them are stop words, which are not among the
+/// terms.
 pub(super) fn is_negation(word: &str) -> bool {
-    NEGATIONS.contains(&word) || word.ends_with("n't") || word.ends_with("n’t")
+    matches!(word, "no" | "not" | "never" | "neither" | "nor" | "none" | "without" | "cannot")
+        || word.ends_with("n't")
+        || word.ends_with("n’t")
 }
 
 /// Returns true if two texts are near-duplicates: they have nearly all distinct terms in common, the same numbers, and

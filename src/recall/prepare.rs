@@ -89,7 +89,10 @@ impl<'a> PreparedQuery<'a> {
             }
         }
         if !self.query.except.is_empty() {
-            self.except = snapshot.messages().seqs(namespace, &self.query.except)?;
+            let known = &self.query.known_seqs;
+            let unknown = self.query.except.iter().filter(|id| !known.contains_key(*id));
+            self.except = snapshot.messages().seqs(namespace, unknown)?;
+            self.except.extend(known.values());
         }
         if let Some(ids) = &self.query.filter.ids {
             let seqs = snapshot.messages().seqs(namespace, ids)?;

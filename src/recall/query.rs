@@ -1,6 +1,12 @@
 //! The query: its text, the filter of messages, and the ranking.
 
-use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{unit::Unit, when::TimeSpan};
 use crate::{
@@ -109,6 +115,8 @@ pub struct Query {
     pub(crate) k: usize,
     pub(crate) filter: Filter,
     pub(crate) except: BTreeSet<String>,
+    /// The sequence numbers of messages in `except`, as far as the caller knows them, in the one namespace that is asked.
+    pub(crate) known_seqs: Arc<HashMap<String, u64>>,
     pub(crate) budget: Option<Duration>,
     /// `None`: as the engine was opened for.
     pub(crate) freshness: Option<Freshness>,
@@ -163,6 +171,7 @@ impl Query {
             k: 10,
             filter: Filter::default(),
             except: BTreeSet::new(),
+            known_seqs: Arc::default(),
             budget: None,
             freshness: None,
             ranking: Ranking {

@@ -119,7 +119,7 @@ pub fn time_expressions(text: &str, now: Timestamp) -> Vec<TimeExpression> {
 pub fn time_expressions_at_offset(text: &str, now: Timestamp, utc_offset_minutes: i16) -> Vec<TimeExpression> {
     let offset = i64::from(utc_offset_minutes) * 60_000_000;
     let Some(now) = local(now, offset) else { return Vec::new() };
-    let reader = Reader { words: Words::of(text), now };
+    let reader = Reader::new(Words::of(text), now);
     let mut found = Vec::new();
     let mut at = 0;
     while at < reader.words.len() {

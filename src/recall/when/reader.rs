@@ -39,16 +39,53 @@ pub(super) struct Named {
     pub(super) next: usize,
 }
 
+/// The most words before the first word of a name that is a number or names a period, as in "the second half of the last
+/// few weeks", and some more.
+const LEAD: usize = 12;
+
 /// A reader of the words of a text, relative to a current time.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
     pub(super) words: Words<'t>,
     pub(super) now: DateTime,
+    /// For each word, whether a name may begin there: a number or the name of a period is near enough.
+    may_begin: Vec<bool>,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(words: Words<'t>, now: DateTime) -> Self {
+        let mut reader = Reader { may_begin: vec![false; words.len()], words, now };
+        let mut left = 0;
+        for at in (0..reader.words.len()).rev() {
+            left = if reader.is_of_time(at) { LEAD + 1 } else { usize::saturating_sub(left, 1) };
+            reader.may_begin[at] = left > 0;
+        }
+        reader
+    }
 }
 
 impl Reader<'_> {
+    /// Returns true if the word is a number or names a period: every name has such a word.
+    fn is_of_time(&self, at: usize) -> bool {
+        let words = &self.words;
+        words.get(at).starts_with(|c: char| c.is_ascii_digit())
+            || matches!(words.get(at), "weekend" | "recently" | "lately")
+            || words.month(at).is_some()
+            || words.weekday(at).is_some()
+            || words.season(at).is_some()
+            || words.unit(at).is_some()
+            || words.holiday(at).is_some()
+            || self.days(at).is_some()
+    }
+
     /// Reads the longest name that begins here.
     pub(super) fn named(&self, at: usize) -> Option<Named> {
+        self.may_begin.get(at).filter(|may_begin| **may_begin)?;
+        self.named_anywhere(at)
+    }
+
+    /// Same as [`named`](Self::named), but slow if no name begins here, as nearly everywhere.
+    pub(super) fn named_anywhere(&self, at: usize) -> Option<Named> {
         longest([
             self.part(at),
             self.nth(at),

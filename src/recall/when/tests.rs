@@ -332,6 +332,18 @@ fn phrases() -> impl Strategy<Value = String> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
+    /// Most words are skipped, because no name begins near them.
+    #[test]
+    fn no_name_begins_where_none_is_read(text in phrases(), other in phrases()) {
+        let now = local(NOW.parse().unwrap(), 0).unwrap();
+        let text = format!("{text} she said that we all were there with him and nobody else of them knew it {other}");
+        let reader = Reader::new(Words::of(&text), now);
+        for at in 0..reader.words.len() {
+            let (read, anywhere) = (reader.named(at), reader.named_anywhere(at));
+            prop_assert_eq!(read.map(|named| named.next), anywhere.map(|named| named.next), "{} of {:?}", at, text);
+        }
+    }
+
     #[test]
     fn any_text_at_any_time_gives_spans_in_order(
         text in prop_oneof![any::<String>(), phrases(), phrases(), "\\PC{0,40}"],
