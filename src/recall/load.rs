@@ -102,6 +102,10 @@ pub(crate) fn load(
                 Ok(())
             })?;
             let (index, deltas, is_broken) = read_graph(loader, &snapshot, generation, namespace)?;
+            if store.is_read_only() {
+                // There is no background work that would do it.
+                index.code_neighbors(usize::MAX);
+            }
             let measured = MeasuredGraph::new(index, config.ef_search, config.target_recall, Arc::clone(on_sample));
             let measured = Arc::new(measured);
             graph = Some(ReadGraph { graph: Arc::clone(&measured), deltas, is_broken });

@@ -74,12 +74,17 @@ impl Graph {
         self.codes.rows() > 0
     }
 
-    /// Returns true if there are rows to link, removed rows to unlink (any if `is_thorough`, else enough to be worth a
-    /// pass), or codes of neighbors to compute.
-    pub(super) fn has_work(&self, is_thorough: bool) -> bool {
+    /// Returns true if there are rows to link, or removed rows to unlink: any if `is_thorough`, else enough to be worth a
+    /// pass.
+    pub(super) fn has_links_to_change(&self, is_thorough: bool) -> bool {
         let removed = self.removed.count();
         let is_enough = is_thorough || removed > self.links.count() / REPAIR_DIVISOR;
-        self.has_codes() && (self.tail.count() > 0 || (removed > 0 && is_enough) || self.has_stale_codes())
+        self.has_codes() && (self.tail.count() > 0 || (removed > 0 && is_enough))
+    }
+
+    /// Returns true if there are links to change or codes of neighbors to compute.
+    pub(super) fn has_work(&self, is_thorough: bool) -> bool {
+        self.has_links_to_change(is_thorough) || self.has_stale_codes()
     }
 
     /// Returns true if codes of neighbors can be computed. They wait until all rows are linked, because linking changes

@@ -31,6 +31,9 @@ const LISTS_PER_LOCK: usize = 512;
 /// Rows whose neighbors' codes are written under one write lock.
 const CODED_PER_LOCK: usize = 128;
 
+/// Rows whose neighbors' codes one background step computes, which takes some tens of milliseconds.
+const CODED_PER_STEP: usize = 4096;
+
 /// An approximate index with a graph.
 ///
 /// Searches run beside each other and beside all other calls; they wait only while a planned change is copied into the
@@ -150,12 +153,12 @@ impl HnswIndex {
         self.graph.read().has_work(is_thorough)
     }
 
-    /// Plans the next step of the background work; `None` if there is none. First computes the codes of neighbors that are
-    /// stale.
+    /// Plans the next step of the background work; `None` if no links change. First computes some of the codes of neighbors
+    /// that are stale.
     pub(crate) fn plan_step(&self, _planning: &PlanningGuard, is_thorough: bool) -> Option<Delta> {
-        self.code_neighbors();
+        self.code_neighbors(CODED_PER_STEP);
         let graph = self.graph.read();
-        if !graph.has_work(is_thorough) {
+        if !graph.has_links_to_change(is_thorough) {
             return None;
         }
         if graph.tail.count() > 0 {
@@ -180,15 +183,18 @@ impl HnswIndex {
         self.graph.write().end(delta);
     }
 
-    /// Computes the codes of neighbors that are stale, unless rows wait to be linked. The caller holds the planning lock.
-    pub(super) fn code_neighbors(&self) {
-        loop {
+    /// Computes the codes of neighbors of some rows with stale ones, at least `least` if there are as many, unless rows wait
+    /// to be linked. The caller holds the planning lock, or nobody plans.
+    pub(crate) fn code_neighbors(&self, least: usize) {
+        let mut coded = 0;
+        while coded < least {
             let rows = match &*self.graph.read() {
                 graph @ Graph { neighbor_codes: Some(codes), .. } if graph.has_stale_codes() => {
                     codes.stale(CODED_PER_LOCK)
                 }
                 _ => return,
             };
+            coded += rows.len();
             let blocks: Vec<_> = rows
                 .par_iter()
                 .map_init(Default::default, |scratch, &row| {
@@ -315,7 +321,7 @@ impl VectorIndex for HnswIndex {
     /// Links rows that were inserted; then unlinks rows that were removed.
     fn improve(&self) -> bool {
         let planning = self.lock_planning();
-        let Some(delta) = self.plan_step(&planning, true) else { return false };
+        let Some(delta) = self.plan_step(&planning, true) else { return self.has_work(true) };
         self.apply(&delta);
         true
     }

@@ -138,7 +138,6 @@ impl Loader {
         }
         let index = HnswIndex::with_graph(self.graph, HnswOptions { m, ..self.options }, self.originals);
         index.set_stored(self.has_parts);
-        index.code_neighbors();
         index
     }
 
