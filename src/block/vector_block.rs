@@ -178,11 +178,13 @@ impl VectorBlock {
 
     /// Drops hits below the threshold, those in the prompt, and repeated texts.
     fn drop_known(&self, hits: &mut Vec<Hit>, query: &BlockQuery) {
+        let shown: Vec<_> =
+            query.messages.iter().map(|message| (message.id.as_str(), message.borrowed_text())).collect();
         let mut texts = HashSet::new();
         hits.retain(|Hit { message, similarity, .. }| {
             let text = message.borrowed_text();
             self.threshold.is_none_or(|least| *similarity >= least)
-                && query.messages.iter().all(|shown| shown.id != message.id && shown.borrowed_text() != text)
+                && shown.iter().all(|(id, shown)| *id != message.id && *shown != text)
                 && texts.insert(text.into_owned())
         });
     }

@@ -1,7 +1,7 @@
 //! Calls all blocks of a prompt at the same time and collects their content until a deadline.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU8, Ordering},
@@ -76,8 +76,8 @@ impl BlockAnswers {
 }
 
 impl Inner {
-    /// Asks all blocks for their content for a prompt with these messages. `seqs` has the sequence numbers of those that
-    /// are stored.
+    /// Asks all blocks for their content for a prompt with these messages. `seqs` has the sequence numbers of
+    /// stored messages by id, these among them.
     pub(super) fn call_blocks(
         &self,
         blocks: &[PromptBlock],
@@ -89,9 +89,8 @@ impl Inner {
             return Ok(all);
         }
         let shown: Vec<String> = messages.iter().map(|message| message.id.clone()).collect();
-        let is_shown: HashSet<&String> = shown.iter().collect();
-        seqs.retain(|id, _| is_shown.contains(id));
-        let recall = Arc::new(Recaller { engine: self.stored.weak_engine(), shown, seqs: Arc::new(seqs) });
+        let seqs = Arc::new(shown.iter().filter_map(|id| seqs.remove_entry(id)).collect());
+        let recall = Arc::new(Recaller { engine: self.stored.weak_engine(), shown, seqs });
         let query = BlockQuery::new(self.stored.namespace.clone(), self.stored.session.clone(), messages, recall);
         let begin = Instant::now();
         let deadline = begin + self.settings.block_deadline.min(MAX_DEADLINE);

@@ -104,7 +104,6 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     for name in &args.index {
         // All names are checked first: hours may pass before the last index is measured.
         indexes::new(name, 1, None)?;
-        indexes::config(name)?;
     }
     let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("creating a temporary folder")?;
     let data = prepare(args, folder.path())?;
