@@ -10,11 +10,7 @@ RUNTIME := .runtime
 POSTGRES_VERSION := 0.6.0
 POSTGRES := .postgres
 VENV := .venv
-# The library alone has no command line: the `mnemon` binary needs the feature `cli`.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-BINARY := $(TARGET)/release/mnemon
-# The features of the command that is built for demonstrations and benches: `serve` has the server, too.
-FEATURES ?= cli
 # How many times as long as in `make test` the randomised tests run in `make soak`, a whole number, and which tests these are: modules,
 # or the beginnings of names. 0 runs a little of each, only to see that they work: `make test` has run them longer.
 SOAK ?= 10
@@ -31,8 +27,12 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 # The counts of what a soak tried and found; and the pages and calls that it damages: all, or few for a check of each change.
 TALLY := $(TARGET)/soak-tally
 CAMPAIGN ?= $(if $(filter 0,$(SOAK)),3,$(if $(filter 1,$(SOAK)),15,all))
-# Not empty: the benches run once on little data, only to see that they work.
+# Not empty: demonstration and benches run once on little data with the command as the tests are compiled, only to see that they work.
 SHORT ?=
+# The library alone has no command line: the `mnemon` binary needs the feature `cli`.
+FEATURES := cli
+BUILD = $(CARGO) build $(if $(SHORT),--all-features,--release --features $(FEATURES))
+BINARY := $(TARGET)/$(if $(SHORT),debug,release)/mnemon
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
@@ -43,7 +43,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
 demo: ## ingest the sample conversations, ask questions, measure recall
-	$(CARGO) build --release --features $(FEATURES)
+	$(BUILD)
 	@./datasets/sample/demo.sh $(BINARY)
 
 # Clippy compiles the library with no features, with the default ones and with all of them. `mnemon-command` is the command again.
@@ -93,7 +93,7 @@ package: ## the package for the registry, its contents and its size
 # `cargo clippy --all-targets` has compiled the criterion benches: the short form leaves them out.
 bench: ## criterion benches, then the command's own as JSON (SHORT=1: the command's alone, once)
 	$(if $(SHORT),,$(CARGO) bench)
-	$(CARGO) build --release --features $(FEATURES)
+	$(BUILD)
 	$(BINARY) bench flush
 	$(BINARY) bench recall $(if $(SHORT),--rounds 1)
 	$(BINARY) bench memory
@@ -149,9 +149,10 @@ $(SERVE)/chroma/ready:
 	$(SERVE)/chroma/bin/pip install --quiet --disable-pip-version-check chromadb==1.5.9
 	touch $@
 
+bench-serve: FEATURES := serve
 bench-serve: $(SERVE)/chroma/ready ## the server's recalls and puts beside the library's and Chroma's server, by wrk (SHORT=1: a second of each)
 	@command -v wrk >/dev/null || [ "$$(id -u)" != 0 ] || apt-get install -qqy wrk >/dev/null 2>&1 || echo "wrk was not installed"
-	$(CARGO) build --release --features serve
+	$(BUILD)
 	$(BINARY) bench serve --chroma $(SERVE)/chroma/bin/chroma $(if $(SHORT),--seconds 1)
 
 # Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
@@ -187,7 +188,7 @@ test-python: wheel ## the wheel: its programs in an empty environment, its tests
 		--allowlist $(CURDIR)/$(PYTHON_PACKAGE)/stubtest.allow
 
 bench-python: wheel ## the wheel beside the command, LangGraph's savers and stores, and LlamaIndex (SHORT=1: little of each)
-	$(CARGO) build --release --features $(FEATURES)
+	$(BUILD)
 	$(PYTHON) -m venv --clear $(TARGET)/python-bench
 	$(TARGET)/python-bench/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl -r $(PYTHON_PACKAGE)/requirements.txt
 	$(TARGET)/python-bench/bin/python -B $(PYTHON_PACKAGE)/benches/bench_engine.py $(BINARY) datasets/sample/messages.jsonl \
@@ -203,7 +204,7 @@ $(MINILM)/manifest.toml: | $(VENV)/ready
 BENCH_EMBED := $(if $(SHORT),--limit 32)
 
 bench-embed: runtime $(MINILM)/manifest.toml ## embedding models beside fastembed and Python on the same texts (SHORT=1: few texts)
-	$(CARGO) build --release --features $(FEATURES)
+	$(BUILD)
 	@mkdir -p $(TARGET)/bench
 	$(VENV)/bin/python -B benches/embed.py $(BENCH_EMBED) --out $(TARGET)/bench/embed-python.json $(MINILM)
 	ORT_DYLIB_PATH=$${ORT_DYLIB_PATH:-$(RUNTIME)} $(BINARY) bench embed --model static-en-256,$(MINILM),$(MINILM)-int8 --fastembed $(MINILM) \
@@ -211,7 +212,7 @@ bench-embed: runtime $(MINILM)/manifest.toml ## embedding models beside fastembe
 
 # The sample conversation three times over: once does not fill LlamaIndex's buffer.
 bench-memory: $(VENV)-compat/ready ## a session's memory beside LlamaIndex's on the same conversation (SHORT=1: its beginning)
-	$(CARGO) build --release --features $(FEATURES)
+	$(BUILD)
 	@mkdir -p $(TARGET)/bench; cat datasets/sample/messages.jsonl datasets/sample/messages.jsonl datasets/sample/messages.jsonl \
 		> $(TARGET)/bench/conversation.jsonl
 	$(if $(SHORT),,$(BINARY) bench memory --messages $(TARGET)/bench/conversation.jsonl)
@@ -221,7 +222,7 @@ bench-memory: $(VENV)-compat/ready ## a session's memory beside LlamaIndex's on 
 # Both read the same texts. LangGraph's PostgresStore needs PostgreSQL with pgvector, which comes as a package of Python: some
 # distributions have no pgvector, and a server of the system stays untouched. The short form says nothing about speed.
 bench-documents: $(VENV)-compat/documents ## documents beside LangGraph's stores: memory, SQLite, PostgreSQL (SHORT=1: few documents)
-	$(CARGO) build --release --features $(FEATURES)
+	$(BUILD)
 	@mkdir -p $(TARGET)/bench
 	$(BINARY) bench documents --messages datasets/sample/messages.jsonl $(if $(SHORT),--documents 400 --reads 20) \
 		> $(TARGET)/bench/documents.json

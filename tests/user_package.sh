@@ -3,8 +3,7 @@
 # two one after the other in an empty folder, on one database. Usage: TARGET=target tests/user_package.sh
 #
 # A program is a ```rust block with `fn main`. It gets the features of the `cargo add mnemon` line before it, or the default
-# ones if there is none. The package is made in the target folder, with the lock file of the repository: dependencies that are
-# compiled already are not compiled again.
+# ones if there is none. The package is made in the target folder, with the lock file of the repository.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -52,16 +51,6 @@ edition = "2024"
 mnemon = { path = "$root", features = [$(echo "$features" | sed 's/[^,][^,]*/"&"/g')] }
 
 [workspace]
-
-# As the repository has it, so that its dependencies serve here too, and mnemon compiles quickly.
-[profile.dev]
-debug = "line-tables-only"
-
-[profile.dev.package."*"]
-opt-level = 2
-
-[profile.dev.package.mnemon]
-opt-level = 0
 MANIFEST
     (cd "$package" && $cargo build --quiet)
 }
