@@ -111,8 +111,8 @@ impl Needles {
                 let windows = model.windows(text).into_iter().map(|window| &text[window]);
                 for window in windows.chain([text.as_str()]) {
                     let vector = model.vector(window);
-                    whole.push(vector_bytes(Precision::F32, &vector));
-                    whole.push(vector_bytes(Precision::I8, &vector));
+                    let precisions = [Precision::F32, Precision::F16, Precision::I8];
+                    whole.extend(precisions.map(|precision| vector_bytes(precision, &vector)));
                 }
             }
         }

@@ -36,7 +36,7 @@ pub fn segments(data: &[u8]) {
 pub fn graphs(data: &[u8]) {
     let Some(([rows, m], mut parts)) = data.split_first_chunk::<2>() else { return };
     let (rows, m) = (u32::from(*rows), 2 + usize::from(*m % 16));
-    let options = HnswOptions { m, ef_construction: 16, graph_above: 0, neighbor_codes: false };
+    let options = HnswOptions { m, ef_construction: 16, graph_above: 0, ..HnswOptions::default() };
     let mut loader = Loader::new(2, rows as usize, options, None);
     let vector = |row: u32| [(row as f32).cos(), (row as f32).sin()];
     (0..rows).for_each(|row| loader.row((row % 7 != 6).then_some(&vector(row))));

@@ -7,7 +7,7 @@ use super::{
     segments::{language, read_segment},
 };
 use crate::{
-    config::Config,
+    config::{Config, Precision},
     error::{Error, Result},
     ids::NamespaceId,
     index::Loader,
@@ -23,7 +23,7 @@ pub(crate) fn check_graphs(store: &Store) -> Result<Vec<String>> {
         for namespace in snapshot.graphs().namespaces(generation.id)? {
             // Only links are checked, for which rows without vectors suffice.
             let rows = snapshot.rows().count(generation.id, namespace)?;
-            let mut loader = Loader::new(1, rows, graph_options(&Config::default()), None);
+            let mut loader = Loader::new(1, rows, graph_options(&Config::default(), Precision::F32), None);
             (0..rows).for_each(|_| loader.row(None));
             let mut report = |problem: String| problems.push(located(generation, namespace, &problem));
             match read_links(&snapshot, generation, namespace, &mut loader) {

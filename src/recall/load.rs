@@ -9,7 +9,7 @@ use super::{
     unindexed::Unindexed,
 };
 use crate::{
-    config::{Config, IndexKind, VectorStorage},
+    config::{Config, IndexKind, Precision, VectorStorage},
     error::{Error, Result},
     ids::NamespaceId,
     index::{ExactIndex, HnswIndex, HnswOptions, Loader, Originals, VectorIndex, is_finite},
@@ -96,7 +96,7 @@ pub(crate) fn load(
                 Arc::new(StoredVectors { store: Arc::clone(store), generation: generation.clone(), namespace })
             });
             let live = snapshot.rows().live_count(generation.id, namespace)?;
-            let mut loader = Loader::new(dimension, live, graph_options(config), source);
+            let mut loader = Loader::new(dimension, live, graph_options(config, generation.precision), source);
             read_rows(&snapshot, generation, namespace, &mut metas, |_, vector| {
                 loader.row(vector);
                 Ok(())
@@ -120,13 +120,14 @@ pub(crate) fn load(
     Ok(Some(ReadNamespace { index, graph, unindexed }))
 }
 
-pub(super) fn graph_options(config: &Config) -> HnswOptions {
+pub(super) fn graph_options(config: &Config, precision: Precision) -> HnswOptions {
     let graph_above = if config.index == IndexKind::Hnsw { 0 } else { config.exact_threshold };
     HnswOptions {
         m: config.m,
         ef_construction: config.ef_construction,
         graph_above,
         neighbor_codes: config.neighbor_codes,
+        half_precision: precision == Precision::F16,
     }
 }
 

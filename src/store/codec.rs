@@ -27,6 +27,8 @@ pub(super) enum Codec {
     Graph = 3,
     /// Rows of vectors with 8 bits a component, see `row_layout`.
     Rows8 = 4,
+    /// Rows of vectors with 16 bits a component, see `row_layout`.
+    Rows16 = 5,
 }
 
 /// The maximum number of bytes that decoding one value allocates. Every record stays far below: the largest is a

@@ -1,20 +1,25 @@
 //! The encoding of a vector in the precision of its generation.
 //!
-//! With 32 bits, the components are stored. With 8 bits, a scale and one code per component, both little endian; a
+//! With 32 bits, the components are stored; with 16, each rounded to the nearest number of half precision. With 8 bits, a scale and one code per component, both little endian; a
 //! component is its code times the scale. Codes are `round(127 x / max|x|)`. The scale is not `max|x| / 127` but the
 //! one that makes the codes a unit vector: so a cosine changes only by the angle that rounding turns the vector,
 //! reading need not normalize, and a damaged scale shows in the length. A vector that was read is written to the same
 //! bytes.
 
+use half::{f16, slice::HalfFloatSliceExt};
+
 use crate::config::Precision;
 
 const SCALE_BYTES: usize = 4;
 const MAX_CODE: f32 = 127.0;
+/// The number of 16-bit components that are converted at once: processors have instructions for many.
+const HALVES: usize = 64;
 
 /// The number of bytes of a vector.
 pub(super) fn bytes(precision: Precision, dimension: usize) -> usize {
     match precision {
         Precision::F32 => dimension * 4,
+        Precision::F16 => dimension * 2,
         Precision::I8 => SCALE_BYTES + dimension,
     }
 }
@@ -25,6 +30,11 @@ pub(super) fn write(precision: Precision, vector: &[f32], bytes: &mut [u8]) {
         Precision::F32 => {
             for (bytes, x) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(vector) {
                 *bytes = x.to_le_bytes();
+            }
+        }
+        Precision::F16 => {
+            for (bytes, x) in bytes.as_chunks_mut::<2>().0.iter_mut().zip(vector) {
+                *bytes = f16::from_f32(*x).to_le_bytes();
             }
         }
         Precision::I8 => {
@@ -47,6 +57,16 @@ pub(super) fn write(precision: Precision, vector: &[f32], bytes: &mut [u8]) {
 pub(super) fn read(precision: Precision, bytes: &[u8], vector: &mut Vec<f32>) {
     match precision {
         Precision::F32 => vector.extend(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes))),
+        Precision::F16 => {
+            for bytes in bytes.as_chunks::<2>().0.chunks(HALVES) {
+                let mut halves = [f16::ZERO; HALVES];
+                let halves = &mut halves[..bytes.len()];
+                halves.iter_mut().zip(bytes).for_each(|(half, bytes)| *half = f16::from_le_bytes(*bytes));
+                let begin = vector.len();
+                vector.resize(begin + bytes.len(), 0.0);
+                halves.convert_to_f32_slice(&mut vector[begin..]);
+            }
+        }
         Precision::I8 => {
             let (scale, codes) = bytes.split_first_chunk::<SCALE_BYTES>().expect("a row has room for its scale");
             let scale = f32::from_le_bytes(*scale);
@@ -106,22 +126,36 @@ mod tests {
             prop_assert!(1.0 - cosine * cosine <= moved * moved + 1e-6, "{} for {}", cosine, moved);
         }
 
+        /// Half precision has 11 significant bits.
+        #[test]
+        fn f16_rounding_moves_a_component_by_a_bounded_part(vector in unit_vector()) {
+            let found = read_back(Precision::F16, &vector);
+            prop_assert_eq!(found.len(), vector.len());
+            for (found, x) in found.iter().zip(&vector) {
+                prop_assert!((found - x).abs() <= x.abs() / 2048.0 + 3e-8, "{} is not {}", found, x);
+            }
+        }
+
         #[test]
         fn a_vector_that_was_read_is_written_to_the_same_bytes(vector in unit_vector()) {
-            let found = read_back(Precision::I8, &vector);
-            prop_assert_eq!(written(Precision::I8, &found), written(Precision::I8, &vector));
+            for precision in [Precision::F16, Precision::I8] {
+                let found = read_back(precision, &vector);
+                prop_assert_eq!(written(precision, &found), written(precision, &vector));
+            }
         }
 
         /// Vectors of an embedder are checked before they are stored. Others must not cause a panic.
         #[test]
         fn any_numbers_can_be_written(vector in proptest::collection::vec(any::<u32>().prop_map(f32::from_bits), 0..50)) {
-            prop_assert_eq!(read_back(Precision::I8, &vector).len(), vector.len());
+            for precision in [Precision::F16, Precision::I8] {
+                prop_assert_eq!(read_back(precision, &vector).len(), vector.len());
+            }
         }
     }
 
     #[test]
     fn zeros_stay_zeros() {
-        for precision in [Precision::F32, Precision::I8] {
+        for precision in [Precision::F32, Precision::F16, Precision::I8] {
             assert_eq!(read_back(precision, &[0.0; 7]), [0.0; 7]);
             assert_eq!(read_back(precision, &[0.0, -0.0]), [0.0; 2]);
         }

@@ -59,6 +59,7 @@ impl RowLayout {
     fn codec(self) -> Codec {
         match self.precision {
             Precision::F32 => Codec::Rows,
+            Precision::F16 => Codec::Rows16,
             Precision::I8 => Codec::Rows8,
         }
     }
@@ -165,8 +166,11 @@ impl Row<'_> {
 mod tests {
     use super::*;
 
-    const LAYOUTS: [RowLayout; 2] =
-        [RowLayout { dimension: 2, precision: Precision::F32 }, RowLayout { dimension: 2, precision: Precision::I8 }];
+    const fn layout(precision: Precision) -> RowLayout {
+        RowLayout { dimension: 2, precision }
+    }
+
+    const LAYOUTS: [RowLayout; 3] = [layout(Precision::F32), layout(Precision::I8), layout(Precision::F16)];
     const META: RowMeta = RowMeta { seq: 258, created_at: None, session: 3, window: 2, role: Role::User };
 
     fn block(layout: RowLayout) -> Vec<u8> {
@@ -189,6 +193,7 @@ mod tests {
         };
         check(LAYOUTS[0], "4d6e 0201", "9a99193f cdcc4cbf");
         check(LAYOUTS[1], "4d6e 0401", "8f9bce3b 5f 81");
+        check(LAYOUTS[2], "4d6e 0501", "cd38 66ba");
     }
 
     #[test]
@@ -206,14 +211,17 @@ mod tests {
 
     #[test]
     fn a_block_is_not_read_with_the_wrong_precision() {
-        let [full, small] = LAYOUTS;
-        assert!(full.read(&block(full)).is_ok() && small.read(&block(small)).is_ok());
-        assert!(full.read(&block(small)).is_err() && small.read(&block(full)).is_err());
-        assert!(full.row(&block(small), 0).is_err() && small.row(&block(full), 0).is_err());
-        let long = block(small);
-        for cut in 0..long.len() {
-            let rows = small.read(&long[..cut]).map(Iterator::count);
-            assert!(rows.is_err() || (cut - HEADER_BYTES).is_multiple_of(small.row_bytes()), "cut at {cut}");
+        for layout in LAYOUTS {
+            for other in LAYOUTS {
+                let is_right = layout.precision == other.precision;
+                assert_eq!(layout.read(&block(other)).is_ok(), is_right);
+                assert_eq!(layout.row(&block(other), 0).is_ok(), is_right);
+            }
+            let long = block(layout);
+            for cut in 0..long.len() {
+                let rows = layout.read(&long[..cut]).map(Iterator::count);
+                assert!(rows.is_err() || (cut - HEADER_BYTES).is_multiple_of(layout.row_bytes()), "cut at {cut}");
+            }
         }
     }
 }

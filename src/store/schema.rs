@@ -258,6 +258,7 @@ impl GenerationRecord {
         match self.precision {
             0 => Ok(Precision::F32),
             1 => Ok(Precision::I8),
+            2 => Ok(Precision::F16),
             other => Err(Error::corrupted(format!("a generation has the unknown precision {other}"))),
         }
     }
@@ -388,6 +389,7 @@ fn precision_number(precision: Precision) -> u8 {
     match precision {
         Precision::F32 => 0,
         Precision::I8 => 1,
+        Precision::F16 => 2,
     }
 }
 

@@ -335,7 +335,7 @@ impl Engine {
     /// vectors find less than `min_recall` of what exact search finds, the old ones go on serving, and `gate` in the
     /// report says why.
     ///
-    /// `embedder` as of the engine. `precision` is `"f32"` or `"i8"`. `queries` are pairs of a namespace and a text
+    /// `embedder` as of the engine. `precision` is `"f32"`, `"f16"` or `"i8"`. `queries` are pairs of a namespace and a text
     /// that are tried in addition to `samples` of the messages. `keep_previous` keeps the old vectors for `rollback`.
     /// `duty` is the part of the time that it works, 0.01 to 1. `progress` is called with a dict a few times a second;
     /// if it returns `False` the work stops, and a later call goes on.

@@ -3,6 +3,8 @@
 
 use std::arch::x86_64::*;
 
+use half::f16;
+
 use super::{
     codes::Line,
     kernels::Kernels,
@@ -19,6 +21,7 @@ pub(super) fn detect() -> Option<Kernels> {
     has_all.then_some(Kernels {
         name: "avx2",
         dot,
+        dot_half,
         codes: products,
         encode,
         unpack,

@@ -1,5 +1,7 @@
 //! The table of functions that one instruction set provides.
 
+use half::f16;
+
 use super::{
     codes::Line,
     neighbor_codes::{BLOCK_ROWS, CodedRow, SignTable, block_lines},
@@ -8,6 +10,9 @@ use super::{
 
 /// Returns the inner product of two slices of the same length.
 type DotKernel = fn(&[f32], &[f32]) -> f32;
+
+/// Returns the inner product of two slices of the same length, the second of finite numbers.
+type HalfDotKernel = fn(&[f32], &[f16]) -> f32;
 
 /// Writes the inner product of a query with each row into `products`. The query has twice as many lines as a row.
 type CodeKernel = fn(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]);
@@ -39,6 +44,7 @@ pub(in crate::index) struct Kernels {
     #[cfg_attr(not(test), allow(dead_code, reason = "tests name the instruction set that fails"))]
     pub(super) name: &'static str,
     pub(super) dot: DotKernel,
+    pub(super) dot_half: HalfDotKernel,
     pub(super) codes: CodeKernel,
     pub(super) encode: Encoder,
     pub(super) unpack: Unpacker,
@@ -58,6 +64,16 @@ impl Kernels {
     pub(in crate::index) fn dot(&self, a: &[f32], b: &[f32]) -> f32 {
         assert_eq!(a.len(), b.len(), "vectors of one index have one dimension");
         (self.dot)(a, b)
+    }
+
+    /// Returns the inner product of a vector and one of finite numbers with 16 bits, with the same bits on every processor.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[inline]
+    pub(in crate::index) fn dot_half(&self, a: &[f32], b: &[f16]) -> f32 {
+        assert_eq!(a.len(), b.len(), "vectors of one index have one dimension");
+        (self.dot_half)(a, b)
     }
 
     /// Writes the inner product of `query` with each of `rows` into `products`.

@@ -9,7 +9,7 @@ use super::{
     links::Links,
     neighbor_codes::NeighborCodes,
     options::HnswOptions,
-    row_table::RowTable,
+    vector_table::VectorTable,
 };
 use crate::index::Bitmap;
 
@@ -25,7 +25,7 @@ pub(super) struct Graph {
     /// The codes of every row once there is a graph; empty before.
     pub(super) codes: Codes,
     /// The original vectors, unless they are read from a source outside of the index.
-    pub(super) originals: Option<RowTable<f32>>,
+    pub(super) originals: Option<VectorTable>,
     pub(super) links: Links,
     /// The codes of each row's neighbors, if the options ask for them.
     pub(super) neighbor_codes: Option<NeighborCodes>,
@@ -46,7 +46,7 @@ impl Graph {
     pub(super) fn memory_bytes(&self) -> usize {
         let rows = [&self.live, &self.tail, &self.removed].map(Bitmap::memory_bytes).iter().sum::<usize>();
         let neighbor_codes = self.neighbor_codes.as_ref().map_or(0, NeighborCodes::memory_bytes);
-        let originals = self.originals.as_ref().map_or(0, RowTable::memory_bytes);
+        let originals = self.originals.as_ref().map_or(0, VectorTable::memory_bytes);
         self.codes.memory_bytes() + originals + self.links.memory_bytes() + neighbor_codes + rows
     }
 
@@ -57,7 +57,7 @@ impl Graph {
             dimension,
             ef_construction: options.ef_construction,
             codes,
-            originals: Some(RowTable::new(dimension)),
+            originals: Some(VectorTable::new(dimension, options.half_precision)),
             links,
             neighbor_codes,
             rows: 0,
@@ -98,8 +98,9 @@ impl Graph {
     /// Encodes all rows that have no codes yet, and makes room for their links.
     pub(super) fn encode(&mut self) {
         if let Some(originals) = &self.originals {
-            for row in self.codes.rows()..originals.rows() {
-                self.codes.put(row as u32, originals.row(row as u32));
+            let mut decoded = Vec::new();
+            for row in self.codes.rows() as u32..originals.rows() as u32 {
+                self.codes.put(row, originals.row(row, &mut decoded));
             }
         }
         self.grow_links();

@@ -41,7 +41,7 @@ const CODED_PER_STEP: usize = 4096;
 /// of [`VectorIndex::improve`] give the same graph with any number of threads.
 ///
 /// Memory for a row of `d` dimensions: `d` bytes for codes, `8 m` bytes for links, about 8 bytes more, and `4 d` bytes
-/// for the vector. [`HnswOptions::neighbor_codes`] takes `4 d + 128` bytes more for every 32 of the `2 m` links of a row. For
+/// for the vector, or `2 d` with [`HnswOptions::half_precision`]. [`HnswOptions::neighbor_codes`] takes `4 d + 128` bytes more for every 32 of the `2 m` links of a row. For
 /// codes, `d` is rounded up to a multiple of 128. A search scores about ten rows for each of its `ef` candidates. Linking a
 /// row costs a search with `ef_construction` candidates, and a comparison with each row of its batch, at most 512.
 pub struct HnswIndex {
@@ -297,7 +297,7 @@ impl VectorIndex for HnswIndex {
         let mut decoded = Vec::new();
         for (position, &row) in rows.iter().enumerate().filter(|&(_, &row)| graph.live.contains(row)) {
             match &graph.originals {
-                Some(originals) => visit(position, originals.row(row)),
+                Some(originals) => visit(position, originals.row(row, &mut decoded)),
                 None => {
                     graph.codes.decode(row, &mut decoded);
                     visit(position, &decoded);

@@ -162,7 +162,8 @@ mod tests {
         hnsw::delta::{Delta, List},
     };
 
-    const OPTIONS: HnswOptions = HnswOptions { m: 4, ef_construction: 16, graph_above: 0, neighbor_codes: false };
+    const OPTIONS: HnswOptions =
+        HnswOptions { m: 4, ef_construction: 16, graph_above: 0, neighbor_codes: false, half_precision: false };
 
     fn vector(row: u32) -> [f32; 2] {
         let (y, x) = (row as f32 * 0.01).sin_cos();

@@ -37,6 +37,7 @@ mod search;
 mod select;
 #[cfg(test)]
 mod tests;
+mod vector_table;
 mod visited;
 
 pub(crate) use delta::Delta;

@@ -23,12 +23,15 @@ pub struct HnswOptions {
     /// with a filter use other codes. Background work computes these codes once rows are linked, and again after an index is
     /// loaded, about 20 microseconds a row; until then searches are those without them. Default: false.
     pub neighbor_codes: bool,
+    /// Keeps vectors with 16 bits a component instead of 32. Default: false; an engine's index has what the precision of its
+    /// database asks for.
+    pub half_precision: bool,
 }
 
 impl Default for HnswOptions {
     fn default() -> Self {
         let Config { m, ef_construction, exact_threshold: graph_above, neighbor_codes, .. } = Config::default();
-        HnswOptions { m, ef_construction, graph_above, neighbor_codes }
+        HnswOptions { m, ef_construction, graph_above, neighbor_codes, half_precision: false }
     }
 }
 

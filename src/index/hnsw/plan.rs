@@ -249,7 +249,7 @@ mod tests {
     fn equal_rows_make_no_deep_tree() {
         for m in [4, 16] {
             let index =
-                HnswIndex::new(2, HnswOptions { m, ef_construction: 16, graph_above: 0, neighbor_codes: false });
+                HnswIndex::new(2, HnswOptions { m, ef_construction: 16, graph_above: 0, ..HnswOptions::default() });
             const ROWS: u32 = 6000;
             index.insert(&(0..ROWS).collect::<Vec<_>>(), &[1.0, 0.0].repeat(ROWS as usize));
             while index.improve() {}

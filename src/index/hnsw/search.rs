@@ -3,7 +3,7 @@
 use super::{
     Originals, beam::BeamSearch, candidates::ScoredRow, graph::Graph, neighbor_search::Neighborhoods, scoring::refine,
 };
-use crate::index::{Bitmap, Neighbor, SearchOptions, SearchResult, distance::prefetch};
+use crate::index::{Bitmap, Neighbor, SearchOptions, SearchResult};
 
 /// Rows scanned between two reads of the clock, while there are no codes.
 const ROWS_PER_CLOCK_READ: usize = 256;
@@ -140,8 +140,8 @@ impl Searcher<'_> {
         let kernels = graph.codes.kernels();
         let mut found: Vec<Neighbor> = match &graph.originals {
             Some(originals) => {
-                candidates.iter().for_each(|candidate| prefetch(originals.row(candidate.row)));
-                let score = |candidate: &ScoredRow| kernels.dot(query, originals.row(candidate.row));
+                candidates.iter().for_each(|candidate| originals.prefetch(candidate.row));
+                let score = |candidate: &ScoredRow| originals.dot(kernels, query, candidate.row);
                 candidates.iter().map(|candidate| Neighbor { row: candidate.row, score: score(candidate) }).collect()
             }
             None => {
@@ -170,7 +170,7 @@ impl Searcher<'_> {
                 break;
             }
             if search.allowed.is_none_or(|allowed| allowed.contains(row)) {
-                found.push(Neighbor { row, score: graph.codes.kernels().dot(query, originals.row(row)) });
+                found.push(Neighbor { row, score: originals.dot(graph.codes.kernels(), query, row) });
             }
         }
         if found.len() > search.k {
@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn a_search_for_more_rows_than_there_are_finds_all() {
-        let index = HnswIndex::new(2, HnswOptions { m: 4, ef_construction: 16, graph_above: 0, neighbor_codes: false });
+        let index =
+            HnswIndex::new(2, HnswOptions { m: 4, ef_construction: 16, graph_above: 0, ..HnswOptions::default() });
         let vector = |row: u32| [(row as f32).cos(), (row as f32).sin()];
         index.insert(&(0..500).collect::<Vec<_>>(), &(0..500).flat_map(vector).collect::<Vec<_>>());
         for _ in 0..20 {
@@ -218,7 +219,8 @@ mod tests {
     #[test]
     fn a_graph_finds_very_many_rows() {
         const ROWS: u32 = 12_000;
-        let index = HnswIndex::new(2, HnswOptions { m: 4, ef_construction: 16, graph_above: 0, neighbor_codes: false });
+        let index =
+            HnswIndex::new(2, HnswOptions { m: 4, ef_construction: 16, graph_above: 0, ..HnswOptions::default() });
         let vector = |row: u32| [(row as f32).cos(), (row as f32).sin()];
         index.insert(&(0..ROWS).collect::<Vec<_>>(), &(0..ROWS).flat_map(vector).collect::<Vec<_>>());
         while index.improve() {}

@@ -29,7 +29,7 @@ const DIMENSION: usize = 16;
 
 /// With more than a few links, also with the codes of neighbors.
 fn options(m: usize) -> HnswOptions {
-    HnswOptions { m, ef_construction: 32, graph_above: 0, neighbor_codes: m >= 8 }
+    HnswOptions { m, ef_construction: 32, graph_above: 0, neighbor_codes: m >= 8, half_precision: m >= 8 }
 }
 
 /// Returns the next number of a seeded sequence, below `count`.
@@ -159,9 +159,10 @@ fn damaged(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
 /// range.
 #[test]
 fn damaged_parts_lead_to_no_missing_row() {
+    const ROWS: u32 = 12;
     let mut state = 3;
     let index = HnswIndex::new(DIMENSION, options(4));
-    for row in 0..30 {
+    for row in 0..ROWS {
         index.insert(&[row], &vector(&mut state));
     }
     let planning = index.lock_planning();
@@ -173,8 +174,8 @@ fn damaged_parts_lead_to_no_missing_row() {
     for (what, is_page) in [(page, true), (delta, false)] {
         let (mut read, mut refused) = (0, 0);
         for bytes in damaged(&what) {
-            let mut loader = Loader::new(DIMENSION, 30, options(4), None);
-            (0..30).for_each(|row| loader.row(Some(&vector(&mut (row + 9)))));
+            let mut loader = Loader::new(DIMENSION, ROWS as usize, options(4), None);
+            (0..u64::from(ROWS)).for_each(|row| loader.row(Some(&vector(&mut (row + 9)))));
             let result = if is_page { loader.page(0, &bytes) } else { loader.delta(&bytes) };
             match result.and_then(|()| loader.check_parents()) {
                 Ok(()) => read += 1,
@@ -185,9 +186,9 @@ fn damaged_parts_lead_to_no_missing_row() {
                 Err(error) => panic!("{error}"),
             }
             let index = loader.finish(&[]);
-            assert!(index.graph.read().links.rows() == 30);
-            let found = index.search(&query, &SearchOptions::new(30).ef(30)).neighbors;
-            assert_eq!(found.len(), 30, "all rows are found, linked or not");
+            assert!(index.graph.read().links.rows() == ROWS as usize);
+            let found = index.search(&query, &SearchOptions::new(ROWS as usize)).neighbors;
+            assert_eq!(found.len(), ROWS as usize, "all rows are found, linked or not");
             index.remove(&[3, 4]);
             while index.improve() {}
         }
@@ -418,7 +419,7 @@ fn removals_leave_the_graph_sound() {
         ("the entry", |graph| graph.links.entry().into_iter().collect()),
         ("upper layers", |graph| (0..400).filter(|&row| graph.links.level(row) > Some(0)).collect()),
         ("a cluster", |graph| {
-            let query = graph.originals.as_ref().unwrap().row(5).to_vec();
+            let query = graph.originals.as_ref().unwrap().row(5, &mut Vec::new()).to_vec();
             let mut searcher = Searcher { graph, originals: None, beam: BeamSearch::default() };
             searcher.search_exactly(&query, 100).into_iter().map(|neighbor| neighbor.row).collect()
         }),

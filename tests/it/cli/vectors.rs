@@ -72,14 +72,17 @@ fn indexes_are_measured_beside_each_other_and_drawn() {
 }
 
 #[test]
-fn an_engine_is_measured_with_the_codes_of_neighbors() {
+fn an_engine_is_measured_with_an_index_that_has_extras() {
     let folder = tempfile::tempdir().unwrap();
     texmex(folder.path());
-    let output = bench_ann(folder.path(), &["--engine", "--index", "hnsw+neighbors"]);
+    let names = ["hnsw+neighbors", "hnsw+f16", "hnsw+neighbors+f16"];
+    let output = bench_ann(folder.path(), &["--engine", "--index", &names.join(",")]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     let report = json(&output.stdout);
-    assert_eq!(report["indexes"][0]["index"], "hnsw+neighbors");
-    assert!(report["indexes"][0]["engine"]["idle"]["recall"].as_f64().unwrap() > 0.9, "{report}");
+    for (i, name) in names.into_iter().enumerate() {
+        assert_eq!(report["indexes"][i]["index"], name);
+        assert!(report["indexes"][i]["engine"]["idle"]["recall"].as_f64().unwrap() > 0.9, "{report}");
+    }
 }
 
 #[test]
@@ -92,7 +95,9 @@ fn vectors_that_cannot_be_measured_are_errors() {
     let path = |name: &str| folder.path().join(name);
     fails(&[], "base.fvecs");
     texmex(folder.path());
-    fails(&["--index", "best"], "not one of exact");
+    for unknown in ["best", "hnsw+best", "exact+f16"] {
+        fails(&["--index", unknown], "not one of exact");
+    }
     fails(&["--limit", "9"], "10 are needed at least");
     fails(&["--limit", "100", "--engine"], "--engine needs");
     fails(&["--peers", "Cargo.toml"], "neither a list");

@@ -1,4 +1,4 @@
-//! Vectors stored with 8 bits a component: hits, damage, and reindexing to 8 bits and back.
+//! Vectors stored with 16 or 8 bits a component: hits, damage, and reindexing to 8 bits and back.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn precisions(db: &Db) -> Vec<Precision> {
 
 #[test]
 fn hits_are_the_same_after_a_restart() {
-    for precision in [Precision::F32, Precision::I8] {
+    for precision in [Precision::F32, Precision::F16, Precision::I8] {
         for (index, vectors) in [
             (IndexKind::Exact, VectorStorage::Memory),
             (IndexKind::Hnsw, VectorStorage::Memory),
@@ -82,8 +82,8 @@ fn hits_are_the_same_after_a_restart() {
 }
 
 #[test]
-fn eight_bits_take_a_third_and_find_the_same() {
-    let [full, small] = [Precision::F32, Precision::I8].map(|precision| {
+fn fewer_bits_take_less_and_find_the_same() {
+    let [full, half, small] = [Precision::F32, Precision::F16, Precision::I8].map(|precision| {
         let db = Db::new();
         let mut config = config(precision);
         config.index = IndexKind::Exact;
@@ -94,13 +94,16 @@ fn eight_bits_take_a_third_and_find_the_same() {
         drop(engine);
         (found, blocks(&db).iter().map(Vec::len).sum::<usize>())
     });
-    // 92 bytes a row, not 280.
+    // 152 and 92 bytes a row, not 280.
+    assert!(half.1 * 9 <= full.1 * 5, "{} of {} bytes", half.1, full.1);
     assert!(small.1 * 3 <= full.1, "{} of {} bytes", small.1, full.1);
-    for (full, small) in full.0.iter().zip(&small.0) {
-        let similarities =
-            |hits: &[(String, u32)]| hits.iter().map(|(_, bits)| f32::from_bits(*bits)).collect::<Vec<_>>();
-        for (a, b) in similarities(full).into_iter().zip(similarities(small)) {
-            assert!((a - b).abs() < 0.01, "{a} {b}");
+    for (fewer, limit) in [(half, 0.0005), (small, 0.01)] {
+        for (full, fewer) in full.0.iter().zip(&fewer.0) {
+            let similarities =
+                |hits: &[(String, u32)]| hits.iter().map(|(_, bits)| f32::from_bits(*bits)).collect::<Vec<_>>();
+            for (a, b) in similarities(full).into_iter().zip(similarities(fewer)) {
+                assert!((a - b).abs() < limit, "{a} {b}");
+            }
         }
     }
 }
@@ -119,7 +122,13 @@ fn a_database_keeps_to_its_precision() {
 }
 
 #[test]
-fn a_database_is_reindexed_to_8_bits_and_back() {
+fn a_database_is_reindexed_to_fewer_bits_and_back() {
+    for precision in [Precision::F16, Precision::I8] {
+        reindex_and_back(precision);
+    }
+}
+
+fn reindex_and_back(fewer: Precision) {
     let db = Db::new();
     let engine = open(&db, config(Precision::F32));
     fill(&engine);
@@ -128,18 +137,15 @@ fn a_database_is_reindexed_to_8_bits_and_back() {
     let vectors = || mnemon::stats(&db.path).unwrap().sizes.vectors;
     let full = vectors();
 
-    let report = reindex(&db, embedder(), Some(Precision::I8), go_on).unwrap();
-    assert!(
-        report.switched && report.precision == Precision::I8 && (report.copied, report.embedded) == (470, 0),
-        "{report:?}"
-    );
-    assert_eq!(precisions(&db), [Precision::I8]);
+    let report = reindex(&db, embedder(), Some(fewer), go_on).unwrap();
+    assert!(report.switched && report.precision == fewer && (report.copied, report.embedded) == (470, 0), "{report:?}");
+    assert_eq!(precisions(&db), [fewer]);
     assert!(vectors() < full, "{} of {full} bytes", vectors());
     db.assert_sound();
     // As they are: nothing to do.
-    for precision in [None, Some(Precision::I8)] {
+    for precision in [None, Some(fewer)] {
         let again = reindex(&db, embedder(), precision, go_on).unwrap();
-        assert!(!again.switched && again.precision == Precision::I8);
+        assert!(!again.switched && again.precision == fewer);
     }
 
     let report = reindex(&db, embedder(), Some(Precision::F32), go_on).unwrap();

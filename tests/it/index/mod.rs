@@ -18,6 +18,7 @@ fn backends() -> Vec<(&'static str, Box<dyn VectorIndex>)> {
         ("hnsw above 100", Box::new(hnsw(16, 100))),
         ("hnsw with few links", Box::new(hnsw(4, 0))),
         ("hnsw with neighbors' codes", Box::new(with_neighbor_codes())),
+        ("hnsw with half precision", Box::new(with_half_precision())),
         #[cfg(feature = "hnsw_rs")]
         ("hnsw_rs", Box::new(mnemon::HnswRsIndex::new(DIMENSION, 0))),
         #[cfg(feature = "hnsw_rs")]
@@ -28,6 +29,12 @@ fn backends() -> Vec<(&'static str, Box<dyn VectorIndex>)> {
 fn with_neighbor_codes() -> HnswIndex {
     let mut options = HnswOptions::default();
     (options.graph_above, options.neighbor_codes) = (0, true);
+    HnswIndex::new(DIMENSION, options)
+}
+
+fn with_half_precision() -> HnswIndex {
+    let mut options = HnswOptions::default();
+    (options.graph_above, options.half_precision) = (100, true);
     HnswIndex::new(DIMENSION, options)
 }
 

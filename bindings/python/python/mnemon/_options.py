@@ -72,7 +72,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 class ReindexOptions(TypedDict, total=False):
-    precision: Literal["f32", "i8"] | None
+    precision: Literal["f32", "f16", "i8"] | None
     min_recall: float
     min_overlap: float | None
     queries: Sequence[tuple[str, str]]

@@ -126,7 +126,7 @@ ReindexReport = TypedDict(
     {
         "from": str | None,
         "to": str,
-        "precision": Literal["f32", "i8"],
+        "precision": Literal["f32", "f16", "i8"],
         "embedded": int,
         "copied": int,
         "resumed": int,

@@ -19,7 +19,7 @@ pub(super) struct IngestOptions {
     /// The vector index: exact, hnsw, hnsw_rs, or auto, which depends on the size of the namespace.
     #[arg(long, default_value = "auto")]
     pub(super) index: IndexKind,
-    /// Precision of the stored vectors: f32 or i8.
+    /// Precision of the stored vectors: f32, f16 or i8.
     #[arg(long, default_value = "f32")]
     pub(super) precision: Precision,
     /// Messages per put.

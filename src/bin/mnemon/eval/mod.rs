@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// The vector index: exact, hnsw, hnsw_rs, or auto, which depends on the size of the namespace.
     #[arg(long, default_value = "auto")]
     index: IndexKind,
-    /// Precision of the stored vectors: f32 or i8.
+    /// Precision of the stored vectors: f32, f16 or i8.
     #[arg(long, default_value = "f32")]
     precision: Precision,
     /// Ranking variants: hybrid, dense, lexical, rrf, weighted:0.5 (the share of dense); hybrid-neighbors,

@@ -1,41 +1,67 @@
 //! Creates the indexes to measure by name.
 
-use anyhow::bail;
-use mnemon::{Config, ExactIndex, HnswIndex, HnswOptions, VectorIndex};
+use anyhow::anyhow;
+use mnemon::{Config, ExactIndex, HnswIndex, HnswOptions, Precision, VectorIndex};
 
 /// The indexes that are measured unless others are named.
 pub(super) const DEFAULT: &str = if cfg!(feature = "hnsw_rs") { "exact,hnsw,hnsw_rs" } else { "exact,hnsw" };
 
-/// `hnsw` with the codes of neighbors.
-const WITH_NEIGHBOR_CODES: &str = "hnsw+neighbors";
+/// What `hnsw` may have: `hnsw+neighbors`, `hnsw+f16`, or both.
+#[derive(Clone, Copy, Default)]
+struct Extras {
+    /// The codes of neighbors.
+    neighbors: bool,
+    /// Vectors with 16 bits a component.
+    f16: bool,
+}
+
+/// Splits a name into the kind of index and its extras.
+fn parse(name: &str) -> anyhow::Result<(&str, Extras)> {
+    let mut parts = name.split('+');
+    let kind = parts.next().unwrap_or(name);
+    let mut extras = Extras::default();
+    for part in parts {
+        match (kind, part) {
+            ("hnsw", "neighbors") => extras.neighbors = true,
+            ("hnsw", "f16") => extras.f16 = true,
+            _ => return Err(unknown(name)),
+        }
+    }
+    Ok((kind, extras))
+}
+
+fn unknown(name: &str) -> anyhow::Error {
+    anyhow!("index {name:?} is not one of exact, hnsw, hnsw_rs; hnsw can have +neighbors, +f16 or both")
+}
 
 /// Returns the settings of an engine that has this index.
 pub(super) fn config(name: &str) -> anyhow::Result<Config> {
-    let has_neighbor_codes = name == WITH_NEIGHBOR_CODES;
-    let kind = if has_neighbor_codes { "hnsw" } else { name };
-    Ok(Config::default().index(kind.parse()?).neighbor_codes(has_neighbor_codes))
+    let (kind, extras) = parse(name)?;
+    let precision = if extras.f16 { Precision::F16 } else { Precision::F32 };
+    Ok(Config::default().index(kind.parse()?).neighbor_codes(extras.neighbors).precision(precision))
 }
 
-/// Creates an empty index. This is the only list of names: a new kind of index is one more line here.
+/// Creates an empty index.
 pub(super) fn new(
     name: &str,
     dimension: usize,
     ef_construction: Option<usize>,
 ) -> anyhow::Result<Box<dyn VectorIndex>> {
-    Ok(match name {
+    let (kind, extras) = parse(name)?;
+    Ok(match kind {
         "exact" => Box::new(ExactIndex::new(dimension)),
-        "hnsw" | WITH_NEIGHBOR_CODES => {
+        "hnsw" => {
             let mut options = HnswOptions::default();
             options.graph_above = 0;
-            options.neighbor_codes = name == WITH_NEIGHBOR_CODES;
+            (options.neighbor_codes, options.half_precision) = (extras.neighbors, extras.f16);
             options.ef_construction = ef_construction.unwrap_or(options.ef_construction);
             Box::new(HnswIndex::new(dimension, options))
         }
         #[cfg(feature = "hnsw_rs")]
         "hnsw_rs" => Box::new(mnemon::HnswRsIndex::new(dimension, 0)),
         #[cfg(not(feature = "hnsw_rs"))]
-        "hnsw_rs" => bail!("index \"hnsw_rs\" needs the cargo feature `hnsw_rs`"),
-        _ => bail!("index {name:?} is not one of exact, hnsw, {WITH_NEIGHBOR_CODES}, hnsw_rs"),
+        "hnsw_rs" => anyhow::bail!("index \"hnsw_rs\" needs the cargo feature `hnsw_rs`"),
+        _ => return Err(unknown(name)),
     })
 }
 

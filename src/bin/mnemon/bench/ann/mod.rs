@@ -38,7 +38,8 @@ pub(super) struct Args {
     /// truth is computed if its file is missing or if vectors had to be normalised to length 1.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Indexes to measure: exact, hnsw, hnsw+neighbors (with the codes of neighbors), hnsw_rs.
+    /// Indexes to measure: exact, hnsw, hnsw_rs. hnsw+neighbors has the codes of neighbors, hnsw+f16
+    /// vectors with 16 bits, hnsw+neighbors+f16 both.
     #[arg(long, value_delimiter = ',', default_value = indexes::DEFAULT, value_name = "NAMES")]
     index: Vec<String>,
     /// Search threads for the rate; latency is always measured with one thread.
