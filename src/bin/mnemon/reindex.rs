@@ -23,8 +23,8 @@ const REJECTED: u8 = 4;
 
 /// Convert a database to another model or precision.
 ///
-/// All messages are embedded again, or their vectors are converted if only the precision changes, while the old vectors
-/// keep serving. Sample queries then compare the new vectors with the old ones and with an exact scan, and one commit
+/// All messages are embedded again, or their vectors are converted if only the precision changes to fewer bits, while the
+/// old vectors keep serving. Sample queries then compare the new vectors with the old ones and with an exact scan, and one commit
 /// switches. If the command is stopped or killed, the old vectors keep serving and the same command resumes. After the
 /// switch the old vectors are kept, and --rollback switches back. Without --model and --precision, the database is
 /// converted to the current state of its own model's folder. Exit status 4: the new vectors were rejected and do not

@@ -102,9 +102,13 @@ impl Core {
             }
         }
         let generation = Generation { id, identity, precision, state: GenerationState::Building };
-        // Only 32-bit vectors are copied: others have lost precision.
-        let source = (serving.generation.precision == Precision::F32 && serving.generation.is_of(&generation.identity))
-            .then(|| serving.generation.clone());
+        // Vectors are copied only to fewer bits: the others that they had are lost.
+        let has_all_bits = matches!(
+            (serving.generation.precision, precision),
+            (Precision::F32, _) | (Precision::F16, Precision::F16 | Precision::I8)
+        );
+        let source =
+            (has_all_bits && serving.generation.is_of(&generation.identity)).then(|| serving.generation.clone());
         drop(serving);
         let migration = Migration::begin(self, generation, embedder, source, options.duty, on_progress);
         report.resumed = migration.counts()?.0;

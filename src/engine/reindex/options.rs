@@ -108,7 +108,7 @@ pub struct ReindexReport {
     /// Number of messages embedded by this call.
     pub embedded: u64,
     /// Number of messages whose vectors were copied from the serving generation, which has those of the same model in
-    /// 32 bits.
+    /// as many bits or more.
     pub copied: u64,
     /// Number of messages that had vectors before this call: from an earlier call that was stopped, or from when the
     /// generation served.

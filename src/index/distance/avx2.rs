@@ -1,4 +1,4 @@
-//! Kernels for x86 processors with AVX2 and FMA.
+//! Kernels for x86 processors with AVX2, FMA and F16C.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -10,6 +10,7 @@ use super::{
     kernels::Kernels,
     neighbor_codes::{self, BLOCK_ROWS, CodedRow, HEAD, SignTable},
     rotation::Rotation,
+    scalar::widened,
 };
 
 const LANES: usize = 8;
@@ -17,7 +18,8 @@ const LANES: usize = 8;
 compile_portable!("avx2");
 
 pub(super) fn detect() -> Option<Kernels> {
-    let has_all = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    let has_all =
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
     has_all.then_some(Kernels {
         name: "avx2",
         dot,
@@ -47,6 +49,32 @@ fn dot_avx2(a: &[f32], b: &[f32]) -> f32 {
     let load = |block: usize| unsafe {
         (_mm256_loadu_ps(a.as_ptr().add(block * LANES)), _mm256_loadu_ps(b.as_ptr().add(block * LANES)))
     };
+    let rest: f32 = (blocks * LANES..length).map(|i| a[i] * b[i]).sum();
+    sum_of_products(blocks, load) + rest
+}
+
+fn dot_half(a: &[f32], b: &[f16]) -> f32 {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { dot_half_avx2(a, b) }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+fn dot_half_avx2(a: &[f32], b: &[f16]) -> f32 {
+    let length = a.len().min(b.len());
+    let blocks = length / LANES;
+    // SAFETY (of each call below): as in `dot_avx2`; an `f16` has two bytes.
+    let load = |block: usize| unsafe {
+        let halves = _mm_loadu_si128(b.as_ptr().add(block * LANES).cast());
+        (_mm256_loadu_ps(a.as_ptr().add(block * LANES)), _mm256_cvtph_ps(halves))
+    };
+    let rest: f32 = (blocks * LANES..length).map(|i| a[i] * widened(b[i])).sum();
+    sum_of_products(blocks, load) + rest
+}
+
+/// Adds up the products of pairs of registers, and their lanes.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn sum_of_products(blocks: usize, load: impl Fn(usize) -> (__m256, __m256)) -> f32 {
     // Four sums, because each addition to a single sum would wait for the one before.
     let mut sums = [_mm256_setzero_ps(); 4];
     for first in (0..blocks / 4 * 4).step_by(4) {
@@ -63,8 +91,7 @@ fn dot_avx2(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0f32; LANES];
     // SAFETY: `lanes` has room for the register; stores need no alignment.
     unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), sum) };
-    let rest: f32 = (blocks * LANES..length).map(|i| a[i] * b[i]).sum();
-    lanes.iter().sum::<f32>() + rest
+    lanes.iter().sum()
 }
 
 fn products(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {

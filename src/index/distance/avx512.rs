@@ -10,6 +10,7 @@ use super::{
     kernels::Kernels,
     neighbor_codes::{self, BLOCK_ROWS, CodedRow, HEAD, SignTable},
     rotation::Rotation,
+    scalar::widened,
 };
 
 const LANES: usize = 16;
@@ -49,6 +50,32 @@ fn dot_avx512(a: &[f32], b: &[f32]) -> f32 {
     let load = |block: usize| unsafe {
         (_mm512_loadu_ps(a.as_ptr().add(block * LANES)), _mm512_loadu_ps(b.as_ptr().add(block * LANES)))
     };
+    let rest: f32 = (blocks * LANES..length).map(|i| a[i] * b[i]).sum();
+    sum_of_products(blocks, load) + rest
+}
+
+fn dot_half(a: &[f32], b: &[f16]) -> f32 {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { dot_half_avx512(a, b) }
+}
+
+#[target_feature(enable = "avx512f")]
+fn dot_half_avx512(a: &[f32], b: &[f16]) -> f32 {
+    let length = a.len().min(b.len());
+    let blocks = length / LANES;
+    // SAFETY (of each call below): as in `dot_avx512`; an `f16` has two bytes.
+    let load = |block: usize| unsafe {
+        let halves = _mm256_loadu_si256(b.as_ptr().add(block * LANES).cast());
+        (_mm512_loadu_ps(a.as_ptr().add(block * LANES)), _mm512_cvtph_ps(halves))
+    };
+    let rest: f32 = (blocks * LANES..length).map(|i| a[i] * widened(b[i])).sum();
+    sum_of_products(blocks, load) + rest
+}
+
+/// Adds up the products of pairs of registers, and their lanes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn sum_of_products(blocks: usize, load: impl Fn(usize) -> (__m512, __m512)) -> f32 {
     // Four sums, because each addition to a single sum would wait for the one before.
     let mut sums = [_mm512_setzero_ps(); 4];
     for first in (0..blocks / 4 * 4).step_by(4) {
@@ -61,13 +88,6 @@ fn dot_avx512(a: &[f32], b: &[f32]) -> f32 {
         let (x, y) = load(block);
         sums[0] = _mm512_fmadd_ps(x, y, sums[0]);
     }
-    let rest = length - blocks * LANES;
-    let mask: __mmask16 = (1u16 << rest) - 1;
-    let at = blocks * LANES;
-    // SAFETY: masked lanes are not read, and the others, `rest` of them, are within both slices.
-    let (x, y) =
-        unsafe { (_mm512_maskz_loadu_ps(mask, a.as_ptr().add(at)), _mm512_maskz_loadu_ps(mask, b.as_ptr().add(at))) };
-    sums[0] = _mm512_fmadd_ps(x, y, sums[0]);
     _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])))
 }
 

@@ -66,7 +66,7 @@ impl Kernels {
         (self.dot)(a, b)
     }
 
-    /// Returns the inner product of a vector and one of finite numbers with 16 bits, with the same bits on every processor.
+    /// Returns the inner product of a vector and one of finite numbers with 16 bits.
     ///
     /// # Panics
     /// If the lengths differ.

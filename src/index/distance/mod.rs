@@ -2,8 +2,7 @@
 //! run time.
 //!
 //! All `unsafe` code of the crate is in this folder. The instruction sets give the same integers for codes, the same bits
-//! for sums and for inner products with 16-bit vectors, and the same inner products of 32-bit vectors within rounding, because
-//! they add the products in different orders.
+//! for sums, and the same inner products of vectors within rounding, because they add the products in different orders.
 //!
 //! [`Kernels`] is a table of functions; `codes` has the format of packed codes and the portable functions for them,
 //! `neighbor_codes` that of codes relative to another row, and `rotation` what vectors are coded after; `available` lists the tables that this processor can run.
@@ -15,7 +14,6 @@ macro_rules! compile_portable {
         compile_portable! { $features:
             encode(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32 = super::codes::encode,
             unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 = super::codes::unpack,
-            dot_half(a: &[f32], b: &[f16]) -> f32 = super::scalar::dot_half,
             add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) -> () = super::scalar::add_scaled,
             rotate(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) -> () = Rotation::rotate,
             tabulate(query: &[f32], table: &mut SignTable) -> () = neighbor_codes::tabulate,

@@ -3,13 +3,12 @@
 
 use std::arch::aarch64::*;
 
-use half::f16;
-
 use super::{
     codes::Line,
     kernels::Kernels,
     neighbor_codes::{self, BLOCK_ROWS, CodedRow, HEAD, SignTable},
     rotation::Rotation,
+    scalar,
 };
 
 const LANES: usize = 4;
@@ -21,7 +20,7 @@ pub(super) fn detect() -> Option<Kernels> {
     has_all.then_some(Kernels {
         name: "neon",
         dot,
-        dot_half,
+        dot_half: scalar::dot_half,
         codes: products,
         encode,
         unpack,

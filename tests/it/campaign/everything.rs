@@ -122,7 +122,7 @@ fn look_around(engine: &Engine) {
     for number in 0.. {
         match number % 5 {
             0 => {
-                let precision = if number % 2 == 0 { Precision::I8 } else { Precision::F32 };
+                let precision = [Precision::I8, Precision::F32, Precision::F16][number % 3];
                 let mut options = ReindexOptions::default();
                 (options.precision, options.samples) = (Some(precision), 0);
                 blocking.reindex(Arc::new(Hashing::new(32)), options, go_on).unwrap();

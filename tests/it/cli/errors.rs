@@ -28,7 +28,7 @@ fn errors_name_the_remedy_and_exit_with_1() {
         &["eval", "--set", "x"],
         &["eval", "--set", "x=a,b", "--recall", "dense-time"],
         &["ingest", "--db", "x"],
-        &["ingest", "--db", "x", "--precision", "f16", "y"],
+        &["ingest", "--db", "x", "--precision", "f8", "y"],
         &["reindex", "--db", "x", "--rollback", "--drop-previous"],
         &["reindex", "--db", "x", "--rollback", "--precision", "i8"],
         &["reindex", "--db", "x", "--min-recall", "2"],

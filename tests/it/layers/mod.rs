@@ -89,7 +89,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("base64", &["client", "bin"]),
     ("prost", &["onnx"]),
     ("safetensors", &["import"]),
-    ("half", &["import", "onnx"]),
+    ("half", &["import", "index", "onnx", "store"]),
     ("sha1", &["import"]),
     ("zip", &["import"]),
     ("tokio_postgres", &["shared"]),
