@@ -85,9 +85,9 @@ pub enum Precision {
     /// 32 bits: the vector as the model computed it.
     #[default]
     F32,
-    /// 16 bits (IEEE 754's half precision): half of the space, in memory too unless the index is another one than `hnsw`.
-    /// Similarities move by less than 0.0005; measured on LoCoMo and two other sets, recall and order of hybrid hits move by 0.001
-    /// at most.
+    /// 16 bits (IEEE 754's half precision): half of the space in the file, and in memory with [`IndexKind::Auto`] and
+    /// [`IndexKind::Hnsw`]. Similarities move by less than 0.0005; on LoCoMo and two other sets, recall of the evidence by hybrid hits
+    /// moves by 0.001 at most.
     F16,
     /// 8 bits, and one scale for each vector: a quarter of the space in the file; vectors in memory have 32 bits. Measured on
     /// LoCoMo with the default model (256 dimensions, 818 KB of text): vectors and terms take 2.8 times the text, 4.7 times with 16
