@@ -132,12 +132,12 @@ $(SERVE)/python/ready: tests/serve/requirements.txt
 	$(SERVE)/python/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-# Its own tests are in `make test`, too. The page is looked at in Chromium, with screenshots in the target folder; without Chromium that is
-# skipped, and said so.
+# Its own tests are in `make test`, too; with SHORT they are left out. The page is looked at in Chromium, with screenshots in the target
+# folder; without Chromium that is skipped, and said so.
 test-serve: $(SERVE)/ready $(SERVE)/python/ready ## the server: its tests, MCP's conformance suite and inspector, mem0's client, a collector of spans, the page in Chromium
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq; apt-get install -qqy chromium; } >/dev/null 2>&1 || \
 		echo "chromium was not installed"
-	$(CARGO) test --all-features --test it -- server::
+	$(if $(SHORT),$(BUILD),$(CARGO) test --all-features --test it -- server::)
 	REDOCLY_TELEMETRY=off $(SERVE)/node_modules/.bin/node $(SERVE)/node_modules/@redocly/cli/bin/cli.js lint docs/openapi.json
 	tests/serve/mcp.sh $(abspath $(TARGET))/debug/mnemon $(abspath $(SERVE))/node_modules
 	MNEMON=$(abspath $(TARGET))/debug/mnemon $(SERVE)/python/bin/pytest -q -p no:cacheprovider tests/serve
