@@ -46,11 +46,12 @@ demo: ## ingest the sample conversations, ask questions, measure recall
 	$(BUILD)
 	@./datasets/sample/demo.sh $(BINARY)
 
-# Clippy compiles the library with no features, with the default ones and with all of them. `mnemon-command` is the command again.
+# Clippy compiles the library with no features, with the default ones and with all of them; with SHORT only with all, because `asan` and
+# `user-package` compile the others. `mnemon-command` is the command again.
 test: runtime ## format, lints, documentation and every test
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --lib --no-default-features -- -D warnings
-	$(CARGO) clippy -- -D warnings
+	$(if $(SHORT),,$(CARGO) clippy --lib --no-default-features -- -D warnings)
+	$(if $(SHORT),,$(CARGO) clippy -- -D warnings)
 	$(CARGO) clippy --workspace --exclude mnemon-command --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
 	$(CARGO) test --all-features
