@@ -107,8 +107,8 @@ pub struct ReindexReport {
     pub precision: Precision,
     /// Number of messages embedded by this call.
     pub embedded: u64,
-    /// Number of messages whose vectors were copied from the serving generation, which has those of the same model in
-    /// as many bits or more.
+    /// Number of messages whose vectors were copied from the serving generation, because it is of the same model and has as
+    /// many bits or more.
     pub copied: u64,
     /// Number of messages that had vectors before this call: from an earlier call that was stopped, or from when the
     /// generation served.

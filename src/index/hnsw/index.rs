@@ -41,9 +41,10 @@ const CODED_PER_STEP: usize = 4096;
 /// of [`VectorIndex::improve`] give the same graph with any number of threads.
 ///
 /// Memory for a row of `d` dimensions: `d` bytes for codes, `8 m` bytes for links, about 8 bytes more, and `4 d` bytes
-/// for the vector, or `2 d` with [`HnswOptions::half_precision`]. [`HnswOptions::neighbor_codes`] takes `4 d + 128` bytes more for every 32 of the `2 m` links of a row. For
-/// codes, `d` is rounded up to a multiple of 128. A search scores about ten rows for each of its `ef` candidates. Linking a
-/// row costs a search with `ef_construction` candidates, and a comparison with each row of its batch, at most 512.
+/// for the vector, or `2 d` with [`HnswOptions::half_precision`]. [`HnswOptions::neighbor_codes`] takes `4 d + 128` bytes
+/// more for every 32 of the `2 m` links of a row. For codes, `d` is rounded up to a multiple of 128. A search scores about
+/// ten rows for each of its `ef` candidates. Linking a row costs a search with `ef_construction` candidates, and a comparison
+/// with each row of its batch, at most 512.
 pub struct HnswIndex {
     pub(super) options: HnswOptions,
     pub(super) graph: RwLock<Graph>,

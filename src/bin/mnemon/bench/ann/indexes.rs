@@ -6,7 +6,7 @@ use mnemon::{Config, ExactIndex, HnswIndex, HnswOptions, Precision, VectorIndex}
 /// The indexes that are measured unless others are named.
 pub(super) const DEFAULT: &str = if cfg!(feature = "hnsw_rs") { "exact,hnsw,hnsw_rs" } else { "exact,hnsw" };
 
-/// What `hnsw` may have: `hnsw+neighbors`, `hnsw+f16`, or both.
+/// The options of an index that its name gives: `hnsw+neighbors`, `hnsw+f16`, `hnsw+neighbors+f16`.
 #[derive(Clone, Copy, Default)]
 struct Extras {
     /// The codes of neighbors.
