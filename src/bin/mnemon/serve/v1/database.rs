@@ -115,7 +115,7 @@ async fn backup(State(app): State<Arc<App>>, Json(Backup { path }): Json<Backup>
 struct Reindex {
     /// The new model: the name of a folder that the server finds, or `static-en-256`. Default: the serving one.
     model: Option<String>,
-    /// `f32` or `i8`. Default: unchanged.
+    /// `f32`, `f16` or `i8`. Default: unchanged.
     precision: Option<String>,
 }
 
