@@ -6,28 +6,19 @@ use mnemon::{Config, ExactIndex, HnswIndex, HnswOptions, Precision, VectorIndex}
 /// The indexes that are measured unless others are named.
 pub(super) const DEFAULT: &str = if cfg!(feature = "hnsw_rs") { "exact,hnsw,hnsw_rs" } else { "exact,hnsw" };
 
-/// The options of an index that its name gives: `hnsw+neighbors`, `hnsw+f16`, `hnsw+neighbors+f16`.
-#[derive(Clone, Copy, Default)]
-struct Extras {
-    /// The codes of neighbors.
-    neighbors: bool,
-    /// Vectors with 16 bits a component.
-    f16: bool,
-}
-
-/// Splits a name into the kind of index and its extras.
-fn parse(name: &str) -> anyhow::Result<(&str, Extras)> {
+/// Splits a name into the kind of index and the options that stand behind it: `hnsw+neighbors+f16` has both.
+fn parse(name: &str) -> anyhow::Result<(&str, HnswOptions)> {
     let mut parts = name.split('+');
     let kind = parts.next().unwrap_or(name);
-    let mut extras = Extras::default();
+    let mut options = HnswOptions::default();
     for part in parts {
         match (kind, part) {
-            ("hnsw", "neighbors") => extras.neighbors = true,
-            ("hnsw", "f16") => extras.f16 = true,
+            ("hnsw", "neighbors") => options.neighbor_codes = true,
+            ("hnsw", "f16") => options.half_precision = true,
             _ => return Err(unknown(name)),
         }
     }
-    Ok((kind, extras))
+    Ok((kind, options))
 }
 
 fn unknown(name: &str) -> anyhow::Error {
@@ -36,9 +27,9 @@ fn unknown(name: &str) -> anyhow::Error {
 
 /// Returns the settings of an engine that has this index.
 pub(super) fn config(name: &str) -> anyhow::Result<Config> {
-    let (kind, extras) = parse(name)?;
-    let precision = if extras.f16 { Precision::F16 } else { Precision::F32 };
-    Ok(Config::default().index(kind.parse()?).neighbor_codes(extras.neighbors).precision(precision))
+    let (kind, options) = parse(name)?;
+    let precision = if options.half_precision { Precision::F16 } else { Precision::F32 };
+    Ok(Config::default().index(kind.parse()?).neighbor_codes(options.neighbor_codes).precision(precision))
 }
 
 /// Creates an empty index.
@@ -47,13 +38,11 @@ pub(super) fn new(
     dimension: usize,
     ef_construction: Option<usize>,
 ) -> anyhow::Result<Box<dyn VectorIndex>> {
-    let (kind, extras) = parse(name)?;
+    let (kind, mut options) = parse(name)?;
     Ok(match kind {
         "exact" => Box::new(ExactIndex::new(dimension)),
         "hnsw" => {
-            let mut options = HnswOptions::default();
             options.graph_above = 0;
-            (options.neighbor_codes, options.half_precision) = (extras.neighbors, extras.f16);
             options.ef_construction = ef_construction.unwrap_or(options.ef_construction);
             Box::new(HnswIndex::new(dimension, options))
         }
