@@ -57,7 +57,7 @@ impl std::str::FromStr for IndexKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VectorStorage {
-    /// Memory: 4 bytes for each component, or 2 with [`Precision::F16`].
+    /// Memory: 2 bytes for each component with [`Precision::F16`], otherwise 4.
     #[default]
     Memory,
     /// The store: each search ends with reading a few tens of vectors.
@@ -82,17 +82,17 @@ impl std::str::FromStr for VectorStorage {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Precision {
-    /// 32 bits: the vector as the model computed it.
-    #[default]
+    /// 32 bits: the vector as the model computed it. Twice the space in the file and in memory.
     F32,
-    /// 16 bits (IEEE 754's half precision): half of the space in the file, and in memory with [`IndexKind::Auto`] and
-    /// [`IndexKind::Hnsw`]. Similarities move by less than 0.0005; on LoCoMo and two other sets, recall of the evidence by hybrid hits
-    /// moves by 0.001 at most.
+    /// 16 bits (IEEE 754's half precision), in memory too with [`IndexKind::Auto`] and [`IndexKind::Hnsw`]. Similarities
+    /// move by less than 0.0005; on LoCoMo and two other sets, recall of the evidence by hybrid hits moves by 0.001 at
+    /// most.
+    #[default]
     F16,
-    /// 8 bits, and one scale for each vector: a quarter of the space in the file; vectors in memory have 32 bits. Measured on
-    /// LoCoMo with the default model (256 dimensions, 818 KB of text): vectors and terms take 2.8 times the text, 4.7 times with 16
-    /// bits and 8.3 times with 32; similarities move by 0.0023 at most, 99.4 % of the ten nearest stay the same, recall of the
-    /// evidence moves by 0.002 at most at every rank.
+    /// 8 bits, and one scale for each vector: half of the space in the file; vectors in memory have 32 bits. Measured on
+    /// LoCoMo with the default model (256 dimensions, 818 KB of text): vectors and terms take 2.8 times the text, 4.7 times
+    /// with 16 bits and 8.3 times with 32; similarities move by 0.0023 at most, 99.4 % of the ten nearest stay the same,
+    /// recall of the evidence moves by 0.002 at most at every rank; on other sets by 0.003.
     I8,
 }
 
@@ -183,7 +183,7 @@ pub struct Config {
     /// Storage of the vectors of namespaces with a graph. Default: [`VectorStorage::Memory`].
     pub vectors: VectorStorage,
     /// The precision of vectors in the file of a new database; an existing one keeps its own. Default:
-    /// [`Precision::F32`].
+    /// [`Precision::F16`].
     pub precision: Precision,
     /// Number of pending messages that starts a flush in the background. 1 to 100,000. Default: 256.
     pub flush_size: usize,
@@ -256,7 +256,7 @@ impl Default for Config {
             ef_construction: 200,
             neighbor_codes: false,
             vectors: VectorStorage::Memory,
-            precision: Precision::F32,
+            precision: Precision::F16,
             flush_size: 256,
             idle_flush: Some(Duration::from_secs(1)),
             drain_on_open: true,

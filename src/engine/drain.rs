@@ -42,7 +42,7 @@ pub(super) struct Drained {
 /// Where a drain gets vectors from, beside the embedder.
 #[derive(Clone, Copy)]
 pub(super) struct Sources<'s> {
-    /// A generation of the same model in 32 bits, whose vectors are copied.
+    /// A generation of the same model with as many bits or more, whose vectors are copied.
     pub(super) generation: Option<&'s Generation>,
     /// The shared database, and what is done with messages that have no vectors there.
     pub(super) replica: Option<(&'s Replica, Unmade)>,

@@ -1,6 +1,6 @@
 //! The interface of all indexes.
 
-use super::{SearchOptions, SearchResult};
+use super::{SearchOptions, SearchResult, vector::dot};
 
 /// An index over unit vectors of `f32` components, all of one dimension.
 ///
@@ -27,6 +27,13 @@ pub trait VectorIndex: Send + Sync {
     /// that were removed. An index that keeps only codes decodes them: a vector is within about 1 % of its length
     /// of the inserted one.
     fn vectors(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32]));
+
+    /// Calls `visit` with the position in `rows` and the inner product with `query` of each of these rows, in order, and
+    /// skips the rows that were removed. `query` has the dimension of the index. The default computes them from
+    /// [`vectors`](Self::vectors).
+    fn products(&self, query: &[f32], rows: &[u32], visit: &mut dyn FnMut(usize, f32)) {
+        self.vectors(rows, &mut |position, row| visit(position, dot(query, row)));
+    }
 
     /// Returns the next row number: the number of rows that were inserted, including those removed since.
     fn rows(&self) -> usize;

@@ -18,7 +18,7 @@ use super::{
     sample::{Sample, TypicalLengths, spread},
 };
 use crate::{
-    index::{Bitmap, Neighbor, VectorIndex, dot},
+    index::{Bitmap, Neighbor, VectorIndex},
     lexical::{Language, LexicalIndex, Scores, Segment},
     store::RowMeta,
 };
@@ -77,7 +77,7 @@ impl Vectors {
             Vectors::Plain { index, .. } => {
                 let rows: Vec<u32> = (0..index.rows() as u32).collect();
                 let mut scored = Vec::with_capacity(rows.len());
-                index.vectors(&rows, &mut |at, row| scored.push(Neighbor { row: rows[at], score: dot(query, row) }));
+                index.products(query, &rows, &mut |at, score| scored.push(Neighbor { row: rows[at], score }));
                 scored.sort_unstable_by(Neighbor::order);
                 scored.truncate(k);
                 scored
@@ -287,10 +287,10 @@ impl NamespaceIndex {
         rows: &[u32],
         mut known: impl FnMut(u32) -> Option<f32>,
     ) -> Vec<f32> {
-        let mut cosines = vec![0.0; rows.len()];
         if vectors.is_empty() {
-            return cosines;
+            return vec![0.0; rows.len()];
         }
+        let mut cosines = vec![-1.0; rows.len()];
         let (mut positions, mut unknown) = (Vec::new(), Vec::new());
         for (at, &row) in rows.iter().enumerate() {
             match known(row) {
@@ -301,9 +301,12 @@ impl NamespaceIndex {
                 }
             }
         }
-        self.vectors.index().vectors(&unknown, &mut |at, row| {
-            cosines[positions[at]] = vectors.iter().map(|vector| dot(vector, row)).fold(-1.0, f32::max);
-        });
+        for vector in vectors {
+            self.vectors.index().products(vector, &unknown, &mut |at, cosine| {
+                let best = &mut cosines[positions[at]];
+                *best = best.max(cosine);
+            });
+        }
         cosines
     }
 

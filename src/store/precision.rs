@@ -1,10 +1,11 @@
 //! The encoding of a vector in the precision of its generation.
 //!
-//! With 32 bits, the components are stored; with 16, each rounded to the nearest number of half precision. With 8 bits, a scale and one code per component, both little endian; a
-//! component is its code times the scale. Codes are `round(127 x / max|x|)`. The scale is not `max|x| / 127` but the
-//! one that makes the codes a unit vector: so a cosine changes only by the angle that rounding turns the vector,
-//! reading need not normalize, and a damaged scale shows in the length. A vector that was read is written to the same
-//! bytes.
+//! With 32 bits, the components are stored; with 16, each rounded to the nearest number of half precision. With 8 bits,
+//! a scale and one code per component: a component is its code times the scale. All are little endian.
+//!
+//! Codes are `round(127 x / max|x|)`. The scale is not `max|x| / 127` but the one that makes the codes a unit vector: so
+//! a cosine changes only by the angle that rounding turns the vector, reading need not normalize, and a damaged scale
+//! shows in the length. A vector that was read is written to the same bytes.
 
 use half::{f16, slice::HalfFloatSliceExt};
 

@@ -2,7 +2,7 @@
 
 use std::{fs, sync::Arc};
 
-use mnemon::{Config, DatabaseFile, Embedder, EncryptionKey, Engine, Error, Message, Query, Result};
+use mnemon::{Config, DatabaseFile, Embedder, EncryptionKey, Engine, Error, Message, Precision, Query, Result};
 
 use crate::support::{Db, Hashing, chain, go_on, message, namespace, open_tables, recall::recalled_ids};
 
@@ -19,6 +19,8 @@ fn open(db: &Db, key: Option<EncryptionKey>) -> Result<Engine> {
     let mut config = Config::default().flush_size(100_000).embedding_cache_file(db.folder.path().join("cache"));
     config.idle_flush = None;
     config.encryption_key = key;
+    // A vector has the same bytes in the database and in the cache.
+    config.precision = Precision::F32;
     Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open()
 }
 

@@ -82,7 +82,7 @@ fn verify_names_damaged_records() {
         ("a block lost", &|t| drop(t.open_table(vectors).unwrap().remove((1, 0, 0)).unwrap()), "counted"),
         (
             "a block cut",
-            &|t| drop(t.open_table(vectors).unwrap().insert((1, 0, 0), &b"Mn\x02\x01xyz"[..]).unwrap()),
+            &|t| drop(t.open_table(vectors).unwrap().insert((1, 0, 0), &b"Mn\x05\x01xyz"[..]).unwrap()),
             "7 bytes",
         ),
         (

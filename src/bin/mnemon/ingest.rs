@@ -49,8 +49,8 @@ pub(crate) struct Args {
     /// `cuda`.
     #[arg(long, default_value = "cpu")]
     device: Device,
-    /// Precision of the vectors in a new database: f32, f16 for half of the size, or i8 for a quarter. An existing
-    /// database keeps its precision. Default: f32.
+    /// Precision of the vectors in a new database: f16; f32 for twice the size, or i8 for a half. An existing
+    /// database keeps its precision. Default: f16.
     #[arg(long)]
     precision: Option<Precision>,
     /// Store all messages in this namespace instead of those that their lines name.

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// `cuda`.
     #[arg(long, default_value = "cpu")]
     device: Device,
-    /// The new precision of the vectors: f32, f16 for half of the size, or i8 for a quarter. Default: unchanged.
+    /// The new precision of the vectors: f16, f32 for twice the size, or i8 for a half. Default: unchanged.
     #[arg(long)]
     precision: Option<Precision>,
     /// Lowest accepted recall@10 of the new index against an exact scan, 0 to 1; 0 accepts any.

@@ -307,6 +307,23 @@ impl VectorIndex for HnswIndex {
         }
     }
 
+    /// Vectors with 16 bits are not decoded one by one, which would take as long again.
+    fn products(&self, query: &[f32], rows: &[u32], visit: &mut dyn FnMut(usize, f32)) {
+        let graph = self.graph.read();
+        let kernels = graph.codes.kernels();
+        let mut decoded = Vec::new();
+        for (position, &row) in rows.iter().enumerate().filter(|&(_, &row)| graph.live.contains(row)) {
+            let product = match &graph.originals {
+                Some(originals) => originals.dot(kernels, query, row),
+                None => {
+                    graph.codes.decode(row, &mut decoded);
+                    kernels.dot(query, &decoded)
+                }
+            };
+            visit(position, product);
+        }
+    }
+
     fn rows(&self) -> usize {
         self.graph.read().rows
     }

@@ -132,7 +132,7 @@ fn an_embedding_cache_outlives_the_database() {
 
 #[test]
 fn a_bench_of_a_reindex_to_the_same_model_is_wrong_usage() {
-    for more in [&[][..], &["--to-precision", "f32"]] {
+    for more in [&[][..], &["--to-precision", "f16"]] {
         let output = run(mnemon().args(["bench", "reindex", "--to", "static-en-256"]).args(more));
         assert_eq!(output.code, 2, "{}", output.stderr);
         for part in ["are ingested with static-en-256", "--to-precision"] {

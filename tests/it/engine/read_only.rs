@@ -11,7 +11,8 @@ use std::{
 };
 
 use mnemon::{
-    BufferLimits, Config, Engine, Error, FlushedBatch, Language, MemoryBlock, Message, Query, ReindexOptions, Result,
+    BufferLimits, Config, Engine, Error, FlushedBatch, Language, MemoryBlock, Message, Precision, Query,
+    ReindexOptions, Result,
 };
 use serde_json::Value;
 
@@ -259,7 +260,7 @@ fn what_would_write_is_an_error_with_the_remedy() {
 fn a_file_that_must_be_repaired_or_upgraded_is_named_and_still_counted_and_verified() {
     let killed = Db::new();
     killing::kill_after(module_path!(), "put_for_ever", &killed.path, 0, Duration::from_millis(20));
-    let old = Db::new();
+    let old = Db::with_precision(Precision::F32);
     put(&old.open(), 0..10, "old");
     {
         let file = crate::support::open_tables(&old.path);

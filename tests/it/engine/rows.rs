@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use mnemon::{Config, Engine, Query, VectorStorage};
+use mnemon::{Config, Engine, Precision, Query, VectorStorage};
 
 use crate::support::{
     Db, Hashing, below, message, namespace,
@@ -109,7 +109,7 @@ fn random_changes_leave_a_sound_file_that_does_not_grow() {
 
 #[test]
 fn a_database_of_schema_2_reuses_its_dead_rows() {
-    let db = Db::new();
+    let db = Db::with_precision(Precision::F32);
     let space = namespace("a");
     let engine = db.open();
     engine.blocking().put(&space, (0..200).map(|i| message(&format!("m{i}"), &format!("word{i}"))).collect()).unwrap();
@@ -141,7 +141,7 @@ fn a_database_of_schema_2_reuses_its_dead_rows() {
 /// The lexical index is built at the first recall; before it there is none with only a part of the rows.
 #[test]
 fn a_database_of_schema_3_is_sound_before_and_after_a_recall() {
-    let db = Db::new();
+    let db = Db::with_precision(Precision::F32);
     let space = namespace("a");
     let put = |engine: &Engine, ids: std::ops::Range<usize>| {
         engine.blocking().put(&space, ids.map(|i| message(&format!("m{i}"), &format!("word{i}"))).collect()).unwrap();

@@ -38,6 +38,7 @@ fn open(db: &Db) -> Engine {
     let mut config = Config::default();
     config.flush_size = 100_000;
     config.idle_flush = None;
+    config.precision = db.precision;
     config.block_retry = Duration::from_millis(1);
     Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap()
 }

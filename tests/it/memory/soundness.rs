@@ -2,13 +2,13 @@
 //!
 //! `MNEMON_STRESS_SECONDS` sets how long; default 1.
 
-use mnemon::{MessageUpdate, Query};
+use mnemon::{MessageUpdate, Precision, Query};
 
 use super::*;
 
 #[test]
 fn verify_sees_what_is_wrong_beside_messages() {
-    let db = Db::new();
+    let db = Db::with_precision(Precision::F32);
     let engine = open(&db);
     let memory = engine
         .memory(&namespace("a"), "s")
@@ -85,7 +85,7 @@ fn a_reindex_runs_beside_buffers_deletes_and_restores() {
 
 #[test]
 fn a_database_of_schema_1_is_upgraded() {
-    let db = Db::new();
+    let db = Db::with_precision(Precision::F32);
     {
         let engine = open(&db);
         engine

@@ -1,6 +1,6 @@
 //! Databases of schema 3 have no lexical index; it is built at the first recall.
 
-use mnemon::{Language, Query};
+use mnemon::{Language, Precision, Query};
 
 use super::{SPACE, open, put, recall, said};
 use crate::support::{Db, message, namespace, schemas};
@@ -15,7 +15,7 @@ fn back_to_schema_3(db: &Db) {
 
 /// 100 messages, one of them long, one pending, one deleted.
 fn old() -> Db {
-    let db = Db::new();
+    let db = Db::with_precision(Precision::F32);
     let engine = open(&db, 48);
     put(&engine, (0..100).map(|i| message(&format!("m{i}"), &format!("word{i} houses"))).collect());
     put(&engine, vec![message("long", &format!("{} needle", "hay ".repeat(40)))]);

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mnemon::{Embedder, Error, Hits, Language, Message, ModelIdentity, Query, RankingStrategy, Result};
+use mnemon::{Embedder, Error, Hits, Language, Message, ModelIdentity, Precision, Query, RankingStrategy, Result};
 use parking_lot::Mutex;
 
 use super::{SPACE, hashing, ids, put, said};
@@ -216,7 +216,7 @@ fn no_write_waits_for_an_embedder_that_splits_texts() {
 /// A namespace is loaded whose lexical index must be rebuilt; meanwhile texts come, change and go.
 #[test]
 fn texts_that_change_while_a_lexical_index_is_rebuilt_are_found() {
-    let (db, embedder) = (Db::new(), Gated::new());
+    let (db, embedder) = (Db::with_precision(Precision::F32), Gated::new());
     let open = || db.open_with(Arc::clone(&embedder) as Arc<dyn Embedder>);
     let engine = open();
     put(

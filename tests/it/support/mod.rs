@@ -38,13 +38,19 @@ pub(crate) use tables::open_tables;
 pub(crate) struct Db {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) path: PathBuf,
+    /// The precision of its vectors, if it is new.
+    pub(crate) precision: Precision,
 }
 
 impl Db {
     pub(crate) fn new() -> Self {
+        Db::with_precision(Precision::default())
+    }
+
+    pub(crate) fn with_precision(precision: Precision) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("memory.redb");
-        Db { folder, path }
+        Db { folder, path, precision }
     }
 
     /// Opens the database with a hashing embedder of 32 dimensions; it is flushed only when a test calls `flush`.
@@ -60,6 +66,7 @@ impl Db {
         let mut config = Config::default();
         config.flush_size = 100_000;
         config.idle_flush = None;
+        config.precision = self.precision;
         Engine::builder(&self.path).config(config).embedder(embedder).open()
     }
 

@@ -1,4 +1,4 @@
-//! Turns databases into those of earlier schemas.
+//! Turns databases into those of earlier schemas. Before schema 4 vectors had 32 bits: see `Db::with_precision`.
 
 /// Removes what schema 4 added to schema 3: the lexical index, and the last byte of a generation, its precision.
 pub(crate) fn back_to_schema_3(file: &redb::WriteTransaction) {

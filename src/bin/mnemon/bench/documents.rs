@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(!texts.is_empty(), "the file has no messages");
     let corpus = Corpus { texts, documents: args.documents };
     let single = SINGLE.min(args.documents / 4);
-    let (engine, path, _folder) = input::temporary(args.model.as_deref(), IndexKind::Auto, Precision::F32)?;
+    let (engine, path, _folder) = input::temporary(args.model.as_deref(), IndexKind::Auto, Precision::default())?;
     let (documents, options) =
         (|number| engine.documents(&corpus.namespace(number)), || DocumentOptions::default().index(["text"]));
 

@@ -20,7 +20,7 @@ pub(super) struct IngestOptions {
     #[arg(long, default_value = "auto")]
     pub(super) index: IndexKind,
     /// Precision of the stored vectors: f32, f16 or i8.
-    #[arg(long, default_value = "f32")]
+    #[arg(long, default_value_t)]
     pub(super) precision: Precision,
     /// Messages per put.
     #[arg(long, default_value_t = 512, value_parser = usage::within(1..=1_000_000))]

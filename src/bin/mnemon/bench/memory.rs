@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let one: Vec<Message> =
         sample::messages(args.messages.as_deref())?.into_iter().map(|(_, message)| message).collect();
     let talk: Vec<Message> = std::iter::repeat_n(&one, args.repeat.max(1)).flatten().cloned().collect();
-    let (engine, path, _folder) = input::temporary(args.model.as_deref(), IndexKind::Auto, Precision::F32)?;
+    let (engine, path, _folder) = input::temporary(args.model.as_deref(), IndexKind::Auto, Precision::default())?;
     let (user, crowd): (Namespace, Namespace) = ("bench/user".parse()?, "bench/crowd".parse()?);
 
     let memory = open(&engine, &user, "put", BufferLimits::default())?;

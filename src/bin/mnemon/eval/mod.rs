@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "auto")]
     index: IndexKind,
     /// Precision of the stored vectors: f32, f16 or i8.
-    #[arg(long, default_value = "f32")]
+    #[arg(long, default_value_t)]
     precision: Precision,
     /// Ranking variants: hybrid, dense, lexical, rrf, weighted:0.5 (the share of dense); hybrid-neighbors,
     /// hybrid-speakers, hybrid-questions, hybrid-vocabulary, hybrid-prior and hybrid-time are hybrid without that term;
