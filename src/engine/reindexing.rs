@@ -22,8 +22,8 @@ impl Engine {
     /// fails or waits for the switch, and none misses a message that was found before. `progress` is called a few times
     /// a second or after each step; returning `Break` stops the reindex, as does closing the engine. After a stop or a
     /// crash the old generation serves, and the next call with the same model and precision resumes; a call with others
-    /// drops the unfinished generation. Moving to a precision of the serving model with fewer bits
-    /// copies the vectors.
+    /// drops the unfinished generation. Moving the serving model to a precision with fewer bits copies the
+    /// vectors.
     ///
     /// A new generation that does not pass the gate is kept and does not serve: [`ReindexReport::gate`] states the
     /// reason and the remedy. The old generation is kept for [`Engine::rollback`] unless
