@@ -1,14 +1,16 @@
 //! Kernels for NEON, which every 64-bit ARM processor has.
 #![allow(unsafe_code)]
 
-use std::arch::aarch64::*;
+use std::arch::{aarch64::*, asm};
+
+use half::f16;
 
 use super::{
     codes::Line,
     kernels::Kernels,
     neighbor_codes::{self, BLOCK_ROWS, CodedRow, HEAD, SignTable},
     rotation::Rotation,
-    scalar,
+    scalar::widened,
 };
 
 const LANES: usize = 4;
@@ -20,7 +22,7 @@ pub(super) fn detect() -> Option<Kernels> {
     has_all.then_some(Kernels {
         name: "neon",
         dot,
-        dot_half: scalar::dot_half,
+        dot_half,
         codes: products,
         encode,
         unpack,
@@ -45,6 +47,45 @@ fn dot_neon(a: &[f32], b: &[f32]) -> f32 {
     // alignment.
     let load =
         |block: usize| unsafe { (vld1q_f32(a.as_ptr().add(block * LANES)), vld1q_f32(b.as_ptr().add(block * LANES))) };
+    let rest: f32 = (blocks * LANES..length).map(|i| a[i] * b[i]).sum();
+    sum_of_products(blocks, load) + rest
+}
+
+fn dot_half(a: &[f32], b: &[f16]) -> f32 {
+    // SAFETY: only `detect` returns this function, after it has found the features.
+    unsafe { dot_half_neon(a, b) }
+}
+
+#[target_feature(enable = "neon")]
+fn dot_half_neon(a: &[f32], b: &[f16]) -> f32 {
+    let length = a.len().min(b.len());
+    let blocks = length / LANES;
+    // SAFETY (of each call below): as in `dot_neon`; an `f16` has two bytes.
+    let load = |block: usize| unsafe {
+        let halves = vld1_u16(b.as_ptr().add(block * LANES).cast());
+        (vld1q_f32(a.as_ptr().add(block * LANES)), widened_four(halves))
+    };
+    let rest: f32 = (blocks * LANES..length).map(|i| a[i] * widened(b[i])).sum();
+    sum_of_products(blocks, load) + rest
+}
+
+/// Converts four numbers with 16 bits. Rust has no stable function for this instruction.
+#[inline]
+#[target_feature(enable = "neon")]
+fn widened_four(halves: uint16x4_t) -> float32x4_t {
+    let wide: float32x4_t;
+    // SAFETY: every processor with NEON has the instruction, which reads and writes registers alone.
+    unsafe {
+        asm!("fcvtl {wide:v}.4s, {halves:v}.4h", wide = lateout(vreg) wide, halves = in(vreg) halves,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    wide
+}
+
+/// Adds up the products of pairs of registers, and their lanes.
+#[inline]
+#[target_feature(enable = "neon")]
+fn sum_of_products(blocks: usize, load: impl Fn(usize) -> (float32x4_t, float32x4_t)) -> f32 {
     // Four sums, because each addition to a single sum would wait for the one before.
     let mut sums = [vdupq_n_f32(0.0); 4];
     for first in (0..blocks / 4 * 4).step_by(4) {
@@ -57,9 +98,7 @@ fn dot_neon(a: &[f32], b: &[f32]) -> f32 {
         let (x, y) = load(block);
         sums[0] = vfmaq_f32(sums[0], x, y);
     }
-    let sum = vaddvq_f32(vaddq_f32(vaddq_f32(sums[0], sums[1]), vaddq_f32(sums[2], sums[3])));
-    let rest: f32 = (blocks * LANES..length).map(|i| a[i] * b[i]).sum();
-    sum + rest
+    vaddvq_f32(vaddq_f32(vaddq_f32(sums[0], sums[1]), vaddq_f32(sums[2], sums[3])))
 }
 
 fn products(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]) {
