@@ -5,12 +5,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{
-    steps::{Step, commit, engine, messages, put, space, work},
+    steps::{Step, commit, engine, engine_with, messages, put, space, work},
     support::{Hashing, go_on, open_tables, schemas, words},
 };
 use crate::{
     BlockContent, BlockQuery, BufferLimits, DocumentOperation, DocumentOptions, Engine, FlushedBatch, Forget, Memory,
-    MemoryBlock, Message, Result,
+    MemoryBlock, Message, Precision, Result,
 };
 
 /// The name of the file that [`backups`] makes.
@@ -28,7 +28,10 @@ pub(super) struct Scenario {
 
 /// 60 flushed messages of namespace `kept`, which no step changes.
 fn prepare(path: &Path) {
-    let engine = engine(path).unwrap();
+    fill(&engine(path).unwrap());
+}
+
+fn fill(engine: &Engine) {
     engine.blocking().put(&space("kept"), messages(0, 60)).unwrap();
     engine.blocking().flush().unwrap();
 }
@@ -319,7 +322,7 @@ fn upgrade(prepare: fn(&Path)) -> Scenario {
 }
 
 fn older(path: &Path, change: impl FnOnce(&redb::WriteTransaction)) {
-    prepare(path);
+    fill(&engine_with(path, Precision::F32).unwrap());
     let file = open_tables(path);
     let write = file.begin_write().unwrap();
     change(&write);

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use super::support::Hashing;
-use crate::{Config, Engine, Message, Namespace, Result};
+use crate::{Config, Engine, Message, Namespace, Precision, Result};
 
 /// Gets the folder of the database, too.
 type Run = dyn Fn(&Engine, &Path) -> Result<()> + Send + Sync;
@@ -60,8 +60,14 @@ pub(super) fn messages(from: usize, to: usize) -> Vec<Message> {
 
 /// Opens an engine that links from 40 vectors on, and is flushed when a step flushes.
 pub(super) fn engine(path: &Path) -> Result<Engine> {
+    engine_with(path, Precision::default())
+}
+
+/// Same as [`engine`]; a new database has vectors of this precision.
+pub(super) fn engine_with(path: &Path, precision: Precision) -> Result<Engine> {
     let mut config = Config::default();
     (config.flush_size, config.idle_flush, config.exact_threshold) = (100_000, None, 40);
+    config.precision = precision;
     // Small, so that reads reach the storage.
     config.cache_bytes = 64 * 1024;
     Engine::builder(path).config(config).embedder(Arc::new(Hashing::new(32))).open()
