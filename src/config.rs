@@ -177,7 +177,7 @@ pub struct Config {
     pub m: usize,
     /// Candidates that are considered as neighbors of a row inserted into a graph. 8 to 4,096. Default: 200.
     pub ef_construction: usize,
-    /// Faster searches of graphs for 1.8 times their memory: see
+    /// Faster searches of graphs for 2.2 times their memory: see
     /// [`HnswOptions::neighbor_codes`](crate::HnswOptions::neighbor_codes). Default: false.
     pub neighbor_codes: bool,
     /// Storage of the vectors of namespaces with a graph. Default: [`VectorStorage::Memory`].

@@ -19,9 +19,10 @@ pub struct HnswOptions {
     pub graph_above: usize,
     /// Keeps a code of one bit for each component of each of a row's links beside the row. A search then reads what it
     /// needs in one piece: measured on 100,000 rows, 1.15 to 1.3 times as many searches at the same recall of clustered
-    /// vectors, 0.9 to 1.2 times of texts, for 1.8 times the memory. A higher `ef` is needed for the same recall. Searches
-    /// with a filter use other codes. Background work computes these codes once rows are linked, and again after an index is
-    /// loaded, about 20 microseconds a row; until then searches are those without them. Default: false.
+    /// vectors, 0.9 to 1.2 times of texts, for 1.8 times the memory, or 2.2 times that of vectors with 16 bits. A higher
+    /// `ef` is needed for the same recall. Searches with a filter use other codes. Background work computes these codes
+    /// once rows are linked, and again after an index is loaded, about 20 microseconds a row; until then searches are
+    /// those without them. Default: false.
     pub neighbor_codes: bool,
     /// Keeps vectors with 16 bits a component instead of 32. Default: false; an engine's index has what the precision of its
     /// database asks for.
