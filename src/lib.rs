@@ -35,7 +35,7 @@
 //!
 //! | layer | module | contents |
 //! | --- | --- | --- |
-//! | 0 | `error`, `ids`, `config`, `lock` | the error type, identifiers, settings, file locks |
+//! | 0 | `error`, `ids`, `config`, `lock`, `new_file` | the error type, identifiers, settings, file locks, files that get their name when they are complete |
 //! | 0 | `freshness` | how far a read may be behind other machines |
 //! | 0 | `encryption`, `database_file` | keys and the cipher; a database's path with its key |
 //! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
@@ -174,6 +174,7 @@ mod memory;
 mod message;
 #[cfg(feature = "onnx")]
 mod models;
+mod new_file;
 #[cfg(feature = "onnx")]
 mod onnx;
 mod recall;

@@ -76,7 +76,11 @@ fn open(database: &DatabaseFile, new: &Arc<dyn Embedder>) -> Result<Engine> {
     // Pending messages of the serving generation stay pending: its model may not be available.
     let config = Config { drain_on_open: false, ..database.config.clone() };
     let store = Store::open(&database.path, &config, false)?;
-    Engine::open_core(Opening { store, config, reranker: None, has_own_embedder: true, upstream: None }, None, resolve)
+    Engine::open_core(
+        Opening { store: Arc::new(store), config, reranker: None, has_own_embedder: true, upstream: None },
+        None,
+        resolve,
+    )
 }
 
 fn open_store(database: &DatabaseFile) -> Result<Store> {

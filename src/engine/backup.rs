@@ -55,6 +55,16 @@ impl Engine {
     pub async fn purge(&self) -> Result<PurgeReport> {
         self.core().run(Lane::Long, purge).await
     }
+
+    /// Removes the database's file if this engine created it and nothing was ever stored in it, and returns whether it
+    /// did. Every later call then fails. This undoes the creation of a file by a program that failed before it stored
+    /// anything; a file that another process has had open since is never removed.
+    ///
+    /// # Errors
+    /// [`Error::Storage`](crate::Error::Storage): the file could not be removed.
+    pub async fn remove_if_unused(&self) -> Result<bool> {
+        self.core().run(Lane::Long, |core| core.shared.store.remove_if_unused()).await
+    }
 }
 
 pub(super) fn purge(core: &Core) -> Result<PurgeReport> {

@@ -93,6 +93,7 @@ impl BlockingEngine<'_> {
         fn set_language(namespace: &Namespace, language: Language) -> Result<()>;
         fn index_stats(namespace: &Namespace) -> Result<IndexStats>;
         fn drop_previous() -> Result<bool>;
+        fn remove_if_unused() -> Result<bool>;
         fn document_batch(operations: Vec<DocumentOperation>) -> Result<Vec<DocumentOutcome>>;
         fn document_namespaces(request: DocumentNamespaces) -> Result<Vec<Namespace>>;
     }

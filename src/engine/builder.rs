@@ -88,7 +88,7 @@ impl Engine {
         if !shared.store.is_read_only() {
             return Ok(self.clone());
         }
-        let store = Store::open_read_only(shared.store.path(), &shared.config)?;
+        let store = Arc::new(Store::open_read_only(shared.store.path(), &shared.config)?);
         let embedder = Arc::clone(&shared.generations.serving().embedder);
         let (config, reranker) = (shared.config.clone(), shared.reranker.clone());
         let opening = Opening { store, config, reranker, has_own_embedder: true, upstream: None };
@@ -164,8 +164,8 @@ impl EngineBuilder {
     /// reads the file and the model: about 50 ms with the bundled model.
     ///
     /// # Errors
-    /// For the database: [`Error::DatabaseNotFound`], [`Error::DatabaseLocked`], [`Error::NotADatabase`],
-    /// [`Error::NewerSchema`]. For the model: [`Error::ModelMismatch`], and those of
+    /// None leaves a new file. For the database: [`Error::DatabaseNotFound`], [`Error::DatabaseLocked`],
+    /// [`Error::NotADatabase`], [`Error::NewerSchema`]. For the model: [`Error::ModelMismatch`], and those of
     /// [`OnnxEmbedder::new`](crate::OnnxEmbedder::new). For the cache: those of
     /// [`CachedEmbedderBuilder::open`](crate::CachedEmbedderBuilder::open). [`Error::InvalidConfig`],
     /// [`Error::ThreadNotStarted`].
@@ -179,7 +179,13 @@ impl EngineBuilder {
             Some(path) => Store::open(path, &self.config, self.create)?,
             None => Store::in_memory(&self.config)?,
         };
-        self.open_store(store)
+        let store = Arc::new(store);
+        let opened = self.open_store(Arc::clone(&store));
+        if opened.is_err() {
+            // An error of this only leaves an empty database.
+            let _ = store.remove_if_unused();
+        }
+        opened
     }
 
     /// Opens the database for reading. Nothing is written: the file may be read-only, and so may its folder. Another
@@ -204,10 +210,10 @@ impl EngineBuilder {
             return Err(Error::InvalidConfig { reason: reason.into() });
         };
         let store = Store::open_read_only(path, &self.config)?;
-        self.open_store(store)
+        self.open_store(Arc::new(store))
     }
 
-    fn open_store(self, store: Store) -> Result<Engine> {
+    fn open_store(self, store: Arc<Store>) -> Result<Engine> {
         let (embedder, config, has_own_embedder) =
             (self.embedder.clone(), self.config.clone(), self.embedder.is_some());
         let resolve = move |stored: Option<&ModelIdentity>| match embedder {

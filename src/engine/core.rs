@@ -38,7 +38,7 @@ use crate::{
 
 /// An open database, and the settings of the engine that is to be opened on it.
 pub(crate) struct Opening {
-    pub(crate) store: Store,
+    pub(crate) store: Arc<Store>,
     pub(crate) config: Config,
     pub(crate) reranker: Option<Arc<dyn Reranker>>,
     /// Whether the embedder was chosen by the caller.
@@ -64,7 +64,6 @@ impl Core {
         cache: Option<Option<Arc<Cache>>>,
         resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
     ) -> Result<Self> {
-        let store = Arc::new(store);
         let replica = upstream.map(|(upstream, freshness)| Arc::new(Replica::new(upstream, freshness)));
         check_origin(&store, replica.as_deref())?;
         let upstream = replica.as_deref().map(|replica| &replica.upstream);

@@ -9,7 +9,6 @@ use super::{
     copy,
     database::{Kind, State, Store},
     handle::Handle,
-    new_file::{NewFile, sync_folder},
     open::{self, Opened},
     tables::storage,
     write_tables::ChangedKeys,
@@ -17,6 +16,7 @@ use super::{
 use crate::{
     config::Config,
     error::{Error, Result},
+    new_file::sync_folder,
 };
 
 /// The number of changed keys that the last step of a purge may copy, while writes wait for it.
@@ -42,25 +42,27 @@ impl Store {
     /// # Errors
     /// [`Error::FileExists`], [`Error::Corrupted`], [`Error::Storage`].
     pub(crate) fn backup(&self, path: &Path, config: &Config) -> Result<()> {
-        if path.exists() {
+        if path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) || path.exists() {
             return Err(Error::FileExists { path: path.to_path_buf() });
         }
         let snapshot = self.read()?;
-        let new = NewFile::beside(path);
-        let Opened { database, pages } = open::create(&new, config)?;
+        let like = match self.kind {
+            Kind::InMemory => None,
+            _ => Some(open::access(&self.path)?),
+        };
+        let (new, Opened { mut database, pages }) = open::create(path, like.as_ref(), config)?;
         pages.set_in_steps(true);
         copy::copy(snapshot.tables(), &database).map_err(|error| pages.explain(error))?;
         drop(snapshot);
-        database.close().map_err(|error| pages.explain(storage(error)))?;
-        let mut copied = open::for_writing(new.temporary(), config)?;
-        if !copied.database.check_integrity().map_err(|error| copied.pages.explain(storage(error)))? {
+        // Reads every page back, not those in memory.
+        if !database.check_integrity().map_err(|error| pages.explain(storage(error)))? {
             return Err(Error::Storage(format!("{}: the disk did not keep what was written", path.display()).into()));
         }
         // Gives back the space that the file grew by beforehand.
-        copied.database.compact().map_err(|error| copied.pages.explain(storage(error)))?;
-        let pages = copied.pages;
-        copied.database.close().map_err(|error| pages.explain(storage(error)))?;
-        new.name().map_err(|error| match error.kind() {
+        database.compact().map_err(|error| pages.explain(storage(error)))?;
+        database.close().map_err(|error| pages.explain(storage(error)))?;
+        let named = like.map_or(Ok(()), |like| new.set_access(&like)).and_then(|()| new.name());
+        named.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => Error::FileExists { path: path.to_path_buf() },
             _ => open::failed(path, error),
         })
@@ -93,8 +95,8 @@ impl Store {
     /// Returns the handle of the file that was replaced.
     fn copy_and_follow(&self) -> Result<Arc<Handle>> {
         let log = || Some(Arc::new(Mutex::new(ChangedKeys::new())));
-        let new = NewFile::beside(&self.path);
-        let opened = open::create(&new, &self.config)?;
+        let access = open::access(&self.path)?;
+        let (mut new, opened) = open::create(&self.path, Some(&access), &self.config)?;
         let pages = Arc::clone(&opened.pages);
         pages.set_in_steps(true);
         let snapshot = {
@@ -126,8 +128,8 @@ impl Store {
                 return Err(old.pages().cause());
             }
             pages.set_in_steps(false);
-            new.rename().map_err(|error| open::failed(&self.path, error))?;
-            *state = State::Open(Arc::new(Handle::writing(opened)));
+            new.replace(&access).map_err(|error| open::failed(&self.path, error))?;
+            *state = State::Open(Arc::new(Handle::writing(opened, false)));
             *changes = None;
             sync_folder(&self.path).map_err(|error| open::failed(&self.path, error))?;
             return Ok(old);

@@ -1,6 +1,7 @@
 //! The database: opening, transactions, verification and compaction.
 
 use std::{
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -14,7 +15,6 @@ use super::schema::COMMON;
 use super::{
     codec, copy,
     handle::{Commit, Handle},
-    new_file::{self, NewFile},
     open::{self, Opened},
     pages::FileKind,
     tables::{FailedElsewhere, storage},
@@ -29,6 +29,7 @@ use crate::ids::Namespace;
 use crate::{
     config::Config,
     error::{Error, Result},
+    new_file::{self, sync_folder},
 };
 
 /// How long a store that could not open its file again waits before it tries once more.
@@ -58,6 +59,8 @@ pub(super) enum State {
         cause: String,
         at: Instant,
     },
+    /// The file was removed.
+    Removed,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,17 +81,27 @@ impl Store {
     /// [`Error::Storage`], [`Error::Corrupted`]; [`Error::InvalidConfig`] for the path `:memory:`.
     pub(crate) fn open(path: &Path, config: &Config, create: bool) -> Result<Self> {
         check_name(path)?;
-        let opened = match open::file_kind(path)? {
-            FileKind::Empty if !create => return Err(Error::DatabaseNotFound { path: path.to_path_buf() }),
-            FileKind::Empty => {
-                create_file(path, config)?;
-                open::for_writing(path, config)?
+        // A file that is to take the place of this one takes that of the file itself, not of a link to it.
+        let path = &new_file::resolved(path).map_err(|error| open::failed(path, error))?;
+        let handle = loop {
+            let opened = match open::file_kind(path)? {
+                FileKind::Empty if !create => return Err(Error::DatabaseNotFound { path: path.to_path_buf() }),
+                FileKind::Empty => match create_file(path, config)? {
+                    Some(created) => break Handle::writing(created, true),
+                    // Another process created it at the same time.
+                    None => continue,
+                },
+                FileKind::Redb => copy_plain(path, config),
+                FileKind::Pages | FileKind::Other => open::for_writing(path, config),
+            };
+            match opened {
+                // The process that had created it removed it, as nothing was stored.
+                Err(Error::Storage(_)) if create && !path.exists() => {}
+                opened => break Handle::writing(opened?, false),
             }
-            FileKind::Redb => copy_plain(path, config)?,
-            FileKind::Pages | FileKind::Other => open::for_writing(path, config)?,
         };
-        new_file::remove_leftovers(path);
-        Self::prepare(opened, path, config, Kind::File)
+        open::remove_leftovers(path);
+        Self::prepare(handle, path, config, Kind::File)
     }
 
     /// Opens a database for reading. The store shows the database as of this moment. It needs no permission to write,
@@ -134,7 +147,7 @@ impl Store {
         if let FileKind::Empty = open::file_kind(path)? {
             return Err(Error::DatabaseNotFound { path: path.to_path_buf() });
         }
-        Self::prepare(open::unchanged(path, config)?, path, config, Kind::InMemory)
+        Self::prepare(Handle::writing(open::unchanged(path, config)?, false), path, config, Kind::InMemory)
     }
 
     /// Creates a database in memory.
@@ -142,7 +155,7 @@ impl Store {
         let path = Path::new("a database in memory");
         let opened = open::in_memory(config)?;
         create_tables(&opened)?;
-        Self::prepare(opened, path, config, Kind::InMemory)
+        Self::prepare(Handle::writing(opened, false), path, config, Kind::InMemory)
     }
 
     fn new(handle: Handle, path: &Path, config: &Config, kind: Kind) -> Self {
@@ -152,8 +165,8 @@ impl Store {
     }
 
     /// Upgrades the tables of a database that was just opened.
-    fn prepare(opened: Opened<redb::Database>, path: &Path, config: &Config, kind: Kind) -> Result<Self> {
-        let store = Self::new(Handle::writing(opened), path, config, kind);
+    pub(super) fn prepare(handle: Handle, path: &Path, config: &Config, kind: Kind) -> Result<Self> {
+        let store = Self::new(handle, path, config, kind);
         match upgrade::version(store.read()?.tables())? {
             Some(codec::SCHEMA) => {}
             Some(old @ 1..codec::SCHEMA) => store.write(|transaction| upgrade::upgrade(transaction.tables(), old))?,
@@ -274,6 +287,7 @@ impl Store {
         let failure = match &*self.state.read() {
             State::Open(handle) => handle.pages().first_failure(),
             State::Failed { cause, .. } => Some(cause.clone()),
+            State::Removed => None,
         };
         match failure.or_else(|| self.failure.lock().clone()) {
             Some(failure) => Error::Storage(format!("{failure}; repeat the call").into()),
@@ -296,9 +310,13 @@ impl Store {
         match &*self.state.read() {
             State::Open(handle) if !handle.has_failed() => return Ok(Arc::clone(handle)),
             State::Failed { cause, at } if at.elapsed() < RETRY => return Err(Error::Storage(cause.clone().into())),
+            State::Removed => return Err(self.removed()),
             _ => {}
         }
         let mut state = self.state.write();
+        if let State::Removed = &*state {
+            return Err(self.removed());
+        }
         if let State::Open(handle) = &*state {
             if !handle.has_failed() {
                 return Ok(Arc::clone(handle));
@@ -317,7 +335,7 @@ impl Store {
         }
         match open::for_writing(&self.path, &self.config) {
             Ok(opened) => {
-                let handle = Arc::new(Handle::writing(opened));
+                let handle = Arc::new(Handle::writing(opened, false));
                 *state = State::Open(Arc::clone(&handle));
                 Ok(handle)
             }
@@ -326,6 +344,29 @@ impl Store {
                 Err(error)
             }
         }
+    }
+
+    /// Removes the file if this store created it, has had it locked ever since, and nothing was stored in it. Returns
+    /// whether it did; the store then answers no more.
+    pub(crate) fn remove_if_unused(&self) -> Result<bool> {
+        // No write is under way.
+        let _changes = self.changes.lock();
+        let handle = self.handle()?;
+        if self.kind != Kind::File || !handle.is_new() || !handle.read()?.is_unused()? {
+            return Ok(false);
+        }
+        let mut state = self.state.write();
+        // Before the lock is released: whoever opens the file meanwhile finds it locked, or without its name.
+        fs::remove_file(&self.path)
+            .and_then(|()| sync_folder(&self.path))
+            .map_err(|error| open::failed(&self.path, error))?;
+        *state = State::Removed;
+        handle.close();
+        Ok(true)
+    }
+
+    fn removed(&self) -> Error {
+        Error::DatabaseNotFound { path: self.path.clone() }
     }
 
     /// Checks the file's pages, which is slow, and then every record against the records that it refers to. The pages
@@ -394,20 +435,20 @@ fn foreign(path: &Path) -> Error {
 }
 
 /// Creates an empty database under a temporary name, then gives it its own name: a process that is killed meanwhile
-/// leaves no file that cannot be opened. If another process creates the file at the same time, one of the two is kept.
-pub(super) fn create_file(path: &Path, config: &Config) -> Result<()> {
-    let new = NewFile::beside(path);
-    let opened = open::create(&new, config)?;
+/// leaves no file that cannot be opened. It is locked before it has the name. Returns `None` if another process created
+/// a file of this name first.
+fn create_file(path: &Path, config: &Config) -> Result<Option<Opened<redb::Database>>> {
+    let (new, opened) = open::create(path, None, config)?;
     create_tables(&opened)?;
-    opened.database.close().map_err(storage)?;
     match new.name() {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(open::failed(path, error)),
-        _ => Ok(()),
+        Ok(()) => Ok(Some(opened)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+        Err(error) => Err(open::failed(path, error)),
     }
 }
 
 /// Creates the tables of a new database.
-fn create_tables(opened: &Opened<redb::Database>) -> Result<()> {
+pub(super) fn create_tables(opened: &Opened<redb::Database>) -> Result<()> {
     let tables = super::write_tables::WriteTransaction::new(opened.database.begin_write().map_err(storage)?, None);
     upgrade::create(&tables)?;
     tables.commit().map_err(storage)
@@ -424,10 +465,10 @@ fn copy_plain(path: &Path, config: &Config) -> Result<Opened<redb::Database>> {
             }
             None => return Err(foreign(path)),
         }
-        let new = NewFile::beside(path);
-        let opened = open::create(&new, config)?;
+        let old = open::access(path)?;
+        let (mut new, opened) = open::create(path, Some(&old), config)?;
         copy::copy(&snapshot, &opened.database).map_err(|error| opened.pages.explain(error))?;
-        new.replace().map_err(|error| open::failed(path, error))?;
+        new.replace(&old).and_then(|()| sync_folder(path)).map_err(|error| open::failed(path, error))?;
         Ok(opened)
     });
     copied.map_err(|error| pages.explain(error))

@@ -36,18 +36,22 @@ pub(super) struct Handle {
     pages: Arc<PageState>,
     /// The failed handle that keeps the file locked for this one, and the damage on which it failed.
     failed: Option<(Arc<Handle>, String)>,
+    /// Whether it created the file, which it has had locked ever since.
+    is_new: bool,
 }
 
 impl Handle {
-    pub(super) fn writing(Opened { database, pages }: Opened<Database>) -> Self {
-        Handle { database: RwLock::new(Some(database)), latest: Mutex::default(), pages, failed: None }
+    /// A handle that writes. `is_new`: the file got its name while it was open and locked like this.
+    pub(super) fn writing(Opened { database, pages }: Opened<Database>, is_new: bool) -> Self {
+        Handle { database: RwLock::new(Some(database)), latest: Mutex::default(), pages, failed: None, is_new }
     }
 
     /// A handle that shows the last commit.
     pub(super) fn reading(Opened { database, pages }: Opened<redb::ReadOnlyDatabase>) -> Result<Self> {
         // The snapshot keeps the file open.
         let snapshot = Arc::new(database.begin_read().map_err(storage)?);
-        Ok(Handle { database: RwLock::default(), latest: Mutex::new(Some(snapshot)), pages, failed: None })
+        let latest = Mutex::new(Some(snapshot));
+        Ok(Handle { database: RwLock::default(), latest, pages, failed: None, is_new: false })
     }
 
     /// A handle that reads beside one that met a damaged page, which keeps the file locked.
@@ -59,6 +63,11 @@ impl Handle {
         let mut beside = Self::reading(open::beside(path, config)?)?;
         beside.failed = Some(failed);
         Ok(beside)
+    }
+
+    /// Returns true if this handle created the file, and has had it locked ever since.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Returns true if the file has failed.

@@ -95,7 +95,6 @@ mod upgrade;
 mod verify;
 
 mod copy;
-mod new_file;
 
 #[cfg(test)]
 pub(crate) mod faulty;

@@ -1,27 +1,28 @@
 //! Opening and creating the file of a database.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, Read},
+    ops::Bound,
     path::Path,
     sync::Arc,
 };
 
 use redb::{
-    Builder, ConcurrencyMode, Database, DatabaseError, ReadOnlyDatabase, StorageError,
+    Builder, ConcurrencyMode, Database, DatabaseError, ReadOnlyDatabase, StorageBackend, StorageError,
     backends::{FileBackend, InMemoryBackend},
 };
 use same_file::Handle as FileIdentity;
 
 use super::{
     guard::caught,
-    new_file::NewFile,
     overlay::Overlay,
     pages::{FileKind, KIND_BYTES, OpenPagesError, PageFile, PageState, PlainFile, Seal, kind},
 };
 use crate::{
     config::Config,
     error::{Error, Result},
+    new_file::{self, NewFile},
 };
 
 /// A database of redb, and what happened to the pages under it.
@@ -33,8 +34,11 @@ pub(super) struct Opened<D> {
 /// Returns the kind of a file. A file that is missing is empty.
 ///
 /// # Errors
-/// [`Error::Storage`].
+/// [`Error::NotADatabase`] for what is no regular file; [`Error::Storage`].
 pub(super) fn file_kind(path: &Path) -> Result<FileKind> {
+    if let Some(kind) = new_file::irregular(path) {
+        return Err(Error::NotADatabase { path: path.to_path_buf(), reason: format!("it is {kind}") });
+    }
     let mut first = Vec::new();
     match File::open(path).and_then(|file| file.take(KIND_BYTES as u64).read_to_end(&mut first)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FileKind::Empty),
@@ -121,14 +125,36 @@ fn check_no_key(path: &Path, config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Creates a database in a new file.
-pub(super) fn create(new: &NewFile<'_>, config: &Config) -> Result<Opened<Database>> {
-    let path = new.temporary();
-    let create = |mode| {
-        let file = open_file(path, File::options().read(true).write(true).create(true))?;
-        writable(PageFile::create(Box::new(file), &Seal::of(config)?)?, builder(config, mode))
-    };
-    with_mode(config, create).map_err(|error| error.of(path))
+/// Creates a database, open and locked, in a new file that is to be `path`. See [`NewFile::beside`] for `like`.
+pub(super) fn create(path: &Path, like: Option<&Metadata>, config: &Config) -> Result<(NewFile, Opened<Database>)> {
+    remove_leftovers(path);
+    loop {
+        let new = NewFile::beside(path, like).map_err(|error| failed(path, error))?;
+        let created = with_mode(config, |mode| {
+            let file = open_file(new.temporary(), File::options().read(true).write(true))?;
+            writable(PageFile::create(Box::new(file), &Seal::of(config)?)?, builder(config, mode))
+        });
+        match created {
+            // Another process that removes leftovers may lock and remove a file which is not locked yet.
+            Err(OpenError::Database(DatabaseError::DatabaseAlreadyOpen)) => {}
+            _ if !new.temporary().exists() => {}
+            created => return created.map(|opened| (new, opened)).map_err(|error| error.of(path)),
+        }
+    }
+}
+
+/// Removes what killed processes left of new files beside this one.
+pub(super) fn remove_leftovers(path: &Path) {
+    new_file::remove_leftovers(path, |file| {
+        let file = FileBackend::new(file).ok()?;
+        // No range of it is locked by a process that has the database open.
+        file.try_lock_range(Bound::Unbounded, Bound::Unbounded).is_ok_and(|locked| locked).then_some(file)
+    });
+}
+
+/// Reads the mode and the owner of a file.
+pub(super) fn access(path: &Path) -> Result<Metadata> {
+    fs::metadata(path).map_err(|error| failed(path, error))
 }
 
 /// Creates a database in memory.

@@ -3,19 +3,19 @@
 //! A damaged page reads as an empty one, so that the rest of its table is found. What refers to a record that is gone
 //! is left out and named.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, io, path::Path};
 
 use redb::{ReadTransaction, ReadableDatabase, ReadableTable};
 use serde::Serialize;
 
 use super::{
     codec,
-    database::{Store, create_file},
+    database::{Kind, Store, create_tables},
     export::Writer,
     export_line::*,
     generations::records,
+    handle::Handle,
     message_record::MessageRecord,
-    new_file::NewFile,
     open,
     schema::*,
     tables::{Tables, storage},
@@ -60,9 +60,10 @@ pub(crate) fn salvage(damaged: &Path, new: &Path, config: &Config) -> Result<Sal
     let mut report = SalvageReport { lost: open::damaged_pages(damaged, config)?, ..SalvageReport::default() };
     let opened = open::leniently(damaged, config)?;
     let from = opened.database.begin_read().map_err(storage)?;
-    let file = NewFile::beside(new);
-    create_file(file.temporary(), config)?;
-    let to = Store::open(file.temporary(), config, false)?;
+    let access = open::access(damaged)?;
+    let (file, created) = open::create(new, Some(&access), config)?;
+    create_tables(&created)?;
+    let to = Store::prepare(Handle::writing(created, false), file.temporary(), config, Kind::File)?;
     if let Ok(generations) = from.table(GENERATIONS).and_then(|table| records(&table)) {
         let serving = generations.into_iter().find(|(_, record)| record.state == GenerationState::Serving);
         if let Some((_, record)) = serving {
@@ -74,7 +75,10 @@ pub(crate) fn salvage(damaged: &Path, new: &Path, config: &Config) -> Result<Sal
         copy_namespace(&from, &to, &name, &record, &mut report)?;
     }
     drop(to);
-    file.name().map_err(|error| open::failed(new, error))?;
+    file.set_access(&access).and_then(|()| file.name()).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Error::FileExists { path: new.to_path_buf() },
+        _ => open::failed(new, error),
+    })?;
     Ok(report)
 }
 

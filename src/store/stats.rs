@@ -1,6 +1,6 @@
 //! Counts and sizes of the stored data.
 
-use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
+use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition};
 use serde::Serialize;
 
 use super::{
@@ -45,6 +45,20 @@ pub(crate) struct NamespaceCounts {
     pub(crate) vectors: u64,
     pub(crate) pending: u64,
     pub(crate) buffered: u64,
+}
+
+impl Snapshot {
+    /// Returns true if nothing was ever stored: there is no namespace and no entry of the audit, and the database is no
+    /// copy of a shared one.
+    pub(super) fn is_unused(&self) -> Result<bool> {
+        let tables = self.tables();
+        let is_empty =
+            |table: TableDefinition<'_, &'static str, &'static [u8]>| tables.table(table)?.is_empty().map_err(storage);
+        Ok(is_empty(NAMESPACES)?
+            && is_empty(HOLDS)?
+            && is_empty(VERSIONS)?
+            && tables.table(AUDIT)?.is_empty().map_err(storage)?)
+    }
 }
 
 /// A session and its counts.

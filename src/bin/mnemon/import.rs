@@ -1,12 +1,12 @@
 //! `mnemon import`
 
 use std::{
-    io::BufReader,
+    io::{BufReader, Read},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, anyhow};
-use mnemon::{Device, Error, IndexKind, Namespace};
+use mnemon::{Device, Engine, Error, IndexKind, Namespace};
 
 use crate::{
     export, ingest, input, key,
@@ -45,22 +45,22 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
-    let is_new = !args.db.exists();
-    let result = import(args, format);
-    if result.is_err() && is_new {
-        ingest::remove_empty(&args.db);
-    }
-    result.map(|()| Status::SUCCESS)
-}
-
-fn import(args: &Args, format: Format) -> anyhow::Result<()> {
     // Before the database is created.
-    let mut file = BufReader::with_capacity(1 << 18, input::open(&args.file)?);
+    let file = input::open(&args.file)?;
     let mut config = input::config(IndexKind::Auto);
     config.device = args.device.clone();
     args.memory.set(&mut config);
     key::set(&mut config)?;
     let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
+    let result = import(&engine, args, file, format);
+    if result.is_err() {
+        ingest::remove_unused(&engine, &args.db);
+    }
+    result.map(|()| Status::SUCCESS)
+}
+
+fn import(engine: &Engine, args: &Args, file: impl Read, format: Format) -> anyhow::Result<()> {
+    let mut file = BufReader::with_capacity(1 << 18, file);
     let progress = Progress::new();
     progress.begin("storing", "messages", Total::Unknown);
     let imported = match &args.namespace {
@@ -68,7 +68,7 @@ fn import(args: &Args, format: Format) -> anyhow::Result<()> {
         None => engine.blocking().import(&mut file),
     };
     let report = imported.map_err(|error| at_line(error, &args.file))?;
-    let embedded = phases::embed(&engine, &progress);
+    let embedded = phases::embed(engine, &progress);
     drop(progress);
     embedded.context(
         "the file is imported, but not all messages are embedded; the next command that opens the database does it",

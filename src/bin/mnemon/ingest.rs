@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use mnemon::{Device, Engine, IndexKind, Language, Message, MessageLine, Namespace, Precision, PutReport, Stats};
+use mnemon::{Device, Engine, IndexKind, Language, Message, MessageLine, Namespace, Precision, PutReport};
 use serde::Serialize;
 
 use crate::{
@@ -95,25 +95,6 @@ struct Report {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
-    let is_new = !args.db.exists();
-    let result = ingest_all(&args, format);
-    if result.is_err() && is_new {
-        remove_empty(&args.db);
-    }
-    result
-}
-
-/// Removes a database that has no message.
-pub(crate) fn remove_empty(db: &Path) {
-    let is_empty = |stats: Stats| stats.namespaces.iter().all(|namespace| namespace.messages == 0);
-    if key::database(db).and_then(mnemon::stats).is_ok_and(is_empty)
-        && let Err(error) = std::fs::remove_file(db)
-    {
-        stderr::note(format!("the new database {} has no messages and was not removed: {error}", db.display()));
-    }
-}
-
-fn ingest_all(args: &Args, format: Format) -> anyhow::Result<Status> {
     let mut config = input::config(IndexKind::Auto);
     config.precision = args.precision.unwrap_or_default();
     config.embedding_cache_file = args.embedding_cache.clone();
@@ -121,6 +102,21 @@ fn ingest_all(args: &Args, format: Format) -> anyhow::Result<Status> {
     args.memory.set(&mut config);
     key::set(&mut config)?;
     let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
+    let result = ingest_all(&engine, &args, format);
+    if result.is_err() {
+        remove_unused(&engine, &args.db);
+    }
+    result
+}
+
+/// Removes the database if this command created it, and nothing was stored in it.
+pub(crate) fn remove_unused(engine: &Engine, db: &Path) {
+    if let Err(error) = engine.blocking().remove_if_unused() {
+        stderr::note(format!("the new database {} has no messages and was not removed: {error}", db.display()));
+    }
+}
+
+fn ingest_all(engine: &Engine, args: &Args, format: Format) -> anyhow::Result<Status> {
     if let Some(given) = args.precision {
         let stored = engine.precision();
         ensure!(
@@ -137,9 +133,9 @@ fn ingest_all(args: &Args, format: Format) -> anyhow::Result<Status> {
         // A reader per file: of two equal lines in one file the second is another message; in another file it is the
         // same one.
         let mut reader = MessageReader::new(args.namespace.clone());
-        let stopped = ingest(&engine, file, args, &progress, &mut with_language, &mut reader, &mut report);
+        let stopped = ingest(engine, file, args, &progress, &mut with_language, &mut reader, &mut report);
         // After a bad line too: the messages before it must be searchable.
-        let flushed = phases::embed(&engine, &progress);
+        let flushed = phases::embed(engine, &progress);
         stopped?;
         flushed?;
     }

@@ -12,6 +12,7 @@ mod ingest;
 mod kills;
 mod makefile;
 mod models;
+mod pairs;
 mod printable;
 mod progress;
 #[cfg(feature = "pull")]
