@@ -21,7 +21,10 @@ use crate::{
 const PART: usize = 8;
 const DIMENSION: usize = 16;
 
-/// Makes vectors of the hashes of texts, in windows of 48 bytes.
+/// The models that the tests use, one after the other.
+const MODELS: [&str; 3] = ["one", "two", "three"];
+
+/// Makes vectors of the hashes of texts, in windows of 48 bytes, or of 40 for the last model.
 struct Hashes(ModelIdentity);
 
 impl Hashes {
@@ -49,7 +52,8 @@ impl Embedder for Hashes {
     }
 
     fn windows(&self, text: &str) -> Vec<Range<usize>> {
-        (0..text.len().max(1)).step_by(48).map(|begin| begin..(begin + 48).min(text.len())).collect()
+        let bytes = if self.0.name == MODELS[2] { 40 } else { 48 };
+        (0..text.len().max(1)).step_by(bytes).map(|begin| begin..(begin + bytes).min(text.len())).collect()
     }
 
     fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
@@ -106,7 +110,7 @@ impl Needles {
     fn parts(&self) -> HashSet<Vec<u8>> {
         let mut whole: Vec<Vec<u8>> =
             self.texts.iter().chain(&self.names).map(|text| text.clone().into_bytes()).collect();
-        for model in [Hashes::new("one"), Hashes::new("two")] {
+        for model in MODELS.map(Hashes::new) {
             for text in &self.texts {
                 let windows = model.windows(text).into_iter().map(|window| &text[window]);
                 for window in windows.chain([text.as_str()]) {
@@ -187,8 +191,6 @@ impl Test {
         memory.blocking().put(vec![late]).unwrap();
         // The journal notes a question that repeats a message, and the ids of what it finds.
         let query = crate::Query::new(needles.texts[0].clone()).ids(ids.clone());
-        // Not embedded: this test is not about the cached vectors of questions.
-        let query = query.strategy(crate::RankingStrategy::Lexical);
         assert!(!self.engine.blocking().recall(namespace, query).unwrap().is_empty());
         assert!(!self.engine.blocking().journal(namespace, 1, None).unwrap().is_empty());
         ids
@@ -209,8 +211,12 @@ impl Test {
     fn reindex(&self) {
         let mut options = ReindexOptions::default();
         (options.precision, options.samples) = (Some(Precision::I8), 0);
+        self.reindex_to(MODELS[1], options);
+    }
+
+    fn reindex_to(&self, model: &str, options: ReindexOptions) {
         let moved =
-            self.engine.blocking().reindex(Arc::new(Hashes::new("two")), options, |_| ControlFlow::Continue(()));
+            self.engine.blocking().reindex(Arc::new(Hashes::new(model)), options, |_| ControlFlow::Continue(()));
         assert!(moved.unwrap().switched);
     }
 
@@ -339,6 +345,66 @@ fn of_some_messages_of_a_session_nothing_is_left_and_of_the_others_all() {
         assert_eq!(hits[0].message.id, *id);
     }
     drop((memory, engine));
+    test.close(&needles);
+}
+
+/// Of messages with and without a name, short and of several windows, in the cache by three models, of which the database
+/// knows two.
+#[test]
+fn of_questions_about_forgotten_messages_nothing_is_left() {
+    let mut test = Test::new();
+    let (space, other) = (namespace("the namespace"), namespace("another"));
+    let (mut needles, mut others) = (Needles::default(), Needles::default());
+    let (mut ids, mut questions) = (Vec::new(), Vec::new());
+    for at in 0..12 {
+        let words: Vec<String> = (0..if at < 6 { 1 } else { 5 }).map(|_| test.word()).collect();
+        let mut message = Message::user(needles.text(words.join(" "))).with_id(needles.name(&test.word()));
+        if at % 2 == 0 {
+            message.name = Some(needles.name(&test.word()));
+        }
+        ids.push(message.id.clone());
+        questions.extend([
+            message.text(),
+            needles.text(message.searchable()),
+            needles.text(format!("{} {}", test.word(), message.text())),
+        ]);
+        test.engine.blocking().put(&space, vec![message]).unwrap();
+        let stays = others.text(test.word());
+        test.engine.blocking().put(&other, vec![Message::user(stays)]).unwrap();
+    }
+    test.engine.blocking().flush().unwrap();
+    let ask = |test: &Test| {
+        for question in &questions {
+            test.engine.blocking().recall(&space, crate::Query::new(question)).unwrap();
+        }
+        // A block asks with what was said last.
+        let memory = test.engine.memory(&space, "s").block(crate::VectorBlock::new("recalled")).open().unwrap();
+        memory.blocking().put(vec![Message::user(&questions[0])]).unwrap();
+        memory.blocking().get(None).unwrap();
+        memory.blocking().clear().unwrap();
+    };
+    ask(&test);
+    for model in &MODELS[1..] {
+        // The models are compared with the questions, and with texts of messages.
+        test.reindex_to(model, ReindexOptions { min_recall: 0.0, ..ReindexOptions::default() });
+        ask(&test);
+    }
+    test.assert_there(&needles);
+    let receipt = test.engine.blocking().forget(Forget::messages(&space, ids)).unwrap();
+    assert!(receipt.forgotten().cached > questions.len() as u64, "{:?}", receipt.forgotten());
+    test.assert_gone(&needles);
+    test.assert_there(&others);
+    // Nor in memory: each is embedded again.
+    let misses = || test.engine.blocking().cache_stats().unwrap().misses;
+    for question in questions.iter().collect::<HashSet<_>>() {
+        let before = misses();
+        test.engine.embedder().embed_query(question).unwrap();
+        assert_eq!(misses(), before + 1, "{question:?} was in memory");
+    }
+    // What was asked since is forgotten even where no message is.
+    assert!(found(&test.cache(), &needles.parts()).is_some());
+    test.engine.blocking().forget(Forget::session(&space, "none")).unwrap();
+    test.assert_gone(&needles);
     test.close(&needles);
 }
 

@@ -27,7 +27,8 @@ use crate::{
 ///
 /// Vectors are found by the model's [`ModelIdentity::hash`] and dimension, by the kind of text (query, document or
 /// passages), and by the text. So one cache serves several models ([`CachedEmbedder::with_embedder`]), and an embedder
-/// whose vectors change must change its hash. A cached vector has the bits that were computed on that machine by that
+/// whose vectors change must change its hash. [`forget`](Embedder::forget) removes the vectors of a text by all models,
+/// and those of all queries, because a query may repeat the text. A cached vector has the bits that were computed on that machine by that
 /// ONNX Runtime; another one may round differently. Errors are not cached, nor are invalid vectors
 /// ([`Error::InvalidVector`](crate::Error::InvalidVector)).
 ///
@@ -167,6 +168,7 @@ impl CachedEmbedder {
                 missing.len() - 1
             });
         }
+        let forgotten = self.cache.forgotten();
         let mut embedded = match missing.is_empty() {
             true => Vec::new(),
             false => embed(&missing.iter().map(|&i| texts[i]).collect::<Vec<_>>())?,
@@ -174,7 +176,7 @@ impl CachedEmbedder {
         self.cache.count(texts.len() - missing.len(), missing.len());
         if !missing.is_empty() {
             let entry = |(&i, passages): (&usize, &Vec<Passage>)| (keys[i], entry::encode(passages));
-            self.cache.keep(&missing.iter().zip(&embedded).map(entry).collect::<Vec<_>>(), deadline);
+            self.cache.keep(&missing.iter().zip(&embedded).map(entry).collect::<Vec<_>>(), forgotten, deadline);
             // Backwards: the first of several equal texts takes the passages, after the others have cloned them.
             for (i, row) in rows.iter_mut().enumerate().rev().filter(|(_, row)| row.is_none()) {
                 let position = positions[&keys[i]];
@@ -226,7 +228,7 @@ impl Embedder for CachedEmbedder {
             let windows = embed::window_ranges(&*self.inner, text)?;
             all.extend(windows.into_iter().map(|window| &text[window]).filter(|window| window != text));
         }
-        Ok(self.cache.forget_keys(&self.keys, &all)? + self.inner.forget(texts)?)
+        Ok(self.cache.forget(&all)? + self.inner.forget(texts)?)
     }
 
     fn embed_query_before(&self, text: &str, deadline: Option<Instant>) -> Result<Vec<f32>> {

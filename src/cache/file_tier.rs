@@ -11,7 +11,7 @@
 //! `foyer` brings an executor, `fjall` threads and a journal.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashSet},
     fs::{self, File, TryLockError},
     io::{self, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
@@ -26,7 +26,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 use super::{
-    key::Key,
+    key::{Key, Origin, first_bytes},
     record_seal::{RecordSeal, SEALED_SECRET},
 };
 use crate::{
@@ -38,20 +38,22 @@ use crate::{
 /// The first bytes of a cache file. The version of its layout follows (u32, little endian), then [`Counts`] with their
 /// checksum.
 const MAGIC: [u8; 16] = *b"mnemon embedding";
-const VERSION: u32 = 1;
+const VERSION: u32 = 3;
 /// The version of a file whose records are encrypted. The sealed secret of its [`RecordSeal`] is at the end of its
 /// header.
-const ENCRYPTED_VERSION: u32 = 2;
+const ENCRYPTED_VERSION: u32 = 4;
 const VERSION_AT: usize = MAGIC.len();
 const COUNTS_AT: usize = VERSION_AT + 4;
 const COUNTS_BYTES: usize = 3 * 8;
 const HEADER_BYTES: usize = COUNTS_AT + COUNTS_BYTES + 4;
 
+/// Length of a key: the origin (u64, little endian), and the hash.
+const KEY_BYTES: usize = 8 + 32;
 /// Length of a record's head: the key, the length of the value, the checksum of key and value, and the checksum of the
 /// head. The value follows. Numbers are u32, little endian; checksums are CRC-32.
-const HEAD_BYTES: usize = 32 + 4 + 4 + 4;
+const HEAD_BYTES: usize = KEY_BYTES + 4 + 4 + 4;
 /// The key of a record that was removed: its value has zeros alone. Not a hash.
-const WIPED: Key = [0; 32];
+const WIPED: Key = Key { origin: 0, hash: [0; 32] };
 /// Bytes read at a time when a file is opened.
 const SCAN_BYTES: usize = 1 << 20;
 
@@ -85,13 +87,16 @@ struct State {
     file: File,
     /// Position of the next record, which is the length of the file.
     end: u64,
-    /// Maps the first bytes of a key, which are nearly always unique, to the position of its record. 30 to 60 bytes of
-    /// memory each.
-    locations: HashMap<u64, Location>,
+    /// Maps the beginning of a key, which is nearly always unique, to the position of its record. 30 to 60 bytes of memory
+    /// each. Those of an origin are neighbors.
+    locations: BTreeMap<ShortKey, Location>,
     counts: Counts,
     /// `None`: the file is not encrypted, or it is only inspected.
     seal: Option<RecordSeal>,
 }
+
+/// The origin of a key, and the first bytes of its hash.
+type ShortKey = (Origin, u64);
 
 #[derive(Clone, Copy)]
 struct Location {
@@ -190,13 +195,13 @@ impl CacheFile {
         state.put(entries, &self.path, self.max_bytes).map_err(|error| failed(&self.path, error))
     }
 
-    /// Overwrites the records of these keys with zeros, durably. Returns how many there were.
+    /// Overwrites the records of these origins with zeros, durably. Returns how many there were.
     ///
     /// # Errors
     /// [`Error::Storage`]: some may still be there.
-    pub(super) fn remove(&self, keys: &[Key]) -> Result<u64> {
+    pub(super) fn remove(&self, origins: &HashSet<Origin>) -> Result<u64> {
         let mut state = self.state.lock();
-        state.remove(keys).map_err(|error| failed(&self.path, error))
+        state.remove(origins).map_err(|error| failed(&self.path, error))
     }
 
     fn lock(&self, deadline: Option<Instant>) -> Option<MutexGuard<'_, State>> {
@@ -250,14 +255,14 @@ impl State {
         Ok(self.seal.as_ref().map_or_else(|| Some(bytes.into()), |seal| seal.open(key, bytes)))
     }
 
-    fn remove(&mut self, keys: &[Key]) -> io::Result<u64> {
+    fn remove(&mut self, origins: &HashSet<Origin>) -> io::Result<u64> {
         let mut removed = 0;
-        for key in keys {
-            let stored = self.seal.as_ref().map_or(*key, |seal| seal.key(key));
-            if self.get(key)?.is_some()
-                && let Some(location) = self.locations.remove(&short(&stored))
-            {
+        for &origin in origins {
+            let stored = self.seal.as_ref().map_or(origin, |seal| seal.origin(origin));
+            let found = self.locations.range((stored, 0)..=(stored, u64::MAX));
+            for (short, location) in found.map(|(short, location)| (*short, *location)).collect::<Vec<_>>() {
                 self.wipe(location)?;
+                self.locations.remove(&short);
                 removed += 1;
             }
         }
@@ -376,7 +381,7 @@ impl State {
 /// Makes the file an empty cache.
 fn begin(file: File, counts: Counts, seal: Option<RecordSeal>) -> io::Result<State> {
     file.set_len(0)?;
-    let mut state = State { file, end: header_bytes(seal.is_some()), locations: HashMap::new(), counts, seal };
+    let mut state = State { file, end: header_bytes(seal.is_some()), locations: BTreeMap::new(), counts, seal };
     state.write_header()?;
     Ok(state)
 }
@@ -434,7 +439,7 @@ fn read(file: &File, path: &Path) -> Result<Option<Found>> {
     let counts = Counts::read(&header[COUNTS_AT..]).unwrap_or_default();
     let file = file.try_clone().map_err(failed)?;
     let end = header_bytes(sealed_secret.is_some());
-    let mut state = State { file, end, locations: HashMap::new(), counts, seal: None };
+    let mut state = State { file, end, locations: BTreeMap::new(), counts, seal: None };
     let (mut head, mut outdated) = ([0; HEAD_BYTES], Vec::new());
     loop {
         match reader.read_exact(&mut head) {
@@ -478,20 +483,23 @@ impl Counts {
 
 fn head(key: &Key, bytes: &[u8]) -> [u8; HEAD_BYTES] {
     let mut checksum = crc32fast::Hasher::new();
-    checksum.update(key);
-    checksum.update(bytes);
     let mut head = [0; HEAD_BYTES];
-    head[..32].copy_from_slice(key);
-    head[32..36].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
-    head[36..40].copy_from_slice(&checksum.finalize().to_le_bytes());
+    head[..8].copy_from_slice(&key.origin.to_le_bytes());
+    head[8..KEY_BYTES].copy_from_slice(&key.hash);
+    checksum.update(&head[..KEY_BYTES]);
+    checksum.update(bytes);
+    head[KEY_BYTES..KEY_BYTES + 4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+    head[KEY_BYTES + 4..KEY_BYTES + 8].copy_from_slice(&checksum.finalize().to_le_bytes());
     seal(&mut head);
     head
 }
 
-/// Returns the first bytes of the key, and the length of the value. `None`: the head is damaged.
-fn read_head(head: &[u8; HEAD_BYTES]) -> Option<(u64, u32)> {
-    let (key, rest) = unseal(head)?.split_first_chunk::<32>()?;
-    Some((short(key), u32::from_le_bytes(*rest.first_chunk()?)))
+/// Returns the beginning of the key, and the length of the value. `None`: the head is damaged.
+fn read_head(head: &[u8; HEAD_BYTES]) -> Option<(ShortKey, u32)> {
+    let (origin, rest) = unseal(head)?.split_first_chunk::<8>()?;
+    let (hash, rest) = rest.split_first_chunk::<32>()?;
+    let key = Key { origin: u64::from_le_bytes(*origin), hash: *hash };
+    Some((short(&key), u32::from_le_bytes(*rest.first_chunk()?)))
 }
 
 /// Writes the checksum of a buffer into its last four bytes.
@@ -506,8 +514,8 @@ fn unseal(bytes: &[u8]) -> Option<&[u8]> {
     (crc32fast::hash(bytes) == u32::from_le_bytes(*checksum)).then_some(bytes)
 }
 
-fn short(key: &Key) -> u64 {
-    u64::from_le_bytes(*key.first_chunk().expect("a key has 32 bytes"))
+fn short(key: &Key) -> ShortKey {
+    (key.origin, first_bytes(&key.hash))
 }
 
 fn locked<T>(lock: std::result::Result<T, TryLockError>, path: &Path) -> Result<T> {

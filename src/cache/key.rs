@@ -1,11 +1,28 @@
 //! Keys of cached texts.
+//!
+//! A key names the text that caused its entry beside the entry itself, so that whoever forgets a text finds all entries
+//! that it caused: of all models, also of those that are not in use any more, and in all windows.
 
 use sha2::{Digest, Sha256};
 
 use crate::ids::ModelIdentity;
 
-/// SHA-256 of the model's identity, the [`TextKind`], and the text.
-pub(super) type Key = [u8; 32];
+/// The key of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    /// What caused the entry. All entries of one origin are forgotten together.
+    pub(super) origin: Origin,
+    /// SHA-256 of the model's identity, the [`TextKind`], and the text.
+    pub(super) hash: [u8; 32],
+}
+
+/// The first bytes of the SHA-256 of a document's text, which say nothing about the model; or [`QUERIES`]. If two texts
+/// have the same, both are forgotten with either, which costs embedding one again.
+pub(super) type Origin = u64;
+
+/// The origin of all queries. A query repeats what was said, in any words, and a window of one is cached by itself: so
+/// no text leads to the queries that it caused, and all of them are forgotten with any text.
+pub(super) const QUERIES: Origin = 1;
 
 /// The role in which a text is embedded. The numbers are part of the keys in cache files.
 #[derive(Clone, Copy)]
@@ -13,6 +30,16 @@ pub(super) enum TextKind {
     Query = 1,
     Document = 2,
     Passages = 3,
+}
+
+/// Returns the origin of the entries of a document.
+pub(super) fn origin(text: &str) -> Origin {
+    first_bytes(&Sha256::digest(text).into())
+}
+
+/// Returns the first bytes of a hash as a number.
+pub(super) fn first_bytes(hash: &[u8; 32]) -> u64 {
+    u64::from_le_bytes(*hash.first_chunk().expect("a hash has 32 bytes"))
 }
 
 /// Makes the keys of one model's texts.
@@ -27,18 +54,19 @@ impl KeyMaker {
         KeyMaker { identity: Sha256::digest(format!("{dimension} {hash}")).into() }
     }
 
-    /// Returns the keys of texts in all roles.
-    pub(super) fn all_keys(&self, texts: &[&str]) -> Vec<Key> {
-        let kinds = [TextKind::Query, TextKind::Document, TextKind::Passages];
-        kinds.into_iter().flat_map(|kind| self.keys(kind, texts)).collect()
-    }
-
     pub(super) fn keys(&self, kind: TextKind, texts: &[&str]) -> Vec<Key> {
         // One whole block of the hash function, which is computed once for all texts.
         let mut head = [0; 64];
         head[..32].copy_from_slice(&self.identity);
         head[32] = kind as u8;
         let head = Sha256::new_with_prefix(head);
-        texts.iter().map(|text| head.clone().chain_update(text).finalize().into()).collect()
+        let key = |text: &&str| {
+            let origin = match kind {
+                TextKind::Query => QUERIES,
+                TextKind::Document | TextKind::Passages => origin(text),
+            };
+            Key { origin, hash: head.clone().chain_update(text).finalize().into() }
+        };
+        texts.iter().map(key).collect()
     }
 }

@@ -4,14 +4,17 @@
 //! S3-FIFO) keeps texts that are used often when a scan passes. `moka` does the same with more machinery: timers,
 //! queues, an `Arc` for each entry. `lru` and `clru` need one lock around everything, and a scan empties them.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 
-use super::key::Key;
+use super::key::{Key, Origin};
 
 type Bytes = Arc<[u8]>;
 
@@ -50,9 +53,15 @@ impl MemoryTier {
         self.cache.insert(key, bytes);
     }
 
-    /// Removes an entry. Returns true if there was one.
-    pub(super) fn remove(&self, key: &Key) -> bool {
-        self.cache.remove(key).is_some()
+    /// Removes the entries of these origins. Returns how many there were. Cost: a pass over all entries.
+    pub(super) fn remove(&self, origins: &HashSet<Origin>) -> u64 {
+        let removed = AtomicU64::new(0);
+        self.cache.retain(|key, _| {
+            let is_kept = !origins.contains(&key.origin);
+            removed.fetch_add(u64::from(!is_kept), Relaxed);
+            is_kept
+        });
+        removed.into_inner()
     }
 
     pub(super) fn entries(&self) -> u64 {

@@ -1,8 +1,8 @@
 //! Embeddings that were already computed: an embedder that wraps another one, with a cache in memory and, optionally,
 //! in a file.
 //!
-//! The cache is content-addressed: a key is the SHA-256 of the model's identity, of the kind of text (query, document
-//! or passages), and of the text. Collisions are not handled: among a billion texts their probability is 1 in 10^59.
+//! The cache is content-addressed: a key has the SHA-256 of the model's identity, of the kind of text (query, document
+//! or passages), and of the text. Beside it stands what caused the entry, by which it is forgotten. Collisions are not handled: among a billion texts their probability is 1 in 10^59.
 //! Invariant: a cached vector has exactly the bits of the vector that was computed.
 //!
 //! [`Embedder::windows`](crate::Embedder::windows) is not cached, because it runs no model.

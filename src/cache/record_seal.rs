@@ -1,7 +1,7 @@
 //! Encryption of the records in a cache file.
 //!
-//! The key of a record is a hash of its text, by which anybody could find out whether a text that they guess is in the
-//! file. So it is hashed again, with a secret of the file, which the header has in sealed form.
+//! The key of a record has hashes of its text, by which anybody could find out whether a text that they guess is in the
+//! file. So they are hashed again, with a secret of the file, which the header has in sealed form.
 
 #![cfg_attr(not(feature = "encryption"), allow(unreachable_code, reason = "a build without the feature has no cipher"))]
 
@@ -9,7 +9,7 @@ use std::{io, sync::Arc};
 
 use sha2::{Digest, Sha256};
 
-use super::key::Key;
+use super::key::{Key, Origin, first_bytes};
 use crate::encryption::{Cipher, SEAL_BYTES};
 
 const SECRET_BYTES: usize = 32;
@@ -48,19 +48,25 @@ impl RecordSeal {
 
     /// Returns the key under which the file has a record.
     pub(super) fn key(&self, key: &Key) -> Key {
-        Sha256::new().chain_update(self.secret).chain_update(key).finalize().into()
+        let hash = Sha256::new().chain_update(self.secret).chain_update(key.hash).finalize().into();
+        Key { origin: self.origin(key.origin), hash }
+    }
+
+    /// Returns the origin that the file has in place of this one.
+    pub(super) fn origin(&self, origin: Origin) -> Origin {
+        first_bytes(&Sha256::new().chain_update(self.secret).chain_update(origin.to_le_bytes()).finalize().into())
     }
 
     /// Seals the value of a record for its key in the file.
     pub(super) fn seal(&self, key: &Key, bytes: &[u8]) -> io::Result<Arc<[u8]>> {
         let mut sealed = vec![0; bytes.len() + SEAL_BYTES];
-        self.cipher.seal(key, bytes, &mut sealed)?;
+        self.cipher.seal(&key.hash, bytes, &mut sealed)?;
         Ok(sealed.into())
     }
 
     /// Opens the value of a record. `None`: it was changed.
     pub(super) fn open(&self, key: &Key, sealed: &[u8]) -> Option<Arc<[u8]>> {
         let mut bytes = vec![0; sealed.len().checked_sub(SEAL_BYTES)?];
-        self.cipher.open(key, sealed, &mut bytes).then(|| bytes.into())
+        self.cipher.open(&key.hash, sealed, &mut bytes).then(|| bytes.into())
     }
 }

@@ -1,6 +1,7 @@
 //! The cache itself: a tier in memory over a tier in a file. Either may be missing.
 
 use std::{
+    collections::HashSet,
     path::Path,
     sync::{
         Arc,
@@ -9,18 +10,18 @@ use std::{
     time::Instant,
 };
 
+use parking_lot::{RwLock, RwLockReadGuard};
 use serde::Serialize;
 
 use super::{
     file_tier::{CacheFile, CacheFileStats},
-    key::{Key, KeyMaker},
+    key::{Key, Origin, QUERIES, origin},
     memory_tier::MemoryTier,
 };
 use crate::{
     config::{CACHE_FILE_BYTES, Config, in_range},
     encryption::Cipher,
     error::{Error, Result},
-    ids::ModelIdentity,
 };
 
 /// Usage of a [`CachedEmbedder`](crate::CachedEmbedder) since it was opened, and its contents.
@@ -47,6 +48,9 @@ pub(crate) struct Cache {
     file: Option<CacheFile>,
     /// The file failed, and is not used any more.
     is_broken: AtomicBool,
+    /// How often texts were forgotten. What was embedded meanwhile is not added: it may be one of them. Adding holds the
+    /// lock for reading.
+    forgotten: RwLock<u64>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -62,7 +66,8 @@ impl Cache {
             None => None,
         };
         let memory = (memory_bytes > 0).then(|| MemoryTier::new(memory_bytes));
-        Ok(Cache { memory, file, is_broken: AtomicBool::new(false), hits: 0.into(), misses: 0.into() })
+        let is_broken = AtomicBool::new(false);
+        Ok(Cache { memory, file, is_broken, forgotten: RwLock::new(0), hits: 0.into(), misses: 0.into() })
     }
 
     /// Opens the cache of an engine's configuration. `None`: the configuration asks for none.
@@ -75,6 +80,7 @@ impl Cache {
 
     /// Returns the entry of each key that has one. Entries that only the file has are copied to memory.
     pub(super) fn find(&self, keys: &[Key], deadline: Option<Instant>) -> Vec<Option<Arc<[u8]>>> {
+        let Some(_adding) = self.adding(deadline) else { return vec![None; keys.len()] };
         let Some(memory) = &self.memory else {
             return self.find_in_file(keys, deadline);
         };
@@ -96,35 +102,51 @@ impl Cache {
         found.unwrap_or_else(|| vec![None; keys.len()])
     }
 
-    /// Adds entries to both tiers.
-    pub(super) fn keep(&self, entries: &[(Key, Arc<[u8]>)], deadline: Option<Instant>) {
+    /// Returns how often texts were forgotten, which [`keep`](Self::keep) needs to know from before the embedding.
+    pub(super) fn forgotten(&self) -> u64 {
+        *self.forgotten.read()
+    }
+
+    /// Adds entries to both tiers, unless texts were forgotten since [`forgotten`](Self::forgotten) returned this.
+    pub(super) fn keep(&self, entries: &[(Key, Arc<[u8]>)], forgotten: u64, deadline: Option<Instant>) {
+        let adding = self.adding(deadline);
+        if adding.as_deref() != Some(&forgotten) {
+            return;
+        }
         if let Some(memory) = &self.memory {
             entries.iter().for_each(|(key, bytes)| memory.insert(*key, Arc::clone(bytes)));
         }
         self.with_file(|file| file.put(entries, deadline));
     }
 
-    /// Removes the entries of texts that this model embedded, in both tiers. Returns how many there were.
+    /// Keeps texts from being forgotten while entries are added. `None`: the deadline passed.
+    fn adding(&self, deadline: Option<Instant>) -> Option<RwLockReadGuard<'_, u64>> {
+        match deadline {
+            Some(deadline) => self.forgotten.try_read_until(deadline),
+            None => Some(self.forgotten.read()),
+        }
+    }
+
+    /// Removes the entries that these texts caused, by any model, in both tiers: those of the texts themselves, and those
+    /// of all queries. Returns how many there were.
     ///
     /// # Errors
     /// [`Error::Storage`]: the file failed, now or earlier, and may still have them.
-    pub(crate) fn forget(&self, model: &ModelIdentity, texts: &[&str]) -> Result<u64> {
-        self.forget_keys(&KeyMaker::new(model), texts)
-    }
-
-    pub(super) fn forget_keys(&self, keys: &KeyMaker, texts: &[&str]) -> Result<u64> {
-        let keys = keys.all_keys(texts);
-        let in_memory = self.memory.as_ref().map_or(0, |memory| keys.iter().filter(|key| memory.remove(key)).count());
+    pub(crate) fn forget(&self, texts: &[&str]) -> Result<u64> {
+        // Whoever is adding entries is waited for.
+        *self.forgotten.write() += 1;
+        let origins: HashSet<Origin> = texts.iter().map(|text| origin(text)).chain([QUERIES]).collect();
+        let in_memory = self.memory.as_ref().map_or(0, |memory| memory.remove(&origins));
         let in_file = match &self.file {
             Some(_) if self.is_broken.load(Relaxed) => {
                 let reason = "the file of the embedding cache failed earlier, and may still have vectors of forgotten \
                               texts; delete the file when the engine is closed";
                 return Err(Error::Storage(reason.into()));
             }
-            Some(file) => file.remove(&keys)?,
+            Some(file) => file.remove(&origins)?,
             None => 0,
         };
-        Ok(in_memory as u64 + in_file)
+        Ok(in_memory + in_file)
     }
 
     /// Calls `call` with the file. `None`: there is no file, or it failed now or earlier. A file that failed is not

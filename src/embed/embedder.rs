@@ -91,9 +91,10 @@ pub trait Embedder: Send + Sync {
         1.0
     }
 
-    /// Removes everything that the embedder keeps of these texts, such as cached vectors. Returns how many entries were
-    /// removed. [`Engine::forget`](crate::Engine::forget) calls it. An embedder that wraps another one passes the call
-    /// on. Default: nothing is kept.
+    /// Removes everything that the embedder keeps of these texts, such as cached vectors, and of all queries, because a
+    /// query may repeat a text in other words. Returns how many entries were removed.
+    /// [`Engine::forget`](crate::Engine::forget) calls it, without texts if only queries may be kept. An embedder that
+    /// wraps another one passes the call on. Default: nothing is kept.
     ///
     /// # Errors
     /// Any: something is still kept.

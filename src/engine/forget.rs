@@ -1,7 +1,8 @@
 //! Forgetting: [`Engine::forget`], in commits of bounded size, each with an entry in the audit.
 //!
 //! A cache must not keep a vector whose text is gone, because nobody could find it any more. So caches forget the texts
-//! before the commit, in case the process dies after it, and again after it, in case a flush embedded one meanwhile.
+//! before the commit, in case the process dies after it, and again after it, in case a flush embedded one meanwhile. With
+//! the texts they forget all queries: a query may repeat what was said in other words.
 
 use std::{
     collections::{BTreeSet, HashSet, VecDeque},
@@ -12,7 +13,7 @@ use super::{core::Core, executor::Lane, handle::Engine, segment_scrub::scrub_seg
 use crate::{
     error::{Error, Result},
     forget::{AuditEvent, Forget, Forgotten, Receipt, Requested, Selection},
-    ids::{GenerationId, ModelIdentity, Namespace, NamespaceId},
+    ids::{GenerationId, Namespace, NamespaceId},
     recall::{NamespaceChange, SegmentChange},
     store::{ForgetPiece, ForgetResult, GenerationState, Transaction},
 };
@@ -149,9 +150,7 @@ impl Core {
         before: Forgotten,
         complete: bool,
     ) -> Result<Receipt> {
-        // Read before the commit, so that the file cannot fail after it.
-        let models = self.cached_models()?;
-        let cached = self.forget_cached_of(&models, namespace, &piece)?;
+        let cached = self.forget_cached_of(namespace, &piece)?;
         let apply = {
             let (namespace, requested) = (namespace.clone(), requested.clone());
             move |transaction: &mut Transaction| {
@@ -188,50 +187,36 @@ impl Core {
             drop(generation.batching.lock());
             touched.iter().for_each(|&namespace| generation.unload_if_empty(namespace));
         }
-        self.forget_cached(&models, &texts)?;
+        self.forget_cached(&texts)?;
         Ok(receipt)
     }
 
     /// Has caches forget the texts of a piece. Returns how many entries they had.
-    fn forget_cached_of(&self, models: &[ModelIdentity], namespace: &Namespace, piece: &ForgetPiece) -> Result<u64> {
+    fn forget_cached_of(&self, namespace: &Namespace, piece: &ForgetPiece) -> Result<u64> {
         let snapshot = self.shared.store.read()?;
         let (mut texts, mut bytes, mut cached) = (Vec::new(), 0, 0);
         snapshot.forget_texts().of(namespace, piece, |text| {
             bytes += text.len();
             texts.push(text);
             if bytes >= TEXT_BYTES {
-                cached += self.forget_cached(models, &std::mem::take(&mut texts))?;
+                cached += self.forget_cached(&std::mem::take(&mut texts))?;
                 bytes = 0;
             }
             Ok(())
         })?;
-        Ok(cached + self.forget_cached(models, &texts)?)
+        Ok(cached + self.forget_cached(&texts)?)
     }
 
-    /// Returns the models of all generations, whose vectors the cache may have.
-    fn cached_models(&self) -> Result<Vec<ModelIdentity>> {
-        if self.shared.cache.is_none() {
-            return Ok(Vec::new());
-        }
-        let generations = self.shared.store.read()?.generations().all()?;
-        Ok(generations.into_iter().map(|generation| generation.identity).collect())
-    }
-
-    /// Removes texts from the embedders' caches, and from the engine's cache of these models. Returns how many entries
-    /// they had.
-    fn forget_cached(&self, models: &[ModelIdentity], texts: &[String]) -> Result<u64> {
-        if texts.is_empty() {
-            return Ok(0);
-        }
+    /// Removes texts, and all queries, from the embedders' caches, of which the engine's own is one. Returns how many
+    /// entries they had.
+    fn forget_cached(&self, texts: &[String]) -> Result<u64> {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let mut cached = 0;
         for generation in self.shared.generations.all() {
             cached += generation.embedder.forget(&texts)?;
         }
         if let Some(cache) = &self.shared.cache {
-            for model in models {
-                cached += cache.forget(model, &texts)?;
-            }
+            cached += cache.forget(&texts)?;
         }
         Ok(cached)
     }
