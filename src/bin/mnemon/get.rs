@@ -35,7 +35,7 @@ struct Line<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let namespace = &args.location.namespace;
-    let engine = args.location.open()?;
+    let engine = args.location.open_to_read()?;
     let messages = match &args.session {
         Some(session) => {
             args.location.session(&engine, session)?;

@@ -31,7 +31,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
-    let engine = stored::open(&args.db)?;
+    let engine = match args.namespace {
+        Some(_) => stored::open(&args.db)?,
+        None => stored::open_to_read(&|| stored::builder(&args.db, None), &[])?,
+    };
     let blocking = engine.blocking();
     let receipt = match (&args.namespace, args.reason) {
         (Some(namespace), Some(reason)) => blocking.hold(namespace, reason)?,

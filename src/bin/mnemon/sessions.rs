@@ -16,7 +16,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
-    let sessions = args.location.open()?.blocking().sessions(&args.location.namespace)?;
+    let sessions = args.location.open_to_read()?.blocking().sessions(&args.location.namespace)?;
     if format == Format::Text {
         output::line(&format!("{:>10} {:>9} {:>8}  session", "messages", "buffered", "batches"))?;
     }

@@ -30,6 +30,11 @@ impl Location {
         Ok(builder(&self.db, Some(&self.namespace))?.open()?)
     }
 
+    /// Same as [`open`](Self::open), for reading alone.
+    pub(crate) fn open_to_read(&self) -> anyhow::Result<Engine> {
+        open_to_read(&|| builder(&self.db, Some(&self.namespace)), &[])
+    }
+
     /// Returns the counts of a session.
     ///
     /// # Errors
@@ -50,6 +55,26 @@ impl Location {
 /// Opens a database. Pending messages stay pending.
 pub(crate) fn open(db: &Path) -> anyhow::Result<Engine> {
     Ok(builder(db, None)?.open()?)
+}
+
+/// Opens an engine for reading, if that is possible, so that another process may have the database open for writing.
+/// Recalls in these namespaces are possible then.
+pub(crate) fn open_to_read(
+    builder: &dyn Fn() -> anyhow::Result<EngineBuilder>,
+    namespaces: &[Namespace],
+) -> anyhow::Result<Engine> {
+    let readable = |engine: Engine| {
+        let mut named = namespaces.iter();
+        named.try_for_each(|namespace| engine.blocking().index_stats(namespace).map(drop)).map(|()| engine.clone())
+    };
+    let prepared = builder()?;
+    // A copy of a shared database is written to when others changed it.
+    let opened = if shared::address().is_some() { prepared.open() } else { prepared.open_read_only() };
+    match opened.and_then(readable) {
+        // The process that wrote last was killed, or is of an older version.
+        Err(Error::WriteAccessNeeded { .. }) => Ok(builder()?.open()?),
+        opened => Ok(opened?),
+    }
 }
 
 /// Prepares an engine without a model. Pending messages stay pending.

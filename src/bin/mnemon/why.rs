@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     input, key,
     output::{self, Format},
-    recall::{explain, open_to_recall},
+    recall::explain,
     status::Status,
     stored,
 };
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
         let Some(folder) = &args.rerank else { return Ok(builder) };
         Ok(builder.reranker(Arc::new(CrossEncoder::open(folder)?)))
     };
-    let engine = open_to_recall(&builder, std::slice::from_ref(&args.namespace))?;
+    let engine = stored::open_to_read(&builder, std::slice::from_ref(&args.namespace))?;
     let (entry, other_entries) = find(&engine, args)?;
     let replay = engine.blocking().replay(&entry)?;
     let answer = Answer { entry, replay, other_entries };

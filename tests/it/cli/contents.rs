@@ -180,3 +180,39 @@ fn a_namespace_with_documents_alone_exists_for_every_command() {
     assert_eq!(delete(&["--yes"]).code, 1, "it is gone");
     db.assert_sound();
 }
+
+/// Everything that only reads runs beside a process that has the database open for writing.
+#[test]
+fn commands_that_read_run_beside_a_writer() {
+    let db = filled();
+    let writer = mnemon::Engine::open(&db.path).unwrap();
+    writer.blocking().hold(&"home/okafor".parse().unwrap(), "a request").unwrap();
+    let exported = db.folder.path().join("exported.jsonl");
+    let exported = exported.to_str().unwrap();
+    for (arguments, wanted) in [
+        (&[&["get", "ft-s1-02"][..], &TOM].concat()[..], "ft-s1-02"),
+        (&[&["get", "--session", "s2"][..], &TOM].concat(), "ft-s2-01"),
+        (&[&["sessions"][..], &TOM].concat(), "s9"),
+        (&["hold"], "home/okafor"),
+        (&["audit"], "the chain holds"),
+        (&["namespaces"], "acme/priya"),
+        (&["stats"], "friends/ines-tom"),
+        (&["stats", "--load"], "namespaces are loaded"),
+        (&["verify"], ""),
+        (&[&["recall", "the boat"][..], &TOM].concat(), "boat"),
+        (&[&["export", "--output", exported][..], &TOM].concat(), ""),
+    ] {
+        let output = run(mnemon().args(arguments).arg("--db").arg(&db.path));
+        assert_eq!(output.code, 0, "{arguments:?}: {}", output.stderr);
+        assert!(output.stdout.contains(wanted), "{arguments:?}: {}", output.stdout);
+    }
+    writer.blocking().release(&"home/okafor".parse().unwrap()).unwrap();
+    // What writes is refused, before and after.
+    for arguments in [
+        &["hold", "--namespace", "home/okafor", "--release"][..],
+        &["delete", "ft-s1-02", "--namespace", "friends/ines-tom"],
+    ] {
+        let output = run(mnemon().args(arguments).arg("--db").arg(&db.path));
+        assert!(output.code == 1 && output.stderr.contains("open"), "{arguments:?}: {}", output.stderr);
+    }
+}

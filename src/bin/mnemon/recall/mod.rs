@@ -20,7 +20,6 @@ use crate::{
     input, key,
     memory_options::MemoryOptions,
     output::{self, Format},
-    shared,
     status::Status,
     stderr, stored,
     usage::{self, UsageError},
@@ -106,7 +105,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     };
     let engine = match args.journal {
         Some(_) => builder()?.open()?,
-        None => open_to_recall(&builder, &args.namespaces.namespace)?,
+        None => stored::open_to_read(&builder, &args.namespaces.namespace)?,
     };
     let pending = engine.blocking().pending()?;
     if pending > 0 {
@@ -155,25 +154,6 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         Format::Text => print(&answer, &args)?,
     }
     Ok(Status::SUCCESS)
-}
-
-/// Opens an engine for recalls in these namespaces: for reading, if that is possible.
-pub(crate) fn open_to_recall(
-    builder: &dyn Fn() -> anyhow::Result<EngineBuilder>,
-    namespaces: &[Namespace],
-) -> anyhow::Result<Engine> {
-    let readable = |engine: Engine| {
-        let mut named = namespaces.iter();
-        named.try_for_each(|namespace| engine.blocking().index_stats(namespace).map(drop)).map(|()| engine.clone())
-    };
-    let prepared = builder()?;
-    // A copy of a shared database is written to when others changed it.
-    let opened = if shared::address().is_some() { prepared.open() } else { prepared.open_read_only() };
-    match opened.and_then(readable) {
-        // The process that wrote last was killed, or is of an older version.
-        Err(Error::WriteAccessNeeded { .. }) => Ok(builder()?.open()?),
-        opened => Ok(opened?),
-    }
 }
 
 /// A query that only the engine refuses, such as an empty one, is wrong usage all the same.
