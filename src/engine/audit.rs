@@ -1,6 +1,6 @@
 //! Methods of [`Engine`] on the audit and on legal holds.
 
-use super::{core::Core, executor::Lane, handle::Engine};
+use super::{executor::Lane, handle::Engine};
 #[cfg(doc)]
 use crate::{error::Error, forget::Forget};
 use crate::{
@@ -18,12 +18,8 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`]. A broken chain is no error: see [`Audit::problems`].
     pub async fn audit(&self) -> Result<Audit> {
-        self.core()
-            .run(Lane::Store, |core| {
-                core.refresh_common()?;
-                core.shared.store.read()?.audit().read()
-            })
-            .await
+        self.core().refresh_common().await?;
+        self.core().run(Lane::Store, |core| core.shared.store.read()?.audit().read()).await
     }
 
     /// Sets a legal hold on a namespace and on those under it, which need not exist, or changes its reason. From then
@@ -63,11 +59,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn holds(&self) -> Result<Vec<Hold>> {
-        self.core()
-            .run(Lane::Store, |core: &Core| {
-                core.refresh_common()?;
-                core.shared.store.read()?.holds().all()
-            })
-            .await
+        self.core().refresh_common().await?;
+        self.core().run(Lane::Store, |core| core.shared.store.read()?.holds().all()).await
     }
 }

@@ -155,7 +155,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::export`].
     pub fn export(&self, namespace: &Namespace, output: impl Write) -> Result<TransferReport> {
-        transfer::export(self.0.core(), Some(namespace), output)
+        transfer::export_now(self.0.core(), Some(namespace), output)
     }
 
     /// Same as [`Engine::export_all`], on the calling thread, so that `output` may be borrowed.
@@ -163,7 +163,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::export_all`].
     pub fn export_all(&self, output: impl Write) -> Result<TransferReport> {
-        transfer::export(self.0.core(), None, output)
+        transfer::export_now(self.0.core(), None, output)
     }
 
     /// Same as [`Engine::import`], on the calling thread, so that `input` may be borrowed.

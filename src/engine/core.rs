@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    sync::{Arc, atomic::AtomicU64, mpsc},
+    sync::{Arc, OnceLock, Weak, atomic::AtomicU64, mpsc},
 };
 
 use parking_lot::Mutex;
@@ -24,13 +24,14 @@ use super::{
     writer::Writer,
 };
 use crate::{
+    block_on::block_on,
     cache::{Cache, CachedEmbedder},
     config::{Config, Precision},
     embed::{self, Embedder, Reranker},
     error::{Error, Result},
     freshness::Freshness,
     ids::{ModelIdentity, Namespace},
-    recall::{Hits, Query, Scope},
+    recall::{Hits, Query, Scope, Seen},
     shared::Upstream,
     span::{Timed, call_span},
     store::{Change, Effects, Generation, GenerationState, Store, Transaction},
@@ -54,6 +55,7 @@ pub(crate) struct Core {
     planners: Planners,
     wake: mpsc::Sender<Wake>,
     improve: mpsc::Sender<Improve>,
+    this: OnceLock<Weak<Core>>,
 }
 
 impl Core {
@@ -121,7 +123,7 @@ impl Core {
         });
         let weak = Arc::downgrade(&shared);
         writer.on_unknown(move || weak.upgrade().into_iter().for_each(|shared| shared.reset()));
-        let core = Core { shared, writer, planners, wake, improve };
+        let core = Core { shared, writer, planners, wake, improve, this: OnceLock::new() };
         core.publish_pulls();
         if core.shared.store.is_read_only() {
             // All that the services do ends in a commit.
@@ -150,6 +152,16 @@ impl Core {
             move || wake.send(Wake::Close).unwrap_or_default(),
             move || run_drain(&shared, &workers, &wakes),
         )
+    }
+
+    /// Lets answers that come later find the engine.
+    pub(super) fn set_this(self: &Arc<Self>) {
+        let _ = self.this.set(Arc::downgrade(self));
+    }
+
+    /// Returns the engine itself; `None` while it is being opened.
+    pub(super) fn this(&self) -> Option<Arc<Core>> {
+        self.this.get()?.upgrade()
     }
 
     pub(crate) fn executor(&self) -> &Arc<Executor> {
@@ -304,38 +316,52 @@ impl Core {
         self.wake.send(wake).map_err(|_| Error::Closed)
     }
 
-    /// Answers a query, on the calling thread, and notes it in the journal.
-    pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
+    /// Answers a query, and notes it in the journal.
+    pub(super) async fn recall(self: &Arc<Self>, namespace: &Namespace, query: Query) -> Result<Hits> {
+        let seen = self.refresh_for(namespace, &query).await?;
+        let namespace = namespace.clone();
+        self.run(Lane::Recalls, move |core| core.recall_here(&namespace, &query, seen)).await
+    }
+
+    /// Answers a query from what is here, on the calling thread, and notes it in the journal.
+    pub(super) fn recall_here(&self, namespace: &Namespace, query: &Query, seen: Option<Seen>) -> Result<Hits> {
         let begun = self.begin_note(namespace)?;
-        let hits = self.answer(namespace, query)?;
+        let hits = self.answer(namespace, query, seen)?;
         if let Some(begun) = begun {
             self.note(begun, namespace, query, &hits);
         }
         Ok(hits)
     }
 
-    /// Answers a query, on the calling thread.
-    pub(super) fn answer(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
+    /// Answers a query from what is here, on the calling thread.
+    pub(super) fn answer(&self, namespace: &Namespace, query: &Query, seen: Option<Seen>) -> Result<Hits> {
         let span = Timed::enter(call_span!(INFO "recall", hits));
-        let seen = self.refresh_for(namespace, query)?;
         let mut hits = self.shared.recall(namespace, query)?;
         hits.seen = seen;
         span.record("hits", hits.len());
         Ok(hits)
     }
 
-    /// Answers a query to several namespaces, on the calling thread.
-    pub(super) fn recall_in(&self, scope: &Scope, query: &Query) -> Result<Hits> {
-        let span = Timed::enter(call_span!(INFO "recall_in", hits));
-        scope.namespaces().try_for_each(|namespace| self.refresh_for(namespace, query).map(drop))?;
-        scope.prefixes().try_for_each(|prefix| self.refresh_under(Some(prefix)))?;
-        let hits = self.shared.recall_in(scope, query)?;
-        span.record("hits", hits.len());
-        Ok(hits)
+    /// Answers a query to several namespaces.
+    pub(super) async fn recall_in(self: &Arc<Self>, scope: &Scope, query: Query) -> Result<Hits> {
+        for namespace in scope.namespaces() {
+            self.refresh(namespace, query.freshness).await?;
+        }
+        for prefix in scope.prefixes() {
+            self.refresh_under(Some(prefix), query.freshness).await?;
+        }
+        let scope = scope.clone();
+        let recall = move |core: &Core| {
+            let span = Timed::enter(call_span!(INFO "recall_in", hits));
+            let hits = core.shared.recall_in(&scope, &query)?;
+            span.record("hits", hits.len());
+            Ok(hits)
+        };
+        self.run(Lane::Recalls, recall).await
     }
 
     pub(super) fn optimize(&self, namespace: &Namespace) -> Result<()> {
-        self.refresh(namespace, None)?;
+        block_on(self.refresh(namespace, None))?;
         // A statement of its own: in the condition below, the snapshot would live on and keep all pages that are
         // rewritten meanwhile.
         let known = self.shared.store.read()?.namespaces().id(namespace)?;
@@ -344,7 +370,6 @@ impl Core {
     }
 
     pub(super) fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {
-        self.refresh(namespace, None)?;
         match self.shared.store.read()?.namespaces().id(namespace)? {
             Some(namespace) => self.shared.generations.serving().index_stats(namespace),
             None => Ok(IndexStats::default()),

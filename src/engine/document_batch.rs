@@ -64,6 +64,19 @@ impl DocumentBatch {
         let mut outcomes = vec![None; operations];
         let mut refreshes = Vec::new();
         if !reads.is_empty() {
+            for (_, read) in &reads {
+                match read {
+                    DocumentOperation::Search { namespace, search } if search.below => {
+                        core.refresh_under(Some(namespace), None).await?;
+                    }
+                    DocumentOperation::ListNamespaces(_) => core.refresh_under(None, None).await?,
+                    read => {
+                        if let Some(namespace) = read.namespace() {
+                            core.refresh(namespace, None).await?;
+                        }
+                    }
+                }
+            }
             let has_query = |(_, read): &(usize, DocumentOperation)| matches!(read, DocumentOperation::Search { search, .. } if search.text().is_some());
             let lane = if reads.iter().any(has_query) { Lane::Recalls } else { Lane::Store };
             let (read, expiring) = core.run(lane, move |core| read_all(core, &reads)).await?;
@@ -110,13 +123,6 @@ type Read = (Vec<(usize, DocumentOutcome)>, Vec<DocumentChange>);
 fn read_all(core: &Core, reads: &[(usize, DocumentOperation)]) -> Result<Read> {
     let (mut outcomes, mut refreshes) = (Vec::new(), Vec::new());
     let now = Timestamp::now();
-    for (_, read) in reads {
-        match read {
-            DocumentOperation::Search { namespace, search } if search.below => core.refresh_under(Some(namespace))?,
-            DocumentOperation::ListNamespaces(_) => core.refresh_under(None)?,
-            read => read.namespace().map_or(Ok(()), |namespace| core.refresh(namespace, None))?,
-        }
-    }
     for (at, read) in reads {
         let (outcome, refreshes_ttl) = match read {
             DocumentOperation::Get { namespace, key, refresh_ttl } => {

@@ -11,6 +11,7 @@ use std::{
 
 use super::{core::Core, executor::Lane, handle::Engine, segment_scrub::scrub_segments};
 use crate::{
+    block_on::block_on,
     error::{Error, Result},
     forget::{AuditEvent, Forget, Forgotten, Receipt, Requested, Selection},
     ids::{GenerationId, Namespace, NamespaceId},
@@ -84,10 +85,10 @@ impl Core {
 
     /// Checks that no legal hold forbids it, before anything is forgotten.
     fn check_held(&self, what: &Forget) -> Result<()> {
-        self.refresh_common()?;
+        block_on(self.refresh_common())?;
         match what.selection {
-            Selection::Prefix => self.refresh_under(Some(&what.namespace))?,
-            _ => self.refresh(&what.namespace, None)?,
+            Selection::Prefix => block_on(self.refresh_under(Some(&what.namespace), None))?,
+            _ => block_on(self.refresh(&what.namespace, None))?,
         }
         let snapshot = self.shared.store.read()?;
         match what.selection {

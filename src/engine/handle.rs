@@ -57,6 +57,7 @@ impl Engine {
         resolve: impl FnOnce(Option<&ModelIdentity>) -> Result<Arc<dyn Embedder>>,
     ) -> Result<Self> {
         let core = Arc::new(Core::open(opening, cache, resolve)?);
+        core.set_this();
         start_expiry(&core)?;
         pulls::start(&core)?;
         Ok(Engine { _last: Arc::new(LastHandle(Some(Arc::clone(&core)))), core })

@@ -12,7 +12,7 @@ use crate::{
     error::Result,
     ids::{Namespace, NamespaceId},
     journal::{JournalEntry, RecallState, Replay},
-    recall::{Hits, Query},
+    recall::{Hits, Query, Seen},
     store::{Effects, Transaction},
 };
 
@@ -51,8 +51,10 @@ impl Engine {
     /// Those of [`Engine::recall`]. [`Error::InvalidQuery`] also if the entry has options that this release does not
     /// know.
     pub async fn replay(&self, entry: &JournalEntry) -> Result<Replay> {
+        let query = entry.query()?;
+        let seen = self.core().refresh_for(&entry.namespace, &query).await?;
         let entry = entry.clone();
-        self.core().run(Lane::Recalls, move |core| core.replay(&entry)).await
+        self.core().run(Lane::Recalls, move |core| core.replay(&entry, &query, seen)).await
     }
 }
 
@@ -127,8 +129,8 @@ impl Core {
         Ok(entries.into_iter().filter_map(|(number, json)| JournalEntry::from_json(number, &json)).collect())
     }
 
-    fn replay(&self, entry: &JournalEntry) -> Result<Replay> {
-        let found = self.answer(&entry.namespace, &entry.query()?)?;
+    fn replay(&self, entry: &JournalEntry, query: &Query, seen: Option<Seen>) -> Result<Replay> {
+        let found = self.answer(&entry.namespace, query, seen)?;
         let model = self.shared.generations.serving().embedder.identity().to_string();
         let snapshot = self.shared.store.read()?;
         let namespace = snapshot.namespaces().id(&entry.namespace)?;

@@ -72,8 +72,7 @@ impl Engine {
     /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::EmbedderUnavailable`], [`Error::Reranking`],
     /// [`Error::Corrupted`].
     pub async fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
-        let namespace = namespace.clone();
-        self.core().run(Lane::Recalls, move |core| core.recall(&namespace, &query)).await
+        self.core().recall(namespace, query).await
     }
 
     /// Returns the `k` best messages of several namespaces for a query, best first, as one ranking: a message is judged
@@ -88,8 +87,7 @@ impl Engine {
     /// Those of [`Engine::recall`]. [`Error::InvalidQuery`] also for a weight that is not a positive number, and for
     /// [`Query::previous`].
     pub async fn recall_in(&self, scope: &Scope, query: Query) -> Result<Hits> {
-        let scope = scope.clone();
-        self.core().run(Lane::Recalls, move |core| core.recall_in(&scope, &query)).await
+        self.core().recall_in(scope, query).await
     }
 
     /// Returns the message with this id, pending or not.
@@ -97,13 +95,9 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn get(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
+        self.core().refresh(namespace, None).await?;
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        self.core()
-            .run(Lane::Store, move |core| {
-                core.refresh(&namespace, None)?;
-                core.reads().message(&namespace, &id)
-            })
-            .await
+        self.core().run(Lane::Store, move |core| core.reads().message(&namespace, &id)).await
     }
 
     /// Replaces the metadata of a message, which is not embedded again. Returns false if there is no such message.

@@ -36,6 +36,7 @@ mod namespace_slot;
 mod namespaces;
 mod notes;
 mod pulls;
+mod questions;
 mod recall;
 mod recent_queries;
 pub(crate) mod reindex;

@@ -25,10 +25,8 @@ impl Engine {
         limit: usize,
     ) -> Result<NamespacePage> {
         let (prefix, after) = (prefix.cloned(), after.cloned());
-        let page = move |core: &Core| {
-            core.refresh_under(prefix.as_ref())?;
-            core.reads().namespaces(prefix.as_ref(), after.as_ref(), limit)
-        };
+        self.core().refresh_under(prefix.as_ref(), None).await?;
+        let page = move |core: &Core| core.reads().namespaces(prefix.as_ref(), after.as_ref(), limit);
         self.core().run(Lane::Store, page).await
     }
 
@@ -38,13 +36,9 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn count_namespaces(&self, prefix: Option<&Namespace>) -> Result<NamespaceTotals> {
+        self.core().refresh_under(prefix, None).await?;
         let prefix = prefix.cloned();
-        self.core()
-            .run(Lane::Store, move |core| {
-                core.refresh_under(prefix.as_ref())?;
-                core.reads().namespace_totals(prefix.as_ref())
-            })
-            .await
+        self.core().run(Lane::Store, move |core| core.reads().namespace_totals(prefix.as_ref())).await
     }
 
     /// Deletes all namespaces under a prefix, itself included, with all their messages and documents. Returns how many
@@ -59,12 +53,10 @@ impl Engine {
     /// [`Error::LegalHold`], and nothing is deleted: a namespace under the prefix is held, or one above it.
     /// [`Error::Storage`], [`Error::Corrupted`], [`Error::ReadOnly`].
     pub async fn delete_namespaces(&self, prefix: &Namespace) -> Result<NamespaceTotals> {
+        self.core().refresh_common().await?;
+        self.core().refresh_under(Some(prefix), None).await?;
         let held = prefix.clone();
-        let check = move |core: &Core| {
-            core.refresh_common()?;
-            core.refresh_under(Some(&held))?;
-            core.shared.store.read()?.holds().check_under(&held)
-        };
+        let check = move |core: &Core| core.shared.store.read()?.holds().check_under(&held);
         self.core().run(Lane::Store, check).await?;
         let mut totals = NamespaceTotals::default();
         let mut after = None;

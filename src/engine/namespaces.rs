@@ -44,6 +44,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn index_stats(&self, namespace: &Namespace) -> Result<IndexStats> {
+        self.core().refresh(namespace, None).await?;
         let namespace = namespace.clone();
         self.core().run(Lane::Recalls, move |core| core.index_stats(&namespace)).await
     }
@@ -78,12 +79,8 @@ impl Engine {
 
     /// Returns the number of a namespace, or `None` if the file does not have it: then there is nothing to delete.
     pub(super) async fn namespace_id(&self, namespace: &Namespace) -> Result<Option<NamespaceId>> {
+        self.core().refresh(namespace, None).await?;
         let namespace = namespace.clone();
-        self.core()
-            .run(Lane::Store, move |core| {
-                core.refresh(&namespace, None)?;
-                core.reads().namespace_id(&namespace)
-            })
-            .await
+        self.core().run(Lane::Store, move |core| core.reads().namespace_id(&namespace)).await
     }
 }

@@ -1,5 +1,8 @@
 //! Reads that are as fresh as asked, in an engine with a shared database: what other machines changed is pulled when it
 //! is needed, and in the background while a namespace is in use.
+//!
+//! The client's thread sends a question and hears the answer, and a thread of [`Lane::Pulls`] applies what changed. A
+//! read waits in its future, before it takes a thread of its lane. So reads that ask nobody never wait behind it.
 
 use std::{
     collections::HashMap,
@@ -10,53 +13,72 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{core::Core, replica::Replica};
+use super::{
+    core::Core,
+    executor::Lane,
+    questions::{About, Asked, Asking, Ended},
+    replica::{Need, Replica},
+    weak::WeakEngine,
+};
 use crate::{
+    block_on::block_on,
     error::{Error, Result},
     freshness::Freshness,
     ids::{Namespace, NamespaceId},
     recall::{Query, Seen},
-    shared::Notified,
+    shared::{Answer, Notified, Question, Told},
     store::{COMMON, Change},
 };
+
+/// How long reads that need not be the latest wait for a shared database from which nothing at all is heard.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Core {
     /// Makes a namespace as fresh as a query asks. Returns what the copy knows of it then.
     ///
     /// # Errors
     /// Those of [`Core::refresh`].
-    pub(super) fn refresh_for(&self, namespace: &Namespace, query: &Query) -> Result<Option<Seen>> {
+    pub(super) async fn refresh_for(&self, namespace: &Namespace, query: &Query) -> Result<Option<Seen>> {
         let Some(replica) = &self.shared.replica else { return Ok(None) };
-        self.refresh(namespace, query.freshness)?;
+        self.refresh(namespace, query.freshness).await?;
         let version = self.shared.store.read()?.versions().get(namespace.as_str())?;
         let age = replica.fresh_since(namespace.as_str()).map(|fresh| fresh.elapsed());
         Ok(Some(Seen { version, age }))
     }
 
-    /// Makes all namespaces under a prefix, or all that there are, as fresh as the engine was opened for. Fetches those
-    /// that are not here.
+    /// Makes all namespaces under a prefix, or all that there are, as fresh as asked, by default as the engine was
+    /// opened for. Fetches those that are not here.
     ///
     /// # Errors
     /// Those of [`Core::refresh`].
-    pub(super) fn refresh_under(&self, prefix: Option<&Namespace>) -> Result<()> {
-        let Some(replica) = &self.shared.replica else { return Ok(()) };
-        if replica.freshness == Freshness::Local {
+    pub(super) async fn refresh_under(&self, prefix: Option<&Namespace>, freshness: Option<Freshness>) -> Result<()> {
+        let Some(replica) = self.shared.replica.as_deref() else { return Ok(()) };
+        let (freshness, now) = (freshness.unwrap_or(replica.freshness), Instant::now());
+        let need = replica.need_of_all(freshness, now);
+        if need == Need::Nothing {
             return Ok(());
         }
-        let asked = Instant::now();
-        let found = match replica.asked(replica.upstream.namespaces(prefix.map(Namespace::as_str))) {
-            Err(error @ Error::SharedDatabase { .. }) if replica.freshness != Freshness::Latest => {
-                tracing::warn!(%error, "a read goes on with what this machine has");
-                return Ok(());
-            }
-            found => found?,
+        let asking = self.ask(replica, About::Under(prefix.map(Namespace::to_string)), serves(freshness, now));
+        if need == Need::Attempt {
+            return Ok(());
+        }
+        let is_latest = freshness == Freshness::Latest;
+        let found = match asking.heard(!is_latest).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(()),
+            Err(error) => return unless_behind(freshness, error),
         };
-        for (name, version, exists) in found {
-            let known = self.shared.store.read()?.versions().get(&name)?;
-            if known < version && (exists || known > 0) {
-                self.pull(&name, asked)?;
+        for (name, version, exists) in found.namespaces.iter() {
+            let known = self.shared.store.read()?.versions().get(name)?;
+            if known < *version && (*exists || known > 0) {
+                let asking = self.ask(replica, About::Namespace(name.clone()), |sent| sent >= found.sent);
+                match asking.heard(!is_latest && known > 0).await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return Ok(()),
+                    Err(error) => return unless_behind(freshness, error),
+                }
             }
-            replica.is_fresh(&name, asked);
+            replica.is_fresh(name, found.sent);
         }
         Ok(())
     }
@@ -65,66 +87,133 @@ impl Core {
     ///
     /// # Errors
     /// Those of [`Core::refresh`].
-    pub(super) fn refresh_common(&self) -> Result<()> {
-        self.refresh_name(COMMON, None)
+    pub(super) async fn refresh_common(&self) -> Result<()> {
+        self.refresh_name(COMMON, None).await
     }
 
     /// Makes a namespace as fresh as asked, by default as the engine was opened for. Does nothing in an engine with a
-    /// file of its own.
+    /// file of its own. Waits on no thread.
     ///
     /// # Errors
     /// [`Error::SharedDatabase`] for [`Freshness::Latest`]: other reads go on with what is here.
-    pub(super) fn refresh(&self, namespace: &Namespace, freshness: Option<Freshness>) -> Result<()> {
+    pub(super) async fn refresh(&self, namespace: &Namespace, freshness: Option<Freshness>) -> Result<()> {
         match namespace.owner() {
-            Some(owner) => self.refresh_name(owner.as_str(), freshness),
-            None => self.refresh_name(namespace.as_str(), freshness),
+            Some(owner) => self.refresh_name(owner.as_str(), freshness).await,
+            None => self.refresh_name(namespace.as_str(), freshness).await,
         }
     }
 
-    fn refresh_name(&self, name: &str, freshness: Option<Freshness>) -> Result<()> {
-        let Some(replica) = &self.shared.replica else { return Ok(()) };
-        let freshness = freshness.unwrap_or(replica.freshness);
-        let limit = match freshness {
-            Freshness::Local => None,
-            Freshness::Latest => Some(Duration::ZERO),
-            Freshness::Within(limit) => Some(limit),
-        };
-        let now = Instant::now();
-        if !replica.is_stale(name, limit, now) {
+    async fn refresh_name(&self, name: &str, freshness: Option<Freshness>) -> Result<()> {
+        let Some(replica) = self.shared.replica.as_deref() else { return Ok(()) };
+        let (freshness, now) = (freshness.unwrap_or(replica.freshness), Instant::now());
+        let need = replica.need(name, freshness, now);
+        if need == Need::Nothing {
             return Ok(());
         }
-        match self.pull(name, now) {
-            Err(error @ Error::SharedDatabase { .. }) if freshness != Freshness::Latest => {
-                tracing::warn!(%error, "a read goes on with what this machine has");
-                Ok(())
-            }
-            pulled => pulled,
+        let asking = self.ask(replica, About::Namespace(name.to_owned()), serves(freshness, now));
+        if need == Need::Attempt {
+            return Ok(());
         }
+        // What never was here may be empty for no other reason than that nobody answers yet.
+        let is_here = replica.fresh_since(name).is_some() || self.shared.store.read()?.versions().get(name)? > 0;
+        let heard = asking.heard(is_here && freshness != Freshness::Latest).await;
+        heard.map(drop).or_else(|error| unless_behind(freshness, error))
     }
 
-    /// Fetches what changed in a namespace, with its vectors, unless somebody did since `asked`.
+    /// Fetches what changed in a namespace, with its vectors, unless somebody did since `asked`. Waits on the calling
+    /// thread.
     pub(super) fn pull(&self, name: &str, asked: Instant) -> Result<()> {
-        let Some(replica) = &self.shared.replica else { return Ok(()) };
-        // One asks, and those who came before it asked are served by its answer.
-        let pulling = replica.pulling(name);
-        let _one = pulling.lock();
+        let Some(replica) = self.shared.replica.as_deref() else { return Ok(()) };
         if replica.fresh_since(name) > Some(asked) {
             return Ok(());
         }
-        let asked = Instant::now();
-        loop {
-            let since = self.shared.store.read()?.versions().get(name)?;
-            // A namespace that is here is mostly unchanged, and its version is one row.
-            if since > 0 && replica.asked(replica.upstream.version(name))? <= since {
-                break;
-            }
-            let Some(change) = replica.asked(replica.upstream.pull(name, since))? else { break };
-            if self.apply(change)? {
-                break;
-            }
+        let asking = self.ask(replica, About::Namespace(name.to_owned()), |sent| sent >= asked);
+        block_on(asking.heard(false)).map(drop)
+    }
+
+    /// Asks, unless a question about the same is open that was sent at a time which `serves`, or is to be sent.
+    fn ask(&self, replica: &Replica, about: About, serves: impl Fn(Instant) -> bool) -> Asking {
+        let (asking, new) = replica.questions.open(about, serves);
+        if let Some(asked) = new {
+            self.send(replica, asked);
         }
-        replica.is_fresh(name, asked);
-        Ok(())
+        asking
+    }
+
+    fn send(&self, replica: &Replica, asked: Arc<Asked>) {
+        let question = match &asked.about {
+            About::Under(prefix) => Ok(Question::Namespaces { prefix: prefix.clone() }),
+            About::Namespace(name) => {
+                let since = self.shared.store.read().and_then(|snapshot| snapshot.versions().get(name));
+                since.map(|since| Question::Changes { namespace: name.clone(), since })
+            }
+        };
+        let (engine, question) = match (self.this(), question) {
+            (Some(core), Ok(question)) => (WeakEngine::new(&core), question),
+            (None, _) => return self.end(replica, &asked, Err(Error::Closed)),
+            (_, Err(error)) => return self.end(replica, &asked, Err(error)),
+        };
+        let tell = move |told| {
+            // In an engine that is being closed nobody sends the next question.
+            if engine.visit(|core| Ok(core.hear(&engine, &asked, told))).is_err() {
+                asked.end(Err(Arc::new(Error::Closed)));
+            }
+        };
+        replica.upstream.ask(question, PATIENCE, Box::new(tell));
+    }
+
+    /// Takes what was heard of a question, on a thread that must not wait.
+    fn hear(&self, engine: &WeakEngine, asked: &Arc<Asked>, told: Told) {
+        let Some(replica) = self.shared.replica.as_deref() else { return };
+        let answer = match told {
+            Told::Nothing => {
+                replica.is_silent();
+                return replica.questions.hear_nothing(asked);
+            }
+            Told::Answer(answer) => replica.asked(answer),
+        };
+        match answer {
+            Ok(Answer::Change(None)) => self.end(replica, asked, Ok(Vec::new())),
+            Ok(Answer::Namespaces(namespaces)) => self.end(replica, asked, Ok(namespaces)),
+            Ok(Answer::Change(Some(change))) => {
+                let (engine, waiting) = (engine.clone(), Arc::clone(asked));
+                let apply = move || {
+                    if engine.visit(|core| Ok(core.apply_answer(&waiting, change))).is_err() {
+                        waiting.end(Err(Arc::new(Error::Closed)));
+                    }
+                };
+                if let Err(error) = self.executor().spawn(Lane::Pulls, apply) {
+                    self.end(replica, asked, Err(error));
+                }
+            }
+            Err(error) => self.end(replica, asked, Err(error)),
+        }
+    }
+
+    fn apply_answer(&self, asked: &Arc<Asked>, change: Change) {
+        let Some(replica) = self.shared.replica.as_deref() else { return };
+        match self.apply(change) {
+            Ok(true) => self.end(replica, asked, Ok(Vec::new())),
+            // The file is at another version by now.
+            Ok(false) => self.send(replica, Arc::clone(asked)),
+            Err(error) => self.end(replica, asked, Err(error)),
+        }
+    }
+
+    /// Ends a question, and sends the next one about the same. If it was not answered, the next one ends with it.
+    fn end(&self, replica: &Replica, asked: &Asked, end: Result<Vec<(String, u64, bool)>>) {
+        let is_answered = !matches!(end, Err(Error::SharedDatabase { .. }));
+        let Some((sent, next)) = replica.questions.close(asked, is_answered) else { return };
+        if let (Ok(_), About::Namespace(name)) = (&end, &asked.about) {
+            replica.is_fresh(name, sent);
+        }
+        let end = end.map(|namespaces| Ended { sent, namespaces: namespaces.into() }).map_err(Arc::new);
+        match next {
+            Some(next) if is_answered => self.send(replica, next),
+            Some(next) => next.end(end.clone()),
+            None => {}
+        }
+        asked.end(end);
     }
 
     fn namespace_id(&self, name: &str) -> Result<Option<NamespaceId>> {
@@ -134,8 +223,9 @@ impl Core {
         }
     }
 
-    /// Applies a change that others made. Returns false if the file is at another version by now.
-    fn apply(&self, change: Change) -> Result<bool> {
+    /// Applies a change that others made, and fetches its vectors. Returns false if the file is at another version by
+    /// now.
+    pub(super) fn apply(&self, change: Change) -> Result<bool> {
         let name = change.namespace.clone();
         let applied = self.write_pulled(change)?;
         if applied && let Some(id) = self.namespace_id(&name)? {
@@ -144,6 +234,25 @@ impl Core {
             }
         }
         Ok(applied)
+    }
+}
+
+/// Returns true for a question that was sent early enough for a read of this freshness.
+fn serves(freshness: Freshness, now: Instant) -> impl Fn(Instant) -> bool {
+    move |sent| match freshness {
+        Freshness::Within(limit) => sent.checked_add(limit).is_none_or(|until| until >= now),
+        Freshness::Latest | Freshness::Local => sent >= now,
+    }
+}
+
+/// A read goes on without the shared database, unless it is to see the latest.
+fn unless_behind(freshness: Freshness, error: Error) -> Result<()> {
+    match error {
+        Error::SharedDatabase { .. } if freshness != Freshness::Latest => {
+            tracing::warn!(%error, "a read goes on with what this machine has");
+            Ok(())
+        }
+        error => Err(error),
     }
 }
 

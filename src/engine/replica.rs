@@ -8,6 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
+use super::questions::Questions;
 use crate::{
     error::{Error, Result},
     freshness::Freshness,
@@ -18,7 +19,8 @@ use crate::{
 
 /// How long the versions of a namespace are asked for in the background after it was last read.
 const IN_USE: Duration = Duration::from_secs(60);
-/// How long reads that need not be the latest do without a shared database that did not answer, before they ask again.
+/// How long reads that need not be the latest do not ask a shared database that did not answer. From then on they ask, and
+/// wait for no answer until there was one again.
 const DOWN: Duration = Duration::from_secs(1);
 /// The time after which others may have the work of a machine that died.
 pub(super) const LEASE: Duration = Duration::from_secs(20);
@@ -32,6 +34,7 @@ pub(super) struct Replica {
     pub(super) upstream: Arc<dyn Upstream>,
     pub(super) freshness: Freshness,
     names: Names,
+    pub(super) questions: Questions,
     state: Mutex<State>,
     /// Called on the writer's thread with the effects of what it pulled.
     on_pulled: OnceLock<Box<dyn Fn(Effects) + Send + Sync>>,
@@ -53,10 +56,22 @@ struct State {
 impl State {
     fn served(&mut self, name: &str, now: Instant) -> &mut Served {
         if !self.namespaces.contains_key(name) {
-            let served = Served { used: now, fresh: None, pulling: Arc::default() };
+            let served = Served { used: now, fresh: None };
             self.namespaces.insert(name.to_owned(), served);
         }
         self.namespaces.get_mut(name).expect("inserted above")
+    }
+}
+
+impl State {
+    /// What a read needs of which nothing is known to be fresh.
+    fn need(&self, freshness: Freshness, now: Instant) -> Need {
+        match (freshness, self.failed) {
+            (Freshness::Local, _) => Need::Nothing,
+            (Freshness::Latest, _) | (Freshness::Within(_), None) => Need::Answer,
+            (Freshness::Within(_), Some(failed)) if now < failed + DOWN => Need::Nothing,
+            (Freshness::Within(_), Some(_)) => Need::Attempt,
+        }
     }
 }
 
@@ -65,8 +80,17 @@ struct Served {
     used: Instant,
     /// Nothing that was acknowledged before this time is missing here.
     fresh: Option<Instant>,
-    /// Held by the one who pulls.
-    pulling: Arc<Mutex<()>>,
+}
+
+/// What a read needs before it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Nothing: what is here is fresh enough, or the shared database failed to answer just now.
+    Nothing,
+    /// Nothing to wait for, as the shared database did not answer lately; but it is to be asked.
+    Attempt,
+    /// An answer of the shared database.
+    Answer,
 }
 
 /// The outcome of a commit.
@@ -78,8 +102,8 @@ pub(super) enum Committed<T> {
 
 impl Replica {
     pub(super) fn new(upstream: Arc<dyn Upstream>, freshness: Freshness) -> Self {
-        let (names, state, on_pulled) = (Names::default(), Mutex::default(), OnceLock::new());
-        Replica { upstream, freshness, names, state, on_pulled }
+        let (names, questions, state, on_pulled) = Default::default();
+        Replica { upstream, freshness, names, questions, state, on_pulled }
     }
 
     /// Checks that the file is a copy of this shared database, or makes it one if it is empty.
@@ -186,23 +210,26 @@ impl Replica {
 }
 
 impl Replica {
-    /// Notes that a namespace is read. Returns true unless nothing is missing that was acknowledged `limit` ago; `None` as
-    /// the limit asks for nothing.
-    pub(super) fn is_stale(&self, name: &str, limit: Option<Duration>, now: Instant) -> bool {
+    /// Notes that a namespace is read. Returns what the read needs first.
+    pub(super) fn need(&self, name: &str, freshness: Freshness, now: Instant) -> Need {
         let mut state = self.state.lock();
-        let is_down = state.failed.is_some_and(|failed| now < failed + DOWN);
         let served = state.served(name, now);
         served.used = now;
-        match limit {
-            None => false,
-            Some(Duration::ZERO) => true,
-            Some(limit) => !is_down && served.fresh.is_none_or(|fresh| now.duration_since(fresh) > limit),
+        let fresh = served.fresh;
+        match freshness {
+            Freshness::Within(limit) if fresh.is_some_and(|fresh| now.duration_since(fresh) <= limit) => Need::Nothing,
+            freshness => state.need(freshness, now),
         }
     }
 
-    /// The lock under which a namespace is pulled.
-    pub(super) fn pulling(&self, name: &str) -> Arc<Mutex<()>> {
-        Arc::clone(&self.state.lock().served(name, Instant::now()).pulling)
+    /// Returns what a read of many namespaces needs first.
+    pub(super) fn need_of_all(&self, freshness: Freshness, now: Instant) -> Need {
+        self.state.lock().need(freshness, now)
+    }
+
+    /// Notes that the shared database says nothing.
+    pub(super) fn is_silent(&self) {
+        self.state.lock().failed = Some(Instant::now());
     }
 
     /// The last time before which nothing is missing in a namespace that was acknowledged.

@@ -83,8 +83,8 @@ impl StoredSession {
     }
 
     /// Makes the session as fresh as the engine was opened for, if the file is a copy of a shared database.
-    pub(crate) fn refresh(&self) -> Result<()> {
-        self.core.refresh(&self.namespace, None)
+    pub(crate) async fn refresh(&self) -> Result<()> {
+        self.core.refresh(&self.namespace, None).await
     }
 
     /// Returns the messages in the short-term buffer with their sequence numbers.
@@ -205,8 +205,8 @@ impl StoredSession {
     }
 
     /// Recalls messages of the session.
-    pub(crate) fn recall(&self, query: Query) -> Result<Hits> {
-        self.core.recall(&self.namespace, &query.session(&self.session))
+    pub(crate) async fn recall(&self, query: Query) -> Result<Hits> {
+        self.core.recall(&self.namespace, query.session(&self.session)).await
     }
 }
 

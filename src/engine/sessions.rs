@@ -14,13 +14,9 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn sessions(&self, namespace: &Namespace) -> Result<Vec<SessionInfo>> {
+        self.core().refresh(namespace, None).await?;
         let namespace = namespace.clone();
-        self.core()
-            .run(Lane::Store, move |core| {
-                core.refresh(&namespace, None)?;
-                core.reads().sessions(&namespace)
-            })
-            .await
+        self.core().run(Lane::Store, move |core| core.reads().sessions(&namespace)).await
     }
 
     /// Returns what the memory blocks of a namespace's sessions have made, for looking into it: session by session, and
@@ -30,13 +26,9 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn blocks(&self, namespace: &Namespace) -> Result<Vec<StoredBlock>> {
+        self.core().refresh(namespace, None).await?;
         let namespace = namespace.clone();
-        self.core()
-            .run(Lane::Store, move |core| {
-                core.refresh(&namespace, None)?;
-                core.reads().blocks(&namespace)
-            })
-            .await
+        self.core().run(Lane::Store, move |core| core.reads().blocks(&namespace)).await
     }
 
     /// Returns all messages of a session in order, buffered ones too. An unknown session has none.
@@ -44,13 +36,9 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn history(&self, namespace: &Namespace, session: &str) -> Result<Vec<Message>> {
+        self.core().refresh(namespace, None).await?;
         let (namespace, session) = (namespace.clone(), session.to_owned());
-        self.core()
-            .run(Lane::Store, move |core| {
-                core.refresh(&namespace, None)?;
-                core.reads().history(&namespace, &session)
-            })
-            .await
+        self.core().run(Lane::Store, move |core| core.reads().history(&namespace, &session)).await
     }
 
     /// Copies a session to a new one of the namespace, in one commit: its messages under new ids, its buffer, its

@@ -7,6 +7,7 @@ use std::{
 
 use super::{core::Core, executor::Lane, handle::Engine};
 use crate::{
+    block_on::block_on,
     documents::check_imported,
     error::{Error, Result},
     ids::Namespace,
@@ -39,6 +40,7 @@ impl Engine {
         namespace: &Namespace,
         mut output: W,
     ) -> Result<(W, TransferReport)> {
+        refresh(self.core(), Some(namespace)).await?;
         let namespace = namespace.clone();
         let work = move |core: &Core| {
             let report = export(core, Some(&namespace), &mut output)?;
@@ -52,6 +54,7 @@ impl Engine {
     /// # Errors
     /// Those of [`Engine::export`].
     pub async fn export_all<W: Write + Send + 'static>(&self, mut output: W) -> Result<(W, TransferReport)> {
+        refresh(self.core(), None).await?;
         let work = move |core: &Core| {
             let report = export(core, None, &mut output)?;
             Ok((output, report))
@@ -87,12 +90,22 @@ impl Engine {
     }
 }
 
-/// Writes an export, of one namespace or of all, on the calling thread.
-pub(super) fn export(core: &Core, only: Option<&Namespace>, mut output: impl Write) -> Result<TransferReport> {
+/// Makes what is to be exported as fresh as the engine was opened for.
+async fn refresh(core: &Core, only: Option<&Namespace>) -> Result<()> {
     match only {
-        Some(namespace) => core.refresh(namespace, None)?,
-        None => core.refresh_under(None)?,
+        Some(namespace) => core.refresh(namespace, None).await,
+        None => core.refresh_under(None, None).await,
     }
+}
+
+/// Writes an export, of one namespace or of all, on the calling thread.
+pub(super) fn export_now(core: &Core, only: Option<&Namespace>, output: impl Write) -> Result<TransferReport> {
+    block_on(refresh(core, only))?;
+    export(core, only, output)
+}
+
+/// Writes what is here as an export.
+fn export(core: &Core, only: Option<&Namespace>, mut output: impl Write) -> Result<TransferReport> {
     let snapshot = core.shared.store.read()?;
     let mut text = Vec::new();
     let report = snapshot.export().write(only, |line| {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use super::{block_lease::BlockLease, core::Core, document_batch::DocumentBatch, executor::Executor};
 use crate::{
+    block_on::block_on,
     documents::DocumentOutcome,
     error::{Error, Result},
     ids::Namespace,
@@ -30,7 +31,10 @@ impl WeakEngine {
     }
 
     pub(crate) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
-        self.visit(|core| core.recall(namespace, query))
+        self.visit(|core| {
+            let seen = block_on(core.refresh_for(namespace, query))?;
+            core.recall_here(namespace, query, seen)
+        })
     }
 
     /// Returns the messages of the batch in which a message was flushed.
@@ -41,7 +45,7 @@ impl WeakEngine {
     /// Returns the state of a block.
     pub(crate) fn block_state(&self, key: &BlockKey) -> Result<BlockState> {
         self.visit(|core| {
-            core.refresh(&key.namespace, None)?;
+            block_on(core.refresh(&key.namespace, None))?;
             core.reads().block_state(key)
         })
     }
@@ -129,7 +133,7 @@ impl WeakEngine {
         batch.run(&core).await
     }
 
-    fn visit<T>(&self, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
+    pub(super) fn visit<T>(&self, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
         // Declared first, so dropped last: closing waits until the core is let go.
         let _operation = self.executor.begin_operation().ok_or(Error::Closed)?;
         let core = self.core.upgrade().ok_or(Error::Closed)?;

@@ -18,7 +18,7 @@ use super::{
 use crate::error::Error;
 use crate::{
     compose::{Prompt, SealKey},
-    engine::{Engine, Lane, StoredSession},
+    engine::{Engine, Lane, StoredSession, block_on},
     error::{Result, impl_debug},
     ids::Namespace,
     message::{Message, MessageUpdate},
@@ -75,7 +75,7 @@ impl Memory {
         // A file that is open for reading and has no key yet stores no prompts either.
         settings.composer.seal_key = engine.seal_key()?.map_or_else(SealKey::random, SealKey::new);
         let memory = Self::unread(engine, namespace, session, settings);
-        memory.inner.stored.refresh()?;
+        block_on(memory.inner.stored.refresh())?;
         open(&memory.inner)?;
         Ok(memory)
     }
@@ -232,7 +232,7 @@ impl Memory {
     /// # Errors
     /// Those of [`Engine::recall`](crate::Engine::recall).
     pub async fn search(&self, query: Query) -> Result<Hits> {
-        self.run(Lane::Recalls, move |inner| inner.stored.recall(query)).await
+        self.inner.stored.recall(query).await
     }
 
     /// Returns the messages in the buffer, oldest first. Prompts may show others before them: see

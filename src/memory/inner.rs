@@ -67,13 +67,10 @@ impl Inner {
         lane: Lane,
         work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        // Not while locks are held that the writer needs.
+        self.stored.refresh().await?;
         let inner = Arc::clone(self);
-        let work = move || {
-            // Not while locks are held that the writer needs.
-            inner.stored.refresh()?;
-            work(&inner)
-        };
-        self.stored.executor().run(lane, work).await
+        self.stored.executor().run(lane, move || work(&inner)).await
     }
 
     /// Has the session looked at when it will be idle if nothing is put from now on.

@@ -18,4 +18,6 @@ mod upstream;
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::Postgres;
 pub(crate) use reindexing::{Begun, Decision, ReindexId, RolledBack, Verdict};
-pub(crate) use upstream::{Lease, Notified, Pushed, SharedVectors, Upstream, WantedVectors};
+pub(crate) use upstream::{
+    Answer, Lease, Notified, Pushed, Question, SharedVectors, Told, Upstream, WantedVectors,
+};

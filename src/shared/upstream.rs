@@ -28,17 +28,16 @@ pub(crate) trait Upstream: Reindexing + Send + Sync {
     /// [`Error::SharedDatabase`](crate::Error::SharedDatabase), and nothing was stored.
     fn push(&self, sharing: &Sharing) -> Result<Pushed>;
 
-    /// The version of a namespace; 0 if there was never one.
-    fn version(&self, namespace: &str) -> Result<u64>;
-
     /// The versions of several namespaces, of those that there are.
     fn versions(&self, namespaces: &[String]) -> Result<Vec<(String, u64)>>;
 
-    /// All namespaces that there ever were, or those under a prefix: name, version, and whether it exists.
-    fn namespaces(&self, prefix: Option<&str>) -> Result<Vec<(String, u64, bool)>>;
-
     /// What changed in a namespace after a version, up to now; `None` if nothing did.
     fn pull(&self, namespace: &str, since: u64) -> Result<Option<Change>>;
+
+    /// Asks a question and does not wait: `tell` is called with the answer or with an error, once, within the time
+    /// limit, and before with [`Told::Nothing`] if nothing at all was heard for `patience`. It is called on a thread
+    /// that must not wait. If the upstream is dropped, so is `tell`.
+    fn ask(&self, question: Question, patience: Duration, tell: Box<dyn Fn(Told) + Send + Sync>);
 
     /// The vectors of messages by a model, for each that has them at this revision.
     fn vectors(&self, model: &ModelIdentity, wanted: &[WantedVectors]) -> Result<Vec<Option<Vec<Vec<f32>>>>>;
@@ -55,6 +54,30 @@ pub(crate) trait Upstream: Reindexing + Send + Sync {
     /// Calls `notified` with what other machines changed, as they announce it, until the upstream is dropped. It is
     /// called on a thread that must not wait.
     fn listen(&self, notified: Box<dyn Fn(Notified) + Send + Sync>);
+}
+
+/// What reads ask.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Question {
+    /// What changed in a namespace after a version?
+    Changes { namespace: String, since: u64 },
+    /// Which namespaces were there ever, or those under a prefix?
+    Namespaces { prefix: Option<String> },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// `None` if nothing changed.
+    Change(Option<Change>),
+    /// The name and version of each namespace, and whether it exists.
+    Namespaces(Vec<(String, u64, bool)>),
+}
+
+/// What is heard of a question.
+pub(crate) enum Told {
+    /// Nothing yet, for some time.
+    Nothing,
+    Answer(Result<Answer>),
 }
 
 /// The outcome of a push.

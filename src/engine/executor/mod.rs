@@ -40,6 +40,8 @@ pub(crate) enum Lane {
     Store,
     /// Prompts, which wait for blocks until a deadline.
     Prompts,
+    /// Changes of other machines, which are applied by the writer, with vectors that a shared database sends.
+    Pulls,
     /// Operations that may take minutes, and the timer of idle sessions.
     Long,
     /// Calls of blocks and other code of the program that may hang. Not waited for at close.
@@ -55,6 +57,7 @@ pub(crate) struct Executor {
     planners: Arc<rayon::ThreadPool>,
     store: Arc<WorkerPool>,
     prompts: Arc<WorkerPool>,
+    pulls: Arc<WorkerPool>,
     long: Arc<WorkerPool>,
     block_calls: Arc<WorkerPool>,
     block_jobs: Arc<WorkerPool>,
@@ -86,6 +89,7 @@ impl Executor {
             planners: Arc::new(rayon_pool("mnemon-plan", threads, owner)?),
             store: WorkerPool::new("mnemon-store", MAX_WORKERS, owner),
             prompts: WorkerPool::new("mnemon-prompt", MAX_WORKERS, owner),
+            pulls: WorkerPool::new("mnemon-apply", MAX_WORKERS, owner),
             long: WorkerPool::new("mnemon-long", MAX_LONG, owner),
             block_calls: WorkerPool::new("mnemon-block", MAX_BLOCK_CALLS, owner),
             block_jobs: WorkerPool::new("mnemon-jobs", block_threads, owner),
@@ -149,6 +153,7 @@ impl Executor {
             Lane::Recalls => None,
             Lane::Store => Some(&self.store),
             Lane::Prompts => Some(&self.prompts),
+            Lane::Pulls => Some(&self.pulls),
             Lane::Long => Some(&self.long),
         };
         let operation = self.begin_operation().ok_or(Error::Closed)?;
@@ -190,7 +195,7 @@ impl Executor {
     pub(super) fn close(&self) {
         self.begin_closing();
         self.in_flight.wait();
-        let joined = [&self.store, &self.prompts, &self.long].map(|pool| pool.close());
+        let joined = [&self.store, &self.prompts, &self.pulls, &self.long].map(|pool| pool.close());
         joined.into_iter().flatten().for_each(join);
         // Their threads may hang in code of the program: they end when that does.
         drop([&self.block_calls, &self.block_jobs].map(|pool| pool.close()));

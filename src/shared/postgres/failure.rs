@@ -1,5 +1,6 @@
 //! Errors of Postgres as errors of ours.
 
+use futures_util::future::join_all;
 use tokio_postgres::error::SqlState;
 
 use crate::error::{Error, Result};
@@ -84,4 +85,12 @@ pub(super) fn cause(error: &tokio_postgres::Error) -> String {
 /// Makes a result of this crate.
 pub(super) fn ours<T>(result: std::result::Result<T, Failure>) -> Result<T> {
     result.map_err(Error::from)
+}
+
+/// Waits for all statements of a transaction. Returns the error of the first that failed: those after it are only told
+/// that the transaction was aborted.
+pub(super) async fn all<T>(
+    statements: impl Iterator<Item = impl Future<Output = std::result::Result<T, tokio_postgres::Error>>>,
+) -> std::result::Result<Vec<T>, tokio_postgres::Error> {
+    join_all(statements).await.into_iter().collect()
 }

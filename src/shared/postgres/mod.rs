@@ -1,7 +1,9 @@
 //! Postgres, and what speaks its protocol, as the database that several machines share.
 //!
-//! The only module that uses a client of Postgres. Its futures run on threads of its own; its methods wait for them.
+//! The only module that uses a client of Postgres. The client's futures run on a thread of their own; the methods wait for
+//! them, or are told later, on threads that may belong to any runtime or to none.
 
+mod client_thread;
 mod connect;
 mod failure;
 mod leases;
@@ -16,22 +18,26 @@ mod vectors;
 
 use std::{
     future::Future,
-    sync::atomic::{AtomicI64, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
 use deadpool_postgres::{Object, Pool};
-use tokio::runtime::{Builder, Runtime};
 use uuid::Uuid;
 
 use self::{
+    client_thread::ClientThread,
     connect::Address,
     failure::{Failure, ours},
     migrations::Settings,
 };
 use super::{
     reindexing::{Begun, Decision, ReindexId, Reindexing, RolledBack, Verdict},
-    upstream::{Lease, Notified, Pushed, SharedVectors, Upstream, WantedVectors},
+    upstream::{Answer, Lease, Notified, Pushed, Question, SharedVectors, Told, Upstream, WantedVectors},
 };
 use crate::{
     error::{Error, Result},
@@ -39,17 +45,24 @@ use crate::{
     store::{Change, Sharing},
 };
 
+/// How long a database that is dropped takes leave of Postgres at most.
+const LEAVE: Duration = Duration::from_millis(500);
+
 /// A database of Postgres that holds the truth.
 pub(crate) struct Postgres {
-    /// `None` only while dropped.
-    runtime: Option<Runtime>,
+    link: Arc<Link>,
+    thread: ClientThread,
+    announce: tokio::sync::mpsc::UnboundedSender<(String, u64)>,
+}
+
+/// What a future of a call uses.
+struct Link {
     address: Address,
     pool: Pool,
     settings: Settings,
     /// The time limit of each call.
     timeout: Duration,
     node: Node,
-    announce: tokio::sync::mpsc::UnboundedSender<(String, u64)>,
 }
 
 /// This opening of the database.
@@ -68,82 +81,103 @@ impl Postgres {
     /// [`Error::InvalidConfig`], [`Error::SharedDatabase`].
     pub(crate) fn open(url: &str, timeout: Duration) -> Result<Self> {
         let address = Address::parse(url, timeout)?;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("mnemon-postgres")
-            .enable_all()
-            .build()
-            .map_err(|error| Error::Storage(Box::new(error)))?;
-        let pool = {
-            let _context = runtime.enter();
-            address.pool()
-        };
-        let id = Uuid::now_v7();
-        let settings = runtime.block_on(async {
-            limited(timeout, async {
-                let mut client = pool.get().await.map_err(Failure::from)?;
-                let settings = migrations::prepare(&mut client).await?;
-                let insert = "INSERT INTO mnemon.nodes (id, epoch, last_write) VALUES ($1, 0, 0)";
-                client.execute(insert, &[&id]).await.map_err(Failure::from)?;
-                Ok(settings)
-            })
-            .await
-        })?;
+        let thread = ClientThread::start()?;
+        let (pool, id) = (address.pool(), Uuid::now_v7());
+        let clients = pool.clone();
+        let settings = thread.wait(limited(timeout, async move {
+            let mut client = clients.get().await.map_err(Failure::from)?;
+            let settings = migrations::prepare(&mut client).await?;
+            let insert = "INSERT INTO mnemon.nodes (id, epoch, last_write) VALUES ($1, 0, 0)";
+            client.execute(insert, &[&id]).await.map_err(Failure::from)?;
+            Ok(settings)
+        }))??;
         let (announce, announced) = tokio::sync::mpsc::unbounded_channel();
-        runtime.spawn(listen::announce(pool.clone(), id, announced));
+        thread.spawn(listen::announce(pool.clone(), id, announced));
         let node = Node { id, epoch: AtomicI64::new(0), writes: AtomicU64::new(0) };
-        Ok(Postgres { runtime: Some(runtime), address, pool, settings, timeout, node, announce })
+        Ok(Postgres { link: Arc::new(Link { address, pool, settings, timeout, node }), thread, announce })
     }
 
-    /// Waits for a future, at most for the time limit.
-    fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
-        self.runtime().block_on(limited(self.timeout, future))
+    /// Waits for a call, at most for the time limit.
+    fn wait<T, F>(&self, call: impl FnOnce(Arc<Link>) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        self.thread.wait(limited(self.link.timeout, call(Arc::clone(&self.link))))?
     }
+}
 
-    fn runtime(&self) -> &Runtime {
-        self.runtime.as_ref().expect("it is taken only when dropped")
-    }
-
+impl Link {
     async fn client(&self) -> std::result::Result<Object, Failure> {
         self.pool.get().await.map_err(Failure::from)
+    }
+
+    /// Answers a question. Calls `silent` if the first statement is not answered within `patience`.
+    async fn answer(&self, question: Question, patience: Duration, silent: impl FnOnce()) -> Result<Answer> {
+        match question {
+            Question::Changes { namespace, since } => {
+                let version = async { pull::versions(&self.client().await?, std::slice::from_ref(&namespace)).await };
+                let found = patiently(version, patience, silent).await?;
+                // A namespace that is here is mostly unchanged, and its version is one row.
+                if found.first().is_none_or(|(_, version)| *version <= since) {
+                    return Ok(Answer::Change(None));
+                }
+                Ok(Answer::Change(pull::pull(&self.client().await?, &namespace, since).await?))
+            }
+            Question::Namespaces { prefix } => {
+                let namespaces = async { pull::namespaces(&self.client().await?, prefix.as_deref()).await };
+                Ok(Answer::Namespaces(patiently(namespaces, patience, silent).await?))
+            }
+        }
+    }
+}
+
+/// Waits for a future. Calls `silent` if that takes longer than `patience`.
+async fn patiently<T>(future: impl Future<Output = T>, patience: Duration, silent: impl FnOnce()) -> T {
+    let mut future = std::pin::pin!(future);
+    match tokio::time::timeout(patience, &mut future).await {
+        Ok(output) => output,
+        Err(_) => {
+            silent();
+            future.await
+        }
     }
 }
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            let (pool, id) = (self.pool.clone(), self.node.id);
-            let forget = async move {
-                let client = pool.get().await.ok()?;
-                client.execute("DELETE FROM mnemon.nodes WHERE id = $1", &[&id]).await.ok()
+        let link = Arc::clone(&self.link);
+        let (left, has_left) = mpsc::sync_channel(1);
+        self.thread.spawn(async move {
+            let leave = async {
+                let client = link.pool.get().await.ok()?;
+                client.execute("DELETE FROM mnemon.nodes WHERE id = $1", &[&link.node.id]).await.ok()
             };
-            // A node that leaves no trace is only tidier.
-            let _ = runtime.block_on(async { tokio::time::timeout(Duration::from_millis(500), forget).await });
-            runtime.shutdown_background();
-        }
+            let _ = tokio::time::timeout(LEAVE, leave).await;
+            let _ = left.send(());
+        });
+        // A node that leaves no trace is only tidier.
+        let _ = has_left.recv_timeout(LEAVE);
     }
 }
 
 impl std::fmt::Debug for Postgres {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Postgres").field("origin", &self.settings.origin).finish_non_exhaustive()
+        f.debug_struct("Postgres").field("origin", &self.link.settings.origin).finish_non_exhaustive()
     }
 }
 
 impl Upstream for Postgres {
     fn origin(&self) -> &str {
-        &self.settings.origin
+        &self.link.settings.origin
     }
 
     fn timeout(&self) -> Duration {
-        self.timeout
+        self.link.timeout
     }
 
     fn seal_key(&self) -> Result<[u8; 32]> {
-        self.wait(async {
-            let client = self.client().await?;
-            migrations::seal_key(&client).await
-        })
+        self.wait(|link| async move { migrations::seal_key(&*link.client().await?).await })
     }
 
     fn push(&self, sharing: &Sharing) -> Result<Pushed> {
@@ -160,97 +194,122 @@ impl Upstream for Postgres {
         Ok(pushed)
     }
 
-    fn version(&self, namespace: &str) -> Result<u64> {
-        Ok(self.versions(&[namespace.to_owned()])?.first().map_or(0, |(_, version)| *version))
-    }
-
     fn versions(&self, namespaces: &[String]) -> Result<Vec<(String, u64)>> {
-        self.wait(async { ours(pull::versions(&self.client().await?, namespaces).await) })
-    }
-
-    fn namespaces(&self, prefix: Option<&str>) -> Result<Vec<(String, u64, bool)>> {
-        self.wait(async { ours(pull::namespaces(&self.client().await?, prefix).await) })
+        let names = namespaces.to_vec();
+        self.wait(|link| async move { ours(pull::versions(&link.client().await?, &names).await) })
     }
 
     fn pull(&self, namespace: &str, since: u64) -> Result<Option<Change>> {
-        self.wait(async { ours(pull::pull(&self.client().await?, namespace, since).await) })
+        let name = namespace.to_owned();
+        self.wait(move |link| async move { ours(pull::pull(&link.client().await?, &name, since).await) })
+    }
+
+    fn ask(&self, question: Question, patience: Duration, tell: Box<dyn Fn(Told) + Send + Sync>) {
+        let link = Arc::clone(&self.link);
+        self.thread.spawn(async move {
+            let answer = link.answer(question, patience, || tell(Told::Nothing));
+            let answer = limited(link.timeout, answer).await;
+            tell(Told::Answer(answer));
+        });
     }
 
     fn vectors(&self, model: &ModelIdentity, wanted: &[WantedVectors]) -> Result<Vec<Option<Vec<Vec<f32>>>>> {
-        let pgvector = self.settings.has_pgvector;
-        self.wait(async { ours(vectors::get(&self.client().await?, pgvector, model, wanted).await) })
+        let (model, wanted) = (model.clone(), wanted.to_vec());
+        self.wait(|link| async move {
+            let pgvector = link.settings.has_pgvector;
+            ours(vectors::get(&link.client().await?, pgvector, &model, &wanted).await)
+        })
     }
 
     fn offer_vectors(&self, model: &ModelIdentity, offered: &[SharedVectors<'_>]) -> Result<()> {
-        let pgvector = self.settings.has_pgvector;
-        self.wait(async { ours(vectors::put(&self.client().await?, pgvector, model, offered).await) })
+        let inserts = vectors::inserts(self.link.settings.has_pgvector, model, offered);
+        self.wait(|link| async move { ours(vectors::put(&link.client().await?, &inserts).await) })
     }
 
     fn lease(&self, work: &str, namespaces: &[String], time: Duration) -> Result<Vec<Lease>> {
-        self.wait(async { ours(leases::take(&self.client().await?, self.node.id, work, namespaces, time).await) })
+        let (work, names) = (work.to_owned(), namespaces.to_vec());
+        self.wait(move |link| async move {
+            ours(leases::take(&link.client().await?, link.node.id, &work, &names, time).await)
+        })
     }
 
     fn release(&self, held: &[Lease]) -> Result<()> {
-        self.wait(async { ours(leases::release(&self.client().await?, self.node.id, held).await) })
+        let held = held.to_vec();
+        self.wait(|link| async move { ours(leases::release(&link.client().await?, link.node.id, &held).await) })
     }
 
     fn listen(&self, notified: Box<dyn Fn(Notified) + Send + Sync>) {
-        self.runtime().spawn(listen::listen(self.address.clone(), self.node.id, notified));
+        self.thread.spawn(listen::listen(self.link.address.clone(), self.link.node.id, notified));
     }
 }
 
 impl Reindexing for Postgres {
     fn serving_model(&self) -> Result<Option<ModelIdentity>> {
-        self.wait(async { ours(models::serving(&self.client().await?).await) })
+        self.wait(|link| async move { ours(models::serving(&link.client().await?).await) })
     }
 
     fn set_first_model(&self, model: &ModelIdentity) -> Result<()> {
-        self.wait(async { ours(models::set_first(&self.client().await?, model).await) })
+        let model = model.clone();
+        self.wait(|link| async move { ours(models::set_first(&link.client().await?, &model).await) })
     }
 
     fn begin_reindex(&self, to: &ModelIdentity) -> Result<Begun> {
-        self.wait(async { ours(models::begin(&mut self.client().await?, to).await) })
+        let to = to.clone();
+        self.wait(|link| async move { ours(models::begin(&mut link.client().await?, &to).await) })
     }
 
     fn list_work(&self, reindex: ReindexId, after: &str) -> Result<Option<String>> {
-        self.wait(async { ours(models::list(&self.client().await?, reindex, after).await) })
+        let after = after.to_owned();
+        self.wait(move |link| async move { ours(models::list(&link.client().await?, reindex, &after).await) })
     }
 
     fn claim_work(&self, reindex: ReindexId, limit: usize, time: Duration) -> Result<Option<Vec<String>>> {
-        self.wait(async { ours(models::claim(&self.client().await?, self.node.id, reindex, limit, time).await) })
+        self.wait(move |link| async move {
+            ours(models::claim(&link.client().await?, link.node.id, reindex, limit, time).await)
+        })
     }
 
     fn keep_work(&self, reindex: ReindexId, time: Duration) -> Result<()> {
-        self.wait(async { ours(models::keep(&self.client().await?, self.node.id, reindex, time).await) })
+        self.wait(
+            move |link| async move { ours(models::keep(&link.client().await?, link.node.id, reindex, time).await) },
+        )
     }
 
     fn work_done(&self, reindex: ReindexId, namespace: &str, version: u64) -> Result<()> {
-        self.wait(async { ours(models::done(&self.client().await?, reindex, namespace, version).await) })
+        let name = namespace.to_owned();
+        self.wait(move |link| async move { ours(models::done(&link.client().await?, reindex, &name, version).await) })
     }
 
     fn reindex_progress(&self, reindex: ReindexId) -> Result<(u64, u64)> {
-        self.wait(async { ours(models::progress(&self.client().await?, reindex).await) })
+        self.wait(move |link| async move { ours(models::progress(&link.client().await?, reindex).await) })
     }
 
     fn larger_namespaces(&self, more_than: u64, limit: usize) -> Result<Vec<String>> {
-        self.wait(async { ours(models::larger(&self.client().await?, more_than, limit).await) })
+        self.wait(move |link| async move { ours(models::larger(&link.client().await?, more_than, limit).await) })
     }
 
     fn decide(&self, reindex: ReindexId, verdict: &Verdict) -> Result<Decision> {
-        self.wait(async { ours(models::decide(&mut self.client().await?, reindex, verdict).await) })
+        let verdict = verdict.clone();
+        self.wait(move |link| async move { ours(models::decide(&mut link.client().await?, reindex, &verdict).await) })
     }
 
     fn roll_back(&self, to: &ModelIdentity) -> Result<RolledBack> {
-        self.wait(async { ours(models::roll_back(&mut self.client().await?, to).await) })
+        let to = to.clone();
+        self.wait(|link| async move { ours(models::roll_back(&mut link.client().await?, &to).await) })
     }
 
     fn drop_previous_model(&self) -> Result<bool> {
-        let dropped = self.wait(async { ours(models::drop_previous(&self.client().await?).await) })?;
-        let mut after = dropped.is_some().then(String::new);
-        while let (Some(model), Some(name)) = (&dropped, &after) {
-            after = self.wait(async { ours(vectors::forget(&self.client().await?, model, name).await) })?;
+        let Some(model) = self.wait(|link| async move { ours(models::drop_previous(&link.client().await?).await) })?
+        else {
+            return Ok(false);
+        };
+        let mut after = Some(String::new());
+        while let Some(name) = after {
+            let model = model.clone();
+            after =
+                self.wait(|link| async move { ours(vectors::forget(&link.client().await?, &model, &name).await) })?;
         }
-        Ok(dropped.is_some())
+        Ok(true)
     }
 }
 

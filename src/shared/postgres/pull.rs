@@ -1,11 +1,11 @@
 //! Reading what others made the truth.
 
 use deadpool_postgres::Object;
-use futures_util::future::{join4, try_join_all};
+use futures_util::future::join4;
 use tokio_postgres::{Row as Answer, types::ToSql};
 
 use super::{
-    failure::Failure,
+    failure::{Failure, all},
     statements,
     values::{cells, escape, unescape},
 };
@@ -43,7 +43,7 @@ pub(super) async fn pull(client: &Object, namespace: &str, since: u64) -> Result
     // All in one round trip.
     let begin = client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
     let head = client.query_opt(&head, &parameters[..1]);
-    let rows = try_join_all(prepared.iter().map(|prepared| client.query(prepared, &parameters)));
+    let rows = all(prepared.iter().map(|prepared| client.query(prepared, &parameters)));
     let commit = client.batch_execute("COMMIT");
     let (begun, head, rows, committed) = join4(begin, head, rows, commit).await;
     begun?;

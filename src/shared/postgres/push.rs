@@ -1,15 +1,19 @@
 //! Making changes the truth.
 
-use std::{collections::HashMap, sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use deadpool_postgres::Object;
-use futures_util::future::{join4, try_join_all};
+use futures_util::future::join4;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::types::ToSql;
 
 use super::{
-    Postgres,
-    failure::Failure,
+    Link, Postgres,
+    failure::{Failure, all},
     statements,
     values::{Parameter, array, escape},
 };
@@ -39,35 +43,8 @@ impl Postgres {
     /// If the connection breaks before the answer comes, the outcome is read: under a new epoch, so that what is still
     /// on its way is refused when it arrives.
     pub(super) fn push_changes(&self, sharing: &Sharing) -> Result<Pushed> {
-        let deadline = Instant::now() + self.timeout;
-        let statements = statements_of(sharing);
-        self.runtime().block_on(async {
-            loop {
-                let (epoch, write) = self.node.next_write();
-                let sent = timeout_at(deadline, self.transaction(epoch, write, &statements)).await;
-                let failure = match sent {
-                    Ok(Ok(())) => return Ok(Pushed::Committed),
-                    Ok(Err(failure)) => failure,
-                    Err(_) => Failure::NoAnswer(format!("it did not answer within {} ms", self.timeout.as_millis())),
-                };
-                match failure {
-                    Failure::Lost => return Ok(Pushed::Behind),
-                    Failure::Again(_) if Instant::now() + PAUSE < deadline => sleep(PAUSE).await,
-                    Failure::NoAnswer(reason) => {
-                        // A little longer than the limit: an error must mean that nothing was stored.
-                        let limit = deadline.max(Instant::now() + Duration::from_secs(1));
-                        match timeout_at(limit, self.outcome(write)).await {
-                            Ok(Ok(true)) => return Ok(Pushed::Committed),
-                            Ok(Ok(false)) if Instant::now() < deadline => {}
-                            Ok(Ok(false)) => return Err(Error::SharedDatabase { reason, transient: true }),
-                            Ok(Err(_)) | Err(_) => return Err(Error::OutcomeUnknown { cause: reason }),
-                        }
-                    }
-                    Failure::NoConnection(_) if Instant::now() + 20 * PAUSE < deadline => sleep(20 * PAUSE).await,
-                    failure => return Err(failure.into()),
-                }
-            }
-        })
+        let (link, statements) = (Arc::clone(&self.link), statements_of(sharing));
+        self.thread.wait(async move { link.push(&statements).await })?
     }
 
     /// Returns whether namespaces are at these versions.
@@ -76,6 +53,37 @@ impl Postgres {
         let found: HashMap<String, u64> = self.versions(&names)?.into_iter().collect();
         let is_same = known.iter().all(|(name, version)| found.get(name).copied().unwrap_or(0) == *version);
         Ok(if is_same { Pushed::Committed } else { Pushed::Behind })
+    }
+}
+
+impl Link {
+    async fn push(&self, statements: &Statements) -> Result<Pushed> {
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            let (epoch, write) = self.node.next_write();
+            let sent = timeout_at(deadline, self.transaction(epoch, write, statements)).await;
+            let failure = match sent {
+                Ok(Ok(())) => return Ok(Pushed::Committed),
+                Ok(Err(failure)) => failure,
+                Err(_) => Failure::NoAnswer(format!("it did not answer within {} ms", self.timeout.as_millis())),
+            };
+            match failure {
+                Failure::Lost => return Ok(Pushed::Behind),
+                Failure::Again(_) if Instant::now() + PAUSE < deadline => sleep(PAUSE).await,
+                Failure::NoAnswer(reason) => {
+                    // A little longer than the limit: an error must mean that nothing was stored.
+                    let limit = deadline.max(Instant::now() + Duration::from_secs(1));
+                    match timeout_at(limit, self.outcome(write)).await {
+                        Ok(Ok(true)) => return Ok(Pushed::Committed),
+                        Ok(Ok(false)) if Instant::now() < deadline => {}
+                        Ok(Ok(false)) => return Err(Error::SharedDatabase { reason, transient: true }),
+                        Ok(Err(_)) | Err(_) => return Err(Error::OutcomeUnknown { cause: reason }),
+                    }
+                }
+                Failure::NoConnection(_) if Instant::now() + 20 * PAUSE < deadline => sleep(20 * PAUSE).await,
+                failure => return Err(failure.into()),
+            }
+        }
     }
 
     /// Sends all statements of a transaction at once, and waits for their answers.
@@ -158,14 +166,14 @@ async fn send(
     // Futures are sent in the order in which they are polled first.
     let begin = client.batch_execute("BEGIN");
     let fence = client.execute(&fence, parameters);
-    let all = try_join_all(prepared.iter().zip(statements).map(|(prepared, (_, parameters))| {
+    let rows = all(prepared.iter().zip(statements).map(|(prepared, (_, parameters))| {
         let parameters: Vec<&(dyn ToSql + Sync)> =
             parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
         async move { client.execute_raw(prepared, parameters).await }
     }));
     let commit = client.batch_execute("COMMIT");
-    // Waits for all: an error ends the transaction, and the commit after it then is none.
-    let (begun, fenced, done, committed) = join4(begin, fence, all, commit).await;
+    // Waits for all: an error ends the transaction, the statements after it only say so, and the commit then is none.
+    let (begun, fenced, done, committed) = join4(begin, fence, rows, commit).await;
     begun?;
     fenced?;
     done?;

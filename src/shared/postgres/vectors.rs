@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::{
     failure::Failure,
-    values::{escape, unescape},
+    values::{Parameter, escape, unescape},
 };
 use crate::{
     ids::ModelIdentity,
@@ -82,12 +82,13 @@ pub(super) async fn get(
     Ok(found)
 }
 
-pub(super) async fn put(
-    client: &Object,
+/// The statements that store vectors, with their parameters.
+pub(super) fn inserts(
     pgvector: bool,
     model: &ModelIdentity,
     offered: &[SharedVectors<'_>],
-) -> Result<(), Failure> {
+) -> Vec<(String, Vec<Parameter>)> {
+    let mut inserts = Vec::new();
     for is_text in [false, true] {
         let (mut namespaces, mut seqs, mut revisions, mut parts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut vectors: Vec<&[f32]> = Vec::new();
@@ -103,12 +104,28 @@ pub(super) async fn put(
         if vectors.is_empty() {
             continue;
         }
-        let vectors: Box<dyn ToSql + Sync + Send> = match pgvector {
+        let vectors: Parameter = match pgvector {
             true => Box::new(vectors.iter().map(|vector| Vector::from(vector.to_vec())).collect::<Vec<_>>()),
             false => Box::new(vectors.iter().map(|vector| to_bytes(vector)).collect::<Vec<_>>()),
         };
-        let statement = client.prepare_cached(&insert(pgvector, is_text)).await?;
-        let parameters: [&(dyn ToSql + Sync); 6] = [&namespaces, &seqs, &revisions, &parts, &*vectors, &name(model)];
+        let parameters: Vec<Parameter> = vec![
+            Box::new(namespaces),
+            Box::new(seqs),
+            Box::new(revisions),
+            Box::new(parts),
+            vectors,
+            Box::new(name(model)),
+        ];
+        inserts.push((insert(pgvector, is_text), parameters));
+    }
+    inserts
+}
+
+pub(super) async fn put(client: &Object, inserts: &[(String, Vec<Parameter>)]) -> Result<(), Failure> {
+    for (insert, parameters) in inserts {
+        let statement = client.prepare_cached(insert).await?;
+        let parameters: Vec<&(dyn ToSql + Sync)> =
+            parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
         client.execute(&statement, &parameters).await?;
     }
     Ok(())

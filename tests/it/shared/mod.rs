@@ -3,8 +3,11 @@
 mod command;
 mod debian;
 mod faults;
+mod hang;
 mod outage;
+mod proxy;
 mod reindex;
+mod runtimes;
 mod tables;
 mod tenants;
 

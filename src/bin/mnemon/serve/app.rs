@@ -15,6 +15,7 @@ use mnemon::{Engine, Hits, Namespace, Query};
 use tokio::sync::Semaphore;
 
 use super::{caller::Caller, idempotency::Answers, limits::Limits, metrics::Metrics, origin::Hosts, tokens::Tokens};
+use crate::shared;
 
 pub(super) struct App {
     pub(super) engine: Engine,
@@ -67,11 +68,12 @@ impl App {
     }
 
     /// Recalls on the thread that serves the request while fewer recalls than processors do, which spares two changes of
-    /// threads, a quarter of the time of a short recall; otherwise on the engine's threads, in turn.
+    /// threads, a quarter of the time of a short recall; otherwise on the engine's threads, in turn. With a shared
+    /// database always there: a recall may wait for it.
     pub(super) async fn recall(&self, namespace: &Namespace, query: Query) -> mnemon::Result<Hits> {
         match self.recalls.try_acquire() {
-            Ok(_running) => self.engine.blocking().recall(namespace, query),
-            Err(_) => self.engine.recall(namespace, query).await,
+            Ok(_running) if shared::address().is_none() => self.engine.blocking().recall(namespace, query),
+            _ => self.engine.recall(namespace, query).await,
         }
     }
 

@@ -6,7 +6,6 @@
 
 mod history;
 mod machine;
-mod proxy;
 
 use std::{
     ffi::OsStr,
@@ -24,8 +23,8 @@ use parking_lot::Mutex;
 use self::{
     history::{End, Operation, faults},
     machine::{LISTS, MEMORIES, TALKS, memory},
-    proxy::Proxy,
 };
+use super::proxy::Proxy;
 use crate::{
     support::{
         below, namespace,

@@ -1,4 +1,4 @@
-//! A proxy between the machines and Postgres that drops, delays and cuts connections.
+//! A proxy between the machines and Postgres that drops, delays, holds and cuts connections.
 
 use std::{
     io::{Read, Write},
@@ -29,6 +29,8 @@ struct State {
     cut_before: AtomicU32,
     /// New connections are refused.
     is_shut: AtomicBool,
+    /// Nothing is passed on, and no connection ends.
+    hangs: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -87,8 +89,14 @@ impl Proxy {
         self.state.is_shut.store(is_shut, Ordering::SeqCst);
     }
 
+    /// Passes nothing on, as a network that lost its way, or goes on.
+    pub(super) fn hang(&self, hangs: bool) {
+        self.state.hangs.store(hangs, Ordering::SeqCst);
+    }
+
     /// Ends all faults.
     pub(super) fn heal(&self) {
+        self.hang(false);
         self.delay(Duration::ZERO);
         self.cut_after(0);
         self.cut_before(0);
@@ -164,5 +172,8 @@ fn wait(state: &State) {
     let delay = state.delay.load(Ordering::SeqCst);
     if delay > 0 {
         thread::sleep(Duration::from_micros(delay));
+    }
+    while state.hangs.load(Ordering::SeqCst) {
+        thread::sleep(Duration::from_millis(5));
     }
 }

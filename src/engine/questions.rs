@@ -1,0 +1,159 @@
+//! The open questions to the shared database that reads wait for: one at a time about the same, for all who wait.
+//!
+//! A question that was sent before a read began may be too old for it. That read waits for the next question, which is
+//! sent when the first one has ended. If the shared database does not answer the first one, all who wait fail with it:
+//! the time limit of one question is the limit for all of them. Who sends questions and applies answers is not known
+//! here.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+    time::Instant,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::error::{Error, Result};
+
+/// What a question is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum About {
+    /// What changed in a namespace.
+    Namespace(String),
+    /// The namespaces under a prefix, or all.
+    Under(Option<String>),
+}
+
+/// The questions that have not ended.
+#[derive(Default)]
+pub(super) struct Questions(Mutex<HashMap<About, Open>>);
+
+struct Open {
+    sent: Instant,
+    current: Arc<Asked>,
+    /// Nothing was heard of it for long.
+    is_silent: bool,
+    /// The question that is sent when the current one has ended.
+    next: Option<Arc<Asked>>,
+}
+
+/// A question for those who wait for it.
+pub(super) struct Asked {
+    pub(super) about: About,
+    heard: watch::Sender<Heard>,
+}
+
+/// What was heard of a question.
+enum Heard {
+    Nothing,
+    /// Nothing for so long that reads go on that may be behind.
+    NothingForLong,
+    End(std::result::Result<Ended, Arc<Error>>),
+}
+
+/// The end of a question: what it asked for is applied.
+#[derive(Clone)]
+pub(super) struct Ended {
+    pub(super) sent: Instant,
+    /// The name and version of each namespace, and whether it exists, if that was asked.
+    pub(super) namespaces: Arc<[(String, u64, bool)]>,
+}
+
+/// A wait for a question.
+pub(super) struct Asking(watch::Receiver<Heard>);
+
+impl Questions {
+    /// Returns a wait for the question about something that was sent at a time which `serves`, or will be sent. With a
+    /// question, if it is new: it must be sent.
+    pub(super) fn open(&self, about: About, serves: impl Fn(Instant) -> bool) -> (Asking, Option<Arc<Asked>>) {
+        match self.0.lock().entry(about) {
+            Entry::Occupied(mut open) => {
+                let about = open.key().clone();
+                let open = open.get_mut();
+                let is_silent = open.is_silent;
+                let asked = match serves(open.sent) {
+                    true => &open.current,
+                    false => open.next.get_or_insert_with(|| Asked::new(about, is_silent)),
+                };
+                (Asking(asked.heard.subscribe()), None)
+            }
+            Entry::Vacant(vacant) => {
+                let asked = Asked::new(vacant.key().clone(), false);
+                vacant.insert(Open::new(Arc::clone(&asked)));
+                (Asking(asked.heard.subscribe()), Some(asked))
+            }
+        }
+    }
+
+    /// Lets reads go on that may be behind: those that wait for a question of which nothing is heard, or for the next one.
+    pub(super) fn hear_nothing(&self, asked: &Asked) {
+        if let Some(open) = self.0.lock().get_mut(&asked.about) {
+            open.is_silent = true;
+            for asked in [Some(&open.current), open.next.as_ref()].into_iter().flatten() {
+                asked.heard.send_replace(Heard::NothingForLong);
+            }
+        }
+    }
+
+    /// Takes a question out before its end is told. Returns when it was sent, and the next one about the same: it must be
+    /// sent, if this one was answered.
+    pub(super) fn close(&self, asked: &Asked, is_answered: bool) -> Option<(Instant, Option<Arc<Asked>>)> {
+        let mut questions = self.0.lock();
+        let Open { sent, next, .. } = questions.remove(&asked.about)?;
+        if let Some(next) = next.as_ref().filter(|_| is_answered) {
+            next.heard.send_replace(Heard::Nothing);
+            questions.insert(asked.about.clone(), Open::new(Arc::clone(next)));
+        }
+        Some((sent, next))
+    }
+}
+
+impl Open {
+    fn new(current: Arc<Asked>) -> Self {
+        Open { sent: Instant::now(), current, is_silent: false, next: None }
+    }
+}
+
+impl Asked {
+    fn new(about: About, is_silent: bool) -> Arc<Self> {
+        let heard = if is_silent { Heard::NothingForLong } else { Heard::Nothing };
+        Arc::new(Asked { about, heard: watch::Sender::new(heard) })
+    }
+
+    /// Tells all who wait how the question ended.
+    pub(super) fn end(&self, end: std::result::Result<Ended, Arc<Error>>) {
+        self.heard.send_replace(Heard::End(end));
+    }
+}
+
+impl Asking {
+    /// Waits for the end of the question. Returns `None` if nothing is heard of it for long and the read `may_go_on`.
+    ///
+    /// # Errors
+    /// That of the question; [`Error::Closed`].
+    pub(super) async fn heard(mut self, may_go_on: bool) -> Result<Option<Ended>> {
+        let until = |heard: &Heard| match heard {
+            Heard::Nothing => false,
+            Heard::NothingForLong => may_go_on,
+            Heard::End(_) => true,
+        };
+        match &*self.0.wait_for(until).await.map_err(|_| Error::Closed)? {
+            Heard::End(Ok(ended)) => Ok(Some(ended.clone())),
+            Heard::End(Err(error)) => Err(again(error)),
+            Heard::Nothing | Heard::NothingForLong => Ok(None),
+        }
+    }
+}
+
+/// The error of a question, for one more of those who wait for it.
+fn again(error: &Error) -> Error {
+    match error {
+        Error::SharedDatabase { reason, transient } => {
+            Error::SharedDatabase { reason: reason.clone(), transient: *transient }
+        }
+        Error::Closed => Error::Closed,
+        Error::Corrupted { what } => Error::Corrupted { what: what.clone() },
+        other => Error::Storage(other.to_string().into()),
+    }
+}
