@@ -78,10 +78,8 @@ pub fn stats(database: impl Into<DatabaseFile>) -> Result<Stats> {
 }
 
 fn count(path: &Path, snapshot: &Snapshot) -> Result<Stats> {
-    let namespaces = match snapshot.generations().serving()? {
-        Some(generation) => store::namespace_counts(snapshot, generation.id)?,
-        None => Vec::new(),
-    };
+    let serving = snapshot.generations().serving()?.map(|generation| generation.id);
+    let namespaces = store::namespace_counts(snapshot, serving)?;
     let file_bytes = std::fs::metadata(path).map_err(|error| Error::Storage(error.into()))?.len();
     Ok(Stats {
         file_bytes,
@@ -187,8 +185,10 @@ pub fn purge(database: impl Into<DatabaseFile>) -> Result<PurgeReport> {
 }
 
 /// Copies what can still be read of a damaged database into a new one: messages with their sessions, batches and
-/// checkpoints, block states, and documents. Vectors and indexes are made again when the new database is opened. The
-/// damaged file does not change. The new one has the same key.
+/// checkpoints, block states, documents, legal holds, and the audit. Vectors and indexes are made again when the new
+/// database is opened. The damaged file does not change. The new one has the same key, mode and owner.
+///
+/// If a legal hold cannot be read, all namespaces are held in the new database, and the report says so.
 ///
 /// # Errors
 /// [`Error::FileExists`]; [`Error::DatabaseNotFound`]; [`Error::DatabaseLocked`]; [`Error::NotADatabase`] if nothing at

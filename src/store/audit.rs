@@ -41,7 +41,7 @@ impl<T: Tables> AuditLog<'_, T> {
         Ok(self.head()?.entries)
     }
 
-    fn head(&self) -> Result<AuditHead> {
+    pub(super) fn head(&self) -> Result<AuditHead> {
         let meta = self.0.table(META)?;
         let head = meta.get(HEAD).map_err(storage)?;
         head.map_or_else(|| Ok(AuditHead::default()), |head| codec::decode(head.value()))
@@ -56,17 +56,20 @@ impl AuditLog<'_, WriteTransaction> {
         let receipt = Receipt::new(entries, Timestamp::now(), event, previous);
         let record = AuditRecord { entry: receipt.hashed(), hash: receipt.hash.clone() };
         self.0.table(AUDIT)?.insert(entries, codec::encode(&record).as_slice()).map_err(storage)?;
-        let head = AuditHead { entries: entries + 1, hash: record.hash };
-        self.0.table(META)?.insert(HEAD, codec::encode(&head).as_slice()).map_err(storage)?;
+        self.set_head(&AuditHead { entries: entries + 1, hash: record.hash })?;
         Ok(receipt)
+    }
+
+    /// Sets the end of the chain.
+    pub(super) fn set_head(&self, head: &AuditHead) -> Result<()> {
+        self.0.table(META)?.insert(HEAD, codec::encode(head).as_slice()).map_err(storage)?;
+        Ok(())
     }
 
     /// Stores an entry that another machine added. Entries come in order.
     pub(super) fn put(&self, number: u64, record: AuditRecord) -> Result<()> {
         self.0.table(AUDIT)?.insert(number, codec::encode(&record).as_slice()).map_err(storage)?;
-        let head = AuditHead { entries: number + 1, hash: record.hash };
-        self.0.table(META)?.insert(HEAD, codec::encode(&head).as_slice()).map_err(storage)?;
-        Ok(())
+        self.set_head(&AuditHead { entries: number + 1, hash: record.hash })
     }
 
     /// Records that the file was purged. `covers` is the number of entries when the purge began.

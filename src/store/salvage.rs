@@ -5,10 +5,11 @@
 
 use std::{collections::BTreeSet, io, path::Path};
 
-use redb::{ReadTransaction, ReadableDatabase, ReadableTable};
-use serde::Serialize;
+use redb::{ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata};
+use serde::{Deserialize, Serialize};
 
 use super::{
+    audit::AuditLog,
     codec,
     database::{Kind, Store, create_tables},
     export::Writer,
@@ -20,10 +21,12 @@ use super::{
     schema::*,
     tables::{Tables, storage},
     transaction::Transaction,
+    upgrade,
 };
 use crate::{
     config::Config,
     error::{Error, Result},
+    forget::{AuditEvent, no_hash},
     ids::{Namespace, NamespaceId},
     message::Timestamp,
 };
@@ -40,6 +43,10 @@ pub struct SalvageReport {
     pub messages: u64,
     /// Number of documents.
     pub documents: u64,
+    /// Number of legal holds, with those that were set because one could not be read.
+    pub holds: u64,
+    /// Number of entries of the audit.
+    pub audit_entries: u64,
     /// What could not be read, a line each: damaged pages, and records that are missing.
     pub lost: Vec<String>,
 }
@@ -71,9 +78,14 @@ pub(crate) fn salvage(damaged: &Path, new: &Path, config: &Config) -> Result<Sal
             to.write(|transaction| transaction.generations().create_serving(&identity, precision))?;
         }
     }
-    for (name, record) in namespaces(&from, &mut report.lost)? {
-        copy_namespace(&from, &to, &name, &record, &mut report)?;
+    let namespaces = namespaces(&from, &mut report.lost)?;
+    if to.read()?.generations().serving()?.is_none() && !namespaces.is_empty() {
+        report.lost.push("which model the database has; whoever next opens the new one for writing chooses it".into());
     }
+    for (name, record) in &namespaces {
+        copy_namespace(&from, &to, name, record, &mut report)?;
+    }
+    copy_audit_and_holds(&from, &to, &namespaces, &mut report)?;
     drop(to);
     file.set_access(&access).and_then(|()| file.name()).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Error::FileExists { path: new.to_path_buf() },
@@ -81,6 +93,9 @@ pub(crate) fn salvage(damaged: &Path, new: &Path, config: &Config) -> Result<Sal
     })?;
     Ok(report)
 }
+
+/// The beginning of the names of namespaces whose names are lost.
+const NAMELESS: &str = "salvaged-";
 
 /// The namespaces by name, and those whose names are lost.
 fn namespaces(from: &ReadTransaction, lost: &mut Vec<String>) -> Result<Vec<(Namespace, NamespaceRecord)>> {
@@ -99,11 +114,98 @@ fn namespaces(from: &ReadTransaction, lost: &mut Vec<String>) -> Result<Vec<(Nam
         }
     }
     for id in nameless {
-        let name = Namespace::new(format!("salvaged-{id}"))?;
+        let name = Namespace::new(format!("{NAMELESS}{id}"))?;
         lost.push(format!("the name of a namespace; it is {name} now"));
         namespaces.push((name, NamespaceRecord { id, next_seq: 0, next_session: 0, messages: 0 }));
     }
     Ok(namespaces)
+}
+
+/// Copies the audit, entry by entry, and the legal holds. If a hold is lost, or may be, everything is held that it may
+/// have been of: whoever set it can release what needs no hold, and nobody can take back what was forgotten.
+fn copy_audit_and_holds(
+    from: &ReadTransaction,
+    to: &Store,
+    namespaces: &[(Namespace, NamespaceRecord)],
+    report: &mut SalvageReport,
+) -> Result<()> {
+    // Files of earlier schemas have neither.
+    let had_holds = !matches!(upgrade::version(from), Ok(Some(1..=6)));
+    let (mut entries, mut wanted) = (Vec::new(), 0);
+    if let Ok(table) = from.table(AUDIT) {
+        wanted = table.len().map_err(storage)?;
+        for entry in table.iter().map_err(storage)?.flatten() {
+            entries.extend(codec::decode::<AuditRecord>(entry.1.value()).ok().map(|record| (entry.0.value(), record)));
+        }
+    }
+    let head = AuditLog(from).head().unwrap_or_default();
+    let after_last = entries.last().map_or(0, |(number, _)| number + 1);
+    wanted = wanted.max(head.entries).max(after_last);
+    let is_audit_whole = entries.len() as u64 == wanted && (wanted > 0 || from.table(AUDIT).is_ok());
+    if had_holds && !is_audit_whole {
+        let missing = wanted - entries.len() as u64;
+        report.lost.push(match missing {
+            0 => "the audit".into(),
+            _ => format!("{missing} entries of the audit; `verify` and the audit's own check go on to name the gap"),
+        });
+    }
+    let mut active = BTreeSet::new();
+    for (_, record) in &entries {
+        match serde_json::from_str(&record.entry) {
+            Ok(EventOf { event: AuditEvent::Hold { hold } }) => _ = active.insert(hold),
+            Ok(EventOf { event: AuditEvent::Release { hold } }) => _ = active.remove(&hold),
+            _ => {}
+        }
+    }
+    let (mut holds, mut is_hold_lost) = (Vec::new(), had_holds && !is_audit_whole);
+    if let Ok(table) = from.table(HOLDS) {
+        for entry in table.iter().map_err(storage)?.flatten() {
+            let record = codec::decode::<HoldRecord>(entry.1.value()).ok();
+            holds.extend(record.map(|record| (entry.0.value().to_owned(), record)));
+        }
+        // The table knows how many it has.
+        is_hold_lost = holds.len() as u64 != table.len().map_err(storage)?;
+    }
+    is_hold_lost |= active.iter().any(|id| !holds.iter().any(|(_, record)| record.id == *id));
+    let mut unclear = BTreeSet::new();
+    if is_hold_lost {
+        report.lost.push("a legal hold, or several; all namespaces are held, and releasing is for who set it".into());
+        unclear.extend(namespaces.iter().map(|(name, _)| name.as_str().split('/').next().unwrap_or_default()));
+    } else if !holds.is_empty() {
+        // One of the holds may be of a namespace whose name is lost.
+        unclear.extend(namespaces.iter().map(|(name, _)| name.as_str()).filter(|name| name.starts_with(NAMELESS)));
+    }
+    unclear.retain(|name| !holds.iter().any(|(held, _)| held == name));
+    to.write(|transaction| {
+        let tables = transaction.tables();
+        for (number, record) in &entries {
+            tables.table(AUDIT)?.insert(*number, codec::encode(record).as_slice()).map_err(storage)?;
+        }
+        if wanted > 0 {
+            // A gap stays one: the chain has its old length.
+            let last = || entries.last().map_or_else(no_hash, |(_, record)| record.hash.clone());
+            let end = if head.entries == wanted { head.hash.clone() } else { last() };
+            AuditLog(tables).set_head(&AuditHead { entries: wanted, hash: end })?;
+        }
+        for (name, record) in &holds {
+            tables.table(HOLDS)?.insert(name.as_str(), codec::encode(record).as_slice()).map_err(storage)?;
+        }
+        for name in &unclear {
+            transaction
+                .holds()
+                .put(&Namespace::new(*name)?, "a legal hold could not be read when the file was salvaged")?;
+        }
+        Ok(())
+    })?;
+    report.holds = (holds.len() + unclear.len()) as u64;
+    report.audit_entries = (entries.len() + unclear.len()) as u64;
+    Ok(())
+}
+
+/// The event of an entry of the audit.
+#[derive(Deserialize)]
+struct EventOf {
+    event: AuditEvent,
 }
 
 /// Copies a namespace as an export would. If that does not fit together, its messages and documents alone.

@@ -100,7 +100,7 @@ fn bytes<K: redb::Key + 'static, V: redb::Value + 'static>(
 }
 
 /// Counts the contents of each namespace, by name, with the vectors and pending messages of a generation.
-pub(crate) fn namespace_counts(snapshot: &Snapshot, generation: GenerationId) -> Result<Vec<NamespaceCounts>> {
+pub(crate) fn namespace_counts(snapshot: &Snapshot, generation: Option<GenerationId>) -> Result<Vec<NamespaceCounts>> {
     let tables = snapshot.tables();
     let (sessions, pending, history) = (tables.table(SESSIONS)?, tables.table(PENDING)?, tables.table(HISTORY)?);
     let documents = tables.table(DOCUMENT_NAMESPACES)?;
@@ -112,15 +112,19 @@ pub(crate) fn namespace_counts(snapshot: &Snapshot, generation: GenerationId) ->
         for entry in history.range((record.id, 0, 0)..(record.id + 1, 0, 0)).map_err(storage)? {
             buffered += u64::from(entry.map_err(storage)?.1.value() == SessionPosition::Buffer.number());
         }
-        let waiting = (generation.0, record.id, 0)..=(generation.0, record.id, u64::MAX);
+        let (mut vectors, mut waits) = (0, 0);
+        if let Some(generation) = generation {
+            vectors = Rows(tables).live_count(generation, NamespaceId(record.id))? as u64;
+            waits = count(&pending, (generation.0, record.id, 0)..=(generation.0, record.id, u64::MAX))?;
+        }
         let namespace = Namespace::new(name.value())?;
         counts.push(NamespaceCounts {
             documents: documents_of(&documents, &namespace)?,
             namespace,
             messages: record.messages,
             sessions: count(&sessions, (record.id, "")..(record.id + 1, ""))?,
-            vectors: Rows(tables).live_count(generation, NamespaceId(record.id))? as u64,
-            pending: count(&pending, waiting)?,
+            vectors,
+            pending: waits,
             buffered,
         });
     }

@@ -137,3 +137,96 @@ fn what_can_be_read_is_salvaged_and_the_rest_is_named() {
     let error = mnemon::salvage(&db.path, &new.path).unwrap_err();
     assert!(matches!(error, Error::FileExists { .. }), "{error}");
 }
+
+/// Damages the page that has these bytes last, and returns what is salvaged, with its report.
+fn salvaged_without(db: &Db, whole: &[u8], needle: &[u8]) -> (Db, mnemon::SalvageReport) {
+    let mut damaged = whole.to_vec();
+    let found: Vec<usize> = (0..whole.len() - needle.len()).filter(|&at| whole[at..].starts_with(needle)).collect();
+    assert!(!found.is_empty());
+    found.iter().for_each(|&at| damaged[at] ^= 1);
+    fs::write(&db.path, &damaged).unwrap();
+    let new = Db::new();
+    let report = mnemon::salvage(&db.path, &new.path).unwrap();
+    (new, report)
+}
+
+#[test]
+fn holds_and_the_audit_are_salvaged_and_a_lost_hold_holds_all() {
+    let db = Db::new();
+    let engine = db.open();
+    let blocking = engine.blocking();
+    for space in ["acme/ada", "acme/bob", "home/eve"] {
+        blocking.put(&namespace(space), vec![message("m1", "a text")]).unwrap();
+    }
+    blocking.forget(mnemon::Forget::messages(&namespace("home/eve"), ["m1"])).unwrap();
+    blocking.put(&namespace("home/eve"), vec![message("m2", "another text")]).unwrap();
+    blocking.hold(&namespace("acme/bob"), "released again").unwrap();
+    blocking.release(&namespace("acme/bob")).unwrap();
+    let hold = blocking.hold(&namespace("acme/ada"), "the matter of the ferry").unwrap();
+    blocking.flush().unwrap();
+    let (audit, holds) = (blocking.audit().unwrap(), blocking.holds().unwrap());
+    drop(engine);
+    let mnemon::AuditEvent::Hold { hold: id } = &hold.event else { panic!("{hold:?}") };
+    let whole = fs::read(&db.path).unwrap();
+    let is_held = |engine: &Engine, space: &str| {
+        let forgotten = engine.blocking().forget(mnemon::Forget::namespace(&namespace(space)));
+        matches!(forgotten, Err(Error::LegalHold { .. }))
+    };
+
+    // Of a sound file all is there.
+    let new = Db::new();
+    let report = mnemon::salvage(&db.path, &new.path).unwrap();
+    assert_eq!((report.holds, report.audit_entries, &report.lost), (1, 4, &Vec::new()), "{report:?}");
+    new.assert_sound();
+    let engine = new.open();
+    assert_eq!(engine.blocking().audit().unwrap(), audit);
+    assert_eq!(engine.blocking().holds().unwrap(), holds);
+    assert!(is_held(&engine, "acme/ada") && !is_held(&engine, "home/eve"));
+    // The chain goes on.
+    engine.blocking().release(&namespace("acme/ada")).unwrap();
+    assert_eq!(engine.blocking().audit().unwrap().problems, [""; 0]);
+    drop(engine);
+
+    // Without the hold's record, the audit says that there is one.
+    let (new, report) = salvaged_without(&db, &whole, b"the matter of the ferry");
+    assert!(report.lost.iter().any(|lost| lost.starts_with("a legal hold")), "{report:?}");
+    assert_eq!(report.holds, 2, "acme and home: {report:?}");
+    let engine = new.open();
+    for space in ["acme/ada", "acme/bob", "home/eve"] {
+        assert!(is_held(&engine, space), "{space}");
+    }
+    assert_eq!(engine.blocking().audit().unwrap().problems, [""; 0]);
+    drop(engine);
+    new.assert_sound();
+
+    // Without the audit, its gap stays visible, and the hold holds.
+    let (new, report) = salvaged_without(&db, &whole, format!("\"hold\":\"{id}\"").as_bytes());
+    assert!(report.lost.iter().any(|lost| lost.contains("entries of the audit")), "{report:?}");
+    let engine = new.open();
+    assert!(is_held(&engine, "acme/ada"), "{report:?}");
+    assert!(!engine.blocking().audit().unwrap().problems.is_empty());
+}
+
+#[test]
+fn a_salvaged_file_without_a_model_is_sound() {
+    let db = Db::new();
+    let engine = db.open();
+    let model = engine.model();
+    let all = (0..50).map(|number| message(&format!("m{number}"), &format!("text {number}"))).collect();
+    engine.blocking().put(&namespace("a"), all).unwrap();
+    engine.blocking().flush().unwrap();
+    drop(engine);
+    let whole = fs::read(&db.path).unwrap();
+    let (new, report) = salvaged_without(&db, &whole, model.hash.as_bytes());
+    assert!(report.lost.iter().any(|lost| lost.contains("which model")) && report.messages == 50, "{report:?}");
+    // Before anybody opened it for writing.
+    let verified = new.assert_sound();
+    assert_eq!((verified.messages, verified.vectors, verified.pending), (50, 0, 50));
+    assert_eq!(mnemon::stats(&new.path).unwrap().namespaces[0].messages, 50);
+    let engine = new.open();
+    engine.blocking().flush().unwrap();
+    assert_eq!(engine.blocking().recall(&namespace("a"), Query::new("text 7")).unwrap().len(), 10);
+    drop(engine);
+    let verified = new.assert_sound();
+    assert_eq!((verified.vectors, verified.pending), (50, 0));
+}

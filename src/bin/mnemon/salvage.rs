@@ -10,8 +10,9 @@ use crate::{
 
 /// Copy what can still be read of a damaged database into a new one, and list what could not.
 ///
-/// Vectors and indexes are made again when the new database is opened. The damaged file does not change. The
-/// new one has the same key.
+/// Messages, sessions, documents, legal holds and the audit. If a hold cannot be read, all namespaces are held in the new
+/// database. Vectors and indexes are made again when the new database is opened. The damaged file does not change. The new
+/// one has the same key, mode and owner.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The damaged database.
@@ -29,6 +30,8 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
             output::count("sessions", report.sessions)?;
             output::count("messages", report.messages)?;
             output::count("documents", report.documents)?;
+            output::count("holds", report.holds)?;
+            output::count("audit", report.audit_entries)?;
             report.lost.iter().try_for_each(|lost| output::line(&format!("lost: {lost}")))?;
         }
     }

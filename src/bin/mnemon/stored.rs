@@ -87,7 +87,7 @@ pub(crate) fn builder(db: &Path, namespace: Option<&Namespace>) -> anyhow::Resul
         None => shared::refresh(db, None)?,
     }
     let model = mnemon::serving_model(key::database(db)?)?;
-    let model = model.context("the database has no model; check it with `mnemon verify`")?;
+    let model = model.context("the database has no model yet; choose one with `mnemon reindex --model NAME`")?;
     let builder = Engine::builder(db).create(false).config(config()?).embedder(Arc::new(NoModel(model)));
     Ok(shared::set(builder))
 }

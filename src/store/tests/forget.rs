@@ -62,7 +62,7 @@ fn unused_names_go_with_the_upgrade_and_no_number_is_used_twice() {
     back_to_schema_6("emptied", numbers[1].0).unwrap();
     drop(store);
     let store = open();
-    let counts = namespace_counts(&store.read().unwrap(), generation).unwrap();
+    let counts = namespace_counts(&store.read().unwrap(), Some(generation)).unwrap();
     assert_eq!(counts.iter().map(|counts| counts.namespace.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     for name in ["c", "emptied"] {
         let number = put(&store, name);

@@ -8,11 +8,23 @@ mod report;
 mod sessions;
 mod vectors;
 
-use redb::ReadTransaction;
+use redb::{ReadTransaction, ReadableTableMetadata};
 
 pub use self::report::VerifyReport;
-use super::{audit::AuditLog, generations::records, schema::*, tables::Tables};
+use super::{
+    audit::AuditLog,
+    generations::records,
+    schema::*,
+    tables::{Tables, storage},
+};
 use crate::error::Result;
+
+/// Returns true if there is nothing of any generation.
+fn has_no_vectors(tables: &ReadTransaction) -> Result<bool> {
+    let of_generations =
+        [tables.table(VECTORS)?.is_empty(), tables.table(VECTOR_ROWS)?.is_empty(), tables.table(PENDING)?.is_empty()];
+    of_generations.into_iter().try_fold(true, |all, is_empty| Ok(all && is_empty.map_err(storage)?))
+}
 
 /// Verifies the whole database. Cost: a pass over the file, and memory for one entry per message.
 pub(super) fn verify(tables: &ReadTransaction) -> Result<VerifyReport> {
@@ -20,7 +32,10 @@ pub(super) fn verify(tables: &ReadTransaction) -> Result<VerifyReport> {
     let messages = messages::verify(tables, &mut report)?;
     let generations = records(&tables.table(GENERATIONS)?)?;
     let serving = generations.iter().filter(|(_, record)| record.state == GenerationState::Serving).count();
-    if serving > 1 || (serving == 0 && !messages.is_empty()) {
+    if generations.is_empty() && has_no_vectors(tables)? {
+        // As a salvage leaves it that could not read the model: the next opening for writing chooses one.
+        report.pending += messages.values().filter(|message| message.needs_vectors).count() as u64;
+    } else if serving > 1 || (serving == 0 && !messages.is_empty()) {
         report.problem(format!("{serving} generations serve instead of one"));
     }
     let previous = generations.iter().filter(|(_, record)| record.state == GenerationState::Previous).count();
