@@ -12,7 +12,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fs::{self, File, TryLockError},
+    fs::{File, TryLockError},
     io::{self, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     sync::{
@@ -33,6 +33,7 @@ use crate::{
     encryption::Cipher,
     error::{Error, Result},
     lock,
+    new_file::{NewFile, irregular, remove_leftovers},
 };
 
 /// The first bytes of a cache file. The version of its layout follows (u32, little endian), then [`Counts`] with their
@@ -123,6 +124,7 @@ impl CacheFile {
     /// [`Error::DatabaseLocked`]: the file is open already. [`Error::InvalidConfig`]: it is not an embedding cache.
     /// [`Error::Storage`].
     pub(super) fn open(path: &Path, max_bytes: u64, cipher: Option<&Cipher>) -> Result<Self> {
+        check_kind(path)?;
         let failed = |error| failed(path, error);
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
@@ -130,6 +132,7 @@ impl CacheFile {
         let file = locked(lock::open(path, &options), path)?;
         // The canonical path, so that a symbolic link stays one when the file is replaced.
         let path = &path.canonicalize().map_err(failed)?;
+        remove_leftovers(path, |file| file.try_lock().ok().map(|()| file));
         let mut state = match read(&file, path)?.map(|found| with_key(found, cipher)) {
             Some(Some((mut state, outdated))) => {
                 outdated.into_iter().try_for_each(|older| state.wipe(older)).map_err(failed)?;
@@ -160,6 +163,7 @@ impl CacheFile {
     /// # Errors
     /// Same as [`CacheFile::open`]; [`Error::InvalidConfig`] also if the file is missing, empty, or of another version.
     pub(super) fn inspect(path: &Path) -> Result<CacheFileStats> {
+        check_kind(path)?;
         let unusable = |reason| Error::InvalidConfig { reason: format!("{}: {reason}", path.display()) };
         let file = File::open(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => unusable("no such file; `CachedEmbedderBuilder::file` creates one (on the command line, `mnemon ingest --embedding-cache`)"),
@@ -345,10 +349,10 @@ impl State {
         let keep_from = self.end.saturating_sub(max_bytes / 2);
         let from = self.locations.values().map(|location| location.begin).filter(|&begin| begin >= keep_from).min();
         let from = from.unwrap_or(self.end);
-        let mut new = path.as_os_str().to_owned();
-        new.push(".new");
-        let mut state = self.copy(from, Path::new(&new)).inspect_err(|_| drop(fs::remove_file(&new)))?;
-        fs::rename(&new, path)?;
+        let old = self.file.metadata()?;
+        let mut new = NewFile::beside(path, Some(&old))?;
+        let mut state = self.copy(from, new.temporary())?;
+        new.replace(&old)?;
         let header_bytes = header_bytes(state.seal.is_some());
         state.locations = std::mem::take(&mut self.locations);
         state.locations.retain(|_, location| location.begin >= from);
@@ -357,12 +361,11 @@ impl State {
         Ok(())
     }
 
-    /// Makes a file with the records from position `from` on; the others are counted as evicted.
+    /// Fills a new file with the records from position `from` on; the others are counted as evicted.
     fn copy(&self, from: u64, new: &Path) -> io::Result<State> {
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(new)?;
+        let file = File::options().read(true).write(true).open(new)?;
         // Locked before it is renamed, so that the name always refers to a locked file.
         file.lock()?;
-        file.set_permissions(self.file.metadata()?.permissions())?;
         let mut counts = self.counts;
         counts.evictions += self.locations.values().filter(|location| location.begin < from).count() as u64;
         let mut state = begin(file, counts, self.seal.clone())?;
@@ -523,6 +526,16 @@ fn locked<T>(lock: std::result::Result<T, TryLockError>, path: &Path) -> Result<
         TryLockError::WouldBlock => Error::DatabaseLocked { path: path.to_path_buf() },
         TryLockError::Error(error) => failed(path, error),
     })
+}
+
+/// Refuses what is no regular file: opening it may wait for ever.
+fn check_kind(path: &Path) -> Result<()> {
+    match irregular(path) {
+        None => Ok(()),
+        Some(kind) => {
+            Err(Error::InvalidConfig { reason: format!("{}: this is {kind}, and no embedding cache", path.display()) })
+        }
+    }
 }
 
 fn failed(path: &Path, error: io::Error) -> Error {

@@ -19,6 +19,7 @@ use crate::{
     error::{Error, Result},
     ids::check_id,
     message::Message,
+    new_file::NewFile,
 };
 
 /// Keeps histories in a folder, one JSON Lines file per session.
@@ -77,7 +78,7 @@ impl FileHistory {
     fn clean_up(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
-            if is_session_file(&path, "new") {
+            if is_leftover(&path) {
                 fs::remove_file(path)?;
             }
         }
@@ -144,20 +145,19 @@ impl FileHistory {
     /// Replaces a session's file with a new one.
     fn replace_file(&self, session: &str, messages: &[Message]) -> Result<()> {
         let path = self.path(session);
-        let new = path.with_extension("new");
         let text = file_text(Some(session), messages)?;
         let write = || {
-            let mut file = File::create(&new)?;
+            let old = fs::metadata(&path).ok();
+            let mut new = NewFile::beside(&path, old.as_ref())?;
+            let mut file = File::options().write(true).open(new.temporary())?;
             file.write_all(text.as_bytes())?;
             file.sync_data()?;
-            fs::rename(&new, &path)?;
-            sync_folder(&self.folder)
+            match &old {
+                Some(old) => new.replace(old).and_then(|()| sync_folder(&self.folder)),
+                None => new.name(),
+            }
         };
-        write().map_err(|error| {
-            // If this fails too, the file is removed when the folder is next opened.
-            let _ = fs::remove_file(&new);
-            file_error(&path, error)
-        })
+        write().map_err(|error| file_error(&path, error))
     }
 
     fn remove_file(&self, session: &str) -> Result<()> {
@@ -276,9 +276,20 @@ fn file_text(header_of: Option<&str>, messages: &[Message]) -> Result<String> {
     header.into_iter().chain(messages.iter().map(message_line)).collect()
 }
 
+/// Returns true if the file has a name of a new file that did not get its own: those of version 0.2.0 too.
+fn is_leftover(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.split_once('.'));
+    name.is_some_and(|(hash, rest)| {
+        is_hash(hash) && (rest == "new" || rest.starts_with("jsonl.") && rest.ends_with(".new"))
+    })
+}
+
+fn is_hash(stem: &str) -> bool {
+    stem.len() == 64 && stem.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Returns true if the file has a name as this store gives. Other files in the folder are ignored.
 fn is_session_file(path: &Path, extension: &str) -> bool {
-    let is_hash = |stem: &str| stem.len() == 64 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
     path.extension() == Some(OsStr::new(extension)) && path.file_stem().and_then(OsStr::to_str).is_some_and(is_hash)
 }
 

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     error::{Error, Result},
+    lock,
     models::{
         Model,
         folder::{self, MANIFEST, invalid},
@@ -96,12 +97,12 @@ pub(super) fn install(prepared: PreparedModel, source: &Path, destination: &Path
     // Frees the files before the model is loaded, which needs as much memory again.
     drop(files);
     if found.is_none() {
-        run(&staging.0).map_err(|error| match error {
+        run(&staging.folder).map_err(|error| match error {
             // The error names the staging folder, which is about to be removed.
             Error::InvalidModel { reason, source: cause, .. } => invalid(source, reason, cause),
             error => error,
         })?;
-        match fs::rename(&staging.0, destination) {
+        match fs::rename(&staging.folder, destination) {
             Ok(()) => return Model::open(destination),
             // A concurrent call created the destination, perhaps with the same model.
             Err(_) if existing(destination)?.as_ref() == Some(&manifest) => {}
@@ -109,7 +110,7 @@ pub(super) fn install(prepared: PreparedModel, source: &Path, destination: &Path
         }
     }
     for file in damaged(destination, &manifest) {
-        fs::rename(staging.0.join(file), destination.join(file)).map_err(unwritable)?;
+        fs::rename(staging.folder.join(file), destination.join(file)).map_err(unwritable)?;
     }
     Model::open(destination)
 }
@@ -120,22 +121,36 @@ fn run(folder: &Path) -> Result<()> {
 }
 
 /// A new hidden folder beside the destination. Dropping it removes the folder with all files that were not moved.
-struct Staging(PathBuf);
+struct Staging {
+    folder: PathBuf,
+    /// The folder, locked; where a system has no such locks, what a killed import left stays.
+    _lock: Option<File>,
+}
 
 impl Staging {
     fn beside(destination: &Path, name: &str) -> io::Result<Self> {
         let parent = parent(destination);
         fs::create_dir_all(parent)?;
-        let staging = parent.join(format!(".{name}.import-{}", Uuid::now_v7().simple()));
-        fs::create_dir(&staging)?;
-        Ok(Staging(staging))
+        let prefix = format!(".{name}.import-");
+        remove_leftovers(parent, &prefix);
+        loop {
+            let folder = parent.join(format!("{prefix}{}", Uuid::now_v7().simple()));
+            fs::create_dir(&folder)?;
+            match lock_folder(&folder) {
+                Ok(lock) => return Ok(Staging { folder, _lock: Some(lock) }),
+                // Another import removes the folder, which was not locked yet.
+                Err(TryLockError::WouldBlock) => {}
+                Err(_) if !folder.exists() => {}
+                Err(_) => return Ok(Staging { folder, _lock: None }),
+            }
+        }
     }
 
     fn write(&self, files: &BTreeMap<String, Bytes>, manifest: &Manifest) -> io::Result<()> {
         let text = toml::to_string(manifest).map_err(io::Error::other)?;
         let files = files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..]));
         for (name, bytes) in files.chain([(MANIFEST, text.as_bytes())]) {
-            let mut file = File::create_new(self.0.join(name))?;
+            let mut file = File::create_new(self.folder.join(name))?;
             file.write_all(bytes)?;
             file.sync_all()?;
         }
@@ -146,6 +161,25 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         // A folder that cannot be removed only takes space; the cause of a failed import has already been returned.
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Removes the folders that killed imports of a model left.
+fn remove_leftovers(parent: &Path, prefix: &str) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|name| name.strip_prefix(prefix));
+        if id.is_some_and(|id| Uuid::try_parse(id).is_ok())
+            && let Ok(_lock) = lock_folder(&entry.path())
+        {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Locks a folder. Not all systems and file systems can.
+fn lock_folder(folder: &Path) -> std::result::Result<File, TryLockError> {
+    lock::open(folder, File::options().read(true))
 }

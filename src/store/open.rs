@@ -36,11 +36,9 @@ pub(super) struct Opened<D> {
 /// # Errors
 /// [`Error::NotADatabase`] for what is no regular file; [`Error::Storage`].
 pub(super) fn file_kind(path: &Path) -> Result<FileKind> {
-    if let Some(kind) = new_file::irregular(path) {
-        return Err(Error::NotADatabase { path: path.to_path_buf(), reason: format!("it is {kind}") });
-    }
     let mut first = Vec::new();
-    match File::open(path).and_then(|file| file.take(KIND_BYTES as u64).read_to_end(&mut first)) {
+    let read = check_regular(path).and_then(|()| File::open(path)?.take(KIND_BYTES as u64).read_to_end(&mut first));
+    match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FileKind::Empty),
         Err(error) => Err(OpenError::from(error).of(path)),
         Ok(_) => Ok(kind(&first)),
@@ -170,6 +168,12 @@ pub(super) fn failed(path: &Path, error: io::Error) -> Error {
     OpenError::from(error).of(path)
 }
 
+/// Refuses what is no regular file: opening it may wait for ever.
+fn check_regular(path: &Path) -> io::Result<()> {
+    let refused = |kind| io::Error::new(io::ErrorKind::InvalidData, format!("it is {kind}"));
+    new_file::irregular(path).map_or(Ok(()), |kind| Err(refused(kind)))
+}
+
 #[cfg(not(test))]
 fn open_file(path: &Path, options: &OpenOptions) -> Result<FileBackend, OpenError> {
     Ok(FileBackend::new(options.open(path)?)?)
@@ -181,6 +185,7 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<super::faulty::Faulty
 }
 
 fn page_file(path: &Path, options: &OpenOptions, config: &Config) -> Result<PageFile, OpenError> {
+    check_regular(path)?;
     Ok(PageFile::open(Box::new(open_file(path, options)?), &Seal::of(config)?)?)
 }
 

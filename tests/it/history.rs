@@ -445,9 +445,27 @@ fn an_interrupted_set_leaves_the_old_session() {
     assert_eq!(texts(&history, "s"), ["one"]);
     assert!(!new.exists(), "taken away");
     // A set that fails, as its file cannot be made.
-    fs::create_dir(&new).unwrap();
+    let away = folder.path().with_extension("away");
+    fs::rename(folder.path(), &away).unwrap();
     assert!(matches!(history.set("s", &[text("2", "two")]), Err(Error::Storage(_))));
+    fs::rename(&away, folder.path()).unwrap();
     assert_eq!(texts(&history, "s"), ["one"]);
+    // A killed set of this version leaves another name. The file keeps its mode.
+    let hash = session_file(folder.path()).file_name().unwrap().to_str().unwrap().to_owned();
+    let new = folder.path().join(format!("{hash}.1-0.new"));
+    drop(history);
+    fs::write(&new, "{\"mnemon_history\":2,").unwrap();
+    let history = FileHistory::open(folder.path()).unwrap();
+    assert!(!new.exists(), "taken away");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let file = session_file(folder.path());
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        history.set("s", &[text("2", "two")]).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(texts(&history, "s"), ["two"]);
+    }
 }
 
 #[derive(Clone, Debug)]

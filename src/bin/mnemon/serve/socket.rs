@@ -16,12 +16,21 @@ use tokio::net::UnixListener;
 pub(super) struct Socket {
     pub(super) listener: UnixListener,
     path: PathBuf,
+    /// The device and the number of its file.
+    identity: Option<(u64, u64)>,
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        // After this server closed the database, another may have bound a socket of its own.
+        if self.identity.is_some() && identity(&self.path) == self.identity {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// The path of the socket for a database. Its folder exists afterwards, and is this user's alone.
@@ -48,7 +57,8 @@ pub(super) fn bind(db: &Path) -> anyhow::Result<Option<Socket>> {
     // One that is there was left by a server that was killed.
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).with_context(|| format!("listening on {}", path.display()))?;
-    Ok(Some(Socket { listener, path }))
+    let identity = identity(&path);
+    Ok(Some(Socket { listener, path, identity }))
 }
 
 /// The path that all processes have for a database, which need not exist yet.
