@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::{
     ground_truth, input,
     output::{self, Format},
+    output_file::Force,
     progress::Progress,
     status::Status,
     texmex::{self, Rows},
@@ -45,6 +46,8 @@ pub(crate) struct Args {
     /// The folder for the files; created if it is missing.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Neighbors per query, as in the TEXMEX data sets.
@@ -89,16 +92,20 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     ensure!(!base.is_empty(), "{}: no message has text", args.messages.display());
     ensure!(!queries.is_empty(), "no queries; give a file with at least one, or leave --queries out");
 
+    // Before the work that may be long.
+    std::fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
+    let create = |name: &str| texmex::create(&args.out.join(name), args.force);
+    let (base_file, query_file) = (create("base.fvecs")?, create("query.fvecs")?);
+    let truth_file = create("groundtruth.ivecs")?;
     let embedder = input::embedder(args.model.as_deref().unwrap_or(Model::DEFAULT), &args.device, None)?;
     let documents = embed(&embedder, "messages", &base, |texts| embedder.embed_documents(texts))?;
     let one_by_one = |texts: &[&str]| texts.iter().map(|text| embedder.embed_query(text)).collect();
     let queries = embed(&embedder, "queries", &queries, one_by_one)?;
     let neighbors = NEIGHBORS.min(documents.len());
     let truth = ground_truth::nearest(&ground_truth::exact(&documents), &queries, neighbors, |_| None);
-    std::fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
-    texmex::write(&args.out.join("base.fvecs"), &documents)?;
-    texmex::write(&args.out.join("query.fvecs"), &queries)?;
-    texmex::write(&args.out.join("groundtruth.ivecs"), &truth)?;
+    texmex::write(base_file, &documents)?;
+    texmex::write(query_file, &queries)?;
+    texmex::write(truth_file, &truth)?;
 
     let report = Report {
         model: embedder.identity().to_string(),

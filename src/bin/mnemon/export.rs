@@ -1,7 +1,6 @@
 //! `mnemon export`
 
 use std::{
-    fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
@@ -10,7 +9,9 @@ use anyhow::Context;
 use mnemon::{Namespace, TransferReport};
 
 use crate::{
+    input,
     output::{self, Format},
+    output_file::{self, Force, OutputFile},
     status::Status,
     stored,
 };
@@ -19,7 +20,7 @@ use crate::{
 ///
 /// Messages, sessions with their buffers, windows and batches, block states, checkpoints, and documents. No vectors:
 /// the importing database makes its own. The export shows one moment, needs no model, and may be made while a program
-/// uses the database.
+/// uses the database. Whoever may not read the database may not read the new file.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database.
@@ -31,6 +32,8 @@ pub(crate) struct Args {
     /// The file to write; - is stdout.
     #[arg(long, short, value_name = "FILE.jsonl", default_value = "-")]
     output: PathBuf,
+    #[command(flatten)]
+    force: Force,
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
@@ -43,8 +46,10 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
         export(&mut BufWriter::new(io::stdout().lock()))?;
         return Ok(Status::SUCCESS);
     }
-    let name = || args.output.display().to_string();
-    let report = export(&mut BufWriter::new(File::create(&args.output).with_context(name)?)).with_context(name)?;
+    input::note_read(&args.db);
+    let mut file = OutputFile::create(&args.output, output_file::EXPORT, args.force, Some(&args.db))?;
+    let report = export(&mut file).with_context(|| args.output.display().to_string())?;
+    file.finish()?;
     print(&report, format)?;
     Ok(Status::SUCCESS)
 }

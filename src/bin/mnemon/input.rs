@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use anyhow::{Context, anyhow, bail};
@@ -13,6 +13,7 @@ use mnemon::{
     Config, Device, Engine, EngineBuilder, IndexKind, Message, MessageLine, Model, Namespace, OnnxEmbedder,
     OnnxOptions, Precision,
 };
+use same_file::Handle;
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -32,12 +33,71 @@ pub(crate) struct Line {
     pub(crate) bytes_read: u64,
 }
 
+/// The files that were read.
+static READ: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
+
 /// Opens a file, or stdin for `-`.
+///
+/// # Errors
+/// The file cannot be read, or it is a named pipe: opening one waits until somebody writes to it.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin()));
     }
+    // Those of the system's folders are the pipes of a shell, which are open already.
+    if !path.starts_with("/dev") && !path.starts_with("/proc") {
+        match irregular(path) {
+            Some(kind @ ("a named pipe" | "a socket")) => bail!(
+                "{}: this is {kind}, which might never be written to; read it from stdin, with - instead of its name",
+                path.display()
+            ),
+            Some(kind) => bail!("{}: this is {kind}, not a file", path.display()),
+            None => {}
+        }
+    }
+    note_read(path);
     Ok(Box::new(File::open(path).with_context(|| path.display().to_string())?))
+}
+
+/// Reads a text file.
+pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    open(path)?.read_to_string(&mut text).with_context(|| path.display().to_string())?;
+    Ok(text)
+}
+
+/// Notes that a file is read, so that no output replaces it.
+pub(crate) fn note_read(path: &Path) {
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    read.extend(Handle::from_path(path).ok().filter(|_| path.is_file()));
+}
+
+/// Returns true if a file was read by this command, under any name.
+pub(crate) fn is_read(path: &Path) -> bool {
+    let read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    Handle::from_path(path).is_ok_and(|found| read.contains(&found))
+}
+
+/// Says what a name leads to that is not a regular file.
+pub(crate) fn irregular(path: &Path) -> Option<&'static str> {
+    let kind = std::fs::metadata(path).ok()?.file_type();
+    if kind.is_file() {
+        return None;
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if kind.is_fifo() {
+            return Some("a named pipe");
+        }
+        if kind.is_socket() {
+            return Some("a socket");
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            return Some("a device");
+        }
+    }
+    Some(if kind.is_dir() { "a folder" } else { "no regular file" })
 }
 
 /// Iterates over the lines of a file, or of stdin for `-`, without the blank ones.

@@ -26,6 +26,7 @@ mod metrics;
 mod models;
 mod namespaces;
 mod output;
+mod output_file;
 mod phases;
 mod printable;
 mod program;

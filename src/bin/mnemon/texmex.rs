@@ -4,11 +4,13 @@
 
 use std::{
     fs::File,
-    io::{BufReader, BufWriter, Read, Write},
+    io::{BufReader, Read, Write},
     path::Path,
 };
 
 use anyhow::{Context, bail, ensure};
+
+use crate::output_file::{self, Force, OutputFile};
 
 /// A matrix: rows of one length, stored one after the other.
 #[derive(Debug, PartialEq)]
@@ -107,16 +109,19 @@ pub(crate) fn read<T: Value>(path: &Path, limit: usize) -> anyhow::Result<Rows<T
 }
 
 /// Writes rows to a file.
-pub(crate) fn write<T: Value>(path: &Path, rows: &Rows<T>) -> anyhow::Result<()> {
-    let context = || format!("{}: writing", path.display());
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(path).with_context(context)?);
+pub(crate) fn write<T: Value>(mut file: OutputFile, rows: &Rows<T>) -> anyhow::Result<()> {
     for row in rows.iter() {
-        file.write_all(&(row.len() as u32).to_le_bytes()).with_context(context)?;
+        file.write_all(&(row.len() as u32).to_le_bytes()).with_context(|| file.writing())?;
         for &value in row {
-            file.write_all(&value.to_bytes()).with_context(context)?;
+            file.write_all(&value.to_bytes()).with_context(|| file.writing())?;
         }
     }
-    file.flush().with_context(context)
+    file.finish()
+}
+
+/// Begins a file of rows.
+pub(crate) fn create(path: &Path, force: Force) -> anyhow::Result<OutputFile> {
+    OutputFile::create(path, output_file::VECTORS, force, None)
 }
 
 #[cfg(test)]
@@ -128,7 +133,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.fvecs");
         let rows = Rows { width: 3, values: vec![1.0f32, -2.5, 0.0, 4.0, f32::MIN_POSITIVE, 6.0] };
-        write(&path, &rows).unwrap();
+        write(create(&path, Force { force: false }).unwrap(), &rows).unwrap();
         assert_eq!(read::<f32>(&path, usize::MAX).unwrap(), rows);
         assert_eq!(read::<f32>(&path, 1).unwrap().values, rows.values[..3]);
     }

@@ -12,6 +12,7 @@ mod ingest;
 mod kills;
 mod makefile;
 mod models;
+mod outputs;
 mod pairs;
 mod printable;
 mod progress;

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::support::tally::tally;
 
 /// The commands that create or replace a file.
-const COMMANDS: &[&str] = &["ingest", "import", "serve", "backup", "salvage", "purge", "reindex"];
+const COMMANDS: &[&str] = &["ingest", "import", "serve", "backup", "salvage", "export", "purge", "reindex"];
 const MESSAGES: u64 = 12;
 
 /// The files that the commands read.

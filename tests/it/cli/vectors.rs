@@ -151,7 +151,9 @@ fn messages_become_files_of_vectors() {
     assert_eq!(json(&output.stdout)["indexes"][0]["points"][0]["recall"], 1.0, "{}", output.stderr);
 
     let questions = sample("queries.jsonl");
-    let asked = json(&embed(&["--queries", questions.to_str().unwrap()]).stdout);
+    let refused = embed(&["--queries", questions.to_str().unwrap()]);
+    assert!(refused.code == 1 && refused.stderr.contains("add --force to replace it"), "{}", refused.stderr);
+    let asked = json(&embed(&["--force", "--queries", questions.to_str().unwrap()]).stdout);
     let count = fs::read_to_string(&questions).unwrap().lines().count() as u64;
     assert_eq!((&asked["base"], asked["queries"].as_u64()), (&json!(462), Some(count)));
 
@@ -160,7 +162,8 @@ fn messages_become_files_of_vectors() {
     fs::write(&lines, ["one", "two", "one", "three", "two"].map(line).concat()).unwrap();
     let few = |arguments: &[&str]| {
         let command = &mut mnemon();
-        let command = command.args(["--format", "json", "embed", "--messages"]).arg(&lines).arg("--out").arg(&out);
+        let command =
+            command.args(["--format", "json", "embed", "--messages"]).arg(&lines).arg("--force").arg("--out").arg(&out);
         run(command.args(arguments))
     };
     let unique = json(&few(&["--unique", "--hold-out", "1"]).stdout);

@@ -44,8 +44,10 @@ use self::{
     variant::Variant,
 };
 use crate::{
+    input,
     metrics::percentile,
     output::{self, Format},
+    output_file::{self, Force, OutputFile},
     status::Status,
     usage,
 };
@@ -107,11 +109,14 @@ pub(crate) struct Args {
     /// Only write the set in BEIR's layout: corpus.jsonl, queries.jsonl and qrels/test.tsv.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["run", "score_run", "svg"])]
     beir_out: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     if let (Some(results), Some(svg)) = (&args.draw, &args.svg) {
-        draw(svg, &std::fs::read_to_string(results).with_context(|| results.display().to_string())?)?;
+        let results = input::text(results)?;
+        draw(OutputFile::create(svg, output_file::SVG, args.force, None)?, &results)?;
         return Ok(Status::SUCCESS);
     }
     let ks: BTreeSet<usize> = args.k.iter().copied().collect();
@@ -123,7 +128,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
 
     let ks: Vec<usize> = ks.into_iter().collect();
     if let Some(folder) = &args.beir_out {
-        write_beir::write(folder, the_only(&sets, "--beir-out")?)?;
+        write_beir::write(folder, the_only(&sets, "--beir-out")?, args.force)?;
         return Ok(Status::SUCCESS);
     }
     if let Some(path) = &args.score_run {
@@ -134,17 +139,23 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         the_only(&sets, "--run")?;
         usage::ensure(models.len() == 1, "--run takes one --model")?;
     }
+    // Before the work that may be long.
+    let create =
+        |path: Option<&Path>, kind| path.map(|path| OutputFile::create(path, kind, args.force, None)).transpose();
+    let mut run = create(args.run.as_deref(), output_file::TREC_RUN)?;
+    let svg = create(args.svg.as_deref(), output_file::SVG)?;
     let mut results = String::new();
     for set in &sets {
         for &model in &models {
-            let report = measure(&args, &IngestedSet::new(set, model, args.index, args.precision)?, &sets, &ks)?;
+            let ingested = IngestedSet::new(set, model, args.index, args.precision)?;
+            let report = measure(&args, &ingested, &sets, &ks, &mut run)?;
             print(&report, &args, format)?;
             results += &serde_json::to_string(&report)?;
             results.push('\n');
         }
     }
-    if let Some(path) = &args.svg {
-        draw(path, &results)?;
+    if let Some(file) = svg {
+        draw(file, &results)?;
     }
     Ok(Status::SUCCESS)
 }
@@ -165,19 +176,25 @@ fn print(report: &Report, args: &Args, format: Format) -> anyhow::Result<()> {
 }
 
 /// Draws the chart of results, which are one report as JSON per line.
-fn draw(svg: &Path, results: &str) -> anyhow::Result<()> {
+fn draw(svg: OutputFile, results: &str) -> anyhow::Result<()> {
     let groups: Result<Vec<Group>, _> = results.lines().map(serde_json::from_str).collect();
     let groups = groups.context("the results are not those of `mnemon eval --format json`")?;
-    std::fs::write(svg, chart::svg(&groups)).with_context(|| svg.display().to_string())
+    svg.write_whole(&chart::svg(&groups))
 }
 
-fn measure(args: &Args, ingested: &IngestedSet, sets: &[Set], ks: &[usize]) -> anyhow::Result<Report> {
+fn measure(
+    args: &Args,
+    ingested: &IngestedSet,
+    sets: &[Set],
+    ks: &[usize],
+    run: &mut Option<OutputFile>,
+) -> anyhow::Result<Report> {
     let set = ingested.set;
     let deepest = ks.last().copied().unwrap_or(0);
     let (first, others) = args.recall.split_first().context("--recall takes at least one variant")?;
     let base = Answers::new(ingested, first, deepest)?;
-    if let Some(path) = &args.run {
-        run_file::write(path, set, &base.rankings)?;
+    if let Some(file) = run.take() {
+        run_file::write(file, set, &base.rankings)?;
     }
     let other = |variant: &Variant| {
         let answers = Answers::new(ingested, variant, deepest)?;

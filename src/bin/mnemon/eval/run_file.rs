@@ -2,8 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs::File,
-    io::{BufWriter, Write},
+    io::Write,
     path::Path,
 };
 
@@ -15,7 +14,7 @@ use super::{
     ranking::{RankedMessage, Ranking},
     set::{Question, Set},
 };
-use crate::{input, stderr};
+use crate::{input, output_file::OutputFile, stderr};
 
 /// The name of our runs, in the last column.
 const NAME: &str = "mnemon";
@@ -30,19 +29,17 @@ pub(super) struct Run {
 
 /// Writes the rankings of a set's questions. `trec_eval` sorts by score, so that a score that is not below the one
 /// before is written as the next lower number.
-pub(super) fn write(path: &Path, set: &Set, rankings: &[Ranking]) -> anyhow::Result<()> {
+pub(super) fn write(mut file: OutputFile, set: &Set, rankings: &[Ranking]) -> anyhow::Result<()> {
     let (ids, questions) = (PublishedIds::new(set)?, published_ids::of_questions(set)?);
-    let context = || format!("{}: writing", path.display());
-    let mut file = BufWriter::new(File::create(path).with_context(context)?);
     for ((question, name), ranking) in set.questions.iter().zip(questions).zip(rankings) {
         let mut above = f32::INFINITY;
         for (at, message) in ranking.iter().enumerate() {
             above = if message.score < above { message.score } else { above.next_down() };
             let id = ids.of(&question.namespace, &message.id);
-            writeln!(file, "{name} Q0 {id} {} {above} {NAME}", at + 1).with_context(context)?;
+            writeln!(file, "{name} Q0 {id} {} {above} {NAME}", at + 1).with_context(|| file.writing())?;
         }
     }
-    file.flush().with_context(context)
+    file.finish()
 }
 
 /// A line of a run.

@@ -1,10 +1,6 @@
 //! Writes a set in BEIR's folder layout.
 
-use std::{
-    fs::{self, File},
-    io::{BufWriter, Write},
-    path::Path,
-};
+use std::{fs, io::Write, path::Path};
 
 use anyhow::Context;
 use serde_json::json;
@@ -14,11 +10,14 @@ use super::{
     read::{CORPUS, QRELS, QRELS_HEAD, QUERIES},
     set::Set,
 };
-use crate::stderr;
+use crate::{
+    output_file::{self, Force, OutputFile},
+    stderr,
+};
 
 /// Writes the corpus, the labelled questions and their judgments. BEIR has one corpus for all questions: the namespaces
 /// are joined, and each document's `metadata` has its own.
-pub(super) fn write(folder: &Path, set: &Set) -> anyhow::Result<()> {
+pub(super) fn write(folder: &Path, set: &Set, force: Force) -> anyhow::Result<()> {
     let (ids, questions) = (PublishedIds::new(set)?, published_ids::of_questions(set)?);
     let namespaces = set.namespaces().count();
     if namespaces > 1 {
@@ -28,8 +27,11 @@ pub(super) fn write(folder: &Path, set: &Set) -> anyhow::Result<()> {
         ));
     }
     fs::create_dir_all(folder.join("qrels")).with_context(|| folder.display().to_string())?;
+    let create = |name: &str, kind| OutputFile::create(&folder.join(name), kind, force, None);
+    let (corpus, asked) = (create(CORPUS, output_file::BEIR_LINES)?, create(QUERIES, output_file::BEIR_LINES)?);
+    let judged = create(QRELS, output_file::JUDGMENTS)?;
     write_lines(
-        &folder.join(CORPUS),
+        corpus,
         set.messages.iter().map(|(namespace, message)| {
             let metadata = json!({
                 "namespace": namespace, "session": message.session, "role": message.role, "name": message.name,
@@ -41,7 +43,7 @@ pub(super) fn write(folder: &Path, set: &Set) -> anyhow::Result<()> {
     )?;
     let labelled = || set.questions.iter().zip(&questions).filter(|(question, _)| !question.relevant.is_empty());
     write_lines(
-        &folder.join(QUERIES),
+        asked,
         labelled().map(|(question, id)| {
             let metadata =
                 json!({ "namespace": question.namespace, "category": question.category, "time": question.now });
@@ -53,14 +55,12 @@ pub(super) fn write(folder: &Path, set: &Set) -> anyhow::Result<()> {
         let documents = question.relevant.iter().map(|relevant| ids.of(&question.namespace, relevant));
         documents.zip(grades).map(move |(document, grade)| format!("{id}\t{document}\t{grade}"))
     });
-    write_lines(&folder.join(QRELS), std::iter::once(QRELS_HEAD.to_owned()).chain(judgments))
+    write_lines(judged, std::iter::once(QRELS_HEAD.to_owned()).chain(judgments))
 }
 
-fn write_lines(path: &Path, lines: impl Iterator<Item = String>) -> anyhow::Result<()> {
-    let context = || format!("{}: writing", path.display());
-    let mut file = BufWriter::new(File::create(path).with_context(context)?);
+fn write_lines(mut file: OutputFile, lines: impl Iterator<Item = String>) -> anyhow::Result<()> {
     for line in lines {
-        writeln!(file, "{line}").with_context(context)?;
+        writeln!(file, "{line}").with_context(|| file.writing())?;
     }
-    file.flush().with_context(context)
+    file.finish()
 }

@@ -23,6 +23,7 @@ use crate::{
     bench::process_memory::{growth_mib, resident_bytes},
     ground_truth,
     metrics::percentile,
+    output_file::Force,
     progress::Progress,
     texmex::{self, Rows},
 };
@@ -163,7 +164,8 @@ impl Plan {
                 width: vectors.queries.width,
                 values: vectors.queries.iter().take(QUERIES).flatten().copied().collect(),
             };
-            texmex::write(&folder.join(file), &ground_truth::nearest(&index, &queries, K, |query| Some(allowed(query))))
+            let truth = ground_truth::nearest(&index, &queries, K, |query| Some(allowed(query)));
+            texmex::write(texmex::create(&folder.join(file), Force { force: false })?, &truth)
         };
         write(ALL, &|_| all.clone())?;
         write(REMAINING, &|_| remaining.clone())?;

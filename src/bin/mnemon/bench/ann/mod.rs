@@ -28,6 +28,7 @@ use self::{
 };
 use crate::{
     output::{self, Format},
+    output_file::{self, Force, OutputFile},
     program, texmex, usage,
 };
 
@@ -79,6 +80,8 @@ pub(super) struct Args {
     /// Draw the curves into this file.
     #[arg(long, value_name = "OUT.svg")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Measure one part of one index. The command starts itself with this option.
     #[arg(long, hide = true, requires = "truths")]
     part: Option<Part>,
@@ -109,6 +112,10 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("creating a temporary folder")?;
     let data = prepare(args, folder.path())?;
     let peers = args.peers.iter().map(|path| report::peers(path, &data)).collect::<anyhow::Result<Vec<_>>>()?.concat();
+    let create =
+        |path: Option<&Path>, kind| path.map(|path| OutputFile::create(path, kind, args.force, None)).transpose();
+    let json = create(args.json.as_deref(), output_file::FIGURES)?;
+    let svg = create(args.svg.as_deref(), output_file::SVG)?;
     let indexes = args.index.iter().map(|name| {
         let mut measured: Measured = child(args, Part::Raw, name, folder.path())?;
         if args.deletions {
@@ -121,12 +128,11 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     });
     let report =
         Report { machine: Machine::here(args.threads), data, indexes: indexes.collect::<anyhow::Result<_>>()? };
-    let write = |path: &Path, text: String| std::fs::write(path, text).with_context(|| path.display().to_string());
-    if let Some(path) = &args.json {
-        write(path, serde_json::to_string_pretty(&report)? + "\n")?;
+    if let Some(file) = json {
+        file.write_whole(&(serde_json::to_string_pretty(&report)? + "\n"))?;
     }
-    if let Some(path) = &args.svg {
-        write(path, chart::svg(&report, &peers))?;
+    if let Some(file) = svg {
+        file.write_whole(&chart::svg(&report, &peers))?;
     }
     match format {
         Format::Json => output::json(&report),
@@ -138,7 +144,8 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
 /// its own.
 fn prepare(args: &Args, truths: &Path) -> anyhow::Result<Data> {
     let vectors = Vectors::read(&args.data, args.limit)?;
-    texmex::write(&truths.join(TRUTH), &vectors.truth(&args.data, args.limit.is_some())?)?;
+    let file = texmex::create(&truths.join(TRUTH), args.force)?;
+    texmex::write(file, &vectors.truth(&args.data, args.limit.is_some())?)?;
     if args.engine {
         Plan::of(vectors.base.len())?.write_truths(&vectors, truths)?;
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::{engine::EngineReport, machine::Machine};
-use crate::stderr;
+use crate::{input, stderr};
 
 /// All measurements of a run.
 #[derive(Deserialize, Serialize)]
@@ -73,7 +73,7 @@ enum PeerFile {
 /// name added.
 pub(super) fn peers(path: &Path, data: &Data) -> anyhow::Result<Vec<Measured>> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| name.to_string())?;
+    let text = input::text(path)?;
     let file = serde_json::from_str(&text).with_context(|| {
         format!(
             "{name}: neither a list of {{\"peer\", \"build_s\", \"index_mb\", \"points\": [{{\"effort\", \"recall\", \

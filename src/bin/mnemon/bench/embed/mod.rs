@@ -18,7 +18,9 @@ use self::{
 };
 use super::sample;
 use crate::{
+    input,
     output::{self, Format},
+    output_file::{self, Force, OutputFile},
     program,
     progress::Progress,
     usage,
@@ -56,6 +58,8 @@ pub(super) struct Args {
     /// Write the figures to this file.
     #[arg(long, value_name = "OUT.json")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Measure one case once. The command starts itself with this option.
     #[arg(long, hide = true)]
     case: Option<Case>,
@@ -77,6 +81,9 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     cases.extend(args.model.iter().map(|model| (Case::Mnemon, model.clone())));
     let mut rounds: Vec<Vec<Measured>> = cases.iter().map(|_| Vec::new()).collect();
     let progress = Progress::new();
+    args.peers.iter().for_each(|path| input::note_read(path));
+    let create = |path: &PathBuf| OutputFile::create(path, output_file::FIGURES, args.force, None);
+    let json = args.json.as_ref().map(create).transpose()?;
     progress.begin("measuring", "cases", (cases.len() * args.rounds) as u64);
     for _ in 0..args.rounds {
         for ((case, model), rounds) in cases.iter().zip(&mut rounds) {
@@ -94,7 +101,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
         rows.push(row(*case, rounds, peak));
     }
     for path in &args.peers {
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let text = input::text(path)?;
         rows.extend(serde_json::from_str::<Vec<Row>>(&text).with_context(|| path.display().to_string())?);
     }
     let report = Report {
@@ -104,9 +111,8 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
         threads: args.threads(),
         rows,
     };
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report)? + "\n";
-        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+    if let Some(file) = json {
+        file.write_whole(&(serde_json::to_string_pretty(&report)? + "\n"))?;
     }
     match format {
         Format::Json => output::json(&report),

@@ -65,7 +65,7 @@ struct Document {
 
 /// Reads a file with the description in another.
 pub(super) fn read(layout: &Path, file: &Path, name: String) -> anyhow::Result<Set> {
-    let text = std::fs::read_to_string(layout).with_context(|| layout.display().to_string())?;
+    let text = input::text(layout)?;
     let layout: Layout = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         anyhow!("{}:{line}: {}", layout.display(), error.message())
