@@ -253,12 +253,24 @@ fn a_lower_bound_of_the_file_applies_from_the_next_opening() {
     let many = cached(&inner, 0, Some(&path)).embed_documents(&refs(&texts(0..3000)));
     let bytes = |path| mnemon::cache_file_stats(path).unwrap().bytes;
     assert!(many.is_ok() && bytes(&path) > 1 << 20);
+    // A file of the user's, what a killed process left, and what one is writing.
+    let beside = |end: &str| path.with_file_name(format!("{}{end}", path.file_name().unwrap().to_str().unwrap()));
+    let [mine, left, held] = [".new", ".1-0.new", ".2-0.new"].map(beside);
+    [&mine, &left, &held].into_iter().for_each(|file| fs::write(file, "mine").unwrap());
+    let holder = fs::File::open(&held).unwrap();
+    holder.lock().unwrap();
+    #[cfg(unix)]
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let embedder = CachedEmbedder::builder(inner.clone()).memory_bytes(0).file(&path, 1 << 20).open().unwrap();
     embedder.embed_documents(&refs(&texts(2800..3000))).unwrap();
     assert_eq!(embedder.stats().misses, 0, "the last are left");
     drop(embedder);
     assert!(bytes(&path) <= 1 << 20);
-    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else is left");
+    assert_eq!([&mine, &left, &held].map(|file| file.exists()), [true, false, true]);
+    assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 3, "nothing else is left");
+    #[cfg(unix)]
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&fs::metadata(&path).unwrap()) & 0o777, 0o600);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `Engine`: puts, flushes, recalls and reopening, with an embedder that needs no model.
 
 mod bad_input;
+mod creation;
 mod flush;
 mod graph;
 mod in_memory;

@@ -228,7 +228,19 @@ fn the_graph_of_a_folder_is_taken_as_it_is() {
             assert!(which.contains(wanted), "{which}");
         }
         options.graph = graph.map(Into::into);
+        // What a killed import left, what another one is writing, and a folder of the user's.
+        let [left, held, mine] = [
+            ".there.import-0192f0a1b2c37def8123456789abcdef",
+            ".there.import-0192f0a1b2c37def8123456789abcde0",
+            ".there.import-mine",
+        ]
+        .map(|name| folder.path().join(name));
+        [&left, &held, &mine].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        let holder = fs::File::open(&held).unwrap();
+        holder.lock().unwrap();
         let model = import(&options).unwrap();
+        #[cfg(unix)]
+        assert_eq!([&left, &held, &mine].map(|folder| folder.exists()), [false, true, true]);
         let info = model.info().unwrap();
         assert_eq!((info.max_tokens, info.pooling), (512, Pooling::None), "its output has a row a text");
         assert_eq!(model.verify().unwrap(), [""; 0]);
