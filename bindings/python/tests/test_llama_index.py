@@ -34,6 +34,7 @@ from llama_index.core.vector_stores.types import (
 )
 
 from mnemon import EmbeddingError, Engine, Message, Query
+from mnemon.llama_index._messages import DUMP
 from mnemon.llama_index import MnemonBlock, MnemonChatStore, MnemonEmbedding, MnemonVectorStore
 
 SAMPLE = Path(__file__).parents[3] / "datasets/sample/messages.jsonl"
@@ -200,6 +201,25 @@ async def test_a_message_is_deleted_by_its_place_and_unknown_keys_are_empty() ->
         # What another program puts into the session is part of the chat.
         engine.put(NAMESPACE, [Message("e", "assistant", session="s")])
         assert (await store.get_messages("s"))[-1] == ChatMessage(role=MessageRole.ASSISTANT, content="e")
+
+
+@pytest.mark.asyncio
+async def test_what_cannot_be_returned_is_not_changed_and_can_be_deleted() -> None:
+    with Engine() as engine:
+        store = MnemonChatStore(engine=engine, namespace=NAMESPACE)
+        # Of another version of LlamaIndex.
+        engine.put(NAMESPACE, [Message("a text", session="s", metadata={DUMP: '{"role": "nobody"}'})])
+        await store.add_message("s", ChatMessage(role="user", content="hello"))
+        before = [message.to_dict() for message in engine.history(NAMESPACE, "s")]
+        for change in (store.archive_oldest_messages("s", 2), store.delete_oldest_messages("s", 2), store.delete_message("s", 0)):
+            with pytest.raises(ValueError):
+                await change
+            assert [message.to_dict() for message in engine.history(NAMESPACE, "s")] == before
+        await store.set_messages("s", [ChatMessage(role="user", content="new")])
+        assert [message.content for message in await store.get_messages("s")] == ["new"]
+        engine.put(NAMESPACE, [Message("a text", session="s", metadata={DUMP: '{"role": "nobody"}'})])
+        await store.delete_messages("s")
+        assert engine.history(NAMESPACE, "s") == []
 
 
 @pytest.mark.asyncio

@@ -82,8 +82,10 @@ class MnemonSession:
         stored = self.engine.history(self.namespace, self.session_id)
         if not stored:
             return None
+        # Before the deletion: what cannot be returned is not deleted.
+        item = _item(stored[-1])
         self.engine.delete(self.namespace, [stored[-1].id])
-        return _item(stored[-1])
+        return item
 
     def _clear(self) -> None:
         try:

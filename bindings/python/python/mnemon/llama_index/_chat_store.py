@@ -75,7 +75,7 @@ class MnemonChatStore(AsyncDBChatStore):
         with _CHANGE:
             old = self._rows(key, None)
             self._put(key, messages, status, old[: len(messages)])
-            self._delete(old[len(messages) :])
+            self._remove(old[len(messages) :])
 
     @_on_a_thread
     def delete_message(self, key: str, idx: int) -> ChatMessage | None:
@@ -87,7 +87,7 @@ class MnemonChatStore(AsyncDBChatStore):
     @_on_a_thread
     def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         with _CHANGE:
-            self._delete(self._rows(key, status))
+            self._remove(self._rows(key, status))
 
     @_on_a_thread
     def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
@@ -99,8 +99,10 @@ class MnemonChatStore(AsyncDBChatStore):
         with _CHANGE:
             rows = list(islice(self._rows(key, MessageStatus.ACTIVE), n))
             archived = [row.to_dict() | {"metadata": row.metadata | {STATUS: ARCHIVED}} for row in rows]
+            # Before the change: what cannot be returned is not archived.
+            messages = get(self.engine, self.namespace, rows)
             self.engine.put(self.namespace, archived)
-            return get(self.engine, self.namespace, rows)
+            return messages
 
     @_on_a_thread
     def get_keys(self) -> list[str]:
@@ -123,6 +125,9 @@ class MnemonChatStore(AsyncDBChatStore):
 
     def _delete(self, rows: list[Message]) -> list[ChatMessage]:
         messages = get(self.engine, self.namespace, rows)
+        self._remove(rows)
+        return messages
+
+    def _remove(self, rows: list[Message]) -> None:
         self.engine.delete(self.namespace, [row.id for row in rows])
         delete_documents(self.engine, self.namespace, rows)
-        return messages
