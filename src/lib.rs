@@ -213,6 +213,9 @@ pub use engine::{
     BlockingDocuments, BlockingEngine, Documents, Engine, EngineBuilder, EngineExampleSelector, EngineStats,
     FlushReport, IndexStats, PutReport,
 };
+// For the Python package, whose calls wait in two ways.
+#[doc(hidden)]
+pub use engine::block_on;
 pub use error::{BoxError, Error, Result};
 pub use fewshot::{
     Bm25ExampleSelector, ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector,

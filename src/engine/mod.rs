@@ -62,6 +62,7 @@ pub use self::{
     builder::EngineBuilder,
     documents::{BlockingDocuments, Documents},
     example_selector::EngineExampleSelector,
+    executor::block_on,
     handle::Engine,
     index_stats::IndexStats,
     memory_budget::EngineStats,
@@ -70,7 +71,7 @@ pub use self::{
 pub(crate) use self::{
     blocking::blocking_methods,
     core::Opening,
-    executor::{Executor, Lane, block_on},
+    executor::{Executor, Lane},
     extension::Extension,
     session::StoredSession,
     weak::WeakEngine,

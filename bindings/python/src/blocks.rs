@@ -184,7 +184,7 @@ impl ProfileBlock {
     #[pyo3(signature = (name, profile, model, *, priority = 0))]
     fn new(name: String, profile: &Profile, model: &Bound<'_, PyAny>, priority: u32) -> PyResult<Self> {
         let chat = chat_model(model)?;
-        let block = profile.run(model.py(), |profile| Ok(mnemon::ProfileBlock::new(name, profile, chat)))?;
+        let block = profile.run(model.py(), async |profile| Ok(mnemon::ProfileBlock::new(name, &profile, chat)))?;
         Ok(ProfileBlock(block.with_priority(priority)))
     }
 }
@@ -200,7 +200,7 @@ impl CollectionBlock {
     #[pyo3(signature = (name, collection, model, *, priority = 0))]
     fn new(name: String, collection: &Collection, model: &Bound<'_, PyAny>, priority: u32) -> PyResult<Self> {
         let chat = chat_model(model)?;
-        let block = collection.run(model.py(), |items| Ok(mnemon::CollectionBlock::new(name, items, chat)))?;
+        let block = collection.call(model.py(), async |items| Ok(mnemon::CollectionBlock::new(name, &items, chat)))?;
         Ok(CollectionBlock(block.with_priority(priority)))
     }
 }

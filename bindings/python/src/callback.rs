@@ -1,23 +1,41 @@
 //! Calls of what is written in Python, from the engine's threads.
 
 use std::{
-    cell::Cell,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    cell::{Cell, RefCell},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
     thread::sleep,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mnemon::Error;
-use pyo3::{buffer::PyBuffer, exceptions::PyTypeError, prelude::*};
+use pyo3::{
+    buffer::PyBuffer,
+    exceptions::{PyRuntimeError, PyTypeError},
+    prelude::*,
+    pyclass::{PyTraverseError, PyVisit},
+    types::{PyWeakrefMethods, PyWeakrefReference},
+};
+
+use crate::{models::ModelOptions, shared::lock, wait};
+
+/// How long the end of the interpreter waits for callbacks of which none returns.
+const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// The number of callbacks that are running, on all threads.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// The number of callbacks that have returned.
+static RETURNED: AtomicUsize = AtomicUsize::new(0);
 /// True when the interpreter ends: Python is not called any more.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// True while this thread is in a callback.
     static CALLED_BACK: Cell<bool> = const { Cell::new(false) };
+    /// The numbers of the engines whose embedders this thread is in.
+    static EMBEDDING: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A callback that is running.
@@ -37,6 +55,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         CALLED_BACK.set(self.outer);
+        RETURNED.fetch_add(1, SeqCst);
         RUNNING.fetch_sub(1, SeqCst);
     }
 }
@@ -46,6 +65,20 @@ impl Drop for Running {
 pub(crate) fn forked() {
     RUNNING.store(0, SeqCst);
     CALLED_BACK.set(false);
+    wait::forked();
+}
+
+/// Notes that this thread calls the embedder of an engine, while `call` runs.
+pub(crate) fn embedding_for<T>(engine: u64, call: impl FnOnce() -> T) -> T {
+    EMBEDDING.with_borrow_mut(|engines| engines.push(engine));
+    let called = call();
+    EMBEDDING.with_borrow_mut(Vec::pop);
+    called
+}
+
+/// Returns whether this thread is in an embedder of the engine.
+pub(crate) fn is_embedding_for(engine: &ModelOptions) -> bool {
+    EMBEDDING.with_borrow(|engines| engines.contains(&engine.number))
 }
 
 /// Returns whether this thread calls Python for an engine.
@@ -53,15 +86,41 @@ pub(crate) fn is_called_back() -> bool {
     CALLED_BACK.get()
 }
 
-/// Waits for the callbacks that are running, such as those of blocks, which the closing of an engine does not wait for.
-/// There are none afterwards: a thread that is in Python when the interpreter ends would crash it.
-pub(crate) fn end_callbacks(py: Python<'_>) {
-    ENDED.store(true, SeqCst);
-    py.detach(|| {
-        while RUNNING.load(SeqCst) > 0 {
-            sleep(Duration::from_millis(1));
+/// Waits until the engines are closed, and then for the callbacks that are running, such as those of blocks, which the
+/// closing of an engine does not wait for. None begins afterwards: a thread that is in Python when the interpreter ends
+/// may crash it.
+///
+/// # Errors
+/// No callback returned for [`END_LIMIT`], or what the handler of a signal raised.
+pub(crate) fn end_callbacks(py: Python<'_>, mut is_closed: impl FnMut() -> bool + Send) -> PyResult<()> {
+    let (mut returned, mut since) = (RETURNED.load(SeqCst), Instant::now());
+    let ended = loop {
+        if is_closed() {
+            ENDED.store(true, SeqCst);
         }
-    });
+        if RUNNING.load(SeqCst) == 0 {
+            if ENDED.load(SeqCst) {
+                break Ok(());
+            }
+            since = Instant::now();
+        }
+        if returned != RETURNED.load(SeqCst) {
+            (returned, since) = (RETURNED.load(SeqCst), Instant::now());
+        }
+        if since.elapsed() >= END_LIMIT {
+            let limit = END_LIMIT.as_secs();
+            let reason = format!(
+                "the interpreter ends although what an engine called, such as an embedder, did not return within {limit} seconds"
+            );
+            break Err(PyRuntimeError::new_err(reason));
+        }
+        py.detach(|| sleep(Duration::from_millis(1)));
+        if let Err(error) = py.check_signals() {
+            break Err(error);
+        }
+    };
+    ENDED.store(true, SeqCst);
+    ended
 }
 
 /// Runs what calls Python. `None` if the interpreter ends.
@@ -79,6 +138,57 @@ pub(crate) fn call<T>(
 ) -> mnemon::Result<T> {
     let called = calling_back(|py| call(py).map_err(|error| failed(py, error.to_string(), error)));
     called.unwrap_or(Err(Error::Closed))
+}
+
+/// An object that the engine calls, and that a handle in Python keeps: [`Kept`]. Weak, so that Python's garbage collector
+/// finds a cycle through both.
+pub(crate) struct Callee {
+    /// A weak reference, or the object itself if there are none to objects of its class.
+    object: Py<PyAny>,
+    is_weak: bool,
+}
+
+impl Callee {
+    pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match PyWeakrefReference::new(object) {
+            Ok(weak) => Ok(Callee { object: weak.into_any().unbind(), is_weak: true }),
+            Err(_) => Ok(Callee { object: object.clone().unbind(), is_weak: false }),
+        }
+    }
+
+    /// Returns the object.
+    ///
+    /// # Errors
+    /// Its handle is gone, and the engine with it.
+    pub(crate) fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let object = self.object.bind(py);
+        if !self.is_weak {
+            return Ok(object.clone());
+        }
+        let found = object.cast::<PyWeakrefReference>()?.upgrade();
+        found.ok_or_else(|| PyRuntimeError::new_err("what the engine calls is gone, with the engine"))
+    }
+}
+
+/// The objects that a handle in Python keeps because its engine calls them. The handle shows them to the garbage collector.
+#[derive(Default)]
+pub(crate) struct Kept(Mutex<Vec<Py<PyAny>>>);
+
+impl Kept {
+    pub(crate) fn add(&self, object: &Bound<'_, PyAny>) {
+        lock(&self.0).push(object.clone().unbind());
+    }
+
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // Without waiting: another thread may be adding one.
+        let Ok(objects) = self.0.try_lock() else { return Ok(()) };
+        objects.iter().try_for_each(|object| visit.call(object))
+    }
+
+    pub(crate) fn clear(&self) {
+        let objects = std::mem::take(&mut *lock(&self.0));
+        drop(objects);
+    }
 }
 
 /// Returns the attribute of an object that has to have it, or a `TypeError` that names the protocol.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp as Instant;
-use mnemon::{BlockingDocuments, Namespace};
+use mnemon::Namespace;
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
@@ -27,9 +27,9 @@ impl Documents {
     fn call<T: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(BlockingDocuments<'_>) -> mnemon::Result<T> + Send,
+        call: impl AsyncFnOnce(mnemon::Documents) -> mnemon::Result<T> + Send,
     ) -> PyResult<T> {
-        self.engine.run(py, move |engine| call(engine.documents(&self.namespace).blocking()))
+        self.engine.call(py, async move |engine: &mnemon::Engine| call(engine.documents(&self.namespace)).await)
     }
 }
 
@@ -48,17 +48,17 @@ impl Documents {
     ) -> PyResult<()> {
         let options = options(index, ttl_minutes);
         let value: serde_json::Value = from_python(value)?;
-        self.call(py, move |documents| documents.put(key, value, options))
+        self.call(py, async move |documents| documents.put(key, value, options).await)
     }
 
     /// Returns the document, or `None`.
     fn get(&self, py: Python<'_>, key: &str) -> PyResult<Option<Document>> {
-        Ok(self.call(py, |documents| documents.get(key))?.map(Document))
+        Ok(self.call(py, async |documents| documents.get(key).await)?.map(Document))
     }
 
     /// Returns whether there was such a document.
     fn delete(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
-        self.call(py, |documents| documents.delete(key))
+        self.call(py, async |documents| documents.delete(key).await)
     }
 
     /// Returns the documents that answer `query` best, or without one those that were put last. `where` is a filter on
@@ -74,7 +74,7 @@ impl Documents {
         offset: usize,
     ) -> PyResult<Vec<Document>> {
         let search = search(query, r#where, below, limit, offset)?;
-        Ok(self.call(py, |documents| documents.search(search))?.into_iter().map(Document).collect())
+        Ok(self.call(py, async |documents| documents.search(search).await)?.into_iter().map(Document).collect())
     }
 
     #[getter]

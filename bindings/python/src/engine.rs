@@ -1,21 +1,26 @@
 //! The engine.
 
 use std::{
-    fs::File,
-    io::{BufReader, BufWriter, Write},
+    fs::{self, File},
+    io::{self, BufReader, BufWriter, Read, Write},
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
 };
 
 use mnemon::{Forget, Language, Namespace, Scope};
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
+    pyclass::{PyTraverseError, PyVisit},
     types::{PyDict, PyString},
 };
 
 use crate::{
     blocks::BlockLike,
+    callback::Kept,
     config::Config,
     documents::Documents,
     errors::raised,
@@ -29,6 +34,7 @@ use crate::{
     shared::Shared,
     values::{from_python, namespace, to_python},
     vectors::{Vectors, vector_of_query, vectors_of},
+    wait::apart,
 };
 
 /// A long-term memory in one file.
@@ -40,13 +46,51 @@ use crate::{
 /// describes it; queries with `rerank` use it.
 ///
 /// Use it in a `with` statement, or call `close`. All calls may be made from any thread, and release the GIL. A process
-/// that was forked after the opening cannot use it.
+/// that was forked after the opening cannot use it. Ctrl-C ends the waiting of every call with `KeyboardInterrupt`: what
+/// the engine has begun for it, it does to the end, but for `reindex`, `rollback`, `export` and `import_from`, which stop.
 #[pyclass(frozen, module = "mnemon")]
-pub(crate) struct Engine(Arc<Shared>);
+pub(crate) struct Engine(Arc<Shared>, Kept);
 
 impl Engine {
     pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.0)
+    }
+
+    /// Returns the embedder that an object stands for. The object is kept as long as the engine.
+    fn embedder(&self, object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn mnemon::Embedder>> {
+        let embedder = self.0.models.embedder(object)?;
+        self.1.add(object);
+        Ok(embedder)
+    }
+}
+
+/// A file that cannot be read or written any more once the flag is set: the call was ended by a signal.
+struct Stoppable<F>(F, Arc<AtomicBool>);
+
+impl<F> Stoppable<F> {
+    fn check(&self) -> io::Result<()> {
+        match self.1.load(SeqCst) {
+            true => Err(io::Error::other("the call was interrupted")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl<F: Write> Write for Stoppable<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.check()?;
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl<F: Read> Read for Stoppable<F> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.check()?;
+        self.0.read(bytes)
     }
 }
 
@@ -69,38 +113,41 @@ impl Engine {
         let config = config.unwrap_or_default().0;
         let models = ModelOptions::of(&config);
         let builder = path.map_or_else(mnemon::Engine::builder_in_memory, mnemon::Engine::builder);
-        let mut builder = builder.config(config).create(create);
+        let (mut builder, kept) = (builder.config(config).create(create), Kept::default());
         if let Some(object) = embedder {
             builder = builder.embedder(models.embedder(object)?);
+            kept.add(object);
         }
         if let Some(object) = reranker {
             builder = builder.reranker(models.reranker(object)?);
+            kept.add(object);
         }
-        let opened = py.detach(move || if read_only { builder.open_read_only() } else { builder.open() });
-        Ok(Engine(Shared::new(opened.map_err(|error| raised(py, error))?, models)))
+        let opened = apart(py, move || if read_only { builder.open_read_only() } else { builder.open() })?;
+        Ok(Engine(Shared::new(opened.map_err(|error| raised(py, error))?, models), kept))
     }
 
     /// Stores messages; they are durable when this returns. Returns how many were new, replaced and unchanged.
     fn put<'py>(&self, py: Python<'py>, namespace: &str, messages: Vec<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
         let (namespace, messages) = (self::namespace(py, namespace)?, unwrapped(messages));
-        to_python(py, &self.0.call(py, move |engine| engine.put(&namespace, messages))?)
+        to_python(py, &self.0.call(py, async move |engine| engine.put(&namespace, messages).await)?)
     }
 
     /// Stores messages of several namespaces, pairs of a namespace and a message, in one commit.
     fn put_all<'py>(&self, py: Python<'py>, messages: Vec<(String, MessageLike)>) -> PyResult<Bound<'py, PyAny>> {
         let pair = |(namespace, message): (String, MessageLike)| Ok((self::namespace(py, &namespace)?, message.0));
         let messages: Vec<(Namespace, mnemon::Message)> = messages.into_iter().map(pair).collect::<PyResult<_>>()?;
-        to_python(py, &self.0.call(py, move |engine| engine.put_all(messages))?)
+        to_python(py, &self.0.call(py, async move |engine| engine.put_all(messages).await)?)
     }
 
     /// Embeds all pending messages now. Returns how many were embedded.
     fn flush(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.0.call(py, |engine| engine.flush())?.embedded)
+        self.0.check_not_embedding("flush")?;
+        Ok(self.0.call(py, async |engine| engine.flush().await)?.embedded)
     }
 
     /// Returns the number of messages that wait to be embedded.
     fn pending(&self, py: Python<'_>) -> PyResult<u64> {
-        self.0.call(py, |engine| engine.pending())
+        self.0.call(py, async |engine| engine.pending().await)
     }
 
     /// Returns the messages of a namespace that answer a query best. `query` is a `Query` or text; `k`, if given,
@@ -108,7 +155,7 @@ impl Engine {
     #[pyo3(signature = (namespace, query, *, k = None))]
     fn recall(&self, py: Python<'_>, namespace: &str, query: QueryLike, k: Option<usize>) -> PyResult<Hits> {
         let (namespace, query) = (self::namespace(py, namespace)?, query.with_k(k));
-        Hits::new(py, self.0.call(py, move |engine| engine.recall(&namespace, query))?)
+        Hits::new(py, self.0.call(py, async move |engine| engine.recall(&namespace, query).await)?)
     }
 
     /// Returns the messages of several namespaces that answer a query best: of `namespaces`, and of all namespaces
@@ -135,7 +182,7 @@ impl Engine {
             scope = scope.weight(&namespace(py, prefix)?, *weight);
         }
         let query = query.with_k(k);
-        Hits::new(py, self.0.call(py, move |engine| engine.recall_in(&scope, query))?)
+        Hits::new(py, self.0.call(py, async move |engine| engine.recall_in(&scope, query).await)?)
     }
 
     /// Returns up to `limit` entries of the journal of a namespace, the newest first; `before` a number, for the next
@@ -149,62 +196,62 @@ impl Engine {
         before: Option<u64>,
     ) -> PyResult<Vec<JournalEntry>> {
         let namespace = self::namespace(py, namespace)?;
-        let entries = self.0.call(py, |engine| engine.journal(&namespace, limit, before))?;
+        let entries = self.0.call(py, async |engine| engine.journal(&namespace, limit, before).await)?;
         Ok(entries.into_iter().map(JournalEntry).collect())
     }
 
     /// Asks the question of an entry of the journal again and returns what became of each hit, as a dict. A message
     /// that is stored and no hit any more is `"outranked"`, one that was deleted is `"gone"`. The recall is not noted.
     fn replay<'py>(&self, py: Python<'py>, entry: &JournalEntry) -> PyResult<Bound<'py, PyDict>> {
-        replay_dict(py, &self.0.call(py, |engine| engine.replay(&entry.0))?)
+        replay_dict(py, &self.0.call(py, async |engine| engine.replay(&entry.0).await)?)
     }
 
     /// Returns the message with this id, or `None`.
     fn get(&self, py: Python<'_>, namespace: &str, id: &str) -> PyResult<Option<Message>> {
         let namespace = self::namespace(py, namespace)?;
-        Ok(self.0.call(py, |engine| engine.get(&namespace, id))?.map(Message))
+        Ok(self.0.call(py, async |engine| engine.get(&namespace, id).await)?.map(Message))
     }
 
     /// Replaces the metadata of a message. Returns false if there is no such message.
     fn set_metadata(&self, py: Python<'_>, namespace: &str, id: &str, metadata: &Bound<'_, PyDict>) -> PyResult<bool> {
         let (namespace, metadata) = (self::namespace(py, namespace)?, from_python(metadata)?);
-        self.0.call(py, |engine| engine.set_metadata(&namespace, id, metadata))
+        self.0.call(py, async |engine| engine.set_metadata(&namespace, id, metadata).await)
     }
 
     /// Deletes messages by their ids. Returns how many there were.
     fn delete(&self, py: Python<'_>, namespace: &str, ids: Vec<String>) -> PyResult<u64> {
         let namespace = self::namespace(py, namespace)?;
-        self.0.call(py, |engine| engine.delete(&namespace, ids))
+        self.0.call(py, async |engine| engine.delete(&namespace, ids).await)
     }
 
     /// Returns the sessions of a namespace, as dicts.
     fn sessions<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyAny>> {
         let namespace = self::namespace(py, namespace)?;
-        to_python(py, &self.0.call(py, |engine| engine.sessions(&namespace))?)
+        to_python(py, &self.0.call(py, async |engine| engine.sessions(&namespace).await)?)
     }
 
     /// Returns what the memory blocks of a namespace's sessions have made, as dicts.
     fn blocks<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyAny>> {
         let namespace = self::namespace(py, namespace)?;
-        to_python(py, &self.0.call(py, |engine| engine.blocks(&namespace))?)
+        to_python(py, &self.0.call(py, async |engine| engine.blocks(&namespace).await)?)
     }
 
     /// Returns the messages of a session, in order.
     fn history(&self, py: Python<'_>, namespace: &str, session: &str) -> PyResult<Vec<Message>> {
         let namespace = self::namespace(py, namespace)?;
-        Ok(wrapped(self.0.call(py, |engine| engine.history(&namespace, session))?))
+        Ok(wrapped(self.0.call(py, async |engine| engine.history(&namespace, session).await)?))
     }
 
     /// Copies a session under another name. Returns the number of its messages.
     fn copy_session(&self, py: Python<'_>, namespace: &str, source: &str, target: &str) -> PyResult<u64> {
         let namespace = self::namespace(py, namespace)?;
-        self.0.call(py, |engine| engine.copy_session(&namespace, source, target))
+        self.0.call(py, async |engine| engine.copy_session(&namespace, source, target).await)
     }
 
     /// Deletes a session with its messages.
     fn delete_session(&self, py: Python<'_>, namespace: &str, session: &str) -> PyResult<()> {
         let namespace = self::namespace(py, namespace)?;
-        self.0.call(py, |engine| engine.delete_session(&namespace, session))
+        self.0.call(py, async |engine| engine.delete_session(&namespace, session).await)
     }
 
     /// Returns the namespaces under a prefix, itself included, or all, in their order, as dicts with their sizes.
@@ -212,10 +259,10 @@ impl Engine {
     fn namespaces<'py>(&self, py: Python<'py>, prefix: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
         const PAGE: usize = 1000;
         let prefix = prefix.map(|prefix| self::namespace(py, prefix)).transpose()?;
-        let all = self.0.call(py, |engine| {
+        let all = self.0.call(py, async |engine| {
             let (mut all, mut after) = (Vec::new(), None);
             loop {
-                let page = engine.namespaces(prefix.as_ref(), after.as_ref(), PAGE)?;
+                let page = engine.namespaces(prefix.as_ref(), after.as_ref(), PAGE).await?;
                 all.extend(page.namespaces);
                 after = page.next;
                 if after.is_none() {
@@ -229,14 +276,14 @@ impl Engine {
     /// Deletes everything in a namespace. Returns the number of its messages.
     fn delete_namespace(&self, py: Python<'_>, namespace: &str) -> PyResult<u64> {
         let namespace = self::namespace(py, namespace)?;
-        self.0.call(py, |engine| engine.delete_namespace(&namespace))
+        self.0.call(py, async |engine| engine.delete_namespace(&namespace).await)
     }
 
     /// Deletes everything in all namespaces under a prefix, itself included. Returns how many namespaces, messages and
     /// documents there were, as a dict.
     fn delete_namespaces<'py>(&self, py: Python<'py>, prefix: &str) -> PyResult<Bound<'py, PyAny>> {
         let prefix = self::namespace(py, prefix)?;
-        to_python(py, &self.0.call(py, |engine| engine.delete_namespaces(&prefix))?)
+        to_python(py, &self.0.call(py, async |engine| engine.delete_namespaces(&prefix).await)?)
     }
 
     /// Deletes and leaves nothing behind, with a receipt, which is returned as a dict. One of the keywords says what of
@@ -254,6 +301,7 @@ impl Engine {
         r#where: Option<&Bound<'_, PyDict>>,
         below: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.0.check_not_embedding("forget")?;
         let namespace = self::namespace(py, namespace)?;
         let what = match (ids, keys, session, r#where, below) {
             (Some(ids), None, None, None, false) => Forget::messages(&namespace, ids),
@@ -264,42 +312,50 @@ impl Engine {
             (None, None, None, None, false) => Forget::namespace(&namespace),
             _ => return Err(PyTypeError::new_err("forget takes one of ids, keys, session, where and below")),
         };
-        to_python(py, &self.0.call(py, |engine| engine.forget(what))?)
+        to_python(py, &self.0.call(py, async |engine| engine.forget(what).await)?)
     }
 
     /// Returns the receipts of what was forgotten and held, as a dict.
     fn audit<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.0.call(py, |engine| engine.audit())?)
+        to_python(py, &self.0.call(py, async |engine| engine.audit().await)?)
     }
 
     /// Forbids deletions in a namespace until `release`. Returns the receipt as a dict.
     fn hold<'py>(&self, py: Python<'py>, namespace: &str, reason: String) -> PyResult<Bound<'py, PyAny>> {
         let namespace = self::namespace(py, namespace)?;
-        to_python(py, &self.0.call(py, |engine| engine.hold(&namespace, reason))?)
+        to_python(py, &self.0.call(py, async |engine| engine.hold(&namespace, reason).await)?)
     }
 
     /// Ends the hold of a namespace. Returns the receipt as a dict, or `None` if it was not held.
     fn release<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyAny>> {
         let namespace = self::namespace(py, namespace)?;
-        to_python(py, &self.0.call(py, |engine| engine.release(&namespace))?)
+        to_python(py, &self.0.call(py, async |engine| engine.release(&namespace).await)?)
     }
 
     /// Returns the holds as dicts.
     fn holds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.0.call(py, |engine| engine.holds())?)
+        to_python(py, &self.0.call(py, async |engine| engine.holds().await)?)
     }
 
     /// Writes a namespace, or all of them, to a new file of JSON lines. Returns counts as a dict.
     #[pyo3(signature = (path, namespace = None))]
     fn export<'py>(&self, py: Python<'py>, path: PathBuf, namespace: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
         let namespace = namespace.map(|name| self::namespace(py, name)).transpose()?;
-        let mut file = BufWriter::new(File::create_new(path)?);
-        let report = self.0.call(py, |engine| match &namespace {
-            Some(namespace) => engine.export(namespace, &mut file),
-            None => engine.export_all(&mut file),
-        })?;
-        file.flush()?;
-        to_python(py, &report)
+        let stop = Arc::<AtomicBool>::default();
+        let file = Stoppable(BufWriter::new(File::create_new(&path)?), Arc::clone(&stop));
+        let exported = self.0.call(py, async |engine| {
+            let (mut file, report) = match &namespace {
+                Some(namespace) => engine.export(namespace, file).await?,
+                None => engine.export_all(file).await?,
+            };
+            Ok(file.flush().map(|()| report))
+        });
+        let exported = exported.and_then(|flushed| Ok(flushed?)).inspect_err(|_| {
+            stop.store(true, SeqCst);
+            // A part is no export, and another call could not make the file again.
+            let _ = fs::remove_file(&path);
+        });
+        to_python(py, &exported?)
     }
 
     /// Reads what `export` wrote into namespaces that are empty; `namespace` gives the only one another name. Returns
@@ -307,28 +363,29 @@ impl Engine {
     #[pyo3(signature = (path, namespace = None))]
     fn import_from<'py>(&self, py: Python<'py>, path: PathBuf, namespace: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
         let namespace = namespace.map(|name| self::namespace(py, name)).transpose()?;
-        let file = BufReader::new(File::open(path)?);
-        let report = self.0.call(py, |engine| match &namespace {
-            Some(namespace) => engine.import_as(namespace, file),
-            None => engine.import(file),
-        })?;
-        to_python(py, &report)
+        let stop = Arc::<AtomicBool>::default();
+        let file = BufReader::new(Stoppable(File::open(path)?, Arc::clone(&stop)));
+        let report = self.0.call(py, async |engine| match &namespace {
+            Some(namespace) => engine.import_as(namespace, file).await,
+            None => engine.import(file).await,
+        });
+        to_python(py, &report.inspect_err(|_| stop.store(true, SeqCst))?)
     }
 
     /// Returns sizes and counts of what is in memory, as a dict.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.0.call(py, |engine| Ok(engine.stats()))?)
+        to_python(py, &self.0.call(py, async |engine| engine.stats().await)?)
     }
 
     /// Returns the vectors of texts, by the engine's model; of a text that is too long for the model, the mean of its
     /// parts.
     fn embed_documents(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vectors> {
-        self.0.run(py, move |engine| vectors_of(&*engine.embedder(), &texts))
+        self.0.run_apart(py, move |engine| vectors_of(&*engine.embedder(), &texts))
     }
 
     /// Returns the vector of a query, by the engine's model; of one that is too long, the mean of its parts.
-    fn embed_query(&self, py: Python<'_>, text: &str) -> PyResult<Vec<f32>> {
-        self.0.run(py, |engine| vector_of_query(&*engine.embedder(), text))
+    fn embed_query(&self, py: Python<'_>, text: String) -> PyResult<Vec<f32>> {
+        self.0.run_apart(py, move |engine| vector_of_query(&*engine.embedder(), &text))
     }
 
     /// Moves the database to another model or precision while it is in use, and returns a report as a dict. If the new
@@ -355,15 +412,18 @@ impl Engine {
         duty: f64,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let embedder = self.0.models.embedder(embedder)?;
+        self.0.check_not_embedding("reindex")?;
         let mut options = options(py, precision, queries)?;
+        let embedder = self.embedder(embedder)?;
         options.min_recall = min_recall;
         options.min_overlap = min_overlap;
         options.samples = samples;
         options.keep_previous = keep_previous;
         options.duty = duty;
-        let mut progress = Progress::new(progress);
-        let report = self.0.call(py, |engine| engine.reindex(embedder, options, |step| progress.call(step)));
+        let progress = Progress::new(progress);
+        let told = progress.clone();
+        let report =
+            self.0.call(py, async |engine| engine.reindex(embedder, options, move |step| told.call(step)).await);
         progress.result(py, report)
     }
 
@@ -375,32 +435,35 @@ impl Engine {
         embedder: &Bound<'py, PyAny>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let embedder = self.0.models.embedder(embedder)?;
-        let mut progress = Progress::new(progress);
-        let report = self.0.call(py, |engine| engine.rollback(embedder, |step| progress.call(step)));
+        self.0.check_not_embedding("rollback")?;
+        let embedder = self.embedder(embedder)?;
+        let progress = Progress::new(progress);
+        let told = progress.clone();
+        let report = self.0.call(py, async |engine| engine.rollback(embedder, move |step| told.call(step)).await);
         progress.result(py, report)
     }
 
     /// Deletes the vectors that are kept for `rollback`. Returns whether there were any.
     fn drop_previous(&self, py: Python<'_>) -> PyResult<bool> {
-        self.0.call(py, |engine| engine.drop_previous())
+        self.0.call(py, async |engine| engine.drop_previous().await)
     }
 
     /// Sets the language of a namespace's words, by its English name.
     fn set_language(&self, py: Python<'_>, namespace: &str, language: &str) -> PyResult<()> {
+        self.0.check_not_embedding("set_language")?;
         let namespace = self::namespace(py, namespace)?;
         let language: Language = language.parse().map_err(|error| raised(py, error))?;
-        self.0.call(py, |engine| engine.set_language(&namespace, language))
+        self.0.call(py, async |engine| engine.set_language(&namespace, language).await)
     }
 
     /// Writes the database, as of this moment, to a new file; other calls go on.
     fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        self.0.call(py, |engine| engine.backup(path))
+        self.0.call(py, async |engine| engine.backup(path).await)
     }
 
     /// Replaces the file by a copy without the bytes of what was deleted. Returns its sizes before and after.
     fn purge<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.0.call(py, |engine| engine.purge())?)
+        to_python(py, &self.0.call(py, async |engine| engine.purge().await)?)
     }
 
     /// The model of the vectors, as a dict with its name, dimension and hash.
@@ -421,7 +484,7 @@ impl Engine {
         operations: Vec<DocumentOperation>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let operations = operations.into_iter().map(|operation| operation.0).collect();
-        let outcomes = self.0.call(py, |engine| engine.document_batch(operations))?;
+        let outcomes = self.0.call(py, async |engine| engine.document_batch(operations).await)?;
         outcomes.into_iter().map(|outcome| self::outcome(py, outcome)).collect()
     }
 
@@ -460,14 +523,22 @@ impl Engine {
         let tokens = tokens.unwrap_or_else(|| PyString::new(py, "o200k_base").into_any());
         let options =
             MemoryOptions { blocks, tokens, insert, renderer, block_deadline, checkpoint_each_put, flush_on_drop };
-        let builder = |engine: &mnemon::Engine| engine.memory(&namespace, session).limits(limits);
+        let builder = move |engine: &mnemon::Engine| engine.memory(&namespace, session).limits(limits);
         open_memory(py, self.shared(), builder, options)
     }
 
     /// Waits for what runs, and closes the file and the sessions that were opened here. A closed engine may be closed
-    /// again.
+    /// again. After Ctrl-C the closing goes on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.0.close(py)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.1.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.1.clear();
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {

@@ -80,16 +80,25 @@ exceptions! {
     WrongKey => WrongKeyError,
 }
 
-/// Returns the exception for an error. If Python code that the engine called raised one, that is its cause.
+/// Returns the exception for an error. If Python code that the engine called raised one, that is its cause; if that is no
+/// error but what ends a program, such as `KeyboardInterrupt`, it is the exception itself.
 pub(crate) fn raised(py: Python<'_>, error: Error) -> PyErr {
     // The debug format has the sources too.
     let raised = exception(&error, format!("{error:?}"));
     let mut source = error.source();
     while let Some(error) = source {
         if let Some(cause) = error.downcast_ref::<PyErr>() {
+            if ends_program(py, cause) {
+                return cause.clone_ref(py);
+            }
             raised.set_cause(py, Some(cause.clone_ref(py)));
         }
         source = error.source();
     }
     raised
+}
+
+/// Returns whether an exception is none that a program should catch, such as `KeyboardInterrupt` and `SystemExit`.
+pub(crate) fn ends_program(py: Python<'_>, error: &PyErr) -> bool {
+    !error.is_instance_of::<PyException>(py)
 }

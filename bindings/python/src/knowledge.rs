@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mnemon::{BlockingCollection, BlockingProfile, Namespace};
+use mnemon::Namespace;
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
@@ -32,23 +32,24 @@ impl Profile {
     pub(crate) fn run<T: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&mnemon::Profile) -> mnemon::Result<T> + Send,
+        call: impl AsyncFnOnce(mnemon::Profile) -> mnemon::Result<T> + Send,
     ) -> PyResult<T> {
-        self.engine.run(py, move |engine| {
+        self.engine.call(py, async move |engine: &mnemon::Engine| {
             let profile = mnemon::Profile::new(engine, &self.namespace, &*self.key);
-            call(&match &self.description {
+            let profile = match &self.description {
                 Some(description) => profile.describe(description),
                 None => profile,
-            })
+            };
+            call(profile).await
         })
     }
 
     fn call<'py, T: serde::Serialize + Send>(
         &self,
         py: Python<'py>,
-        call: impl FnOnce(BlockingProfile<'_>) -> mnemon::Result<T> + Send,
+        call: impl AsyncFnOnce(mnemon::Profile) -> mnemon::Result<T> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.run(py, |profile| call(profile.blocking()))?)
+        to_python(py, &self.run(py, call)?)
     }
 }
 
@@ -68,25 +69,25 @@ impl Profile {
 
     /// Returns the profile, an empty dict at first.
     fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.call(py, |profile| profile.get())
+        self.call(py, async |profile| profile.get().await)
     }
 
     /// Replaces the profile.
     fn set(&self, profile: &Bound<'_, PyDict>) -> PyResult<()> {
         let value = from_python(profile)?;
-        self.call(profile.py(), |profile| profile.set(value)).map(drop)
+        self.call(profile.py(), async |profile| profile.set(value).await).map(drop)
     }
 
     /// Applies a JSON merge patch: fields get new values, `None` removes one. Returns the profile.
     fn patch<'py>(&self, patch: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
         let value = from_python(patch)?;
-        self.call(patch.py(), |profile| profile.patch(value))
+        self.call(patch.py(), async |profile| profile.patch(value).await)
     }
 
     /// Lets a chat model patch the profile by a conversation. Returns the profile.
     fn update<'py>(&self, messages: Vec<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (messages, chat) = (unwrapped(messages), chat_model(model)?);
-        self.call(model.py(), |profile| profile.update(&messages, &chat))
+        self.call(model.py(), async |profile| profile.update(&messages, &chat).await)
     }
 }
 
@@ -106,12 +107,12 @@ pub(crate) struct Collection {
 
 impl Collection {
     /// Calls the collection without the GIL.
-    pub(crate) fn run<T: Send>(
+    pub(crate) fn call<T: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&mnemon::Collection) -> mnemon::Result<T> + Send,
+        call: impl AsyncFnOnce(mnemon::Collection) -> mnemon::Result<T> + Send,
     ) -> PyResult<T> {
-        self.engine.run(py, move |engine| {
+        self.engine.call(py, async move |engine: &mnemon::Engine| {
             let mut collection = mnemon::Collection::new(engine, &self.namespace);
             if let Some(description) = &self.description {
                 collection = collection.describe(description);
@@ -122,16 +123,8 @@ impl Collection {
             if let Some(shown) = self.shown {
                 collection = collection.shown(shown);
             }
-            call(&collection)
+            call(collection).await
         })
-    }
-
-    fn call<T: Send>(
-        &self,
-        py: Python<'_>,
-        call: impl FnOnce(BlockingCollection<'_>) -> mnemon::Result<T> + Send,
-    ) -> PyResult<T> {
-        self.run(py, |collection| call(collection.blocking()))
     }
 }
 
@@ -159,17 +152,17 @@ impl Collection {
     /// Adds an item. Returns its key.
     fn add(&self, item: &Bound<'_, PyDict>) -> PyResult<String> {
         let value = from_python(item)?;
-        self.call(item.py(), |collection| collection.add(value))
+        self.call(item.py(), async |collection| collection.add(value).await)
     }
 
     /// Returns the item, or `None`.
     fn get(&self, py: Python<'_>, key: &str) -> PyResult<Option<Document>> {
-        Ok(self.call(py, |collection| collection.get(key))?.map(Document))
+        Ok(self.call(py, async |collection| collection.get(key).await)?.map(Document))
     }
 
     /// Returns whether there was such an item.
     fn delete(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
-        self.call(py, |collection| collection.delete(key))
+        self.call(py, async |collection| collection.delete(key).await)
     }
 
     /// Returns the items that answer `query` best, or without one those that were put last; see `Documents.search`.
@@ -183,14 +176,14 @@ impl Collection {
         offset: usize,
     ) -> PyResult<Vec<Document>> {
         let search = search(query, r#where, false, limit, offset)?;
-        Ok(self.call(py, |collection| collection.search(search))?.into_iter().map(Document).collect())
+        Ok(self.call(py, async |collection| collection.search(search).await)?.into_iter().map(Document).collect())
     }
 
     /// Lets a chat model update the items by a conversation, in one commit. Returns the keys of the items that were
     /// `inserted`, `updated` and `deleted`, and whether the update was `repeated`: then it changed nothing.
     fn update<'py>(&self, messages: Vec<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let (py, messages, chat) = (model.py(), unwrapped(messages), chat_model(model)?);
-        let report = self.call(py, |collection| collection.update(&messages, &chat))?;
+        let report = self.call(py, async |collection| collection.update(&messages, &chat).await)?;
         let dict = PyDict::new(py);
         dict.set_item("inserted", report.inserted)?;
         dict.set_item("updated", report.updated)?;

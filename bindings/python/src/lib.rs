@@ -2,7 +2,8 @@
 //!
 //! `values` converts what both sides have; `errors` has one exception for each variant of the crate's error; `message`,
 //! `query`, `journal`, `config`, `vectors` are values. `engine`, `memory`, `documents` and `knowledge` are the handles,
-//! `shared` is what those of one engine have in common; each of their calls releases the GIL while the engine works.
+//! `shared` is what those of one engine have in common; each of their calls releases the GIL while the engine works, and
+//! `wait` looks for signals meanwhile.
 //! `callback` calls what is written in Python, from the engine's threads: `models`, `chat`, `tokens`, `custom_block`.
 //! `servers` has the clients of servers, `blocks` the blocks of the crate, `operation` batches of documents, `reindex`
 //! the options and the progress of one, and `command` the `mnemon` command.
@@ -29,6 +30,7 @@ mod shared;
 mod tokens;
 mod values;
 mod vectors;
+mod wait;
 
 use pyo3::prelude::*;
 

@@ -2,12 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
-use mnemon::{AssembleRequest, BlockingMemory, Error, InsertMethod, MarkdownRenderer, MemoryBuilder, XmlRenderer};
-use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
+use mnemon::{AssembleRequest, Error, InsertMethod, MarkdownRenderer, MemoryBuilder, XmlRenderer};
+use pyo3::{
+    exceptions::{PyRuntimeError, PyValueError},
+    prelude::*,
+    types::PyDict,
+};
 
 use crate::{
     blocks::BlockLike,
-    callback::call,
+    callback::{call, is_called_back},
+    errors::ends_program,
     message::{Message, MessageLike, unwrapped, wrapped},
     query::{Hits, QueryLike, seconds},
     shared::{Shared, lock},
@@ -38,7 +43,7 @@ pub(crate) struct MemoryOptions<'py> {
 pub(crate) fn open_memory(
     py: Python<'_>,
     engine: Arc<Shared>,
-    builder: impl FnOnce(&mnemon::Engine) -> MemoryBuilder + Send,
+    builder: impl FnOnce(&mnemon::Engine) -> MemoryBuilder + Send + 'static,
     options: MemoryOptions<'_>,
 ) -> PyResult<Memory> {
     let error = CounterError::default();
@@ -55,11 +60,11 @@ pub(crate) fn open_memory(
         _ => return Err(PyValueError::new_err("renderer is \"xml\" or \"markdown\"")),
     };
     let MemoryOptions { blocks, checkpoint_each_put, flush_on_drop, .. } = options;
-    let shared = &engine;
-    let opened = engine.run(py, move |engine| {
+    let shared = Arc::clone(&engine);
+    let opened = engine.run_apart(py, move |engine| {
         let builder = renderer(builder(engine)).token_counter(counter).insert_method(insert).block_deadline(deadline);
         let builder = builder.checkpoint_each_put(checkpoint_each_put).flush_on_drop(flush_on_drop);
-        Ok(slot(blocks.into_iter().fold(builder, |builder, block| builder.block(block.0)).open()?, shared))
+        Ok(slot(blocks.into_iter().fold(builder, |builder, block| builder.block(block.0)).open()?, &shared))
     });
     let slot = opened.map_err(|raised| with_cause(py, raised, &error))?;
     Ok(Memory { slot, engine, counter_error: error })
@@ -76,6 +81,9 @@ fn slot(memory: mnemon::Memory, engine: &Shared) -> Arc<MemorySlot> {
 /// Returns an exception whose cause is what the token counter raised, if it raised something.
 fn with_cause(py: Python<'_>, raised: PyErr, error: &CounterError) -> PyErr {
     if let Some(cause) = lock(error).take() {
+        if ends_program(py, &cause) {
+            return cause;
+        }
         raised.set_cause(py, Some(cause));
     }
     raised
@@ -94,11 +102,11 @@ impl Memory {
     fn call<T: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(BlockingMemory<'_>) -> mnemon::Result<T> + Send,
+        call: impl AsyncFnOnce(Arc<mnemon::Memory>) -> mnemon::Result<T> + Send,
     ) -> PyResult<T> {
-        let result = self.engine.run(py, move |_| {
+        let result = self.engine.call(py, async move |_: &mnemon::Engine| {
             let memory = lock(&self.slot.0).clone().ok_or(Error::Closed)?;
-            call(memory.blocking())
+            call(memory).await
         });
         result.map_err(|raised| with_cause(py, raised, &self.counter_error))
     }
@@ -108,19 +116,19 @@ impl Memory {
 impl Memory {
     /// Appends messages; they are durable when this returns. Old turns leave the buffer when the budget is full.
     fn put<'py>(&self, py: Python<'py>, messages: Vec<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, |memory| memory.put(unwrapped(messages)))?)
+        to_python(py, &self.call(py, async |memory| memory.put(unwrapped(messages)).await)?)
     }
 
     /// Makes the session equal to the client's list of messages.
     fn sync<'py>(&self, py: Python<'py>, chat: Vec<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, |memory| memory.sync(unwrapped(chat)))?)
+        to_python(py, &self.call(py, async |memory| memory.sync(unwrapped(chat)).await)?)
     }
 
     /// Returns the prompt of blocks and recent messages. `input`, the message to be answered, is part of the blocks'
     /// query and not in the prompt.
     #[pyo3(signature = (input = None))]
     fn get(&self, py: Python<'_>, input: Option<MessageLike>) -> PyResult<Prompt> {
-        Ok(Prompt(self.call(py, |memory| memory.get(input.map(|message| message.0)))?))
+        Ok(Prompt(self.call(py, async |memory| memory.get(input.map(|message| message.0)).await)?))
     }
 
     /// Returns the prompt for a message: what is recalled for it, blocks, recent messages, and the message. `recall` is
@@ -128,58 +136,63 @@ impl Memory {
     #[pyo3(signature = (message, *, recall = 3))]
     fn assemble(&self, py: Python<'_>, message: MessageLike, recall: usize) -> PyResult<Prompt> {
         let request = AssembleRequest::new(message.0).recall(recall);
-        Ok(Prompt(self.call(py, |memory| memory.assemble(request))?))
+        Ok(Prompt(self.call(py, async |memory| memory.assemble(request).await)?))
     }
 
     /// Replaces all messages of the session.
     fn set<'py>(&self, py: Python<'py>, messages: Vec<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, |memory| memory.set(unwrapped(messages)))?)
+        to_python(py, &self.call(py, async |memory| memory.set(unwrapped(messages)).await)?)
     }
 
     /// Deletes the messages of the session. Returns how many there were.
     fn clear(&self, py: Python<'_>) -> PyResult<u64> {
-        self.call(py, |memory| memory.clear())
+        self.call(py, async |memory| memory.clear().await)
     }
 
     /// Returns the messages in the buffer.
     fn messages(&self, py: Python<'_>) -> PyResult<Vec<Message>> {
-        Ok(wrapped(self.call(py, |memory| memory.messages())?))
+        Ok(wrapped(self.call(py, async |memory| memory.messages().await)?))
     }
 
     /// Returns all messages of the session, in order.
     fn history(&self, py: Python<'_>) -> PyResult<Vec<Message>> {
-        Ok(wrapped(self.call(py, |memory| memory.history())?))
+        Ok(wrapped(self.call(py, async |memory| memory.history().await)?))
     }
 
     /// Returns the session's messages that answer a query best.
     #[pyo3(signature = (query, *, k = None))]
     fn search(&self, py: Python<'_>, query: QueryLike, k: Option<usize>) -> PyResult<Hits> {
-        Hits::new(py, self.call(py, |memory| memory.search(query.with_k(k)))?)
+        Hits::new(py, self.call(py, async |memory| memory.search(query.with_k(k)).await)?)
     }
 
     /// Moves all messages of the buffer to long-term memory. Returns their ids.
     fn flush(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.call(py, |memory| memory.flush())
+        self.call(py, async |memory| memory.flush().await)
     }
 
     /// Waits until the blocks have processed what was flushed.
     fn settle(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, |memory| memory.settle())
+        if is_called_back() {
+            let reason =
+                "settle waits for what the engine calls, such as a block, and was called by it; call it elsewhere";
+            return Err(PyRuntimeError::new_err(reason));
+        }
+        self.call(py, async |memory| memory.settle().await)
     }
 
     /// Deletes the session's messages and the states of its blocks.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, |memory| memory.reset())
+        self.call(py, async |memory| memory.reset().await)
     }
 
     /// Notes the state of the session under a label. Returns its number.
     fn checkpoint(&self, py: Python<'_>, label: &str) -> PyResult<u32> {
-        self.call(py, |memory| memory.checkpoint(label))
+        self.call(py, async |memory| memory.checkpoint(label).await)
     }
 
     /// Returns the checkpoints of the session as dicts, oldest first.
     fn checkpoints<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let all = self.call(py, |memory| memory.checkpoints())?;
+        let all = self.call(py, async |memory| memory.checkpoints().await)?;
         let dict = |one: mnemon::Checkpoint| {
             let dict = PyDict::new(py);
             dict.set_item("number", one.number)?;
@@ -193,49 +206,56 @@ impl Memory {
 
     /// Returns the messages that the session had at a checkpoint.
     fn messages_at(&self, py: Python<'_>, checkpoint: u32) -> PyResult<Vec<Message>> {
-        Ok(wrapped(self.call(py, |memory| memory.messages_at(checkpoint))?))
+        Ok(wrapped(self.call(py, async |memory| memory.messages_at(checkpoint).await)?))
     }
 
     /// Makes a new session `to` as this one was at a checkpoint, or is now. Returns it, with the settings of this one.
     #[pyo3(signature = (to, *, checkpoint = None))]
     fn fork(&self, py: Python<'_>, to: String, checkpoint: Option<u32>) -> PyResult<Memory> {
-        let slot = self.call(py, |memory| Ok(slot(memory.fork(checkpoint, to)?, &self.engine)))?;
+        let slot = self.call(py, async |memory| Ok(slot(memory.fork(checkpoint, to).await?, &self.engine)))?;
         Ok(Memory { slot, engine: Arc::clone(&self.engine), counter_error: Arc::clone(&self.counter_error) })
     }
 
     /// Returns how far each block is, as dicts: `behind` batches, those that `failed`, and why it is `retrying`.
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, |memory| memory.status())?)
+        to_python(py, &self.call(py, async |memory| memory.status().await)?)
     }
 
     /// Lets a block try the batches again that it failed on. Returns how many there are.
     fn retry_failed(&self, py: Python<'_>, block: &str) -> PyResult<u64> {
-        self.call(py, |memory| memory.retry_failed(block))
+        self.call(py, async |memory| memory.retry_failed(block).await)
     }
 
     /// Returns the state of a block.
     fn block_state<'py>(&self, py: Python<'py>, block: &str) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, |memory| memory.block_state(block))?)
+        to_python(py, &self.call(py, async |memory| memory.block_state(block).await)?)
     }
 
     /// Replaces the state of a block by what `change` returns for it; it is called again if a batch came between.
     fn change_block(&self, py: Python<'_>, block: &str, change: Py<PyAny>) -> PyResult<()> {
-        let mut failed = None;
-        let changed = self.call(py, |memory| {
-            memory.change_block(block, |state| {
-                let change = |py: Python<'_>| from_python(&change.bind(py).call1((to_python(py, state)?,))?);
-                call(change, |_, reason, error| {
-                    failed = Some(error);
-                    Error::Block { name: block.to_owned(), reason }
-                })
+        let failed = Arc::new(Mutex::new(None));
+        let (name, failure) = (block.to_owned(), Arc::clone(&failed));
+        let change = move |state: &serde_json::Value| {
+            let change = |py: Python<'_>| from_python(&change.bind(py).call1((to_python(py, state)?,))?);
+            call(change, |_, reason, error| {
+                *lock(&failure) = Some(error);
+                Error::Block { name: name.clone(), reason }
             })
-        });
-        changed.inspect_err(|raised| raised.set_cause(py, failed))
+        };
+        let changed = self.call(py, async |memory| memory.change_block(block, change).await);
+        changed.map_err(|raised: PyErr| match lock(&failed).take() {
+            Some(cause) if ends_program(py, &cause) => cause,
+            Some(cause) => {
+                raised.set_cause(py, Some(cause));
+                raised
+            }
+            None => raised,
+        })
     }
 
     /// Returns the session to a checkpoint.
     fn restore(&self, py: Python<'_>, checkpoint: u32) -> PyResult<()> {
-        self.call(py, |memory| memory.restore(checkpoint))
+        self.call(py, async |memory| memory.restore(checkpoint).await)
     }
 }
 

@@ -1,6 +1,12 @@
 //! Embedders and rerankers: models by name, models of servers, and those that are written in Python.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use mnemon::{Config, CrossEncoder, Error, Model, ModelIdentity, OnnxEmbedder, OnnxOptions, RerankerInfo, Result};
 use pyo3::{
@@ -10,20 +16,27 @@ use pyo3::{
 };
 
 use crate::{
-    callback::{attribute, call, numbers, rows},
+    callback::{Callee, attribute, call, embedding_for, numbers, rows},
     errors::raised,
     servers::OpenAiEmbedder,
+    wait::apart,
 };
 
-/// How models are run.
-pub(crate) struct ModelOptions(OnnxOptions);
+static ENGINES: AtomicU64 = AtomicU64::new(0);
+
+/// How the models of an engine are run.
+pub(crate) struct ModelOptions {
+    onnx: OnnxOptions,
+    /// The number of the engine in this process.
+    pub(crate) number: u64,
+}
 
 impl ModelOptions {
     pub(crate) fn of(config: &Config) -> Self {
         let mut options = OnnxOptions::default();
         options.device = config.device.clone();
         options.threads = config.threads;
-        ModelOptions(options)
+        ModelOptions { onnx: options, number: ENGINES.fetch_add(1, Relaxed) }
     }
 
     /// Returns the embedder that an object stands for: the name or folder of a model, an `OpenAiEmbedder`, or an object
@@ -31,13 +44,13 @@ impl ModelOptions {
     pub(crate) fn embedder(&self, object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn mnemon::Embedder>> {
         let py = object.py();
         if let Some(name) = name(object)? {
-            let options = self.0.clone();
-            let opened = py.detach(move || OnnxEmbedder::open(Model::find(&name)?, options));
+            let options = self.onnx.clone();
+            let opened = apart(py, move || OnnxEmbedder::open(Model::find(&name)?, options))?;
             return Ok(Arc::new(opened.map_err(|error| raised(py, error))?));
         }
         match object.cast::<OpenAiEmbedder>() {
             Ok(embedder) => Ok(Arc::new(embedder.get().0.clone())),
-            Err(_) => Ok(Arc::new(PythonEmbedder::new(object)?)),
+            Err(_) => Ok(Arc::new(PythonEmbedder::new(object, self.number)?)),
         }
     }
 
@@ -46,13 +59,13 @@ impl ModelOptions {
     pub(crate) fn reranker(&self, object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn mnemon::Reranker>> {
         let py = object.py();
         if let Some(name) = name(object)? {
-            let threads = self.0.threads;
+            let threads = self.onnx.threads;
             let open = move || CrossEncoder::with_options(RerankerInfo::find(&name)?.path, threads, None);
-            return Ok(Arc::new(py.detach(open).map_err(|error| raised(py, error))?));
+            return Ok(Arc::new(apart(py, open)?.map_err(|error| raised(py, error))?));
         }
         let name = attribute(object, "name", "Reranker")?.extract()?;
         attribute(object, "rerank", "Reranker")?;
-        Ok(Arc::new(PythonReranker { name, object: object.clone().unbind() }))
+        Ok(Arc::new(PythonReranker { name, object: Callee::new(object)? }))
     }
 }
 
@@ -66,12 +79,14 @@ fn name(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
 /// Calls an object with `name`, `dimension` and `embed_documents`.
 struct PythonEmbedder {
     identity: ModelIdentity,
-    object: Py<PyAny>,
+    object: Callee,
     has_query: bool,
+    /// The number of the engine.
+    engine: u64,
 }
 
 impl PythonEmbedder {
-    fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn new(object: &Bound<'_, PyAny>, engine: u64) -> PyResult<Self> {
         let name: String = attribute(object, "name", "Embedder")?.extract()?;
         let hash = match object.getattr_opt("hash")? {
             Some(hash) => hash.extract()?,
@@ -81,7 +96,7 @@ impl PythonEmbedder {
         attribute(object, "embed_documents", "Embedder")?;
         let has_query = object.hasattr("embed_query")?;
         let identity = ModelIdentity { name, dimension, hash };
-        Ok(PythonEmbedder { identity, object: object.clone().unbind(), has_query })
+        Ok(PythonEmbedder { identity, object: Callee::new(object)?, has_query, engine })
     }
 }
 
@@ -92,16 +107,16 @@ impl mnemon::Embedder for PythonEmbedder {
 
     fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         let embed =
-            |py: Python<'_>| rows(&self.object.bind(py).call_method1("embed_documents", (PyList::new(py, texts)?,))?);
-        call(embed, embedding)
+            |py: Python<'_>| rows(&self.object.get(py)?.call_method1("embed_documents", (PyList::new(py, texts)?,))?);
+        embedding_for(self.engine, || call(embed, embedding))
     }
 
     fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
         if self.has_query {
             let embed = |py: Python<'_>| {
-                numbers(&self.object.bind(py).call_method1("embed_query", (PyString::new(py, text),))?)
+                numbers(&self.object.get(py)?.call_method1("embed_query", (PyString::new(py, text),))?)
             };
-            return call(embed, embedding);
+            return embedding_for(self.engine, || call(embed, embedding));
         }
         let rows = self.embed_documents(&[text])?;
         let wrong = || Error::Embedding { reason: "embed_documents returned no vector".to_owned(), source: None };
@@ -116,7 +131,7 @@ fn embedding(_: Python<'_>, reason: String, error: PyErr) -> Error {
 /// Calls an object with `name` and `rerank`.
 struct PythonReranker {
     name: String,
-    object: Py<PyAny>,
+    object: Callee,
 }
 
 impl mnemon::Reranker for PythonReranker {
@@ -126,7 +141,7 @@ impl mnemon::Reranker for PythonReranker {
 
     fn rerank(&self, query: &str, passages: &[&str]) -> Result<Vec<f32>> {
         let rerank = |py: Python<'_>| {
-            numbers(&self.object.bind(py).call_method1("rerank", (query, PyList::new(py, passages)?))?)
+            numbers(&self.object.get(py)?.call_method1("rerank", (query, PyList::new(py, passages)?))?)
         };
         call(rerank, |_, reason, error| Error::Reranking {
             reranker: self.name.clone(),

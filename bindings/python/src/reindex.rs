@@ -1,6 +1,12 @@
 //! Options and progress of a reindex.
 
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+};
 
 use mnemon::{ReindexOptions, ReindexProgress, ReindexReport};
 use pyo3::{prelude::*, types::PyDict};
@@ -8,6 +14,7 @@ use pyo3::{prelude::*, types::PyDict};
 use crate::{
     callback::calling_back,
     errors::raised,
+    shared::lock,
     values::{namespace, to_python},
 };
 
@@ -26,21 +33,28 @@ pub(crate) fn options(
 }
 
 /// A function that is told the progress, and what it raised.
-pub(crate) struct Progress {
+#[derive(Clone)]
+pub(crate) struct Progress(Arc<State>);
+
+struct State {
     function: Option<Py<PyAny>>,
-    error: Option<PyErr>,
+    error: Mutex<Option<PyErr>>,
+    /// The call was ended by a signal.
+    stop: AtomicBool,
 }
 
 impl Progress {
     pub(crate) fn new(function: Option<Py<PyAny>>) -> Self {
-        Progress { function, error: None }
+        Progress(Arc::new(State { function, error: Mutex::default(), stop: AtomicBool::new(false) }))
     }
 
-    /// Stops the work if the function returns `False` or raises an error, or if a signal, such as of Ctrl-C, does.
-    pub(crate) fn call(&mut self, step: ReindexProgress) -> ControlFlow<()> {
+    /// Stops the work if the function returns `False` or raises an error, or if nobody waits for the work any more.
+    pub(crate) fn call(&self, step: ReindexProgress) -> ControlFlow<()> {
+        if self.0.stop.load(SeqCst) {
+            return ControlFlow::Break(());
+        }
+        let Some(function) = &self.0.function else { return ControlFlow::Continue(()) };
         let told = |py: Python<'_>| -> PyResult<bool> {
-            py.check_signals()?;
-            let Some(function) = &self.function else { return Ok(true) };
             let dict = PyDict::new(py);
             dict.set_item("phase", to_python(py, &step.phase)?)?;
             dict.set_item("done", step.done)?;
@@ -54,15 +68,17 @@ impl Progress {
             Some(Ok(true)) => ControlFlow::Continue(()),
             Some(Ok(false)) | None => ControlFlow::Break(()),
             Some(Err(error)) => {
-                self.error = Some(error);
+                *lock(&self.0.error) = Some(error);
                 ControlFlow::Break(())
             }
         }
     }
 
-    /// Returns the report as a dict, or raises what the function raised.
+    /// Returns the report as a dict, or raises what the function raised. After an error, such as that of a signal, the work
+    /// stops.
     pub(crate) fn result(self, py: Python<'_>, report: PyResult<ReindexReport>) -> PyResult<Bound<'_, PyAny>> {
-        match self.error {
+        self.0.stop.store(report.is_err(), SeqCst);
+        match lock(&self.0.error).take() {
             Some(error) => Err(error),
             None => to_python(py, &report?),
         }

@@ -266,3 +266,33 @@ def test_what_is_held_is_not_forgotten(engine: Engine) -> None:
         engine.forget(NAMESPACE)
     assert len(engine.holds()) == 1 and engine.release(NAMESPACE) and engine.release(NAMESPACE) is None
     assert engine.forget(NAMESPACE)
+
+
+def test_a_reader_reads_everything_beside_a_writer(tmp_path: Path) -> None:
+    path = tmp_path / "memory.redb"
+    with Engine(path, config=Config(journal=10)) as writer:
+        writer.put(NAMESPACE, [Message("a boat", id="m", session="s")])
+        writer.documents(NAMESPACE).put("key", {"text": "a value"})
+        writer.flush()
+        writer.hold("acme/bob", "a request")
+        writer.recall(NAMESPACE, "a boat")
+        memory = writer.memory(NAMESPACE, "t")
+        memory.put([Message("hello")])
+        while not writer.journal(NAMESPACE):
+            pass
+        with Engine(path, read_only=True) as reader:
+            assert reader.get(NAMESPACE, "m").text == "a boat" and len(reader.history(NAMESPACE, "s")) == 1
+            assert [session["session"] for session in reader.sessions(NAMESPACE)] == ["s", "t"]
+            assert len(reader.holds()) == 1 and len(reader.audit()["entries"]) == 1 and reader.blocks(NAMESPACE) == []
+            assert texts(reader.recall(NAMESPACE, "a boat", k=1)) == ["a boat"]
+            assert texts(reader.recall_in("a boat", namespaces=[NAMESPACE], k=1)) == ["a boat"]
+            entry = reader.journal(NAMESPACE)[0]
+            assert reader.replay(entry)["entry"] == entry.number
+            assert reader.documents(NAMESPACE).get("key").value == {"text": "a value"}
+            assert len(reader.documents(NAMESPACE).search("value")) == 1
+            assert reader.export(tmp_path / "export.jsonl")["messages"] == 2
+            assert reader.namespaces()[0]["messages"] == 2 and reader.pending() == writer.pending()
+            assert [message.text for message in reader.memory(NAMESPACE, "t").history()] == ["hello"]
+            with pytest.raises(mnemon.ReadOnlyError):
+                reader.put(NAMESPACE, [Message("no")])
+        writer.put(NAMESPACE, [Message("the writer goes on")])

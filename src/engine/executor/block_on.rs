@@ -15,8 +15,9 @@ pub(super) fn may_block() -> bool {
     MAY_BLOCK.get()
 }
 
-/// Runs a future to its end. Work that it would hand to a worker of the engine runs on this thread.
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// Runs a future of this crate to its end, as the blocking methods do: work that it would hand to a thread of the engine
+/// runs on the calling thread.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let _mark = Mark(MAY_BLOCK.replace(true));
     crate::block_on::block_on(future)
 }

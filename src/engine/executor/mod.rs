@@ -20,7 +20,8 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-pub(crate) use self::{block_on::block_on, in_flight::Operation};
+pub use self::block_on::block_on;
+pub(crate) use self::in_flight::Operation;
 use self::{block_on::may_block, in_flight::InFlight, own_threads::Owner, worker_pool::WorkerPool};
 use crate::error::{Error, Result};
 

@@ -1,7 +1,8 @@
 """What the engine asks of embedders, rerankers and blocks that are written in Python.
 
 The engine calls them from threads of its own. What they raise is the cause of the error of the call that needed them; a block's, which
-no call waits for, goes to the log `mnemon` with its traceback.
+no call waits for, goes to the log `mnemon` with its traceback. They may call the engine, but not what waits for them: an embedder not
+`flush`, `forget`, `reindex`, `rollback` and `set_language`, none of them `settle` and `close`.
 """
 
 from typing import Any, Protocol, runtime_checkable

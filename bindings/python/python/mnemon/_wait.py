@@ -2,22 +2,89 @@
 
 import asyncio
 import functools
+import os
 import sys
 from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
+class Workers:
+    """Threads for calls, at most 32.
+
+    They are daemons: unlike those of an executor, neither the end of an event loop waits for them nor that of the interpreter, so Ctrl-C
+    ends a program whose call does not return.
+    """
+
+    LIMIT = 32
+
+    def __init__(self) -> None:
+        self.tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.lock = Lock()
+        self.threads = 0
+        # Threads that wait for a task, less the tasks that wait for a thread.
+        self.idle = 0
+
+    def submit(self, task: Callable[[], None]) -> None:
+        with self.lock:
+            is_more = self.idle <= 0 and self.threads < self.LIMIT
+            if is_more:
+                self.threads += 1
+            else:
+                self.idle -= 1
+        self.tasks.put(task)
+        if is_more:
+            Thread(target=self.run, name="mnemon", daemon=True).start()
+
+    def run(self) -> None:
+        while True:
+            self.tasks.get()()
+            with self.lock:
+                self.idle += 1
+
+
+WORKERS = Workers()
+if hasattr(os, "register_at_fork"):
+    # The threads are not in the child.
+    os.register_at_fork(after_in_child=WORKERS.__init__)  # type: ignore[misc]
+
+
 async def wait(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
     """Runs `call` on another thread; the event loop goes on meanwhile.
 
-    A cancelled call is not waited for. What it does to the database it does to the end.
+    A cancelled call, also one that Ctrl-C ends, is not waited for. What it does to the database it does to the end.
     """
     work = functools.partial(call, *arguments, **options)
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():
         result: _T = await trio.to_thread.run_sync(work, abandon_on_cancel=True)
         return result
-    return await asyncio.get_running_loop().run_in_executor(None, work)
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_T] = loop.create_future()
+
+    def task() -> None:
+        try:
+            result, error = work(), None
+        except BaseException as raised:
+            result, error = None, raised
+        try:
+            loop.call_soon_threadsafe(_answer, future, result, error)
+        except RuntimeError:
+            # The loop is closed: nobody waits.
+            pass
+
+    WORKERS.submit(task)
+    return await future
+
+
+def _answer(future: "asyncio.Future[_T]", result: _T, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
