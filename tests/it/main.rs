@@ -2,10 +2,10 @@
 //!
 //! A test is in the module that is named after the module of the public API that it tests, as `src/lib.rs` lists them;
 //! tests of [`Model`](mnemon::Model) are in `models`, and what the command prints is in `cli`. Inside of a module,
-//! tests of kills are in `kills` and tests of wrong input in `bad_input`. Four modules are about the repository as a
+//! tests of kills are in `kills` and tests of wrong input in `bad_input`. Five modules are about the repository as a
 //! whole: `campaign` damages files, kills everything at once and soaks it, `compat` replays recorded cases of other
-//! libraries, `layers` checks the structure of `src`, and `readme` runs the examples. What several tests need is in
-//! `support`, once.
+//! libraries, `layers` checks the structure of `src`, `matrix` runs each operation through each surface on each kind of
+//! database, and `readme` runs the examples. What several tests need is in `support`, once.
 
 mod backup;
 mod block;
@@ -33,6 +33,8 @@ mod index;
 mod knowledge;
 mod layers;
 mod maintenance;
+#[cfg(all(feature = "serve", feature = "postgres", unix))]
+mod matrix;
 mod memory;
 mod message;
 mod models;

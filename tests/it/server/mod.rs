@@ -24,7 +24,7 @@ use crate::support::Db;
 const ANSWERED: Duration = Duration::from_secs(30);
 
 /// A running server. It is killed when it is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
     /// Where its Unix socket is.
@@ -32,10 +32,10 @@ struct Server {
 }
 
 /// An answer: its status, its head in lower case, and its body as JSON, or as a text.
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
-    body: Value,
+    pub(crate) body: Value,
 }
 
 fn command(runtime: &Path) -> Command {
@@ -45,12 +45,12 @@ fn command(runtime: &Path) -> Command {
 }
 
 impl Server {
-    fn start(db: &Db) -> Self {
+    pub(crate) fn start(db: &Db) -> Self {
         Self::with(db, &[])
     }
 
     /// Starts a server with more arguments.
-    fn with(db: &Db, arguments: &[&str]) -> Self {
+    pub(crate) fn with(db: &Db, arguments: &[&str]) -> Self {
         let runtime = tempfile::tempdir().unwrap();
         let mut command = command(runtime.path());
         command.args(["--format", "json", "serve", "--listen", "127.0.0.1:0", "--db"]).arg(&db.path).args(arguments);
@@ -81,7 +81,7 @@ impl Server {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[], None)
     }
 
@@ -89,7 +89,7 @@ impl Server {
         self.send("POST", path, &[], Some(body))
     }
 
-    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<Value>) -> Answer {
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<Value>) -> Answer {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let mut request =
             format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());

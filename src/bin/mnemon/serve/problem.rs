@@ -93,10 +93,13 @@ impl From<Error> for Problem {
             Error::SessionExists { .. } => (StatusCode::CONFLICT, "session-exists"),
             Error::DocumentChanged { .. } => (StatusCode::CONFLICT, "document-changed"),
             Error::ReindexRunning => (StatusCode::CONFLICT, "reindex-running"),
+            Error::FileExists { .. } => (StatusCode::CONFLICT, "file-exists"),
             Error::LegalHold { .. } => (StatusCode::CONFLICT, "legal-hold"),
             Error::Embedding { .. } | Error::EmbedderUnavailable { .. } => {
                 (StatusCode::SERVICE_UNAVAILABLE, "embedder-unavailable")
             }
+            Error::SharedDatabase { .. } => (StatusCode::SERVICE_UNAVAILABLE, "shared-database-unavailable"),
+            Error::OutcomeUnknown { .. } => (StatusCode::GATEWAY_TIMEOUT, "outcome-unknown"),
             Error::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closing"),
             _ => {
                 tracing::error!(error = %error, "a request failed");

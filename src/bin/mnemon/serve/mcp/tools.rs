@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use mnemon::{Forget, Message, MetadataFilter, Namespace, Query, Role};
+use mnemon::{Error, Forget, Message, MetadataFilter, Namespace, Query, Role};
 use rmcp::{
     ErrorData,
     model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations},
@@ -339,10 +339,12 @@ async fn delete_all_memories(app: &App, caller: &Caller, input: OwnerInput) -> R
         }
         (Some(session), None) => {
             let messages = app.engine.history(&namespace, session).await?.len() as u64;
-            if messages > 0 {
-                app.engine.delete_session(&namespace, session).await?;
+            match app.engine.delete_session(&namespace, session).await {
+                Ok(()) => messages,
+                // There is none, or another request deleted it meanwhile.
+                Err(Error::SessionNotFound { .. }) => 0,
+                Err(error) => return Err(error.into()),
             }
-            messages
         }
         (None, None) => app.engine.delete_namespace(&namespace).await?,
     };
