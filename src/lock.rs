@@ -2,6 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
+    io,
     path::Path,
 };
 
@@ -17,11 +18,16 @@ pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<File, TryLockEr
     loop {
         let file = options.open(path).map_err(TryLockError::Error)?;
         file.try_lock()?;
-        let own = file.try_clone().and_then(Handle::from_file).map_err(TryLockError::Error)?;
-        if Handle::from_path(path).is_ok_and(|named| named == own) {
+        if has_name(&file, path).map_err(TryLockError::Error)? {
             return Ok(file);
         }
     }
+}
+
+/// Returns true if this is the file of this name.
+pub(crate) fn has_name(file: &File, path: &Path) -> io::Result<bool> {
+    let own = Handle::from_file(file.try_clone()?)?;
+    Ok(Handle::from_path(path).is_ok_and(|named| named == own))
 }
 
 #[cfg(test)]

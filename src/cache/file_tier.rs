@@ -346,6 +346,13 @@ impl State {
     /// Drops the oldest records until half of the maximum length is left. The others are copied to a new file, which is
     /// renamed to the old name when it is complete.
     fn shorten(&mut self, path: &Path, max_bytes: u64) -> io::Result<()> {
+        if path.exists() && !lock::has_name(&self.file, path)? {
+            // The file was moved, and another one has the name: the cache begins anew in its own.
+            let mut counts = self.counts;
+            counts.evictions += self.locations.len() as u64;
+            *self = begin(self.file.try_clone()?, counts, self.seal.clone())?;
+            return Ok(());
+        }
         let keep_from = self.end.saturating_sub(max_bytes / 2);
         let from = self.locations.values().map(|location| location.begin).filter(|&begin| begin >= keep_from).min();
         let from = from.unwrap_or(self.end);

@@ -42,7 +42,7 @@ impl Store {
     /// # Errors
     /// [`Error::FileExists`], [`Error::Corrupted`], [`Error::Storage`].
     pub(crate) fn backup(&self, path: &Path, config: &Config) -> Result<()> {
-        if path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) || path.exists() {
+        if path.exists() {
             return Err(Error::FileExists { path: path.to_path_buf() });
         }
         let snapshot = self.read()?;
@@ -50,7 +50,7 @@ impl Store {
             Kind::InMemory => None,
             _ => Some(open::access(&self.path)?),
         };
-        let (new, Opened { mut database, pages }) = open::create(path, like.as_ref(), config)?;
+        let (new, Opened { mut database, pages, .. }) = open::create(path, like.as_ref(), config)?;
         pages.set_in_steps(true);
         copy::copy(snapshot.tables(), &database).map_err(|error| pages.explain(error))?;
         drop(snapshot);
@@ -126,6 +126,10 @@ impl Store {
             let old = Arc::clone(old);
             if old.has_failed() {
                 return Err(old.pages().cause());
+            }
+            if !old.has_name(&self.path) {
+                let reason = "the file was moved, and has another name or none; nothing was purged";
+                return Err(Error::Storage(format!("{}: {reason}", self.path.display()).into()));
             }
             pages.set_in_steps(false);
             new.replace(&access).map_err(|error| open::failed(&self.path, error))?;

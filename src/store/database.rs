@@ -352,7 +352,7 @@ impl Store {
         // No write is under way.
         let _changes = self.changes.lock();
         let handle = self.handle()?;
-        if self.kind != Kind::File || !handle.is_new() || !handle.read()?.is_unused()? {
+        if self.kind != Kind::File || !handle.is_new() || !handle.read()?.is_unused()? || !handle.has_name(&self.path) {
             return Ok(false);
         }
         let mut state = self.state.write();
@@ -456,7 +456,7 @@ pub(super) fn create_tables(opened: &Opened<redb::Database>) -> Result<()> {
 
 /// Copies a file without pages of ours into one that has them, which takes its place.
 fn copy_plain(path: &Path, config: &Config) -> Result<Opened<redb::Database>> {
-    let Opened { database, pages } = open::plain(path, config)?;
+    let Opened { database, pages, file } = open::plain(path, config)?;
     let copied = database.begin_read().map_err(storage).and_then(|snapshot| {
         match upgrade::version(&snapshot)? {
             Some(1..=codec::SCHEMA) => {}
@@ -468,6 +468,9 @@ fn copy_plain(path: &Path, config: &Config) -> Result<Opened<redb::Database>> {
         let old = open::access(path)?;
         let (mut new, opened) = open::create(path, Some(&old), config)?;
         copy::copy(&snapshot, &opened.database).map_err(|error| opened.pages.explain(error))?;
+        if file != Some(open::identity(path)?) {
+            return Err(Error::Storage(format!("{}: the file was moved while it was upgraded", path.display()).into()));
+        }
         new.replace(&old).and_then(|()| sync_folder(path)).map_err(|error| open::failed(path, error))?;
         Ok(opened)
     });

@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use parking_lot::{Mutex, RwLock};
 use redb::{Database, Durability, ReadTransaction, ReadableDatabase};
+use same_file::Handle as FileIdentity;
 
 use super::{
     guard::{caught, guarded},
@@ -38,20 +39,22 @@ pub(super) struct Handle {
     failed: Option<(Arc<Handle>, String)>,
     /// Whether it created the file, which it has had locked ever since.
     is_new: bool,
+    /// The file that it has locked.
+    file: Option<FileIdentity>,
 }
 
 impl Handle {
     /// A handle that writes. `is_new`: the file got its name while it was open and locked like this.
-    pub(super) fn writing(Opened { database, pages }: Opened<Database>, is_new: bool) -> Self {
-        Handle { database: RwLock::new(Some(database)), latest: Mutex::default(), pages, failed: None, is_new }
+    pub(super) fn writing(Opened { database, pages, file }: Opened<Database>, is_new: bool) -> Self {
+        Handle { database: RwLock::new(Some(database)), latest: Mutex::default(), pages, failed: None, is_new, file }
     }
 
     /// A handle that shows the last commit.
-    pub(super) fn reading(Opened { database, pages }: Opened<redb::ReadOnlyDatabase>) -> Result<Self> {
+    pub(super) fn reading(Opened { database, pages, .. }: Opened<redb::ReadOnlyDatabase>) -> Result<Self> {
         // The snapshot keeps the file open.
         let snapshot = Arc::new(database.begin_read().map_err(storage)?);
         let latest = Mutex::new(Some(snapshot));
-        Ok(Handle { database: RwLock::default(), latest, pages, failed: None, is_new: false })
+        Ok(Handle { database: RwLock::default(), latest, pages, failed: None, is_new: false, file: None })
     }
 
     /// A handle that reads beside one that met a damaged page, which keeps the file locked.
@@ -63,6 +66,16 @@ impl Handle {
         let mut beside = Self::reading(open::beside(path, config)?)?;
         beside.failed = Some(failed);
         Ok(beside)
+    }
+
+    /// Returns true if the file that it has locked has this name. It loses it when somebody moves the file.
+    pub(super) fn has_name(&self, path: &Path) -> bool {
+        match &self.failed {
+            Some((locked, _)) => locked.has_name(path),
+            None => {
+                self.file.as_ref().is_some_and(|own| FileIdentity::from_path(path).is_ok_and(|named| named == *own))
+            }
+        }
     }
 
     /// Returns true if this handle created the file, and has had it locked ever since.

@@ -29,6 +29,8 @@ use crate::{
 pub(super) struct Opened<D> {
     pub(super) database: D,
     pub(super) pages: Arc<PageState>,
+    /// The file, if it was locked for writing.
+    pub(super) file: Option<FileIdentity>,
 }
 
 /// Returns the kind of a file. A file that is missing is empty.
@@ -136,7 +138,11 @@ pub(super) fn create(path: &Path, like: Option<&Metadata>, config: &Config) -> R
             // Another process that removes leftovers may lock and remove a file which is not locked yet.
             Err(OpenError::Database(DatabaseError::DatabaseAlreadyOpen)) => {}
             _ if !new.temporary().exists() => {}
-            created => return created.map(|opened| (new, opened)).map_err(|error| error.of(path)),
+            created => {
+                let mut opened = created.map_err(|error| error.of(path))?;
+                opened.file = Some(identity(new.temporary())?);
+                return Ok((new, opened));
+            }
         }
     }
 }
@@ -150,6 +156,11 @@ pub(super) fn remove_leftovers(path: &Path) {
     });
 }
 
+/// Returns the file that has a name.
+pub(super) fn identity(path: &Path) -> Result<FileIdentity> {
+    FileIdentity::from_path(path).map_err(|error| failed(path, error))
+}
+
 /// Reads the mode and the owner of a file.
 pub(super) fn access(path: &Path) -> Result<Metadata> {
     fs::metadata(path).map_err(|error| failed(path, error))
@@ -160,7 +171,7 @@ pub(super) fn in_memory(config: &Config) -> Result<Opened<Database>> {
     let builder = builder(config, ConcurrencyMode::ExclusiveWriter);
     let database = builder.create_with_backend(InMemoryBackend::new());
     let database = database.map_err(|error| OpenError::from(error).of(Path::new("a database in memory")))?;
-    Ok(Opened { database, pages: Arc::default() })
+    Ok(Opened { database, pages: Arc::default(), file: None })
 }
 
 /// The error of an operation on a file.
@@ -209,7 +220,7 @@ fn readable(pages: PageFile, builder: Builder) -> Result<Opened<ReadOnlyDatabase
 /// Opens a database of redb. The pages know more of an error than redb, and a panic of redb is damage.
 fn opened<D>(pages: Arc<PageState>, open: impl FnOnce() -> Result<D, DatabaseError>) -> Result<Opened<D>, OpenError> {
     let error = match caught(open) {
-        Ok(Ok(database)) => return Ok(Opened { database, pages }),
+        Ok(Ok(database)) => return Ok(Opened { database, pages, file: None }),
         Ok(Err(error)) => OpenError::from(error),
         Err(panic) => OpenError::Damaged(panic),
     };
@@ -249,11 +260,12 @@ fn shared<T>(open: impl Fn(ConcurrencyMode) -> Result<T, OpenError>) -> Result<T
 }
 
 /// Opens and locks the file of this name: again, if another file got the name before the lock was taken.
-fn while_named<T>(path: &Path, open: impl Fn() -> Result<T, OpenError>) -> Result<T> {
+fn while_named<D>(path: &Path, open: impl Fn() -> Result<Opened<D>, OpenError>) -> Result<Opened<D>> {
     loop {
-        let before = FileIdentity::from_path(path).map_err(|error| OpenError::from(error).of(path))?;
-        let opened = open().map_err(|error| error.of(path))?;
+        let before = identity(path)?;
+        let mut opened = open().map_err(|error| error.of(path))?;
         if FileIdentity::from_path(path).is_ok_and(|now| now == before) {
+            opened.file = Some(before);
             return Ok(opened);
         }
     }
