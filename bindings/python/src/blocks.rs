@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use mnemon::{BlockScope, Error, MemoryBlock, RetrievalUnit};
-use pyo3::{exceptions::PyValueError, prelude::*};
+use pyo3::{
+    exceptions::PyValueError,
+    prelude::*,
+    pyclass::{PyTraverseError, PyVisit},
+};
 
 use crate::{
-    callback::call,
+    callback::{Kept, call},
     chat::chat_model,
     custom_block::PythonBlock,
     knowledge::{Collection, Profile},
@@ -33,7 +37,7 @@ impl StaticBlock {
 /// was found, all that left the buffer with it. `keep_previous_hits` leaves the block as it is while its hits stay
 /// relevant. `process` is a function of a list of `Hit` that returns one, such as a filter.
 #[pyclass(frozen, module = "mnemon")]
-pub(crate) struct VectorBlock(mnemon::VectorBlock);
+pub(crate) struct VectorBlock(mnemon::VectorBlock, Kept);
 
 #[pymethods]
 impl VectorBlock {
@@ -50,8 +54,9 @@ impl VectorBlock {
         own_session: bool,
         unit: &str,
         keep_previous_hits: bool,
-        process: Option<Py<PyAny>>,
+        process: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
+        let kept = Kept::default();
         let unit = match unit {
             "message" => RetrievalUnit::Message,
             "batch" => RetrievalUnit::Batch,
@@ -73,17 +78,24 @@ impl VectorBlock {
         if keep_previous_hits {
             block = block.keep_previous_hits();
         }
-        if let Some(process) = process {
+        if let Some(process) = process.map(|process| kept.callee(process)) {
             block = block.hit_processor(move |hits| {
-                let processed = |py: Python<'_>| {
+                let processed = |process: &Bound<'_, PyAny>| {
                     let hits: Vec<Hit> = hits.into_iter().map(Hit).collect();
-                    let left: Vec<Hit> = process.bind(py).call1((hits,))?.extract()?;
+                    let left: Vec<Hit> = process.call1((hits,))?.extract()?;
                     Ok(left.into_iter().map(|hit| hit.0).collect())
                 };
-                call(processed, |_, reason, _| Error::Block { name: name.clone(), reason })
+                call(&process, processed, |_, reason, _| Error::Block { name: name.clone(), reason })
             });
         }
-        Ok(VectorBlock(block))
+        Ok(VectorBlock(block, kept))
+    }
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.1.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.1.clear();
     }
 }
 
@@ -91,7 +103,7 @@ impl VectorBlock {
 /// condenses them. `model` is an `OpenAiChat` or a function of a `ChatRequest`. `scope` is `"session"` or
 /// `"namespace"`: the sessions that share the facts.
 #[pyclass(frozen, module = "mnemon")]
-pub(crate) struct FactBlock(mnemon::FactBlock);
+pub(crate) struct FactBlock(mnemon::FactBlock, Kept);
 
 #[pymethods]
 impl FactBlock {
@@ -107,7 +119,8 @@ impl FactBlock {
         extract_prompt: Option<String>,
         condense_prompt: Option<String>,
     ) -> PyResult<Self> {
-        let mut block = mnemon::FactBlock::new(name, chat_model(model)?);
+        let kept = Kept::default();
+        let mut block = mnemon::FactBlock::new(name, chat_model(model, Some(&kept))?);
         block = block.with_priority(priority).with_scope(block_scope(scope)?);
         if let Some(facts) = max_facts {
             block = block.with_max_facts(facts);
@@ -118,13 +131,20 @@ impl FactBlock {
         if let Some(prompt) = condense_prompt {
             block = block.with_condense_prompt(prompt);
         }
-        Ok(FactBlock(block))
+        Ok(FactBlock(block, kept))
+    }
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.1.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.1.clear();
     }
 }
 
 /// A block with a summary of what left the buffer, which a chat model extends with each batch.
 #[pyclass(frozen, module = "mnemon")]
-pub(crate) struct SummaryBlock(mnemon::SummaryBlock);
+pub(crate) struct SummaryBlock(mnemon::SummaryBlock, Kept);
 
 #[pymethods]
 impl SummaryBlock {
@@ -137,21 +157,30 @@ impl SummaryBlock {
         max_words: Option<usize>,
         prompt: Option<String>,
     ) -> PyResult<Self> {
-        let mut block = mnemon::SummaryBlock::new(name, chat_model(model)?).with_priority(priority);
+        let kept = Kept::default();
+        let mut block = mnemon::SummaryBlock::new(name, chat_model(model, Some(&kept))?).with_priority(priority);
         if let Some(words) = max_words {
             block = block.with_max_words(words);
         }
-        Ok(SummaryBlock(match prompt {
+        let block = match prompt {
             Some(prompt) => block.with_prompt(prompt),
             None => block,
-        }))
+        };
+        Ok(SummaryBlock(block, kept))
+    }
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.1.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.1.clear();
     }
 }
 
 /// A block with instructions for the agent, `initial` at first, which a chat model changes by what users say about its
 /// answers.
 #[pyclass(frozen, module = "mnemon")]
-pub(crate) struct InstructionBlock(mnemon::InstructionBlock);
+pub(crate) struct InstructionBlock(mnemon::InstructionBlock, Kept);
 
 #[pymethods]
 impl InstructionBlock {
@@ -165,62 +194,89 @@ impl InstructionBlock {
         scope: &str,
         prompt: Option<String>,
     ) -> PyResult<Self> {
-        let mut block = mnemon::InstructionBlock::new(name, initial, chat_model(model)?);
+        let kept = Kept::default();
+        let mut block = mnemon::InstructionBlock::new(name, initial, chat_model(model, Some(&kept))?);
         block = block.with_priority(priority).with_scope(block_scope(scope)?);
-        Ok(InstructionBlock(match prompt {
+        let block = match prompt {
             Some(prompt) => block.with_prompt(prompt),
             None => block,
-        }))
+        };
+        Ok(InstructionBlock(block, kept))
+    }
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.1.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.1.clear();
     }
 }
 
 /// A block with the fields of a `Profile`, which a chat model patches by what leaves the buffer.
 #[pyclass(frozen, module = "mnemon")]
-pub(crate) struct ProfileBlock(mnemon::ProfileBlock);
+pub(crate) struct ProfileBlock(mnemon::ProfileBlock, Kept);
 
 #[pymethods]
 impl ProfileBlock {
     #[new]
     #[pyo3(signature = (name, profile, model, *, priority = 0))]
     fn new(name: String, profile: &Profile, model: &Bound<'_, PyAny>, priority: u32) -> PyResult<Self> {
-        let chat = chat_model(model)?;
+        let kept = Kept::default();
+        let chat = chat_model(model, Some(&kept))?;
         let block = profile.run(model.py(), async |profile| Ok(mnemon::ProfileBlock::new(name, &profile, chat)))?;
-        Ok(ProfileBlock(block.with_priority(priority)))
+        Ok(ProfileBlock(block.with_priority(priority), kept))
+    }
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.1.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.1.clear();
     }
 }
 
 /// A block with the items of a `Collection` that are related to the last messages. A chat model updates the collection
 /// by what leaves the buffer.
 #[pyclass(frozen, module = "mnemon")]
-pub(crate) struct CollectionBlock(mnemon::CollectionBlock);
+pub(crate) struct CollectionBlock(mnemon::CollectionBlock, Kept);
 
 #[pymethods]
 impl CollectionBlock {
     #[new]
     #[pyo3(signature = (name, collection, model, *, priority = 0))]
     fn new(name: String, collection: &Collection, model: &Bound<'_, PyAny>, priority: u32) -> PyResult<Self> {
-        let chat = chat_model(model)?;
+        let kept = Kept::default();
+        let chat = chat_model(model, Some(&kept))?;
         let block = collection.call(model.py(), async |items| Ok(mnemon::CollectionBlock::new(name, &items, chat)))?;
-        Ok(CollectionBlock(block.with_priority(priority)))
+        Ok(CollectionBlock(block.with_priority(priority), kept))
+    }
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.1.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.1.clear();
     }
 }
 
-/// A block of the crate, or an object as `mnemon.Block` describes it.
-pub(crate) struct BlockLike(pub(crate) Arc<dyn MemoryBlock>);
+/// A block of the crate, or an object as `mnemon.Block` describes it; and what is kept for it.
+pub(crate) struct BlockLike(pub(crate) Arc<dyn MemoryBlock>, pub(crate) Kept);
 
 impl<'py> FromPyObject<'_, 'py> for BlockLike {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let kept = Kept::default();
         macro_rules! of_the_crate {
             ($($class:ident)+) => {
                 $(if let Ok(block) = object.cast::<$class>() {
-                    return Ok(BlockLike(Arc::new(block.get().0.clone())));
+                    kept.keep(&object, None);
+                    return Ok(BlockLike(Arc::new(block.get().0.clone()), kept));
                 })+
             };
         }
         of_the_crate! { StaticBlock VectorBlock FactBlock SummaryBlock InstructionBlock ProfileBlock CollectionBlock }
-        Ok(BlockLike(Arc::new(PythonBlock::new(&object)?)))
+        Ok(BlockLike(Arc::new(PythonBlock::new(&object, &kept)?), kept))
     }
 }
 

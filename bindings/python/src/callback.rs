@@ -3,7 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     thread::sleep,
@@ -131,63 +131,93 @@ pub(crate) fn calling_back<T>(call: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     result
 }
 
-/// Calls Python. What it raises becomes the error that `failed` makes of it, with its text as the reason.
+/// Calls an object. What it raises becomes the error that `failed` makes of it, with its text as the reason.
 pub(crate) fn call<T>(
-    call: impl FnOnce(Python<'_>) -> PyResult<T>,
+    callee: &Callee,
+    call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
     failed: impl FnOnce(Python<'_>, String, PyErr) -> Error,
 ) -> mnemon::Result<T> {
-    let called = calling_back(|py| call(py).map_err(|error| failed(py, error.to_string(), error)));
+    let called = calling_back(|py| {
+        let object = callee.get(py).ok_or(Error::Closed)?;
+        call(&object).map_err(|error| failed(py, error.to_string(), error))
+    });
     called.unwrap_or(Err(Error::Closed))
 }
 
-/// An object that the engine calls, and that a handle in Python keeps: [`Kept`]. Weak, so that Python's garbage collector
-/// finds a cycle through both.
-pub(crate) struct Callee {
-    /// A weak reference, or the object itself if there are none to objects of its class.
-    object: Py<PyAny>,
-    is_weak: bool,
+/// An object that the engine calls. The engine itself keeps it by a weak reference, as long as a handle in Python keeps it
+/// for the engine, so that Python's garbage collector finds a cycle through both.
+#[derive(Clone)]
+pub(crate) struct Callee(Arc<CalleeState>);
+
+struct CalleeState {
+    weak: Option<Py<PyWeakrefReference>>,
+    /// The object itself, once no handle in Python keeps it: what the engine has begun goes on.
+    strong: Mutex<Option<Py<PyAny>>>,
 }
 
 impl Callee {
-    pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        match PyWeakrefReference::new(object) {
-            Ok(weak) => Ok(Callee { object: weak.into_any().unbind(), is_weak: true }),
-            Err(_) => Ok(Callee { object: object.clone().unbind(), is_weak: false }),
-        }
+    /// An object that no handle keeps.
+    pub(crate) fn strong(object: Py<PyAny>) -> Self {
+        Callee(Arc::new(CalleeState { weak: None, strong: Mutex::new(Some(object)) }))
     }
 
-    /// Returns the object.
-    ///
-    /// # Errors
-    /// Its handle is gone, and the engine with it.
-    pub(crate) fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let object = self.object.bind(py);
-        if !self.is_weak {
-            return Ok(object.clone());
-        }
-        let found = object.cast::<PyWeakrefReference>()?.upgrade();
-        found.ok_or_else(|| PyRuntimeError::new_err("what the engine calls is gone, with the engine"))
+    /// Returns the object. `None`: the garbage collector took it, with its handle.
+    pub(crate) fn get<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        let strong = lock(&self.0.strong).as_ref().map(|object| object.bind(py).clone());
+        strong.or_else(|| self.0.weak.as_ref()?.bind(py).upgrade())
     }
 }
 
 /// The objects that a handle in Python keeps because its engine calls them. The handle shows them to the garbage collector.
 #[derive(Default)]
-pub(crate) struct Kept(Mutex<Vec<Py<PyAny>>>);
+pub(crate) struct Kept(Mutex<Vec<(Py<PyAny>, Option<Callee>)>>);
 
 impl Kept {
-    pub(crate) fn add(&self, object: &Bound<'_, PyAny>) {
-        lock(&self.0).push(object.clone().unbind());
+    /// Keeps an object.
+    pub(crate) fn keep(&self, object: &Bound<'_, PyAny>, callee: Option<Callee>) {
+        lock(&self.0).push((object.clone().unbind(), callee));
+    }
+
+    /// Keeps an object for the engine, which gets what this returns.
+    pub(crate) fn callee(&self, object: &Bound<'_, PyAny>) -> Callee {
+        // Not every object can have weak references.
+        let Ok(weak) = PyWeakrefReference::new(object) else { return Callee::strong(object.clone().unbind()) };
+        let callee = Callee(Arc::new(CalleeState { weak: Some(weak.unbind()), strong: Mutex::default() }));
+        self.keep(object, Some(callee.clone()));
+        callee
+    }
+
+    /// Takes over what another one keeps.
+    pub(crate) fn append(&self, other: &Kept) {
+        lock(&self.0).append(&mut lock(&other.0));
+    }
+
+    /// Returns the same for another handle.
+    pub(crate) fn clone_ref(&self, py: Python<'_>) -> Self {
+        let objects = lock(&self.0);
+        Kept(Mutex::new(objects.iter().map(|(object, callee)| (object.clone_ref(py), callee.clone())).collect()))
     }
 
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         // Without waiting: another thread may be adding one.
         let Ok(objects) = self.0.try_lock() else { return Ok(()) };
-        objects.iter().try_for_each(|object| visit.call(object))
+        objects.iter().try_for_each(|(object, _)| visit.call(object))
     }
 
+    /// Lets all objects go, for the garbage collector.
     pub(crate) fn clear(&self) {
         let objects = std::mem::take(&mut *lock(&self.0));
         drop(objects);
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        for (object, callee) in std::mem::take(&mut *lock(&self.0)) {
+            if let Some(callee) = callee {
+                *lock(&callee.0.strong) = Some(object);
+            }
+        }
     }
 }
 

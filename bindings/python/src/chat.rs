@@ -6,7 +6,7 @@ use mnemon::{ChatAnswer, ChatFuture, ChatModel, Error};
 use pyo3::{exceptions::PyTypeError, prelude::*, types::PyString};
 
 use crate::{
-    callback::call,
+    callback::{Callee, Kept, call},
     message::{Message, MessageLike, wrapped},
     servers::OpenAiChat,
     values::to_python,
@@ -54,17 +54,21 @@ impl ChatRequest {
     }
 }
 
-/// Returns the chat model that an object stands for: an `OpenAiChat`, or a function of a `ChatRequest`.
-pub(crate) fn chat_model(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn ChatModel>> {
+/// Returns the chat model that an object stands for: an `OpenAiChat`, or a function of a `ChatRequest`, which is kept for
+/// the engine, if there is a handle that does so.
+pub(crate) fn chat_model(object: &Bound<'_, PyAny>, kept: Option<&Kept>) -> PyResult<Arc<dyn ChatModel>> {
     match object.cast::<OpenAiChat>() {
         Ok(chat) => Ok(Arc::new(chat.get().0.clone())),
-        Err(_) if object.is_callable() => Ok(Arc::new(PythonChat(object.clone().unbind()))),
+        Err(_) if object.is_callable() => {
+            let strong = || Callee::strong(object.clone().unbind());
+            Ok(Arc::new(PythonChat(kept.map_or_else(strong, |kept| kept.callee(object)))))
+        }
         Err(_) => Err(PyTypeError::new_err("a chat model is an OpenAiChat, or a function of a ChatRequest")),
     }
 }
 
 /// Calls a function that answers with text or a message.
-struct PythonChat(Py<PyAny>);
+struct PythonChat(Callee);
 
 impl ChatModel for PythonChat {
     fn chat<'a>(&'a self, request: &'a mnemon::ChatRequest) -> ChatFuture<'a> {
@@ -72,15 +76,15 @@ impl ChatModel for PythonChat {
     }
 
     fn chat_blocking(&self, request: &mnemon::ChatRequest) -> mnemon::Result<ChatAnswer> {
-        let ask = |py: Python<'_>| {
-            let answer = self.0.bind(py).call1((ChatRequest(request.clone()),))?;
+        let ask = |model: &Bound<'_, PyAny>| {
+            let answer = model.call1((ChatRequest(request.clone()),))?;
             let message = match answer.cast::<PyString>() {
                 Ok(text) => mnemon::Message::assistant(text.to_str()?),
                 Err(_) => answer.extract::<MessageLike>()?.0,
             };
             Ok(ChatAnswer::from(message))
         };
-        call(ask, failed)
+        call(&self.0, ask, failed)
     }
 }
 

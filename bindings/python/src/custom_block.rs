@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     blocks::block_scope,
-    callback::{attribute, call},
+    callback::{Callee, Kept, attribute, call},
     errors::raised,
     message::{Message, MessageLike, unwrapped, wrapped},
     query::{Hit, QueryLike},
@@ -139,7 +139,7 @@ impl FlushedBatch {
 
 /// Calls an object with `name` and `get`, and with the methods that it has of the others.
 pub(crate) struct PythonBlock {
-    object: Py<PyAny>,
+    object: Callee,
     name: String,
     priority: u32,
     scope: BlockScope,
@@ -149,7 +149,7 @@ pub(crate) struct PythonBlock {
 }
 
 impl PythonBlock {
-    pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn new(object: &Bound<'_, PyAny>, kept: &Kept) -> PyResult<Self> {
         attribute(object, "get", "Block")?;
         let after_forget =
             match object.getattr_opt("after_forget")?.map(|found| found.extract::<String>()).transpose()? {
@@ -167,7 +167,7 @@ impl PythonBlock {
             after_forget,
             has_put: object.hasattr("put")?,
             has_truncate: object.hasattr("truncate")?,
-            object: object.clone().unbind(),
+            object: kept.callee(object),
         })
     }
 
@@ -176,7 +176,7 @@ impl PythonBlock {
             self.log(py, &error);
             Error::Block { name: self.name.clone(), reason }
         };
-        call(|py| method(self.object.bind(py)), failed)
+        call(&self.object, method, failed)
     }
 
     /// Writes an error with its traceback to the log `mnemon`: no call of the program returns it.

@@ -55,13 +55,6 @@ impl Engine {
     pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.0)
     }
-
-    /// Returns the embedder that an object stands for. The object is kept as long as the engine.
-    fn embedder(&self, object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn mnemon::Embedder>> {
-        let embedder = self.0.models.embedder(object)?;
-        self.1.add(object);
-        Ok(embedder)
-    }
 }
 
 /// A file that cannot be read or written any more once the flag is set: the call was ended by a signal.
@@ -115,12 +108,10 @@ impl Engine {
         let builder = path.map_or_else(mnemon::Engine::builder_in_memory, mnemon::Engine::builder);
         let (mut builder, kept) = (builder.config(config).create(create), Kept::default());
         if let Some(object) = embedder {
-            builder = builder.embedder(models.embedder(object)?);
-            kept.add(object);
+            builder = builder.embedder(models.embedder(object, &kept)?);
         }
         if let Some(object) = reranker {
-            builder = builder.reranker(models.reranker(object)?);
-            kept.add(object);
+            builder = builder.reranker(models.reranker(object, &kept)?);
         }
         let opened = apart(py, move || if read_only { builder.open_read_only() } else { builder.open() })?;
         Ok(Engine(Shared::new(opened.map_err(|error| raised(py, error))?, models), kept))
@@ -414,7 +405,7 @@ impl Engine {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.0.check_not_embedding("reindex")?;
         let mut options = options(py, precision, queries)?;
-        let embedder = self.embedder(embedder)?;
+        let embedder = self.0.models.embedder(embedder, &self.1)?;
         options.min_recall = min_recall;
         options.min_overlap = min_overlap;
         options.samples = samples;
@@ -436,7 +427,7 @@ impl Engine {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.0.check_not_embedding("rollback")?;
-        let embedder = self.embedder(embedder)?;
+        let embedder = self.0.models.embedder(embedder, &self.1)?;
         let progress = Progress::new(progress);
         let told = progress.clone();
         let report = self.0.call(py, async |engine| engine.rollback(embedder, move |step| told.call(step)).await);

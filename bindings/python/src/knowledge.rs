@@ -86,7 +86,7 @@ impl Profile {
 
     /// Lets a chat model patch the profile by a conversation. Returns the profile.
     fn update<'py>(&self, messages: Vec<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (messages, chat) = (unwrapped(messages), chat_model(model)?);
+        let (messages, chat) = (unwrapped(messages), chat_model(model, None)?);
         self.call(model.py(), async |profile| profile.update(&messages, &chat).await)
     }
 }
@@ -182,7 +182,7 @@ impl Collection {
     /// Lets a chat model update the items by a conversation, in one commit. Returns the keys of the items that were
     /// `inserted`, `updated` and `deleted`, and whether the update was `repeated`: then it changed nothing.
     fn update<'py>(&self, messages: Vec<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-        let (py, messages, chat) = (model.py(), unwrapped(messages), chat_model(model)?);
+        let (py, messages, chat) = (model.py(), unwrapped(messages), chat_model(model, None)?);
         let report = self.call(py, async |collection| collection.update(&messages, &chat).await)?;
         let dict = PyDict::new(py);
         dict.set_item("inserted", report.inserted)?;

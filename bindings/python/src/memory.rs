@@ -6,12 +6,13 @@ use mnemon::{AssembleRequest, Error, InsertMethod, MarkdownRenderer, MemoryBuild
 use pyo3::{
     exceptions::{PyRuntimeError, PyValueError},
     prelude::*,
+    pyclass::{PyTraverseError, PyVisit},
     types::PyDict,
 };
 
 use crate::{
     blocks::BlockLike,
-    callback::{call, is_called_back},
+    callback::{Callee, Kept, call, is_called_back},
     errors::ends_program,
     message::{Message, MessageLike, unwrapped, wrapped},
     query::{Hits, QueryLike, seconds},
@@ -47,7 +48,9 @@ pub(crate) fn open_memory(
     options: MemoryOptions<'_>,
 ) -> PyResult<Memory> {
     let error = CounterError::default();
-    let counter = counter(&options.tokens, &error)?;
+    let kept = Kept::default();
+    let counter = counter(&options.tokens, &error, &kept)?;
+    options.blocks.iter().for_each(|block| kept.append(&block.1));
     let deadline = seconds(options.block_deadline)?;
     let insert = match &*options.insert {
         "system" => InsertMethod::System,
@@ -67,7 +70,7 @@ pub(crate) fn open_memory(
         Ok(slot(blocks.into_iter().fold(builder, |builder, block| builder.block(block.0)).open()?, &shared))
     });
     let slot = opened.map_err(|raised| with_cause(py, raised, &error))?;
-    Ok(Memory { slot, engine, counter_error: error })
+    Ok(Memory { slot, engine, counter_error: error, kept })
 }
 
 /// Returns the place of a session that closes with its engine. Called while the call that opened it is running, which
@@ -96,6 +99,7 @@ pub(crate) struct Memory {
     slot: Arc<MemorySlot>,
     engine: Arc<Shared>,
     counter_error: CounterError,
+    kept: Kept,
 }
 
 impl Memory {
@@ -213,7 +217,8 @@ impl Memory {
     #[pyo3(signature = (to, *, checkpoint = None))]
     fn fork(&self, py: Python<'_>, to: String, checkpoint: Option<u32>) -> PyResult<Memory> {
         let slot = self.call(py, async |memory| Ok(slot(memory.fork(checkpoint, to).await?, &self.engine)))?;
-        Ok(Memory { slot, engine: Arc::clone(&self.engine), counter_error: Arc::clone(&self.counter_error) })
+        let (engine, counter_error) = (Arc::clone(&self.engine), Arc::clone(&self.counter_error));
+        Ok(Memory { slot, engine, counter_error, kept: self.kept.clone_ref(py) })
     }
 
     /// Returns how far each block is, as dicts: `behind` batches, those that `failed`, and why it is `retrying`.
@@ -234,10 +239,10 @@ impl Memory {
     /// Replaces the state of a block by what `change` returns for it; it is called again if a batch came between.
     fn change_block(&self, py: Python<'_>, block: &str, change: Py<PyAny>) -> PyResult<()> {
         let failed = Arc::new(Mutex::new(None));
-        let (name, failure) = (block.to_owned(), Arc::clone(&failed));
+        let (name, failure, change) = (block.to_owned(), Arc::clone(&failed), Callee::strong(change));
         let change = move |state: &serde_json::Value| {
-            let change = |py: Python<'_>| from_python(&change.bind(py).call1((to_python(py, state)?,))?);
-            call(change, |_, reason, error| {
+            let changed = |change: &Bound<'_, PyAny>| from_python(&change.call1((to_python(change.py(), state)?,))?);
+            call(&change, changed, |_, reason, error| {
                 *lock(&failure) = Some(error);
                 Error::Block { name: name.clone(), reason }
             })
@@ -251,6 +256,14 @@ impl Memory {
             }
             None => raised,
         })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.kept.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.kept.clear();
     }
 
     /// Returns the session to a checkpoint.

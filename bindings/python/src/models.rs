@@ -16,7 +16,7 @@ use pyo3::{
 };
 
 use crate::{
-    callback::{Callee, attribute, call, embedding_for, numbers, rows},
+    callback::{Callee, Kept, attribute, call, embedding_for, numbers, rows},
     errors::raised,
     servers::OpenAiEmbedder,
     wait::apart,
@@ -40,8 +40,8 @@ impl ModelOptions {
     }
 
     /// Returns the embedder that an object stands for: the name or folder of a model, an `OpenAiEmbedder`, or an object
-    /// as `mnemon.Embedder` describes it.
-    pub(crate) fn embedder(&self, object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn mnemon::Embedder>> {
+    /// as `mnemon.Embedder` describes it, which is kept.
+    pub(crate) fn embedder(&self, object: &Bound<'_, PyAny>, kept: &Kept) -> PyResult<Arc<dyn mnemon::Embedder>> {
         let py = object.py();
         if let Some(name) = name(object)? {
             let options = self.onnx.clone();
@@ -50,13 +50,13 @@ impl ModelOptions {
         }
         match object.cast::<OpenAiEmbedder>() {
             Ok(embedder) => Ok(Arc::new(embedder.get().0.clone())),
-            Err(_) => Ok(Arc::new(PythonEmbedder::new(object, self.number)?)),
+            Err(_) => Ok(Arc::new(PythonEmbedder::new(object, kept, self.number)?)),
         }
     }
 
     /// Returns the reranker that an object stands for: the name or folder of a model, or an object as
-    /// `mnemon.Reranker` describes it.
-    pub(crate) fn reranker(&self, object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn mnemon::Reranker>> {
+    /// `mnemon.Reranker` describes it, which is kept.
+    pub(crate) fn reranker(&self, object: &Bound<'_, PyAny>, kept: &Kept) -> PyResult<Arc<dyn mnemon::Reranker>> {
         let py = object.py();
         if let Some(name) = name(object)? {
             let threads = self.onnx.threads;
@@ -65,7 +65,7 @@ impl ModelOptions {
         }
         let name = attribute(object, "name", "Reranker")?.extract()?;
         attribute(object, "rerank", "Reranker")?;
-        Ok(Arc::new(PythonReranker { name, object: Callee::new(object)? }))
+        Ok(Arc::new(PythonReranker { name, object: kept.callee(object) }))
     }
 }
 
@@ -86,7 +86,7 @@ struct PythonEmbedder {
 }
 
 impl PythonEmbedder {
-    fn new(object: &Bound<'_, PyAny>, engine: u64) -> PyResult<Self> {
+    fn new(object: &Bound<'_, PyAny>, kept: &Kept, engine: u64) -> PyResult<Self> {
         let name: String = attribute(object, "name", "Embedder")?.extract()?;
         let hash = match object.getattr_opt("hash")? {
             Some(hash) => hash.extract()?,
@@ -96,7 +96,7 @@ impl PythonEmbedder {
         attribute(object, "embed_documents", "Embedder")?;
         let has_query = object.hasattr("embed_query")?;
         let identity = ModelIdentity { name, dimension, hash };
-        Ok(PythonEmbedder { identity, object: Callee::new(object)?, has_query, engine })
+        Ok(PythonEmbedder { identity, object: kept.callee(object), has_query, engine })
     }
 }
 
@@ -106,17 +106,18 @@ impl mnemon::Embedder for PythonEmbedder {
     }
 
     fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        let embed =
-            |py: Python<'_>| rows(&self.object.get(py)?.call_method1("embed_documents", (PyList::new(py, texts)?,))?);
-        embedding_for(self.engine, || call(embed, embedding))
+        let embed = |object: &Bound<'_, PyAny>| {
+            rows(&object.call_method1("embed_documents", (PyList::new(object.py(), texts)?,))?)
+        };
+        embedding_for(self.engine, || call(&self.object, embed, embedding))
     }
 
     fn embed_query(&self, text: &str) -> Result<Vec<f32>> {
         if self.has_query {
-            let embed = |py: Python<'_>| {
-                numbers(&self.object.get(py)?.call_method1("embed_query", (PyString::new(py, text),))?)
+            let embed = |object: &Bound<'_, PyAny>| {
+                numbers(&object.call_method1("embed_query", (PyString::new(object.py(), text),))?)
             };
-            return embedding_for(self.engine, || call(embed, embedding));
+            return embedding_for(self.engine, || call(&self.object, embed, embedding));
         }
         let rows = self.embed_documents(&[text])?;
         let wrong = || Error::Embedding { reason: "embed_documents returned no vector".to_owned(), source: None };
@@ -140,10 +141,10 @@ impl mnemon::Reranker for PythonReranker {
     }
 
     fn rerank(&self, query: &str, passages: &[&str]) -> Result<Vec<f32>> {
-        let rerank = |py: Python<'_>| {
-            numbers(&self.object.get(py)?.call_method1("rerank", (query, PyList::new(py, passages)?))?)
+        let rerank = |object: &Bound<'_, PyAny>| {
+            numbers(&object.call_method1("rerank", (query, PyList::new(object.py(), passages)?))?)
         };
-        call(rerank, |_, reason, error| Error::Reranking {
+        call(&self.object, rerank, |_, reason, error| Error::Reranking {
             reranker: self.name.clone(),
             reason,
             source: Some(error.into()),

@@ -9,7 +9,10 @@ use pyo3::{
     types::PyString,
 };
 
-use crate::{callback::calling_back, shared::lock};
+use crate::{
+    callback::{Callee, Kept, calling_back},
+    shared::lock,
+};
 
 /// The last exception of a token counter that is written in Python.
 pub(crate) type CounterError = Arc<Mutex<Option<PyErr>>>;
@@ -21,13 +24,13 @@ pub(crate) enum Counter {
     Python(PythonCounter),
 }
 
-/// Returns the token counter that an object stands for: the name of an encoding, or a function of a text.
-pub(crate) fn counter(tokens: &Bound<'_, PyAny>, error: &CounterError) -> PyResult<Counter> {
+/// Returns the token counter that an object stands for: the name of an encoding, or a function of a text, which is kept.
+pub(crate) fn counter(tokens: &Bound<'_, PyAny>, error: &CounterError, kept: &Kept) -> PyResult<Counter> {
     let Ok(name) = tokens.cast::<PyString>() else {
         if !tokens.is_callable() {
             return Err(PyTypeError::new_err("tokens is the name of an encoding, or a function of a text"));
         }
-        return Ok(Counter::Python(PythonCounter { function: tokens.clone().unbind(), error: Arc::clone(error) }));
+        return Ok(Counter::Python(PythonCounter { function: kept.callee(tokens), error: Arc::clone(error) }));
     };
     match name.to_str()? {
         "o200k_base" => Ok(Counter::Tiktoken(Tiktoken::o200k_base())),
@@ -51,14 +54,14 @@ impl TokenCounter for Counter {
 
 /// Calls a function that counts the tokens of a text.
 pub(crate) struct PythonCounter {
-    function: Py<PyAny>,
+    function: Callee,
     error: CounterError,
 }
 
 impl PythonCounter {
     fn count(&self, text: &str) -> usize {
-        let count = |py: Python<'_>| self.function.bind(py).call1((text,))?.extract();
-        match calling_back(count) {
+        let count = |py: Python<'_>| Some(self.function.get(py)?.call1((text,)).and_then(|tokens| tokens.extract()));
+        match calling_back(count).flatten() {
             Some(Ok(tokens)) => tokens,
             Some(Err(error)) => {
                 let reason = format!("the token counter raised {error}");
@@ -66,7 +69,7 @@ impl PythonCounter {
                 // A count cannot fail otherwise. The engine makes an error of it that the call returns.
                 std::panic::resume_unwind(Box::new(reason))
             }
-            // The interpreter ends.
+            // The interpreter ends, or the function is gone with its session.
             None => ApproximateTokenCounter.count(text),
         }
     }

@@ -13,13 +13,15 @@ from mnemon import AsyncEngine, Config, Engine, Message
 
 PATH = sys.argv[1]
 # What the engine calls waits for this, and nothing sets it before the call is over: a call that waits for what it calls does not return.
-reached, released = threading.Event(), threading.Event()
+reached, released, expired = threading.Event(), threading.Event(), threading.Event()
 blocking = False
 
 def wait():
     if blocking:
         reached.set()
-        assert released.wait(40)
+        if not released.wait(40):
+            expired.set()
+            raise TimeoutError
 
 class Embedder:
     name, dimension = "two", 2
@@ -61,7 +63,7 @@ def interrupted(call):
         call()
         print("returned")
     except KeyboardInterrupt:
-        print("interrupted")
+        print("too late" if expired.is_set() else "interrupted")
     except BaseException as error:
         print(type(error).__name__)
     # Python may handle the signal only now.
@@ -262,6 +264,70 @@ print("collected")
 """
     result = run(program, tmp_path / "memory.redb")
     assert (result.stdout, result.returncode) == ("collected\n", 0), result.stderr
+
+
+def test_a_session_and_what_it_calls_in_a_cycle_are_collected(tmp_path: Path) -> None:
+    program = """
+class Agent(Block):
+    def __init__(self):
+        self.engine = Engine(PATH, embedder=Embedder(), config=Config(idle_flush=None))
+        self.facts = mnemon.FactBlock("facts", self.ask)
+        blocks = [self, self.facts, mnemon.VectorBlock("found", process=self.process)]
+        self.asked = self.processed = self.counted = 0
+        self.memory = self.engine.memory("n", "s", blocks=blocks, tokens=self.count)
+    def ask(self, request):
+        self.asked += 1
+        return '{"facts": ["Ada rows."]}'
+    def process(self, hits):
+        self.processed += 1
+        return hits
+    def count(self, text):
+        self.counted += 1
+        return len(text)
+def use():
+    agent = Agent()
+    gc.collect()
+    agent.memory.put([Message("hello"), Message("hi", "assistant")])
+    agent.memory.flush()
+    agent.memory.settle()
+    assert "Ada rows." in agent.memory.get(Message("hello")).messages[0].text
+    assert agent.asked and agent.processed and agent.counted and not any(status["failed"] for status in agent.memory.status())
+    return weakref.ref(agent)
+gc.disable()
+for attempt in range(10):
+    agent = use()
+    gc.collect()
+    assert agent() is None
+    Engine(PATH, embedder=Embedder()).close()
+print("collected")
+"""
+    result = run(program, tmp_path / "memory.redb")
+    assert (result.stdout, result.returncode) == ("collected\n", 0), result.stderr
+
+
+def test_what_a_dropped_session_has_begun_goes_on(tmp_path: Path) -> None:
+    program = """
+engine = opened()
+memory = engine.memory("n", "s", blocks=[Block(), mnemon.SummaryBlock("summary", lambda request: (wait(), "a summary")[1])])
+blocking = True
+memory.put([Message("hello"), Message("hi", "assistant")])
+memory.flush()
+assert reached.wait(40)
+del memory
+gc.collect()
+blocking = False
+released.set()
+for attempt in range(800):
+    made = {block["name"]: block["state"] for block in engine.blocks("n") if block["state"]}
+    if len(made) == 2:
+        print("made")
+        break
+    time.sleep(0.05)
+else:
+    print(engine.blocks("n"))
+"""
+    result = run(program, tmp_path / "memory.redb")
+    assert (result.stdout, result.returncode) == ("made\n", 0), result.stderr
 
 
 @pytest.mark.parametrize("blocked", ["engine.flush()", "memory.settle()", "chat_update()"])

@@ -81,10 +81,10 @@ async def wait(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
     return await future
 
 
-def _answer(future: "asyncio.Future[_T]", result: _T, error: BaseException | None) -> None:
+def _answer(future: "asyncio.Future[_T]", result: _T | None, error: BaseException | None) -> None:
     if future.cancelled():
         return
     if error is None:
-        future.set_result(result)
+        future.set_result(result)  # type: ignore[arg-type]
     else:
         future.set_exception(error)
