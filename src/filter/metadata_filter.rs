@@ -194,40 +194,56 @@ impl MetadataFilter {
 
     /// Returns a path of the filter that is a field of a message, if it has one.
     pub(crate) fn message_path(&self) -> Option<&FieldPath> {
-        self.paths().into_iter().find(|path| matches!(path, FieldPath::OfMessage(_)))
+        self.conditions().map(|condition| &condition.path).find(|path| matches!(path, FieldPath::OfMessage(_)))
     }
 
-    /// Returns the different paths of the filter.
-    pub(crate) fn paths(&self) -> Vec<&FieldPath> {
+    /// Returns the different paths of the filter, or `None` if there are more than `most`.
+    pub(crate) fn paths(&self, most: usize) -> Option<Vec<&FieldPath>> {
         let mut paths = Vec::new();
-        let mut filters = vec![self];
-        while let Some(filter) = filters.pop() {
-            match &filter.0 {
-                Expression::All(inner) | Expression::Any(inner) => filters.extend(inner),
-                Expression::Not(inner) => filters.push(inner),
-                Expression::Condition(Condition { path, .. }) if !paths.contains(&path) => paths.push(path),
-                Expression::Condition(_) => {}
+        for Condition { path, .. } in self.conditions() {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+            if paths.len() > most {
+                return None;
             }
         }
-        paths
+        Some(paths)
+    }
+
+    fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        let mut filters = vec![self];
+        std::iter::from_fn(move || {
+            loop {
+                match &filters.pop()?.0 {
+                    Expression::All(inner) | Expression::Any(inner) => filters.extend(inner),
+                    Expression::Not(inner) => filters.push(inner),
+                    Expression::Condition(condition) => return Some(condition),
+                }
+            }
+        })
     }
 
     /// Evaluates the filter on many objects: returns for each if the filter matches it. `column` returns for each
-    /// object if a condition holds for its value at a path.
-    pub(crate) fn select(&self, objects: usize, column: &mut dyn FnMut(&FieldPath, &Holds) -> Vec<bool>) -> Vec<bool> {
+    /// object if a condition holds for its value at a path. Its first error ends the evaluation.
+    pub(crate) fn select(
+        &self,
+        objects: usize,
+        column: &mut dyn FnMut(&FieldPath, &Holds) -> Result<Vec<bool>>,
+    ) -> Result<Vec<bool>> {
         match &self.0 {
-            Expression::All(filters) => filters.iter().fold(vec![true; objects], |mut matches, filter| {
-                matches.iter_mut().zip(filter.select(objects, column)).for_each(|(all, one)| *all &= one);
-                matches
+            Expression::All(filters) => filters.iter().try_fold(vec![true; objects], |mut matches, filter| {
+                matches.iter_mut().zip(filter.select(objects, column)?).for_each(|(all, one)| *all &= one);
+                Ok(matches)
             }),
-            Expression::Any(filters) => filters.iter().fold(vec![false; objects], |mut matches, filter| {
-                matches.iter_mut().zip(filter.select(objects, column)).for_each(|(any, one)| *any |= one);
-                matches
+            Expression::Any(filters) => filters.iter().try_fold(vec![false; objects], |mut matches, filter| {
+                matches.iter_mut().zip(filter.select(objects, column)?).for_each(|(any, one)| *any |= one);
+                Ok(matches)
             }),
             Expression::Not(filter) => {
-                let mut matches = filter.select(objects, column);
+                let mut matches = filter.select(objects, column)?;
                 matches.iter_mut().for_each(|matches| *matches = !*matches);
-                matches
+                Ok(matches)
             }
             Expression::Condition(condition) => column(&condition.path, &|found| condition.holds(found)),
         }

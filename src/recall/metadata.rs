@@ -4,12 +4,12 @@
 //! The first query with a filter evaluates it on the columns of its paths. The set is kept for later queries; messages
 //! that commits change are read again by the next query with the filter.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use parking_lot::Mutex;
 
 use super::{
-    metadata_columns::{MAX_CHANGED, MetadataColumns},
+    metadata_columns::{MAX_CHANGED, MetadataColumns, lock_before},
     seq_set::SeqSet,
 };
 use crate::{
@@ -58,20 +58,24 @@ impl MetadataSets {
 
     /// Returns the messages that a filter matches, with all commits that were applied before this call. `snapshot`
     /// returns the present state of the store.
+    ///
+    /// # Errors
+    /// [`Error::DeadlineExceeded`](crate::Error::DeadlineExceeded); those of the store.
     pub(super) fn matching(
         &self,
         filter: &MetadataFilter,
         namespace: NamespaceId,
+        deadline: Option<Instant>,
         snapshot: impl Fn() -> Result<Snapshot>,
     ) -> Result<Arc<MatchingMessages>> {
         let set = self.set(filter);
-        let mut matching = set.matching.lock();
+        let mut matching = lock_before(&set.matching, deadline)?;
         // Before the snapshot: a commit that it lacks is applied later.
         let changed = std::mem::take(&mut *set.changed.lock());
         // If reading fails, nothing is kept.
         let read = match matching.take() {
             None => {
-                let seqs = self.columns.matching(filter, namespace, &snapshot)?;
+                let seqs = self.columns.matching(filter, namespace, deadline, &snapshot)?;
                 Arc::new(MatchingMessages { seqs, rows: Mutex::default() })
             }
             Some(known) if changed.is_empty() => known,
@@ -97,6 +101,7 @@ impl MetadataSets {
 }
 
 /// The messages that a filter matches.
+#[derive(Default)]
 pub(super) struct MatchingMessages {
     seqs: SeqSet,
     rows: Mutex<MatchingRows>,

@@ -6,16 +6,18 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::atomic::{AtomicUsize, Ordering},
+    time::Instant,
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use super::seq_set::SeqSet;
 use crate::{
-    error::Result,
+    error::{Error, Result},
     filter::{FieldPath, Fields, MetadataFilter},
     ids::NamespaceId,
+    index::is_past,
     store::{Snapshot, UnindexedChange},
 };
 
@@ -71,23 +73,29 @@ impl MetadataColumns {
 
     /// Returns the messages that a filter matches, with all commits that were applied before this call. It may contain
     /// deleted ones.
+    ///
+    /// # Errors
+    /// [`Error::DeadlineExceeded`]; those of the store.
     pub(super) fn matching(
         &self,
         filter: &MetadataFilter,
         namespace: NamespaceId,
+        deadline: Option<Instant>,
         snapshot: impl Fn() -> Result<Snapshot>,
     ) -> Result<SeqSet> {
         let mut matching = SeqSet::default();
-        let paths = filter.paths();
-        if paths.len() > MAX_COLUMNS {
+        let in_time = || if is_past(deadline) { Err(Error::DeadlineExceeded) } else { Ok(()) };
+        let Some(paths) = filter.paths(MAX_COLUMNS) else {
+            let mut evaluated = Ok(());
             snapshot()?.filter_fields().all(namespace, |seq, fields| {
-                if filter.matches_fields(fields) {
+                evaluated = std::mem::replace(&mut evaluated, Ok(())).and_then(|()| in_time());
+                if evaluated.is_ok() && filter.matches_fields(fields) {
                     matching.set(seq, true);
                 }
             })?;
-            return Ok(matching);
-        }
-        let mut kept = self.table.lock();
+            return evaluated.map(|()| matching);
+        };
+        let mut kept = lock_before(&self.table, deadline)?;
         // Before the snapshot: a commit that it lacks is applied later.
         let changed = self.changed.lock().replace(BTreeSet::new());
         // If reading fails, nothing is kept.
@@ -98,12 +106,23 @@ impl MetadataColumns {
             None => table = Table::default(),
         }
         table.add(paths, namespace, &snapshot)?;
-        let matches = filter.select(table.seqs.len(), &mut |path, holds| table.column(path).select(holds));
+        let matches = filter.select(table.seqs.len(), &mut |path, holds| table.column(path).select(holds, &in_time))?;
         table.seqs.iter().zip(matches).filter(|(_, matches)| *matches).for_each(|(&seq, _)| matching.set(seq, true));
         table.columns.drain(..table.columns.len().saturating_sub(MAX_COLUMNS));
         self.bytes.store(table.memory_bytes(), Ordering::Relaxed);
         *kept = table;
         Ok(matching)
+    }
+}
+
+/// Locks a value.
+///
+/// # Errors
+/// [`Error::DeadlineExceeded`]: another query had it until the deadline.
+pub(super) fn lock_before<T>(value: &Mutex<T>, deadline: Option<Instant>) -> Result<MutexGuard<'_, T>> {
+    match deadline {
+        None => Ok(value.lock()),
+        Some(deadline) => value.try_lock_until(deadline).ok_or(Error::DeadlineExceeded),
     }
 }
 
@@ -185,9 +204,13 @@ impl Column {
         };
     }
 
-    /// Returns for each message if its value is chosen.
-    fn select(&self, holds: &dyn Fn(Option<&Value>) -> bool) -> Vec<bool> {
-        let chosen: Vec<bool> = self.values.iter().map(|value| holds(value.as_ref())).collect();
-        self.codes.iter().map(|code| chosen[*code as usize]).collect()
+    /// Returns for each message if its value is chosen. The first error of `in_time` ends it.
+    fn select(&self, holds: &dyn Fn(Option<&Value>) -> bool, in_time: &dyn Fn() -> Result<()>) -> Result<Vec<bool>> {
+        let mut chosen = Vec::with_capacity(self.values.len());
+        for values in self.values.chunks(64) {
+            in_time()?;
+            chosen.extend(values.iter().map(|value| holds(value.as_ref())));
+        }
+        Ok(self.codes.iter().map(|code| chosen[*code as usize]).collect())
     }
 }

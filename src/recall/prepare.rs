@@ -104,11 +104,17 @@ impl<'a> PreparedQuery<'a> {
         Ok(true)
     }
 
-    /// Finds the messages that the query's filter on metadata matches, in a loaded namespace.
+    /// Finds the messages that the query's filter on metadata matches, in a loaded namespace. After the deadline there
+    /// are none.
     pub(crate) fn filter_metadata(&mut self, sets: &MetadataSets, store: &Store) -> Result<()> {
-        if let Some(filter) = &self.filter.metadata {
-            self.matching = Some(sets.matching(filter, self.namespace, || store.read())?);
-        }
+        let Some(filter) = &self.filter.metadata else { return Ok(()) };
+        self.matching = match sets.matching(filter, self.namespace, self.deadline, || store.read()) {
+            Err(Error::DeadlineExceeded) => {
+                self.is_late = true;
+                Some(Arc::default())
+            }
+            matching => Some(matching?),
+        };
         Ok(())
     }
 
