@@ -2,7 +2,8 @@
 //!
 //! It passes lines on and understands of MCP only what surviving the server takes: it keeps the client's introduction, so
 //! that it can introduce itself to the next server, and the requests that have no answer yet. Those that change nothing are
-//! asked again.
+//! asked again. A line that is no message of the protocol it answers itself, with an error: the server would leave it without
+//! an answer, or answer without its id.
 
 use std::{
     collections::VecDeque,
@@ -13,20 +14,27 @@ use std::{
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout},
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Split, Stdin, Stdout},
     net::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
 };
 
-use crate::{key, program, serve::socket, shared, status::Status};
+use crate::{
+    key, program,
+    serve::{json_rpc, socket},
+    shared,
+    status::Status,
+};
 
 /// The time that a server has to open its database and listen.
 const START: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
+/// The wait for another line of the client that it sent already.
+const WAITING: Duration = Duration::from_millis(100);
 /// Restarts of the server in a row, without an answer of it between them.
 const MAX_RESTARTS: u32 = 5;
 
@@ -96,14 +104,21 @@ impl Shim {
     }
 
     async fn run(mut self) -> anyhow::Result<()> {
-        let mut stdin = BufReader::new(tokio::io::stdin()).lines();
+        // Bytes, because a line that is no UTF-8 is an error of the line's.
+        let mut stdin = BufReader::new(tokio::io::stdin()).split(b'\n');
         let mut server = self.connect().await?;
         let mut restarts = 0;
         loop {
             let alive = tokio::select! {
-                line = stdin.next_line() => match line? {
+                line = stdin.next_segment() => match line? {
                     None => break,
-                    Some(line) => self.ask(&mut server, line).await,
+                    Some(line) => match json_rpc::message(&line) {
+                        Ok(line) => self.ask(&mut server, line).await,
+                        Err(error) => {
+                            self.write(&error.to_string()).await?;
+                            true
+                        }
+                    },
                 },
                 line = server.lines.next_line() => match line {
                     Ok(Some(line)) => {
@@ -117,21 +132,28 @@ impl Shim {
             };
             if !alive {
                 restarts += 1;
+                self.fail_calls().await?;
                 if restarts > MAX_RESTARTS {
+                    self.take_waiting(&mut stdin).await;
+                    self.fail_all().await?;
                     bail!("the server of {} ends again and again; run `mnemon verify` on it", self.args.db.display());
                 }
-                self.fail_calls().await?;
-                server = self.connect().await?;
+                server = match self.connect().await {
+                    Ok(server) => server,
+                    Err(error) => {
+                        self.take_waiting(&mut stdin).await;
+                        self.fail_all().await?;
+                        return Err(error);
+                    }
+                };
             }
         }
-        self.drain(stdin, server).await
-    }
-
-    /// Passes what the server still answers, after the client has said all.
-    async fn drain(&mut self, stdin: Lines<BufReader<Stdin>>, mut server: Server) -> anyhow::Result<()> {
-        drop(stdin);
+        // The client has said all, and is told what the server still answers.
         while !self.unanswered.is_empty() {
-            let Ok(Some(line)) = server.lines.next_line().await else { return self.fail_calls().await };
+            let Ok(Some(line)) = server.lines.next_line().await else {
+                self.fail_calls().await?;
+                return self.fail_all().await;
+            };
             self.answered(&line);
             self.write(&line).await?;
         }
@@ -139,17 +161,22 @@ impl Shim {
     }
 
     /// Passes a line of the client on. Returns false if the server is gone.
-    async fn ask(&mut self, server: &mut Server, line: String) -> bool {
-        match serde_json::from_str(&line) {
+    async fn ask(&mut self, server: &mut Server, line: &str) -> bool {
+        self.note(line);
+        send(server, line).await
+    }
+
+    /// Keeps what another server must be told, or the client if there is none.
+    fn note(&mut self, line: &str) {
+        match serde_json::from_str(line) {
             Ok(Head { id: Some(id), method: Some(method) }) => {
-                self.unanswered.push_back(Request { id, method, line: line.clone() });
+                self.unanswered.push_back(Request { id, method, line: line.to_owned() });
             }
             Ok(Head { id: None, method: Some(method) }) if method == "notifications/initialized" => {
-                self.introduction.push(line.clone());
+                self.introduction.push(line.to_owned());
             }
             _ => {}
         }
-        send(server, &line).await
     }
 
     fn answered(&mut self, line: &str) {
@@ -170,8 +197,25 @@ impl Shim {
         for call in calls {
             let message = "the memory server ended before it had answered; what was to change is stored or not, so look before \
                 you repeat it";
-            let error = json!({ "jsonrpc": "2.0", "id": call.id, "error": { "code": -32603, "message": message } });
-            self.write(&error.to_string()).await?;
+            self.write(&json_rpc::error(&call.id, json_rpc::INTERNAL_ERROR, message).to_string()).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the requests that the client sent while there was no server.
+    async fn take_waiting(&mut self, stdin: &mut Split<BufReader<Stdin>>) {
+        while let Ok(Ok(Some(line))) = tokio::time::timeout(WAITING, stdin.next_segment()).await {
+            if let Ok(line) = json_rpc::message(&line) {
+                self.note(line);
+            }
+        }
+    }
+
+    /// Tells the client of all requests that no server answers any more.
+    async fn fail_all(&mut self) -> anyhow::Result<()> {
+        for request in std::mem::take(&mut self.unanswered) {
+            let message = "the memory server ended before it had answered, and there is no other";
+            self.write(&json_rpc::error(&request.id, json_rpc::INTERNAL_ERROR, message).to_string()).await?;
         }
         Ok(())
     }

@@ -2,11 +2,13 @@
 
 mod abuse;
 mod blocks;
+mod dearest;
 mod mcp;
 mod openapi;
 mod requests;
 mod safety;
 mod shim;
+mod strict;
 mod tls;
 
 use std::{

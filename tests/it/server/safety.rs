@@ -91,6 +91,18 @@ fn pages_of_other_sites_are_refused() {
     assert_eq!(status(&[("host", &own), ("origin", &format!("http://{own}"))]), 200);
     assert_eq!(status(&[("host", &own), ("origin", "https://attacker.example")]), 403);
     assert_eq!(status(&[("host", &own), ("origin", "null")]), 403);
+    // Whoever passes requests on may have looked at another one of two.
+    for headers in [
+        &[("host", own.as_str()), ("host", "attacker.example")][..],
+        &[("host", "attacker.example"), ("host", own.as_str())],
+        &[("host", own.as_str()), ("host", own.as_str())],
+        &[("host", own.as_str()), ("authorization", "Bearer a"), ("authorization", "Bearer b")],
+        &[("host", own.as_str()), ("idempotency-key", "a"), ("idempotency-key", "b")],
+    ] {
+        server.send("GET", "/v1/namespaces", headers, None).assert_problem(400, "twice");
+    }
+    let twice = [("host", own.as_str()), ("origin", &*format!("http://{own}")), ("origin", "https://attacker.example")];
+    server.send("GET", "/v1/namespaces", &twice, None).assert_problem(400, "origin");
     let answer = server.send("OPTIONS", "/v1/namespaces", &[("origin", &format!("http://{own}"))], None);
     assert!(!answer.head.contains("access-control-allow"), "{}", answer.head);
     assert!(answer.head.contains("x-content-type-options: nosniff"), "{}", answer.head);

@@ -175,6 +175,99 @@ fn a_shim_uses_the_server_that_runs_and_a_started_one_ends_when_idle() {
     assert_eq!(db.assert_sound().messages, 2);
 }
 
+/// A cut emoji and bytes that are no text, as JavaScript and other programs send them: each is answered, and on it goes.
+#[test]
+fn a_line_that_is_no_message_is_answered_with_an_error() {
+    let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());
+    let mut shim = Client::start(&db.path, runtime.path());
+    shim.greet();
+    let call = |id: &str, text: &[u8]| {
+        let begin = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"add_memory","arguments":{{"user_id":"ada","text":""#
+        );
+        [begin.as_bytes(), text, br#""}}}"#].concat()
+    };
+    for (at, (line, id, code)) in [
+        (call("701", b"cut \\ud83d"), json!(701), -32700),
+        (call("702", b"\\ude00 \\ud83d"), json!(702), -32700),
+        (call("\"a\"", b"\xff"), json!("a"), -32700),
+        (b"\xff".to_vec(), Value::Null, -32700),
+        (b"{".to_vec(), Value::Null, -32700),
+        (br#"{"jsonrpc":"2.0","id":703,"method":"tools/call","params":"x"}"#.to_vec(), json!(703), -32600),
+        (br#"{"jsonrpc":"2.0","id":704}"#.to_vec(), json!(704), -32600),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        shim.stdin.write_all(&[&line[..], b"\n"].concat()).unwrap();
+        let ping = json!(format!("ping {at}"));
+        shim.send(&json!({ "jsonrpc": "2.0", "id": ping, "method": "ping" }));
+        // The answers may come in any order.
+        let mut answers = Vec::new();
+        for _ in 0..2 {
+            let mut answer = String::new();
+            assert!(
+                shim.stdout.read_line(&mut answer).unwrap() > 0,
+                "the shim ended after {}",
+                String::from_utf8_lossy(&line)
+            );
+            answers.push(serde_json::from_str::<Value>(&answer).unwrap());
+            if answers[0]["id"] == ping && answers.len() == 1 {
+                // What has no answer by then gets none: the shim answers such a line itself, before it reads the next.
+                break;
+            }
+        }
+        let error = answers.iter().find(|answer| answer["id"] == id && answer["error"].is_object());
+        let error = error.unwrap_or_else(|| panic!("{}: {answers:?}", String::from_utf8_lossy(&line)));
+        assert_eq!(error["error"]["code"], code, "{error}");
+    }
+    assert!(shim.add("said after all of that 😀"));
+    shim.finish();
+    servers(&db.path).into_iter().for_each(|server| send("-TERM", server));
+}
+
+/// A request that the server did not answer is answered by the shim, also after the client has said all.
+#[test]
+fn a_request_that_no_server_answers_is_answered_with_an_error() {
+    let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());
+    let mut shim = Client::start(&db.path, runtime.path());
+    shim.greet();
+    let server = servers(&db.path)[0];
+    send("-STOP", server);
+    shim.send(&json!({ "jsonrpc": "2.0", "id": "late", "method": "tools/list" }));
+    let Client { mut child, stdin, mut stdout, .. } = shim;
+    drop(stdin);
+    // The shim sees the end of its input before that of the server.
+    std::thread::sleep(Duration::from_millis(500));
+    send("-KILL", server);
+    let mut line = String::new();
+    assert!(stdout.read_line(&mut line).unwrap() > 0, "no answer");
+    let answer: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(answer["id"], "late", "{answer}");
+    child.wait().unwrap();
+    servers(&db.path).into_iter().for_each(|server| send("-TERM", server));
+}
+
+/// Over TCP a server needs no socket.
+#[test]
+fn a_server_without_a_folder_for_its_socket_serves_over_tcp() {
+    let db = Db::new();
+    let unusable = db.folder.path().join("no folder");
+    std::fs::write(&unusable, "").unwrap();
+    let mut serve = command(&unusable);
+    serve.args(["--format", "json", "serve", "--listen", "127.0.0.1:0", "--db"]).arg(&db.path);
+    let mut child = serve.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut event = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let listening = event()["listening"].as_str().map(str::to_owned);
+    let warning = event()["warning"].to_string();
+    signal(&child, "TERM");
+    assert!(child.wait().unwrap().success());
+    assert!(listening.is_some() && warning.contains("no folder") && warning.contains("mnemon mcp"), "{warning}");
+    let output = command(&unusable).args(["serve", "--private", "--db"]).arg(&db.path).output().unwrap();
+    assert!(!output.status.success(), "without TCP the socket is all there is");
+}
+
 #[test]
 fn a_database_that_another_program_has_open_is_named() {
     let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());

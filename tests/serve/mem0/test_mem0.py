@@ -334,7 +334,8 @@ def test_delete_all(client, user):
     for wrong in [{}, {"user_id": user, "metadata": {"a": 1}}, {"users": "x"}, {"filters": {"users": "x"}}, {"filters": "x"}, {"user_id": [user, other]}]:
         with pytest.raises(ValidationError):
             client.delete_all(**wrong)
-    client.delete_all(user_id="nobody")
+    with pytest.raises(MemoryNotFoundError):
+        client.delete_all(user_id="nobody")
     assert left() == ["of another", "of another"]
 
 

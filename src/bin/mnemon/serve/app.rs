@@ -11,11 +11,17 @@ use std::{
     time::Duration,
 };
 
-use mnemon::{Engine, Hits, Namespace, Query};
-use tokio::sync::Semaphore;
+use mnemon::{Engine, Error, Hits, Namespace, Query, Scope};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{caller::Caller, idempotency::Answers, limits::Limits, metrics::Metrics, origin::Hosts, tokens::Tokens};
+use super::{
+    bounds::Cost, caller::Caller, crowd::Crowd, idempotency::Answers, limits::Limits, metrics::Metrics, origin::Hosts,
+    problem::Problem, tokens::Tokens,
+};
 use crate::shared;
+
+/// Bodies of the greatest size that are worked on at a time: what is made of one takes many times its bytes.
+const BODIES: usize = 8;
 
 pub(super) struct App {
     pub(super) engine: Engine,
@@ -26,12 +32,23 @@ pub(super) struct App {
     pub(super) hosts: Hosts,
     pub(super) metrics: Metrics,
     pub(super) answers: Answers,
+    /// Places of requests.
     pub(super) requests: Semaphore,
+    /// Places of requests that may take long.
+    pub(super) slow_requests: Semaphore,
+    /// Bodies that are being read.
+    pub(super) bodies: Arc<Crowd>,
+    /// Bytes of the larger bodies that are being worked on.
+    pub(super) body_bytes: Semaphore,
+    /// Connections whose next request has not come.
+    pub(super) idle_connections: Arc<Crowd>,
     pub(super) limits: Limits,
     #[cfg(debug_assertions)]
     pub(super) serves_fixture: bool,
     /// Places for recalls on threads of the server.
     recalls: Semaphore,
+    /// Places for recalls with heavy filters.
+    heavy_recalls: Arc<Semaphore>,
     connections: AtomicUsize,
 }
 
@@ -44,6 +61,7 @@ impl App {
         hosts: &[String],
         limits: &Limits,
     ) -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
         App {
             engine,
             db: db.to_owned(),
@@ -53,10 +71,15 @@ impl App {
             metrics: Metrics::new(),
             answers: Answers::default(),
             requests: Semaphore::new(limits.max_requests),
+            slow_requests: Semaphore::new(limits.max_slow()),
+            bodies: Crowd::new(limits.max_bodies()),
+            body_bytes: Semaphore::new(BODIES * limits.max_body),
+            idle_connections: Crowd::new(usize::MAX),
             limits: limits.clone(),
             #[cfg(debug_assertions)]
             serves_fixture: false,
-            recalls: Semaphore::new(thread::available_parallelism().map_or(1, usize::from)),
+            recalls: Semaphore::new(processors),
+            heavy_recalls: Arc::new(Semaphore::new(processors.div_ceil(2))),
             connections: AtomicUsize::new(0),
         }
     }
@@ -75,6 +98,51 @@ impl App {
             Ok(_running) if shared::address().is_none() => self.engine.blocking().recall(namespace, query),
             _ => self.engine.recall(namespace, query).await,
         }
+    }
+
+    /// Same as [`App::recall`], for a filter of this cost. Where it is heavy, at most half of the processors are busy with
+    /// such recalls, and other recalls do not wait for them. The query has a limit of time.
+    pub(super) async fn recall_filtered(
+        &self,
+        namespace: &Namespace,
+        query: Query,
+        cost: Cost,
+    ) -> Result<Hits, Problem> {
+        match cost.is_heavy() {
+            false => Ok(self.recall(namespace, query).await?),
+            true => {
+                let namespace = namespace.clone();
+                self.recall_heavily(move |engine| engine.blocking().recall(&namespace, query)).await
+            }
+        }
+    }
+
+    /// Same as [`App::recall_filtered`], for several namespaces.
+    pub(super) async fn recall_in(&self, scope: Scope, query: Query, cost: Cost) -> Result<Hits, Problem> {
+        match cost.is_heavy() {
+            false => Ok(self.engine.recall_in(&scope, query).await?),
+            true => self.recall_heavily(move |engine| engine.blocking().recall_in(&scope, query)).await,
+        }
+    }
+
+    async fn recall_heavily(
+        &self,
+        recall: impl FnOnce(&Engine) -> mnemon::Result<Hits> + Send + 'static,
+    ) -> Result<Hits, Problem> {
+        let _place = self.slow_place()?;
+        let running = Arc::clone(&self.heavy_recalls).acquire_owned().await.expect("the semaphore is never closed");
+        let engine = self.engine.clone();
+        let recalled = tokio::task::spawn_blocking(move || {
+            // Until it ends, even if nobody waits for it any more.
+            let _running = running;
+            recall(&engine)
+        });
+        Ok(recalled.await.unwrap_or(Err(Error::Closed))?)
+    }
+
+    /// Takes one of the places for slow requests, for a request that turns out to be one.
+    pub(super) fn slow_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        self.slow_requests.try_acquire().map_err(|_| Problem::overloaded())
     }
 
     /// Counts a connection until the returned value is dropped.

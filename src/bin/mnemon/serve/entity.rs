@@ -61,6 +61,30 @@ impl Entity {
         self.run_id.as_deref().filter(|_| has_other)
     }
 
+    /// Returns the namespace, for a request that is about all of it. Ids that name only a part of it are refused.
+    pub(super) fn whole_namespace(&self, caller: &Caller, subject: &str) -> Result<Namespace, Problem> {
+        if self.is_whole()? {
+            return self.namespace(caller);
+        }
+        let given = self.ids().into_iter().filter(|(_, id)| id.is_some()).map(|(kind, _)| mark(kind));
+        Err(Problem::bad_request(format!(
+            "{subject} of a whole namespace, and {} together name a part of one; give one of them, or the namespace alone",
+            given.chain(self.namespace.iter().map(|_| "namespace".to_owned())).collect::<Vec<_>>().join(", ")
+        )))
+    }
+
+    /// Returns true if the ids name all of the namespace.
+    pub(super) fn is_whole(&self) -> Result<bool, Problem> {
+        Ok(self.session().is_none() && self.filter()?.is_none())
+    }
+
+    /// Returns true if a message of the namespace is one of those that the ids name.
+    pub(super) fn has(&self, message: &Message) -> Result<bool, Problem> {
+        let is_in_session = self.session().is_none_or(|session| message.session == session);
+        let filter = self.filter()?;
+        Ok(is_in_session && filter.is_none_or(|filter| filter.matches(&Value::Object(message.metadata.clone()))))
+    }
+
     /// Notes the ids in the metadata of a message, and makes its run its session.
     pub(super) fn mark(&self, message: &mut Message) {
         if let Some(run) = &self.run_id {

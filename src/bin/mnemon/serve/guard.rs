@@ -1,14 +1,21 @@
-//! The checks that every request passes before its route: host, token, rate, and the number of requests at a time.
+//! What every request passes before its route: the checks of host, token and rate, the reading of its body, and the limits on
+//! requests at a time.
+//!
+//! A body is read before the request takes a place among those that run, so a slow client keeps no place from others. The
+//! probe `/health` takes none.
 
 use std::{sync::Arc, time::Instant};
 
 use axum::{
-    body::{Body, HttpBody, to_bytes},
+    body::{Body, Bytes, HttpBody, to_bytes},
     extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, Response, StatusCode, header},
     middleware::Next,
     response::IntoResponse,
 };
+use futures_util::StreamExt;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, field::Empty};
 
 use super::{
@@ -20,7 +27,13 @@ use super::{
 };
 
 /// Routes that say nothing about memories: probes, and the page, which asks for a token.
-const OPEN: [&str; 3] = ["/", "/health", "/ready"];
+const OPEN: [&str; 3] = ["/", HEALTH, "/ready"];
+/// The probe of the process itself.
+const HEALTH: &str = "/health";
+/// Bodies up to this size do not count among the bytes of bodies that are worked on at a time.
+const SMALL_BODY: usize = 64 << 10;
+/// Objects and arrays in the JSON of a body: each takes up to 700 bytes of memory, however short it is written.
+const MAX_COLLECTIONS: usize = 250_000;
 /// A rejection of a framework's own is a line of text.
 const MAX_REJECTION_BYTES: usize = 4096;
 const SAFETY: [(HeaderName, &str); 4] = [
@@ -43,14 +56,14 @@ pub(super) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     telemetry::follow(&span, request.headers());
     let mut response = match admit(&app, &request) {
         Err(problem) => problem.into_response(),
-        Ok(caller) => match app.requests.try_acquire() {
-            Err(_) => Problem::overloaded().into_response(),
-            Ok(_running) => {
-                request.extensions_mut().insert(caller);
-                request.extensions_mut().insert(span.clone());
-                next.run(request).instrument(span.clone()).await
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(span.clone());
+            match with_body(&app, request).await {
+                Ok((request, _bytes)) => next.run(request).instrument(span.clone()).await,
+                Err(problem) => problem.into_response(),
             }
-        },
+        }
     };
     for (name, value) in SAFETY {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
@@ -67,6 +80,12 @@ pub(super) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
 
 /// Returns who makes a request, if it may be made.
 fn admit(app: &App, request: &Request) -> Result<Arc<Caller>, Problem> {
+    // Whoever passes a request on may read another one of two than this server.
+    for name in [header::HOST, header::ORIGIN, header::AUTHORIZATION, HeaderName::from_static(idempotency::HEADER)] {
+        if request.headers().get_all(&name).iter().nth(1).is_some() {
+            return Err(Problem::bad_request(format!("the header {name} is there twice; send it once")));
+        }
+    }
     app.hosts.check(request.uri(), request.headers())?;
     let Some(tokens) = &app.tokens else { return Ok(Arc::clone(&app.owner)) };
     if OPEN.contains(&request.uri().path()) {
@@ -80,6 +99,101 @@ fn admit(app: &App, request: &Request) -> Result<Arc<Caller>, Problem> {
     let caller = token.and_then(|(_, token)| tokens.holder(token.trim())).ok_or_else(Problem::unauthorized)?;
     caller.take()?;
     Ok(caller)
+}
+
+/// Reads the body of a request. The second value is its share of the bytes of all bodies that are worked on.
+async fn with_body(app: &App, request: Request) -> Result<(Request, Option<SemaphorePermit<'_>>), Problem> {
+    if request.body().is_end_stream() {
+        return Ok((request, None));
+    }
+    let (head, body) = request.into_parts();
+    let ousted = CancellationToken::new();
+    let place = app.bodies.enter(ousted.clone());
+    let read = tokio::select! {
+        read = tokio::time::timeout(app.limits.request_timeout(), read(body, app.limits.max_body)) => {
+            read.unwrap_or_else(|_| Err(Problem::slow_body()))
+        }
+        () = ousted.cancelled() => Err(Problem::overloaded()),
+    };
+    drop(place);
+    let body = read?;
+    let share = match body.len() {
+        ..=SMALL_BODY => None,
+        bytes => Some(app.body_bytes.try_acquire_many(bytes as u32).map_err(|_| Problem::overloaded())?),
+    };
+    if collections(&body) > MAX_COLLECTIONS {
+        return Err(Problem::bad_request(format!(
+            "the body has more than {MAX_COLLECTIONS} JSON objects and arrays; divide it into several requests"
+        )));
+    }
+    Ok((Request::from_parts(head, Body::from(body)), share))
+}
+
+async fn read(body: Body, max: usize) -> Result<Bytes, Problem> {
+    if body.size_hint().lower() > max as u64 {
+        return Err(Problem::too_large(max));
+    }
+    let (mut whole, mut chunks) = (Vec::new(), body.into_data_stream());
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Problem::bad_request(format!("the body was not received: {error}")))?;
+        if whole.len() + chunk.len() > max {
+            return Err(Problem::too_large(max));
+        }
+        whole.extend_from_slice(&chunk);
+    }
+    Ok(whole.into())
+}
+
+/// Counts the objects and arrays of a JSON text, before memory is spent on them.
+fn collections(json: &[u8]) -> usize {
+    let (mut count, mut in_text, mut bytes) = (0, false, json.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_text = !in_text,
+            b'\\' if in_text => drop(bytes.next()),
+            b'{' | b'[' if !in_text => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+/// Gives a request a place among those that run.
+pub(super) async fn in_fast_place(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+    in_place(&app.requests, request, next).await
+}
+
+/// Gives a slow request one of the places for these, which keeps none from the others.
+pub(super) async fn in_slow_place(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+    in_place(&app.slow_requests, request, next).await
+}
+
+async fn in_place(places: &Semaphore, request: Request, next: Next) -> Response<Body> {
+    match places.try_acquire() {
+        Ok(_running) => next.run(request).await,
+        Err(_) => Problem::overloaded().into_response(),
+    }
+}
+
+/// Refuses a query for a route that has none: whoever sends one expects it to be obeyed.
+pub(super) async fn without_query(request: Request, next: Next) -> Result<Response<Body>, Problem> {
+    match request.uri().query() {
+        None | Some("") => Ok(next.run(request).await),
+        Some(query) => Err(Problem::bad_request(format!("unknown parameters {query:?}: this route has none"))),
+    }
+}
+
+/// Refuses a body for a route that reads none.
+pub(super) async fn without_body(request: Request, next: Next) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let body = to_bytes(body, usize::MAX).await.map_err(|error| Problem::bad_request(error.to_string()))?;
+    match body.trim_ascii() {
+        b"" | b"{}" => Ok(next.run(Request::from_parts(head, Body::empty())).await),
+        _ => {
+            let detail = "unknown fields in the body: this route has none; leave the body out";
+            Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-request", detail))
+        }
+    }
 }
 
 /// Answers a request that a bug of the server's ended.
@@ -113,7 +227,7 @@ pub(super) async fn as_problem(response: Response<Body>) -> Response<Body> {
     Problem::new(status, kind, detail).into_response()
 }
 
-/// Ends a request that takes too long.
+/// Ends a request that takes too long. It runs until it waits for something, so loops that do not wait yield.
 pub(super) async fn within_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
     let run = tokio::time::timeout(app.limits.request_timeout(), next.run(request));
     run.await.unwrap_or_else(|_| Problem::timed_out().into_response())
@@ -128,8 +242,7 @@ pub(super) async fn keep_answer(
     let caller = request.extensions().get::<Arc<Caller>>().expect("the guard sets the caller");
     let Some(key) = Answers::key(request.headers(), &caller.id)? else { return Ok(next.run(request).await) };
     let (head, body) = request.into_parts();
-    let too_large = |_| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "the body is too large");
-    let body = to_bytes(body, app.limits.max_body).await.map_err(too_large)?;
+    let body = to_bytes(body, usize::MAX).await.map_err(|error| Problem::bad_request(error.to_string()))?;
     let path = head.uri.path_and_query().map_or("", |path| path.as_str());
     let hash = idempotency::request_hash(head.method.as_str(), path, &body);
     if let Some(answer) = app.answers.begin(&key, hash).await? {

@@ -3,14 +3,20 @@
 //! The loop is our own because `axum::serve` has no limit of connections, of the time of a head, and of the time that a
 //! client takes to read.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Context, anyhow};
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
+use hyper::{
+    body::{Body, Incoming},
+    server::conn::http1,
+    service::service_fn,
 };
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -23,8 +29,13 @@ use tokio::{
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt;
 
-use super::{app::App, routes};
+use super::{
+    app::App,
+    crowd::{Crowd, Place},
+    routes,
+};
 
 /// The time that a client has for the head of a request, and that a connection may be idle.
 const HEAD: Duration = Duration::from_secs(20);
@@ -48,12 +59,8 @@ impl Listener {
         let free = Arc::new(Semaphore::new(self.app.limits.max_connections));
         let connections = TaskTracker::new();
         loop {
-            let accepted = async {
-                let place = Arc::clone(&free).acquire_owned().await.expect("the semaphore is never closed");
-                (self.listener.accept().await, place)
-            };
-            let (accepted, place) = tokio::select! {
-                accepted = accepted => accepted,
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
                 () = stop.cancelled() => break,
             };
             let stream = match accepted {
@@ -65,17 +72,32 @@ impl Listener {
                 }
             };
             let _ = stream.set_nodelay(true);
+            if free.available_permits() == 0 {
+                self.app.idle_connections.oust_oldest();
+            }
+            let place = tokio::select! {
+                place = Arc::clone(&free).acquire_owned() => place.expect("the semaphore is never closed"),
+                () = stop.cancelled() => break,
+            };
             let (router, tls, stop) = (router.clone(), self.tls.clone(), stop.clone());
             let connected = self.app.connected();
+            let idle = Idle::new(&self.app.idle_connections);
             connections.spawn(async move {
                 let _open = (place, connected);
-                match tls {
-                    None => serve(stream, router, stop).await,
-                    Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                        Ok(Ok(stream)) => serve(stream, router, stop).await,
-                        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-                        Err(_) => tracing::debug!("a TLS handshake took too long"),
-                    },
+                let ousted = idle.ousted.clone();
+                let served = async {
+                    match tls {
+                        None => serve(stream, router, stop, idle).await,
+                        Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+                            Ok(Ok(stream)) => serve(stream, router, stop, idle).await,
+                            Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+                            Err(_) => tracing::debug!("a TLS handshake took too long"),
+                        },
+                    }
+                };
+                tokio::select! {
+                    () = served => {}
+                    () = ousted.cancelled() => tracing::debug!("a connection made room for another"),
                 }
             });
         }
@@ -85,16 +107,56 @@ impl Listener {
     }
 }
 
+/// The place of a connection in the crowd of those that are waited for, while it is.
+struct Idle {
+    crowd: Arc<Crowd>,
+    ousted: CancellationToken,
+    place: Mutex<Option<Place>>,
+}
+
+impl Idle {
+    fn new(crowd: &Arc<Crowd>) -> Arc<Self> {
+        let idle = Idle { crowd: Arc::clone(crowd), ousted: CancellationToken::new(), place: Mutex::default() };
+        idle.begin();
+        Arc::new(idle)
+    }
+
+    fn begin(&self) {
+        self.set(Some(self.crowd.enter(self.ousted.clone())));
+    }
+
+    fn end(&self) {
+        self.set(None);
+    }
+
+    fn set(&self, place: Option<Place>) {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+}
+
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     router: axum::Router,
     stop: CancellationToken,
+    idle: Arc<Idle>,
 ) {
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(STALLED));
     let mut protocol = http1::Builder::new();
     protocol.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(MAX_HEAD_BYTES);
-    let connection = protocol.serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(router));
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let (router, idle) = (router.clone(), Arc::clone(&idle));
+        async move {
+            idle.end();
+            let answered = router.oneshot(request).await;
+            // An answer that is made while it is read, as the progress of a reindex, is work that is not interrupted.
+            if answered.as_ref().is_ok_and(|answer| answer.body().size_hint().exact().is_some()) {
+                idle.begin();
+            }
+            answered
+        }
+    });
+    let connection = protocol.serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {
         result = connection.as_mut() => result,
@@ -108,40 +170,68 @@ async fn serve(
     }
 }
 
-/// Cancels the token when a signal comes, or when nobody was connected for the given time.
-pub(super) async fn ended(app: Arc<App>, idle: Option<Duration>, stop: CancellationToken) {
-    let idle = async {
-        match idle {
-            Some(time) => app.idle(time).await,
-            None => std::future::pending().await,
-        }
+/// Cancels the token when a signal comes, and ends the process after `at_most` if it has not ended by then.
+///
+/// It waits on a thread of its own, so that no work of the server can keep it from ending. A process that is ended loses
+/// nothing that it acknowledged. The signals are caught when this returns.
+pub(super) fn end_at_signal(stop: CancellationToken, at_most: Duration) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (caught, is_caught) = mpsc::sync_channel(1);
+    let wait = move || {
+        runtime.block_on(async {
+            let signals = Signals::catch();
+            let _ = caught.send(signals.is_ok());
+            match signals {
+                Ok(signals) => signals.received().await,
+                Err(error) => {
+                    tracing::warn!(%error, "signals are not caught, so they end the server at once");
+                    std::future::pending().await
+                }
+            }
+        });
+        tracing::info!("a signal ends the server");
+        stop.cancel();
+        thread::sleep(at_most);
+        tracing::warn!("the server ends although requests are running");
+        std::process::exit(0)
     };
-    tokio::select! {
-        () = signalled() => tracing::info!("a signal ends the server"),
-        () = idle => tracing::info!("the server ends: nobody is connected"),
-    }
-    stop.cancel();
+    thread::Builder::new().name("mnemon-signals".to_owned()).spawn(wait)?;
+    let _ = is_caught.recv();
+    Ok(())
 }
 
 #[cfg(unix)]
-async fn signalled() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    match (terminate, interrupt) {
-        (Ok(mut terminate), Ok(mut interrupt)) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn catch() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn received(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-        _ => std::future::pending().await,
     }
 }
 
-#[cfg(not(unix))]
-async fn signalled() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending().await
+#[cfg(windows)]
+struct Signals(tokio::signal::windows::CtrlC);
+
+#[cfg(windows)]
+impl Signals {
+    fn catch() -> std::io::Result<Self> {
+        tokio::signal::windows::ctrl_c().map(Signals)
+    }
+
+    async fn received(mut self) {
+        self.0.recv().await;
     }
 }
 

@@ -6,15 +6,19 @@
 //!
 //! - A request reaches only namespaces under the prefix of its token. Any other namespace does not exist for it.
 //! - What was acknowledged is durable: an answer is sent after the commit.
-//! - Memory is bounded, whatever clients do: connections, requests at a time, bodies and times have limits.
+//! - Memory is bounded, whatever clients do: connections, requests at a time, bodies, filters and times have limits.
+//! - `/health` is answered and a signal is obeyed, whatever clients do: work that takes long runs where others do not wait for it.
 //! - Logs have no content of memories and no tokens.
 
 mod app;
+mod bounds;
 mod caller;
+mod crowd;
 mod cursor;
 mod entity;
 mod guard;
 mod idempotency;
+pub(crate) mod json_rpc;
 mod limits;
 mod listen;
 mod mcp;
@@ -47,6 +51,8 @@ use crate::{input, key, memory_options::MemoryOptions, output::Format, status::S
 
 /// The time that requests have to finish after a signal, before their connections are closed.
 const GRACE: Duration = Duration::from_secs(8);
+/// The time that the engine has then to end what it does for them.
+const CLOSING: Duration = Duration::from_millis(1500);
 
 /// Serve a database over HTTP and MCP until a signal stops it.
 ///
@@ -136,7 +142,13 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         let app = app.with_fixture(args.conformance_fixture);
         let app = Arc::new(app);
         let stop = CancellationToken::new();
-        let socket = socket::bind(&args.db)?;
+        // Over TCP the server does without its socket, which `mnemon mcp` alone needs.
+        let (socket, no_socket) = match socket::bind(&args.db) {
+            Ok(socket) => (socket, None),
+            Err(error) if address.is_some() => (None, Some(error)),
+            Err(error) => return Err(error),
+        };
+        listen::end_at_signal(stop.clone(), GRACE + CLOSING)?;
         if let Some(address) = address {
             let scheme = if tls.is_some() { "https" } else { "http" };
             stderr::print(
@@ -144,7 +156,18 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
                 || serde_json::json!({ "listening": format!("{scheme}://{address}") }),
             );
         }
-        let ended = tokio::spawn(listen::ended(Arc::clone(&app), args.idle.map(Duration::from_secs), stop.clone()));
+        if let Some(error) = no_socket {
+            let detail = format!("there is no socket for `mnemon mcp`, which cannot find this server: {error:#}");
+            stderr::print(&format!("warning: {detail}"), || serde_json::json!({ "warning": detail }));
+        }
+        if let Some(seconds) = args.idle {
+            let (app, stop) = (Arc::clone(&app), stop.clone());
+            tokio::spawn(async move {
+                app.idle(Duration::from_secs(seconds)).await;
+                tracing::info!("the server ends: nobody is connected");
+                stop.cancel();
+            });
+        }
         let http = listener.map(|listener| Listener { app: Arc::clone(&app), listener, tls }.run(stop.clone()));
         let http = tokio::spawn(async move {
             if let Some(http) = http {
@@ -154,7 +177,6 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         let mcp = tokio::spawn(mcp::serve_socket(Arc::clone(&app), socket, stop.clone()));
         stop.cancelled().await;
         let _ = tokio::time::timeout(GRACE, async { tokio::join!(http, mcp) }).await;
-        ended.abort();
         anyhow::Ok(())
     });
     // Connections that are still open end here. What they had asked the engine for is finished before its last handle is dropped.

@@ -68,6 +68,15 @@ impl Problem {
         Problem { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail) }
     }
 
+    pub(super) fn too_large(max_body: usize) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", format!("the body has more than {max_body} bytes"))
+    }
+
+    pub(super) fn slow_body() -> Self {
+        let detail = "the body of the request did not come in time; repeat the request, and send it at once";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "slow-body", detail)
+    }
+
     pub(super) fn timed_out() -> Self {
         let detail = "the request took too long; what it changes may be stored or not, so ask before repeating it, or \
             repeat it with the same Idempotency-Key";

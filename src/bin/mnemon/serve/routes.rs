@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
+use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
     app::App,
@@ -29,25 +29,36 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         if keeps_answer {
             handler = handler.route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::keep_answer));
         }
-        if !is_long {
-            handler = handler.route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::within_time));
+        if route.query.is_none() {
+            handler = handler.route_layer(middleware::from_fn(guard::without_query));
         }
+        if route.body.is_none() {
+            handler = handler.route_layer(middleware::from_fn(guard::without_body));
+        }
+        handler = match is_long {
+            true => handler.route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::in_slow_place)),
+            false => handler
+                .route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::within_time))
+                .route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::in_fast_place)),
+        };
         router = router.route(
             &format!("/v1{}", route.path),
             handler.route_layer(middleware::from_fn(move |request, next| require(right, request, next))),
         );
     }
-    router
+    let of_the_server = Router::new()
         .route("/", get(page::served))
         .route("/v1/openapi.json", get(openapi::served))
-        .route("/health", get(v1::health))
         .route("/ready", get(v1::ready))
         .route("/metrics", get(v1::metrics))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::in_fast_place));
+    router
+        .route("/health", get(v1::health))
+        .merge(of_the_server)
         .merge(mcp::http(app))
         .merge(mem0::routes(app))
         .fallback(|| async { Problem::not_found("there is no such route; /v1/openapi.json lists them") })
         .layer(DefaultBodyLimit::disable())
-        .layer(RequestBodyLimitLayer::new(app.limits.max_body))
         .layer(middleware::map_response(guard::as_problem))
         .layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send + 'static>| guard::panicked()))
         .layer(middleware::from_fn_with_state(Arc::clone(app), guard::guard))

@@ -12,7 +12,14 @@ mod transport;
 
 use std::sync::Arc;
 
-use axum::{Router, middleware};
+use axum::{
+    Json, Router,
+    body::{Body, to_bytes},
+    extract::Request,
+    http::{Method, Response, StatusCode},
+    middleware::{self, Next},
+    response::IntoResponse,
+};
 #[cfg(unix)]
 use futures_util::StreamExt;
 use rmcp::{
@@ -29,7 +36,7 @@ use tokio_util::{
 };
 
 pub(super) use self::handler::Handler;
-use super::{app::App, guard, socket::Socket};
+use super::{app::App, guard, json_rpc, problem::Problem, socket::Socket};
 
 /// The route of MCP over HTTP: without sessions of the protocol, so that a client may go on after the server was started anew.
 pub(super) fn http(app: &Arc<App>) -> Router<Arc<App>> {
@@ -43,7 +50,24 @@ pub(super) fn http(app: &Arc<App>) -> Router<Arc<App>> {
     }
     let config = config.with_legacy_session_mode(false).with_json_response(true);
     let limit = middleware::from_fn_with_state(Arc::clone(app), guard::within_time);
-    transport::route(Handler::new(Arc::clone(app)), Arc::new(NeverSessionManager::default()), config).layer(limit)
+    let place = middleware::from_fn_with_state(Arc::clone(app), guard::in_fast_place);
+    transport::route(Handler::new(Arc::clone(app)), Arc::new(NeverSessionManager::default()), config)
+        .layer(middleware::from_fn(answered))
+        .layer(limit)
+        .layer(place)
+}
+
+/// Answers a body that is no message of the protocol.
+async fn answered(request: Request, next: Next) -> Result<Response<Body>, Problem> {
+    if request.method() != Method::POST {
+        return Ok(next.run(request).await);
+    }
+    let (head, body) = request.into_parts();
+    let body = to_bytes(body, usize::MAX).await.map_err(|error| Problem::bad_request(error.to_string()))?;
+    match json_rpc::message(&body) {
+        Ok(_) => Ok(next.run(Request::from_parts(head, Body::from(body))).await),
+        Err(error) => Ok((StatusCode::BAD_REQUEST, Json(error)).into_response()),
+    }
 }
 
 /// Serves the clients of the Unix socket until the server stops, and then the calls that have begun.

@@ -25,6 +25,12 @@ pub(super) fn list() -> Vec<Prompt> {
 }
 
 pub(super) fn get(name: &str, arguments: Option<&JsonObject>) -> Result<GetPromptResult, ErrorData> {
+    let prompt = list().into_iter().find(|prompt| prompt.name == name);
+    let known: Vec<String> =
+        prompt.and_then(|prompt| prompt.arguments).into_iter().flatten().map(|argument| argument.name).collect();
+    if let Some(unknown) = arguments.into_iter().flat_map(JsonObject::keys).find(|name| !known.contains(name)) {
+        return Err(ErrorData::invalid_params(format!("the prompt {name:?} has no argument {unknown:?}"), None));
+    }
     let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name)).and_then(Value::as_str);
     let whose = argument("user_id").map(|user| format!(" with user_id {user:?}")).unwrap_or_default();
     let text = match name {

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{
     super::{
         app::App,
+        bounds::BoundedFilter,
         caller::{Caller, Right},
         entity::{self, Entity},
         problem::Problem,
@@ -130,10 +131,12 @@ tools! {
         "Returns recent messages of a conversation and memories that bear on the message to be answered, within a token budget.",
         { "prompt": "Can I bring peanut butter cookies?", "user_id": "ada", "run_id": "monday" };
     remember_document(RememberDocument): Destroys, Write,
-        "Stores a JSON value under a key, or replaces it, and makes its texts searchable.",
+        "Stores a JSON value under a key, or replaces it, and makes its texts searchable. It is of a whole user, agent or namespace, \
+         not of a run.",
         { "key": "profile", "value": { "name": "Ada", "city": "Porto" }, "user_id": "ada" };
     forget(ForgetMemories): Destroys, Forget,
-        "Forgets memories with everything that was made of them, and returns a receipt for the audit.",
+        "Forgets memories with everything that was made of them, and returns a receipt for the audit. With several ids, such as \
+         user_id and run_id, it forgets only what all of them name, or refuses.",
         { "what": { "by": "messages", "ids": ["0198f2d1-6f3a-7c3e-9d62-3b8f6c1f0a77"] }, "user_id": "ada" };
     why(OneMemory): Reads, Read,
         "Explains why a memory was recalled: the question, its rank and the terms of its score then, and what changed since.",
@@ -167,6 +170,7 @@ fn limit(asked: Option<usize>, default: usize) -> usize {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Turn {
     /// `user`, `assistant`, `system` or `tool`.
     role: String,
@@ -176,6 +180,7 @@ struct Turn {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct AddMemory {
     /// The text to remember, in sentences that can be understood alone.
     text: Option<String>,
@@ -209,6 +214,7 @@ async fn add_memory(app: &App, caller: &Caller, input: AddMemory) -> Result<Outp
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct SearchMemories {
     /// The question.
     query: String,
@@ -216,7 +222,7 @@ struct SearchMemories {
     limit: Option<usize>,
     /// A filter on metadata and on `$session`, `$role` and `$created_at`, such as `{"topic": "food"}`.
     #[schemars(with = "Option<Map<String, Value>>")]
-    filter: Option<MetadataFilter>,
+    filter: Option<BoundedFilter>,
     /// Leave out everything below this answerability, 0 to 1. Default: nothing is left out.
     answerable: Option<f32>,
     #[serde(flatten)]
@@ -225,8 +231,10 @@ struct SearchMemories {
 
 async fn search_memories(app: &App, caller: &Caller, input: SearchMemories) -> Result<Output, Problem> {
     let namespace = input.entity.namespace(caller)?;
-    let mut query = Query::new(input.query).k(limit(input.limit, 10));
-    for filter in [input.filter, input.entity.filter()?].into_iter().flatten() {
+    let mut query = Query::new(input.query).k(limit(input.limit, 10)).within(app.limits.request_timeout());
+    let cost = input.filter.as_ref().map(|filter| filter.cost).unwrap_or_default();
+    let filters = [input.filter.map(|filter| filter.filter), input.entity.filter()?];
+    for filter in filters.into_iter().flatten() {
         query = query.filter(filter);
     }
     if let Some(session) = input.entity.session() {
@@ -235,13 +243,14 @@ async fn search_memories(app: &App, caller: &Caller, input: SearchMemories) -> R
     if let Some(least) = input.answerable {
         query = query.answerable(least);
     }
-    let hits = app.recall(&namespace, query).await?;
+    let hits = app.recall_filtered(&namespace, query, cost).await?;
     app.metrics.recalled(&namespace);
     let more = json!({ "answerability": hits.answerability() });
     Ok(Output::memories(hits.into_iter().map(|hit| (hit.message, Some(hit.score))).collect(), more))
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct GetMemories {
     /// Memories to return, 1 to 100. Default: 50.
     limit: Option<usize>,
@@ -267,6 +276,7 @@ async fn get_memories(app: &App, caller: &Caller, input: GetMemories) -> Result<
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct OneMemory {
     /// The id of the memory.
     memory_id: String,
@@ -278,12 +288,23 @@ fn no_memory() -> Problem {
     Problem::not_found("there is no memory of this id there; check user_id or namespace, too")
 }
 
+/// Returns a memory and its namespace. One of another run or agent than those named does not exist.
+async fn find(app: &App, caller: &Caller, entity: &Entity, id: &str) -> Result<(Namespace, Message), Problem> {
+    let namespace = entity.namespace(caller)?;
+    let message = app.engine.get(&namespace, id).await?.ok_or_else(no_memory)?;
+    match entity.has(&message)? {
+        true => Ok((namespace, message)),
+        false => Err(no_memory()),
+    }
+}
+
 async fn get_memory(app: &App, caller: &Caller, input: OneMemory) -> Result<Output, Problem> {
-    let message = app.engine.get(&input.entity.namespace(caller)?, &input.memory_id).await?.ok_or_else(no_memory)?;
+    let (_, message) = find(app, caller, &input.entity, &input.memory_id).await?;
     Ok(Output::memories(vec![(message, None)], json!({})))
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct UpdateMemory {
     /// The id of the memory.
     memory_id: String,
@@ -296,8 +317,7 @@ struct UpdateMemory {
 }
 
 async fn update_memory(app: &App, caller: &Caller, input: UpdateMemory) -> Result<Output, Problem> {
-    let namespace = input.entity.namespace(caller)?;
-    let mut message = app.engine.get(&namespace, &input.memory_id).await?.ok_or_else(no_memory)?;
+    let (namespace, mut message) = find(app, caller, &input.entity, &input.memory_id).await?;
     if let Some(metadata) = input.metadata {
         message.metadata = metadata;
     }
@@ -312,19 +332,22 @@ async fn update_memory(app: &App, caller: &Caller, input: UpdateMemory) -> Resul
 }
 
 async fn delete_memory(app: &App, caller: &Caller, input: OneMemory) -> Result<Output, Problem> {
-    match app.engine.delete(&input.entity.namespace(caller)?, vec![input.memory_id]).await? {
+    let (namespace, message) = find(app, caller, &input.entity, &input.memory_id).await?;
+    match app.engine.delete(&namespace, vec![message.id]).await? {
         0 => Err(no_memory()),
         deleted => Ok(Output::data(json!({ "deleted": deleted }))),
     }
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct OwnerInput {
     #[serde(flatten)]
     entity: Entity,
 }
 
 async fn delete_all_memories(app: &App, caller: &Caller, input: OwnerInput) -> Result<Output, Problem> {
+    let _place = app.slow_place()?;
     let Entity { namespace, user_id, agent_id, app_id, run_id } = &input.entity;
     if [namespace, user_id, agent_id, app_id, run_id].iter().all(|id| id.is_none()) {
         return Err(Problem::bad_request(
@@ -352,6 +375,7 @@ async fn delete_all_memories(app: &App, caller: &Caller, input: OwnerInput) -> R
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListEntities {
     /// The `next` of the last answer.
     cursor: Option<String>,
@@ -370,6 +394,7 @@ async fn list_entities(app: &App, caller: &Caller, input: ListEntities) -> Resul
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct AssembleContext {
     /// The message to be answered. It is not stored.
     prompt: String,
@@ -397,6 +422,7 @@ async fn assemble_context(app: &App, caller: &Caller, input: AssembleContext) ->
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct RememberDocument {
     /// The key, unique in the namespace.
     key: String,
@@ -411,13 +437,14 @@ struct RememberDocument {
 }
 
 async fn remember_document(app: &App, caller: &Caller, input: RememberDocument) -> Result<Output, Problem> {
-    let namespace = input.entity.namespace(caller)?;
+    let namespace = input.entity.whole_namespace(caller, "a document is")?;
     let options = v1::document_options(input.index, input.ttl_minutes);
     app.engine.documents(&namespace).put(input.key.clone(), input.value, options).await?;
     Ok(Output::data(json!({ "key": input.key, "namespace": namespace })))
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ForgetMemories {
     /// The memories to forget.
     what: v1::What,
@@ -426,13 +453,46 @@ struct ForgetMemories {
 }
 
 async fn forget(app: &App, caller: &Caller, input: ForgetMemories) -> Result<Output, Problem> {
-    let what: Forget = input.what.of(&input.entity.namespace(caller)?);
+    let _place = app.slow_place()?;
+    let ForgetMemories { what, entity } = input;
+    let namespace = entity.namespace(caller)?;
+    let what = match what {
+        v1::What::Messages { ids } => {
+            // One that only a checkpoint has cannot be looked at, so it is forgotten for the whole namespace alone.
+            if !entity.is_whole()? {
+                for id in &ids {
+                    find(app, caller, &entity, id).await?;
+                }
+            }
+            Forget::messages(&namespace, ids)
+        }
+        v1::What::Session { session } => {
+            if entity.session().is_some_and(|run| run != session) || entity.filter()?.is_some() {
+                return Err(Problem::bad_request(
+                    "a session is forgotten whole: leave out ids beside the one that has the session",
+                ));
+            }
+            Forget::session(&namespace, session)
+        }
+        v1::What::Matching { filter } => {
+            let run = entity.session().map(|run| MetadataFilter::eq("$session", run)).transpose()?;
+            let all = [Some(filter.filter), run, entity.filter()?];
+            Forget::matching(&namespace, MetadataFilter::all(all.into_iter().flatten()))
+        }
+        v1::What::Documents { .. } | v1::What::Namespace {} | v1::What::Prefix {} => {
+            what.of(&entity.whole_namespace(caller, "this would forget what is")?)
+        }
+    };
     let receipt = app.engine.forget(what).await?;
     Ok(Output::data(json!({ "receipt": receipt })))
 }
 
 async fn why(app: &App, caller: &Caller, input: OneMemory) -> Result<Output, Problem> {
-    let namespace: Namespace = input.entity.namespace(caller)?;
+    let namespace = input.entity.namespace(caller)?;
+    // The journal also explains memories that were deleted since.
+    if !input.entity.is_whole()? {
+        find(app, caller, &input.entity, &input.memory_id).await?;
+    }
     let answer = v1::explain(app, &namespace, &input.memory_id).await?;
     Ok(Output::data(serde_json::to_value(answer).unwrap_or_default()))
 }

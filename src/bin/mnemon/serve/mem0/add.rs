@@ -15,14 +15,33 @@ use super::{
         problem::Problem,
         route::Asker,
     },
+    fields,
     filter::Filter,
     memory::{Memory, UPDATED_AT},
     time,
 };
 
-/// Options of the extraction of facts, such as `infer` and `custom_instructions`, are ignored, because nothing is extracted.
+/// Options of mem0's client that make no difference here: most are of the extraction of facts, and nothing is extracted.
+const IGNORED: [&str; 14] = [
+    "infer",
+    "includes",
+    "excludes",
+    "custom_categories",
+    "custom_instructions",
+    "agent_custom_instructions",
+    "structured_data_schema",
+    "async_mode",
+    "enable_graph",
+    "version",
+    "output_format",
+    "org_id",
+    "project_id",
+    "source",
+];
+
 #[derive(Deserialize)]
-pub(super) struct Add {
+#[serde(deny_unknown_fields)]
+struct Add {
     messages: Value,
     user_id: Option<String>,
     agent_id: Option<String>,
@@ -40,9 +59,10 @@ pub(super) struct Add {
 pub(super) async fn add(
     State(app): State<Arc<App>>,
     Extension(caller): Asker,
-    Json(add): Json<Add>,
+    Json(given): Json<Map<String, Value>>,
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Write)?;
+    let add: Add = fields::read(given, &IGNORED)?;
     if add.expiration_date.is_some() {
         return Err(no_expiry());
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{app::App, caller::Right, problem::Problem, route::Asker},
+    id,
     one::{self, Update},
     page::Bytes,
 };
@@ -16,11 +17,13 @@ use super::{
 const MAX: usize = 1000;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Updates {
     memories: Vec<NamedUpdate>,
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct NamedUpdate {
     memory_id: String,
     #[serde(flatten)]
@@ -48,12 +51,13 @@ pub(super) async fn update(
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Deletions {
     memories: Vec<Named>,
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 enum Named {
     Object { memory_id: String },
     Id(String),
@@ -76,7 +80,10 @@ pub(super) async fn delete(
     for (namespace, ids) in ids {
         deleted += app.engine.delete(&namespace, ids).await?;
     }
-    Ok(Json(json!({ "message": format!("Successfully deleted {deleted} memories") })))
+    match deleted {
+        0 => Err(id::unknown()),
+        _ => Ok(Json(json!({ "message": format!("Successfully deleted {deleted} memories") }))),
+    }
 }
 
 fn check(number: usize) -> Result<(), Problem> {

@@ -4,13 +4,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    super::{entity::mark, problem::Problem},
+    super::{bounds::Cost, entity::mark, problem::Problem},
     add,
     filter::{Field, Filter, Order, Test},
     time,
 };
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Conditions {
     filters: Option<Value>,
     /// Any of these categories.
@@ -48,6 +49,8 @@ impl Conditions {
                 all.push(Filter::Holds(Field::CreatedAt, Test::Compare(order, micros.into())));
             }
         }
-        Ok(Filter::All(all))
+        let filter = Filter::All(all);
+        Cost::of_conditions(filter.conditions()).map_err(Problem::bad_request)?;
+        Ok(filter)
     }
 }

@@ -6,6 +6,7 @@ use axum::{
     Extension, Json,
     extract::{Path, Query, State},
 };
+use mnemon::Namespace;
 use serde_json::{Value, json};
 
 use super::{
@@ -47,6 +48,12 @@ pub(super) async fn of_kind(app: &App, caller: &Caller, kind: &str, most: usize)
     }
 }
 
+/// Returns true if there is a namespace.
+pub(super) async fn exists(app: &App, namespace: &Namespace) -> Result<bool, Problem> {
+    let page = app.engine.namespaces(Some(namespace), None, 1).await?;
+    Ok(page.namespaces.first().is_some_and(|info| info.namespace == *namespace))
+}
+
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Extension(caller): Asker,
@@ -75,8 +82,7 @@ pub(super) async fn delete(
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Forget)?;
     let namespace = entity::of(&caller, &kind, &id)?;
-    let page = app.engine.namespaces(Some(&namespace), None, 1).await?;
-    if page.namespaces.first().is_none_or(|info| info.namespace != namespace) {
+    if !exists(&app, &namespace).await? {
         return Err(Problem::not_found(format!("there is no {kind} with this id")));
     }
     app.engine.delete_namespace(&namespace).await?;

@@ -4,7 +4,7 @@
 //! form of alternatives, each a conjunction. The home of an alternative is of the first of these kinds that it names an id
 //! of, or all ids with `*`. Its other conditions are evaluated on the memories there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mnemon::Namespace;
 use serde_json::Value;
@@ -20,6 +20,9 @@ const MAX_ALTERNATIVES: usize = 100;
 /// Namespaces that one request reads.
 const MAX_NAMESPACES: usize = 1000;
 
+/// Conditions of the filters of all namespaces together.
+const MAX_CONDITIONS: usize = 10_000;
+
 /// Namespaces, and the filter on the memories in each of them.
 #[derive(Debug, PartialEq)]
 pub(super) struct Homes {
@@ -27,44 +30,64 @@ pub(super) struct Homes {
     pub(super) filter: Filter,
 }
 
+/// A filter that is a part of an alternative, or its negation.
+#[derive(Clone, Copy, Debug)]
+struct Part<'a> {
+    filter: &'a Filter,
+    is_negated: bool,
+}
+
 pub(super) async fn of(app: &App, caller: &Caller, filter: &Filter) -> Result<Vec<Homes>, Problem> {
-    let mut filters: BTreeMap<Namespace, Vec<Filter>> = BTreeMap::new();
+    // What alternatives say beside their homes, each once: alternatives that differ in their homes alone share it.
+    let mut rests: Vec<Vec<Part>> = Vec::new();
+    let mut found: BTreeMap<Namespace, BTreeSet<usize>> = BTreeMap::new();
     for alternative in alternatives(filter, false)? {
-        let named = entity::KINDS.into_iter().find(|(kind, _)| alternative.iter().any(|filter| names(filter, kind)));
+        let named = entity::KINDS.into_iter().find(|(kind, _)| alternative.iter().any(|part| part.names(kind)));
         let Some((kind, _)) = named else {
             return Err(Problem::bad_request(format!(
                 "each alternative of the filters must name {}, or all with \"*\"",
                 add::names()
             )));
         };
-        let (own, rest): (Vec<Filter>, Vec<Filter>) = alternative.into_iter().partition(|filter| is_on(filter, kind));
-        let mut ids = match own.iter().find_map(listed) {
+        let (own, rest): (Vec<Part>, Vec<Part>) = alternative.into_iter().partition(|part| is_on(part.filter, kind));
+        let mut ids = match own.iter().find_map(Part::listed) {
             Some(ids) => ids,
             None => {
                 let found = entities::of_kind(app, caller, kind, MAX_NAMESPACES).await?;
-                if found.len() > MAX_NAMESPACES {
-                    return Err(too_many());
-                }
                 found.into_iter().map(|found| found.id).collect()
             }
         };
-        ids.retain(|id| own.iter().all(|filter| filter.holds_for(id)));
+        if ids.len() > MAX_NAMESPACES {
+            return Err(too_many());
+        }
+        ids.retain(|id| own.iter().all(|part| part.filter.holds_for(id) != part.is_negated));
+        let at = rests.iter().position(|known| is_same(known, &rest)).unwrap_or_else(|| {
+            rests.push(rest);
+            rests.len() - 1
+        });
         for id in ids {
-            filters.entry(entity::of(caller, kind, &id)?).or_default().push(Filter::All(rest.clone()));
+            found.entry(entity::of(caller, kind, &id)?).or_default().insert(at);
+        }
+        if found.len() > MAX_NAMESPACES {
+            return Err(too_many());
         }
     }
-    if filters.len() > MAX_NAMESPACES {
-        return Err(too_many());
+    let mut homes: BTreeMap<BTreeSet<usize>, Vec<Namespace>> = BTreeMap::new();
+    for (namespace, rests) in found {
+        homes.entry(rests).or_default().push(namespace);
     }
-    let mut all: Vec<Homes> = Vec::new();
-    for (namespace, filters) in filters {
-        let filter = either(filters);
-        match all.iter_mut().find(|homes| homes.filter == filter) {
-            Some(homes) => homes.namespaces.push(namespace),
-            None => all.push(Homes { namespaces: vec![namespace], filter }),
-        }
+    let parts = homes.keys().flatten().flat_map(|at| &rests[*at]);
+    if parts.map(|part| part.filter.conditions()).sum::<usize>() > MAX_CONDITIONS {
+        return Err(Problem::bad_request(format!(
+            "the filters have more than {MAX_CONDITIONS} conditions for all the namespaces that they are about; ask for fewer \
+             alternatives at a time"
+        )));
     }
-    Ok(all)
+    let homes = homes.into_iter().map(|(ats, namespaces)| {
+        let alternatives = ats.iter().map(|at| Filter::All(rests[*at].iter().map(Part::to_filter).collect()));
+        Homes { namespaces, filter: either(alternatives.collect()) }
+    });
+    Ok(homes.collect())
 }
 
 fn too_many() -> Problem {
@@ -74,12 +97,11 @@ fn too_many() -> Problem {
 }
 
 /// Brings a filter, or its negation, into the form of alternatives. Parts that name no entity stay whole.
-fn alternatives(filter: &Filter, is_negated: bool) -> Result<Vec<Vec<Filter>>, Problem> {
+fn alternatives(filter: &Filter, is_negated: bool) -> Result<Vec<Vec<Part<'_>>>, Problem> {
     let inner = match filter {
         Filter::Not(inner) if filter.names_entity() => return alternatives(inner, !is_negated),
         Filter::All(inner) | Filter::Any(inner) if filter.names_entity() => inner,
-        _ if is_negated => return Ok(vec![vec![Filter::Not(Box::new(filter.clone()))]]),
-        _ => return Ok(vec![vec![filter.clone()]]),
+        _ => return Ok(vec![vec![Part { filter, is_negated }]]),
     };
     let mut joined = Vec::new();
     let is_all = matches!(filter, Filter::All(_)) != is_negated;
@@ -88,13 +110,14 @@ fn alternatives(filter: &Filter, is_negated: bool) -> Result<Vec<Vec<Filter>>, P
     }
     for filter in inner {
         let more = alternatives(filter, is_negated)?;
-        match is_all {
-            true => {
+        match (is_all, more.as_slice()) {
+            (true, [only]) => joined.iter_mut().for_each(|left| left.extend(only)),
+            (true, more) => {
                 let pairs =
                     joined.iter().flat_map(|left| more.iter().map(move |right| [left.as_slice(), right].concat()));
                 joined = pairs.take(MAX_ALTERNATIVES + 1).collect();
             }
-            false => joined.extend(more),
+            (false, _) => joined.extend(more),
         }
         if joined.len() > MAX_ALTERNATIVES {
             return Err(Problem::bad_request(format!("the filters have more than {MAX_ALTERNATIVES} alternatives")));
@@ -105,12 +128,17 @@ fn alternatives(filter: &Filter, is_negated: bool) -> Result<Vec<Vec<Filter>>, P
 
 /// Joins the filters of alternatives with the same home.
 fn either(mut filters: Vec<Filter>) -> Filter {
-    filters.dedup();
     match filters.iter().any(|filter| matches!(filter, Filter::All(all) if all.is_empty())) {
         true => Filter::All(Vec::new()),
         false if filters.len() == 1 => filters.remove(0),
         false => Filter::Any(filters),
     }
+}
+
+/// Returns true if two conjunctions are of the same parts of one filter.
+fn is_same(a: &[Part], b: &[Part]) -> bool {
+    let is_same = |(a, b): (&Part, &Part)| std::ptr::eq(a.filter, b.filter) && a.is_negated == b.is_negated;
+    a.len() == b.len() && a.iter().zip(b).all(is_same)
 }
 
 /// Returns true for a condition on the id of this kind, or its negation.
@@ -122,18 +150,27 @@ fn is_on(filter: &Filter, kind: &str) -> bool {
     }
 }
 
-/// Returns true if a condition says which ids of this kind it is about.
-fn names(filter: &Filter, kind: &str) -> bool {
-    let is_present = matches!(filter, Filter::Holds(_, Test::Present));
-    is_on(filter, kind) && (is_present || listed(filter).is_some_and(|ids| !ids.is_empty()))
-}
+impl Part<'_> {
+    /// Returns true if a condition says which ids of this kind it is about.
+    fn names(&self, kind: &str) -> bool {
+        let is_present = matches!(self.filter, Filter::Holds(_, Test::Present)) && !self.is_negated;
+        is_on(self.filter, kind) && (is_present || self.listed().is_some_and(|ids| !ids.is_empty()))
+    }
 
-fn listed(filter: &Filter) -> Option<Vec<String>> {
-    match filter {
-        Filter::Holds(Field::Entity(_), Test::In(ids)) => {
-            Some(ids.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    fn listed(&self) -> Option<Vec<String>> {
+        match self.filter {
+            Filter::Holds(Field::Entity(_), Test::In(ids)) if !self.is_negated => {
+                Some(ids.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+            }
+            _ => None,
         }
-        _ => None,
+    }
+
+    fn to_filter(&self) -> Filter {
+        match self.is_negated {
+            true => Filter::Not(Box::new(self.filter.clone())),
+            false => self.filter.clone(),
+        }
     }
 }
 

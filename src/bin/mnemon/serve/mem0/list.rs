@@ -1,13 +1,16 @@
 //! Listing memories, and deleting those of an entity.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Extension, Json,
     extract::{Query, State},
 };
 use mnemon::{Error, Namespace};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     super::{
@@ -19,6 +22,7 @@ use super::{
     },
     add,
     conditions::Conditions,
+    entities, fields,
     filter::{Field, Filter, Test},
     homes::{self, Homes},
     memory::Memory,
@@ -30,6 +34,13 @@ const PAGE_SIZE: usize = 100;
 const MAX_PAGE_SIZE: usize = 200;
 /// Memories that are deleted in one commit.
 const BATCH: usize = 1000;
+/// The time that filters are evaluated before other requests have their turn.
+const TURN: Duration = Duration::from_millis(5);
+/// The parameters by which memories are deleted.
+pub(super) const DELETED_BY: [&str; 5] = ["user_id", "agent_id", "app_id", "run_id", "filters"];
+/// Options of mem0's client that make no difference here.
+const IGNORED: [&str; 8] =
+    ["show_expired", "latest_only", "version", "output_format", "enable_graph", "fields", "org_id", "project_id"];
 
 /// Lists memories, the newest first. Each page reads all messages of the namespaces, because it has their number, but keeps
 /// only where they are.
@@ -37,11 +48,11 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     Extension(caller): Asker,
     Query(query): Query<PageQuery>,
-    Json(conditions): Json<Conditions>,
+    Json(given): Json<Map<String, Value>>,
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Read)?;
     let page = query.page(PAGE_SIZE, MAX_PAGE_SIZE)?;
-    let filter = conditions.filter()?;
+    let filter = fields::read::<Conditions>(given, &IGNORED)?.filter()?;
     let all = homes::of(&app, &caller, &filter).await?;
     let mut found = Vec::new();
     for (homes, namespace) in namespaces(&all) {
@@ -69,7 +80,8 @@ fn namespaces(all: &[Homes]) -> impl Iterator<Item = (&Homes, &Namespace)> {
     all.iter().flat_map(|homes| homes.namespaces.iter().map(move |namespace| (homes, namespace)))
 }
 
-/// Calls a function with each memory of a namespace that matches, session by session.
+/// Calls a function with each memory of a namespace that matches, session by session. It yields, so that other requests are
+/// answered meanwhile, and a request whose time is over ends.
 pub(super) async fn each(
     app: &App,
     caller: &Caller,
@@ -79,8 +91,17 @@ pub(super) async fn each(
 ) -> Result<(), Problem> {
     for info in app.engine.sessions(namespace).await? {
         let messages = app.engine.history(namespace, &info.session).await?;
-        let memories = messages.into_iter().map(|message| Memory::new(caller, namespace, message));
-        memories.filter(|memory| filter.matches(memory)).for_each(&mut take);
+        let mut begun = Instant::now();
+        for message in messages {
+            let memory = Memory::new(caller, namespace, message);
+            if filter.matches(&memory) {
+                take(memory);
+            }
+            if begun.elapsed() > TURN {
+                tokio::task::yield_now().await;
+                begun = Instant::now();
+            }
+        }
     }
     Ok(())
 }
@@ -94,17 +115,25 @@ pub(super) async fn delete_all(
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Forget)?;
     let filter = to_delete(&parameters)?;
+    let mut is_changed = false;
     for homes in homes::of(&app, &caller, &filter).await? {
         let runs = only_runs(&homes.filter);
         for namespace in &homes.namespaces {
-            match &runs {
-                _ if homes.filter == Filter::All(Vec::new()) => drop(app.engine.delete_namespace(namespace).await?),
+            is_changed |= match &runs {
+                _ if homes.filter == Filter::All(Vec::new()) => {
+                    let exists = entities::exists(&app, namespace).await?;
+                    app.engine.delete_namespace(namespace).await?;
+                    exists
+                }
                 Some(runs) => delete_sessions(&app, namespace, runs).await?,
                 None => delete_matching(&app, &caller, namespace, &homes.filter).await?,
-            }
+            };
         }
     }
-    Ok(Json(json!({ "message": "Memories deleted successfully!" })))
+    match is_changed {
+        true => Ok(Json(json!({ "message": "Memories deleted successfully!" }))),
+        false => Err(Problem::not_found("there are no such memories, so none were deleted")),
+    }
 }
 
 fn to_delete(parameters: &[(String, String)]) -> Result<Filter, Problem> {
@@ -144,21 +173,26 @@ fn only_runs(filter: &Filter) -> Option<Vec<String>> {
     }
 }
 
-async fn delete_sessions(app: &App, namespace: &Namespace, sessions: &[String]) -> Result<(), Problem> {
+/// Returns true if there was one of the sessions.
+async fn delete_sessions(app: &App, namespace: &Namespace, sessions: &[String]) -> Result<bool, Problem> {
+    let mut is_changed = false;
     for session in sessions {
         match app.engine.delete_session(namespace, session).await {
-            Ok(()) | Err(Error::SessionNotFound { .. }) => {}
+            Ok(()) => is_changed = true,
+            Err(Error::SessionNotFound { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(())
+    Ok(is_changed)
 }
 
-async fn delete_matching(app: &App, caller: &Caller, namespace: &Namespace, filter: &Filter) -> Result<(), Problem> {
+/// Returns true if there was a memory that matches.
+async fn delete_matching(app: &App, caller: &Caller, namespace: &Namespace, filter: &Filter) -> Result<bool, Problem> {
     let mut ids = Vec::new();
     each(app, caller, namespace, filter, |memory| ids.push(memory.message.id)).await?;
+    let mut deleted = 0;
     for batch in ids.chunks(BATCH) {
-        app.engine.delete(namespace, batch.to_vec()).await?;
+        deleted += app.engine.delete(namespace, batch.to_vec()).await?;
     }
-    Ok(())
+    Ok(deleted > 0)
 }

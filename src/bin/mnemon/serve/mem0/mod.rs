@@ -11,6 +11,7 @@ mod add;
 mod batch;
 mod conditions;
 mod entities;
+mod fields;
 mod filter;
 mod homes;
 mod id;
@@ -36,24 +37,31 @@ use serde_json::{Value, json};
 use super::{app::App, guard};
 
 pub(super) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
+    let fast = middleware::from_fn_with_state(Arc::clone(app), guard::in_fast_place);
+    let slow = middleware::from_fn_with_state(Arc::clone(app), guard::in_slow_place);
+    let no_body = || middleware::from_fn(guard::without_body);
     let mut router = Router::new();
-    for (path, handler) in [
-        ("/v1/ping", get(ping)),
-        ("/v3/memories/add", post(add::add)),
-        ("/v3/memories/search", post(search::search)),
-        ("/v3/memories", post(list::list)),
-        ("/v1/memories", delete(list::delete_all)),
-        ("/v1/memories/{id}", put(one::update).delete(one::delete).get(one::get)),
-        ("/v1/memories/{id}/history", get(one::history)),
-        ("/v1/batch", put(batch::update).delete(batch::delete)),
-        ("/v1/entities", get(entities::list)),
-        ("/v1/entities/{type}/{id}", delete(entities::delete)),
-        ("/v2/entities/{type}/{id}", delete(entities::delete)),
+    // Each with the parameters of its query.
+    for (path, known, handler) in [
+        ("/v1/ping", &[][..], get(ping).route_layer(no_body()).route_layer(fast.clone())),
+        ("/v3/memories/add", &[], post(add::add).route_layer(fast.clone())),
+        ("/v3/memories/search", &[], post(search::search).route_layer(fast.clone())),
+        ("/v3/memories", &["page", "page_size"], post(list::list).route_layer(slow.clone())),
+        ("/v1/memories", &list::DELETED_BY, delete(list::delete_all).route_layer(no_body()).route_layer(slow.clone())),
+        ("/v1/memories/{id}", &[], put(one::update).route_layer(fast.clone())),
+        ("/v1/memories/{id}", &["delete_linked"], delete(one::delete).route_layer(no_body()).route_layer(fast.clone())),
+        ("/v1/memories/{id}", &[], get(one::get).route_layer(no_body()).route_layer(fast.clone())),
+        ("/v1/memories/{id}/history", &[], get(one::history).route_layer(no_body()).route_layer(fast.clone())),
+        ("/v1/batch", &[], put(batch::update).delete(batch::delete).route_layer(fast.clone())),
+        ("/v1/entities", &["page", "page_size"], get(entities::list).route_layer(no_body()).route_layer(fast.clone())),
+        ("/v1/entities/{type}/{id}", &[], delete(entities::delete).route_layer(no_body()).route_layer(slow.clone())),
+        ("/v2/entities/{type}/{id}", &[], delete(entities::delete).route_layer(no_body()).route_layer(slow.clone())),
     ] {
+        let handler = handler.route_layer(middleware::from_fn_with_state(known.into(), fields::check_query));
         router = router.route(path, handler.clone()).route(&format!("{path}/"), handler);
     }
     for path in absent::PATHS {
-        router = router.route(path, any(absent::refuse));
+        router = router.route(path, any(absent::refuse).layer(fast.clone()));
     }
     router
         .route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::within_time))

@@ -39,6 +39,7 @@ pub(super) async fn find(app: &App, caller: &Caller, id: &str) -> Result<Memory,
 
 /// The parts of a memory to replace.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Update {
     text: Option<String>,
     /// The new metadata, instead of the old.

@@ -5,16 +5,18 @@ use std::{collections::HashSet, sync::Arc};
 use axum::{Extension, Json, extract::State};
 use mnemon::{MetadataFilter, Query, Scope};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     super::{
         app::App,
+        bounds::Cost,
         caller::{Caller, Right},
         problem::Problem,
         route::Asker,
     },
     conditions::Conditions,
+    fields,
     homes::{self, Homes},
     list,
     memory::Memory,
@@ -24,8 +26,12 @@ use super::{
 const TOP_K: usize = 10;
 const MAX_TOP_K: usize = 1000;
 
-/// `rerank`, `keyword_search` and `show_expired` are ignored: every search is by meaning and by words, and no memory expires.
+/// Options of mem0's client that make no difference here: every search is by meaning and by words, and no memory expires.
+const IGNORED: [&str; 8] =
+    ["rerank", "keyword_search", "show_expired", "version", "output_format", "enable_graph", "org_id", "project_id"];
+
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Search {
     query: String,
     #[serde(flatten)]
@@ -46,15 +52,16 @@ struct Found {
 pub(super) async fn search(
     State(app): State<Arc<App>>,
     Extension(caller): Asker,
-    Json(search): Json<Search>,
+    Json(given): Json<Map<String, Value>>,
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Read)?;
+    let search: Search = fields::read(given, &IGNORED)?;
     let filter = search.conditions.filter()?;
     let top_k = search.top_k.unwrap_or(TOP_K);
     if !(1..=MAX_TOP_K).contains(&top_k) {
         return Err(Problem::bad_request(format!("a top_k of {top_k}; give 1 to {MAX_TOP_K}")));
     }
-    let mut query = Query::new(&search.query).k(top_k);
+    let mut query = Query::new(&search.query).k(top_k).within(app.limits.request_timeout());
     if let Some(date) = &search.reference_date {
         query = query.now(time::read(date)?);
     }
@@ -64,6 +71,8 @@ pub(super) async fn search(
     let mut found = Vec::new();
     for homes in &all {
         found.extend(recall(&app, &caller, homes, query.clone(), latest_only).await?);
+        // A recall may run on this thread without ever waiting, and the time of the request ends between two of them.
+        tokio::task::yield_now().await;
     }
     // A single recall keeps its order, which has near-duplicates last.
     if is_merged {
@@ -82,10 +91,13 @@ async fn recall(
     query: Query,
     latest_only: bool,
 ) -> Result<Vec<Found>, Problem> {
+    let mut _place = None;
+    let cost = Cost::of_conditions(homes.filter.conditions()).map_err(Problem::bad_request)?;
     let query = match homes.filter.for_index() {
         Some(filter) => query.filter(MetadataFilter::try_from(&filter)?),
         // Conditions on parts of texts are none of the index's: the messages are read, and those that match are searched.
         None => {
+            _place = Some(app.slow_place()?);
             let mut ids = Vec::new();
             for namespace in &homes.namespaces {
                 list::each(app, caller, namespace, &homes.filter, |memory| ids.push(memory.message.id)).await?;
@@ -95,13 +107,13 @@ async fn recall(
     };
     let hits = match homes.namespaces.as_slice() {
         [namespace] => {
-            let hits = app.recall(namespace, query).await?;
+            let hits = app.recall_filtered(namespace, query, cost).await?;
             app.metrics.recalled(namespace);
             hits
         }
         namespaces => {
             let scope = namespaces.iter().fold(Scope::new(), |scope, namespace| scope.namespace(namespace));
-            app.engine.recall_in(&scope, query).await?
+            app.recall_in(scope, query, cost).await?
         }
     };
     let answerability = hits.answerability();

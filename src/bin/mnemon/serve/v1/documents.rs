@@ -7,13 +7,13 @@ use axum::{
     extract::{Path, State},
     http::{Method, StatusCode},
 };
-use mnemon::{Document, DocumentOptions, DocumentSearch, MetadataFilter};
+use mnemon::{Document, DocumentOptions, DocumentSearch};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    super::{app::App, caller::Right, problem::Problem, route::Route},
+    super::{app::App, bounds::BoundedFilter, caller::Right, cursor::MAX_LIMIT, problem::Problem, route::Route},
     place::Place,
     schema::AnyObject,
 };
@@ -98,13 +98,13 @@ async fn delete(
 struct Search {
     /// The question. Default: none, all documents.
     query: Option<String>,
-    /// A filter on the values.
+    /// A filter on the values, with at most 1,000 conditions, and 10,000 values in its lists.
     #[schemars(with = "Option<Value>")]
-    filter: Option<MetadataFilter>,
+    filter: Option<BoundedFilter>,
     /// Search the namespaces below this one too.
     #[serde(default)]
     below: bool,
-    /// Default: 10.
+    /// Up to 1000. Default: 10.
     limit: Option<usize>,
     /// Documents to leave out at the beginning.
     #[serde(default)]
@@ -123,13 +123,18 @@ async fn search(
     Json(input): Json<Search>,
 ) -> Result<Json<Found>, Problem> {
     let mut search = DocumentSearch::default().below(input.below).offset(input.offset);
+    let cost = input.filter.as_ref().map(|filter| filter.cost).unwrap_or_default();
+    let _place = cost.is_heavy().then(|| app.slow_place()).transpose()?;
     if let Some(limit) = input.limit {
+        if limit > MAX_LIMIT {
+            return Err(Problem::bad_request(format!("limit is above {MAX_LIMIT}")));
+        }
         search = search.limit(limit);
     }
     if let Some(query) = input.query {
         search = search.query(query);
     }
-    if let Some(filter) = input.filter {
+    if let Some(BoundedFilter { filter, .. }) = input.filter {
         search = search.filter(filter);
     }
     Ok(Json(Found { documents: app.engine.documents(&namespace).search(search).await? }))

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, http::Method};
-use mnemon::{Forget, MetadataFilter, Namespace, Receipt};
+use mnemon::{Forget, Namespace, Receipt};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    super::{app::App, caller::Right, problem::Problem, route::Route},
+    super::{app::App, bounds::BoundedFilter, caller::Right, problem::Problem, route::Route},
     place::Place,
     schema::AnyObject,
 };
@@ -43,12 +43,13 @@ pub(in super::super) enum What {
     /// The messages that a filter matches.
     Matching {
         #[schemars(with = "Value")]
-        filter: MetadataFilter,
+        filter: BoundedFilter,
     },
     /// The whole namespace.
-    Namespace,
+    // Braces, because serde ignores unknown fields beside the tag of a variant without them.
+    Namespace {},
     /// The namespace and all under it.
-    Prefix,
+    Prefix {},
 }
 
 impl What {
@@ -57,9 +58,9 @@ impl What {
             What::Messages { ids } => Forget::messages(namespace, ids),
             What::Documents { keys } => Forget::documents(namespace, keys),
             What::Session { session } => Forget::session(namespace, session),
-            What::Matching { filter } => Forget::matching(namespace, filter),
-            What::Namespace => Forget::namespace(namespace),
-            What::Prefix => Forget::prefix(namespace),
+            What::Matching { filter } => Forget::matching(namespace, filter.filter),
+            What::Namespace {} => Forget::namespace(namespace),
+            What::Prefix {} => Forget::prefix(namespace),
         }
     }
 }

@@ -21,6 +21,8 @@ const SAMPLE: usize = 500;
 const MAX_SAMPLE: usize = 2000;
 /// Characters of a message's text.
 const TEXT: usize = 160;
+/// Characters of a message that are embedded: more than a window of a model has, and only the first window counts.
+const EMBEDDED: usize = 16_384;
 /// Rounds of power iteration for each direction: neighbours on the map do not change after that.
 const ROUNDS: usize = 60;
 
@@ -72,7 +74,8 @@ async fn map(
     let (sample, messages) = sample(&app, &namespace, wanted).await?;
     let embedder = app.engine.embedder();
     let drawn = tokio::task::spawn_blocking(move || {
-        let texts: Vec<String> = sample.iter().map(Message::searchable).collect();
+        let beginning = |message: &Message| message.searchable().chars().take(EMBEDDED).collect();
+        let texts: Vec<String> = sample.iter().map(beginning).collect();
         let passages = embedder.embed_passages(&texts.iter().map(String::as_str).collect::<Vec<_>>())?;
         let mut rows: Vec<Vec<f32>> =
             passages.into_iter().filter_map(|windows| Some(windows.into_iter().next()?.vector)).collect();

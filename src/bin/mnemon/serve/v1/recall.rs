@@ -7,7 +7,7 @@ use axum::{
     extract::{Path, State},
     http::Method,
 };
-use mnemon::{Hit, Hits, JournalEntry, MetadataFilter, Namespace, Query, Replay, Role, Scope, Timestamp};
+use mnemon::{Hit, Hits, JournalEntry, Namespace, Query, Replay, Role, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{
     super::{
         app::App,
+        bounds::{BoundedFilter, Cost},
         caller::{Caller, Right},
         problem::Problem,
         route::{Asker, Route},
@@ -82,9 +83,10 @@ pub(in super::super) struct Options {
     /// Only what was known at this time.
     #[schemars(with = "Option<String>")]
     pub(in super::super) as_of: Option<Timestamp>,
-    /// A filter on metadata and on `$id`, `$session`, `$role` and `$created_at`, such as `{"user.age": {"$gte": 18}}`.
+    /// A filter on metadata and on `$id`, `$session`, `$role` and `$created_at`, such as `{"user.age": {"$gte": 18}}`. It has
+    /// at most 1,000 conditions, and 10,000 values in its lists.
     #[schemars(with = "Option<Value>")]
-    pub(in super::super) filter: Option<MetadataFilter>,
+    pub(in super::super) filter: Option<BoundedFilter>,
     /// Only the messages with these ids.
     pub(in super::super) ids: Option<Vec<String>>,
     /// Not the messages with these ids.
@@ -105,20 +107,27 @@ pub(in super::super) struct Options {
     /// Do not move near-duplicates to the end.
     #[serde(default)]
     pub(in super::super) keep_duplicates: bool,
-    /// Milliseconds after which the search ends with what it has.
+    /// Milliseconds after which the search ends with what it has. Default and most: the time that a request may take.
     pub(in super::super) within_ms: Option<u64>,
 }
 
 impl Options {
-    pub(in super::super) fn into_query(self) -> Result<Query, Problem> {
+    /// Returns the query, which ends within the time that a request may take, and the cost of its filter.
+    fn into_query(self, app: &App) -> Result<(Query, Cost), Problem> {
         if self.k.is_some_and(|k| k > MAX_HITS) {
             return Err(Problem::bad_request(format!("k is above {MAX_HITS}")));
         }
-        let mut query = Query::new(self.query).except(self.except);
+        let most = app.limits.request_timeout();
+        let within = self.within_ms.map_or(most, |milliseconds| Duration::from_millis(milliseconds).min(most));
+        let mut query = Query::new(self.query).except(self.except).within(within);
         macro_rules! set {
             ($($field:ident)*) => { $( if let Some(value) = self.$field { query = query.$field(value); } )* };
         }
-        set!(k session role since until as_of filter ids diversity answerable);
+        set!(k session role since until as_of ids diversity answerable);
+        let cost = self.filter.as_ref().map(|filter| filter.cost).unwrap_or_default();
+        if let Some(BoundedFilter { filter, .. }) = self.filter {
+            query = query.filter(filter);
+        }
         if let Some(strategy) = self.strategy {
             query = query.strategy(strategy.parse()?);
         }
@@ -135,10 +144,7 @@ impl Options {
         if self.keep_duplicates {
             query = query.keep_duplicates();
         }
-        if let Some(milliseconds) = self.within_ms {
-            query = query.within(Duration::from_millis(milliseconds));
-        }
-        Ok(query)
+        Ok((query, cost))
     }
 }
 
@@ -168,12 +174,14 @@ async fn recall(
     Place(namespace): Place,
     Json(options): Json<Options>,
 ) -> Result<Json<Answer>, Problem> {
-    let hits = app.recall(&namespace, options.into_query()?).await?;
+    let (query, cost) = options.into_query(&app)?;
+    let hits = app.recall_filtered(&namespace, query, cost).await?;
     app.metrics.recalled(&namespace);
     Ok(Json(hits.into()))
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct SeveralOptions {
     /// The namespaces.
     #[serde(default)]
@@ -191,7 +199,8 @@ async fn recall_in(
     Json(input): Json<SeveralOptions>,
 ) -> Result<Json<Answer>, Problem> {
     let scope = scope(&caller, &input.namespaces, &input.under)?;
-    Ok(Json(app.engine.recall_in(&scope, input.options.into_query()?).await?.into()))
+    let (query, cost) = input.options.into_query(&app)?;
+    Ok(Json(app.recall_in(scope, query, cost).await?.into()))
 }
 
 fn scope(caller: &Caller, namespaces: &[String], under: &[String]) -> Result<Scope, Problem> {

@@ -11,7 +11,7 @@ use mnemon::{
     AssembleRequest, BufferLimits, Error, Memory, MemoryReport, Message, MetadataFilter, Namespace, Prompt, SessionInfo,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
 use super::{
@@ -172,18 +172,20 @@ async fn flush(
 struct Assemble {
     /// The message to be answered, which is not stored: a text of the user, or a message.
     #[schemars(with = "Value")]
-    prompt: Input,
+    #[serde(deserialize_with = "prompt")]
+    prompt: Message,
     /// Messages to recall. Default: 3.
     recall: Option<usize>,
     /// Tokens that the prompt may have. Default: 30,000.
     token_limit: Option<usize>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Input {
-    Text(String),
-    Message(Box<Message>),
+/// Reads a text of the user or a message. Not an untagged enum, whose errors do not say what is wrong with a message.
+fn prompt<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Message, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(text) => Ok(Message::user(text)),
+        message => serde_json::from_value(message).map_err(de::Error::custom),
+    }
 }
 
 async fn assemble(
@@ -192,11 +194,7 @@ async fn assemble(
     Path((_, session)): Path<(String, String)>,
     Json(input): Json<Assemble>,
 ) -> Result<Json<Prompt>, Problem> {
-    let prompt = match input.prompt {
-        Input::Text(text) => Message::user(text),
-        Input::Message(message) => *message,
-    };
-    prompt_for(&app, namespace, session, prompt, input.recall, input.token_limit).await.map(Json)
+    prompt_for(&app, namespace, session, input.prompt, input.recall, input.token_limit).await.map(Json)
 }
 
 /// Makes a prompt for a message to be answered.

@@ -63,6 +63,16 @@ impl Filter {
         }
     }
 
+    /// Returns the number of conditions.
+    pub(super) fn conditions(&self) -> usize {
+        match self {
+            Filter::All(inner) | Filter::Any(inner) => inner.iter().map(Filter::conditions).sum(),
+            Filter::Not(inner) => inner.conditions(),
+            Filter::Holds(_, Test::In(values)) => values.len().max(1),
+            Filter::Holds(..) => 1,
+        }
+    }
+
     /// Returns the ids of a filter that says nothing but ids, one of each kind at most.
     pub(super) fn entity(&self) -> Result<Entity, Problem> {
         let mut entity = Entity::default();

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{
+        super::bounds::Cost,
         super::entity::{self, mark},
         super::problem::Problem,
         time,
@@ -16,6 +17,7 @@ const OPERATORS: [&str; 9] = ["eq", "ne", "in", "gt", "gte", "lt", "lte", "conta
 
 impl Filter {
     pub(in super::super) fn read(value: &Value) -> Result<Self, Problem> {
+        Cost::of([value]).map_err(refused)?;
         read(value, MAX_DEPTH)
     }
 
