@@ -11,7 +11,9 @@ pub enum Freshness {
     /// database, and a pull if the namespace changed.
     Latest,
     /// Sees everything that was acknowledged so long ago. In a namespace that is in use the cost is nothing: changes
-    /// are fetched in the background as they are announced.
+    /// are fetched in the background as they are announced. If the shared database says nothing for a second, the read
+    /// goes on with what is in the file of this machine, and later ones do at once until something is heard again;
+    /// [`Hits::age`](crate::Hits::age) says how old that is.
     Within(Duration),
     /// Asks nobody: sees what is in the file of this machine, and goes on without the shared database.
     Local,

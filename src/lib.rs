@@ -61,7 +61,7 @@
 //! | 4 | `engine` | joins store, embedder and indexes; owns the threads |
 //! | 4 | `memory` | sessions, blocks and prompts on top of the engine |
 //! | 4 | `knowledge` | profiles and collections that a language model keeps up to date, on documents |
-//! | 4 | `reindex`, `maintenance`, `share` | conversion to another model; statistics and verification of a file; moving it to a shared database |
+//! | 4 | `reindex`, `maintenance`, `share` | conversion to another model; statistics and verification of a file; moving it to a shared database, and a namespace back |
 //! | 4 | `fuzzing` | readers of bytes for the fuzz targets, with `--cfg fuzzing` alone |
 //! | 5 | the `mnemon` command with its server, the Python package, benches, tests, examples | use the public API only |
 //!
@@ -86,8 +86,9 @@
 //! - **forget**: `forget/request` says what, `engine/forget` divides it into commits, `store/forget` removes it,
 //!   `engine/segment_scrub` rewrites the terms, `store/audit` appends the receipt, and caches forget the texts.
 //! - **several machines**: `engine/writer` hands a group of changes to `engine/replica`, `store/truth/capture` reads what
-//!   they changed, `shared/postgres/push` makes it the truth; `engine/pulls` asks whether a namespace changed,
-//!   `shared/postgres/pull` reads its rows, `store/truth/apply` applies them, `engine/shared_vectors` fetches vectors.
+//!   they changed, `shared/postgres/push` makes it the truth; `engine/pulls` asks whether a namespace changed, once for all
+//!   who wait (`engine/questions`), `shared/postgres/pull` reads its rows, `store/truth/apply` applies them,
+//!   `engine/shared_vectors` fetches vectors.
 //! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
 //!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of
 //!   `memory/job_queue`, `engine/weak` commits their states.
@@ -264,7 +265,7 @@ pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,
 };
 #[cfg(feature = "postgres")]
-pub use share::{ShareReport, share};
+pub use share::{ShareReport, Unshared, share, unshare};
 pub use store::{
     Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StorageSizes,
     StoredBlock, TransferReport,

@@ -1,12 +1,14 @@
-//! Moves a database that no engine has open to a database that several machines share.
+//! Moves a database that no engine has open to a database that several machines share, and a namespace back.
 
 use serde::Serialize;
 
 use crate::{
+    config::Config,
     database_file::DatabaseFile,
-    error::{Error, Result},
-    shared::{Postgres, Pushed, Upstream},
-    store::{self, COMMON, Change, Names, Sharing, Store},
+    error::{Error, Result, impl_debug},
+    ids::Namespace,
+    shared::{Fence, Postgres, Pushed, Upstream},
+    store::{self, COMMON, Change, Names, Sharing, Store, TransferReport},
 };
 
 /// How often slower than one change a whole namespace may be.
@@ -62,7 +64,7 @@ pub fn share(database: impl Into<DatabaseFile>, address: &str) -> Result<ShareRe
             };
             store.share_namespace(&names, &name, moved)?;
         }
-        let key = upstream.seal_key()?;
+        let key = upstream.seal_key();
         store.write(|transaction| {
             transaction.set_seal_key(key)?;
             transaction.versions().set_origin(upstream.origin())
@@ -93,6 +95,109 @@ fn is_there(upstream: &Postgres, change: &Change) -> Result<bool> {
         rows.sort_by_key(|row| (row.table, format!("{:?}", row.key)));
     }
     Ok(found.version == change.version && found.head == change.head && found.rows == rows)
+}
+
+/// How often the deletion of a namespace is tried, while other machines change the legal holds and the audit.
+const ATTEMPTS: u32 = 100;
+
+/// A namespace that was read out of a shared database. Made by [`unshare`].
+pub struct Unshared {
+    namespace: Namespace,
+    export: Vec<u8>,
+    report: TransferReport,
+    upstream: Postgres,
+    /// The copy that the deletion is computed on: in memory, because the file may be encrypted, and this is not.
+    copy: Store,
+    /// Present if no machine changes the namespace meanwhile.
+    fence: Option<Fence>,
+}
+
+impl_debug!(Unshared { namespace, report });
+
+/// Reads a namespace of a shared database of Postgres, as of one moment. Nothing of it is written to a disk of this machine.
+///
+/// With `fenced`, no machine changes the namespace from that moment on, until [`Unshared::delete`] returns or the value is
+/// dropped, also by a process that is killed. Puts wait meanwhile, each for its time limit at most. So what a program
+/// stores of [`Unshared::export`] before it deletes the namespace is all that was acknowledged anywhere. Feature
+/// `postgres`.
+///
+/// # Errors
+/// [`Error::SharedDatabase`]; [`Error::LegalHold`] with `fenced`.
+pub fn unshare(namespace: &Namespace, address: &str, fenced: bool) -> Result<Unshared> {
+    store::guarded(|| {
+        let upstream = Postgres::open(address, Config::default().shared_timeout.saturating_mul(PATIENCE))?;
+        let fence = fenced.then(|| upstream.fence(namespace.as_str())).transpose()?;
+        let copy = Store::in_memory(&Config::default())?;
+        fetch(&upstream, &copy, COMMON)?;
+        fetch(&upstream, &copy, namespace.as_str())?;
+        let snapshot = copy.read()?;
+        if fenced {
+            snapshot.holds().check(namespace)?;
+        }
+        let mut export = Vec::new();
+        let report = snapshot.export().write_lines(Some(namespace), &mut export)?;
+        drop(snapshot);
+        Ok(Unshared { namespace: namespace.clone(), export, report, upstream, copy, fence })
+    })
+}
+
+impl Unshared {
+    /// Returns the lines of an export, for [`Engine::import`](crate::Engine::import). A namespace that does not exist has
+    /// no sessions, messages and documents among them.
+    pub fn export(&self) -> &[u8] {
+        &self.export
+    }
+
+    /// Returns the counts of what was read.
+    pub fn report(&self) -> &TransferReport {
+        &self.report
+    }
+
+    /// Deletes the namespace in the shared database, on all machines: exactly what was read.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: the namespace was read without `fenced`. [`Error::LegalHold`],
+    /// [`Error::SharedDatabase`], and nothing was deleted; [`Error::OutcomeUnknown`].
+    pub fn delete(self) -> Result<()> {
+        let Unshared { namespace, upstream, copy, fence, .. } = self;
+        let Some(mut fence) = fence else {
+            return Err(invalid(
+                "a namespace that other machines may have changed meanwhile is not deleted: read it fenced",
+            ));
+        };
+        store::guarded(|| {
+            for _ in 0..ATTEMPTS {
+                // A hold that was set meanwhile counts.
+                fetch(&upstream, &copy, COMMON)?;
+                let Some(id) = copy.read()?.namespaces().id(&namespace)? else { return Ok(()) };
+                let mut pushed = Pushed::Behind;
+                let deleted = copy.write_shared(
+                    &Names::default(),
+                    |transaction| transaction.namespaces().delete(&[(namespace.clone(), id)]).map(drop),
+                    |sharing| {
+                        pushed = upstream.push_fenced(&mut fence, &sharing)?;
+                        // An error undoes the deletion on the copy.
+                        if pushed == Pushed::Committed { Ok(()) } else { Err(Error::Closed) }
+                    },
+                );
+                match (deleted, pushed) {
+                    (Err(Error::Closed), Pushed::Behind) => {}
+                    (deleted, _) => return deleted,
+                }
+            }
+            let reason = "other machines changed the legal holds or the audit, each time the deletion was tried".into();
+            Err(Error::SharedDatabase { reason, transient: true })
+        })
+    }
+}
+
+/// Brings a copy to what a namespace is in the shared database.
+fn fetch(upstream: &Postgres, copy: &Store, name: &str) -> Result<()> {
+    let since = copy.read()?.versions().get(name)?;
+    match upstream.pull(name, since)? {
+        Some(change) => copy.write_copy(|transaction| transaction.apply_changes().apply(&change)).map(drop),
+        None => Ok(()),
+    }
 }
 
 fn invalid(reason: &str) -> Error {

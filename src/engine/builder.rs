@@ -7,7 +7,7 @@ use std::{
 
 use super::{core::Opening, handle::Engine};
 #[cfg(feature = "postgres")]
-use crate::shared::Postgres;
+use crate::shared::{KnownOrigin, Postgres};
 use crate::{
     config::Config,
     default_embedder,
@@ -138,7 +138,8 @@ impl EngineBuilder {
     /// be deleted at any time: it is a cache, of the namespaces that this engine was asked for. Default: none.
     ///
     /// No other process can read the file meanwhile. The tables are made by the first engine. Reads go on without
-    /// Postgres; writes return [`Error::SharedDatabase`] within
+    /// Postgres, and a file that is a copy already opens without it, unless [`EngineBuilder::freshness`] is
+    /// [`Freshness::Latest`]; writes return [`Error::SharedDatabase`] within
     /// [`Config::shared_timeout`](field@Config::shared_timeout), or twice that behind another write. Feature `postgres`.
     #[cfg(feature = "postgres")]
     pub fn shared(mut self, address: impl Into<String>) -> Self {
@@ -220,18 +221,39 @@ impl EngineBuilder {
             Some(embedder) => Ok(embedder),
             None => default_embedder::open(stored, &config),
         };
-        let upstream = upstream(self.shared.as_deref(), &self.config)?.map(|upstream| (upstream, self.freshness));
+        let upstream = upstream(self.shared.as_deref(), self.freshness, &store, &self.config)?;
         let (config, reranker) = (self.config, self.reranker);
         Engine::open_core(Opening { store, config, reranker, has_own_embedder, upstream }, None, resolve)
     }
 }
 
-/// Connects to the shared database, if there is one.
-fn upstream(address: Option<&str>, config: &Config) -> Result<Option<Arc<dyn Upstream>>> {
+/// Connects to the shared database, if there is one. A copy whose reads need not be the latest may connect later.
+fn upstream(
+    address: Option<&str>,
+    freshness: Freshness,
+    store: &Store,
+    config: &Config,
+) -> Result<Option<(Arc<dyn Upstream>, Freshness)>> {
     #[cfg(feature = "postgres")]
     if let Some(address) = address {
-        return Ok(Some(Arc::new(Postgres::open(address, config.shared_timeout)?)));
+        let snapshot = store.read()?;
+        let known = match (snapshot.versions().origin()?, snapshot.seal_key()?, snapshot.generations().serving()?) {
+            (Some(origin), Some(seal_key), Some(_)) if freshness != Freshness::Latest => {
+                Some(KnownOrigin { origin, seal_key })
+            }
+            _ => None,
+        };
+        drop(snapshot);
+        let opened = match known {
+            Some(known) => Postgres::open_copy(address, config.shared_timeout, PATIENCE, known)?,
+            None => Postgres::open(address, config.shared_timeout)?,
+        };
+        return Ok(Some((Arc::new(opened), freshness)));
     }
-    let _ = (address, config);
+    let _ = (address, freshness, store, config);
     Ok(None)
 }
+
+/// How long the opening of a copy waits for a shared database that does not answer.
+#[cfg(feature = "postgres")]
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);

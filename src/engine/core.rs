@@ -69,6 +69,8 @@ impl Core {
         let replica = upstream.map(|(upstream, freshness)| Arc::new(Replica::new(upstream, freshness)));
         check_origin(&store, replica.as_deref())?;
         let upstream = replica.as_deref().map(|replica| &replica.upstream);
+        // A copy that is opened while the shared database does not answer goes on with the model that it has.
+        let upstream = upstream.filter(|upstream| upstream.is_connected());
         let shared_model = upstream.map(|upstream| upstream.serving_model()).transpose()?.flatten();
         let resolve = |stored: Option<&ModelIdentity>| resolve(stored.or(shared_model.as_ref()));
         let (generation, mut embedder) = serving(&store, config.precision, resolve)?;

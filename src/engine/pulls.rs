@@ -5,7 +5,7 @@
 //! read waits in its future, before it takes a thread of its lane. So reads that ask nobody never wait behind it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Weak,
         mpsc::{self, RecvTimeoutError},
@@ -155,7 +155,11 @@ impl Core {
         };
         let tell = move |told| {
             // In an engine that is being closed nobody sends the next question.
-            if engine.visit(|core| Ok(core.hear(&engine, &asked, told))).is_err() {
+            let heard = engine.visit(|core| {
+                core.hear(&engine, &asked, told);
+                Ok(())
+            });
+            if heard.is_err() {
                 asked.end(Err(Arc::new(Error::Closed)));
             }
         };
@@ -178,7 +182,11 @@ impl Core {
             Ok(Answer::Change(Some(change))) => {
                 let (engine, waiting) = (engine.clone(), Arc::clone(asked));
                 let apply = move || {
-                    if engine.visit(|core| Ok(core.apply_answer(&waiting, change))).is_err() {
+                    let applied = engine.visit(|core| {
+                        core.apply_answer(&waiting, change);
+                        Ok(())
+                    });
+                    if applied.is_err() {
                         waiting.end(Err(Arc::new(Error::Closed)));
                     }
                 };
@@ -277,18 +285,27 @@ pub(super) fn start(core: &Arc<Core>) -> Result<()> {
 fn run_pulls(core: &Weak<Core>, replica: &Replica, notices: &mpsc::Receiver<Option<Notified>>) {
     let mut next_poll = Instant::now();
     loop {
-        let announced = match notices.recv_timeout(next_poll.saturating_duration_since(Instant::now())) {
-            Ok(Some(Notified::Version(name, version))) => Some((name, version)),
+        let mut announced = match notices.recv_timeout(next_poll.saturating_duration_since(Instant::now())) {
+            Ok(Some(Notified::Bucket(bucket))) => Some(HashSet::from([bucket])),
             Ok(Some(Notified::Missed)) | Err(RecvTimeoutError::Timeout) => None,
             Ok(None) | Err(RecvTimeoutError::Disconnected) => return,
         };
+        // One question for all that was announced by now.
+        while let Some(buckets) = &mut announced {
+            match notices.try_recv() {
+                Ok(Some(Notified::Bucket(bucket))) => drop(buckets.insert(bucket)),
+                Ok(Some(Notified::Missed)) => announced = None,
+                Ok(None) => return,
+                Err(_) => break,
+            }
+        }
         let Some(core) = core.upgrade() else { return };
         let Some(_operation) = core.executor().begin_operation() else { return };
         let worked = match announced {
-            Some((name, version)) => core.pull_announced(replica, &name, version),
+            Some(buckets) => core.pull_used(replica, |bucket| buckets.contains(&bucket)),
             None => {
                 next_poll = Instant::now() + replica.poll();
-                replica.renew().and_then(|()| core.pull_all(replica)).and_then(|()| core.follow(replica))
+                replica.renew().and_then(|()| core.pull_used(replica, |_| true)).and_then(|()| core.follow(replica))
             }
         };
         if let Err(error) = worked {
@@ -298,17 +315,13 @@ fn run_pulls(core: &Weak<Core>, replica: &Replica, notices: &mpsc::Receiver<Opti
 }
 
 impl Core {
-    fn pull_announced(&self, replica: &Replica, name: &str, version: u64) -> Result<()> {
-        if replica.is_used(name) && self.shared.store.read()?.versions().get(name)? < version {
-            self.pull(name, Instant::now())?;
-        }
-        Ok(())
-    }
-
-    /// Asks for the versions of the namespaces in use, and pulls those that changed.
-    fn pull_all(&self, replica: &Replica) -> Result<()> {
+    /// Asks for the versions of the namespaces in use that are in some buckets, and pulls those that changed.
+    fn pull_used(&self, replica: &Replica, buckets: impl Fn(u8) -> bool) -> Result<()> {
         let now = Instant::now();
-        let names = replica.used(now);
+        let names = replica.used(now, buckets);
+        if names.is_empty() {
+            return Ok(());
+        }
         let versions: HashMap<String, u64> = replica.asked(replica.upstream.versions(&names))?.into_iter().collect();
         for name in names {
             let known = self.shared.store.read()?.versions().get(&name)?;

@@ -54,9 +54,9 @@ struct State {
 }
 
 impl State {
-    fn served(&mut self, name: &str, now: Instant) -> &mut Served {
+    fn served(&mut self, upstream: &dyn Upstream, name: &str, now: Instant) -> &mut Served {
         if !self.namespaces.contains_key(name) {
-            let served = Served { used: now, fresh: None };
+            let served = Served { used: now, fresh: None, bucket: upstream.bucket(name) };
             self.namespaces.insert(name.to_owned(), served);
         }
         self.namespaces.get_mut(name).expect("inserted above")
@@ -80,6 +80,8 @@ struct Served {
     used: Instant,
     /// Nothing that was acknowledged before this time is missing here.
     fresh: Option<Instant>,
+    /// Its bucket in announcements.
+    bucket: u8,
 }
 
 /// What a read needs before it begins.
@@ -131,7 +133,7 @@ impl Replica {
         }
         drop(snapshot);
         // What one machine sealed in a prompt, another one recognises.
-        let key = self.upstream.seal_key()?;
+        let key = self.upstream.seal_key();
         store.write(|transaction| {
             transaction.set_seal_key(key)?;
             transaction.versions().set_origin(origin)
@@ -213,7 +215,7 @@ impl Replica {
     /// Notes that a namespace is read. Returns what the read needs first.
     pub(super) fn need(&self, name: &str, freshness: Freshness, now: Instant) -> Need {
         let mut state = self.state.lock();
-        let served = state.served(name, now);
+        let served = state.served(&*self.upstream, name, now);
         served.used = now;
         let fresh = served.fresh;
         match freshness {
@@ -237,16 +239,13 @@ impl Replica {
         self.state.lock().namespaces.get(name).and_then(|served| served.fresh)
     }
 
-    pub(super) fn is_used(&self, name: &str) -> bool {
-        name == COMMON || self.state.lock().namespaces.contains_key(name)
-    }
-
-    /// The namespaces that were read lately, and the common rows.
-    pub(super) fn used(&self, now: Instant) -> Vec<String> {
+    /// The namespaces in some buckets that were read lately, and the common rows if they are in one.
+    pub(super) fn used(&self, now: Instant, buckets: impl Fn(u8) -> bool) -> Vec<String> {
         let mut state = self.state.lock();
         state.namespaces.retain(|_, served| now.duration_since(served.used) < IN_USE);
-        let names = state.namespaces.keys().filter(|name| *name != COMMON).cloned();
-        names.chain([COMMON.to_owned()]).collect()
+        let names = state.namespaces.iter().filter(|(name, served)| *name != COMMON && buckets(served.bucket));
+        let common = buckets(self.upstream.bucket(COMMON)).then(|| COMMON.to_owned());
+        names.map(|(name, _)| name.clone()).chain(common).collect()
     }
 
     /// Notes that nothing that was acknowledged before a time is missing in a namespace.

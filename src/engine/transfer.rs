@@ -105,17 +105,8 @@ pub(super) fn export_now(core: &Core, only: Option<&Namespace>, output: impl Wri
 }
 
 /// Writes what is here as an export.
-fn export(core: &Core, only: Option<&Namespace>, mut output: impl Write) -> Result<TransferReport> {
-    let snapshot = core.shared.store.read()?;
-    let mut text = Vec::new();
-    let report = snapshot.export().write(only, |line| {
-        text.clear();
-        serde_json::to_writer(&mut text, line).map_err(|error| Error::corrupted(error.to_string()))?;
-        text.push(b'\n');
-        output.write_all(&text).map_err(failed)
-    })?;
-    output.flush().map_err(failed)?;
-    Ok(report)
+fn export(core: &Core, only: Option<&Namespace>, output: impl Write) -> Result<TransferReport> {
+    core.shared.store.read()?.export().write_lines(only, output)
 }
 
 /// Imports an export. Its lines are parsed on the calling thread.

@@ -16,8 +16,6 @@ mod reindexing;
 mod upstream;
 
 #[cfg(feature = "postgres")]
-pub(crate) use postgres::Postgres;
+pub(crate) use postgres::{Fence, KnownOrigin, Postgres};
 pub(crate) use reindexing::{Begun, Decision, ReindexId, RolledBack, Verdict};
-pub(crate) use upstream::{
-    Answer, Lease, Notified, Pushed, Question, SharedVectors, Told, Upstream, WantedVectors,
-};
+pub(crate) use upstream::{Answer, Lease, Notified, Pushed, Question, SharedVectors, Told, Upstream, WantedVectors};

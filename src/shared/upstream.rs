@@ -18,8 +18,11 @@ pub(crate) trait Upstream: Reindexing + Send + Sync {
     /// The time limit of each call.
     fn timeout(&self) -> Duration;
 
+    /// Returns true if it answered since it was opened.
+    fn is_connected(&self) -> bool;
+
     /// Returns the key that seals the memory in prompts, the same for all machines.
-    fn seal_key(&self) -> Result<[u8; 32]>;
+    fn seal_key(&self) -> [u8; 32];
 
     /// Makes changes of namespaces the truth, all or none, if these and the namespaces that were looked up are at the
     /// versions that are known here.
@@ -50,6 +53,9 @@ pub(crate) trait Upstream: Reindexing + Send + Sync {
 
     /// Gives work back.
     fn release(&self, leases: &[Lease]) -> Result<()>;
+
+    /// The bucket of a namespace, by which changes are announced.
+    fn bucket(&self, namespace: &str) -> u8;
 
     /// Calls `notified` with what other machines changed, as they announce it, until the upstream is dropped. It is
     /// called on a thread that must not wait.
@@ -116,8 +122,8 @@ pub(crate) struct Lease {
 /// An announcement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notified {
-    /// A namespace is at this version, or a later one.
-    Version(String, u64),
+    /// Namespaces in this bucket changed.
+    Bucket(u8),
     /// Announcements may have been missed.
     Missed,
 }

@@ -1,5 +1,7 @@
 //! Reads everything of namespaces that is not derived, as the lines of an export.
 
+use std::io::Write;
+
 use redb::ReadableTable;
 
 use super::{
@@ -51,6 +53,23 @@ impl<T: Tables> Export<'_, T> {
         let (messages, documents) = (writer.messages, writer.report.documents);
         writer.line(ExportLine::End(End { messages, documents }))?;
         Ok(writer.report)
+    }
+
+    /// Writes an export as lines of JSON.
+    ///
+    /// # Errors
+    /// Those of [`Export::write`]; [`Error::Storage`] for those of the output.
+    pub(crate) fn write_lines(&self, only: Option<&Namespace>, mut output: impl Write) -> Result<TransferReport> {
+        let failed = |error: std::io::Error| Error::Storage(Box::new(error));
+        let mut text = Vec::new();
+        let report = self.write(only, |line| {
+            text.clear();
+            serde_json::to_writer(&mut text, line).map_err(|error| Error::corrupted(error.to_string()))?;
+            text.push(b'\n');
+            output.write_all(&text).map_err(failed)
+        })?;
+        output.flush().map_err(failed)?;
+        Ok(report)
     }
 }
 

@@ -153,7 +153,7 @@ pub(crate) use sweep::sweep;
 pub(crate) use transaction::{Snapshot, Transaction};
 pub(crate) use truth::{COMMON, Change, Names, Sharing};
 #[cfg(feature = "postgres")]
-pub(crate) use truth::{Cell, Column, DocumentHead, Head, Kind, Row, Table};
+pub(crate) use truth::{Cell, Column, DocumentHead, Head, Kind, Row, Table, hidden_name};
 pub(crate) use vectors::{Embedded, NewRows, Removed};
 pub use verify::VerifyReport;
 pub(crate) use window::{CostedMessage, FlushedWindow};

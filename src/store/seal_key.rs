@@ -5,7 +5,6 @@ use redb::ReadableTable;
 use super::{
     schema::META,
     tables::{Tables, storage},
-    transaction::{Snapshot, Transaction},
     write_tables::WriteTransaction,
 };
 use crate::{
@@ -15,22 +14,18 @@ use crate::{
 
 const NAME: &str = "seal_key";
 
-impl Snapshot {
-    /// Returns the key. `None` if the database has no key yet.
-    pub(crate) fn seal_key(&self) -> Result<Option<[u8; 32]>> {
-        let table = self.tables().table(META)?;
-        let Some(key) = table.get(NAME).map_err(storage)? else { return Ok(None) };
-        let key = key.value().try_into().map_err(|_| Error::corrupted("the key of prompts is not 32 bytes"))?;
-        Ok(Some(key))
-    }
+/// Returns the key. `None` if the database has no key yet.
+pub(super) fn read(tables: &impl Tables) -> Result<Option<[u8; 32]>> {
+    let table = tables.table(META)?;
+    let Some(key) = table.get(NAME).map_err(storage)? else { return Ok(None) };
+    let key = key.value().try_into().map_err(|_| Error::corrupted("the key of prompts is not 32 bytes"))?;
+    Ok(Some(key))
 }
 
-impl Transaction {
-    /// Replaces the key.
-    pub(crate) fn set_seal_key(&self, key: [u8; 32]) -> Result<()> {
-        self.tables().table(META)?.insert(NAME, key.as_slice()).map_err(storage)?;
-        Ok(())
-    }
+/// Replaces the key.
+pub(super) fn set(tables: &WriteTransaction, key: [u8; 32]) -> Result<()> {
+    tables.table(META)?.insert(NAME, key.as_slice()).map_err(storage)?;
+    Ok(())
 }
 
 /// Makes a key, unless there is one.

@@ -31,6 +31,7 @@ use super::{
     pending::Pending,
     put_times::PutTimes,
     rows::Rows,
+    seal_key,
     segments::Segments,
     sessions::Sessions,
     tables::storage,
@@ -179,7 +180,19 @@ impl<T> Transaction<T> {
     }
 }
 
+impl Snapshot {
+    /// Returns the key that seals the memory in prompts. `None` if the database has no key yet.
+    pub(crate) fn seal_key(&self) -> Result<Option<[u8; 32]>> {
+        seal_key::read(&self.tables)
+    }
+}
+
 impl Transaction {
+    /// Replaces the key that seals the memory in prompts.
+    pub(crate) fn set_seal_key(&self, key: [u8; 32]) -> Result<()> {
+        seal_key::set(&self.tables, key)
+    }
+
     /// Changes of messages.
     pub(crate) fn edit_messages(&self) -> EditMessages<'_> {
         EditMessages(&self.tables)

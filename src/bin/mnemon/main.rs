@@ -91,6 +91,12 @@ struct Cli {
     #[cfg(feature = "postgres")]
     #[arg(long, global = true, value_name = "URL")]
     shared: Option<String>,
+    /// How far reads may be behind the database of --shared: `latest` sees all that was stored anywhere; a number of seconds
+    /// sees what was stored that long ago, and goes on without the database; `local` asks nobody. Default: `latest`, and 1
+    /// for `serve` and `mcp`.
+    #[cfg(feature = "postgres")]
+    #[arg(long, global = true, value_name = "latest|local|SECONDS", value_parser = shared::parse_freshness)]
+    freshness: Option<mnemon::Freshness>,
 
     #[command(subcommand)]
     command: Command,
@@ -134,6 +140,21 @@ enum Command {
     Bench(bench::Args),
 }
 
+#[cfg(feature = "postgres")]
+impl Command {
+    /// How far the command's reads may be behind a shared database, unless the caller says so.
+    fn freshness(&self) -> mnemon::Freshness {
+        match self {
+            // A server answers without the database.
+            #[cfg(feature = "serve")]
+            Command::Serve(_) => mnemon::Freshness::default(),
+            #[cfg(all(feature = "serve", unix))]
+            Command::Mcp(_) => mnemon::Freshness::default(),
+            _ => mnemon::Freshness::Latest,
+        }
+    }
+}
+
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
     let program = std::env::current_exe().map(PathBuf::into_os_string);
@@ -151,7 +172,7 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
     stderr::configure(cli.format, cli.quiet);
     key::configure(cli.key_file);
     #[cfg(feature = "postgres")]
-    shared::configure(cli.shared);
+    shared::configure(cli.shared, cli.freshness.unwrap_or_else(|| cli.command.freshness()));
     let result = match cli.command {
         Command::Ingest(args) => ingest::run(args, cli.format),
         Command::Recall(args) => recall::run(args, cli.format),

@@ -287,6 +287,9 @@ impl Shim {
         }
         if let Some(address) = shared::address() {
             command.env("MNEMON_SHARED", address);
+            if let Some(freshness) = shared::freshness() {
+                command.arg("--freshness").arg(freshness);
+            }
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         self.children.push(command.spawn().context("starting the server")?);

@@ -1,8 +1,8 @@
-//! The shared database: that of --shared, or else of $MNEMON_SHARED.
+//! The shared database: that of --shared, or else of $MNEMON_SHARED. And how far reads may be behind it.
 
-use std::{path::Path, sync::OnceLock};
+use std::{path::Path, sync::OnceLock, time::Duration};
 
-use mnemon::{Config, Engine, EngineBuilder, Namespace};
+use mnemon::{Config, Engine, EngineBuilder, Freshness, Namespace};
 
 use crate::key;
 
@@ -10,12 +10,37 @@ use crate::key;
 const VARIABLE: &str = "MNEMON_SHARED";
 
 static ADDRESS: OnceLock<Option<String>> = OnceLock::new();
+static FRESHNESS: OnceLock<Freshness> = OnceLock::new();
 
-/// Sets the address, once. A build without the feature `postgres` has none.
+/// Sets the address and the freshness, once. A build without the feature `postgres` has none.
 #[cfg(feature = "postgres")]
-pub(crate) fn configure(given: Option<String>) {
+pub(crate) fn configure(given: Option<String>, freshness: Freshness) {
     let variable = || std::env::var(VARIABLE).ok().filter(|address| !address.is_empty());
     let _ = ADDRESS.set(given.or_else(variable));
+    let _ = FRESHNESS.set(freshness);
+}
+
+/// Parses a freshness.
+#[cfg(feature = "postgres")]
+pub(crate) fn parse_freshness(text: &str) -> Result<Freshness, String> {
+    match text {
+        "latest" => Ok(Freshness::Latest),
+        "local" => Ok(Freshness::Local),
+        seconds => {
+            let time = seconds.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            time.map(Freshness::Within).ok_or_else(|| "neither latest, local nor a number of seconds".to_owned())
+        }
+    }
+}
+
+/// Returns the freshness as it is given on the command line.
+#[cfg_attr(not(unix), allow(dead_code))]
+pub(crate) fn freshness() -> Option<String> {
+    Some(match FRESHNESS.get()? {
+        Freshness::Local => "local".to_owned(),
+        Freshness::Within(limit) => limit.as_secs_f64().to_string(),
+        _ => "latest".to_owned(),
+    })
 }
 
 /// Returns the address, if one was given.
@@ -23,11 +48,11 @@ pub(crate) fn address() -> Option<&'static str> {
     ADDRESS.get().and_then(Option::as_deref)
 }
 
-/// Makes the engine one with the shared database, if there is one. It sees the latest.
+/// Makes the engine one with the shared database, if there is one.
 pub(crate) fn set(builder: EngineBuilder) -> EngineBuilder {
     #[cfg(feature = "postgres")]
     if let Some(address) = address() {
-        return builder.shared(address).freshness(mnemon::Freshness::Latest);
+        return builder.shared(address).freshness(FRESHNESS.get().copied().unwrap_or(Freshness::Latest));
     }
     builder
 }

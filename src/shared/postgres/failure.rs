@@ -18,6 +18,19 @@ pub(super) enum Failure {
     NoAnswer(String),
     /// No connection could be had: nothing was asked.
     NoConnection(String),
+    /// The database cannot be used, by this role or by this release: nothing was asked.
+    Unusable(String),
+}
+
+impl Failure {
+    /// The failure of what a connection does first.
+    pub(super) fn before(error: Error) -> Self {
+        match error {
+            Error::SharedDatabase { reason, transient: true } => Failure::NoConnection(reason),
+            Error::SharedDatabase { reason, transient: false } => Failure::Unusable(reason),
+            other => Failure::Unusable(other.to_string()),
+        }
+    }
 }
 
 impl From<tokio_postgres::Error> for Failure {
@@ -41,6 +54,12 @@ impl From<tokio_postgres::Error> for Failure {
 impl From<deadpool_postgres::PoolError> for Failure {
     fn from(error: deadpool_postgres::PoolError) -> Self {
         match error {
+            // Classes 28 and 3D: the role, the password or the database is not one that is there.
+            deadpool_postgres::PoolError::Backend(error)
+                if error.code().is_some_and(|code| ["28", "3D"].contains(&&code.code()[..2])) =>
+            {
+                Failure::Unusable(cause(&error))
+            }
             deadpool_postgres::PoolError::Backend(error) => Failure::NoConnection(cause(&error)),
             other => Failure::NoConnection(other.to_string()),
         }
@@ -53,6 +72,7 @@ impl From<Failure> for Error {
             Failure::Lost => ("another machine changed the same at the same time".to_owned(), true),
             Failure::Again(error) => (cause(&error), true),
             Failure::Refused(error) => (cause(&error), false),
+            Failure::Unusable(reason) => (reason, false),
             Failure::NoAnswer(reason) | Failure::NoConnection(reason) => (reason, true),
         };
         Error::SharedDatabase { reason, transient }

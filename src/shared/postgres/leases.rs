@@ -18,17 +18,18 @@ const TAKE: &str = "INSERT INTO mnemon.leases AS old (namespace, work, holder, u
      ON CONFLICT (namespace, work) DO UPDATE SET holder = excluded.holder, until = excluded.until \
      WHERE old.holder = excluded.holder OR old.until < now() RETURNING namespace";
 
+/// Takes leases. Returns the namespaces in which it got them.
 pub(super) async fn take(
     client: &Object,
     node: Uuid,
     work: &str,
     namespaces: &[String],
     time: Duration,
-) -> Result<Vec<Lease>, Failure> {
+) -> Result<Vec<String>, Failure> {
     let statement = client.prepare_cached(TAKE).await?;
     let names: Vec<String> = namespaces.iter().map(|name| escape(name)).collect();
-    let rows = client.query(&statement, &[&names, &escape(work), &node, &time.as_secs_f64()]).await?;
-    Ok(rows.iter().map(|row| Lease { namespace: unescape(row.get(0)), work: work.to_owned() }).collect())
+    let rows = client.query(&statement, &[&names, &work, &node, &time.as_secs_f64()]).await?;
+    Ok(rows.iter().map(|row| unescape(row.get(0))).collect())
 }
 
 pub(super) async fn release(client: &Object, node: Uuid, leases: &[Lease]) -> Result<(), Failure> {
@@ -36,7 +37,7 @@ pub(super) async fn release(client: &Object, node: Uuid, leases: &[Lease]) -> Re
                   WHERE old.namespace = given.namespace AND old.work = given.work AND old.holder = $3";
     let statement = client.prepare_cached(delete).await?;
     let names: Vec<String> = leases.iter().map(|lease| escape(&lease.namespace)).collect();
-    let works: Vec<String> = leases.iter().map(|lease| escape(&lease.work)).collect();
+    let works: Vec<String> = leases.iter().map(|lease| lease.work.clone()).collect();
     client.execute(&statement, &[&names, &works, &node]).await?;
     Ok(())
 }

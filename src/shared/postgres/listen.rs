@@ -1,6 +1,9 @@
 //! Announcements of what changed, by LISTEN and NOTIFY. They make reads fresh sooner; nothing depends on them.
+//!
+//! Every role may listen, whatever its rights. So an announcement does not name namespaces: it has the buckets that they are
+//! in, one of 256 each, and who listens asks for the versions of its own namespaces in these.
 
-use std::{collections::BTreeMap, pin::pin, time::Duration};
+use std::{collections::BTreeSet, pin::pin, time::Duration};
 
 use deadpool_postgres::Pool;
 use futures_util::{StreamExt, future::select};
@@ -13,32 +16,24 @@ use crate::shared::Notified;
 
 /// How long announcements are gathered: NOTIFY takes a lock of the whole database, so there are few of them.
 const GATHER: Duration = Duration::from_millis(5);
-/// The most bytes of an announcement. Postgres allows 8,000.
-const MAX_BYTES: usize = 7000;
 /// How long a listener waits before it connects again.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How often a listener asks whether its connection is alive.
 const ALIVE: Duration = Duration::from_secs(5);
 
 /// Announces what this node changed. What cannot be announced is found by those who poll.
-pub(super) async fn announce(pool: Pool, node: Uuid, mut announced: UnboundedReceiver<(String, u64)>) {
+pub(super) async fn announce(pool: Pool, node: Uuid, mut announced: UnboundedReceiver<u8>) {
     while let Some(first) = announced.recv().await {
         sleep(GATHER).await;
-        let mut versions = BTreeMap::from([first]);
-        while let Ok((name, version)) = announced.try_recv() {
-            versions.insert(name, version);
+        let mut buckets = BTreeSet::from([first]);
+        while let Ok(bucket) = announced.try_recv() {
+            buckets.insert(bucket);
         }
         let Ok(client) = pool.get().await else { continue };
-        let mut payloads = vec![node.to_string()];
-        for (name, version) in versions {
-            let line = format!("\n{version} {name}");
-            if payloads.last().is_some_and(|payload| payload.len() + line.len() > MAX_BYTES) {
-                payloads.push(node.to_string());
-            }
-            payloads.last_mut().expect("one was pushed").push_str(&line);
-        }
-        let notify = "SELECT pg_notify('mnemon', payload) FROM unnest($1::text[]) AS p(payload)";
-        if let Err(error) = client.execute(notify, &[&payloads]).await {
+        // At most a kilobyte, of the 8 that Postgres allows.
+        let buckets: Vec<String> = buckets.iter().map(u8::to_string).collect();
+        let payload = format!("{node}\n{}", buckets.join(" "));
+        if let Err(error) = client.execute("SELECT pg_notify('mnemon', $1)", &[&payload]).await {
             tracing::debug!(error = cause(&error), "changes were not announced");
         }
     }
@@ -71,17 +66,14 @@ pub(super) async fn listen(address: Address, node: Uuid, notified: Box<dyn Fn(No
     }
 }
 
-/// Reads an announcement: the node that made it, then a line for each namespace.
+/// Reads an announcement: the node that made it, then the buckets.
 fn read(payload: &str, node: Uuid, notified: &(dyn Fn(Notified) + Send + Sync)) {
-    let mut lines = payload.lines();
-    if lines.next() == Some(node.to_string().as_str()) {
-        return;
-    }
-    for line in lines {
-        if let Some((version, name)) = line.split_once(' ')
-            && let Ok(version) = version.parse()
-        {
-            notified(Notified::Version(name.to_owned(), version));
-        }
+    if let Some((from, buckets)) = payload.split_once('\n')
+        && from != node.to_string()
+    {
+        buckets
+            .split(' ')
+            .filter_map(|bucket| bucket.parse().ok())
+            .for_each(|bucket| notified(Notified::Bucket(bucket)));
     }
 }

@@ -17,26 +17,41 @@ use crate::{
 };
 
 /// The version of the schema that this release makes and uses.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = 2;
 
 /// The oldest schema whose programs may use this one: what was added since does not concern them.
-const OLDEST: i64 = 1;
+///
+/// Version 2: programs of version 1 would not understand keys of deleted rows that do not say the name, and would go on
+/// returning documents that others deleted.
+const OLDEST: i64 = 2;
 
 /// The number of the advisory lock under which migrations run: "mnemon" in ASCII.
 const LOCK: i64 = 0x6d6e_656d_6f6e;
 
 /// The settings of a shared database, which its schema was made with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Settings {
     /// The identity of this truth.
     pub(super) origin: String,
     /// True if vectors are stored in pgvector's type.
     pub(super) has_pgvector: bool,
+    /// The key that seals the memory in prompts, and hides names of deleted rows.
+    pub(super) seal_key: [u8; 32],
 }
 
 /// Reads the settings; makes or upgrades the schema first, if it is missing or older.
 pub(super) async fn prepare(client: &mut Client) -> Result<Settings> {
-    if version(client).await?.is_none_or(|version| version < SCHEMA) {
+    let found = version(client).await?;
+    if found.is_none_or(|version| version < SCHEMA) {
+        if let Some(found) = found
+            && !may_migrate(client).await?
+        {
+            let reason = format!(
+                "its schema is of version {found}, and this release needs version {SCHEMA}; open it once as the role that owns \
+                 the schema, which upgrades it"
+            );
+            return Err(Error::SharedDatabase { reason, transient: false });
+        }
         migrate(client).await?;
     }
     let oldest = setting(client, "oldest").await?;
@@ -48,7 +63,15 @@ pub(super) async fn prepare(client: &mut Client) -> Result<Settings> {
     }
     let origin = setting(client, "origin").await?;
     let has_pgvector = setting(client, "vectors").await? == "vector";
-    Ok(Settings { origin, has_pgvector })
+    let seal_key = seal_key(client).await?;
+    Ok(Settings { origin, has_pgvector, seal_key })
+}
+
+/// Returns true if this role owns the schema.
+async fn may_migrate(client: &Client) -> Result<bool> {
+    let owned = "SELECT pg_catalog.pg_has_role(relowner, 'USAGE') FROM pg_catalog.pg_class \
+                 WHERE oid = 'mnemon.settings'::regclass";
+    Ok(client.query_one(owned, &[]).await.map_err(Failure::from)?.get(0))
 }
 
 /// The version of the schema, or `None` if there is none.
@@ -70,8 +93,7 @@ async fn setting(client: &Client, name: &str) -> Result<String> {
     found.map_err(Failure::from)?.map(|row| row.get(0)).ok_or_else(missing)
 }
 
-/// Returns the key that seals the memory in prompts.
-pub(super) async fn seal_key(client: &Client) -> Result<[u8; 32]> {
+async fn seal_key(client: &Client) -> Result<[u8; 32]> {
     let stored = setting(client, "seal_key").await?;
     let bytes = (0..stored.len() / 2).map(|at| u8::from_str_radix(stored.get(2 * at..2 * at + 2)?, 16).ok());
     let key = bytes.collect::<Option<Vec<u8>>>().and_then(|bytes| bytes.try_into().ok());
@@ -83,23 +105,40 @@ async fn migrate(client: &mut Client) -> Result<()> {
     let mut transaction = client.transaction().await.map_err(Failure::from)?;
     // Without advisory locks, one of two migrations at a time fails, and the next opening finds the other's.
     attempt(&mut transaction, &format!("SELECT pg_advisory_xact_lock({LOCK})"), "advisory locks").await?;
-    if version(transaction.client()).await?.is_none() {
+    let found = version(transaction.client()).await?;
+    if found.is_none() {
         transaction.batch_execute(&create(has_pgvector)).await.map_err(Failure::from)?;
+    }
+    if found == Some(1) {
+        transaction.batch_execute(&hide_names()).await.map_err(Failure::from)?;
+    }
+    if found.is_none_or(|found| found < 2) {
+        transaction.batch_execute(ROLES_OF_NODES).await.map_err(Failure::from)?;
         attempt(&mut transaction, &row_level_security(), "row-level security").await?;
+        attempt(&mut transaction, COMMON_VERSION, "triggers").await?;
+        let settings = format!(
+            "UPDATE mnemon.settings SET value = '{SCHEMA}' WHERE name = 'schema'; \
+             UPDATE mnemon.settings SET value = '{OLDEST}' WHERE name = 'oldest';"
+        );
+        transaction.batch_execute(&settings).await.map_err(Failure::from)?;
     }
     transaction.commit().await.map_err(Failure::from)?;
     Ok(())
 }
 
-/// Runs statements that some databases do not know.
+/// The errors of what a database does not know: features, syntax, functions, languages.
+const UNKNOWN: [&str; 4] = ["0A000", "42601", "42883", "42704"];
+
+/// Runs statements that some databases do not know. Any other error is one: rights must not be missing unnoticed.
 async fn attempt(transaction: &mut Transaction<'_>, sql: &str, what: &str) -> Result<()> {
     let savepoint = transaction.savepoint("attempt").await.map_err(Failure::from)?;
     match savepoint.batch_execute(sql).await {
         Ok(()) => savepoint.commit().await.map_err(Failure::from)?,
-        Err(error) => {
+        Err(error) if error.code().is_some_and(|code| UNKNOWN.contains(&code.code())) => {
             tracing::warn!(error = cause(&error), "the shared database has no {what}");
             savepoint.rollback().await.map_err(Failure::from)?;
         }
+        Err(error) => return Err(Failure::from(error).into()),
     }
     Ok(())
 }
@@ -147,32 +186,89 @@ fn create(has_pgvector: bool) -> String {
     sql
 }
 
-/// Lets a role other than the owner see only the namespaces under the prefixes that `tenants` gives it, the legal holds
-/// that concern them, and what has no name: versions of the common rows, and the audit.
+/// Notes which role opened an engine: no other one changes its row. Engines of version 1 write nothing more.
+const ROLES_OF_NODES: &str = "DELETE FROM mnemon.nodes; \
+     ALTER TABLE mnemon.nodes ADD COLUMN role text NOT NULL DEFAULT current_user;";
+
+/// Hides the names in keys of rows that were deleted by version 1, as [`hidden_name`](crate::store::hidden_name) does. Names
+/// with U+0001, which escapes what Postgres cannot store, are left.
+fn hide_names() -> String {
+    let hide = |table: Table| {
+        let (name, key) = (table.name(), table.key()[0].0);
+        format!(
+            "UPDATE mnemon.{name} AS row SET \"{key}\" = chr(1) || 'x' || left(encode(sha256(decode(seal.value, 'hex') || \
+             convert_to('{name}/' || length(row.namespace) || '/' || row.namespace || row.\"{key}\", 'UTF8')), 'hex'), 32) \
+             FROM mnemon.settings AS seal WHERE seal.name = 'seal_key' AND row.deleted \
+             AND strpos(row.namespace || row.\"{key}\", chr(1)) = 0;"
+        )
+    };
+    Table::ALL.into_iter().filter(|table| table.has_chosen_key()).map(hide).collect()
+}
+
+/// Of the common row, which every role reads and moves, only the version changes, one by one.
+const COMMON_VERSION: &str = "CREATE OR REPLACE FUNCTION mnemon.check_common() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+     IF NEW.name <> '' OR NEW.version <> OLD.version + 1 OR NEW.cleared_at <> OLD.cleared_at OR NOT NEW.present THEN \
+     RAISE EXCEPTION 'the common row only moves to its next version' USING ERRCODE = 'insufficient_privilege'; END IF; \
+     RETURN NEW; END $$; \
+     DROP TRIGGER IF EXISTS check_common ON mnemon.namespaces; \
+     CREATE TRIGGER check_common BEFORE UPDATE ON mnemon.namespaces FOR EACH ROW WHEN (OLD.name = '') \
+     EXECUTE FUNCTION mnemon.check_common();";
+
+/// Lets a role other than the owner see and change only the namespaces under the prefixes that `tenants` gives it, and
+/// what concerns all: it reads the version of the common rows, the audit, the settings and the models, moves that
+/// version, appends to the audit, and sees the legal holds that bind it. Of `nodes` and `tenants` it has its own rows.
 fn row_level_security() -> String {
     let under = |column: &str| format!("{column} = t.prefix OR left({column}, length(t.prefix) + 1) = t.prefix || '/'");
     let tenant = |condition: String| {
         format!("EXISTS (SELECT 1 FROM mnemon.tenants AS t WHERE t.role = current_user AND ({condition}))")
     };
-    let policy = |table: &str, condition: String| {
-        format!(
-            "ALTER TABLE mnemon.{table} ENABLE ROW LEVEL SECURITY; \
-             CREATE POLICY {table}_of_tenants ON mnemon.{table} USING ({condition}) WITH CHECK ({condition});"
-        )
-    };
     let own = |column: &str| tenant(under(column));
-    let mut sql = policy("namespaces", format!("name = '' OR {}", own("name")));
+    let mut sql = String::new();
+    // Policies for some commands each, all others are refused.
+    let mut policies = |table: &str, policies: &[(&str, String)]| {
+        sql.push_str(&format!(
+            "ALTER TABLE mnemon.{table} ENABLE ROW LEVEL SECURITY; DROP POLICY IF EXISTS {table}_of_tenants ON mnemon.{table};"
+        ));
+        for (command, condition) in policies {
+            let name = match *command {
+                "ALL" => format!("{table}_of_tenants"),
+                command => format!("{table}_{}", command.to_lowercase()),
+            };
+            let clauses = match *command {
+                "SELECT" | "DELETE" => format!("USING ({condition})"),
+                "INSERT" => format!("WITH CHECK ({condition})"),
+                _ => format!("USING ({condition}) WITH CHECK ({condition})"),
+            };
+            sql.push_str(&format!(
+                "DROP POLICY IF EXISTS {name} ON mnemon.{table}; CREATE POLICY {name} ON mnemon.{table} FOR {command} {clauses};"
+            ));
+        }
+    };
+    let all = || "true".to_owned();
+    let common_or_own = format!("name = '' OR {}", own("name"));
+    policies("namespaces", &[("SELECT", common_or_own.clone()), ("INSERT", own("name")), ("UPDATE", common_or_own)]);
     for table in Table::ALL {
-        let condition = match table {
-            Table::Audit => "true".to_owned(),
-            // A hold above the prefix concerns what is under it.
-            Table::Holds => tenant(format!("{} OR left(t.prefix, length(held) + 1) = held || '/'", under("held"))),
-            _ => own("namespace"),
-        };
-        sql.push_str(&policy(table.name(), condition));
+        match table {
+            Table::Audit => policies(table.name(), &[("SELECT", all()), ("INSERT", all())]),
+            Table::Holds => {
+                // A hold above the prefix concerns what is under it.
+                let binds = tenant(format!("{} OR left(t.prefix, length(held) + 1) = held || '/'", under("held")));
+                let own = own("held");
+                policies(
+                    table.name(),
+                    &[("SELECT", binds), ("INSERT", own.clone()), ("UPDATE", own.clone()), ("DELETE", own)],
+                );
+            }
+            _ => policies(table.name(), &[("ALL", own("namespace"))]),
+        }
     }
     for table in ["vectors", "leases", "reindexed"] {
-        sql.push_str(&policy(table, own("namespace")));
+        policies(table, &[("ALL", own("namespace"))]);
+    }
+    policies("nodes", &[("ALL", "role = current_user".to_owned())]);
+    policies("tenants", &[("SELECT", "role = current_user".to_owned())]);
+    for table in ["settings", "models"] {
+        policies(table, &[("SELECT", all())]);
     }
     sql
 }

@@ -19,14 +19,15 @@ mod vectors;
 use std::{
     future::Future,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicI64, AtomicU64, Ordering},
         mpsc,
     },
     time::Duration,
 };
 
-use deadpool_postgres::{Object, Pool};
+use deadpool_postgres::{ClientWrapper, Object, Pool};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use self::{
@@ -34,6 +35,7 @@ use self::{
     connect::Address,
     failure::{Failure, ours},
     migrations::Settings,
+    values::escape,
 };
 use super::{
     reindexing::{Begun, Decision, ReindexId, Reindexing, RolledBack, Verdict},
@@ -42,7 +44,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     ids::ModelIdentity,
-    store::{Change, Sharing},
+    store::{Change, Sharing, hidden_name},
 };
 
 /// How long a database that is dropped takes leave of Postgres at most.
@@ -52,18 +54,32 @@ const LEAVE: Duration = Duration::from_millis(500);
 pub(crate) struct Postgres {
     link: Arc<Link>,
     thread: ClientThread,
-    announce: tokio::sync::mpsc::UnboundedSender<(String, u64)>,
+    announce: tokio::sync::mpsc::UnboundedSender<u8>,
 }
 
 /// What a future of a call uses.
 struct Link {
     address: Address,
     pool: Pool,
-    settings: Settings,
+    /// Empty as long as there was no connection.
+    settings: OnceLock<Settings>,
+    /// What the file that is a copy knows.
+    known: Option<KnownOrigin>,
     /// The time limit of each call.
     timeout: Duration,
     node: Node,
 }
+
+/// What a copy knows of its shared database.
+#[derive(Clone)]
+pub(crate) struct KnownOrigin {
+    pub(crate) origin: String,
+    pub(crate) seal_key: [u8; 32],
+}
+
+/// A namespace that no machine changes as long as this is there: a transaction that has locked its row. It ends with the
+/// connection, also if the process is killed.
+pub(crate) struct Fence(Arc<ClientWrapper>);
 
 /// This opening of the database.
 struct Node {
@@ -80,21 +96,66 @@ impl Postgres {
     /// # Errors
     /// [`Error::InvalidConfig`], [`Error::SharedDatabase`].
     pub(crate) fn open(url: &str, timeout: Duration) -> Result<Self> {
+        let this = Self::unconnected(url, timeout, None)?;
+        this.wait(|link| async move { ours(link.client().await.map(drop)) })?;
+        Ok(this)
+    }
+
+    /// Same as [`Postgres::open`], for a copy, whose reads may go on without the database: if it does not answer within
+    /// `patience`, the first call that reaches it connects.
+    pub(crate) fn open_copy(url: &str, timeout: Duration, patience: Duration, known: KnownOrigin) -> Result<Self> {
+        let this = Self::unconnected(url, timeout, Some(known))?;
+        let link = Arc::clone(&this.link);
+        let connect = async move { ours(link.client().await.map(drop)) };
+        match this.thread.wait(limited(patience.min(timeout), connect))? {
+            Err(error @ Error::SharedDatabase { transient: true, .. }) => {
+                tracing::warn!(%error, "the file is opened as what it has of the shared database");
+                Ok(this)
+            }
+            connected => connected.map(|()| this),
+        }
+    }
+
+    fn unconnected(url: &str, timeout: Duration, known: Option<KnownOrigin>) -> Result<Self> {
         let address = Address::parse(url, timeout)?;
         let thread = ClientThread::start()?;
         let (pool, id) = (address.pool(), Uuid::now_v7());
-        let clients = pool.clone();
-        let settings = thread.wait(limited(timeout, async move {
-            let mut client = clients.get().await.map_err(Failure::from)?;
-            let settings = migrations::prepare(&mut client).await?;
-            let insert = "INSERT INTO mnemon.nodes (id, epoch, last_write) VALUES ($1, 0, 0)";
-            client.execute(insert, &[&id]).await.map_err(Failure::from)?;
-            Ok(settings)
-        }))??;
         let (announce, announced) = tokio::sync::mpsc::unbounded_channel();
         thread.spawn(listen::announce(pool.clone(), id, announced));
         let node = Node { id, epoch: AtomicI64::new(0), writes: AtomicU64::new(0) };
-        Ok(Postgres { link: Arc::new(Link { address, pool, settings, timeout, node }), thread, announce })
+        let link = Link { address, pool, settings: OnceLock::new(), known, timeout, node };
+        Ok(Postgres { link: Arc::new(link), thread, announce })
+    }
+
+    /// Keeps all machines from changing a namespace. Waits for changes that are under way.
+    pub(crate) fn fence(&self, namespace: &str) -> Result<Fence> {
+        let name = escape(namespace);
+        self.wait(|link| async move {
+            let fence = async {
+                // Not one of the pool, which others would get with the transaction.
+                let client = Object::take(link.client().await?);
+                client.batch_execute("BEGIN").await?;
+                client.query("SELECT 1 FROM mnemon.namespaces WHERE name = $1 FOR UPDATE", &[&name]).await?;
+                Ok(Fence(Arc::new(client)))
+            };
+            ours(fence.await)
+        })
+    }
+
+    /// Same as [`Upstream::push`], for a change of what the fence keeps others from changing. The fence ends if it is made.
+    pub(crate) fn push_fenced(&self, fence: &mut Fence, sharing: &Sharing) -> Result<Pushed> {
+        let pushed = self.push_changes_fenced(fence, sharing)?;
+        self.announce_pushed(sharing, pushed);
+        Ok(pushed)
+    }
+
+    fn announce_pushed(&self, sharing: &Sharing, pushed: Pushed) {
+        if pushed == Pushed::Committed {
+            for change in &sharing.changes {
+                // Fails only when the database is being closed.
+                let _ = self.announce.send(self.bucket(&change.namespace));
+            }
+        }
     }
 
     /// Waits for a call, at most for the time limit.
@@ -108,8 +169,42 @@ impl Postgres {
 }
 
 impl Link {
+    /// A connection. The first one makes or upgrades the schema.
     async fn client(&self) -> std::result::Result<Object, Failure> {
-        self.pool.get().await.map_err(Failure::from)
+        let mut client = self.pool.get().await?;
+        if self.settings.get().is_none() {
+            let settings = migrations::prepare(&mut client).await.map_err(Failure::before)?;
+            if self.known.as_ref().is_some_and(|known| known.origin != settings.origin) {
+                return Err(Failure::Unusable(
+                    "the file is a copy of another shared database; delete it, or open it with the address of that database"
+                        .into(),
+                ));
+            }
+            let insert = "INSERT INTO mnemon.nodes (id, epoch, last_write) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING";
+            client.execute(insert, &[&self.node.id]).await?;
+            let _ = self.settings.set(settings);
+        }
+        Ok(client)
+    }
+
+    fn origin(&self) -> &str {
+        let known = self.known.as_ref().map(|known| known.origin.as_str());
+        self.settings.get().map(|settings| settings.origin.as_str()).or(known).expect("connected, or known by a copy")
+    }
+
+    fn seal_key(&self) -> [u8; 32] {
+        let known = self.known.as_ref().map(|known| known.seal_key);
+        self.settings.get().map(|settings| settings.seal_key).or(known).expect("connected, or known by a copy")
+    }
+
+    /// Returns true if vectors are stored in pgvector's type. There was a connection.
+    fn has_pgvector(&self) -> bool {
+        self.settings.get().is_some_and(|settings| settings.has_pgvector)
+    }
+
+    /// The name of some work as `leases` has it: the work of a block names its session, and a lease may outlive that.
+    fn hidden_work(&self, work: &str) -> String {
+        hidden_name(&self.seal_key(), "leases", "", work)
     }
 
     /// Answers a question. Calls `silent` if the first statement is not answered within `patience`.
@@ -146,6 +241,9 @@ async fn patiently<T>(future: impl Future<Output = T>, patience: Duration, silen
 
 impl Drop for Postgres {
     fn drop(&mut self) {
+        if !self.is_connected() {
+            return;
+        }
         let link = Arc::clone(&self.link);
         let (left, has_left) = mpsc::sync_channel(1);
         self.thread.spawn(async move {
@@ -163,21 +261,27 @@ impl Drop for Postgres {
 
 impl std::fmt::Debug for Postgres {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Postgres").field("origin", &self.link.settings.origin).finish_non_exhaustive()
+        f.debug_struct("Postgres")
+            .field("origin", &self.link.settings.get().map(|settings| &settings.origin))
+            .finish_non_exhaustive()
     }
 }
 
 impl Upstream for Postgres {
     fn origin(&self) -> &str {
-        &self.link.settings.origin
+        self.link.origin()
     }
 
     fn timeout(&self) -> Duration {
         self.link.timeout
     }
 
-    fn seal_key(&self) -> Result<[u8; 32]> {
-        self.wait(|link| async move { migrations::seal_key(&*link.client().await?).await })
+    fn is_connected(&self) -> bool {
+        self.link.settings.get().is_some()
+    }
+
+    fn seal_key(&self) -> [u8; 32] {
+        self.link.seal_key()
     }
 
     fn push(&self, sharing: &Sharing) -> Result<Pushed> {
@@ -185,12 +289,7 @@ impl Upstream for Postgres {
             return self.compare(&sharing.lookups);
         }
         let pushed = self.push_changes(sharing)?;
-        if pushed == Pushed::Committed {
-            for change in &sharing.changes {
-                // Fails only when the database is being closed.
-                let _ = self.announce.send((change.namespace.clone(), change.version));
-            }
-        }
+        self.announce_pushed(sharing, pushed);
         Ok(pushed)
     }
 
@@ -216,26 +315,40 @@ impl Upstream for Postgres {
     fn vectors(&self, model: &ModelIdentity, wanted: &[WantedVectors]) -> Result<Vec<Option<Vec<Vec<f32>>>>> {
         let (model, wanted) = (model.clone(), wanted.to_vec());
         self.wait(|link| async move {
-            let pgvector = link.settings.has_pgvector;
-            ours(vectors::get(&link.client().await?, pgvector, &model, &wanted).await)
+            let client = link.client().await?;
+            ours(vectors::get(&client, link.has_pgvector(), &model, &wanted).await)
         })
     }
 
     fn offer_vectors(&self, model: &ModelIdentity, offered: &[SharedVectors<'_>]) -> Result<()> {
-        let inserts = vectors::inserts(self.link.settings.has_pgvector, model, offered);
+        if !self.is_connected() {
+            self.wait(|link| async move { ours(link.client().await.map(drop)) })?;
+        }
+        let inserts = vectors::inserts(self.link.has_pgvector(), model, offered);
         self.wait(|link| async move { ours(vectors::put(&link.client().await?, &inserts).await) })
     }
 
     fn lease(&self, work: &str, namespaces: &[String], time: Duration) -> Result<Vec<Lease>> {
-        let (work, names) = (work.to_owned(), namespaces.to_vec());
-        self.wait(move |link| async move {
+        let (named, names) = (work.to_owned(), namespaces.to_vec());
+        let work = self.link.hidden_work(work);
+        let taken = self.wait(move |link| async move {
             ours(leases::take(&link.client().await?, link.node.id, &work, &names, time).await)
-        })
+        })?;
+        Ok(taken.into_iter().map(|namespace| Lease { namespace, work: named.clone() }).collect())
     }
 
     fn release(&self, held: &[Lease]) -> Result<()> {
-        let held = held.to_vec();
+        let hidden = |Lease { namespace, work }: &Lease| Lease {
+            namespace: namespace.clone(),
+            work: self.link.hidden_work(work),
+        };
+        let held: Vec<Lease> = held.iter().map(hidden).collect();
         self.wait(|link| async move { ours(leases::release(&link.client().await?, link.node.id, &held).await) })
+    }
+
+    fn bucket(&self, namespace: &str) -> u8 {
+        let hash: [u8; 32] = Sha256::new().chain_update(self.link.origin()).chain_update(namespace).finalize().into();
+        hash[0]
     }
 
     fn listen(&self, notified: Box<dyn Fn(Notified) + Send + Sync>) {

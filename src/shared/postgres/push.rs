@@ -6,21 +6,21 @@ use std::{
     time::Duration,
 };
 
-use deadpool_postgres::Object;
+use deadpool_postgres::{ClientWrapper, Object};
 use futures_util::future::join4;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::types::ToSql;
 
 use super::{
-    Link, Postgres,
+    Fence, Link, Postgres,
     failure::{Failure, all},
-    statements,
+    limited, statements,
     values::{Parameter, array, escape},
 };
 use crate::{
     error::{Error, Result},
     shared::{Pushed, Upstream},
-    store::{Cell, Change, DocumentHead, Head, Row, Sharing, Table},
+    store::{Cell, Change, DocumentHead, Head, Row, Sharing, Table, hidden_name},
 };
 
 /// How long a write waits before it is tried again, when the database asks for it.
@@ -43,8 +43,19 @@ impl Postgres {
     /// If the connection breaks before the answer comes, the outcome is read: under a new epoch, so that what is still
     /// on its way is refused when it arrives.
     pub(super) fn push_changes(&self, sharing: &Sharing) -> Result<Pushed> {
-        let (link, statements) = (Arc::clone(&self.link), statements_of(sharing));
+        let (link, statements) = (Arc::clone(&self.link), statements_of(&self.link.seal_key(), sharing));
         self.thread.wait(async move { link.push(&statements).await })?
+    }
+
+    /// Makes changes the truth in the transaction of a fence.
+    pub(super) fn push_changes_fenced(&self, Fence(client): &mut Fence, sharing: &Sharing) -> Result<Pushed> {
+        let Statements::Several(statements) = statements_of(&self.link.seal_key(), sharing) else {
+            unreachable!("what is fenced is removed, which takes several statements")
+        };
+        let link = Arc::clone(&self.link);
+        // The connection goes there and back.
+        let held = Arc::clone(client);
+        self.thread.wait(limited(self.link.timeout, async move { link.push_fenced(&held, &statements).await }))?
     }
 
     /// Returns whether namespaces are at these versions.
@@ -57,6 +68,24 @@ impl Postgres {
 }
 
 impl Link {
+    async fn push_fenced(&self, client: &ClientWrapper, statements: &[Statement]) -> Result<Pushed> {
+        let (epoch, write) = self.node.next_write();
+        let fence: [&(dyn ToSql + Sync); 3] = [&self.node.id, &epoch, &write];
+        match send(client, "SAVEPOINT fenced", &fence, statements).await {
+            Ok(()) => Ok(Pushed::Committed),
+            Err(Failure::Lost | Failure::Again(_)) => {
+                client.batch_execute("ROLLBACK TO SAVEPOINT fenced").await.map_err(Failure::from)?;
+                Ok(Pushed::Behind)
+            }
+            Err(Failure::NoAnswer(reason)) => match self.outcome(write).await {
+                Ok(true) => Ok(Pushed::Committed),
+                Ok(false) => Err(Error::SharedDatabase { reason, transient: true }),
+                Err(_) => Err(Error::OutcomeUnknown { cause: reason }),
+            },
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
     async fn push(&self, statements: &Statements) -> Result<Pushed> {
         let deadline = Instant::now() + self.timeout;
         loop {
@@ -92,7 +121,7 @@ impl Link {
         let fence: [&(dyn ToSql + Sync); 3] = [&self.node.id, &epoch, &write];
         let sent = match statements {
             Statements::One(statement) => send_one(&client, &fence, statement).await,
-            Statements::Several(statements) => send(&client, &fence, statements).await,
+            Statements::Several(statements) => send(&client, "BEGIN", &fence, statements).await,
         };
         if sent.is_err() {
             // With the transaction that it may still be in.
@@ -149,8 +178,10 @@ fn nothing_begun(error: tokio_postgres::Error) -> Failure {
     }
 }
 
+/// Sends statements after one that begins a transaction or a part of it, and commits.
 async fn send(
-    client: &Object,
+    client: &ClientWrapper,
+    begin: &str,
     parameters: &[&(dyn ToSql + Sync); 3],
     statements: &[Statement],
 ) -> std::result::Result<(), Failure> {
@@ -164,7 +195,7 @@ async fn send(
     };
     let (fence, prepared) = prepared.await.map_err(nothing_begun)?;
     // Futures are sent in the order in which they are polled first.
-    let begin = client.batch_execute("BEGIN");
+    let begin = client.batch_execute(begin);
     let fence = client.execute(&fence, parameters);
     let rows = all(prepared.iter().zip(statements).map(|(prepared, (_, parameters))| {
         let parameters: Vec<&(dyn ToSql + Sync)> =
@@ -182,7 +213,7 @@ async fn send(
 }
 
 /// The statements that make changes the truth.
-fn statements_of(sharing: &Sharing) -> Statements {
+fn statements_of(key: &[u8; 32], sharing: &Sharing) -> Statements {
     let Sharing { changes, lookups } = sharing;
     let (new, old): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.base == 0);
     let mut heads_of = Vec::new();
@@ -194,7 +225,7 @@ fn statements_of(sharing: &Sharing) -> Statements {
     }
     let cleared: Vec<String> =
         changes.iter().filter(|change| is_cleared(change)).map(|change| escape(&change.namespace)).collect();
-    let rows = rows_of(changes);
+    let rows = rows_of(key, changes);
     if lookups.is_empty() && cleared.is_empty() {
         return Statements::One(one(changes.len(), heads_of, rows));
     }
@@ -233,16 +264,26 @@ fn one(namespaces: usize, heads: Vec<(String, Vec<Parameter>, usize)>, rows: Vec
 }
 
 /// The statements that store rows.
-fn rows_of(changes: &[Change]) -> Vec<Statement> {
+fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
     let mut statements: Vec<Statement> = Vec::new();
     for table in Table::ALL {
         let rows: Vec<(&Change, &Row)> = changes
             .iter()
             .flat_map(|change| change.rows.iter().filter(|row| row.table == table).map(move |row| (change, row)))
             .collect();
-        if !rows.is_empty() {
-            statements.push((statements::upsert(table), parameters(table, &rows)));
+        if rows.is_empty() {
+            continue;
         }
+        let gone: Vec<&(&Change, &Row)> = match table.has_chosen_key() {
+            true => rows.iter().filter(|(_, row)| row.value.is_none()).collect(),
+            false => Vec::new(),
+        };
+        if !gone.is_empty() {
+            let names = gone.iter().map(|(change, _)| escape(&change.namespace)).collect::<Vec<_>>();
+            let keys = array(table.key()[0].1, gone.iter().map(|(_, row)| &row.key[0]));
+            statements.push((statements::remove(table), vec![Box::new(names), keys]));
+        }
+        statements.push((statements::upsert(table), parameters(key, table, &rows)));
     }
     for (table, is_text) in [(Table::Messages, false), (Table::DocumentTexts, true)] {
         let outdated = outdated(changes, table);
@@ -306,15 +347,24 @@ fn heads(changes: &[&Change]) -> Vec<Parameter> {
     ]
 }
 
-/// The parameters of the statement that stores rows. Each key is there once.
-fn parameters(table: Table, rows: &[(&Change, &Row)]) -> Vec<Parameter> {
+/// The parameters of the statement that stores rows. Each key is there once. A deleted row does not keep a name.
+fn parameters(key: &[u8; 32], table: Table, rows: &[(&Change, &Row)]) -> Vec<Parameter> {
     let mut parameters: Vec<Parameter> = vec![
         Box::new(rows.iter().map(|(change, _)| escape(&change.namespace)).collect::<Vec<_>>()),
         Box::new(rows.iter().map(|(change, _)| change.version as i64).collect::<Vec<_>>()),
         Box::new(rows.iter().map(|(_, row)| row.value.is_none()).collect::<Vec<_>>()),
     ];
-    for (at, (_, kind)) in table.key().iter().enumerate() {
-        parameters.push(array(*kind, rows.iter().map(|(_, row)| &row.key[at])));
+    if table.has_chosen_key() {
+        let stored = rows.iter().map(|(change, row)| match (&row.key[0], &row.value) {
+            (Cell::Text(name), Some(_)) => escape(name),
+            (Cell::Text(name), None) => hidden_name(key, table.name(), &change.namespace, name),
+            _ => unreachable!("a name is text"),
+        });
+        parameters.push(Box::new(stored.collect::<Vec<String>>()));
+    } else {
+        for (at, (_, kind)) in table.key().iter().enumerate() {
+            parameters.push(array(*kind, rows.iter().map(|(_, row)| &row.key[at])));
+        }
     }
     for (at, (_, kind)) in table.value().iter().enumerate() {
         parameters

@@ -90,6 +90,15 @@ pub(super) fn upsert(table: Table) -> String {
     )
 }
 
+/// Removes rows whose keys are names. Parameters: arrays of the namespaces and keys.
+pub(super) fn remove(table: Table) -> String {
+    let (name, key) = (table.name(), list(names(table.key())));
+    format!(
+        "DELETE FROM mnemon.{name} AS old USING unnest($1::text[], $2::text[]) AS gone(namespace, {key}) \
+         WHERE old.namespace = gone.namespace AND old.{key} = gone.{key}"
+    )
+}
+
 /// The rows of a namespace that changed after a version: whether they are deleted, keys, values. From version 0 on,
 /// what is deleted is left out.
 pub(super) fn changed(table: Table) -> String {

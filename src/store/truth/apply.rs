@@ -1,5 +1,10 @@
 //! A change that another machine made, applied to the tables.
 
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
+
 use redb::{Key, ReadableTable, TableDefinition, Value};
 
 use super::{
@@ -14,14 +19,14 @@ use super::{
         put_times::PutTimes,
         removal,
         schema::*,
-        sessions,
+        seal_key, sessions,
         tables::{Tables, storage},
         write_tables::WriteTransaction,
     },
-    cell::Reader,
+    cell::{Cell, Reader},
     change::{Change, DocumentHead, Head},
     rows,
-    table::{Row, Table},
+    table::{HIDDEN, Row, Table, hidden_name},
     versions::Versions,
 };
 use crate::{
@@ -60,8 +65,9 @@ impl ApplyChanges<'_> {
             let known = Namespaces(self.0).record(&name)?.map_or(0, |record| record.next_seq);
             let NamespaceId(id) = Namespaces(self.0).create(&name)?;
             record.id = Some(id);
-            self.rows(&name, id, &change.rows, &mut effects)?;
-            self.puts_and_removals(NamespaceId(id), known, &change.rows)?;
+            let rows = self.with_names(&name, id, &change.rows)?;
+            self.rows(&name, id, &rows, &mut effects)?;
+            self.puts_and_removals(NamespaceId(id), known, &rows)?;
             self.head(&name, id, &change.head, &mut effects)?;
         }
         Versions(self.0).set(&change.namespace, &record)?;
@@ -86,18 +92,81 @@ impl ApplyChanges<'_> {
         Ok(effects)
     }
 
+    /// Finds the names of deleted rows that do not say them. Leaves out those that this machine does not have, and those
+    /// that were stored again.
+    fn with_names<'r>(&self, name: &Namespace, id: u32, rows: &'r [Row]) -> Result<Cow<'r, [Row]>> {
+        let hidden =
+            |row: &Row| row.table.has_chosen_key() && matches!(&row.key[0], Cell::Text(key) if key.starts_with(HIDDEN));
+        if !rows.iter().any(hidden) {
+            return Ok(Cow::Borrowed(rows));
+        }
+        let key =
+            seal_key::read(self.0)?.ok_or_else(|| Error::corrupted("a copy has no key of its shared database"))?;
+        let mut found = Vec::with_capacity(rows.len());
+        for table in Table::ALL {
+            let of_table = || rows.iter().filter(|row| row.table == table);
+            if !of_table().any(hidden) {
+                found.extend(of_table().cloned());
+                continue;
+            }
+            let mut names: HashMap<String, String> = HashMap::new();
+            for known in self.names(table, name, id)? {
+                names.insert(hidden_name(&key, table.name(), name.as_str(), &known), known);
+            }
+            let stored: HashSet<&Cell> = of_table().filter(|row| row.value.is_some()).map(|row| &row.key[0]).collect();
+            for row in of_table() {
+                match &row.key[0] {
+                    Cell::Text(key) if hidden(row) => {
+                        let name = names.get(key).map(|name| Cell::Text(name.clone()));
+                        if let Some(name) = name.filter(|name| !stored.contains(name)) {
+                            found.push(Row { table, key: vec![name], value: None });
+                        }
+                    }
+                    _ => found.push(row.clone()),
+                }
+            }
+        }
+        Ok(Cow::Owned(found))
+    }
+
+    /// The names that a table of this machine has in a namespace.
+    fn names(&self, table: Table, name: &Namespace, id: u32) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        match table {
+            Table::Sessions => {
+                names.extend(sessions::Sessions(self.0).all(NamespaceId(id))?.into_iter().map(|(name, _)| name))
+            }
+            Table::IdleTimes => {
+                // No name is between the two.
+                let after = format!("{name}\0");
+                for entry in self.0.table(IDLE)?.range((name.as_str(), "")..(after.as_str(), "")).map_err(storage)? {
+                    names.push(entry.map_err(storage)?.0.value().1.to_owned());
+                }
+            }
+            Table::Documents => {
+                for entry in self.0.table(DOCUMENTS)?.range((id, "")..(id + 1, "")).map_err(storage)? {
+                    names.push(entry.map_err(storage)?.0.value().1.to_owned());
+                }
+            }
+            _ => {}
+        }
+        Ok(names)
+    }
+
     /// Applies rows, those of tables that others refer to first.
     fn rows(&self, name: &Namespace, id: u32, rows: &[Row], effects: &mut Effects) -> Result<()> {
         let of = |table: Table| rows.iter().filter(move |row| row.table == table);
-        // The messages of a session that was deleted go before its name.
-        for row in of(Table::Sessions).filter(|row| row.value.is_some()) {
-            self.session(id, row)?;
-        }
         let session = |row: &Row| Reader::new(&row.key).int();
         let windows: Vec<u32> = of(Table::Windows).map(session).collect::<Result<_>>()?;
         let batches = of(Table::Batches).filter(|row| row.value.is_some());
         let flushed: Vec<u32> = batches.map(session).collect::<Result<_>>()?;
-        effects.append(self.messages(name, id, rows)?);
+        // The messages of a session that was deleted go before its name, which may be that of a new session with another
+        // number by now. And what is gone goes first, because another message may have its id.
+        effects.append(self.messages(name, id, rows, true)?);
+        for row in of(Table::Sessions).filter(|row| row.value.is_some()) {
+            self.session(id, row)?;
+        }
+        effects.append(self.messages(name, id, rows, false)?);
         for row in of(Table::Sessions).filter(|row| row.value.is_none()) {
             self.session(id, row)?;
         }
@@ -139,24 +208,24 @@ impl ApplyChanges<'_> {
         self.put(SESSIONS, (namespace, name), number.transpose()?)
     }
 
-    /// Applies messages, texts of documents, and documents, with all consequences.
-    fn messages(&self, name: &Namespace, id: u32, rows: &[Row]) -> Result<Effects> {
-        let is_message = |row: &&Row| matches!(row.table, Table::Messages | Table::DocumentTexts | Table::Documents);
+    /// Applies messages, texts of documents, and documents, with all consequences: those that are gone, or the others.
+    fn messages(&self, name: &Namespace, id: u32, rows: &[Row], is_gone: bool) -> Result<Effects> {
+        let is_message = |row: &&Row| {
+            matches!(row.table, Table::Messages | Table::DocumentTexts | Table::Documents)
+                && row.value.is_none() == is_gone
+        };
         if !rows.iter().any(|row| is_message(&row)) {
             return Ok(Effects::default());
         }
         let mut changing = Changing::begin(self.0)?;
         let companion = name.document_texts();
-        // What is gone first: another message may have its id by now.
-        for is_gone in [true, false] {
-            for row in rows.iter().filter(is_message).filter(|row| row.value.is_none() == is_gone) {
-                match row.table {
-                    Table::Messages => self.message(&mut changing, name, row)?,
-                    Table::DocumentTexts => self.message(&mut changing, &companion, row)?,
-                    _ => {
-                        let key = Reader::new(&row.key).text()?;
-                        changing.set(name, id, key, row.value.as_deref().map(rows::document).transpose()?)?;
-                    }
+        for row in rows.iter().filter(is_message) {
+            match row.table {
+                Table::Messages => self.message(&mut changing, name, row)?,
+                Table::DocumentTexts => self.message(&mut changing, &companion, row)?,
+                _ => {
+                    let key = Reader::new(&row.key).text()?;
+                    changing.set(name, id, key, row.value.as_deref().map(rows::document).transpose()?)?;
                 }
             }
         }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 
 /// A value in a column.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Cell {
     Null,
     Bool(bool),

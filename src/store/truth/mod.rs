@@ -30,7 +30,7 @@ pub(crate) use change::{Change, Sharing};
 #[cfg(feature = "postgres")]
 pub(crate) use change::{DocumentHead, Head};
 #[cfg(feature = "postgres")]
-pub(crate) use table::{Column, Row, Table};
+pub(crate) use table::{Column, Row, Table, hidden_name};
 pub(crate) use versions::Versions;
 
 pub(crate) use super::schema::COMMON;

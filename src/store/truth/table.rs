@@ -1,6 +1,9 @@
 //! The tables of the truth: everything of a namespace that is not derived, and the columns in which it is shared.
 
+use sha2::{Digest, Sha256};
+
 use super::cell::{Cell, Kind};
+use crate::ids::hex;
 
 /// A table. Its rows belong to namespaces, or to none: see [`Table::is_common`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,6 +70,12 @@ impl Table {
         matches!(self, Table::Holds | Table::Audit)
     }
 
+    /// Returns true if the key is a name that users chose. A deleted row must not keep it: its key is
+    /// [`hidden_name`](super::hidden_name).
+    pub(crate) fn has_chosen_key(self) -> bool {
+        matches!(self, Table::Sessions | Table::IdleTimes | Table::Documents)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Table::Sessions => "sessions",
@@ -130,4 +139,15 @@ impl Table {
             Table::Audit => columns!["entry" Json, "hash" Text],
         }
     }
+}
+
+/// What the key of a hidden name begins with. No name begins so as it is stored, because U+0001 is escaped there.
+pub(crate) const HIDDEN: &str = "\u{1}x";
+
+/// The key of a deleted row in a table whose keys are names that users chose: a hash under the key that all machines have.
+/// A machine that has the row finds the name by it, and nobody else reads it.
+pub(crate) fn hidden_name(key: &[u8; 32], table: &str, namespace: &str, name: &str) -> String {
+    let hashed = format!("{table}/{}/{namespace}{name}", namespace.chars().count());
+    let hash: [u8; 32] = Sha256::new().chain_update(key).chain_update(hashed).finalize().into();
+    format!("{HIDDEN}{}", &hex(&hash)[..32])
 }

@@ -63,7 +63,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (4, "knowledge", &["block", "chat", "documents", "error", "filter", "forget", "ids", "message"], &["engine"]),
     (4, "reindex", &["config", "database_file", "default_embedder", "embed", "error", "ids", "store"], &["engine"]),
     (4, "maintenance", &["config", "database_file", "encryption", "error", "forget", "ids", "recall", "store"], &[]),
-    (4, "share", &["database_file", "error", "shared", "store"], &[]),
+    (4, "share", &["config", "database_file", "error", "ids", "shared", "store"], &[]),
     (4, "fuzzing", &["error", "index", "lexical", "models", "onnx", "store"], &[]),
 ];
 

@@ -7,6 +7,8 @@ mod mcp;
 mod openapi;
 mod requests;
 mod safety;
+#[cfg(feature = "postgres")]
+mod several_machines;
 mod shim;
 mod strict;
 mod tls;
@@ -59,8 +61,15 @@ impl Server {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        let event: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("the server says {line:?}"));
+        let event = loop {
+            line.clear();
+            stderr.read_line(&mut line).unwrap();
+            let event: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("the server says {line:?}"));
+            // A warning may come first.
+            if event["level"] != "WARN" {
+                break event;
+            }
+        };
         let url = event["listening"].as_str().unwrap_or_else(|| panic!("the server says {line:?}"));
         let address = url.split_once("://").unwrap().1.parse().unwrap();
         // What it says later must not fill the pipe.

@@ -5,11 +5,12 @@ mod debian;
 mod faults;
 mod hang;
 mod outage;
-mod proxy;
+pub(crate) mod proxy;
 mod reindex;
 mod runtimes;
 mod tables;
 mod tenants;
+mod unshare;
 
 use std::{sync::Arc, time::Duration};
 

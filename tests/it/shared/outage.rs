@@ -7,7 +7,7 @@ use std::{
 
 use mnemon::{Config, Engine, Error, Freshness, Message, Query};
 
-use super::{open, try_open};
+use super::{open, proxy::Proxy, try_open};
 use crate::support::{
     Db, Hashing, namespace,
     postgres::{Server, server},
@@ -84,4 +84,64 @@ fn reads_are_as_fresh_as_asked() {
     }
     put("3");
     assert_eq!(ids(Freshness::Within(Duration::from_nanos(1))), ["1", "2", "3"]);
+}
+
+#[test]
+fn a_copy_opens_without_postgres() {
+    let Some(server) = server() else { return };
+    let direct = server.database();
+    let proxy = Proxy::start(server.port());
+    let address = proxy.address(direct.rsplit('/').next().unwrap());
+    let (db, new, other) = (Db::new(), Db::new(), Db::new());
+    let space = namespace("acme/ada");
+    let first = open(&db, &address);
+    first.blocking().put(&space, vec![Message::user("my bike is in the cellar").with_id("m1")]).unwrap();
+    drop((first, open(&other, &server.database())));
+    let within = Freshness::Within(Duration::from_secs(1));
+    let shut = || {
+        proxy.shut(true);
+        proxy.drop_all();
+    };
+    for freshness in [Freshness::Local, within] {
+        for hangs in [false, true] {
+            if hangs {
+                proxy.hang(true)
+            } else {
+                shut()
+            }
+            let engine = try_open(&db, &address, freshness).unwrap();
+            let hits = engine.blocking().recall(&space, Query::new("bike")).unwrap();
+            assert_eq!((hits.len(), hits.version()), (1, Some(1)));
+            assert_eq!(engine.blocking().get(&space, "m1").unwrap().unwrap().text(), "my bike is in the cellar");
+            assert_eq!(engine.blocking().namespaces(None, None, 10).unwrap().namespaces.len(), 1);
+            let error = engine.blocking().put(&space, vec![Message::user("not stored")]).unwrap_err();
+            assert!(matches!(error, Error::SharedDatabase { .. } | Error::OutcomeUnknown { .. }), "{error}");
+            // The engine connects by itself when it can.
+            proxy.heal();
+            let began = Instant::now();
+            while engine.blocking().put(&space, vec![Message::user("stored again").with_id("m2")]).is_err() {
+                assert!(began.elapsed() < Duration::from_secs(30), "it does not connect");
+            }
+            engine.blocking().delete(&space, vec!["m2".into()]).unwrap();
+            engine.blocking().put(&space, vec![Message::user("my bike is in the cellar").with_id("m1")]).unwrap();
+            drop(engine);
+            // From version 1 on again.
+            std::fs::remove_file(&db.path).unwrap();
+            crate::support::postgres::query(&direct, "DROP SCHEMA mnemon CASCADE", &[]);
+            let first = open(&db, &address);
+            first.blocking().put(&space, vec![Message::user("my bike is in the cellar").with_id("m1")]).unwrap();
+        }
+    }
+    // What has nothing yet does not open, nor does an engine that is to see the latest.
+    shut();
+    for (db, freshness) in [(&new, within), (&db, Freshness::Latest)] {
+        let error = try_open(db, &address, freshness).unwrap_err();
+        assert!(matches!(error, Error::SharedDatabase { transient: true, .. }), "{error}");
+    }
+    // A copy of another database is found out when there is a connection.
+    let engine = try_open(&other, &address, Freshness::Local).unwrap();
+    proxy.heal();
+    let error = engine.blocking().put(&space, vec![Message::user("to the wrong one")]).unwrap_err();
+    assert!(matches!(error, Error::SharedDatabase { transient: false, .. }), "{error}");
+    assert!(error.to_string().contains("another shared database"), "{error}");
 }

@@ -34,13 +34,13 @@ struct State {
 }
 
 #[derive(Clone)]
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     port: u16,
     state: Arc<State>,
 }
 
 impl Proxy {
-    pub(super) fn start(server: u16) -> Self {
+    pub(crate) fn start(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::<State>::default();
@@ -62,40 +62,40 @@ impl Proxy {
         Proxy { port, state }
     }
 
-    pub(super) fn address(&self, database: &str) -> String {
+    pub(crate) fn address(&self, database: &str) -> String {
         format!("postgres://owner@127.0.0.1:{}/{database}", self.port)
     }
 
     /// Breaks all connections.
-    pub(super) fn drop_all(&self) {
+    pub(crate) fn drop_all(&self) {
         for (client, server) in self.state.connections.lock().drain(..) {
             let (_, _) = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
         }
     }
 
-    pub(super) fn delay(&self, delay: Duration) {
+    pub(crate) fn delay(&self, delay: Duration) {
         self.state.delay.store(delay.as_micros() as u64, Ordering::SeqCst);
     }
 
-    pub(super) fn cut_after(&self, commits: u32) {
+    pub(crate) fn cut_after(&self, commits: u32) {
         self.state.cut_after.store(commits, Ordering::SeqCst);
     }
 
-    pub(super) fn cut_before(&self, commits: u32) {
+    pub(crate) fn cut_before(&self, commits: u32) {
         self.state.cut_before.store(commits, Ordering::SeqCst);
     }
 
-    pub(super) fn shut(&self, is_shut: bool) {
+    pub(crate) fn shut(&self, is_shut: bool) {
         self.state.is_shut.store(is_shut, Ordering::SeqCst);
     }
 
     /// Passes nothing on, as a network that lost its way, or goes on.
-    pub(super) fn hang(&self, hangs: bool) {
+    pub(crate) fn hang(&self, hangs: bool) {
         self.state.hangs.store(hangs, Ordering::SeqCst);
     }
 
     /// Ends all faults.
-    pub(super) fn heal(&self) {
+    pub(crate) fn heal(&self) {
         self.hang(false);
         self.delay(Duration::ZERO);
         self.cut_after(0);

@@ -99,6 +99,7 @@ fn blocking(engine: &Engine, folder: &Path) -> BTreeSet<&'static str> {
 fn blocking_memory(engine: &Engine) -> BTreeSet<&'static str> {
     let memory = opened_memory(engine, "blocking");
     let calls_of = memory.blocking();
+    calls_of.put(vec![Message::user("I row on Mondays.").with_id("r0")]).unwrap();
     let checkpoint = calls_of.checkpoint("one").unwrap();
     let names = calls! {
         put => calls_of.put(vec![Message::user("I row on Thursdays.").with_id("r1")]).unwrap();

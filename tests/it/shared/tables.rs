@@ -5,13 +5,16 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use mnemon::{DocumentOptions, Embedder, Engine, Error, Freshness, Message, ModelIdentity, Query, Result};
+use mnemon::{DocumentOptions, Embedder, Engine, Error, Forget, Freshness, Message, ModelIdentity, Query, Result};
 use serde_json::json;
 
 use super::{open, try_open};
-use crate::support::{
-    Db, Hashing, namespace,
-    postgres::{query, server},
+use crate::{
+    support::{
+        Db, Hashing, namespace,
+        postgres::{query, server},
+    },
+    transfer,
 };
 
 #[test]
@@ -59,6 +62,163 @@ fn the_tables_answer_questions_that_a_person_has() {
     let other = Db::new();
     let found = open(&other, &address).blocking().get(&space, "m3").unwrap().unwrap();
     assert_eq!(found.text(), "a\u{0}b\u{1}c \u{1f6a3}");
+}
+
+/// All rows of all tables, as texts.
+fn all_rows(address: &str) -> String {
+    let tables = "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'mnemon' ORDER BY 1";
+    let rows = query(address, tables, &[]).into_iter().flat_map(|table| {
+        let table: String = table.get(0);
+        let rows = query(address, &format!("SELECT row::text FROM mnemon.\"{table}\" AS row"), &[]);
+        rows.into_iter().map(move |row| format!("{table}: {}\n", row.get::<_, String>(0)))
+    });
+    rows.collect()
+}
+
+#[test]
+fn no_row_keeps_the_name_of_what_was_deleted() {
+    let Some(server) = server() else { return };
+    let address = server.database();
+    let (a, b, c) = (Db::new(), Db::new(), Db::new());
+    let (first, second) = (open(&a, &address), open(&b, &address));
+    let space = namespace("acme/ada");
+    let fill = || {
+        let message = Message::user("a text").with_id("m1").in_session("zephyr-session");
+        first.blocking().put(&space, vec![message, Message::user("another text").in_session("kept-session")]).unwrap();
+        let memory = first.memory(&space, "zephyr-memory");
+        let limits = mnemon::BufferLimits::new(60, 0.7, 10).unwrap().idle_time(std::time::Duration::from_secs(3600));
+        let memory = memory.limits(limits).message_counter(crate::support::words()).open().unwrap();
+        memory.blocking().put(vec![Message::user("I row on Thursdays.")]).unwrap();
+        let documents = first.documents(&space);
+        for key in ["zephyr-document", "kept-document"] {
+            documents.blocking().put(key, json!({"a": "some text"}), DocumentOptions::default()).unwrap();
+        }
+    };
+    let names = |engine: &Engine| -> Vec<String> {
+        let sessions = engine.blocking().sessions(&space).unwrap().into_iter().map(|found| found.session);
+        let documents = ["zephyr-document", "kept-document"]
+            .into_iter()
+            .filter(|key| engine.documents(&space).blocking().get(key).unwrap().is_some());
+        sessions.chain(documents.map(String::from)).collect()
+    };
+    let all = ["kept-session", "zephyr-memory", "zephyr-session", "zephyr-document", "kept-document"];
+    for _ in 0..3 {
+        fill();
+        assert_eq!(names(&second), all);
+        assert!(all_rows(&address).contains("zephyr-session"), "the search finds what is there");
+        first.blocking().forget(Forget::session(&space, "zephyr-session")).unwrap();
+        first.blocking().forget(Forget::session(&space, "zephyr-memory")).unwrap();
+        first.documents(&space).blocking().delete("zephyr-document").unwrap();
+        let rows = all_rows(&address);
+        let left: Vec<&str> = rows.lines().filter(|row| row.contains("zephyr")).collect();
+        assert_eq!(left, [""; 0]);
+        // Another machine hears which they are all the same, and a new one has none of them.
+        assert_eq!(names(&second), ["kept-session", "kept-document"]);
+        assert_eq!(names(&first), ["kept-session", "kept-document"]);
+    }
+    // What was deleted and stored again while a machine did not look is there.
+    first.blocking().forget(Forget::session(&space, "kept-session")).unwrap();
+    first.documents(&space).blocking().delete("kept-document").unwrap();
+    fill();
+    assert_eq!(names(&second), all);
+    assert_eq!(transfer::export(&open(&c, &address)), transfer::export(&second));
+    drop((first, second));
+    a.assert_sound();
+    b.assert_sound();
+}
+
+#[test]
+fn a_schema_of_the_first_version_is_upgraded() {
+    let Some(server) = server() else { return };
+    let address = server.database();
+    let database = address.rsplit('/').next().unwrap();
+    let (a, b, c) = (Db::new(), Db::new(), Db::new());
+    let (first, second) = (open(&a, &address), open(&b, &address));
+    let space = namespace("acme/ada");
+    for session in ["zephyr", "kept"] {
+        first.blocking().put(&space, vec![Message::user("a text").in_session(session)]).unwrap();
+    }
+    let documents = first.documents(&space);
+    documents.blocking().put("zephyr", json!({"a": "some text"}), DocumentOptions::default()).unwrap();
+    assert_eq!(second.blocking().sessions(&space).unwrap().len(), 2);
+    drop(second);
+    first.blocking().delete_session(&space, "zephyr").unwrap();
+    documents.blocking().delete("zephyr").unwrap();
+    drop((first, documents));
+    let hidden = || {
+        all_rows(&address)
+            .lines()
+            .filter(|row| row.contains(",t,") || row.contains("\u{1}x"))
+            .map(String::from)
+            .collect::<Vec<_>>()
+    };
+    let before = hidden();
+    assert!(
+        before.iter().any(|row| row.starts_with("sessions")) && before.iter().any(|row| row.starts_with("documents")),
+        "{before:?}"
+    );
+    // As version 1 left it.
+    query(&address, &format!("CREATE ROLE upgraded_{database} LOGIN"), &[]);
+    for sql in [
+        "UPDATE mnemon.sessions SET name = 'zephyr' WHERE deleted",
+        "UPDATE mnemon.documents SET key = 'zephyr' WHERE deleted",
+        "DROP TRIGGER check_common ON mnemon.namespaces",
+        "DROP POLICY nodes_of_tenants ON mnemon.nodes",
+        "ALTER TABLE mnemon.nodes DISABLE ROW LEVEL SECURITY",
+        "ALTER TABLE mnemon.nodes DROP COLUMN role",
+        "DROP POLICY audit_select ON mnemon.audit",
+        "DROP POLICY audit_insert ON mnemon.audit",
+        "CREATE POLICY audit_of_tenants ON mnemon.audit USING (true) WITH CHECK (true)",
+        "INSERT INTO mnemon.nodes VALUES ('00000000-0000-0000-0000-000000000001', 0, 0, now())",
+        "UPDATE mnemon.settings SET value = '1' WHERE name IN ('schema', 'oldest')",
+        &format!("GRANT USAGE ON SCHEMA mnemon TO upgraded_{database}"),
+        &format!("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mnemon TO upgraded_{database}"),
+    ] {
+        query(&address, sql, &[]);
+    }
+    // Only the owner of the schema upgrades it.
+    let error =
+        try_open(&c, &address.replace("owner@", &format!("upgraded_{database}@")), Freshness::Latest).unwrap_err();
+    assert!(error.to_string().contains("owns the schema"), "{error}");
+    drop(open(&a, &address));
+    assert_eq!(hidden(), before, "the names are hidden as this version hides them");
+    assert!(!all_rows(&address).contains("zephyr"));
+    let text = |sql: &str| -> Vec<String> { query(&address, sql, &[]).iter().map(|row| row.get(0)).collect() };
+    assert_eq!(text("SELECT value FROM mnemon.settings WHERE name IN ('schema', 'oldest') ORDER BY name"), ["2", "2"]);
+    assert_eq!(text("SELECT count(*)::text FROM mnemon.nodes"), ["0"], "older programs write nothing more");
+    let policies =
+        "SELECT policyname::text FROM pg_policies WHERE schemaname = 'mnemon' AND tablename = 'audit' ORDER BY 1";
+    assert_eq!(text(policies), ["audit_insert", "audit_select"]);
+    // A copy that did not hear of the deletion does.
+    let second = open(&b, &address);
+    assert_eq!(second.blocking().sessions(&space).unwrap().len(), 1);
+    assert_eq!(second.documents(&space).blocking().get("zephyr").unwrap(), None);
+    second.blocking().put(&space, vec![Message::user("it goes on")]).unwrap();
+}
+
+#[test]
+fn what_is_to_be_tried_again_is_tried_again() {
+    let Some(server) = server() else { return };
+    let address = server.database();
+    let db = Db::new();
+    let engine = open(&db, &address);
+    // Two of three transactions lose against others, as beside the puts of other machines.
+    for sql in [
+        "CREATE SEQUENCE tries",
+        "CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('tries') % 3 <> 0 THEN \
+         RAISE EXCEPTION 'lost' USING ERRCODE = 'serialization_failure'; END IF; RETURN NEW; END $$",
+        "CREATE TRIGGER lose BEFORE UPDATE ON mnemon.namespaces FOR EACH ROW WHEN (OLD.name <> '') EXECUTE FUNCTION lose()",
+    ] {
+        query(&address, sql, &[]);
+    }
+    let failed: Vec<String> = (0..120)
+        .filter_map(|number| {
+            let space = namespace(&format!("acme/{number}"));
+            engine.blocking().put(&space, vec![Message::user("a text")]).unwrap();
+            engine.blocking().delete_namespace(&space).err().map(|error| error.to_string())
+        })
+        .collect();
+    assert_eq!(failed, [""; 0], "{} of 120 deletions failed", failed.len());
 }
 
 /// Counts the texts that are embedded.
@@ -111,15 +271,15 @@ fn a_schema_that_is_too_new_and_a_foreign_file_are_refused() {
     let error = b.open_own_of(&a);
     assert!(error.to_string().contains("copy of a shared database"), "{error}");
     // A newer release added what does not concern this one.
-    query(&address, "UPDATE mnemon.settings SET value = '2' WHERE name = 'schema'", &[]);
+    query(&address, "UPDATE mnemon.settings SET value = '3' WHERE name = 'schema'", &[]);
     query(&address, "ALTER TABLE mnemon.messages ADD COLUMN mood text", &[]);
     let engine = open(&a, &address);
     engine.blocking().put(&namespace("acme"), vec![Message::user("an older program goes on")]).unwrap();
     drop(engine);
-    query(&address, "UPDATE mnemon.settings SET value = '2' WHERE name = 'oldest'", &[]);
+    query(&address, "UPDATE mnemon.settings SET value = '3' WHERE name = 'oldest'", &[]);
     let error = try_open(&b, &address, Freshness::Latest).unwrap_err();
     assert!(matches!(error, Error::SharedDatabase { transient: false, .. }), "{error}");
-    assert!(error.to_string().contains("version 2"), "{error}");
+    assert!(error.to_string().contains("version 3"), "{error}");
 }
 
 impl Db {
