@@ -6,7 +6,7 @@ use mnemon::Namespace;
 use serde_json::{Value, json};
 
 use super::{
-    Database,
+    Database, Kind,
     operations::{Answer, Operation, Refusal},
 };
 
@@ -116,6 +116,9 @@ pub(super) fn run(database: &Database, space: &Namespace, operation: &Operation)
     }
     if let Some((_, address)) = &database.postgres {
         command.args(["--shared", address]);
+        if database.kind != Kind::Replica {
+            command.args(["--freshness", "local"]);
+        }
     }
     let output = command.output().unwrap();
     let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());

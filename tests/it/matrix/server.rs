@@ -6,7 +6,7 @@ use mnemon::Namespace;
 use serde_json::{Value, json};
 
 use super::{
-    Database, Surface,
+    Database, Kind, Surface,
     operations::{Answer, LESSON, Operation, Refusal},
 };
 use crate::server::{Answer as Reply, Server};
@@ -98,6 +98,8 @@ pub(super) fn start(database: &Database, spaces: &[(Namespace, &Operation)]) -> 
     }
     if let Some((_, address)) = &database.postgres {
         arguments.extend(["--shared".to_owned(), address.clone()]);
+        let freshness = if database.kind == Kind::Replica { "latest" } else { "local" };
+        arguments.extend(["--freshness".to_owned(), freshness.to_owned()]);
         // The copy has only what it was asked for.
         let engine = database.builder().open().unwrap();
         for (space, _) in spaces {
@@ -283,6 +285,7 @@ fn mcp(server: &Server, space: &Namespace, operation: &Operation) -> Answer {
                 Err(Refusal::NotFound)
             }
             text if text.contains("legal hold") => Err(Refusal::LegalHold),
+            text if text.contains("may be stored or not") => Err(Refusal::OutcomeUnknown),
             text if text.contains("shared database") => Err(Refusal::Unavailable),
             text => Err(Refusal::Other(format!("{name}: {text} {}", reply.body))),
         }
