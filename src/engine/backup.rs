@@ -11,7 +11,8 @@ use crate::{
 impl Engine {
     /// Writes the database, as of this moment, to a new file, which has no free space and nothing of what was deleted.
     /// Other calls go on meanwhile, also those that write. The file gets its name when it is complete, durable, and
-    /// read back page by page. Opening it with [`Engine::open`] restores it. Cost: a pass over the file, and as much
+    /// read back page by page. It has the mode of the database's file, and its owner and group as far as the system
+    /// allows. Opening it with [`Engine::open`] restores it. Cost: a pass over the file, and as much
     /// disk space as its contents take.
     ///
     /// # Errors
@@ -45,13 +46,15 @@ impl Engine {
 
     /// Replaces the file by a copy of what is left, so that nothing of what was deleted or forgotten is in its bytes
     /// any more. Other calls go on meanwhile; writes wait for the last step, some milliseconds. Readers in other
-    /// processes go on showing the old file until they open it again. A file system or a disk may keep old blocks: an
+    /// processes go on showing the old file until they open it again. The new file has the mode, owner and group of the
+    /// old one; a symbolic link to it stays one. A file system or a disk may keep old blocks: an
     /// encrypted database protects these too. The purge has an entry in the [audit](Self::audit). Cost: a pass over the
     /// file, and as much disk space as its contents take.
     ///
     /// # Errors
     /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Corrupted`](crate::Error::Corrupted),
-    /// [`Error::Storage`](crate::Error::Storage). After an error the file is as it was.
+    /// [`Error::Storage`](crate::Error::Storage), also if the file was moved, or if the system does not let the process
+    /// give the new file its owner. After an error the file is as it was.
     pub async fn purge(&self) -> Result<PurgeReport> {
         self.core().run(Lane::Long, purge).await
     }

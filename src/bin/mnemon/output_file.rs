@@ -32,7 +32,10 @@ pub(crate) struct Kind {
 
 pub(crate) const EXPORT: Kind = Kind { name: "an export", is: |bytes| bytes.starts_with(b"{\"kind\":\"header\"") };
 pub(crate) const SVG: Kind = Kind { name: "an SVG file", is: |bytes| bytes.starts_with(b"<svg") };
-pub(crate) const FIGURES: Kind = Kind { name: "a file of figures", is: |bytes| bytes.starts_with(b"{\n  \"") };
+pub(crate) const FIGURES: Kind = Kind {
+    name: "a file of figures",
+    is: |bytes| bytes.starts_with(b"{\n  \"bench\"") || bytes.starts_with(b"{\n  \"machine\""),
+};
 pub(crate) const BEIR_LINES: Kind =
     Kind { name: "a file of BEIR's layout", is: |bytes| bytes.starts_with(b"{\"_id\"") };
 pub(crate) const JUDGMENTS: Kind =
@@ -56,21 +59,19 @@ const RANDOM: usize = 8;
 /// A file that a command writes. Dropped without [`OutputFile::finish`], it leaves nothing.
 pub(crate) struct OutputFile {
     path: PathBuf,
-    to: To,
+    out: Out,
+    kind: Kind,
+    force: Force,
+    /// The file of this name, if there is one.
+    old: Option<Handle>,
+    /// The file whose mode and owner the new one gets, if it is to have those of another.
+    like: Option<Metadata>,
 }
 
-enum To {
+enum Out {
     /// A device or a pipe of the system's folders, which is written as it is.
     Device(BufWriter<File>),
-    File {
-        temporary: BufWriter<NamedTempFile>,
-        kind: Kind,
-        force: bool,
-        /// The file of this name, if there is one.
-        old: Option<Handle>,
-        /// The file whose mode and owner the new one gets, if it is to have those of another.
-        like: Option<Metadata>,
-    },
+    Temporary(BufWriter<NamedTempFile>),
 }
 
 impl OutputFile {
@@ -82,7 +83,8 @@ impl OutputFile {
         let name = || path.display().to_string();
         if (path.starts_with("/dev") || path.starts_with("/proc")) && !path.is_dir() {
             let device = File::options().write(true).open(path).with_context(name)?;
-            return Ok(OutputFile { path: path.to_path_buf(), to: To::Device(BufWriter::new(device)) });
+            let (path, out) = (path.to_path_buf(), Out::Device(BufWriter::new(device)));
+            return Ok(OutputFile { path, out, kind, force, old: None, like: None });
         }
         if let Some(found) = input::irregular(path) {
             bail!(
@@ -103,8 +105,8 @@ impl OutputFile {
         let like = if old.is_some() { Some(path.as_path()) } else { like };
         let like = like.map(fs::metadata).transpose().with_context(name)?;
         let temporary = temporary(&path, like.is_some()).with_context(name)?;
-        let temporary = BufWriter::with_capacity(1 << 18, temporary);
-        Ok(OutputFile { path, to: To::File { temporary, kind, force: force.force, old, like } })
+        let out = Out::Temporary(BufWriter::with_capacity(1 << 18, temporary));
+        Ok(OutputFile { path, out, kind, force, old, like })
     }
 
     /// What happened, for an error of writing.
@@ -123,11 +125,11 @@ impl OutputFile {
     /// # Errors
     /// A file of this name was made meanwhile, or what was to be replaced may not be any more.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
-        let OutputFile { path, to } = self;
+        let OutputFile { path, out, kind, force, old, like } = self;
         let name = || path.display().to_string();
-        let (temporary, kind, force, old, like) = match to {
-            To::Device(mut device) => return device.flush().with_context(name),
-            To::File { temporary, kind, force, old, like } => (temporary, kind, force, old, like),
+        let temporary = match out {
+            Out::Device(mut device) => return device.flush().with_context(name),
+            Out::Temporary(temporary) => temporary,
         };
         let temporary = temporary.into_inner().map_err(io::IntoInnerError::into_error).with_context(name)?;
         temporary.as_file().sync_all().with_context(name)?;
@@ -143,7 +145,7 @@ impl OutputFile {
         if old.is_some() {
             let is_same = Handle::from_path(&path).ok() == old;
             ensure!(is_same, "{}: the file was replaced while this command wrote its own; nothing was written", name());
-            check(&path, kind, Force { force })?;
+            check(&path, kind, force)?;
             temporary.persist(&path).map_err(|error| error.error).with_context(name)?;
         } else {
             temporary.persist_noclobber(&path).map_err(|error| match error.error.kind() {
@@ -165,16 +167,16 @@ impl OutputFile {
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.to {
-            To::Device(device) => device.write(bytes),
-            To::File { temporary, .. } => temporary.write(bytes),
+        match &mut self.out {
+            Out::Device(device) => device.write(bytes),
+            Out::Temporary(temporary) => temporary.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.to {
-            To::Device(device) => device.flush(),
-            To::File { temporary, .. } => temporary.flush(),
+        match &mut self.out {
+            Out::Device(device) => device.flush(),
+            Out::Temporary(temporary) => temporary.flush(),
         }
     }
 }

@@ -121,6 +121,7 @@ mod tests {
     use mnemon::Message;
 
     use super::{super::set::Benchmark, *};
+    use crate::output_file::{self, Force};
 
     fn set() -> Set {
         let message =
@@ -143,7 +144,8 @@ mod tests {
         let path = folder.path().join("a.run");
         let ranked = |id: &str, score| RankedMessage { id: id.into(), session: "s".into(), role: Role::User, score };
         let rankings = vec![vec![ranked("2", 1.5), ranked("3 x", 1.5), ranked("1", 2.0)], vec![]];
-        write(&path, &set(), &rankings).unwrap();
+        let file = OutputFile::create(&path, output_file::TREC_RUN, Force { force: false }, None).unwrap();
+        write(file, &set(), &rankings).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().next(), Some("q%201 Q0 a/2 1 1.5 mnemon"));
         assert!(text.contains(" a/1 3 ") && text.contains(" a/3%20x 2 "), "{text}");
