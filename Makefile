@@ -23,7 +23,7 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	memory::sync::the_session_ends_with_the_chat recall::unindexed::exactly_the_stored engine::memory_budget::nothing_is_missed \
 	engine::prefix_kills:: engine::namespaces::lists_and_deletions_agree documents::kills:: documents::model:: transfer::kills:: \
 	transfer::documents::any_messages knowledge::kills:: campaign::damage:: campaign::everything:: campaign::files:: \
-	campaign::soak:: cli::pairs:: forget::kills:: forget::model:: server::shim::twenty_shims \
+	campaign::soak:: cli::pairs:: forget::kills:: forget::model:: server::shim::twenty_shims server::dearest:: \
 	matrix::the_library matrix::the_command matrix::http matrix::mcp matrix::mem0
 # The counts of what a soak tried and found; and the pages and calls that it damages: all, or few for a check of each change.
 TALLY := $(TARGET)/soak-tally
@@ -74,7 +74,8 @@ soak: runtime ## the randomised and crash tests, about SOAK times as long as in 
 	@rm -f $(TALLY); touch $(TALLY)
 	@at_least() { echo $$(($(SOAK) * $$1 > $$2 ? $(SOAK) * $$1 : $$2)); }; \
 	export MNEMON_CRASH_RUNS=$$(at_least 20 2) MNEMON_GRAPH_RUNS=$$(at_least 1 1) MNEMON_STRESS_ROUNDS=$$(at_least 40 8) \
-		MNEMON_SHIM_ROUNDS=$$(at_least 4 1) MNEMON_MATRIX_ROUNDS=$$(at_least 1 0) MNEMON_PAIR_ROUNDS=$$(at_least 1 1) MNEMON_CHURN_ROUNDS=$$(at_least 60 10) MNEMON_MEMORY_CASES=$$(at_least 40 5) PROPTEST_CASES=$$(at_least 256 25) \
+		MNEMON_SHIM_ROUNDS=$$(at_least 4 1) MNEMON_DEAREST=$$(at_least 1 0) MNEMON_MATRIX_ROUNDS=$$(at_least 1 0) MNEMON_PAIR_ROUNDS=$$(at_least 1 1) \
+		MNEMON_CHURN_ROUNDS=$$(at_least 60 10) MNEMON_MEMORY_CASES=$$(at_least 40 5) PROPTEST_CASES=$$(at_least 256 25) \
 		MNEMON_STRESS_SECONDS=$$(at_least 3 1) MNEMON_SOAK_SECONDS=$$(at_least $$((18 * $(SOAK))) 6) MNEMON_IMAGES=$$(at_least 40 3) \
 		MNEMON_FAULTS=$(CAMPAIGN) MNEMON_DAMAGE=$(CAMPAIGN) MNEMON_TALLY=$(abspath $(TALLY)); \
 	failed=0; \

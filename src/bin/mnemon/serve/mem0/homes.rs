@@ -84,7 +84,7 @@ pub(super) async fn of(app: &App, caller: &Caller, filter: &Filter) -> Result<Ve
         )));
     }
     let homes = homes.into_iter().map(|(ats, namespaces)| {
-        let alternatives = ats.iter().map(|at| Filter::All(rests[*at].iter().map(Part::to_filter).collect()));
+        let alternatives = ats.iter().map(|at| Filter::All(rests[*at].iter().map(|part| part.to_filter()).collect()));
         Homes { namespaces, filter: either(alternatives.collect()) }
     });
     Ok(homes.collect())
@@ -166,7 +166,7 @@ impl Part<'_> {
         }
     }
 
-    fn to_filter(&self) -> Filter {
+    fn to_filter(self) -> Filter {
         match self.is_negated {
             true => Filter::Not(Box::new(self.filter.clone())),
             false => self.filter.clone(),
