@@ -146,14 +146,14 @@ fn a_question_that_was_sent_before_a_put_serves_no_read_that_began_after_it() {
     other.blocking().put(&space, vec![Message::user("my bike is in the cellar")]).unwrap();
     engine.blocking().recall(&space, Query::new("bike").freshness(Freshness::Latest)).unwrap();
     // While the first question is on its way, another machine puts, and then many begin to wait.
-    proxy.delay(Duration::from_millis(200));
+    proxy.delay(Duration::from_millis(30));
     let hits: Vec<usize> = thread::scope(|scope| {
         let recall = || {
             let query = Query::new("bike").freshness(Freshness::Latest);
             engine.blocking().recall(&space, query).unwrap().version().unwrap() as usize
         };
         let first = scope.spawn(recall);
-        thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(10));
         other.blocking().put(&space, vec![Message::user("the bike is red")]).unwrap();
         let others: Vec<_> = (0..READS).map(|_| scope.spawn(recall)).collect();
         let _ = first.join().unwrap();
