@@ -44,8 +44,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin()));
     }
-    // Those of the system's folders are the pipes of a shell, which are open already.
-    if !path.starts_with("/dev") && !path.starts_with("/proc") {
+    if !is_stream(path) {
         match irregular(path) {
             Some(kind @ ("a named pipe" | "a socket")) => bail!(
                 "{}: this is {kind}, which might never be written to; read it from stdin, with - instead of its name",
@@ -57,6 +56,12 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
     }
     note_read(path);
     Ok(Box::new(File::open(path).with_context(|| path.display().to_string())?))
+}
+
+/// Returns true if the name stands for what the shell opened already, such as its pipes, or for /dev/null.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    let names = ["/dev/fd", "/proc", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/null"];
+    cfg!(unix) && names.iter().any(|name| path.starts_with(name)) && !path.is_dir()
 }
 
 /// Reads a text file.

@@ -69,7 +69,7 @@ pub(crate) struct OutputFile {
 }
 
 enum Out {
-    /// A device or a pipe of the system's folders, which is written as it is.
+    /// What the shell opened, or /dev/null.
     Device(BufWriter<File>),
     Temporary(BufWriter<NamedTempFile>),
 }
@@ -81,8 +81,9 @@ impl OutputFile {
     /// A file of this name exists and may not be replaced; what has this name is no regular file.
     pub(crate) fn create(path: &Path, kind: Kind, force: Force, like: Option<&Path>) -> anyhow::Result<Self> {
         let name = || path.display().to_string();
-        if (path.starts_with("/dev") || path.starts_with("/proc")) && !path.is_dir() {
-            let device = File::options().write(true).open(path).with_context(name)?;
+        if input::is_stream(path) {
+            // It may be a file that the shell appends to.
+            let device = File::options().append(true).open(path).with_context(name)?;
             let (path, out) = (path.to_path_buf(), Out::Device(BufWriter::new(device)));
             return Ok(OutputFile { path, out, kind, force, old: None, like: None });
         }

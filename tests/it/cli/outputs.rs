@@ -218,6 +218,16 @@ fn what_is_no_file_is_refused_and_nothing_waits() {
             assert!(!Path::new(new).exists(), "{arguments:?} left a database");
         }
     }
+    // What a shell opened, and /dev/null.
+    let to = |output: &str| run(mnemon().args(["export", "--db"]).arg(&db.path).args(["-o", output]));
+    assert!(to("/dev/null").code == 0 && to("/dev/stdout").stdout.starts_with("{\"kind\":\"header\""));
+    assert!(to("/dev/tty").stderr.contains("this is a device"));
+    // Not every file below /dev is a device.
+    if let Ok(shared) = tempfile::tempdir_in("/dev/shm") {
+        let file = shared.path().join("all.jsonl");
+        fs::write(&file, "mine").unwrap();
+        assert!(to(file.to_str().unwrap()).code == 1 && fs::read(&file).unwrap() == b"mine");
+    }
     // A pipe of a shell is open already.
     let script = format!(
         "{} ingest --db {} <(cat {})",
