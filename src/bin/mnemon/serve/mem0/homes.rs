@@ -197,7 +197,8 @@ mod tests {
             (json!({ "NOT": [{ "user_id": "a" }, { "agent_id": "b" }] }), 1),
             (json!({ "NOT": { "AND": [{ "user_id": "a" }, { "agent_id": "b" }] } }), 2),
         ] {
-            let found = alternatives(&Filter::read(&given).unwrap(), false).unwrap();
+            let filter = Filter::read(&given).unwrap();
+            let found = alternatives(&filter, false).unwrap();
             assert_eq!(found.len(), expected, "{given}: {found:?}");
         }
         let pair = json!({ "OR": [{ "user_id": "a" }, { "user_id": "b" }] });
