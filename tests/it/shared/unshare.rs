@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use mnemon::{Engine, Error, Message, Query};
+use mnemon::{Engine, Error, Freshness, Message, Query};
 
 use super::open;
 use crate::support::{Db, namespace, postgres::server};
@@ -32,7 +32,8 @@ fn what_another_machine_puts_meanwhile_is_lost_nowhere() {
     for round in 0..rounds {
         let address = server.database();
         let (a, own) = (Db::new(), Db::new());
-        let other = open(&a, &address);
+        // With the model that the command has, too.
+        let other = Engine::builder(&a.path).shared(&address).freshness(Freshness::Latest).open().unwrap();
         let space = namespace("acme/ada");
         let put = |number: usize| {
             let message = Message::user(format!("text {number}")).with_id(format!("<m{number}>"));
