@@ -112,9 +112,10 @@ faketime: # a library that gives a process another clock, from the distribution
 test-postgres: postgres faketime ## several machines and one Postgres: the tables, roles, outages, and faults with a checker
 	$(CARGO) test --all-features --test it -- shared:: --test-threads 2
 
+# MNEMON_UNSHARE_ROUNDS is how often a namespace is taken out while another machine puts.
 soak-postgres: postgres faketime ## the faults of test-postgres, many more of them (default: 5000; MNEMON_SHARED_SEED for another run)
-	MNEMON_SHARED_FAULTS=$(or $(MNEMON_SHARED_FAULTS),5000) $(CARGO) test --all-features --test it -- --nocapture \
-		shared::faults::three_machines
+	MNEMON_SHARED_FAULTS=$(or $(MNEMON_SHARED_FAULTS),5000) MNEMON_UNSHARE_ROUNDS=$(or $(MNEMON_UNSHARE_ROUNDS),100) \
+		$(CARGO) test --all-features --test it -- --nocapture shared::faults::three_machines shared::unshare::what_another
 
 # The short form is compiled as the tests are, which it may share, and says nothing about speed.
 BENCH_SHARED := $(CARGO) bench --quiet --bench shared $(if $(SHORT),--profile dev --all-features,--features postgres) --
