@@ -409,6 +409,36 @@ fn of_questions_about_forgotten_messages_nothing_is_left() {
 }
 
 #[test]
+fn of_earlier_texts_of_forgotten_messages_and_documents_nothing_is_left() {
+    let mut test = Test::new();
+    let space = namespace("the namespace");
+    let (mut needles, mut others) = (Needles::default(), Needles::default());
+    let documents = test.engine.documents(&space);
+    let options = DocumentOptions::default().index(["list[*]"]);
+    // A text that moves to another place is not embedded again.
+    let stays = others.text(test.word());
+    test.engine.blocking().put(&space, vec![Message::user(stays.clone())]).unwrap();
+    for _ in 0..3 {
+        let message = Message::user(needles.text(test.word())).with_id("m");
+        test.engine.blocking().put(&space, vec![message]).unwrap();
+        let list = json!({ "list": [needles.text(test.word()), stays, needles.text(test.word())] });
+        documents.blocking().put("key", list, options.clone()).unwrap();
+        test.engine.blocking().flush().unwrap();
+        assert!(found(&test.cache(), &needles.parts()).is_some());
+    }
+    let misses = test.engine.blocking().cache_stats().unwrap().misses;
+    let list = json!({ "list": ["new", needles.texts[7], stays, needles.texts[8]] });
+    documents.blocking().put("key", list, options).unwrap();
+    test.engine.blocking().flush().unwrap();
+    assert!(test.engine.blocking().cache_stats().unwrap().misses <= misses + 2);
+    test.engine.blocking().forget(Forget::messages(&space, ["m"])).unwrap();
+    test.engine.blocking().forget(Forget::documents(&space, ["key"])).unwrap();
+    test.assert_gone(&needles);
+    drop(documents);
+    test.close(&needles);
+}
+
+#[test]
 fn of_a_forgotten_session_nothing_is_left() {
     let mut test = Test::new();
     let space = namespace("the namespace");

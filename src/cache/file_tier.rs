@@ -199,13 +199,13 @@ impl CacheFile {
         state.put(entries, &self.path, self.max_bytes).map_err(|error| failed(&self.path, error))
     }
 
-    /// Overwrites the records of these origins with zeros, durably. Returns how many there were.
+    /// Overwrites the records of these origins with zeros, durably if asked to. Returns how many there were.
     ///
     /// # Errors
     /// [`Error::Storage`]: some may still be there.
-    pub(super) fn remove(&self, origins: &HashSet<Origin>) -> Result<u64> {
+    pub(super) fn remove(&self, origins: &HashSet<Origin>, durably: bool) -> Result<u64> {
         let mut state = self.state.lock();
-        state.remove(origins).map_err(|error| failed(&self.path, error))
+        state.remove(origins, durably).map_err(|error| failed(&self.path, error))
     }
 
     fn lock(&self, deadline: Option<Instant>) -> Option<MutexGuard<'_, State>> {
@@ -259,7 +259,7 @@ impl State {
         Ok(self.seal.as_ref().map_or_else(|| Some(bytes.into()), |seal| seal.open(key, bytes)))
     }
 
-    fn remove(&mut self, origins: &HashSet<Origin>) -> io::Result<u64> {
+    fn remove(&mut self, origins: &HashSet<Origin>, durably: bool) -> io::Result<u64> {
         let mut removed = 0;
         for &origin in origins {
             let stored = self.seal.as_ref().map_or(origin, |seal| seal.origin(origin));
@@ -270,7 +270,7 @@ impl State {
                 removed += 1;
             }
         }
-        if removed > 0 {
+        if durably && removed > 0 {
             self.file.sync_data()?;
         }
         Ok(removed)

@@ -133,20 +133,32 @@ impl Cache {
     /// # Errors
     /// [`Error::Storage`]: the file failed, now or earlier, and may still have them.
     pub(crate) fn forget(&self, texts: &[&str]) -> Result<u64> {
-        // Whoever is adding entries is waited for.
-        *self.forgotten.write() += 1;
         let origins: HashSet<Origin> = texts.iter().map(|text| origin(text)).chain([QUERIES]).collect();
-        let in_memory = self.memory.as_ref().map_or(0, |memory| memory.remove(&origins));
+        let in_memory = self.remove_from_memory(&origins);
         let in_file = match &self.file {
             Some(_) if self.is_broken.load(Relaxed) => {
                 let reason = "the file of the embedding cache failed earlier, and may still have vectors of forgotten \
                               texts; delete the file when the engine is closed";
                 return Err(Error::Storage(reason.into()));
             }
-            Some(file) => file.remove(&origins)?,
+            Some(file) => file.remove(&origins, true)?,
             None => 0,
         };
         Ok(in_memory + in_file)
+    }
+
+    /// Removes the entries of texts that others replaced: if the message is forgotten, nothing leads to its earlier texts.
+    /// Entries of queries stay until then.
+    pub(crate) fn drop_replaced(&self, texts: &[String]) {
+        let origins: HashSet<Origin> = texts.iter().map(|text| origin(text)).collect();
+        self.remove_from_memory(&origins);
+        self.with_file(|file| file.remove(&origins, false));
+    }
+
+    fn remove_from_memory(&self, origins: &HashSet<Origin>) -> u64 {
+        // Whoever is adding entries is waited for.
+        *self.forgotten.write() += 1;
+        self.memory.as_ref().map_or(0, |memory| memory.remove(origins))
     }
 
     /// Calls `call` with the file. `None`: there is no file, or it failed now or earlier. A file that failed is not

@@ -112,6 +112,11 @@ impl Shared {
             extension.publish(effects.buffers, effects.histories);
             effects.flushed.into_iter().for_each(|(namespace, session)| extension.flushed(namespace, session));
         }
+        if let Some(cache) = &self.cache
+            && !effects.replaced.is_empty()
+        {
+            cache.drop_replaced(&effects.replaced);
+        }
         for namespace in effects.languages {
             // Loaded again, it is analysed again.
             self.generations.all().iter().for_each(|generation| generation.reload(namespace));

@@ -6,7 +6,7 @@
 //!   buffer.
 //! - The state of a session at each of its checkpoints can be restored from what is stored.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use redb::ReadableTable;
 
@@ -71,6 +71,9 @@ pub(super) struct Edit<'t> {
     records: HashMap<Namespace, NamespaceRecord>,
     /// The first sequence numbers of the messages that are put.
     first_put: HashMap<NamespaceId, u64>,
+    /// Texts that were replaced, and those that replaced them.
+    replaced: Vec<String>,
+    replacing: HashSet<String>,
     consequences: Consequences<'t>,
 }
 
@@ -85,6 +88,8 @@ impl<'t> Edit<'t> {
             history: tables.table(HISTORY)?,
             records: HashMap::new(),
             first_put: HashMap::new(),
+            replaced: Vec::new(),
+            replacing: HashSet::new(),
             consequences: Consequences::new(tables),
         })
     }
@@ -97,7 +102,11 @@ impl<'t> Edit<'t> {
         for (&namespace, &first) in &self.first_put {
             PutTimes(self.tables).note(namespace, first)?;
         }
-        self.consequences.finish()
+        let mut effects = self.consequences.finish()?;
+        // A text may have moved to another message, as those of a list do.
+        effects.replaced = self.replaced;
+        effects.replaced.retain(|text| !self.replacing.contains(text));
+        Ok(effects)
     }
 
     /// The number of a namespace, or `None` if nothing was ever put into it.
@@ -244,6 +253,9 @@ impl<'t> Edit<'t> {
                 self.write(namespace, new, false)
             }
             (old, new) => {
+                if let (Some(old), Some(new)) = (&old, &new) {
+                    self.note_replaced(old, &new.record)?;
+                }
                 old.map_or(Ok(()), |old| self.forget(namespace, old))?;
                 new.map_or(Ok(()), |new| self.add(namespace, new))
             }
@@ -272,6 +284,7 @@ impl<'t> Edit<'t> {
         old: StoredMessage,
         mut record: MessageRecord,
     ) -> Result<()> {
+        self.note_replaced(&old, &record)?;
         if record.session != old.record.session {
             self.remove(namespace, old)?;
             record.revision = namespace.fresh_number();
@@ -284,6 +297,21 @@ impl<'t> Edit<'t> {
             self.consequences.outdate(namespace.id(), old.seq);
         }
         self.write(namespace, StoredMessage { record, ..old }, !keeps_vectors)
+    }
+
+    /// Notes the text of a message that another one replaces, unless it was not embedded.
+    fn note_replaced(&mut self, old: &StoredMessage, new: &MessageRecord) -> Result<()> {
+        if old.position != SessionPosition::Buffer && !old.record.same_content(new) {
+            self.note_gone(old)?;
+            self.replacing.insert(new.clone().message()?.searchable());
+        }
+        Ok(())
+    }
+
+    /// Notes a text that its message or document does not have any more.
+    pub(super) fn note_gone(&mut self, old: &StoredMessage) -> Result<()> {
+        self.replaced.push(old.record.clone().message()?.searchable());
+        Ok(())
     }
 
     /// Deletes a message as a caller asked for it, as [`Edit::remove`] does.

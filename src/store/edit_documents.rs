@@ -307,6 +307,7 @@ impl<'t> Changing<'t> {
         }
         for seq in outdated.into_values() {
             let old = self.edit.stored(&namespace, seq)?;
+            self.edit.note_gone(&old)?;
             self.edit.remove(&mut namespace, old)?;
         }
         self.edit.close(namespace);

@@ -32,6 +32,8 @@ pub(crate) struct Effects {
     pub(crate) flushed: Vec<HistoryChange>,
     /// The namespaces whose text is analysed in another language from now on.
     pub(crate) languages: Vec<NamespaceId>,
+    /// The texts that were embedded and that others replaced. Nothing leads to what they caused any more.
+    pub(crate) replaced: Vec<String>,
 }
 
 /// A session whose messages in long-term memory, or whose window, changed.
@@ -66,6 +68,7 @@ impl Effects {
         self.unindexed.extend(later.unindexed);
         self.flushed.extend(later.flushed);
         self.languages.extend(later.languages);
+        self.replaced.extend(later.replaced);
         self.next_expiry = self.next_expiry.into_iter().chain(later.next_expiry).min();
     }
 }
