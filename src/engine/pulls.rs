@@ -135,40 +135,35 @@ impl Core {
     fn ask(&self, replica: &Replica, about: About, serves: impl Fn(Instant) -> bool) -> Asking {
         let (asking, new) = replica.questions.open(about, serves);
         if let Some(asked) = new {
-            self.send(replica, asked);
+            self.begin(replica, asked);
         }
         asking
     }
 
-    fn send(&self, replica: &Replica, asked: Arc<Asked>) {
-        let question = match &asked.about {
+    fn begin(&self, replica: &Replica, asked: Arc<Asked>) {
+        match self.this() {
+            Some(core) => self.send(replica, Arc::new(Underway { engine: WeakEngine::new(&core), asked })),
+            None => self.end(replica, &asked, Err(Error::Closed)),
+        }
+    }
+
+    fn send(&self, replica: &Replica, question: Arc<Underway>) {
+        let asks = match &question.asked.about {
             About::Under(prefix) => Ok(Question::Namespaces { prefix: prefix.clone() }),
             About::Namespace(name) => {
                 let since = self.shared.store.read().and_then(|snapshot| snapshot.versions().get(name));
                 since.map(|since| Question::Changes { namespace: name.clone(), since })
             }
         };
-        let (engine, question) = match (self.this(), question) {
-            (Some(core), Ok(question)) => (WeakEngine::new(&core), question),
-            (None, _) => return self.end(replica, &asked, Err(Error::Closed)),
-            (_, Err(error)) => return self.end(replica, &asked, Err(error)),
-        };
-        let tell = move |told| {
-            // In an engine that is being closed nobody sends the next question.
-            let heard = engine.visit(|core| {
-                core.hear(&engine, &asked, told);
-                Ok(())
-            });
-            if heard.is_err() {
-                asked.end(Err(Arc::new(Error::Closed)));
-            }
-        };
-        replica.upstream.ask(question, PATIENCE, Box::new(tell));
+        match asks {
+            Ok(asks) => replica.upstream.ask(asks, PATIENCE, Box::new(move |told| question.hear(told))),
+            Err(error) => self.end(replica, &question.asked, Err(error)),
+        }
     }
 
     /// Takes what was heard of a question, on a thread that must not wait.
-    fn hear(&self, engine: &WeakEngine, asked: &Arc<Asked>, told: Told) {
-        let Some(replica) = self.shared.replica.as_deref() else { return };
+    fn hear(&self, replica: &Replica, question: &Arc<Underway>, told: Told) {
+        let asked = &question.asked;
         let answer = match told {
             Told::Nothing => {
                 replica.is_silent();
@@ -180,30 +175,11 @@ impl Core {
             Ok(Answer::Change(None)) => self.end(replica, asked, Ok(Vec::new())),
             Ok(Answer::Namespaces(namespaces)) => self.end(replica, asked, Ok(namespaces)),
             Ok(Answer::Change(Some(change))) => {
-                let (engine, waiting) = (engine.clone(), Arc::clone(asked));
-                let apply = move || {
-                    let applied = engine.visit(|core| {
-                        core.apply_answer(&waiting, change);
-                        Ok(())
-                    });
-                    if applied.is_err() {
-                        waiting.end(Err(Arc::new(Error::Closed)));
-                    }
-                };
-                if let Err(error) = self.executor().spawn(Lane::Pulls, apply) {
+                let waiting = Arc::clone(question);
+                if let Err(error) = self.executor().spawn(Lane::Pulls, move || waiting.apply(change)) {
                     self.end(replica, asked, Err(error));
                 }
             }
-            Err(error) => self.end(replica, asked, Err(error)),
-        }
-    }
-
-    fn apply_answer(&self, asked: &Arc<Asked>, change: Change) {
-        let Some(replica) = self.shared.replica.as_deref() else { return };
-        match self.apply(change) {
-            Ok(true) => self.end(replica, asked, Ok(Vec::new())),
-            // The file is at another version by now.
-            Ok(false) => self.send(replica, Arc::clone(asked)),
             Err(error) => self.end(replica, asked, Err(error)),
         }
     }
@@ -217,7 +193,7 @@ impl Core {
         }
         let end = end.map(|namespaces| Ended { sent, namespaces: namespaces.into() }).map_err(Arc::new);
         match next {
-            Some(next) if is_answered => self.send(replica, next),
+            Some(next) if is_answered => self.begin(replica, next),
             Some(next) => next.end(end.clone()),
             None => {}
         }
@@ -242,6 +218,54 @@ impl Core {
             }
         }
         Ok(applied)
+    }
+}
+
+/// A question that was sent. If it is dropped before its end, because the engine is being closed or something panicked,
+/// those who wait for it are told: they would wait for ever.
+struct Underway {
+    engine: WeakEngine,
+    asked: Arc<Asked>,
+}
+
+impl Underway {
+    /// Calls `work` with the engine, unless that is being closed.
+    fn visit(&self, work: impl FnOnce(&Core, &Replica)) -> Result<()> {
+        self.engine.visit(|core| {
+            if let Some(replica) = core.shared.replica.as_deref() {
+                work(core, replica);
+            }
+            Ok(())
+        })
+    }
+
+    fn hear(self: &Arc<Self>, told: Told) {
+        // In an engine that is being closed, the question ends when it is dropped.
+        let _ = self.visit(|core, replica| core.hear(replica, self, told));
+    }
+
+    /// Applies what changed.
+    fn apply(self: &Arc<Self>, change: Change) {
+        let _ = self.visit(|core, replica| match core.apply(change) {
+            Ok(true) => core.end(replica, &self.asked, Ok(Vec::new())),
+            // The file is at another version by now.
+            Ok(false) => core.send(replica, Arc::clone(self)),
+            Err(error) => core.end(replica, &self.asked, Err(error)),
+        });
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        if self.asked.has_ended() {
+            return;
+        }
+        let reason = "a question to it was given up".to_owned();
+        let error = Error::SharedDatabase { reason, transient: true };
+        let _ = self.visit(|core, replica| core.end(replica, &self.asked, Err(error)));
+        if !self.asked.has_ended() {
+            self.asked.end(Err(Arc::new(Error::Closed)));
+        }
     }
 }
 

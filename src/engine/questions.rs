@@ -100,6 +100,9 @@ impl Questions {
     /// sent, if this one was answered.
     pub(super) fn close(&self, asked: &Asked, is_answered: bool) -> Option<(Instant, Option<Arc<Asked>>)> {
         let mut questions = self.0.lock();
+        if !std::ptr::eq(&*questions.get(&asked.about)?.current, asked) {
+            return None;
+        }
         let Open { sent, next, .. } = questions.remove(&asked.about)?;
         if let Some(next) = next.as_ref().filter(|_| is_answered) {
             next.heard.send_replace(Heard::Nothing);
@@ -119,6 +122,11 @@ impl Asked {
     fn new(about: About, is_silent: bool) -> Arc<Self> {
         let heard = if is_silent { Heard::NothingForLong } else { Heard::Nothing };
         Arc::new(Asked { about, heard: watch::Sender::new(heard) })
+    }
+
+    /// Returns true if all who wait were told.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(*self.heard.borrow(), Heard::End(_))
     }
 
     /// Tells all who wait how the question ended.
