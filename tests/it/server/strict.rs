@@ -244,7 +244,7 @@ fn tools_destroy_only_what_all_ids_name() {
     assert_eq!(forgotten(&of_run, &matching), 1, "of the run alone");
     assert_eq!(left(), [tuesday.clone(), guided]);
     assert_eq!(forgotten(&of_agent, &matching), 1, "of the agent alone");
-    assert_eq!(left(), [tuesday.clone()]);
+    assert_eq!(left(), [tuesday.as_str()]);
     let run = json!({ "user_id": "ada", "run_id": "tuesday" });
     assert_eq!(forgotten(&run, &json!({ "by": "messages", "ids": [tuesday] })), 1);
     assert_eq!(left(), [""; 0]);
