@@ -1,8 +1,10 @@
 //! The shared database: that of --shared, or else of $MNEMON_SHARED. And how far reads may be behind it.
 
-use std::{path::Path, sync::OnceLock, time::Duration};
+use std::{path::Path, sync::OnceLock};
 
-use mnemon::{Config, Engine, EngineBuilder, Freshness, Namespace};
+#[cfg(feature = "postgres")]
+use mnemon::Freshness;
+use mnemon::{Config, Engine, EngineBuilder, Namespace};
 
 use crate::key;
 
@@ -10,6 +12,7 @@ use crate::key;
 const VARIABLE: &str = "MNEMON_SHARED";
 
 static ADDRESS: OnceLock<Option<String>> = OnceLock::new();
+#[cfg(feature = "postgres")]
 static FRESHNESS: OnceLock<Freshness> = OnceLock::new();
 
 /// Sets the address and the freshness, once. A build without the feature `postgres` has none.
@@ -27,14 +30,14 @@ pub(crate) fn parse_freshness(text: &str) -> Result<Freshness, String> {
         "latest" => Ok(Freshness::Latest),
         "local" => Ok(Freshness::Local),
         seconds => {
-            let time = seconds.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            let time = seconds.parse().ok().and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
             time.map(Freshness::Within).ok_or_else(|| "neither latest, local nor a number of seconds".to_owned())
         }
     }
 }
 
 /// Returns the freshness as it is given on the command line.
-#[cfg_attr(not(unix), allow(dead_code))]
+#[cfg(all(feature = "serve", feature = "postgres", unix))]
 pub(crate) fn freshness() -> Option<String> {
     Some(match FRESHNESS.get()? {
         Freshness::Local => "local".to_owned(),
