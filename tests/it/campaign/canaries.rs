@@ -52,6 +52,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("history_store", Surface("history store")),
         ("backup", Whole("copies all namespaces")), ("backup_with_key", Whole("copies all namespaces")),
         ("purge", Whole("copies all namespaces")),
+        ("remove_if_unused", Whole("removes a file in which nothing was stored")),
     ]),
     ("BlockingEngine", &[
         ("stats", Whole("counts")), ("cache_stats", Whole("counts")),

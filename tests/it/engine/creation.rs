@@ -14,7 +14,8 @@ use crate::support::{Db, Hashing, chain, message, namespace};
 
 /// Opens an engine whose cache cannot be opened, after the database was.
 fn open_in_vain(db: &Db) -> Error {
-    let other = db.folder.path().join("no-cache");
+    // A file for each call: one that another call has just emptied would be a new cache.
+    let other = db.folder.path().join(format!("no-cache-{:?}", std::thread::current().id()));
     fs::write(&other, "this is no embedding cache").unwrap();
     let mut config = Config::default();
     config.embedding_cache_file = Some(other);

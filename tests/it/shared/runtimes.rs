@@ -90,6 +90,7 @@ fn blocking(engine: &Engine, folder: &Path) -> BTreeSet<&'static str> {
         drop_previous => calls_of.drop_previous().unwrap();
         backup => calls_of.backup(folder.join("backup.redb"));
         purge => calls_of.purge().unwrap();
+        remove_if_unused => calls_of.remove_if_unused().unwrap();
         optimize => calls_of.optimize(&space).unwrap();
     };
     names.into()
@@ -181,6 +182,7 @@ async fn awaited(engine: &Engine, folder: &Path) {
     engine.drop_previous().await.unwrap();
     let _ = engine.backup(folder.join("awaited.redb")).await;
     engine.purge().await.unwrap();
+    engine.remove_if_unused().await.unwrap();
     let memory = opened_memory(engine, "awaited");
     memory.put(vec![Message::user("I row on Thursdays.")]).await.unwrap();
     memory.search(Query::new("row")).await.unwrap();
