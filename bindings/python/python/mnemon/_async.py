@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self, TypeAlias, Unpack
+from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
 from ._mnemon import (
     Collection,
@@ -45,6 +45,7 @@ from ._wait import wait
 
 _MessageLike: TypeAlias = Message | dict[str, Any]
 _Messages: TypeAlias = Sequence[Message] | Sequence[dict[str, Any]] | Sequence[_MessageLike]
+_T = TypeVar("_T")
 
 
 class AsyncEngine:
@@ -54,8 +55,8 @@ class AsyncEngine:
     `async with await AsyncEngine.open("memory.redb") as engine:`.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, engine: "Engine | AsyncEngine") -> None:
+        self.engine = engine_of(engine)
 
     @classmethod
     async def open(cls, path: str | PathLike[str] | None = None, **options: Unpack[EngineOptions]) -> Self:
@@ -191,8 +192,8 @@ class AsyncEngine:
 class AsyncDocuments:
     """`Documents` with `await`."""
 
-    def __init__(self, documents: Documents) -> None:
-        self.documents = documents
+    def __init__(self, documents: "Documents | AsyncDocuments") -> None:
+        self.documents = _plain(documents, Documents, AsyncDocuments, "engine.documents(namespace)")
 
     async def put(
         self, key: str, value: Any, *, index: Sequence[str] | None = None, ttl_minutes: float | None = None
@@ -212,8 +213,8 @@ class AsyncDocuments:
 class AsyncMemory:
     """`Memory` with `await`."""
 
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
+    def __init__(self, memory: "Memory | AsyncMemory") -> None:
+        self.memory = _plain(memory, Memory, AsyncMemory, "engine.memory(namespace, session)")
 
     async def put(self, messages: _Messages) -> MemoryReport:
         return await wait(self.memory.put, messages)
@@ -282,8 +283,8 @@ class AsyncMemory:
 class AsyncProfile:
     """`Profile` with `await`."""
 
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
+    def __init__(self, profile: "Profile | AsyncProfile") -> None:
+        self.profile = _plain(profile, Profile, AsyncProfile, "mnemon.Profile(engine, namespace)")
 
     async def get(self) -> dict[str, Any]:
         return await wait(self.profile.get)
@@ -302,8 +303,8 @@ class AsyncProfile:
 class AsyncCollection:
     """`Collection` with `await`."""
 
-    def __init__(self, collection: Collection) -> None:
-        self.collection = collection
+    def __init__(self, collection: "Collection | AsyncCollection") -> None:
+        self.collection = _plain(collection, Collection, AsyncCollection, "mnemon.Collection(engine, namespace)")
 
     async def add(self, item: dict[str, Any]) -> str:
         return await wait(self.collection.add, item)
@@ -322,3 +323,16 @@ class AsyncCollection:
     async def update(self, messages: _Messages, model: ChatModel) -> CollectionReport:
         """As `Collection.update`; a `model` that is a function is called on another thread."""
         return await wait(self.collection.update, messages, model)
+
+
+def engine_of(engine: Any) -> Engine:
+    """The engine that an adapter was given, with `await` or without."""
+    return _plain(engine, Engine, AsyncEngine, "mnemon.Engine(path) or await mnemon.AsyncEngine.open(path)")
+
+
+def _plain(given: Any, kind: type[_T], awaited: type, source: str) -> _T:
+    """What was given, without `await`."""
+    plain = getattr(given, kind.__name__.lower()) if isinstance(given, awaited) else given
+    if isinstance(plain, kind):
+        return plain
+    raise TypeError(f"mnemon.{kind.__name__} or mnemon.{awaited.__name__} is needed here, not {type(given).__name__}: take {source}")

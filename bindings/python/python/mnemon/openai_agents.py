@@ -2,20 +2,27 @@
 
 import asyncio
 import json
+import mimetypes
+import sys
 from collections.abc import Callable
 from threading import Lock
 from typing import Any, TypeVar
 
-from agents.items import TResponseInputItem
-from agents.memory import SessionSettings
-
+from ._adapters import Part, arguments_of, data_of, described, needs, sound_of, text_of, turns_of
+from ._async import AsyncEngine, engine_of
 from ._mnemon import Engine, Message, SessionNotFoundError
 from ._wait import wait
+
+with needs("mnemon.openai_agents", "openai-agents", "agents"):
+    from agents.items import TResponseInputItem
+    from agents.memory import SessionSettings
 
 _T = TypeVar("_T")
 
 # Changes of a session take turns. Sessions share these locks, so that none has to be made for each.
 LOCKS = [Lock() for _ in range(64)]
+# In a message's metadata: the item as JSON.
+KEY = "openai_agents"
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
@@ -26,15 +33,23 @@ class MnemonSession:
     too. As JSON, and with its text counted again, it has at most 1 MiB; `add_items` raises `InvalidMessageError` for more, and stores
     nothing.
 
+    What another program put into the session, or changed there, is read as items of the SDK: a message, and each call of a tool and each
+    output as an item of its own. Names of authors are left out, as items have no place for them.
+
     Calls may come from any thread, and from any number of objects for one session. Items that are added together stay together, and
     `pop_item` removes the last item, as long as all changes of the session go through this class. A change that is cancelled is done to
     its end before the cancellation goes on.
     """
 
     def __init__(
-        self, engine: Engine, namespace: str, session_id: str, *, session_settings: SessionSettings | None = None
+        self,
+        engine: Engine | AsyncEngine,
+        namespace: str,
+        session_id: str,
+        *,
+        session_settings: SessionSettings | None = None,
     ) -> None:
-        self.engine = engine
+        self.engine = engine_of(engine)
         self.namespace = namespace
         self.session_id = session_id
         self.session_settings: SessionSettings | None = session_settings or SessionSettings()
@@ -48,15 +63,22 @@ class MnemonSession:
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         stored = await wait(self.engine.history, self.namespace, self.session_id)
-        first = 0 if limit is None or limit < 0 else max(len(stored) - limit, 0)
-        return [_item(message) for message in stored[first:]]
+        if limit is None or limit < 0:
+            limit = sys.maxsize
+        # From the last one back, as a message may be several items.
+        found: list[TResponseInputItem] = []
+        for message in reversed(stored):
+            if len(found) >= limit:
+                break
+            found += [item for item, _ in reversed(_items(message))]
+        return found[:limit][::-1]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Stores items at the end, in one commit."""
         await self._change(lambda: self.engine.put(self.namespace, [self._message(item) for item in items]))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Deletes the last item and returns it. Cost: a pass over the session's messages."""
+        """Deletes the last item and returns it; of a message of several items, that part. Cost: a pass over the session's messages."""
         return await self._change(self._pop)
 
     async def clear_session(self) -> None:
@@ -82,9 +104,12 @@ class MnemonSession:
         stored = self.engine.history(self.namespace, self.session_id)
         if not stored:
             return None
-        # Before the deletion: what cannot be returned is not deleted.
-        item = _item(stored[-1])
-        self.engine.delete(self.namespace, [stored[-1].id])
+        *left, (item, _) = _items(stored[-1])
+        if left:
+            content = [part for _, parts in left for part in parts]
+            self.engine.put(self.namespace, [stored[-1].to_dict() | {"content": content}])
+        else:
+            self.engine.delete(self.namespace, [stored[-1].id])
         return item
 
     def _clear(self) -> None:
@@ -98,13 +123,65 @@ class MnemonSession:
             _content(item),
             _role(item),
             session=self.session_id,
-            metadata={"openai_agents": json.dumps(item, ensure_ascii=False)},
+            metadata={KEY: json.dumps(item, ensure_ascii=False)},
         )
 
 
-def _item(message: Message) -> TResponseInputItem:
-    item: TResponseInputItem = json.loads(message.metadata["openai_agents"])
-    return item
+def _items(message: Message) -> list[tuple[TResponseInputItem, list[Part]]]:
+    """The items of a message, each with its parts."""
+    if item := _stored(message):
+        return [(item, message.content)]
+    items: list[tuple[Any, list[Part]]] = []
+    for role, parts in turns_of(message):
+        said = [part for part in parts if part["type"] not in ("tool_call", "tool_result")]
+        if said or not parts:
+            items.append(({"role": role, "content": _said(role, said)}, said))
+        items += [(_of_tool(part), [part]) for part in parts if part not in said]
+    return items
+
+
+def _stored(message: Message) -> TResponseInputItem | None:
+    """The item that a session stored; `None` if another program stored the message, or changed its text since."""
+    try:
+        item: TResponseInputItem = json.loads(message.metadata[KEY])
+        return item if text_of(_content(item)) == message.text else None  # type: ignore[arg-type]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _of_tool(part: Part) -> dict[str, Any]:
+    if part["type"] == "tool_result":
+        return {"type": "function_call_output", "call_id": part["id"], "output": part["content"]}
+    arguments = arguments_of(part)
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return {"type": "function_call", "call_id": part["id"], "name": part["name"], "arguments": text}
+
+
+def _said(role: str, parts: list[Part]) -> str | list[dict[str, Any]]:
+    """The content of an item. Only those of users may have media."""
+    content = [_input(part) if role == "user" else _text(part) for part in parts]
+    if all(part["type"] == "input_text" for part in content):
+        return "\n".join(part["text"] for part in content)
+    return content
+
+
+def _input(part: Part) -> dict[str, Any]:
+    """A part as models of every kind take it, those of Chat Completions too; otherwise its description."""
+    kind, uri = part["type"], part.get("uri", "")
+    media_type, data = (uri and data_of(part)) or ("", "")
+    if kind == "image" and uri.startswith(("https://", "http://", "data:")):
+        return {"type": "input_image", "image_url": uri, "detail": "auto"}
+    if kind == "audio" and (sound := sound_of(media_type)) in ("mp3", "wav"):
+        return {"type": "input_audio", "input_audio": {"data": data, "format": sound}}
+    if kind == "file" and data:
+        return {"type": "input_file", "file_data": uri, "filename": f"file{mimetypes.guess_extension(media_type) or ''}"}
+    if kind == "file" and uri.startswith("file-"):
+        return {"type": "input_file", "file_id": uri}
+    return _text(part)
+
+
+def _text(part: Part) -> dict[str, Any]:
+    return {"type": "input_text", "text": described(part)}
 
 
 def _role(item: dict[str, Any]) -> Any:
@@ -118,7 +195,8 @@ def _content(item: dict[str, Any]) -> list[dict[str, Any]]:
     """What a recall reads of an item, and what a prompt has in its place."""
     kind, call = item.get("type") or "message", item.get("call_id")
     if call and "name" in item and not kind.endswith("_output"):
-        return [{"type": "tool_call", "id": call, "name": item["name"], "arguments": item.get("arguments", item.get("input"))}]
+        arguments = arguments_of(item) if "arguments" in item else item.get("input")
+        return [{"type": "tool_call", "id": call, "name": item["name"], "arguments": arguments}]
     text = "\n".join(_texts(item.get("content")) + _texts(item.get("output")))
     if call and text:
         return [{"type": "tool_result", "id": call, "content": text}]

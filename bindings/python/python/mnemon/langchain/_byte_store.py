@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 from langchain_core.stores import ByteStore
 
-from mnemon import Engine
+from mnemon import AsyncEngine, Engine
+from mnemon._async import engine_of
 from mnemon._values import ALL, Place, key_of, packed, read, replace, unpacked
 from mnemon._wait import wait
 
@@ -12,8 +13,8 @@ from mnemon._wait import wait
 class MnemonByteStore(ByteStore):
     """Bytes of any length under keys of any text, in a namespace. A call is one commit."""
 
-    def __init__(self, engine: Engine, namespace: str) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine | AsyncEngine, namespace: str) -> None:
+        self.engine = engine_of(engine)
         self.namespace = namespace
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:

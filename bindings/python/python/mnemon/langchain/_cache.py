@@ -6,7 +6,8 @@ from typing import Any
 from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 from langchain_core.load import dumps, loads
 
-from mnemon import Engine
+from mnemon import AsyncEngine, Engine
+from mnemon._async import engine_of
 from mnemon._values import Place, key_of, read, replace
 from mnemon._wait import wait
 
@@ -14,8 +15,8 @@ from mnemon._wait import wait
 class MnemonCache(BaseCache):
     """The answers of models by prompt and settings, in a namespace."""
 
-    def __init__(self, engine: Engine, namespace: str) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine | AsyncEngine, namespace: str) -> None:
+        self.engine = engine_of(engine)
         self.namespace = namespace
 
     def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:

@@ -7,15 +7,16 @@ from typing import Any
 from langchain_core.documents import Document
 
 import mnemon
-from mnemon import DocumentOperation, Engine
+from mnemon import AsyncEngine, DocumentOperation, Engine
+from mnemon._async import engine_of
 from mnemon._values import ALL, key_of
 
 
 class StoredDocuments:
     """The documents of a namespace. Each call is one commit or one read."""
 
-    def __init__(self, engine: Engine, namespace: str) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine | AsyncEngine, namespace: str) -> None:
+        self.engine = engine_of(engine)
         self.namespace = namespace
 
     def put(self, documents: Sequence[Document]) -> list[str]:
@@ -50,7 +51,8 @@ class StoredDocuments:
         """The best documents by meaning and by words whose metadata matches. What is not embedded yet is embedded first."""
         if self.engine.pending():
             self.engine.flush()
-        where = {"metadata": where} if where else None
+        # Documents of LangChain alone, where another program put others.
+        where = {"page_content": {"$exists": True}} | ({"metadata": where} if where else {})
         return self.engine.documents(self.namespace).search(query, where=where, limit=k)
 
 

@@ -5,15 +5,16 @@ from typing import Any
 import numpy
 from langchain_core.embeddings import Embeddings
 
-from mnemon import Embedder, Engine
+from mnemon import AsyncEngine, Embedder, Engine
+from mnemon._async import engine_of
 from mnemon._wait import wait
 
 
 class MnemonEmbeddings(Embeddings):
     """The vectors that the engine's model makes, of length 1."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine | AsyncEngine) -> None:
+        self.engine = engine_of(engine)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return self.engine.embed_documents(texts).tolist()

@@ -4,27 +4,44 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    message_to_dict,
+    messages_from_dict,
+)
 
-from mnemon import Engine, Message, SessionNotFoundError
+from mnemon import AsyncEngine, Engine, Message, SessionNotFoundError
+from mnemon._adapters import Part, Turn, arguments_of, data_of, described, text_of, turns_of
+from mnemon._async import engine_of
 from mnemon._wait import wait
+
+# In a message's metadata: the message of LangChain. `ingest --from langchain` keeps other fields there.
+KEY = "langchain"
 
 # Messages of other types are those of users.
 ROLES = {"ai": "assistant", "AIMessageChunk": "assistant", "system": "system", "tool": "tool"}
 
 
 class MnemonChatMessageHistory(BaseChatMessageHistory):
-    """The messages of a session, each as it was added. Recalls in the namespace find them."""
+    """The messages of a session, each as it was added. Recalls in the namespace find them.
 
-    def __init__(self, engine: Engine, namespace: str, session: str) -> None:
-        self.engine = engine
+    What another program put into the session, or changed there, is read as messages of LangChain; of several results of tools in a message,
+    each is one.
+    """
+
+    def __init__(self, engine: Engine | AsyncEngine, namespace: str, session: str) -> None:
+        self.engine = engine_of(engine)
         self.namespace = namespace
         self.session = session
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         stored = self.engine.history(self.namespace, self.session)
-        return messages_from_dict([message.metadata["langchain"] for message in stored])
+        return [message for row in stored for message in _messages(row)]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         self.engine.put(self.namespace, [self._stored(message) for message in messages])
@@ -45,14 +62,61 @@ class MnemonChatMessageHistory(BaseChatMessageHistory):
         await wait(self.clear)
 
     def _stored(self, message: BaseMessage) -> Message:
-        parts: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text else []
-        for call in getattr(message, "tool_calls", []):
-            parts.append({"type": "tool_call", "id": call["id"] or "", "name": call["name"], "arguments": call["args"]})
         return Message(
-            # What has neither, such as a picture, is in the metadata; a message of no content is none.
-            parts or [{"type": "text", "text": f"({message.type})"}],
+            _content(message),
             ROLES.get(message.type, "user"),  # type: ignore[arg-type]
             session=self.session,
             name=message.name,
-            metadata={"langchain": message_to_dict(message)},
+            metadata={KEY: message_to_dict(message)},
         )
+
+
+def _content(message: BaseMessage) -> list[Part]:
+    """What a recall reads of a message, and what a prompt has in its place. What has neither text nor calls is in the metadata."""
+    if isinstance(message, ToolMessage):
+        return [{"type": "tool_result", "id": message.tool_call_id, "content": str(message.text)}]
+    parts: list[Part] = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    for call in getattr(message, "tool_calls", []):
+        parts.append({"type": "tool_call", "id": call["id"] or "", "name": call["name"], "arguments": call["args"]})
+    return parts or [{"type": "text", "text": f"({message.type})"}]
+
+
+def _messages(row: Message) -> list[BaseMessage]:
+    """The message that a history stored, or those that a message of another program is."""
+    try:
+        [message] = messages_from_dict([row.metadata[KEY]])
+        if text_of(_content(message)) == row.text:
+            return [message]
+    except (KeyError, TypeError, ValueError):
+        pass
+    turns = turns_of(row)
+    # The name is the author's, and the id that of a whole message.
+    return [_message(turn, row.name if turn.role == row.role else None, row.id if len(turns) == 1 else None) for turn in turns]
+
+
+def _message(turn: Turn, name: str | None, id: str | None) -> BaseMessage:
+    role, parts = turn
+    if role == "tool":
+        return ToolMessage(parts[0]["content"], tool_call_id=parts[0]["id"], name=name, id=id)
+    blocks = [_block(part, role) for part in parts if part["type"] != "tool_call"]
+    content: Any = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks or ""
+    if role != "assistant":
+        return (SystemMessage if role == "system" else HumanMessage)(content, name=name, id=id)
+    tool_calls, invalid_tool_calls = [], []
+    for part in parts:
+        if part["type"] == "tool_call":
+            call, arguments = {"id": part["id"], "name": part["name"]}, arguments_of(part)
+            if isinstance(arguments, dict):
+                tool_calls.append({**call, "args": arguments, "type": "tool_call"})
+            else:
+                invalid_tool_calls.append({**call, "args": arguments, "error": None, "type": "invalid_tool_call"})
+    return AIMessage(content, name=name, id=id, tool_calls=tool_calls, invalid_tool_calls=invalid_tool_calls)
+
+
+def _block(part: Part, role: str) -> dict[str, Any]:
+    if part["type"] == "text" or role != "user":
+        return {"type": "text", "text": described(part)}
+    if data := data_of(part):
+        return {"type": part["type"], "base64": data[1], "mime_type": data[0]}
+    block = {"type": part["type"], "file_id" if part["uri"].startswith("file-") else "url": part["uri"]}
+    return block | ({"mime_type": part["media_type"]} if "media_type" in part else {})

@@ -1,13 +1,15 @@
 """Documents that a retriever finds."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
+from pydantic import BeforeValidator
 
+from mnemon._async import engine_of
 from mnemon._wait import wait
 
 from ._documents import StoredDocuments, document_of
@@ -19,7 +21,7 @@ class MnemonIndex(DocumentIndex):
     `where` is a filter on the metadata. A query embeds first what is not embedded yet, so it finds what was upserted just before.
     """
 
-    engine: Any
+    engine: Annotated[Any, BeforeValidator(engine_of)]
     namespace: str
     k: int = 10
     where: dict[str, Any] | None = None

@@ -9,7 +9,8 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from mnemon import Engine
+from mnemon import AsyncEngine, Engine
+from mnemon._async import engine_of
 from mnemon._wait import wait
 
 from ._documents import StoredDocuments, document_of
@@ -24,10 +25,10 @@ class MnemonVectorStore(VectorStore):
     before. The documents of the namespace are the store's alone; its messages stay apart.
     """
 
-    def __init__(self, engine: Engine, namespace: str) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine | AsyncEngine, namespace: str) -> None:
+        self.engine = engine_of(engine)
         self.namespace = namespace
-        self._documents = StoredDocuments(engine, namespace)
+        self._documents = StoredDocuments(self.engine, namespace)
 
     @property
     def embeddings(self) -> MnemonEmbeddings:
@@ -41,11 +42,11 @@ class MnemonVectorStore(VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: list[str] | None = None,
-        engine: Engine,
+        engine: Engine | AsyncEngine,
         namespace: str,
     ) -> Self:
         """A store of `namespace` with these texts added. `embedding` is `None` or `MnemonEmbeddings(engine)`."""
-        if embedding is not None and not (isinstance(embedding, MnemonEmbeddings) and embedding.engine is engine):
+        if embedding is not None and not (isinstance(embedding, MnemonEmbeddings) and embedding.engine is engine_of(engine)):
             raise ValueError(
                 "the engine makes the vectors: give None or MnemonEmbeddings(engine), and another model to the engine as its embedder, "
                 "see langchain_embedder"

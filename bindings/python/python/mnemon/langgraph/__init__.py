@@ -3,5 +3,8 @@
 Needs the packages `langgraph-checkpoint` and `langchain-core`, which `langgraph` brings.
 """
 
-from ._saver import MnemonSaver as MnemonSaver
-from ._store import MnemonStore as MnemonStore
+from mnemon._adapters import needs
+
+with needs("mnemon.langgraph", "langgraph", "langgraph", "langchain_core"):
+    from ._saver import MnemonSaver as MnemonSaver
+    from ._store import MnemonStore as MnemonStore

@@ -25,7 +25,8 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from mnemon import DocumentChangedError, DocumentOperation, Engine
+from mnemon import AsyncEngine, DocumentChangedError, DocumentOperation, Engine
+from mnemon._async import engine_of
 from mnemon._values import (
     ALL,
     Head,
@@ -65,10 +66,14 @@ class MnemonSaver(BaseCheckpointSaver[str]):
     """
 
     def __init__(
-        self, engine: Engine, *, prefix: Sequence[str] = ("langgraph", "checkpoints"), serde: SerializerProtocol | None = None
+        self,
+        engine: Engine | AsyncEngine,
+        *,
+        prefix: Sequence[str] = ("langgraph", "checkpoints"),
+        serde: SerializerProtocol | None = None,
     ) -> None:
         super().__init__(serde=serde)
-        self.engine = engine
+        self.engine = engine_of(engine)
         self.prefix = tuple(prefix)
 
     # Reads.

@@ -21,7 +21,8 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from mnemon import Document, DocumentOperation, Engine
+from mnemon import AsyncEngine, Document, DocumentOperation, Engine
+from mnemon._async import engine_of
 from mnemon._values import escaped, labels_in, space_of
 from mnemon._wait import wait
 
@@ -40,13 +41,13 @@ class MnemonStore(BaseStore):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | AsyncEngine,
         *,
         prefix: Sequence[str] = ("langgraph", "store"),
         fields: Sequence[str] | None = None,
         ttl: TTLConfig | None = None,
     ) -> None:
-        self.engine = engine
+        self.engine = engine_of(engine)
         self.prefix = tuple(prefix)
         self.fields = list(fields) if fields is not None else None
         self.ttl_config = ttl

@@ -4,7 +4,10 @@
 nodes that an index finds by meaning and by words; `MnemonEmbedding` is the engine's model.
 """
 
-from ._block import MnemonBlock as MnemonBlock
-from ._chat_store import MnemonChatStore as MnemonChatStore
-from ._embedding import MnemonEmbedding as MnemonEmbedding
-from ._vector_store import MnemonVectorStore as MnemonVectorStore
+from mnemon._adapters import needs
+
+with needs("mnemon.llama_index", "llama-index-core", "llama_index"):
+    from ._block import MnemonBlock as MnemonBlock
+    from ._chat_store import MnemonChatStore as MnemonChatStore
+    from ._embedding import MnemonEmbedding as MnemonEmbedding
+    from ._vector_store import MnemonVectorStore as MnemonVectorStore

@@ -1,12 +1,13 @@
 """A block of LlamaIndex's `Memory`."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.bridge.pydantic import ConfigDict, Field
+from llama_index.core.bridge.pydantic import BeforeValidator, ConfigDict, Field
 from llama_index.core.memory import BaseMemoryBlock
 
 from mnemon import Engine, Hit, Query
+from mnemon._async import engine_of
 from mnemon._wait import wait
 
 from ._messages import ARCHIVED, STATUS, TEXT_LENGTH, put
@@ -26,7 +27,7 @@ class MnemonBlock(BaseMemoryBlock[str]):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     name: str = "memories"
-    engine: Engine = Field(exclude=True)
+    engine: Annotated[Engine, BeforeValidator(engine_of)] = Field(exclude=True)
     namespace: str
     top_k: int = Field(default=2, ge=1)
     threshold: float | None = None

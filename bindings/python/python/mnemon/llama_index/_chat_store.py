@@ -4,13 +4,14 @@ import threading
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from itertools import islice
-from typing import Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.bridge.pydantic import ConfigDict, Field
+from llama_index.core.bridge.pydantic import BeforeValidator, ConfigDict, Field
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
 from mnemon import Engine, Message
+from mnemon._async import engine_of
 from mnemon._wait import wait
 
 from ._messages import ARCHIVED, STATUS, delete_documents, get, put
@@ -45,7 +46,7 @@ class MnemonChatStore(AsyncDBChatStore):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    engine: Engine = Field(exclude=True)
+    engine: Annotated[Engine, BeforeValidator(engine_of)] = Field(exclude=True)
     namespace: str
 
     @_on_a_thread

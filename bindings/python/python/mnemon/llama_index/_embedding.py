@@ -1,21 +1,23 @@
 """The engine's model."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.bridge.pydantic import Field
+from llama_index.core.bridge.pydantic import BeforeValidator, Field
 
-from mnemon import Engine
+from mnemon import AsyncEngine, Engine
+from mnemon._async import engine_of
 from mnemon._wait import wait
 
 
 class MnemonEmbedding(BaseEmbedding):
     """The engine's model for LlamaIndex. Vectors have length 1. A text that is too long for the model gets the mean of its parts."""
 
-    engine: Engine = Field(exclude=True)
+    engine: Annotated[Engine, BeforeValidator(engine_of)] = Field(exclude=True)
 
-    def __init__(self, engine: Engine, **options: Any) -> None:
-        super().__init__(**{"engine": engine, "model_name": engine.model["name"], **options})
+    def __init__(self, engine: Engine | AsyncEngine, **options: Any) -> None:
+        plain = engine_of(engine)
+        super().__init__(**{"engine": plain, "model_name": plain.model["name"], **options})
 
     @classmethod
     def class_name(cls) -> str:

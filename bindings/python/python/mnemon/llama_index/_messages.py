@@ -6,9 +6,19 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import (
+    AudioBlock,
+    ChatMessage,
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ToolCallBlock,
+    VideoBlock,
+)
 
 from mnemon import Engine, Message
+from mnemon._adapters import Part, arguments_of, data_of, described, sound_of
 from mnemon._values import Place, key_of, read, replace
 
 # In a message's metadata: whether it is archived; the chat message as JSON, if text and role are not all of it; the key of the document
@@ -19,6 +29,14 @@ ARCHIVED = "archived"
 # A message has at most 1 MiB. A character of the JSON takes two bytes, as quotes are escaped; one of the text takes four.
 DUMP_LENGTH = 200_000
 TEXT_LENGTH = 100_000
+
+# The blocks of media, and their fields for data and for its type.
+MEDIA: dict[str, tuple[Any, str, str]] = {
+    "image": (ImageBlock, "image", "image_mimetype"),
+    "audio": (AudioBlock, "audio", "format"),
+    "video": (VideoBlock, "video", "video_mimetype"),
+    "file": (DocumentBlock, "data", "document_mimetype"),
+}
 
 ROLES = {"developer": "system", "function": "tool", "chatbot": "assistant", "model": "assistant"}
 
@@ -46,10 +64,8 @@ def put(
             if len(metadata[DUMP]) > DUMP_LENGTH:
                 metadata[DOCUMENT] = key_of(DUMP, uuid.uuid4().hex)
                 documents[namespace, metadata[DOCUMENT]] = (metadata.pop(DUMP), {})
-        content: Any = text[:TEXT_LENGTH]
-        if not content.strip():
-            # The engine refuses empty text. No recall finds this.
-            content = [{"type": "file", "uri": "llama_index:message"}]
+        # The engine refuses empty text. No recall finds the file.
+        content: Any = _recalled(message) or [{"type": "file", "uri": "llama_index:message"}]
         rows.append(Message(content, role, id=old and old.id, session=session, metadata=metadata))
     if documents:
         replace(engine, documents)
@@ -58,15 +74,58 @@ def put(
 
 
 def get(engine: Engine, namespace: str, rows: Sequence[Message]) -> list[ChatMessage]:
-    """The chat messages that were put, each as it was. Another message is one of a text."""
+    """The chat messages that were put, each as it was; and what other programs put or changed, as chat messages."""
     metadata = [row.metadata for row in rows]
     places = _places(namespace, metadata)
     large = dict(zip(places, read(engine, places)[1], strict=True)) if places else {}
     dumps = [large.get((namespace, fields.get(DOCUMENT, "")), fields.get(DUMP)) for fields in metadata]
-    return [
-        ChatMessage.model_validate(json.loads(dump)) if dump else ChatMessage(role=row.role, content=row.text)
-        for row, dump in zip(rows, dumps, strict=True)
-    ]
+    return [_stored(row, dump) or _converted(row) for row, dump in zip(rows, dumps, strict=True)]
+
+
+def _stored(row: Message, dump: Any) -> ChatMessage | None:
+    """The chat message of a dump; `None` if there is none that LlamaIndex reads, or if another program changed the text since."""
+    try:
+        message = ChatMessage.model_validate(json.loads(dump))
+    except (TypeError, ValueError):
+        return None
+    return message if _recalled(message) == row.text else None
+
+
+def _converted(row: Message) -> ChatMessage:
+    """A message of another program as one chat message, in which a tool's result is its text."""
+    kinds = [part["type"] for part in row.content]
+    role = "tool" if "tool_result" in kinds else "assistant" if "tool_call" in kinds else row.role
+    options = {"name": row.name} if row.name else {}
+    for part in row.content:
+        if part["type"] == "tool_result":
+            options.setdefault("tool_call_id", part["id"])
+    return ChatMessage(role=role, blocks=[_block(part, role) for part in row.content], additional_kwargs=options)
+
+
+def _block(part: Part, role: str) -> ContentBlock:
+    if part["type"] == "tool_call":
+        return ToolCallBlock(tool_call_id=part["id"] or None, tool_name=part["name"], tool_kwargs=arguments_of(part))
+    if role == "user" and part["type"] in MEDIA:
+        kind, field, type_field = MEDIA[part["type"]]
+        media_type, data = data_of(part) or (part.get("media_type"), None)
+        if media_type and type_field == "format":
+            media_type = sound_of(media_type)
+        fields: dict[str, Any] = {type_field: media_type, "url": part["uri"]}
+        if data is not None:
+            fields = {type_field: media_type, field: data.encode()}
+        try:
+            block: ContentBlock = kind(**fields)
+            return block
+        except ValueError:
+            # No address that LlamaIndex knows.
+            pass
+    return TextBlock(text=described(part))
+
+
+def _recalled(message: ChatMessage) -> str:
+    """The text that recalls find a chat message by."""
+    text = (message.content or "")[:TEXT_LENGTH]
+    return text if text.strip() else ""
 
 
 def delete_documents(engine: Engine, namespace: str, rows: Sequence[Message]) -> None:

@@ -1,9 +1,9 @@
 """Nodes that an index finds."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from llama_index.core.bridge.pydantic import Field
+from llama_index.core.bridge.pydantic import BeforeValidator, Field
 from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
@@ -15,6 +15,7 @@ from llama_index.core.vector_stores.types import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from mnemon import Document, DocumentOperation, Engine
+from mnemon._async import engine_of
 from mnemon._values import ALL, key_of
 from mnemon._wait import wait
 
@@ -36,7 +37,7 @@ class MnemonVectorStore(BasePydanticVectorStore):
 
     stores_text: bool = True
     is_embedding_query: bool = False
-    engine: Engine = Field(exclude=True)
+    engine: Annotated[Engine, BeforeValidator(engine_of)] = Field(exclude=True)
     namespace: str
 
     @classmethod
