@@ -99,6 +99,15 @@ async def test_items_of_every_kind_come_back_as_they_were(engine: Engine) -> Non
     assert popped == [*reversed(ITEMS), None] and engine.history(NAMESPACE, "s") == []
 
 
+async def test_arguments_that_are_no_object_of_the_engine_are_text(engine: Engine) -> None:
+    session = MnemonSession(engine, NAMESPACE, "s")
+    for arguments in ['{"n": 36893488147419103232}', '{"n": NaN}', '{"half": "\\ud83d"}', "[1]", "no JSON", ""]:
+        item = {"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments}
+        await session.add_items([item])
+        assert engine.history(NAMESPACE, "s")[0].content[0]["arguments"] == arguments
+        assert await session.pop_item() == item
+
+
 async def test_limits_and_the_edges(engine: Engine) -> None:
     session = MnemonSession(engine, NAMESPACE, "s", session_settings=SessionSettings(limit=2))
     other = MnemonSession(engine, NAMESPACE, "other")
