@@ -50,7 +50,11 @@ CHAT: list[dict[str, Any]] = [
     {"role": "tool", "content": RESULTS},
     {"role": "assistant", "content": [{"type": "text", "text": " "}, {"type": "image", "uri": "https://example.org/found.png"}]},
     # With what other programs have under the keys that adapters use.
-    {"role": "assistant", "content": "In the boathouse.", "metadata": {"openai_agents": 5, "langchain": {"response_metadata": {}}, "llama_index": "x"}},
+    {
+        "role": "assistant",
+        "content": "In the boathouse.",
+        "metadata": {"openai_agents": 5, "langchain": {"response_metadata": {}}, "llama_index": "x"},
+    },
 ]
 for number, line in enumerate(CHAT):
     line |= {"id": f"m{number}", "session": SESSION}

@@ -35,7 +35,8 @@ class MnemonChatStore(AsyncDBChatStore):
     """The chat messages of LlamaIndex's `Memory`; a key is a session of the namespace, of 1 to 512 bytes.
 
     Recalls in the namespace find the messages by meaning and by words, archived ones too, by the first 100,000 characters of their text.
-    A message that another program put into the session is an active one.
+    A message that another program put into the session is an active one. Media of users and calls of tools become blocks;
+    a result of a tool is a text with `tool_call_id`, which of several results in one message is the first one's.
 
     A call is one commit, with two exceptions. `set_messages` replaces messages in one commit, and deletes those that are too many in a
     second. A message with more than 200,000 characters as JSON is in documents of the namespace, which are stored in a commit before it and
