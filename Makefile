@@ -24,7 +24,7 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	engine::prefix_kills:: engine::namespaces::lists_and_deletions_agree documents::kills:: documents::model:: transfer::kills:: \
 	transfer::documents::any_messages knowledge::kills:: campaign::damage:: campaign::everything:: campaign::files:: \
 	campaign::soak:: cli::pairs:: forget::kills:: forget::model:: server::shim::twenty_shims server::dearest:: \
-	matrix::the_library matrix::the_command matrix::http matrix::mcp matrix::mem0
+	matrix::on_files::
 # The counts of what a soak tried and found; and the pages and calls that it damages: all, or few for a check of each change.
 TALLY := $(TARGET)/soak-tally
 CAMPAIGN ?= $(if $(filter 0,$(SOAK)),3,$(if $(filter 1,$(SOAK)),15,all))
@@ -110,7 +110,7 @@ faketime: # a library that gives a process another clock, from the distribution
 
 # Not in `make test`: without PostgreSQL these tests say that they are skipped. The distribution's server is used too, if it is installed.
 test-postgres: postgres faketime ## several machines and one Postgres: the tables, roles, outages, and faults with a checker
-	$(CARGO) test --all-features --test it -- shared:: --test-threads 2
+	$(CARGO) test --all-features --test it -- shared:: matrix::with_postgres:: server::several_machines:: --test-threads 2
 
 # MNEMON_UNSHARE_ROUNDS is how often a namespace is taken out while another machine puts.
 soak-postgres: postgres faketime ## the faults of test-postgres, many more of them (default: 5000; MNEMON_SHARED_SEED for another run)

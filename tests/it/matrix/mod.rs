@@ -533,44 +533,82 @@ fn check(surface: Surface, kinds: &[Kind]) {
     assert!(problems.is_empty(), "{} differences from the model:\n{}", problems.len(), problems.join("\n"));
 }
 
-#[test]
-fn the_library_blocking() {
-    use Kind::*;
-    check(Surface::Blocking, &[New, Plain, Encrypted, InMemory, ReadOnly, Replica, Hanging, Down]);
+/// Databases in one file, or in none.
+mod on_files {
+    use super::{Kind::*, Surface, check};
+
+    #[test]
+    fn the_library_blocking() {
+        check(Surface::Blocking, &[New, Plain, Encrypted, InMemory, ReadOnly]);
+    }
+
+    #[test]
+    fn the_library_in_tokio() {
+        check(Surface::Tokio, &[New, Plain, Encrypted, InMemory, ReadOnly]);
+    }
+
+    #[test]
+    fn the_library_in_tokio_with_one_thread() {
+        check(Surface::TokioOneThread, &[Plain]);
+    }
+
+    #[test]
+    fn the_command() {
+        check(Surface::Command, &[New, Plain, Encrypted, Busy]);
+    }
+
+    #[test]
+    fn http() {
+        check(Surface::Http, &[New, Plain, Encrypted]);
+    }
+
+    #[test]
+    fn mcp() {
+        check(Surface::Mcp, &[New, Plain, Encrypted]);
+    }
+
+    #[test]
+    fn mem0() {
+        check(Surface::Mem0, &[New, Plain, Encrypted]);
+    }
 }
 
-#[test]
-fn the_library_in_tokio() {
-    use Kind::*;
-    check(Surface::Tokio, &[New, Plain, Encrypted, InMemory, ReadOnly, Replica, Hanging, Down]);
-}
+/// Copies of a database in Postgres, which `make test-postgres` fetches.
+mod with_postgres {
+    use super::{Kind::*, Surface, check};
 
-#[test]
-fn the_library_in_tokio_with_one_thread() {
-    use Kind::*;
-    check(Surface::TokioOneThread, &[Plain, Replica]);
-}
+    #[test]
+    fn the_library_blocking() {
+        check(Surface::Blocking, &[Replica, Hanging, Down]);
+    }
 
-#[test]
-fn the_command() {
-    use Kind::*;
-    check(Surface::Command, &[New, Plain, Encrypted, Busy, Replica, Down]);
-}
+    #[test]
+    fn the_library_in_tokio() {
+        check(Surface::Tokio, &[Replica, Hanging, Down]);
+    }
 
-#[test]
-fn http() {
-    use Kind::*;
-    check(Surface::Http, &[New, Plain, Encrypted, Replica, Hanging, Down]);
-}
+    #[test]
+    fn the_library_in_tokio_with_one_thread() {
+        check(Surface::TokioOneThread, &[Replica]);
+    }
 
-#[test]
-fn mcp() {
-    use Kind::*;
-    check(Surface::Mcp, &[New, Plain, Encrypted, Replica, Hanging, Down]);
-}
+    #[test]
+    fn the_command() {
+        check(Surface::Command, &[Replica, Down]);
+    }
 
-#[test]
-fn mem0() {
-    use Kind::*;
-    check(Surface::Mem0, &[New, Plain, Encrypted, Replica, Hanging, Down]);
+    #[test]
+    fn http() {
+        check(Surface::Http, &[Replica, Hanging, Down]);
+    }
+
+    #[test]
+    fn mcp() {
+        check(Surface::Mcp, &[Replica, Hanging, Down]);
+    }
+
+    #[test]
+    fn mem0() {
+        check(Surface::Mem0, &[Replica, Hanging, Down]);
+    }
 }
