@@ -106,8 +106,8 @@ tools! {
         "Stores something to remember: a text, or the messages of a conversation. It is durable when this returns.",
         { "text": "Ada is allergic to peanuts.", "user_id": "ada" };
     search_memories(SearchMemories): Reads, Read,
-        "Finds the memories that answer a question, best first. Ask in full sentences. Low answerability (below 0.5) means that \
-         there is probably nothing about it.",
+        "Finds the memories that answer a question, best first. Ask in full sentences. Judge by their texts whether they \
+         answer it: answerability is an estimate, and low for some questions that they do answer.",
         { "query": "What is Ada allergic to?", "user_id": "ada", "limit": 5 };
     get_memories(GetMemories): Reads, Read,
         "Lists memories session by session, in the order in which they were stored.",
@@ -223,7 +223,8 @@ struct SearchMemories {
     /// A filter on metadata and on `$session`, `$role` and `$created_at`, such as `{"topic": "food"}`.
     #[schemars(with = "Option<Map<String, Value>>")]
     filter: Option<BoundedFilter>,
-    /// Leave out everything below this answerability, 0 to 1. Default: nothing is left out.
+    /// Return nothing if the answerability of the question, an estimate, is below this, 0 to 1. It is below 0.5 for some
+    /// questions that the memories do answer. Default: nothing is left out.
     answerable: Option<f32>,
     #[serde(flatten)]
     entity: Entity,
