@@ -11,6 +11,9 @@ import asyncio, gc, os, signal, sys, threading, time, weakref
 import mnemon
 from mnemon import AsyncEngine, Config, Engine, Message
 
+# A shell has the signal ignored by what it runs in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 PATH = sys.argv[1]
 # What the engine calls waits for this, and nothing sets it before the call is over: a call that waits for what it calls does not return.
 reached, released, expired = threading.Event(), threading.Event(), threading.Event()
