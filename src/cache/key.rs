@@ -10,7 +10,7 @@ use crate::ids::ModelIdentity;
 /// The key of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    /// What caused the entry. All entries of one origin are forgotten together.
+    /// The hash of the text that caused the entry; all questions share one. Entries of one origin are forgotten together.
     pub(super) origin: Origin,
     /// SHA-256 of the model's identity, the [`TextKind`], and the text.
     pub(super) hash: [u8; 32],

@@ -16,7 +16,7 @@ use std::{
 use super::{
     core::Core,
     executor::Lane,
-    questions::{About, Asked, Asking, Ended},
+    questions::{OpenQuestion, QuestionAnswer, QuestionWait, Subject},
     replica::{Need, Replica},
     weak::WeakEngine,
 };
@@ -58,7 +58,7 @@ impl Core {
         if need == Need::Nothing {
             return Ok(());
         }
-        let asking = self.ask(replica, About::Under(prefix.map(Namespace::to_string)), serves(freshness, now));
+        let asking = self.ask(replica, Subject::Under(prefix.map(Namespace::to_string)), serves(freshness, now));
         if need == Need::Attempt {
             return Ok(());
         }
@@ -71,7 +71,7 @@ impl Core {
         for (name, version, exists) in found.namespaces.iter() {
             let known = self.shared.store.read()?.versions().get(name)?;
             if known < *version && (*exists || known > 0) {
-                let asking = self.ask(replica, About::Namespace(name.clone()), |sent| sent >= found.sent);
+                let asking = self.ask(replica, Subject::Namespace(name.clone()), |sent| sent >= found.sent);
                 match asking.heard(!is_latest && known > 0).await {
                     Ok(Some(_)) => {}
                     Ok(None) => return Ok(()),
@@ -110,7 +110,7 @@ impl Core {
         if need == Need::Nothing {
             return Ok(());
         }
-        let asking = self.ask(replica, About::Namespace(name.to_owned()), serves(freshness, now));
+        let asking = self.ask(replica, Subject::Namespace(name.to_owned()), serves(freshness, now));
         if need == Need::Attempt {
             return Ok(());
         }
@@ -127,12 +127,12 @@ impl Core {
         if replica.fresh_since(name) > Some(asked) {
             return Ok(());
         }
-        let asking = self.ask(replica, About::Namespace(name.to_owned()), |sent| sent >= asked);
+        let asking = self.ask(replica, Subject::Namespace(name.to_owned()), |sent| sent >= asked);
         block_on(asking.heard(false)).map(drop)
     }
 
     /// Asks, unless a question about the same is open that was sent at a time which `serves`, or is to be sent.
-    fn ask(&self, replica: &Replica, about: About, serves: impl Fn(Instant) -> bool) -> Asking {
+    fn ask(&self, replica: &Replica, about: Subject, serves: impl Fn(Instant) -> bool) -> QuestionWait {
         let (asking, new) = replica.questions.open(about, serves);
         if let Some(asked) = new {
             self.begin(replica, asked);
@@ -140,7 +140,7 @@ impl Core {
         asking
     }
 
-    fn begin(&self, replica: &Replica, asked: Arc<Asked>) {
+    fn begin(&self, replica: &Replica, asked: Arc<OpenQuestion>) {
         match self.this() {
             Some(core) => self.send(replica, Arc::new(Underway { engine: WeakEngine::new(&core), asked })),
             None => self.end(replica, &asked, Err(Error::Closed)),
@@ -149,8 +149,8 @@ impl Core {
 
     fn send(&self, replica: &Replica, question: Arc<Underway>) {
         let asks = match &question.asked.about {
-            About::Under(prefix) => Ok(Question::Namespaces { prefix: prefix.clone() }),
-            About::Namespace(name) => {
+            Subject::Under(prefix) => Ok(Question::Namespaces { prefix: prefix.clone() }),
+            Subject::Namespace(name) => {
                 let since = self.shared.store.read().and_then(|snapshot| snapshot.versions().get(name));
                 since.map(|since| Question::Changes { namespace: name.clone(), since })
             }
@@ -185,13 +185,13 @@ impl Core {
     }
 
     /// Ends a question, and sends the next one about the same. If it was not answered, the next one ends with it.
-    fn end(&self, replica: &Replica, asked: &Asked, end: Result<Vec<(String, u64, bool)>>) {
+    fn end(&self, replica: &Replica, asked: &OpenQuestion, end: Result<Vec<(String, u64, bool)>>) {
         let is_answered = !matches!(end, Err(Error::SharedDatabase { .. }));
         let Some((sent, next)) = replica.questions.close(asked, is_answered) else { return };
-        if let (Ok(_), About::Namespace(name)) = (&end, &asked.about) {
+        if let (Ok(_), Subject::Namespace(name)) = (&end, &asked.about) {
             replica.is_fresh(name, sent);
         }
-        let end = end.map(|namespaces| Ended { sent, namespaces: namespaces.into() }).map_err(Arc::new);
+        let end = end.map(|namespaces| QuestionAnswer { sent, namespaces: namespaces.into() }).map_err(Arc::new);
         match next {
             Some(next) if is_answered => self.begin(replica, next),
             Some(next) => next.end(end.clone()),
@@ -225,7 +225,7 @@ impl Core {
 /// those who wait for it are told: they would wait for ever.
 struct Underway {
     engine: WeakEngine,
-    asked: Arc<Asked>,
+    asked: Arc<OpenQuestion>,
 }
 
 impl Underway {

@@ -47,7 +47,7 @@ impl Waiting {
     /// Runs a future to its end. Must be called without the GIL.
     ///
     /// # Errors
-    /// What the handler of a signal raised.
+    /// The exception that the handler of a signal raised.
     pub(crate) fn wait<T>(self, future: impl Future<Output = T>) -> PyResult<T> {
         if self == Waiting::Inline {
             return Ok(mnemon::block_on(future));
@@ -80,7 +80,7 @@ impl Wake for Unpark {
 /// signal the work goes on there, and its result is dropped.
 ///
 /// # Errors
-/// What the handler of a signal raised.
+/// The exception that the handler of a signal raised.
 pub(crate) fn apart<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
     let waiting = Waiting::of_this_thread(py)?;
     py.detach(move || {

@@ -69,7 +69,7 @@ pub(crate) struct OutputFile {
 }
 
 enum Out {
-    /// What the shell opened, or /dev/null.
+    /// A file that the shell opened, or /dev/null.
     Device(BufWriter<File>),
     Temporary(BufWriter<NamedTempFile>),
 }
@@ -110,7 +110,7 @@ impl OutputFile {
         Ok(OutputFile { path, out, kind, force, old, like })
     }
 
-    /// What happened, for an error of writing.
+    /// Returns the context of an error of writing.
     pub(crate) fn writing(&self) -> String {
         format!("{}: writing", self.path.display())
     }

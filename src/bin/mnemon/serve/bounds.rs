@@ -27,7 +27,7 @@ impl<'de> Deserialize<'de> for BoundedFilter {
     }
 }
 
-/// What a filter in JSON is made of.
+/// The number of conditions, of values and of bytes in a filter in JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
     /// Keys of objects: paths, operators, and the keys of values that are compared with.

@@ -1,5 +1,5 @@
-//! What every request passes before its route: the checks of host, token and rate, the reading of its body, and the limits on
-//! requests at a time.
+//! The steps that every request passes before its route: the checks of host, token and rate, the reading of its body, and the limits
+//! on requests at a time.
 //!
 //! A body is read before the request takes a place among those that run, so a slow client keeps no place from others. The
 //! probe `/health` takes none.
