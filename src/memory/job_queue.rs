@@ -65,7 +65,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> JobQueue<K> {
     }
 
     /// Runs `work` soon, again and again until it is done. If the key has a job already, that one runs again instead;
-    /// at once, even if it waits to be tried again, if `now` is true.
+    /// at once, even if it waits to be tried again, if `now` is true: [`JobQueue::wait`] then waits for this try.
     pub(super) fn submit(self: &Arc<Self>, key: K, now: bool, work: impl FnMut() -> JobOutcome + Send + 'static) {
         let mut state = self.state.lock();
         if state.is_closed {
@@ -74,7 +74,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> JobQueue<K> {
         let time = Instant::now();
         match state.jobs.get_mut(&key) {
             Some(job) if job.work.is_none() => job.again = true,
-            Some(job) if now => job.due = time,
+            Some(job) if now => (job.due, job.failure) = (time, None),
             Some(_) => {}
             None => {
                 let job = Job { due: time, work: Some(Box::new(work)), again: false, failure: None };

@@ -59,6 +59,23 @@ fn a_batch_that_cannot_be_taken_is_set_aside_and_named() {
 }
 
 #[test]
+fn settle_waits_for_the_try_that_it_asks_for() {
+    for round in 0..10 {
+        let db = Db::new();
+        let mut config = Config::default();
+        config.block_retry = Duration::from_secs(3600);
+        let engine = Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap();
+        let (memory, block) = with_block(&engine, Recorder::failing("r", 1, true));
+        talk(&memory, 0..2);
+        while memory.blocking().status().unwrap()[0].retrying.is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(memory.blocking().settle().is_ok(), "round {round}: an old failure was reported");
+        assert_eq!(block.calls.load(Ordering::SeqCst), 2);
+    }
+}
+
+#[test]
 fn untaken_batches_are_taken_after_a_restart() {
     let db = Db::new();
     {
