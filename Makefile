@@ -1,5 +1,5 @@
-# Start with `make demo`, then `make test`; `make help` lists the rest. Every target that `help` lists runs in `.ci/run`, at
-# least in its short form, except `advisories` and `model-static`: the reasons stand beside them.
+# Start with `make demo`, then `make test`; `make help` lists the rest. Every target that `help` lists runs in `.ci/run`, some with every
+# fourth change only, and at least in its short form, except `advisories` and `model-static`: the reasons stand beside them.
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -36,7 +36,7 @@ BUILD = $(CARGO) build $(if $(SHORT),--all-features,--release --features $(FEATU
 BINARY := $(TARGET)/$(if $(SHORT),debug,release)/mnemon
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
+.PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
 	model-static model-minilm test-graphs compat asan fuzz loom \
 	cargo-deny deny advisories clean
 
@@ -47,15 +47,21 @@ demo: ## ingest the sample conversations, ask questions, measure recall
 	$(BUILD)
 	@./datasets/sample/demo.sh $(BINARY)
 
-# Clippy compiles the library with no features, with the default ones and with all of them; with SHORT only with all, because `asan` and
-# `user-package` compile the others. `mnemon-command` is the command again.
-test: runtime ## format, lints, documentation and every test
+# Nothing is compiled twice for it.
+test: runtime ## every test
+	$(CARGO) test --all-features
+
+# Clippy looks at the library with no features, with the default ones (left out with SHORT: `user-package` compiles it so) and with all of
+# them. `mnemon-command` is the command again.
+lint: deny package ## format, lints, documentation, licences and the package
 	$(CARGO) fmt --all --check
-	$(if $(SHORT),,$(CARGO) clippy --lib --no-default-features -- -D warnings)
+	$(CARGO) clippy --lib --no-default-features -- -D warnings
 	$(if $(SHORT),,$(CARGO) clippy -- -D warnings)
 	$(CARGO) clippy --workspace --exclude mnemon-command --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
-	$(CARGO) test --all-features
+
+check-all: ## all that `.ci/run` runs in turn, in one go: hours
+	.ci/run all
 
 # Not `$(MAKE)` in the recipe: `make -n` would run all of it.
 FUZZ := $(MAKE) fuzz
