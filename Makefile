@@ -49,7 +49,7 @@ demo: ## ingest the sample conversations, ask questions, measure recall
 
 # Nothing is compiled twice for it.
 test: runtime ## every test
-	$(CARGO) test --all-features
+	$(CARGO) test -p mnemon -p mnemon-index --all-features
 
 # Clippy looks at the library with no features, with the default ones (left out with SHORT: `user-package` compiles it so) and with all of
 # them. `mnemon-command` is the command again.
@@ -92,9 +92,9 @@ soak: runtime ## the randomised and crash tests, about SOAK times as long as in 
 	exit $$failed
 
 # The published package must stay under the registry's limit of 10 MB and carry the bundled model.
-package: ## the package for the registry, its contents and its size
-	$(CARGO) package --no-verify --allow-dirty
-	@set -e; crate=$$(ls -t $(TARGET)/package/mnemon-*.crate | head -1); tar -tzf "$$crate" | cut -d/ -f2-; \
+package: ## the packages for the registry, the library's contents and its size
+	$(CARGO) package --no-verify --allow-dirty -p mnemon-index -p mnemon
+	@set -e; crate=$$(ls -t $(TARGET)/package/mnemon-[0-9]*.crate | head -1); tar -tzf "$$crate" | cut -d/ -f2-; \
 	tar -tzf "$$crate" | grep -q '/models/static-en-256/model.onnx$$' || { echo "$$crate: the bundled model is missing"; exit 1; }; \
 	size=$$(wc -c <"$$crate"); echo "$$crate: $$size bytes"; \
 	[ "$$size" -lt 10000000 ] || { echo "$$crate: 10 MB or more; see 'include' in Cargo.toml"; exit 1; }
@@ -302,10 +302,10 @@ compat: $(VENV)-compat/ready ## record what LangChain, LangGraph and LlamaIndex 
 	diff -r $(VENV)-compat/fixtures tests/compat/fixtures && echo "identical to the committed records"
 
 # -Zsanitizer is a nightly flag, which RUSTC_BOOTSTRAP allows on stable. Miri needs a nightly toolchain and is not run.
-asan: ## the modules with unsafe code under AddressSanitizer (Linux on x86-64)
+asan: ## the crate with the unsafe code under AddressSanitizer (Linux on x86-64)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=$(TARGET)/asan \
 		$(CARGO) test --config 'profile.dev.package."*".opt-level=0' --config profile.dev.opt-level=1 \
-		--target x86_64-unknown-linux-gnu --no-default-features --lib index::
+		--target x86_64-unknown-linux-gnu -p mnemon-index
 
 # The flags are those of cargo-fuzz without a sanitizer, all of them stable: nearly all code is safe Rust, and `asan` checks the rest.
 # What is found is kept in the target folder and used by the next run; inputs that fail are there too, in `crashes`.

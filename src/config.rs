@@ -2,6 +2,7 @@
 
 use std::{fmt, ops::RangeInclusive, path::PathBuf, time::Duration};
 
+use mnemon_index::HnswOptions;
 use serde::Serialize;
 
 #[cfg(feature = "encryption")]
@@ -325,12 +326,6 @@ impl Config {
     }
 }
 
-/// Range of [`Config::m`]. Layer 0 of a graph must have room for a parent and its children; the length of a list is one
-/// byte.
-pub(crate) const M: RangeInclusive<usize> = 4..=64;
-/// Range of [`Config::ef_construction`].
-pub(crate) const EF_CONSTRUCTION: RangeInclusive<usize> = 8..=4096;
-
 /// Range of [`Config::embedding_cache_file_bytes`].
 pub(crate) const CACHE_FILE_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 50;
 
@@ -361,8 +356,8 @@ impl Config {
 
     pub(crate) fn check(&self) -> Result<()> {
         in_range("ef_search", self.ef_search, 1..=100_000)?;
-        in_range("m", self.m, M)?;
-        in_range("ef_construction", self.ef_construction, EF_CONSTRUCTION)?;
+        in_range("m", self.m, HnswOptions::M)?;
+        in_range("ef_construction", self.ef_construction, HnswOptions::EF_CONSTRUCTION)?;
         if let Some(target) = self.target_recall
             && !(0.5..=0.9999).contains(&target)
         {

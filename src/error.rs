@@ -517,6 +517,12 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// [`std::result::Result`] with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+impl From<mnemon_index::Damaged> for Error {
+    fn from(damaged: mnemon_index::Damaged) -> Self {
+        Error::corrupted(damaged.0)
+    }
+}
+
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&chain(self))

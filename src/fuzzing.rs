@@ -1,9 +1,10 @@
 //! The internal readers of bytes, for the fuzz targets in `fuzz/`. Compiled with `--cfg fuzzing` alone, and no part of
 //! the public API.
 
+use mnemon_index::{HnswOptions, Loader, SearchOptions, VectorIndex};
+
 use crate::{
     error::Error,
-    index::{HnswOptions, Loader, SearchOptions, VectorIndex},
     lexical::Segment,
     models::manifest::{self, Kind, Manifest, RerankerManifest},
     onnx, store,
@@ -50,8 +51,7 @@ pub fn graphs(data: &[u8]) {
         }
         parts = rest;
     }
-    if let Err(error) = read.and_then(|()| loader.check_parents()) {
-        assert!(matches!(error, Error::Corrupted { .. }), "{error}");
+    if read.and_then(|()| loader.check_parents()).is_err() {
         loader.forget_parts();
     }
     let index = loader.finish(&[]);

@@ -44,7 +44,7 @@
 //! | 1 | `forget` | what is to be forgotten, receipts, the check of their chain, legal holds |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
-//! | 1 | `index`, `lexical` | nearest vectors: exact and HNSW; words: analysis, segments, BM25 |
+//! | 1 | `index`, `lexical` | nearest vectors: the crate `mnemon-index` in `crates/index`, exact and HNSW; words: analysis, segments, BM25 |
 //! | 1 | `models` | model folders: manifest, hashes, search by name, the model that is compiled in |
 //! | 1 | `onnx` | running models: token tables; ONNX Runtime's sessions and tensors; tokenizers; cross-encoders |
 //! | 1 | `client` | clients of servers, for chat and for embeddings, with one policy for time limits and retries |
@@ -118,6 +118,7 @@
 //! - No live record has anything of a forgotten message, and no number of a removed namespace is used again.
 
 // Links are checked in the documentation with all features. With fewer, some lead to types that are left out.
+#![forbid(unsafe_code)]
 #![cfg_attr(
     not(all(feature = "onnx", feature = "hnsw_rs", feature = "openai", feature = "pull", feature = "tiktoken")),
     allow(rustdoc::broken_intra_doc_links)
@@ -165,7 +166,6 @@ mod history;
 mod ids;
 #[cfg(feature = "onnx")]
 mod import;
-mod index;
 mod journal;
 mod knowledge;
 mod lexical;
@@ -231,9 +231,6 @@ pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 pub use import::CatalogueEntry;
 #[cfg(feature = "onnx")]
 pub use import::ImportOptions;
-#[cfg(feature = "hnsw_rs")]
-pub use index::HnswRsIndex;
-pub use index::{Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex};
 pub use journal::{HitChange, JournalEntry, JournalHit, Replay, ReplayedHit, Standing, TermChange};
 pub use knowledge::{
     BlockingCollection, BlockingProfile, Collection, CollectionBlock, CollectionReport, Profile, ProfileBlock,
@@ -252,6 +249,11 @@ pub use message::{
     Timestamp, TokenWindow, TrimOptions, TrimStrategy, add_messages, escape_xml, from_anthropic, from_chatgpt,
     from_gemini, from_langchain, from_llamaindex, from_mem0, from_openai, to_anthropic, to_anthropic_lossless,
     to_gemini, to_gemini_lossless, to_openai, to_openai_lossless, trim_messages,
+};
+#[cfg(feature = "hnsw_rs")]
+pub use mnemon_index::HnswRsIndex;
+pub use mnemon_index::{
+    Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex,
 };
 #[cfg(feature = "onnx")]
 pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInfo};

@@ -5,7 +5,7 @@
 
 #[path = "../../src/engine/executor/in_flight.rs"]
 mod in_flight;
-#[path = "../../src/index/hnsw/planning_lock.rs"]
+#[path = "../../crates/index/src/hnsw/planning_lock.rs"]
 mod planning_lock;
 
 use std::sync::{

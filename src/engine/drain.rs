@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use mnemon_index::is_finite;
+
 use super::{
     loaded_generation::LoadedGeneration, replica::Replica, shared_vectors::Unmade, text_windows::stored_windows,
     vector_batch::VectorBatch,
@@ -10,7 +12,6 @@ use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
     ids::NamespaceId,
-    index::is_finite,
     store::{Embedded, Generation, PendingCursor, PendingMessage, Snapshot, Store},
 };
 

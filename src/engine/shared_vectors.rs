@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use mnemon_index::is_finite;
+
 use super::{
     replica::{LEASE, Replica},
     text_windows::stored_windows,
@@ -14,7 +16,6 @@ use crate::{
     embed::Embedder,
     error::Result,
     ids::NamespaceId,
-    index::is_finite,
     shared::{Lease, SharedVectors, WantedVectors},
     store::{Embedded, PendingMessage, Snapshot},
 };

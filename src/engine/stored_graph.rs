@@ -11,13 +11,13 @@
 
 use std::sync::Arc;
 
+use mnemon_index::{Delta, HnswIndex, PlanningGuard};
 use parking_lot::Mutex;
 
 use super::writer::Writer;
 use crate::{
     error::Result,
     ids::{GenerationId, NamespaceId},
-    index::{Delta, HnswIndex, PlanningGuard},
     recall::{Estimate, MeasuredGraph, ReadGraph},
     store::{NewRows, Transaction},
 };

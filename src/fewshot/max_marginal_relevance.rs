@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use mnemon_index::mmr;
+
 use super::{
     embedded_examples::EmbeddedExamples,
     example::{ExampleSelector, FewShotExample},
@@ -9,7 +11,6 @@ use super::{
 use crate::{
     embed::Embedder,
     error::{Error, Result, impl_debug},
-    index::mmr,
 };
 
 /// Selects examples that are similar to the input but different from each other, by maximal marginal relevance, in the

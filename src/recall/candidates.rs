@@ -5,6 +5,8 @@
 
 use std::{collections::BinaryHeap, ops::Range};
 
+use mnemon_index::{Bitmap, Neighbor};
+
 use super::{
     among::Among,
     namespace::{NamespaceIndex, SessionCursor},
@@ -14,10 +16,7 @@ use super::{
     statistics::{Bm25Statistics, ScoreStatistics},
     unindexed::{UnindexedMessage, UnindexedMessages},
 };
-use crate::{
-    index::{Bitmap, Neighbor},
-    lexical::Scores,
-};
+use crate::lexical::Scores;
 
 /// The result of a search of the vectors.
 pub(super) struct Nearest<'a> {

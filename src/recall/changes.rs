@@ -111,12 +111,12 @@ impl NamespaceIndex {
 mod tests {
     use std::collections::BTreeMap;
 
+    use mnemon_index::{ExactIndex, SearchOptions, VectorIndex};
     use proptest::prelude::*;
 
     use super::*;
     use crate::{
         ids::GenerationId,
-        index::{ExactIndex, SearchOptions, VectorIndex},
         lexical::Voice,
         lexical::{Document, LexicalIndex, Scores},
         message::Role,

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use mnemon_index::Loader;
+
 use super::{
     load::{graph_options, read_links},
     segments::{language, read_segment},
@@ -10,7 +12,6 @@ use crate::{
     config::{Config, Precision},
     error::{Error, Result},
     ids::NamespaceId,
-    index::Loader,
     lexical::{Analyzer, Document, MAX_TERMS, Segment, Voice},
     store::{Generation, GenerationState, Snapshot, Store},
 };

@@ -5,6 +5,7 @@
 
 use std::{cell::OnceCell, collections::HashMap, ops::Range};
 
+use mnemon_index::{dot, mmr};
 use parking_lot::RwLock;
 
 use super::{
@@ -25,7 +26,6 @@ use crate::{
     embed::{self, Reranker},
     error::Result,
     ids::{Namespace, NamespaceId},
-    index::{dot, mmr},
     lexical::Analyzer,
     message::Message,
     store::{MessageReader, Snapshot, Store},

@@ -2,6 +2,8 @@
 
 use std::{cell::RefCell, sync::Arc};
 
+use mnemon_index::{ExactIndex, HnswIndex, HnswOptions, Loader, Originals, VectorIndex, is_finite};
+
 use super::{
     measured_graph::{MeasuredGraph, OnSample},
     namespace::{NamespaceIndex, Vectors},
@@ -12,7 +14,6 @@ use crate::{
     config::{Config, IndexKind, Precision, VectorStorage},
     error::{Error, Result},
     ids::NamespaceId,
-    index::{ExactIndex, HnswIndex, HnswOptions, Loader, Originals, VectorIndex, is_finite},
     store::{Generation, RowMeta, Snapshot, Store},
 };
 
@@ -87,7 +88,7 @@ pub(crate) fn load(
         }
         #[cfg(feature = "hnsw_rs")]
         IndexKind::HnswRs => {
-            let index = Arc::new(crate::index::HnswRsIndex::new(dimension, 0));
+            let index = Arc::new(mnemon_index::HnswRsIndex::new(dimension, 0));
             read_plain(&*index, &snapshot, generation, namespace, &mut metas)?;
             Vectors::Plain { index, ef: config.ef_search }
         }
@@ -212,10 +213,10 @@ pub(super) fn read_links(
 ) -> Result<StoredDeltas> {
     let loader = RefCell::new(loader);
     let mut deltas = StoredDeltas::default();
-    let page = |page: u32, bytes: &[u8]| loader.borrow_mut().page(page, bytes);
+    let page = |page: u32, bytes: &[u8]| Ok(loader.borrow_mut().page(page, bytes)?);
     let delta = |number: u32, bytes: &[u8]| {
         deltas = StoredDeltas { last: Some(number), bytes: deltas.bytes + bytes.len() };
-        loader.borrow_mut().delta(bytes)
+        Ok(loader.borrow_mut().delta(bytes)?)
     };
     snapshot.graphs().read(generation.id, namespace, page, delta)?;
     loader.into_inner().check_parents()?;

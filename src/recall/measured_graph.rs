@@ -8,9 +8,8 @@ use std::{
     },
 };
 
+use mnemon_index::{HnswIndex, Neighbor};
 use parking_lot::Mutex;
-
-use crate::index::{HnswIndex, Neighbor};
 
 /// One search in this many is sampled.
 const SAMPLE_INTERVAL: u64 = 64;

@@ -6,6 +6,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
+use mnemon_index::Bitmap;
 use parking_lot::Mutex;
 
 use super::{
@@ -16,7 +17,6 @@ use crate::{
     error::Result,
     filter::MetadataFilter,
     ids::NamespaceId,
-    index::Bitmap,
     store::{RowMeta, Snapshot, UnindexedChange},
 };
 

@@ -9,6 +9,7 @@ use std::{
     time::Instant,
 };
 
+use mnemon_index::is_past;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
@@ -17,7 +18,6 @@ use crate::{
     error::{Error, Result},
     filter::{FieldPath, Fields, MetadataFilter},
     ids::NamespaceId,
-    index::is_past,
     store::{Snapshot, UnindexedChange},
 };
 

@@ -10,6 +10,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use mnemon_index::{Bitmap, Neighbor, VectorIndex};
+
 use super::{
     measured_graph::MeasuredGraph,
     metadata::{MatchingMessages, MetadataSets},
@@ -18,7 +20,6 @@ use super::{
     sample::{Sample, TypicalLengths, spread},
 };
 use crate::{
-    index::{Bitmap, Neighbor, VectorIndex},
     lexical::{Language, LexicalIndex, Scores, Segment},
     store::RowMeta,
 };

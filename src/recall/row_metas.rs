@@ -6,9 +6,10 @@
 
 use std::ops::Deref;
 
+use mnemon_index::Bitmap;
+
 use super::query::Filter;
 use crate::{
-    index::Bitmap,
     message::{Role, Timestamp},
     store::RowMeta,
 };

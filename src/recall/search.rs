@@ -4,6 +4,7 @@
 //! reused a row, the row numbers found may stand for other messages than those that were searched: the search is
 //! repeated.
 
+use mnemon_index::{Bitmap, Neighbor, SearchOptions, SearchResult};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::{
@@ -19,7 +20,6 @@ use super::{
 use crate::{
     error::Result,
     ids::NamespaceId,
-    index::{Bitmap, Neighbor, SearchOptions, SearchResult},
     lexical::{Language, Scores},
 };
 
@@ -259,10 +259,11 @@ mod tests {
         },
     };
 
+    use mnemon_index::{ExactIndex, VectorIndex};
+
     use super::*;
     use crate::{
         ids::{GenerationId, NamespaceId},
-        index::{ExactIndex, VectorIndex},
         lexical::{Document, LexicalIndex, Segment, Voice},
         message::Role,
         recall::{

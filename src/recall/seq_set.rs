@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::index::Bitmap;
+use mnemon_index::Bitmap;
 
 /// A set of sequence numbers: for each block of numbers, those within it.
 #[derive(Clone, Default)]

@@ -7,6 +7,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use mnemon_index::is_past;
 use parking_lot::RwLock;
 
 use super::{
@@ -28,7 +29,6 @@ use crate::{
     embed::Reranker,
     error::Result,
     ids::{Namespace, NamespaceId},
-    index::is_past,
     lexical::{Collection, Language},
     store::Store,
 };

@@ -5,12 +5,12 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
+use mnemon_index::is_past;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::{
     error::Result,
     ids::NamespaceId,
-    index::is_past,
     lexical::{Analyzer, Language, OpenSegment, Voice},
     message::{IndexedText, Role, Timestamp},
     store::{IndexNeed, Snapshot, UnindexedChange},

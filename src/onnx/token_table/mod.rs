@@ -12,12 +12,12 @@ mod tests;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use mnemon_index::add_scaled;
 
 use super::unit_vector::normalized;
 use crate::{
     embed::schedule::Execute,
     error::{Error, Result},
-    index::add_scaled,
 };
 
 /// A row of 8-bit numbers for each token, and a scale for each row.

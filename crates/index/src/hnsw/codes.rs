@@ -1,0 +1,229 @@
+//! Vectors as 8-bit codes, in two planes of 4 bits.
+//!
+//! A vector is rotated before it is coded, so that no few components take all of the codes' range.
+//!
+//! A component is stored as a code from 0 to 255, which stands for `code - 128` times the scale of its row. The coarse
+//! plane has the upper 4 bits of each code, the fine plane the lower ones. A traversal reads only the coarse plane,
+//! half of the memory; the best candidates are scored again with both planes.
+
+use super::row_table::RowTable;
+use crate::distance::{CodedRow, Kernels, Line, PER_LINE, Rotation, prefetch, rounded, scale};
+
+/// The mean of the fine codes, which a score by the coarse plane alone assumes.
+const MIDDLE: f32 = 7.5;
+
+/// The number of rows up to which their scales, half a MiB, stay in the second-level cache.
+const CACHED_SCALES: usize = 1 << 17;
+
+/// The codes of all rows.
+#[derive(Debug)]
+pub(super) struct Codes {
+    kernels: Kernels,
+    dimension: usize,
+    rotation: Rotation,
+    /// Room for a rotated vector.
+    rotated: Vec<f32>,
+    coarse: RowTable<Line>,
+    fine: RowTable<Line>,
+    scales: RowTable<f32>,
+}
+
+/// A vector to be compared with coded rows: a query, or a row used as a query.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CodedQuery {
+    lines: Vec<Line<i8>>,
+    /// The rotated query; not of a row.
+    rotated: Vec<f32>,
+    scale: f32,
+    /// The sum of the codes. The offset of the rows' codes is multiplied by this sum.
+    sum: f32,
+}
+
+impl Codes {
+    pub(super) fn new(dimension: usize) -> Self {
+        let lines = dimension.div_ceil(PER_LINE);
+        Codes {
+            kernels: Kernels::detect(),
+            dimension,
+            rotation: Rotation::new(dimension),
+            rotated: Vec::new(),
+            coarse: RowTable::new(lines),
+            fine: RowTable::new(lines),
+            scales: RowTable::new(1),
+        }
+    }
+
+    /// Returns the number of lines in each plane of a row.
+    pub(super) fn lines(&self) -> usize {
+        self.dimension.div_ceil(PER_LINE)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.coarse.memory_bytes() + self.fine.memory_bytes() + self.scales.memory_bytes()
+    }
+
+    /// Returns the number of rows.
+    #[inline]
+    pub(super) fn rows(&self) -> usize {
+        self.scales.rows()
+    }
+
+    /// Encodes a vector into a row: the next row, or an existing one.
+    pub(super) fn put(&mut self, row: u32, vector: &[f32]) {
+        if row as usize == self.rows() {
+            self.coarse.push_filled(Line([0; 64]));
+            self.fine.push_filled(Line([0; 64]));
+            self.scales.push(&[0.0]);
+        }
+        self.kernels.rotate(&self.rotation, vector, &mut self.rotated);
+        let scale = self.kernels.encode(&self.rotated, self.coarse.row_mut(row), self.fine.row_mut(row));
+        self.scales.put(row, &[scale]);
+    }
+
+    /// Copies the code of one row to another, as a stand-in for an erased vector.
+    pub(super) fn copy(&mut self, from: u32, to: u32) {
+        let (coarse, fine) = (self.coarse.row(from).to_vec(), self.fine.row(from).to_vec());
+        let scale = self.scale(from);
+        self.coarse.put(to, &coarse);
+        self.fine.put(to, &fine);
+        self.scales.put(to, &[scale]);
+    }
+
+    /// Encodes a vector as a query.
+    pub(super) fn encode_query(&self, vector: &[f32], query: &mut CodedQuery) {
+        self.kernels.rotate(&self.rotation, vector, &mut query.rotated);
+        let (scale, inverse) = scale(&query.rotated);
+        query.lines.resize(self.lines() * 2, Line([0; 64]));
+        let mut sum = 0;
+        for (line, part) in query.lines.iter_mut().zip(query.rotated.as_chunks::<64>().0) {
+            for (code, x) in line.0.iter_mut().zip(part) {
+                *code = rounded(x * inverse);
+            }
+            sum += line.0.iter().map(|&code| i32::from(code)).sum::<i32>();
+        }
+        query.scale = scale;
+        query.sum = sum as f32;
+    }
+
+    /// Turns the code of a row into a query.
+    pub(super) fn row_query(&self, row: u32, query: &mut CodedQuery) {
+        query.lines.resize(self.lines() * 2, Line([0; 64]));
+        let sum = self.kernels.unpack(self.coarse.row(row), self.fine.row(row), &mut query.lines);
+        query.scale = self.scale(row);
+        query.sum = sum as f32;
+    }
+
+    /// Decodes the vector of a row.
+    pub(super) fn decode(&self, row: u32, vector: &mut Vec<f32>) {
+        let mut query = CodedQuery::default();
+        self.row_query(row, &mut query);
+        vector.clear();
+        vector.extend(query.lines.iter().flat_map(|line| line.0).map(|code| f32::from(code) * query.scale));
+        self.rotation.rotate_back(vector, self.dimension);
+    }
+
+    /// Returns the coarse plane of a row.
+    #[inline(always)]
+    pub(super) fn coarse(&self, row: u32) -> &[Line] {
+        self.coarse.row(row)
+    }
+
+    /// Asks the processor to load what a score by the coarse plane reads: the plane and the scale. A small table of
+    /// scales stays in the cache by itself, and the rate of loads is what bounds a search.
+    #[inline(always)]
+    pub(super) fn prefetch_coarse(&self, row: u32) {
+        prefetch(self.coarse.row(row));
+        if self.rows() > CACHED_SCALES {
+            self.prefetch_scale(row);
+        }
+    }
+
+    /// Asks the processor to load the scale of a row. A search that also reads other tables drives scales out of the cache.
+    #[inline(always)]
+    pub(super) fn prefetch_scale(&self, row: u32) {
+        prefetch(self.scales.row(row));
+    }
+
+    /// Returns the fine plane of a row.
+    #[inline(always)]
+    pub(super) fn fine(&self, row: u32) -> &[Line] {
+        self.fine.row(row)
+    }
+
+    /// Returns the scale of a row: the difference between two neighboring codes.
+    #[inline(always)]
+    pub(super) fn scale(&self, row: u32) -> f32 {
+        self.scales.row(row)[0]
+    }
+
+    #[inline]
+    pub(super) fn kernels(&self) -> &Kernels {
+        &self.kernels
+    }
+
+    /// Returns a hash of the code of a row.
+    pub(super) fn hash(&self, row: u32) -> u64 {
+        let words = self.coarse.row(row).iter().chain(self.fine.row(row)).flat_map(|line| line.0.as_chunks::<8>().0);
+        words.fold(0, |hash, word| mix(hash ^ u64::from_le_bytes(*word)))
+    }
+
+    /// Returns true if two rows have the same code, so that their vectors are equal or nearly so.
+    pub(super) fn same(&self, a: u32, b: u32) -> bool {
+        self.coarse.row(a) == self.coarse.row(b) && self.fine.row(a) == self.fine.row(b)
+    }
+}
+
+impl CodedQuery {
+    #[inline]
+    pub(super) fn lines(&self) -> &[Line<i8>] {
+        &self.lines
+    }
+
+    /// Returns the rotated query.
+    pub(super) fn rotated(&self) -> &[f32] {
+        &self.rotated
+    }
+
+    /// Returns the row that this query was made of.
+    pub(super) fn as_row(&self) -> CodedRow<'_> {
+        CodedRow { lines: &self.lines, scale: self.scale }
+    }
+
+    /// Computes the score of a row from the product with its coarse plane.
+    #[inline(always)]
+    pub(super) fn coarse_score(&self, product: i32, scale: f32) -> f32 {
+        (product as f32 * 16.0 + self.sum * (MIDDLE - 128.0)) * (scale * self.scale)
+    }
+
+    /// Returns a bound on the error of a score from both planes, for unit vectors: four standard deviations of the
+    /// rounding error, so it holds nearly always.
+    pub(super) fn error_bound(&self, scale: f32) -> f32 {
+        4.0 * 0.289 * (self.scale * self.scale + scale * scale).sqrt()
+    }
+
+    /// Same as [`error_bound`](Self::error_bound), of a score from the coarse plane alone.
+    pub(super) fn coarse_error_bound(&self, scale: f32) -> f32 {
+        self.error_bound(16.0 * scale)
+    }
+
+    /// Computes what the fine plane adds to the score of a row by the coarse plane, from the product with it.
+    #[inline(always)]
+    pub(super) fn fine_score(&self, product: i32, scale: f32) -> f32 {
+        (product as f32 - self.sum * MIDDLE) * (scale * self.scale)
+    }
+
+    /// Computes the score of a row from the products with both planes.
+    #[inline(always)]
+    pub(super) fn score(&self, coarse: i32, fine: i32, scale: f32) -> f32 {
+        ((coarse * 16 + fine) as f32 - self.sum * 128.0) * (scale * self.scale)
+    }
+}
+
+/// Scrambles the bits of a number: the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
+/// number generators", OOPSLA 2014).
+pub(super) fn mix(mut z: u64) -> u64 {
+    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

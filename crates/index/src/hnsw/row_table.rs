@@ -1,0 +1,89 @@
+//! A growing table of rows of one width.
+
+use crate::distance::prefer_huge_pages;
+
+/// Rows in one allocation. An allocation takes tens of megabytes, of which only the used pages are resident.
+const CHUNK_ROWS: usize = 1 << 16;
+
+/// Number of rows up to which the first allocation grows as needed, because most namespaces are small.
+const FEW_ROWS: usize = 4096;
+
+/// A table of rows of `width` values each. Above [`FEW_ROWS`], growing never moves the rows.
+#[derive(Debug)]
+pub(super) struct RowTable<T> {
+    width: usize,
+    rows: usize,
+    chunks: Vec<Vec<T>>,
+}
+
+impl<T: Copy> RowTable<T> {
+    pub(super) fn new(width: usize) -> Self {
+        RowTable { width, rows: 0, chunks: Vec::new() }
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Returns the number of rows.
+    #[inline]
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    #[inline(always)]
+    pub(super) fn row(&self, row: u32) -> &[T] {
+        let begin = row as usize % CHUNK_ROWS * self.width;
+        &self.chunks[row as usize / CHUNK_ROWS][begin..begin + self.width]
+    }
+
+    #[inline(always)]
+    pub(super) fn row_mut(&mut self, row: u32) -> &mut [T] {
+        let begin = row as usize % CHUNK_ROWS * self.width;
+        &mut self.chunks[row as usize / CHUNK_ROWS][begin..begin + self.width]
+    }
+
+    /// Appends a row.
+    pub(super) fn push(&mut self, row: &[T]) {
+        assert_eq!(row.len(), self.width, "all rows of a table have one width");
+        self.last_chunk().extend_from_slice(row);
+        self.rows += 1;
+    }
+
+    /// Appends a row whose values are all `value`.
+    pub(super) fn push_filled(&mut self, value: T) {
+        let width = self.width;
+        self.last_chunk().extend(std::iter::repeat_n(value, width));
+        self.rows += 1;
+    }
+
+    /// Returns the chunk that the next row is appended to.
+    fn last_chunk(&mut self) -> &mut Vec<T> {
+        if self.rows.is_multiple_of(CHUNK_ROWS) {
+            self.chunks.push(Vec::new());
+        }
+        let chunk = self.chunks.last_mut().expect("a chunk was pushed for the first row");
+        let is_large = if self.rows < CHUNK_ROWS { self.rows == FEW_ROWS } else { chunk.is_empty() };
+        if is_large {
+            chunk.reserve_exact(CHUNK_ROWS * self.width - chunk.len());
+            prefer_huge_pages(chunk);
+        }
+        chunk
+    }
+
+    /// Returns the bytes of memory that the table takes. Pages of a large allocation that were never used are not
+    /// resident, and do not count.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let used = |chunk: &Vec<T>| if self.rows > FEW_ROWS { chunk.len() } else { chunk.capacity() };
+        self.chunks.iter().map(used).sum::<usize>() * size_of::<T>()
+    }
+
+    /// Overwrites a row, or appends it if it is the next one.
+    pub(super) fn put(&mut self, row: u32, values: &[T]) {
+        if row as usize == self.rows {
+            self.push(values);
+        } else {
+            self.row_mut(row).copy_from_slice(values);
+        }
+    }
+}
