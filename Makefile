@@ -101,7 +101,7 @@ package: ## the packages for the registry, the library's contents and its size
 
 # `cargo clippy --all-targets` has compiled the criterion benches: the short form leaves them out.
 bench: ## criterion benches, then the command's own as JSON (SHORT=1: the command's alone, once)
-	$(if $(SHORT),,$(CARGO) bench)
+	$(if $(SHORT),,$(CARGO) bench --features hnsw_rs)
 	$(BUILD)
 	$(BINARY) bench flush
 	$(BINARY) bench recall $(if $(SHORT),--rounds 1)

@@ -4,7 +4,6 @@
 use mnemon_index::{HnswOptions, Loader, SearchOptions, VectorIndex};
 
 use crate::{
-    error::Error,
     lexical::Segment,
     models::manifest::{self, Kind, Manifest, RerankerManifest},
     onnx, store,
@@ -37,7 +36,8 @@ pub fn segments(data: &[u8]) {
 pub fn graphs(data: &[u8]) {
     let Some(([rows, m], mut parts)) = data.split_first_chunk::<2>() else { return };
     let (rows, m) = (u32::from(*rows), 2 + usize::from(*m % 16));
-    let options = HnswOptions { m, ef_construction: 16, graph_above: 0, ..HnswOptions::default() };
+    let mut options = HnswOptions::default();
+    (options.m, options.ef_construction, options.graph_above) = (m, 16, 0);
     let mut loader = Loader::new(2, rows as usize, options, None);
     let vector = |row: u32| [(row as f32).cos(), (row as f32).sin()];
     (0..rows).for_each(|row| loader.row((row % 7 != 6).then_some(&vector(row))));

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use mnemon_index::cosine;
+
 use super::example::FewShotExample;
 use crate::{
     embed::{self, Embedder},
     error::Result,
-    index::cosine,
     recall::check_query_text,
 };
 

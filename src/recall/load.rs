@@ -122,14 +122,11 @@ pub(crate) fn load(
 }
 
 pub(super) fn graph_options(config: &Config, precision: Precision) -> HnswOptions {
-    let graph_above = if config.index == IndexKind::Hnsw { 0 } else { config.exact_threshold };
-    HnswOptions {
-        m: config.m,
-        ef_construction: config.ef_construction,
-        graph_above,
-        neighbor_codes: config.neighbor_codes,
-        half_precision: precision == Precision::F16,
-    }
+    let mut options = HnswOptions::default();
+    (options.m, options.ef_construction) = (config.m, config.ef_construction);
+    options.graph_above = if config.index == IndexKind::Hnsw { 0 } else { config.exact_threshold };
+    (options.neighbor_codes, options.half_precision) = (config.neighbor_codes, precision == Precision::F16);
+    options
 }
 
 fn read_plain(

@@ -10,7 +10,6 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
 }
 
 /// Adds `scale` times each of the signed bytes `codes` to its component of `sum`, with the same bits on every processor.
-#[cfg_attr(not(feature = "onnx"), allow(dead_code, reason = "only models have such codes"))]
 pub fn add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) {
     kernels().add_scaled(sum, codes, scale);
 }

@@ -121,7 +121,6 @@ enum Command {
     #[cfg(feature = "postgres")]
     Unshare(unshare::Args),
     Eval(eval::Args),
-    Tune(eval::tune::Args),
     Embed(embed::Args),
     Reindex(reindex::Args),
     Stats(stats::Args),
@@ -191,7 +190,6 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         #[cfg(feature = "postgres")]
         Command::Unshare(args) => unshare::run(&args, cli.format),
         Command::Eval(args) => eval::run(args, cli.format),
-        Command::Tune(args) => eval::tune::run(args, cli.format),
         Command::Embed(args) => embed::run(args, cli.format),
         Command::Reindex(args) => reindex::run(args, cli.format),
         Command::Stats(args) => stats::run(args, cli.format),

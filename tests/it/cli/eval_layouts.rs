@@ -235,34 +235,3 @@ fn any_layout_is_read_by_a_description() {
     let help = eval(&["--help"]).stdout;
     assert!(help.contains("[questions]") && help.starts_with("Measure recall"), "{help}");
 }
-
-#[test]
-fn tune_says_whether_fitted_weights_are_better() {
-    let [messages, queries] = ["messages.jsonl", "queries.jsonl"].map(|name| sample(name).to_str().unwrap().to_owned());
-    let arguments = ["--messages", &messages, "--queries", &queries, "--depth", "60", "--folds", "5"];
-    let tune = |more: &[&str]| run(mnemon().arg("tune").args(arguments).args(more));
-    let output = tune(&["--format", "json"]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    let tuned = parsed(&output.stdout);
-    assert_eq!(
-        (&tuned["questions"], &tuned["folds"], &tuned["folds_of"]),
-        (&json!(70), &json!(5), &json!("questions"))
-    );
-    for term in ["dense", "lexical", "neighbor", "length"] {
-        assert!(tuned["factors"][term].as_f64().is_some_and(|factor| (-2.0..4.0).contains(&factor)), "{tuned}");
-    }
-    assert!(
-        ["built_in_is_as_good", "fitted_is_better", "fitted_is_worse"].contains(&tuned["verdict"].as_str().unwrap())
-    );
-    // Near duplicates are kept here, so that the figure may differ a little from that of `eval`.
-    let built_in = tuned["built_in"]["recall_at_10"]["mean"].as_f64().unwrap();
-    let recalled = report(&["--messages", &messages, "--queries", &queries]);
-    let recalled = recalled["scores"]["all but adversarial"]["recall_at"]["10"].as_f64().unwrap();
-    assert!((built_in - recalled).abs() < 0.05, "{built_in} {recalled}");
-    let text = tune(&[]).stdout;
-    for part in ["factor", "cross-validated less built-in", "The factors are for information", "built-in weights"] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-    let none = run(mnemon().arg("tune"));
-    assert!(none.code == 2 && none.stderr.contains("no set is given"), "{}", none.stderr);
-}

@@ -236,7 +236,6 @@ fn every_command_has_help() {
         "export",
         "import",
         "eval",
-        "tune",
         "embed",
         "reindex",
         "stats",

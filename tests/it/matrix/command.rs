@@ -39,7 +39,6 @@ pub(super) const LEFT_OUT: [(&str, &str); 13] = [
     ("share", "moves a whole file; `shared::command`"),
     ("unshare", "moves a namespace between databases; `shared::command`"),
     ("eval", "measures in a database of its own"),
-    ("tune", "measures in a database of its own"),
     ("embed", "uses no database"),
     ("salvage", "reads a damaged file; `cli::contents`, `cli::pairs`"),
     ("serve", "the surfaces `Http`, `Mcp` and `Mem0`"),

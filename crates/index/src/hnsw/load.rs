@@ -1,6 +1,6 @@
 //! Rebuilds an index from its stored rows, pages of links, and the deltas that came after the pages.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use super::{
     HnswIndex, HnswOptions, Originals,
@@ -19,6 +19,12 @@ pub struct Loader {
     originals: Option<Arc<dyn Originals>>,
     /// Whether a page or a delta was read.
     has_parts: bool,
+}
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loader").field("options", &self.options).finish_non_exhaustive()
+    }
 }
 
 impl Loader {

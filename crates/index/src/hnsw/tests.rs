@@ -180,7 +180,6 @@ fn damaged_parts_lead_to_no_missing_row() {
                     refused += 1;
                     loader.forget_parts();
                 }
-                Err(error) => panic!("{error}"),
             }
             let index = loader.finish(&[]);
             assert!(index.graph.read().links.rows() == ROWS as usize);

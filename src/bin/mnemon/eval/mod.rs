@@ -17,7 +17,6 @@ mod run_file;
 mod scores;
 mod set;
 mod table;
-pub(crate) mod tune;
 mod variant;
 mod write_beir;
 
