@@ -53,8 +53,8 @@ mod imp {
     pub(super) fn open(stored: Option<&ModelIdentity>, _: &Config) -> Result<Arc<dyn Embedder>> {
         let model = stored.map(|identity| format!("; the database was made with {identity}")).unwrap_or_default();
         let reason = format!(
-            "no embedder was given, and mnemon was built without the feature `onnx`, which runs models{model}: give an embedder with \
-             `EngineBuilder::embedder`, or enable the feature"
+            "no embedder was given, and mnemon was built without the feature `onnx`, which runs models{model}: give the engine \
+             an embedder, or enable the feature"
         );
         Err(Error::InvalidConfig { reason })
     }
@@ -73,7 +73,7 @@ mod tests {
         let identity = ModelIdentity { name: "static-en-256".into(), dimension: 256, hash: "0".repeat(64) };
         for stored in [None, Some(&identity)] {
             let error = open(stored, &Config::default()).err().expect("nothing runs models").to_string();
-            for part in ["no embedder was given", "`EngineBuilder::embedder`", "the feature `onnx`"] {
+            for part in ["no embedder was given", "give the engine an embedder", "the feature `onnx`"] {
                 assert!(error.contains(part), "{error}");
             }
             assert_eq!(error.contains("static-en-256"), stored.is_some(), "{error}");

@@ -1,6 +1,7 @@
 //! The one error type of the crate.
 //!
-//! A variant names the user's problem, carries the facts and states the remedy. Errors of other crates are boxed inside
+//! A variant names the user's problem, carries the facts and states the remedy, in words that hold on every surface: the
+//! command, the server and the Python package show these texts, and add how the remedy is called there. Errors of other crates are boxed inside
 //! as the [`source`](std::error::Error::source), so that none of their types is public.
 
 use std::{path::PathBuf, time::Duration};
@@ -90,7 +91,8 @@ pub enum Error {
     },
 
     /// The namespace has no such session.
-    #[error("no session {session:?} in namespace {namespace:?}; `Engine::sessions` lists its sessions")]
+    /// [`Engine::sessions`](crate::Engine::sessions) lists its sessions.
+    #[error("no session {session:?} in namespace {namespace:?}; list its sessions to see which there are")]
     SessionNotFound {
         /// The namespace.
         namespace: String,
@@ -106,7 +108,8 @@ pub enum Error {
     },
 
     /// The session has no such checkpoint.
-    #[error("no checkpoint {checkpoint} in this session; `Memory::checkpoints` lists its checkpoints")]
+    /// [`Memory::checkpoints`](crate::Memory::checkpoints) lists its checkpoints.
+    #[error("no checkpoint {checkpoint} in this session; list its checkpoints to see which there are")]
     CheckpointNotFound {
         /// The number that was given.
         checkpoint: u32,
@@ -122,8 +125,9 @@ pub enum Error {
     },
 
     /// A namespace is to be imported that has sessions or documents already. Nothing of the export was stored.
+    /// [`Engine::import_as`](crate::Engine::import_as) gives it another name.
     #[error(
-        "namespace {namespace:?} has sessions, documents or block states already, so nothing was imported; import into another namespace with `Engine::import_as` (on the command line, --namespace), or delete it first with `Engine::delete_namespace` (`mnemon delete --all`)"
+        "namespace {namespace:?} has sessions, documents or block states already, so nothing was imported; import into another namespace, or delete this one first"
     )]
     NamespaceNotEmpty {
         /// The namespace.
@@ -160,7 +164,7 @@ pub enum Error {
 
     /// No model folder has this name.
     #[error(
-        "model {name:?} not found; looked in: {}; give the path of a folder with a manifest.toml, set MNEMON_MODELS to a folder of model folders, or make one with `Model::import` or `Model::pull` (on the command line, `mnemon models`)",
+        "model {name:?} not found; looked in: {}; give the path of a folder with a manifest.toml, set MNEMON_MODELS to a folder of model folders, or pull or import the model first",
         list(.looked)
     )]
     ModelNotFound {
@@ -197,7 +201,7 @@ pub enum Error {
 
     /// A model could not be downloaded.
     #[error(
-        "model {model:?} was not downloaded: {reason}; without a network, import a folder that was downloaded elsewhere with `Model::import` (on the command line, `mnemon models import`)"
+        "model {model:?} was not downloaded: {reason}; without a network, import a folder that was downloaded elsewhere"
     )]
     Download {
         /// The name that was given.
@@ -211,7 +215,7 @@ pub enum Error {
 
     /// The database was made with a model other than the one given.
     #[error(
-        "the database was made with model {stored}, but {given} was given; open it with {stored}, or move it to the other model with `reindex` (on the command line, `mnemon reindex --model`)"
+        "the database was made with model {stored}, but {given} was given; open it with {stored}, or move it to the other model by a reindex"
     )]
     ModelMismatch {
         /// The model that made the serving generation.
@@ -237,7 +241,7 @@ pub enum Error {
 
     /// ONNX Runtime could not be loaded.
     #[error(
-        "this model needs ONNX Runtime, which was not found; tried:\n{}fetch it with `Runtime::pull` (on the command line, `mnemon runtime pull`); or install it, for example with `pip install onnxruntime`, and set ORT_DYLIB_PATH to the libonnxruntime library in its `capi` folder",
+        "this model needs ONNX Runtime, which was not found; tried:\n{}install it, for example with `pip install onnxruntime`, and set ORT_DYLIB_PATH to the libonnxruntime library in its `capi` folder",
         lines(.looked)
     )]
     RuntimeNotFound {
@@ -330,15 +334,21 @@ pub enum Error {
 
     /// The database, the folder of a history, or the file of an embedding cache is already open, in another process or
     /// in this one.
-    #[error("{}: already open in another process or in this one; close it there first, share it within the process (an engine by clones, a history by an `Arc`), or read the database with `Engine::open_read_only`", .path.display())]
+    ///
+    /// Within a process an [`Engine`](crate::Engine) is shared by clones of it, a [`FileHistory`](crate::FileHistory) by
+    /// an `Arc`. [`Engine::open_read_only`](crate::Engine::open_read_only) reads a database beside the process that
+    /// writes.
+    #[error("{}: already open in {}; close it there first, share it within the process, or open a database for reading only", .path.display(), opened_by(*.holder))]
     DatabaseLocked {
         /// The file or folder.
         path: PathBuf,
+        /// The id of the process that has it open, if the system tells: Linux does, of processes of the same user.
+        holder: Option<u32>,
     },
 
     /// Something in the namespace would be deleted, which a legal hold forbids.
     #[error(
-        "namespace {namespace:?} is under a legal hold, set on {held:?}: {reason}; nothing was deleted: release the hold first with `Engine::release` (on the command line, `mnemon hold --release`)"
+        "namespace {namespace:?} is under a legal hold, set on {held:?}: {reason}; nothing was deleted: release the hold first"
     )]
     LegalHold {
         /// The namespace.
@@ -350,14 +360,15 @@ pub enum Error {
     },
 
     /// The engine was opened for reading, and the call would write.
-    #[error("{}: open for reading only; open it with `Engine::open` to change it", .path.display())]
+    /// [`Engine::open`](crate::Engine::open) opens it for writing.
+    #[error("{}: open for reading only; open it for writing to change it", .path.display())]
     ReadOnly {
         /// The database file.
         path: PathBuf,
     },
 
     /// The database cannot be opened for reading only as it is.
-    #[error("{}: cannot be opened for reading only: {reason}; open it once with `Engine::open`", .path.display())]
+    #[error("{}: cannot be opened for reading only: {reason}; open it once for writing", .path.display())]
     WriteAccessNeeded {
         /// The database file.
         path: PathBuf,
@@ -393,21 +404,21 @@ pub enum Error {
     },
 
     /// The database is encrypted, and no key was given.
-    #[error("{}: encrypted, and no key was given; give it with `Config::encryption_key` or `DatabaseFile::encryption_key`, in a build with the feature `encryption` (on the command line, with --key-file or in MNEMON_KEY)", .path.display())]
+    #[error("{}: encrypted, and no key was given; give the key that it was created with, in a build with the feature `encryption`", .path.display())]
     KeyNeeded {
         /// The database file.
         path: PathBuf,
     },
 
     /// The database is encrypted with another key than the one given.
-    #[error("{}: encrypted with another key; give the key that it was created with (on the command line, with --key-file or in MNEMON_KEY): nothing in it can be read without", .path.display())]
+    #[error("{}: encrypted with another key; give the key that it was created with: nothing in it can be read without", .path.display())]
     WrongKey {
         /// The database file.
         path: PathBuf,
     },
 
     /// A key was given for a database that is not encrypted.
-    #[error("{}: not encrypted, but a key was given; open it without a key (on the command line, without --key-file and MNEMON_KEY), or encrypt a copy with `Engine::backup_with_key` (`mnemon backup --new-key-file`)", .path.display())]
+    #[error("{}: not encrypted, but a key was given; open it without a key, or make a backup of it that is encrypted", .path.display())]
     NotEncrypted {
         /// The database file.
         path: PathBuf,
@@ -426,7 +437,7 @@ pub enum Error {
     },
 
     /// The database does not exist, and the call does not create one.
-    #[error("{}: no such database; check the path, or create it with `Engine::open` (on the command line, `mnemon ingest`)", .path.display())]
+    #[error("{}: no such database; check the path, or create it first by opening it for writing", .path.display())]
     DatabaseNotFound {
         /// The database file.
         path: PathBuf,
@@ -444,9 +455,7 @@ pub enum Error {
     },
 
     /// A value in the database cannot be decoded, or contradicts another one.
-    #[error(
-        "damaged database: {what}; restore a backup, or take what can be read into a new database with `salvage` (on the command line, `mnemon salvage`)"
-    )]
+    #[error("damaged database: {what}; restore a backup, or take what can be read into a new database by a salvage")]
     Corrupted {
         /// The damage.
         what: String,
@@ -497,7 +506,7 @@ pub enum Error {
     },
 
     /// The system refused to start a thread.
-    #[error("the system did not start the thread {name:?}; raise its limit of threads, or lower `Config::threads`")]
+    #[error("the system did not start the thread {name:?}; raise its limit of threads, or lower the setting threads")]
     ThreadNotStarted {
         /// The name of the thread.
         name: String,
@@ -610,6 +619,14 @@ fn advice(transient: bool, retry_after: Option<Duration>) -> String {
         (true, Some(wait)) => format!("; try again in {} s", wait.as_secs_f64().ceil()),
         (true, None) => "; try again later".to_owned(),
         (false, _) => "; the same request will fail again".to_owned(),
+    }
+}
+
+fn opened_by(process: Option<u32>) -> String {
+    match process {
+        Some(id) if id == std::process::id() => "this process".to_owned(),
+        Some(id) => format!("the process {id}"),
+        None => "another process or in this one".to_owned(),
     }
 }
 

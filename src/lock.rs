@@ -30,6 +30,31 @@ pub(crate) fn has_name(file: &File, path: &Path) -> io::Result<bool> {
     Ok(Handle::from_path(path).is_ok_and(|named| named == own))
 }
 
+/// Returns the process that has locked a file for writing, as far as the system tells. Linux lists the locks of each file
+/// that a process of the same user has open.
+#[cfg(target_os = "linux")]
+pub(crate) fn holder(path: &Path) -> Option<u32> {
+    use std::{fs, os::linux::fs::MetadataExt};
+
+    let file = fs::metadata(path).ok()?;
+    let process = |process: fs::DirEntry| {
+        let id = process.file_name().to_str()?.parse().ok()?;
+        let has_locked = |open: fs::DirEntry| {
+            let found = fs::metadata(open.path()).ok()?;
+            let locks = process.path().join("fdinfo").join(open.file_name());
+            let is_file = (found.st_dev(), found.st_ino()) == (file.st_dev(), file.st_ino());
+            (is_file && fs::read_to_string(locks).ok()?.contains("WRITE")).then_some(id)
+        };
+        fs::read_dir(process.path().join("fd")).ok()?.flatten().find_map(has_locked)
+    };
+    fs::read_dir("/proc").ok()?.flatten().find_map(process)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn holder(_: &Path) -> Option<u32> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use std::{

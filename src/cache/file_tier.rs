@@ -166,7 +166,7 @@ impl CacheFile {
         check_kind(path)?;
         let unusable = |reason| Error::InvalidConfig { reason: format!("{}: {reason}", path.display()) };
         let file = File::open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => unusable("no such file; `CachedEmbedderBuilder::file` creates one (on the command line, `mnemon ingest --embedding-cache`)"),
+            io::ErrorKind::NotFound => unusable("no such file; it is made when texts are embedded with it"),
             _ => failed(path, error),
         })?;
         locked(file.try_lock_shared(), path)?;
@@ -530,7 +530,7 @@ fn short(key: &Key) -> ShortKey {
 
 fn locked<T>(lock: std::result::Result<T, TryLockError>, path: &Path) -> Result<T> {
     lock.map_err(|error| match error {
-        TryLockError::WouldBlock => Error::DatabaseLocked { path: path.to_path_buf() },
+        TryLockError::WouldBlock => Error::DatabaseLocked { path: path.to_path_buf(), holder: lock::holder(path) },
         TryLockError::Error(error) => failed(path, error),
     })
 }

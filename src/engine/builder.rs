@@ -207,7 +207,7 @@ impl EngineBuilder {
         self.config.check()?;
         self.shared = None;
         let Some(path) = &self.path else {
-            let reason = "a new database in memory has nothing to read; open it with `EngineBuilder::open`";
+            let reason = "a new database in memory has nothing to read; open it for writing";
             return Err(Error::InvalidConfig { reason: reason.into() });
         };
         let store = Store::open_read_only(path, &self.config)?;

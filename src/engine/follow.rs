@@ -33,7 +33,7 @@ impl Core {
                     tracing::warn!(
                         %error,
                         "{model} serves on the other machines; this one goes on with its own model until that one is \
-                         found, or `Engine::reindex` is called with it"
+                         found, or a reindex moves to it"
                     );
                     return;
                 }

@@ -36,7 +36,7 @@ impl Shared {
         scope.check()?;
         if !query.previous.is_empty() {
             let reason = "a recall over several namespaces keeps no previous hits in their positions, because an id may be \
-                          in several of them; leave out `Query::previous`";
+                          in several of them; leave out the previous hits";
             return Err(Error::query(reason));
         }
         self.recall_in_any(scope, query)
@@ -65,7 +65,7 @@ impl Shared {
     fn check(&self, query: &Query) -> Result<()> {
         query.check()?;
         if query.rerank.is_some() && self.reranker.is_none() {
-            return Err(Error::query("the engine has no reranker; give it one with EngineBuilder::reranker"));
+            return Err(Error::query("the engine has no reranker; open it with one"));
         }
         Ok(())
     }

@@ -290,8 +290,8 @@ pub(super) fn check_origin(store: &Store, replica: Option<&Replica>) -> Result<(
         None if store.is_read_only() || store.read()?.versions().origin()?.is_none() => Ok(()),
         None => {
             let reason = "the file is a copy of a shared database, where changes belong; open it with \
-                          `EngineBuilder::shared` (on the command line, --shared), open it for reading, or take a \
-                          namespace out with `mnemon unshare`";
+                          the address of that database (`mnemon --shared`), open it for reading, or take a namespace \
+                          out with `mnemon unshare`";
             Err(Error::InvalidConfig { reason: reason.into() })
         }
     }

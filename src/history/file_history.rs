@@ -18,9 +18,13 @@ use super::{
 use crate::{
     error::{Error, Result},
     ids::check_id,
+    lock,
     message::Message,
     new_file::NewFile,
 };
+
+/// The name of the file in the folder that is locked.
+const LOCK: &str = "lock";
 
 /// Keeps histories in a folder, one JSON Lines file per session.
 ///
@@ -67,7 +71,10 @@ impl FileHistory {
         let folder = std::path::absolute(given).map_err(|error| file_error(given, error))?;
         let lock =
             create_folder(&folder).and_then(|()| lock_folder(&folder)).map_err(|error| file_error(&folder, error))?;
-        let Some(lock) = lock else { return Err(Error::DatabaseLocked { path: folder }) };
+        let Some(lock) = lock else {
+            let holder = lock::holder(&folder.join(LOCK));
+            return Err(Error::DatabaseLocked { path: folder, holder });
+        };
         let history = FileHistory { folder, lock, access: RwLock::new(()) };
         history.clean_up().map_err(|error| file_error(&history.folder, error))?;
         Ok(history)
@@ -243,7 +250,7 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 
 /// Locks a folder. `None` if it is locked already.
 fn lock_folder(folder: &Path) -> io::Result<Option<File>> {
-    let file = File::options().write(true).create(true).truncate(false).open(folder.join("lock"))?;
+    let file = File::options().write(true).create(true).truncate(false).open(folder.join(LOCK))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),

@@ -116,7 +116,7 @@ impl Inner {
         if recall > 0 {
             if blocks.iter().any(|other| other.block.name() == RECALLED) {
                 let reason = format!(
-                    "a block is named {RECALLED:?}, the section of recalled messages; rename the block, or recall none with `AssembleRequest::recall(0)`"
+                    "a block is named {RECALLED:?}, the section of recalled messages; rename the block, or recall 0 messages"
                 );
                 return Err(Error::InvalidConfig { reason });
             }

@@ -1,11 +1,19 @@
-//! The JSON form of a message: one object, which is one line of a JSON Lines file.
+//! The JSON form of a message: one object, which is one line of a JSON Lines file. An object of OpenAI's format is a
+//! message, too.
 
-use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, SeqAccess, Visitor},
+};
+use serde_json::{Map, Value, json};
 
 use super::{
     chat_message::{DEFAULT_SESSION, Message, new_id},
-    content::{ContentPart, deserialize_content},
+    content::ContentPart,
+    fields::{Object, required},
+    openai,
     role::Role,
     timestamp::Timestamp,
 };
@@ -14,10 +22,20 @@ use crate::{
     ids::Namespace,
 };
 
+/// The types of content parts that [`ContentPart`] has and OpenAI's format does not. `text` and `file` are in both.
+const OWN_PARTS: [&str; 5] = ["tool_call", "tool_result", "image", "audio", "video"];
+/// The types of content parts of OpenAI's format, and of servers that extend it.
+const OPENAI_PARTS: [&str; 5] = ["image_url", "input_audio", "refusal", "audio_url", "video_url"];
+
 /// A parsed and checked line of a messages file: a message, and its namespace if the line names one.
 ///
 /// The fields of a line are `{"id"?, "namespace"?, "session"?, "role", "name"?, "content": text or parts,
 /// "created_at"?: RFC 3339, "metadata"?: object}`. Any other field is an error, so that nothing is dropped silently.
+///
+/// A message of OpenAI's chat format is accepted, too, alone or with `id`, `namespace`, `session`, `created_at` and
+/// `metadata` beside its fields: the role `developer`, `tool_calls`, `tool_call_id`, a `content` that is null, parts
+/// such as `image_url`, and the other fields of requests and answers. It is read as
+/// [`from_openai`](crate::from_openai) reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageLine {
     /// The namespace, if the line names one.
@@ -36,10 +54,29 @@ struct LineFields {
     session: Option<String>,
     role: String,
     name: Option<String>,
-    #[serde(deserialize_with = "deserialize_content")]
-    content: Vec<ContentPart>,
+    #[serde(default)]
+    content: LineContent,
     created_at: Option<Timestamp>,
     metadata: Option<Map<String, Value>>,
+    // The fields of OpenAI's objects, and of servers that show how a model reasons.
+    tool_calls: Option<Value>,
+    tool_call_id: Option<Value>,
+    function_call: Option<Value>,
+    refusal: Option<Value>,
+    audio: Option<Value>,
+    annotations: Option<Value>,
+    reasoning: Option<Value>,
+    reasoning_content: Option<Value>,
+}
+
+/// The content of a line, as it is written.
+#[derive(Default)]
+enum LineContent {
+    #[default]
+    Missing,
+    Null,
+    Text(String),
+    Parts(Vec<Value>),
 }
 
 impl MessageLine {
@@ -64,18 +101,154 @@ impl MessageLine {
 impl TryFrom<LineFields> for Message {
     type Error = Error;
 
-    fn try_from(fields: LineFields) -> Result<Self> {
-        let message = Message {
-            id: fields.id.unwrap_or_else(new_id),
-            session: fields.session.unwrap_or_else(|| DEFAULT_SESSION.to_owned()),
-            role: fields.role.parse::<Role>()?,
-            name: fields.name,
-            content: fields.content,
-            created_at: fields.created_at,
-            metadata: fields.metadata.unwrap_or_default(),
-        };
+    fn try_from(mut fields: LineFields) -> Result<Self> {
+        let (id, session, created_at) = (fields.id.take(), fields.session.take(), fields.created_at);
+        let metadata = fields.metadata.take().unwrap_or_default();
+        let mut message = fields.message()?;
+        message.id = id.unwrap_or_else(new_id);
+        message.session = session.unwrap_or_else(|| DEFAULT_SESSION.to_owned());
+        message.created_at = created_at;
+        message.metadata.extend(metadata);
         message.check()?;
         Ok(message)
+    }
+}
+
+impl LineFields {
+    /// Makes a message of the fields that OpenAI's format has, too: in that format if any of them is of it alone.
+    fn message(self) -> Result<Message> {
+        let openai: Object = [
+            ("tool_calls", self.tool_calls),
+            ("tool_call_id", self.tool_call_id),
+            ("function_call", self.function_call),
+            ("refusal", self.refusal.filter(|refusal| refusal != "")),
+            ("audio", self.audio),
+            ("annotations", self.annotations),
+            ("reasoning", self.reasoning),
+            ("reasoning_content", self.reasoning_content),
+        ]
+        .into_iter()
+        // The objects of client libraries have all fields, most of them null or empty.
+        .filter_map(|(field, value)| Some((field.to_owned(), value.filter(|value| *value != json!([]))?)))
+        .collect();
+        let has_openai_part = |parts: &[Value]| parts.iter().any(|part| part_format(part) == PartFormat::OpenAi);
+        let is_openai = !openai.is_empty()
+            || ["developer", "function"].contains(&&*self.role)
+            || match &self.content {
+                LineContent::Null => true,
+                LineContent::Parts(parts) => has_openai_part(parts),
+                LineContent::Missing | LineContent::Text(_) => false,
+            };
+        if is_openai {
+            return openai_message(self.role, self.name, self.content, openai);
+        }
+        let content = match self.content {
+            LineContent::Parts(parts) => parts.into_iter().enumerate().map(own_part).collect::<Result<_>>()?,
+            LineContent::Text(text) => vec![ContentPart::Text { text }],
+            LineContent::Missing | LineContent::Null => return Err(Error::message("missing field `content`")),
+        };
+        Ok(Message { name: self.name, created_at: None, ..Message::from_parts(self.role.parse::<Role>()?, content) })
+    }
+}
+
+fn own_part((index, part): (usize, Value)) -> Result<ContentPart> {
+    let error = match part_format(&part) {
+        PartFormat::Unknown(reason) => reason,
+        _ => match serde_json::from_value(part) {
+            Ok(part) => return Ok(part),
+            Err(error) => error.to_string(),
+        },
+    };
+    Err(Error::message(format!("content[{index}]: {error}")))
+}
+
+fn openai_message(role: String, name: Option<String>, content: LineContent, fields: Object) -> Result<Message> {
+    let content = match content {
+        LineContent::Text(text) => text.into(),
+        LineContent::Missing | LineContent::Null => Value::Null,
+        LineContent::Parts(parts) => {
+            for (index, part) in parts.iter().enumerate() {
+                let reason = match part_format(part) {
+                    PartFormat::Own => "the part is not of OpenAI's format, and other fields or parts are".to_owned(),
+                    PartFormat::Unknown(reason) => reason,
+                    PartFormat::OpenAi | PartFormat::Either => continue,
+                };
+                return Err(Error::message(format!("content[{index}]: {reason}")));
+            }
+            parts.into()
+        }
+    };
+    let mut object = fields;
+    object.insert("role".to_owned(), role.into());
+    object.insert("content".to_owned(), content);
+    object.extend(name.map(|name| ("name".to_owned(), name.into())));
+    openai::import(&object).map_err(Error::message)
+}
+
+/// The format that a content part is of.
+#[derive(PartialEq)]
+enum PartFormat {
+    Own,
+    OpenAi,
+    Either,
+    /// None of both, with the reason.
+    Unknown(String),
+}
+
+fn part_format(part: &Value) -> PartFormat {
+    let Some(part) = part.as_object() else { return PartFormat::Unknown("expected a JSON object".to_owned()) };
+    match required(part, "type") {
+        Ok("text") => PartFormat::Either,
+        Ok("file") if part.contains_key("file") => PartFormat::OpenAi,
+        Ok("file") => PartFormat::Own,
+        // A block of Anthropic's format has the same name.
+        Ok("tool_result") if part.contains_key("tool_use_id") => PartFormat::Unknown(
+            "it is a part of Anthropic's format; a tool_result has \"id\" and \"content\"".to_owned(),
+        ),
+        Ok(kind) if OWN_PARTS.contains(&kind) => PartFormat::Own,
+        Ok(kind) if OPENAI_PARTS.contains(&kind) => PartFormat::OpenAi,
+        Ok(kind) => PartFormat::Unknown(format!(
+            "type {kind:?} is not one of text, file, {}, nor one of OpenAI's {}",
+            OWN_PARTS.join(", "),
+            OPENAI_PARTS.join(", ")
+        )),
+        Err(reason) => PartFormat::Unknown(reason),
+    }
+}
+
+impl<'de> Deserialize<'de> for LineContent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ContentVisitor;
+
+        impl<'de> Visitor<'de> for ContentVisitor {
+            type Value = LineContent;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or an array of parts as content")
+            }
+
+            fn visit_unit<E>(self) -> Result<LineContent, E> {
+                Ok(LineContent::Null)
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<LineContent, E> {
+                Ok(LineContent::Text(text.to_owned()))
+            }
+
+            fn visit_string<E>(self, text: String) -> Result<LineContent, E> {
+                Ok(LineContent::Text(text))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<LineContent, A::Error> {
+                let mut parts = Vec::new();
+                while let Some(part) = values.next_element()? {
+                    parts.push(part);
+                }
+                Ok(LineContent::Parts(parts))
+            }
+        }
+
+        deserializer.deserialize_any(ContentVisitor)
     }
 }
 
@@ -84,8 +257,8 @@ impl<'de> Deserialize<'de> for Message {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let fields = LineFields::deserialize(deserializer)?;
         match fields.namespace {
-            Some(_) => Err(serde::de::Error::custom("a message has no field \"namespace\"")),
-            None => fields.try_into().map_err(serde::de::Error::custom),
+            Some(_) => Err(de::Error::custom("a message has no field \"namespace\"")),
+            None => fields.try_into().map_err(de::Error::custom),
         }
     }
 }

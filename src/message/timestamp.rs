@@ -43,7 +43,10 @@ fn parse(text: &str) -> Result<Timestamp, String> {
     parsed
         // jiff parses a fraction in the very last second of its range, but cannot construct such a timestamp.
         .and_then(|timestamp| Timestamp::from_micros(timestamp.as_microsecond()))
-        .ok_or_else(|| format!("{text:?} is not an RFC 3339 time such as \"2024-05-01T09:30:00Z\""))
+        .ok_or_else(|| {
+            let last = if text.starts_with("9999-") { ", at most \"9999-12-30T22:00:00Z\"" } else { "" };
+            format!("{text:?} is not an RFC 3339 time such as \"2024-05-01T09:30:00Z\"{last}")
+        })
 }
 
 impl FromStr for Timestamp {

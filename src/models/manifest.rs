@@ -145,8 +145,8 @@ pub(crate) fn parse<M: DeserializeOwned>(text: &str, kind: Kind) -> Result<M, St
     };
     match given {
         given if given == kind => table.try_into().map_err(|error| error.to_string()),
-        Kind::Embedder => Err("kind is not \"reranker\"; an embedder is opened by `Model::open`".into()),
-        Kind::Reranker => Err("kind is \"reranker\"; it is opened by `CrossEncoder::open`".into()),
+        Kind::Embedder => Err("kind is not \"reranker\": the model is an embedder, and is opened as one".into()),
+        Kind::Reranker => Err("kind is \"reranker\": the model is no embedder, and is opened as a reranker".into()),
     }
 }
 

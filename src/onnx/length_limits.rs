@@ -78,7 +78,7 @@ impl TextEncoder {
         let too_long = |length: String| Error::Embedding {
             reason: format!(
                 "a text of {length} is too long for one vector: the model takes {} tokens; embed its windows \
-                 (`Embedder::windows`, `embed_passages`)",
+                 one by one",
                 self.max_tokens
             ),
             source: None,

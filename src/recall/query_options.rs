@@ -47,7 +47,7 @@ struct QueryOptions {
 impl Query {
     /// Returns the options that are not the default, by the names of the methods that set them, without the time budget
     /// and the freshness.
-    pub(crate) fn options(&self) -> Map<String, Value> {
+    pub fn options(&self) -> Map<String, Value> {
         let default = QueryOptions::of(&Query::new("")).fields();
         let mut fields = QueryOptions::of(self).fields();
         fields.retain(|name, value| default.get(name) != Some(value));

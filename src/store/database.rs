@@ -425,7 +425,7 @@ fn check_name(path: &Path) -> Result<()> {
     if path != Path::new(":memory:") {
         return Ok(());
     }
-    let reason = "\":memory:\" is not the path of a file; open a database in memory with `Engine::in_memory`, or write \
+    let reason = "\":memory:\" is not the path of a file; a database in memory is opened without a path; write \
                   \"./:memory:\" for a file of this name";
     Err(Error::InvalidConfig { reason: reason.into() })
 }

@@ -240,8 +240,8 @@ impl ExportLine {
         let kind = match object.remove("kind") {
             Some(Value::String(kind)) => kind,
             _ => {
-                let reason = "it has no kind, so it is not a line of an export; messages are stored by `Engine::put` (on the \
-                              command line, `mnemon ingest`)";
+                let reason =
+                    "it has no kind, so it is not a line of an export; `mnemon ingest` stores lines of messages";
                 return Err(reason.to_owned());
             }
         };

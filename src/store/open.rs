@@ -22,6 +22,7 @@ use super::{
 use crate::{
     config::Config,
     error::{Error, Result},
+    lock,
     new_file::{self, NewFile},
 };
 
@@ -333,7 +334,10 @@ impl OpenError {
             }
             OpenError::Pages(error) => not_a_database(error.to_string()),
             OpenError::Damaged(reason) => Error::Corrupted { what: format!("{}: {reason}", path.display()) },
-            OpenError::Database(DatabaseError::DatabaseAlreadyOpen) => Error::DatabaseLocked { path },
+            OpenError::Database(DatabaseError::DatabaseAlreadyOpen) => {
+                let holder = lock::holder(&path);
+                Error::DatabaseLocked { path, holder }
+            }
             OpenError::Database(DatabaseError::Storage(StorageError::Corrupted(reason))) => not_a_database(reason),
             OpenError::Database(DatabaseError::UpgradeRequired(version)) => {
                 not_a_database(format!("it has redb's file format {version}"))
@@ -346,7 +350,7 @@ impl OpenError {
             OpenError::Io(error) => match error.kind() {
                 io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => not_a_database(error.to_string()),
                 io::ErrorKind::PermissionDenied => {
-                    let advice = "`Engine::open_read_only` needs no write permission";
+                    let advice = "opening it for reading only needs no write permission";
                     Error::Storage(format!("{}: {error}; {advice}", path.display()).into())
                 }
                 _ => Error::Storage(format!("{}: {error}", path.display()).into()),

@@ -3,7 +3,7 @@
 use mnemon::{Engine, Error, Message, MessageLine, Model, Query, from_openai};
 use serde_json::json;
 
-use crate::support::chain;
+use crate::support::{chain, root};
 
 #[test]
 fn debug_shows_the_remedy_and_the_sources_in_one_line() {
@@ -68,4 +68,30 @@ fn no_error_says_a_thing_twice() {
             assert!(!parts[..at].contains(part), "{part:?} is said twice: {text}");
         }
     }
+}
+
+/// The command, the server and the Python package show the texts of the library, and their users know none of its calls.
+#[test]
+fn no_text_names_a_call_of_the_library() {
+    // What only a Rust program can meet.
+    const ALLOWED: [&str; 2] = ["src/history/conformance/", "src/bin/mnemon/bench/"];
+    let mut found = Vec::new();
+    let mut folders = vec![root("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root("")).unwrap().to_string_lossy().replace('\\', "/");
+            if path.is_dir() {
+                folders.push(path);
+            } else if name.ends_with(".rs") && !ALLOWED.iter().any(|allowed| name.starts_with(allowed)) {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+                let lines = code.lines().filter(|line| !["//", "#["].iter().any(|mark| line.trim().starts_with(mark)));
+                let is_call = |name: &str| name.contains("::") || name == "Arc";
+                let calls = lines.filter(|line| line.split('`').skip(1).step_by(2).any(is_call));
+                found.extend(calls.map(|line| format!("{name}: {}", line.trim())));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
 }

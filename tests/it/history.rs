@@ -408,7 +408,7 @@ fn a_folder_is_opened_by_one_store_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let history = FileHistory::open(folder.path()).unwrap();
     let Err(error) = FileHistory::open(folder.path()) else { panic!("opened twice") };
-    assert!(matches!(&error, Error::DatabaseLocked { path } if path == folder.path()), "{error}");
+    assert!(matches!(&error, Error::DatabaseLocked { path, .. } if path == folder.path()), "{error}");
     assert!(error.to_string().contains("already open"), "{error}");
     drop(history);
     FileHistory::open(folder.path()).unwrap();

@@ -16,7 +16,8 @@ from mnemon import Engine, Message, VectorBlock
 class StandIn(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         messages = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"]
-        answer = f"I was given: {' | '.join(message['content'] for message in messages)}"
+        # Content is a text, a list of parts, or None beside calls of tools.
+        answer = f"I was given: {' | '.join(str(message['content']) for message in messages)}"
         self.send_response(200)
         self.end_headers()
         self.wfile.write(json.dumps({"choices": [{"message": {"content": answer}}]}).encode())

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use mnemon::{BlockScope, Error, MemoryBlock, RetrievalUnit};
 use pyo3::{
-    exceptions::PyValueError,
     prelude::*,
     pyclass::{PyTraverseError, PyVisit},
 };
@@ -13,8 +12,10 @@ use crate::{
     callback::{Kept, call},
     chat::chat_model,
     custom_block::PythonBlock,
-    knowledge::{Collection, Profile},
+    errors::{invalid, not_a},
+    knowledge::{CollectionLike, ProfileLike},
     query::Hit,
+    values::{Count, Element, List, Real, Text, count},
 };
 
 /// A block with fixed text. Blocks with a higher priority are shortened earlier; 0 is never shortened.
@@ -25,8 +26,8 @@ pub(crate) struct StaticBlock(mnemon::StaticBlock);
 impl StaticBlock {
     #[new]
     #[pyo3(signature = (name, content, *, priority = 0))]
-    fn new(name: String, content: String, priority: u32) -> Self {
-        StaticBlock(mnemon::StaticBlock::new(name, content).with_priority(priority))
+    fn new(name: Text, content: Text, #[pyo3(from_py_with = count)] priority: u32) -> Self {
+        StaticBlock(mnemon::StaticBlock::new(name.0, content.0).with_priority(priority))
     }
 }
 
@@ -46,31 +47,32 @@ impl VectorBlock {
         unit = "message", keep_previous_hits = false, process = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
-        name: String,
-        priority: u32,
-        top_k: Option<usize>,
-        threshold: Option<f32>,
-        window: Option<usize>,
+        py: Python<'_>,
+        name: Text,
+        #[pyo3(from_py_with = count)] priority: u32,
+        top_k: Option<Count<usize>>,
+        threshold: Option<Real>,
+        window: Option<Count<usize>>,
         own_session: bool,
         unit: &str,
         keep_previous_hits: bool,
         process: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let kept = Kept::default();
+        let (name, kept) = (name.0, Kept::default());
         let unit = match unit {
             "message" => RetrievalUnit::Message,
             "batch" => RetrievalUnit::Batch,
-            _ => return Err(PyValueError::new_err("unit is \"message\" or \"batch\"")),
+            _ => return Err(invalid(py, "unit is \"message\" or \"batch\"")),
         };
         let mut block = mnemon::VectorBlock::new(&*name).with_priority(priority).retrieval_unit(unit);
         if let Some(top_k) = top_k {
-            block = block.similarity_top_k(top_k);
+            block = block.similarity_top_k(top_k.0);
         }
         if let Some(threshold) = threshold {
-            block = block.similarity_threshold(threshold);
+            block = block.similarity_threshold(threshold.0 as f32);
         }
         if let Some(window) = window {
-            block = block.retrieval_context_window(window);
+            block = block.retrieval_context_window(window.0);
         }
         if own_session {
             block = block.own_session();
@@ -82,8 +84,8 @@ impl VectorBlock {
             block = block.hit_processor(move |hits| {
                 let processed = |process: &Bound<'_, PyAny>| {
                     let hits: Vec<Hit> = hits.into_iter().map(Hit).collect();
-                    let left: Vec<Hit> = process.call1((hits,))?.extract()?;
-                    Ok(left.into_iter().map(|hit| hit.0).collect())
+                    let left: List<Hit> = process.call1((hits,))?.extract()?;
+                    Ok(left.0.into_iter().map(|hit| hit.0).collect())
                 };
                 call(&process, processed, |_, reason, _| Error::Block { name: name.clone(), reason })
             });
@@ -100,8 +102,13 @@ impl VectorBlock {
 }
 
 /// A block with facts that a chat model finds in what leaves the buffer, each once; above `max_facts` the model
-/// condenses them. `model` is an `OpenAiChat` or a function of a `ChatRequest`. `scope` is `"session"` or
+/// condenses them (default: 50). `model` is an `OpenAiChat` or a function of a `ChatRequest`. `scope` is `"session"` or
 /// `"namespace"`: the sessions that share the facts.
+///
+/// The model is given two messages: of the system, what to do (`extract_prompt` or `condense_prompt`, in which `MAX` stands
+/// for `max_facts`); of the user, the facts so far and the conversation. It answers with JSON, `{"facts": ["...", "..."]}`,
+/// new facts or none the first time, all that are left when it condenses; text around the object is ignored. Any other
+/// answer is a `ChatError`, and the batch is tried again later.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct FactBlock(mnemon::FactBlock, Kept);
 
@@ -111,25 +118,25 @@ impl FactBlock {
     #[pyo3(signature = (name, model, *, priority = 0, scope = "session", max_facts = None, extract_prompt = None,
         condense_prompt = None))]
     fn new(
-        name: String,
+        name: Text,
         model: &Bound<'_, PyAny>,
-        priority: u32,
+        #[pyo3(from_py_with = count)] priority: u32,
         scope: &str,
-        max_facts: Option<usize>,
-        extract_prompt: Option<String>,
-        condense_prompt: Option<String>,
+        max_facts: Option<Count<usize>>,
+        extract_prompt: Option<Text>,
+        condense_prompt: Option<Text>,
     ) -> PyResult<Self> {
         let kept = Kept::default();
-        let mut block = mnemon::FactBlock::new(name, chat_model(model, Some(&kept))?);
-        block = block.with_priority(priority).with_scope(block_scope(scope)?);
+        let mut block = mnemon::FactBlock::new(name.0, chat_model(model, Some(&kept))?);
+        block = block.with_priority(priority).with_scope(scope_named(model.py(), scope)?);
         if let Some(facts) = max_facts {
-            block = block.with_max_facts(facts);
+            block = block.with_max_facts(facts.0);
         }
         if let Some(prompt) = extract_prompt {
-            block = block.with_extract_prompt(prompt);
+            block = block.with_extract_prompt(prompt.0);
         }
         if let Some(prompt) = condense_prompt {
-            block = block.with_condense_prompt(prompt);
+            block = block.with_condense_prompt(prompt.0);
         }
         Ok(FactBlock(block, kept))
     }
@@ -143,6 +150,9 @@ impl FactBlock {
 }
 
 /// A block with a summary of what left the buffer, which a chat model extends with each batch.
+///
+/// The model is given what to do (`prompt`, in which `LENGTH` stands for `max_words`; default: 300) and the summary so far
+/// with the new messages. Its whole answer, which must not be empty, is the new summary.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct SummaryBlock(mnemon::SummaryBlock, Kept);
 
@@ -151,19 +161,19 @@ impl SummaryBlock {
     #[new]
     #[pyo3(signature = (name, model, *, priority = 0, max_words = None, prompt = None))]
     fn new(
-        name: String,
+        name: Text,
         model: &Bound<'_, PyAny>,
-        priority: u32,
-        max_words: Option<usize>,
-        prompt: Option<String>,
+        #[pyo3(from_py_with = count)] priority: u32,
+        max_words: Option<Count<usize>>,
+        prompt: Option<Text>,
     ) -> PyResult<Self> {
         let kept = Kept::default();
-        let mut block = mnemon::SummaryBlock::new(name, chat_model(model, Some(&kept))?).with_priority(priority);
+        let mut block = mnemon::SummaryBlock::new(name.0, chat_model(model, Some(&kept))?).with_priority(priority);
         if let Some(words) = max_words {
-            block = block.with_max_words(words);
+            block = block.with_max_words(words.0);
         }
         let block = match prompt {
-            Some(prompt) => block.with_prompt(prompt),
+            Some(prompt) => block.with_prompt(prompt.0),
             None => block,
         };
         Ok(SummaryBlock(block, kept))
@@ -179,6 +189,9 @@ impl SummaryBlock {
 
 /// A block with instructions for the agent, `initial` at first, which a chat model changes by what users say about its
 /// answers.
+///
+/// The model is given what to do (`prompt`), and the instructions with what was said. Its whole answer, which must not be
+/// empty, is the new instructions.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct InstructionBlock(mnemon::InstructionBlock, Kept);
 
@@ -187,18 +200,18 @@ impl InstructionBlock {
     #[new]
     #[pyo3(signature = (name, initial, model, *, priority = 0, scope = "session", prompt = None))]
     fn new(
-        name: String,
-        initial: String,
+        name: Text,
+        initial: Text,
         model: &Bound<'_, PyAny>,
-        priority: u32,
+        #[pyo3(from_py_with = count)] priority: u32,
         scope: &str,
-        prompt: Option<String>,
+        prompt: Option<Text>,
     ) -> PyResult<Self> {
         let kept = Kept::default();
-        let mut block = mnemon::InstructionBlock::new(name, initial, chat_model(model, Some(&kept))?);
-        block = block.with_priority(priority).with_scope(block_scope(scope)?);
+        let mut block = mnemon::InstructionBlock::new(name.0, initial.0, chat_model(model, Some(&kept))?);
+        block = block.with_priority(priority).with_scope(scope_named(model.py(), scope)?);
         let block = match prompt {
-            Some(prompt) => block.with_prompt(prompt),
+            Some(prompt) => block.with_prompt(prompt.0),
             None => block,
         };
         Ok(InstructionBlock(block, kept))
@@ -220,10 +233,16 @@ pub(crate) struct ProfileBlock(mnemon::ProfileBlock, Kept);
 impl ProfileBlock {
     #[new]
     #[pyo3(signature = (name, profile, model, *, priority = 0))]
-    fn new(name: String, profile: &Profile, model: &Bound<'_, PyAny>, priority: u32) -> PyResult<Self> {
+    fn new(
+        name: Text,
+        profile: ProfileLike,
+        model: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = count)] priority: u32,
+    ) -> PyResult<Self> {
         let kept = Kept::default();
         let chat = chat_model(model, Some(&kept))?;
-        let block = profile.run(model.py(), async |profile| Ok(mnemon::ProfileBlock::new(name, &profile, chat)))?;
+        let block =
+            profile.0.get().run(model.py(), async |profile| Ok(mnemon::ProfileBlock::new(name.0, &profile, chat)))?;
         Ok(ProfileBlock(block.with_priority(priority), kept))
     }
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -244,10 +263,18 @@ pub(crate) struct CollectionBlock(mnemon::CollectionBlock, Kept);
 impl CollectionBlock {
     #[new]
     #[pyo3(signature = (name, collection, model, *, priority = 0))]
-    fn new(name: String, collection: &Collection, model: &Bound<'_, PyAny>, priority: u32) -> PyResult<Self> {
+    fn new(
+        name: Text,
+        collection: CollectionLike,
+        model: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = count)] priority: u32,
+    ) -> PyResult<Self> {
         let kept = Kept::default();
         let chat = chat_model(model, Some(&kept))?;
-        let block = collection.call(model.py(), async |items| Ok(mnemon::CollectionBlock::new(name, &items, chat)))?;
+        let block = collection
+            .0
+            .get()
+            .call(model.py(), async |items| Ok(mnemon::CollectionBlock::new(name.0, &items, chat)))?;
         Ok(CollectionBlock(block.with_priority(priority), kept))
     }
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -280,10 +307,27 @@ impl<'py> FromPyObject<'_, 'py> for BlockLike {
     }
 }
 
-pub(crate) fn block_scope(name: &str) -> PyResult<BlockScope> {
+impl Element<'_> for BlockLike {}
+
+impl Element<'_> for Hit {
+    fn is_one(object: &Bound<'_, PyAny>) -> bool {
+        object.is_instance_of::<Hit>()
+    }
+
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        object.extract().map_err(|_| not_a("a Hit", object))
+    }
+}
+
+/// Returns the scope that an attribute names.
+pub(crate) fn block_scope(name: &Bound<'_, PyAny>) -> PyResult<BlockScope> {
+    scope_named(name.py(), &name.extract::<Text>()?)
+}
+
+fn scope_named(py: Python<'_>, name: &str) -> PyResult<BlockScope> {
     match name {
         "session" => Ok(BlockScope::Session),
         "namespace" => Ok(BlockScope::Namespace),
-        _ => Err(PyValueError::new_err("scope is \"session\" or \"namespace\"")),
+        _ => Err(invalid(py, "scope is \"session\" or \"namespace\"")),
     }
 }

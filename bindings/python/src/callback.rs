@@ -13,13 +13,17 @@ use std::{
 use mnemon::Error;
 use pyo3::{
     buffer::PyBuffer,
-    exceptions::{PyRuntimeError, PyTypeError},
     prelude::*,
     pyclass::{PyTraverseError, PyVisit},
     types::{PyWeakrefMethods, PyWeakrefReference},
 };
 
-use crate::{models::ModelOptions, shared::lock, wait};
+use crate::{
+    errors::{kind_of, not_a, of_class, reason_of, wrong_type},
+    models::ModelOptions,
+    shared::lock,
+    wait,
+};
 
 /// How long the end of the interpreter waits for callbacks of which none returns.
 const END_LIMIT: Duration = Duration::from_secs(5);
@@ -112,7 +116,7 @@ pub(crate) fn end_callbacks(py: Python<'_>, mut is_closed: impl FnMut() -> bool 
             let reason = format!(
                 "the interpreter ends although what an engine called, such as an embedder, did not return within {limit} seconds"
             );
-            break Err(PyRuntimeError::new_err(reason));
+            break Err(of_class(py, "MnemonError", reason));
         }
         py.detach(|| sleep(Duration::from_millis(1)));
         if let Err(error) = py.check_signals() {
@@ -139,7 +143,7 @@ pub(crate) fn call<T>(
 ) -> mnemon::Result<T> {
     let called = calling_back(|py| {
         let object = callee.get(py).ok_or(Error::Closed)?;
-        call(&object).map_err(|error| failed(py, error.to_string(), error))
+        call(&object).map_err(|error| failed(py, reason_of(py, &error), error))
     });
     called.unwrap_or(Err(Error::Closed))
 }
@@ -221,10 +225,12 @@ impl Drop for Kept {
     }
 }
 
-/// Returns the attribute of an object that has to have it, or a `TypeError` that names the protocol.
+/// Returns the attribute of an object that has to have it, or an error that names the protocol.
 pub(crate) fn attribute<'py>(object: &Bound<'py, PyAny>, name: &str, protocol: &str) -> PyResult<Bound<'py, PyAny>> {
     object.getattr_opt(name)?.ok_or_else(|| {
-        PyTypeError::new_err(format!("no attribute {name:?}; help(mnemon.{protocol}) lists what there has to be"))
+        let given = kind_of(object);
+        let remedy = format!("{given} has no attribute {name:?}; help(mnemon.{protocol}) lists what there has to be");
+        wrong_type(object.py(), remedy)
     })
 }
 
@@ -232,17 +238,28 @@ pub(crate) fn attribute<'py>(object: &Bound<'py, PyAny>, name: &str, protocol: &
 pub(crate) fn numbers(values: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
     match PyBuffer::<f32>::get(values) {
         Ok(buffer) => buffer.to_vec(values.py()),
-        Err(_) => values.extract(),
+        Err(_) => floats(values),
     }
+}
+
+/// Returns numbers of a sequence. One that is not finite is left to the engine, which names its text.
+fn floats(values: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
+    let Ok(values) = values.try_iter() else { return Err(not_a("a list of numbers", values)) };
+    let number = |value: PyResult<Bound<'_, PyAny>>| {
+        let value = value?;
+        value.extract::<f32>().map_err(|_| not_a("a number", &value))
+    };
+    values.map(number).collect()
 }
 
 /// Returns the rows of an array of 32-bit floats with two dimensions, or of a sequence of rows.
 pub(crate) fn rows(vectors: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<f32>>> {
     let Ok(buffer) = PyBuffer::<f32>::get(vectors) else {
-        return vectors.try_iter()?.map(|row| numbers(&row?)).collect();
+        let rows = vectors.try_iter().map_err(|_| not_a("a list of vectors", vectors))?;
+        return rows.map(|row| numbers(&row?)).collect();
     };
     let &[_, width] = buffer.shape() else {
-        return Err(PyTypeError::new_err("vectors are an array of two dimensions"));
+        return Err(wrong_type(vectors.py(), "vectors are an array of two dimensions"));
     };
     let values = buffer.to_vec(vectors.py())?;
     Ok(values.chunks(width.max(1)).map(<[f32]>::to_vec).collect())

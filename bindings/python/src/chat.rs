@@ -3,16 +3,18 @@
 use std::{future::ready, sync::Arc};
 
 use mnemon::{ChatAnswer, ChatFuture, ChatModel, Error};
-use pyo3::{exceptions::PyTypeError, prelude::*, types::PyString};
+use pyo3::{prelude::*, types::PyString};
 
 use crate::{
     callback::{Callee, Kept, call},
+    errors::{cause, not_a},
     message::{Message, MessageLike, wrapped},
     servers::OpenAiChat,
-    values::to_python,
+    values::{Text, to_python},
 };
 
-/// A request to a chat model that is written in Python: a function of this that returns text or a message.
+/// A request to a chat model that is written in Python: a function of this that returns text or a message. The docs of each
+/// block, of `Profile` and of `Collection` say what the answer has to be.
 ///
 /// What it raises is the cause of a `ChatError`. Blocks ask again later, unless the exception has an attribute
 /// `transient` that is false.
@@ -63,7 +65,7 @@ pub(crate) fn chat_model(object: &Bound<'_, PyAny>, kept: Option<&Kept>) -> PyRe
             let strong = || Callee::strong(object.clone().unbind());
             Ok(Arc::new(PythonChat(kept.map_or_else(strong, |kept| kept.callee(object)))))
         }
-        Err(_) => Err(PyTypeError::new_err("a chat model is an OpenAiChat, or a function of a ChatRequest")),
+        Err(_) => Err(not_a("a chat model (an OpenAiChat, or a function of a ChatRequest)", object)),
     }
 }
 
@@ -79,7 +81,7 @@ impl ChatModel for PythonChat {
         let ask = |model: &Bound<'_, PyAny>| {
             let answer = model.call1((ChatRequest(request.clone()),))?;
             let message = match answer.cast::<PyString>() {
-                Ok(text) => mnemon::Message::assistant(text.to_str()?),
+                Ok(_) => mnemon::Message::assistant(answer.extract::<Text>()?.0),
                 Err(_) => answer.extract::<MessageLike>()?.0,
             };
             Ok(ChatAnswer::from(message))
@@ -93,5 +95,5 @@ impl ChatModel for PythonChat {
 fn failed(py: Python<'_>, reason: String, error: PyErr) -> Error {
     let said = error.value(py).getattr_opt("transient").ok().flatten();
     let transient = said.and_then(|said| said.extract().ok()).unwrap_or(true);
-    Error::Chat { reason, transient, retry_after: None, source: Some(error.into()) }
+    Error::Chat { source: Some(cause(&reason, error)), reason, transient, retry_after: None }
 }

@@ -2,7 +2,6 @@
 
 use mnemon::{AfterForget, BlockScope, Error, MemoryBlock, TokenExcess};
 use pyo3::{
-    exceptions::PyTypeError,
     prelude::*,
     types::{PyDict, PyList, PyString},
 };
@@ -11,10 +10,10 @@ use serde_json::Value;
 use crate::{
     blocks::block_scope,
     callback::{Callee, Kept, attribute, call},
-    errors::raised,
+    errors::{invalid, not_a, raised},
     message::{Message, MessageLike, unwrapped, wrapped},
     query::{Hit, QueryLike},
-    values::{from_python, to_python},
+    values::{Count, List, Text, bad_document, bad_message, count, from_python, to_python},
 };
 
 /// The content that a block gives to a prompt, made by one of the static methods. Plain text may be given as a `str`.
@@ -25,25 +24,25 @@ pub(crate) struct BlockContent(mnemon::BlockContent);
 #[pymethods]
 impl BlockContent {
     #[staticmethod]
-    fn text(text: String) -> Self {
-        BlockContent(mnemon::BlockContent::Text(text))
+    fn text(text: Text) -> Self {
+        BlockContent(mnemon::BlockContent::Text(text.0))
     }
 
     /// Texts and media as dicts, one per line, as `Message.content` has them.
     #[staticmethod]
     fn parts(parts: &Bound<'_, PyList>) -> PyResult<Self> {
-        Ok(BlockContent(mnemon::BlockContent::Parts(from_python(parts)?)))
+        Ok(BlockContent(mnemon::BlockContent::Parts(from_python(parts, bad_message)?)))
     }
 
     /// Earlier messages, quoted inside the memory.
     #[staticmethod]
-    fn quoted(messages: Vec<MessageLike>) -> Self {
+    fn quoted(messages: List<MessageLike>) -> Self {
         BlockContent(mnemon::BlockContent::Quoted(unwrapped(messages)))
     }
 
     /// Messages that precede all others in the prompt, as messages of their own.
     #[staticmethod]
-    fn messages(messages: Vec<MessageLike>) -> Self {
+    fn messages(messages: List<MessageLike>) -> Self {
         BlockContent(mnemon::BlockContent::Messages(unwrapped(messages)))
     }
 
@@ -79,8 +78,11 @@ impl BlockContent {
 /// Returns the content that a block gave.
 fn content(given: &Bound<'_, PyAny>) -> PyResult<mnemon::BlockContent> {
     match given.cast::<PyString>() {
-        Ok(text) => Ok(text.to_str()?.into()),
-        Err(_) => Ok(given.extract::<BlockContent>()?.0),
+        Ok(_) => Ok(given.extract::<Text>()?.0.into()),
+        Err(_) => given
+            .cast::<BlockContent>()
+            .map(|content| content.get().0.clone())
+            .map_err(|_| not_a("a str or a BlockContent", given)),
     }
 }
 
@@ -108,7 +110,7 @@ impl BlockQuery {
 
     /// Recalls messages of the namespace, as `Engine.recall` does.
     #[pyo3(signature = (query, *, k = None))]
-    fn recall(&self, py: Python<'_>, query: QueryLike, k: Option<usize>) -> PyResult<Vec<Hit>> {
+    fn recall(&self, py: Python<'_>, query: QueryLike, k: Option<Count<usize>>) -> PyResult<Vec<Hit>> {
         let query = query.with_k(k);
         let hits = py.detach(|| self.0.recall(&query)).map_err(|error| raised(py, error))?;
         Ok(hits.into_iter().map(Hit).collect())
@@ -152,18 +154,16 @@ impl PythonBlock {
     pub(crate) fn new(object: &Bound<'_, PyAny>, kept: &Kept) -> PyResult<Self> {
         attribute(object, "get", "Block")?;
         let after_forget =
-            match object.getattr_opt("after_forget")?.map(|found| found.extract::<String>()).transpose()? {
+            match object.getattr_opt("after_forget")?.map(|found| found.extract::<Text>()).transpose()?.as_deref() {
                 None => AfterForget::default(),
-                Some(name) if name == "drop" => AfterForget::Drop,
-                Some(name) if name == "rebuild" => AfterForget::Rebuild,
-                Some(_) => return Err(PyTypeError::new_err("after_forget is \"drop\" or \"rebuild\"")),
+                Some("drop") => AfterForget::Drop,
+                Some("rebuild") => AfterForget::Rebuild,
+                Some(_) => return Err(invalid(object.py(), "after_forget is \"drop\" or \"rebuild\"")),
             };
         Ok(PythonBlock {
-            name: attribute(object, "name", "Block")?.extract()?,
-            priority: object.getattr_opt("priority")?.map_or(Ok(0), |found| found.extract())?,
-            scope: object
-                .getattr_opt("scope")?
-                .map_or(Ok(BlockScope::default()), |found| block_scope(found.extract()?))?,
+            name: attribute(object, "name", "Block")?.extract::<Text>()?.0,
+            priority: object.getattr_opt("priority")?.map_or(Ok(0), |found| count(&found))?,
+            scope: object.getattr_opt("scope")?.map_or(Ok(BlockScope::default()), |found| block_scope(&found))?,
             after_forget,
             has_put: object.hasattr("put")?,
             has_truncate: object.hasattr("truncate")?,
@@ -215,7 +215,7 @@ impl MemoryBlock for PythonBlock {
         self.call(|object| {
             let state = to_python(object.py(), state)?;
             let batch = FlushedBatch { number: batch.number, messages: batch.messages.to_vec() };
-            from_python(&object.call_method1("put", (state, batch))?)
+            from_python(&object.call_method1("put", (state, batch))?, bad_document)
         })
     }
 

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp as Instant;
 use mnemon::Namespace;
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
     operation::{options, search},
     shared::Shared,
-    values::{datetime, from_python, to_python},
+    values::{List, Real, Text, bad_document, count, datetime, from_python, to_python},
 };
 
 /// The documents of a namespace: JSON values under keys.
@@ -41,24 +40,24 @@ impl Documents {
     fn put(
         &self,
         py: Python<'_>,
-        key: String,
+        key: Text,
         value: &Bound<'_, PyAny>,
-        index: Option<Vec<String>>,
-        ttl_minutes: Option<f64>,
+        index: Option<List<Text>>,
+        ttl_minutes: Option<Real>,
     ) -> PyResult<()> {
         let options = options(index, ttl_minutes);
-        let value: serde_json::Value = from_python(value)?;
-        self.call(py, async move |documents| documents.put(key, value, options).await)
+        let value: serde_json::Value = from_python(value, bad_document)?;
+        self.call(py, async move |documents| documents.put(key.0, value, options).await)
     }
 
     /// Returns the document, or `None`.
-    fn get(&self, py: Python<'_>, key: &str) -> PyResult<Option<Document>> {
-        Ok(self.call(py, async |documents| documents.get(key).await)?.map(Document))
+    fn get(&self, py: Python<'_>, key: Text) -> PyResult<Option<Document>> {
+        Ok(self.call(py, async |documents| documents.get(&key).await)?.map(Document))
     }
 
     /// Returns whether there was such a document.
-    fn delete(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
-        self.call(py, async |documents| documents.delete(key).await)
+    fn delete(&self, py: Python<'_>, key: Text) -> PyResult<bool> {
+        self.call(py, async |documents| documents.delete(&key).await)
     }
 
     /// Returns the documents that answer `query` best, or without one those that were put last. `where` is a filter on
@@ -67,11 +66,11 @@ impl Documents {
     fn search(
         &self,
         py: Python<'_>,
-        query: Option<String>,
+        query: Option<Text>,
         r#where: Option<&Bound<'_, PyDict>>,
         below: bool,
-        limit: usize,
-        offset: usize,
+        #[pyo3(from_py_with = count)] limit: usize,
+        #[pyo3(from_py_with = count)] offset: usize,
     ) -> PyResult<Vec<Document>> {
         let search = search(query, r#where, below, limit, offset)?;
         Ok(self.call(py, async |documents| documents.search(search).await)?.into_iter().map(Document).collect())
@@ -109,18 +108,18 @@ impl Document {
     }
 
     #[getter]
-    fn created_at(&self) -> PyResult<Instant> {
-        datetime(self.0.created_at)
+    fn created_at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        datetime(py, self.0.created_at)
     }
 
     #[getter]
-    fn updated_at(&self) -> PyResult<Instant> {
-        datetime(self.0.updated_at)
+    fn updated_at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        datetime(py, self.0.updated_at)
     }
 
     #[getter]
-    fn expires_at(&self) -> PyResult<Option<Instant>> {
-        self.0.expires_at.map(datetime).transpose()
+    fn expires_at<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.0.expires_at.map(|time| datetime(py, time)).transpose()
     }
 
     #[getter]

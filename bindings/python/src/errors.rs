@@ -1,27 +1,21 @@
-//! One exception for each variant of the crate's error, all under `MnemonError`.
+//! Exceptions: `mnemon._errors` in Python has one for each variant of the crate's error, and some of its own.
 
-use std::error::Error as _;
+use std::{error::Error as _, fmt, io, path::Path};
 
-use mnemon::Error;
-use pyo3::{create_exception, exceptions::PyException, prelude::*};
+use mnemon::{BoxError, Error};
+use pyo3::{
+    exceptions::PyException,
+    prelude::*,
+    types::{PyString, PyType},
+};
 
-create_exception!(mnemon, MnemonError, PyException, "An error of mnemon. Its text says the remedy.");
-
+/// The exception of each variant, and how the remedy that its text states is called in Python.
 macro_rules! exceptions {
-    ($($variant:ident => $exception:ident,)+) => {
-        $(create_exception!(mnemon, $exception, MnemonError, concat!("See `Error::", stringify!($variant), "` of the crate."));)+
-
-        pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-            let py = module.py();
-            module.add("MnemonError", py.get_type::<MnemonError>())?;
-            $(module.add(stringify!($exception), py.get_type::<$exception>())?;)+
-            Ok(())
-        }
-
-        fn exception(error: &Error, text: String) -> PyErr {
+    ($($variant:ident => $exception:ident $($remedy:literal)?,)+) => {
+        fn exception(error: &Error) -> (&'static str, Option<&'static str>) {
             match error {
-                $(Error::$variant { .. } => $exception::new_err(text),)+
-                _ => MnemonError::new_err(text),
+                $(Error::$variant { .. } => (stringify!($exception), None$(.or(Some($remedy)))?),)+
+                _ => ("MnemonError", None),
             }
         }
     };
@@ -30,18 +24,18 @@ macro_rules! exceptions {
 exceptions! {
     Block => BlockError,
     Chat => ChatError,
-    CheckpointNotFound => CheckpointNotFoundError,
+    CheckpointNotFound => CheckpointNotFoundError "Memory.checkpoints()",
     Closed => ClosedError,
-    Corrupted => CorruptedError,
-    DatabaseLocked => DatabaseLockedError,
-    DatabaseNotFound => DatabaseNotFoundError,
+    Corrupted => CorruptedError "python -m mnemon salvage",
+    DatabaseLocked => DatabaseLockedError "Engine(path, read_only=True)",
+    DatabaseNotFound => DatabaseNotFoundError "Engine(path)",
     DeadlineExceeded => DeadlineExceededError,
     DeviceUnavailable => DeviceUnavailableError,
     DocumentChanged => DocumentChangedError,
-    Download => DownloadError,
+    Download => DownloadError "python -m mnemon models import",
     EmbedderUnavailable => EmbedderUnavailableError,
     Embedding => EmbeddingError,
-    FileExists => DatabaseExistsError,
+    FileExists => PathExistsError,
     InvalidConfig => InvalidConfigError,
     InvalidCursor => InvalidCursorError,
     InvalidDocument => InvalidDocumentError,
@@ -50,44 +44,49 @@ exceptions! {
     InvalidImport => InvalidImportError,
     InvalidMessage => InvalidMessageError,
     InvalidModel => InvalidModelError,
-    InvalidNamespace => InvalidNamespaceError,
+    InvalidNamespace => InvalidNamespaceError "mnemon.namespace_of(labels)",
     InvalidQuery => InvalidQueryError,
     InvalidVector => InvalidVectorError,
-    KeyNeeded => KeyNeededError,
+    KeyNeeded => KeyNeededError "Config(encryption_key=...)",
     KeyUnavailable => KeyUnavailableError,
-    LegalHold => LegalHoldError,
+    LegalHold => LegalHoldError "Engine.release(namespace)",
     ModelHashMismatch => ModelHashMismatchError,
-    ModelMismatch => ModelMismatchError,
-    ModelNotFound => ModelNotFoundError,
-    NamespaceNotEmpty => NamespaceNotEmptyError,
+    ModelMismatch => ModelMismatchError "Engine.reindex(embedder)",
+    ModelNotFound => ModelNotFoundError "python -m mnemon models",
+    NamespaceNotEmpty => NamespaceNotEmptyError "Engine.import_from(path, namespace)",
     NewerSchema => NewerSchemaError,
     NoPrevious => NoPreviousError,
     NotADatabase => NotADatabaseError,
-    NotEncrypted => NotEncryptedError,
+    NotEncrypted => NotEncryptedError "leave out Config(encryption_key=...)",
     OutcomeUnknown => OutcomeUnknownError,
     Panicked => PanickedError,
-    ReadOnly => ReadOnlyError,
+    ReadOnly => ReadOnlyError "Engine(path)",
     ReindexRunning => ReindexRunningError,
     Reranking => RerankingError,
     RuntimeNotDownloaded => RuntimeNotDownloadedError,
     RuntimeNotFound => RuntimeNotFoundError,
     SessionExists => SessionExistsError,
-    SessionNotFound => SessionNotFoundError,
+    SessionNotFound => SessionNotFoundError "Engine.sessions(namespace)",
     SharedDatabase => SharedDatabaseError,
     Storage => StorageError,
-    ThreadNotStarted => ThreadNotStartedError,
-    WriteAccessNeeded => WriteAccessNeededError,
+    ThreadNotStarted => ThreadNotStartedError "Config(threads=...)",
+    WriteAccessNeeded => WriteAccessNeededError "Engine(path)",
     WrongKey => WrongKeyError,
 }
 
 /// Returns the exception for an error. If Python code that the engine called raised one, that is its cause; if that is no
 /// error but what ends a program, such as `KeyboardInterrupt`, it is the exception itself.
 pub(crate) fn raised(py: Python<'_>, error: Error) -> PyErr {
+    let (class, remedy) = exception(&error);
     // The debug format has the sources too.
-    let raised = exception(&error, format!("{error:?}"));
+    let text = match remedy {
+        Some(remedy) => format!("{error:?} ({remedy})"),
+        None => format!("{error:?}"),
+    };
+    let raised = of_class(py, class, text);
     let mut source = error.source();
     while let Some(error) = source {
-        if let Some(cause) = error.downcast_ref::<PyErr>() {
+        if let Some(Cause { raised: cause, .. }) = error.downcast_ref() {
             if ends_program(py, cause) {
                 return cause.clone_ref(py);
             }
@@ -96,6 +95,79 @@ pub(crate) fn raised(py: Python<'_>, error: Error) -> PyErr {
         source = error.source();
     }
     raised
+}
+
+/// An exception of Python code that the engine called, as the source of an error that has its text as the reason.
+#[derive(Debug)]
+struct Cause {
+    reason: String,
+    raised: PyErr,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for Cause {}
+
+pub(crate) fn cause(reason: &str, raised: PyErr) -> BoxError {
+    Box::new(Cause { reason: reason.to_owned(), raised })
+}
+
+/// Returns an exception of `mnemon._errors`.
+pub(crate) fn of_class(py: Python<'_>, class: &str, text: impl Into<String>) -> PyErr {
+    let class = py.import("mnemon._errors").and_then(|module| Ok(module.getattr(class)?.cast_into::<PyType>()?));
+    match class {
+        Ok(class) => PyErr::from_type(class, (text.into(),)),
+        Err(error) => error,
+    }
+}
+
+/// Returns the exception for an argument of a wrong value.
+pub(crate) fn invalid(py: Python<'_>, text: impl Into<String>) -> PyErr {
+    of_class(py, "InvalidValueError", text)
+}
+
+/// Returns the exception for an argument of a wrong type.
+pub(crate) fn wrong_type(py: Python<'_>, text: impl Into<String>) -> PyErr {
+    of_class(py, "InvalidTypeError", text)
+}
+
+/// Returns the exception for an argument that is something else than what is needed.
+pub(crate) fn not_a(needed: &str, object: &Bound<'_, PyAny>) -> PyErr {
+    wrong_type(object.py(), format!("{needed} is needed here, not {}", kind_of(object)))
+}
+
+/// Returns the name of an object's class.
+pub(crate) fn kind_of(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().qualname().map_or_else(|_| "another object".to_owned(), |name| name.to_string())
+}
+
+/// Returns the exception for a file that could not be read or written.
+pub(crate) fn of_file(py: Python<'_>, path: &Path, error: &io::Error) -> PyErr {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => raised(py, Error::FileExists { path: path.to_owned() }),
+        io::ErrorKind::NotFound => {
+            let text = format!("{}: no such file or folder; check the path", path.display());
+            of_class(py, "PathNotFoundError", text)
+        }
+        _ => of_class(py, "StorageError", format!("{}: {error}", path.display())),
+    }
+}
+
+/// Returns what an exception of Python code that the engine called says: its class and its text, unless it is ours.
+pub(crate) fn reason_of(py: Python<'_>, error: &PyErr) -> String {
+    let is_ours = py
+        .import("mnemon._errors")
+        .and_then(|module| error.value(py).is_instance(&module.getattr("MnemonError")?))
+        .unwrap_or(false);
+    let text = || error.value(py).str().ok().map(|text: Bound<'_, PyString>| text.to_string_lossy().into_owned());
+    match error.value(py).is_exact_instance_of::<PyException>() || is_ours {
+        true => text().filter(|text| !text.is_empty()).unwrap_or_else(|| error.to_string()),
+        false => error.to_string(),
+    }
 }
 
 /// Returns whether an exception is none that a program should catch, such as `KeyboardInterrupt` and `SystemExit`.

@@ -1,6 +1,5 @@
 //! The journal of recalls.
 
-use jiff::Timestamp as Instant;
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
@@ -27,8 +26,8 @@ impl JournalEntry {
     }
 
     #[getter]
-    fn at(&self) -> PyResult<Instant> {
-        datetime(self.0.at)
+    fn at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        datetime(py, self.0.at)
     }
 
     #[getter]
@@ -79,7 +78,7 @@ impl JournalEntry {
     /// Returns the query, with the time of the entry as its `now`, unless it was set. Raises `InvalidQueryError` if a
     /// later release noted options that this one does not know.
     fn query(&self, py: Python<'_>) -> PyResult<Query> {
-        self.0.query().map(Query).map_err(|error| raised(py, error))
+        self.0.query().map(Query::from).map_err(|error| raised(py, error))
     }
 
     fn __repr__(&self) -> String {
@@ -91,7 +90,7 @@ impl JournalEntry {
 pub(crate) fn replay_dict<'py>(py: Python<'py>, replay: &mnemon::Replay) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("entry", replay.entry)?;
-    dict.set_item("at", datetime(replay.at)?)?;
+    dict.set_item("at", datetime(py, replay.at)?)?;
     dict.set_item("hits", to_python(py, &replay.hits)?)?;
     dict.set_item("answerability", replay.answerability)?;
     dict.set_item("is_other_model", replay.is_other_model)?;

@@ -8,17 +8,22 @@ use pyo3::{prelude::*, types::PyDict};
 use crate::{
     chat::chat_model,
     documents::Document,
-    engine::Engine,
+    engine::{EngineLike, plain_or},
+    errors::not_a,
     message::{MessageLike, unwrapped},
     operation::search,
     shared::Shared,
-    values::{from_python, namespace, to_python},
+    values::{Count, List, Space, Text, bad_document, count, from_python, text, texts, to_python},
 };
 
 /// A dict under one key of a namespace, such as what is known about a user. Changes are JSON merge patches, by the
 /// program or by a chat model; those that are made at the same time are applied one after the other.
 ///
 /// `description` tells the model what belongs into it.
+///
+/// `update`, and a `ProfileBlock`, ask a model for a JSON merge patch: an object with the fields that change and their new
+/// values, `null` for a field that goes, and `{}` if nothing changes; text around the object is ignored. Any other answer
+/// is a `ChatError`.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct Profile {
     engine: Arc<Shared>,
@@ -58,13 +63,13 @@ impl Profile {
     #[new]
     #[pyo3(signature = (engine, namespace, key = "profile".to_owned(), *, description = None))]
     fn new(
-        py: Python<'_>,
-        engine: &Engine,
-        namespace: &str,
-        key: String,
-        description: Option<String>,
-    ) -> PyResult<Self> {
-        Ok(Profile { engine: engine.shared(), namespace: self::namespace(py, namespace)?, key, description })
+        engine: EngineLike,
+        namespace: Space,
+        #[pyo3(from_py_with = text)] key: String,
+        description: Option<Text>,
+    ) -> Self {
+        let description = description.map(|description| description.0);
+        Profile { engine: engine.0, namespace: namespace.0, key, description }
     }
 
     /// Returns the profile, an empty dict at first.
@@ -74,18 +79,18 @@ impl Profile {
 
     /// Replaces the profile.
     fn set(&self, profile: &Bound<'_, PyDict>) -> PyResult<()> {
-        let value = from_python(profile)?;
+        let value = from_python(profile, bad_document)?;
         self.call(profile.py(), async |profile| profile.set(value).await).map(drop)
     }
 
     /// Applies a JSON merge patch: fields get new values, `None` removes one. Returns the profile.
     fn patch<'py>(&self, patch: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
-        let value = from_python(patch)?;
+        let value = from_python(patch, bad_document)?;
         self.call(patch.py(), async |profile| profile.patch(value).await)
     }
 
     /// Lets a chat model patch the profile by a conversation. Returns the profile.
-    fn update<'py>(&self, messages: Vec<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn update<'py>(&self, messages: List<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (messages, chat) = (unwrapped(messages), chat_model(model, None)?);
         self.call(model.py(), async |profile| profile.update(&messages, &chat).await)
     }
@@ -96,6 +101,10 @@ impl Profile {
 ///
 /// `description` tells the model what an item is, `index` the paths to the texts that it is found by, `shown` how many
 /// items the model is shown at most.
+///
+/// `update`, and a `CollectionBlock`, ask a model for changes as JSON: `{"insert": [ITEM, ...], "update": [{"id": 1, "item":
+/// ITEM}, ...], "delete": [2, ...]}`. Each item is a whole object, each id is one of those that the model is shown, used
+/// once; lists may be left out. Any other answer is a `ChatError`.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct Collection {
     engine: Arc<Shared>,
@@ -133,36 +142,35 @@ impl Collection {
     #[new]
     #[pyo3(signature = (engine, namespace, *, description = None, index = None, shown = None))]
     fn new(
-        py: Python<'_>,
-        engine: &Engine,
-        namespace: &str,
-        description: Option<String>,
-        index: Option<Vec<String>>,
-        shown: Option<usize>,
-    ) -> PyResult<Self> {
-        Ok(Collection {
-            engine: engine.shared(),
-            namespace: self::namespace(py, namespace)?,
-            description,
-            index,
-            shown,
-        })
+        engine: EngineLike,
+        namespace: Space,
+        description: Option<Text>,
+        index: Option<List<Text>>,
+        shown: Option<Count<usize>>,
+    ) -> Self {
+        Collection {
+            engine: engine.0,
+            namespace: namespace.0,
+            description: description.map(|description| description.0),
+            index: index.map(texts),
+            shown: shown.map(|shown| shown.0),
+        }
     }
 
     /// Adds an item. Returns its key.
     fn add(&self, item: &Bound<'_, PyDict>) -> PyResult<String> {
-        let value = from_python(item)?;
+        let value = from_python(item, bad_document)?;
         self.call(item.py(), async |collection| collection.add(value).await)
     }
 
     /// Returns the item, or `None`.
-    fn get(&self, py: Python<'_>, key: &str) -> PyResult<Option<Document>> {
-        Ok(self.call(py, async |collection| collection.get(key).await)?.map(Document))
+    fn get(&self, py: Python<'_>, key: Text) -> PyResult<Option<Document>> {
+        Ok(self.call(py, async |collection| collection.get(&key).await)?.map(Document))
     }
 
     /// Returns whether there was such an item.
-    fn delete(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
-        self.call(py, async |collection| collection.delete(key).await)
+    fn delete(&self, py: Python<'_>, key: Text) -> PyResult<bool> {
+        self.call(py, async |collection| collection.delete(&key).await)
     }
 
     /// Returns the items that answer `query` best, or without one those that were put last; see `Documents.search`.
@@ -170,10 +178,10 @@ impl Collection {
     fn search(
         &self,
         py: Python<'_>,
-        query: Option<String>,
+        query: Option<Text>,
         r#where: Option<&Bound<'_, PyDict>>,
-        limit: usize,
-        offset: usize,
+        #[pyo3(from_py_with = count)] limit: usize,
+        #[pyo3(from_py_with = count)] offset: usize,
     ) -> PyResult<Vec<Document>> {
         let search = search(query, r#where, false, limit, offset)?;
         Ok(self.call(py, async |collection| collection.search(search).await)?.into_iter().map(Document).collect())
@@ -181,7 +189,7 @@ impl Collection {
 
     /// Lets a chat model update the items by a conversation, in one commit. Returns the keys of the items that were
     /// `inserted`, `updated` and `deleted`, and whether the update was `repeated`: then it changed nothing.
-    fn update<'py>(&self, messages: Vec<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    fn update<'py>(&self, messages: List<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let (py, messages, chat) = (model.py(), unwrapped(messages), chat_model(model, None)?);
         let report = self.call(py, async |collection| collection.update(&messages, &chat).await)?;
         let dict = PyDict::new(py);
@@ -190,5 +198,27 @@ impl Collection {
         dict.set_item("deleted", report.deleted)?;
         dict.set_item("repeated", report.repeated)?;
         Ok(dict)
+    }
+}
+
+/// A `Profile`, or the one of an `AsyncProfile`.
+pub(crate) struct ProfileLike(pub(crate) Py<Profile>);
+
+impl<'py> FromPyObject<'_, 'py> for ProfileLike {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        plain_or(&object, "profile").map(ProfileLike).ok_or_else(|| not_a("a Profile", &object))
+    }
+}
+
+/// A `Collection`, or the one of an `AsyncCollection`.
+pub(crate) struct CollectionLike(pub(crate) Py<Collection>);
+
+impl<'py> FromPyObject<'_, 'py> for CollectionLike {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        plain_or(&object, "collection").map(CollectionLike).ok_or_else(|| not_a("a Collection", &object))
     }
 }

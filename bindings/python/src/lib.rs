@@ -1,6 +1,6 @@
 //! The extension module `mnemon._mnemon`: the classes of the crate, in Python's manners.
 //!
-//! `values` converts what both sides have; `errors` has one exception for each variant of the crate's error; `message`,
+//! `values` converts what both sides have; `errors` raises one exception for each variant of the crate's error; `message`,
 //! `query`, `journal`, `config`, `vectors` are values. `engine`, `memory`, `documents` and `knowledge` are the handles,
 //! `shared` is what those of one engine have in common; each of their calls releases the GIL while the engine works, and
 //! `wait` looks for signals meanwhile.
@@ -49,7 +49,7 @@ mod _mnemon {
         journal::JournalEntry,
         knowledge::{Collection, Profile},
         memory::{Memory, Prompt},
-        message::Message,
+        message::{Message, from_anthropic, from_gemini, from_openai, restored, to_anthropic, to_gemini, to_openai},
         operation::{DocumentOperation, labels_of, namespace_of},
         query::{Hit, Hits, Query},
         servers::{OpenAiChat, OpenAiEmbedder},
@@ -67,6 +67,6 @@ mod _mnemon {
             options.set_item("after_in_child", wrap_pyfunction!(callback::forked, module)?)?;
             register.call((), Some(&options))?;
         }
-        errors::add_to(module)
+        Ok(())
     }
 }

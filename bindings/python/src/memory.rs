@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 
 use mnemon::{AssembleRequest, Error, InsertMethod, MarkdownRenderer, MemoryBuilder, XmlRenderer};
 use pyo3::{
-    exceptions::{PyRuntimeError, PyValueError},
     prelude::*,
     pyclass::{PyTraverseError, PyVisit},
     types::PyDict,
@@ -13,12 +12,12 @@ use pyo3::{
 use crate::{
     blocks::BlockLike,
     callback::{Callee, Kept, call, is_called_back},
-    errors::ends_program,
-    message::{Message, MessageLike, unwrapped, wrapped},
+    errors::{ends_program, invalid, of_class},
+    message::{Message, MessageLike, plain, unwrapped, wrapped},
     query::{Hits, QueryLike, seconds},
     shared::{Shared, lock},
     tokens::{CounterError, counter},
-    values::{datetime, from_python, to_python},
+    values::{Count, List, Text, bad_document, count, datetime, from_python, to_python},
 };
 
 /// An open session, until its engine is closed.
@@ -51,16 +50,16 @@ pub(crate) fn open_memory(
     let kept = Kept::default();
     let counter = counter(&options.tokens, &error, &kept)?;
     options.blocks.iter().for_each(|block| kept.append(&block.1));
-    let deadline = seconds(options.block_deadline)?;
+    let deadline = seconds(py, options.block_deadline)?;
     let insert = match &*options.insert {
         "system" => InsertMethod::System,
         "user" => InsertMethod::User,
-        _ => return Err(PyValueError::new_err("insert is \"system\" or \"user\"")),
+        _ => return Err(invalid(py, "insert is \"system\" or \"user\"")),
     };
     let renderer: fn(MemoryBuilder) -> MemoryBuilder = match &*options.renderer {
         "xml" => |builder| builder.renderer(XmlRenderer),
         "markdown" => |builder| builder.renderer(MarkdownRenderer),
-        _ => return Err(PyValueError::new_err("renderer is \"xml\" or \"markdown\"")),
+        _ => return Err(invalid(py, "renderer is \"xml\" or \"markdown\"")),
     };
     let MemoryOptions { blocks, checkpoint_each_put, flush_on_drop, .. } = options;
     let shared = Arc::clone(&engine);
@@ -119,12 +118,12 @@ impl Memory {
 #[pymethods]
 impl Memory {
     /// Appends messages; they are durable when this returns. Old turns leave the buffer when the budget is full.
-    fn put<'py>(&self, py: Python<'py>, messages: Vec<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
+    fn put<'py>(&self, py: Python<'py>, messages: List<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.call(py, async |memory| memory.put(unwrapped(messages)).await)?)
     }
 
     /// Makes the session equal to the client's list of messages.
-    fn sync<'py>(&self, py: Python<'py>, chat: Vec<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
+    fn sync<'py>(&self, py: Python<'py>, chat: List<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.call(py, async |memory| memory.sync(unwrapped(chat)).await)?)
     }
 
@@ -138,13 +137,29 @@ impl Memory {
     /// Returns the prompt for a message: what is recalled for it, blocks, recent messages, and the message. `recall` is
     /// the greatest number of messages that are recalled.
     #[pyo3(signature = (message, *, recall = 3))]
-    fn assemble(&self, py: Python<'_>, message: MessageLike, recall: usize) -> PyResult<Prompt> {
+    fn assemble(
+        &self,
+        py: Python<'_>,
+        message: MessageLike,
+        #[pyo3(from_py_with = count)] recall: usize,
+    ) -> PyResult<Prompt> {
         let request = AssembleRequest::new(message.0).recall(recall);
         Ok(Prompt(self.call(py, async |memory| memory.assemble(request).await)?))
     }
 
+    /// Adds a completed step of the turn, such as a call of a tool or its result: `assemble` places the steps after its
+    /// message. They are not stored: put them with the answer. A message with another id begins a new turn.
+    fn add_step(&self, py: Python<'_>, step: MessageLike) -> PyResult<()> {
+        self.call(py, async |memory| Ok(memory.add_step(step.0)))
+    }
+
+    /// Returns the steps of the turn so far.
+    fn steps(&self, py: Python<'_>) -> PyResult<Vec<Message>> {
+        Ok(wrapped(self.call(py, async |memory| Ok(memory.steps()))?))
+    }
+
     /// Replaces all messages of the session.
-    fn set<'py>(&self, py: Python<'py>, messages: Vec<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
+    fn set<'py>(&self, py: Python<'py>, messages: List<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.call(py, async |memory| memory.set(unwrapped(messages)).await)?)
     }
 
@@ -165,7 +180,7 @@ impl Memory {
 
     /// Returns the session's messages that answer a query best.
     #[pyo3(signature = (query, *, k = None))]
-    fn search(&self, py: Python<'_>, query: QueryLike, k: Option<usize>) -> PyResult<Hits> {
+    fn search(&self, py: Python<'_>, query: QueryLike, k: Option<Count<usize>>) -> PyResult<Hits> {
         Hits::new(py, self.call(py, async |memory| memory.search(query.with_k(k)).await)?)
     }
 
@@ -179,7 +194,7 @@ impl Memory {
         if is_called_back() {
             let reason =
                 "settle waits for what the engine calls, such as a block, and was called by it; call it elsewhere";
-            return Err(PyRuntimeError::new_err(reason));
+            return Err(of_class(py, "DeadlockError", reason));
         }
         self.call(py, async |memory| memory.settle().await)
     }
@@ -190,8 +205,8 @@ impl Memory {
     }
 
     /// Notes the state of the session under a label. Returns its number.
-    fn checkpoint(&self, py: Python<'_>, label: &str) -> PyResult<u32> {
-        self.call(py, async |memory| memory.checkpoint(label).await)
+    fn checkpoint(&self, py: Python<'_>, label: Text) -> PyResult<u32> {
+        self.call(py, async |memory| memory.checkpoint(label.0).await)
     }
 
     /// Returns the checkpoints of the session as dicts, oldest first.
@@ -201,7 +216,7 @@ impl Memory {
             let dict = PyDict::new(py);
             dict.set_item("number", one.number)?;
             dict.set_item("label", one.label)?;
-            dict.set_item("created_at", datetime(one.created_at)?)?;
+            dict.set_item("created_at", datetime(py, one.created_at)?)?;
             dict.set_item("messages", one.messages)?;
             Ok(dict)
         };
@@ -209,14 +224,15 @@ impl Memory {
     }
 
     /// Returns the messages that the session had at a checkpoint.
-    fn messages_at(&self, py: Python<'_>, checkpoint: u32) -> PyResult<Vec<Message>> {
-        Ok(wrapped(self.call(py, async |memory| memory.messages_at(checkpoint).await)?))
+    fn messages_at(&self, py: Python<'_>, checkpoint: Count<u32>) -> PyResult<Vec<Message>> {
+        Ok(wrapped(self.call(py, async |memory| memory.messages_at(checkpoint.0).await)?))
     }
 
     /// Makes a new session `to` as this one was at a checkpoint, or is now. Returns it, with the settings of this one.
     #[pyo3(signature = (to, *, checkpoint = None))]
-    fn fork(&self, py: Python<'_>, to: String, checkpoint: Option<u32>) -> PyResult<Memory> {
-        let slot = self.call(py, async |memory| Ok(slot(memory.fork(checkpoint, to).await?, &self.engine)))?;
+    fn fork(&self, py: Python<'_>, to: Text, checkpoint: Option<Count<u32>>) -> PyResult<Memory> {
+        let checkpoint = checkpoint.map(|checkpoint| checkpoint.0);
+        let slot = self.call(py, async |memory| Ok(slot(memory.fork(checkpoint, to.0).await?, &self.engine)))?;
         let (engine, counter_error) = (Arc::clone(&self.engine), Arc::clone(&self.counter_error));
         Ok(Memory { slot, engine, counter_error, kept: self.kept.clone_ref(py) })
     }
@@ -227,27 +243,29 @@ impl Memory {
     }
 
     /// Lets a block try the batches again that it failed on. Returns how many there are.
-    fn retry_failed(&self, py: Python<'_>, block: &str) -> PyResult<u64> {
-        self.call(py, async |memory| memory.retry_failed(block).await)
+    fn retry_failed(&self, py: Python<'_>, block: Text) -> PyResult<u64> {
+        self.call(py, async |memory| memory.retry_failed(&block).await)
     }
 
     /// Returns the state of a block.
-    fn block_state<'py>(&self, py: Python<'py>, block: &str) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, async |memory| memory.block_state(block).await)?)
+    fn block_state<'py>(&self, py: Python<'py>, block: Text) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.call(py, async |memory| memory.block_state(&block).await)?)
     }
 
     /// Replaces the state of a block by what `change` returns for it; it is called again if a batch came between.
-    fn change_block(&self, py: Python<'_>, block: &str, change: Py<PyAny>) -> PyResult<()> {
+    fn change_block(&self, py: Python<'_>, block: Text, change: Py<PyAny>) -> PyResult<()> {
         let failed = Arc::new(Mutex::new(None));
-        let (name, failure, change) = (block.to_owned(), Arc::clone(&failed), Callee::strong(change));
+        let (name, failure, change) = (block.to_string(), Arc::clone(&failed), Callee::strong(change));
         let change = move |state: &serde_json::Value| {
-            let changed = |change: &Bound<'_, PyAny>| from_python(&change.call1((to_python(change.py(), state)?,))?);
+            let changed = |change: &Bound<'_, PyAny>| {
+                from_python(&change.call1((to_python(change.py(), state)?,))?, bad_document)
+            };
             call(&change, changed, |_, reason, error| {
                 *lock(&failure) = Some(error);
                 Error::Block { name: name.clone(), reason }
             })
         };
-        let changed = self.call(py, async |memory| memory.change_block(block, change).await);
+        let changed = self.call(py, async |memory| memory.change_block(&block, change).await);
         changed.map_err(|raised: PyErr| match lock(&failed).take() {
             Some(cause) if ends_program(py, &cause) => cause,
             Some(cause) => {
@@ -267,15 +285,15 @@ impl Memory {
     }
 
     /// Returns the session to a checkpoint.
-    fn restore(&self, py: Python<'_>, checkpoint: u32) -> PyResult<()> {
-        self.call(py, async |memory| memory.restore(checkpoint).await)
+    fn restore(&self, py: Python<'_>, checkpoint: Count<u32>) -> PyResult<()> {
+        self.call(py, async |memory| memory.restore(checkpoint.0).await)
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(memory) = self.slot.take()
-            && self.engine.check_process().is_ok()
+            && self.engine.is_of_this_process()
         {
             Python::try_attach(|py| py.detach(move || drop(memory)));
         }
@@ -299,14 +317,30 @@ impl Prompt {
     }
 
     /// Everything about the prompt as a dict: its messages and sections, what was recalled, shortened, dropped, and
-    /// which blocks failed.
+    /// which blocks failed. Messages are as of `Message.to_dict`.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.0)
+        let fields = to_python(py, &self.0)?;
+        let messages = self.0.messages.iter().map(|message| plain(py, message)).collect::<PyResult<Vec<_>>>()?;
+        fields.set_item("messages", messages)?;
+        for (section, report) in fields.get_item("sections")?.try_iter()?.zip(&self.0.sections) {
+            section?.set_item("elapsed", report.elapsed)?;
+        }
+        Ok(fields)
     }
 
-    /// The messages in the format of OpenAI's chat API.
+    /// The messages in OpenAI's chat format.
     fn to_openai<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &mnemon::to_openai(&self.0.messages))
+    }
+
+    /// The messages as the fields `messages` and `system` of a request to Anthropic's API.
+    fn to_anthropic<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &mnemon::to_anthropic(&self.0.messages))
+    }
+
+    /// The messages as the fields `contents` and `systemInstruction` of a request to Gemini's API.
+    fn to_gemini<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &mnemon::to_gemini(&self.0.messages))
     }
 
     fn __repr__(&self) -> String {

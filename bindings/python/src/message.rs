@@ -1,23 +1,27 @@
 //! Messages.
 
-use jiff::Timestamp as Instant;
-use mnemon::Role;
+use mnemon::Error;
 use pyo3::{
     prelude::*,
     types::{PyDict, PyString},
 };
+use serde_json::{Map, Value};
 
 use crate::{
-    errors::raised,
-    values::{Time, datetime, from_python, to_python},
+    errors::{not_a, raised},
+    values::{Element, List, Text, Time, bad_message, datetime, from_python, plain_time, to_python},
 };
 
 /// A chat message.
 ///
-/// `content` is text, or a list of parts as dicts with a `"type"`, as `to_dict` returns them. `role` is one of
-/// `"user"`, `"assistant"`, `"system"`, `"tool"`. Without an id it gets a new one; a message that is put with the id of
-/// another one replaces it. `created_at` needs a time zone; default: the time of the put. Raises
-/// `InvalidMessageError`.
+/// `content` is text, or a list of parts as dicts with a `"type"`, as `to_dict` returns them, or as OpenAI's chat format
+/// has them. `role` is one of `"user"`, `"assistant"`, `"system"`, `"tool"`. Without an id it gets a new one; a message
+/// that is put with the id of another one replaces it. `created_at` is a `datetime` with a time zone, or text such as
+/// `"2024-05-01T09:30:00Z"`; default: now. `metadata` is a dict of values of JSON. Raises `InvalidMessageError`.
+///
+/// Wherever a message is taken, so is a dict: the fields of this class, those of OpenAI's chat format (`tool_calls`,
+/// `tool_call_id`, the role `developer`, `content` that is `None`), or both beside each other. A `str` is a message of the
+/// user. One message may stand for a list of them.
 #[pyclass(frozen, eq, from_py_object, module = "mnemon")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Message(pub(crate) mnemon::Message);
@@ -29,36 +33,55 @@ impl Message {
     fn new(
         content: &Bound<'_, PyAny>,
         role: &str,
-        id: Option<String>,
-        session: Option<String>,
-        name: Option<String>,
+        id: Option<Text>,
+        session: Option<Text>,
+        name: Option<Text>,
         created_at: Option<Time>,
         metadata: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let py = content.py();
-        let role: Role = role.parse().map_err(|error| raised(py, error))?;
-        let mut message = match content.cast::<PyString>() {
-            Ok(text) => mnemon::Message::new(role, text.to_str()?),
-            Err(_) => mnemon::Message::from_parts(role, from_python(content)?),
-        };
-        message.id = id.unwrap_or(message.id);
-        message.session = session.unwrap_or(message.session);
-        message.name = name;
-        message.created_at = created_at.map(|time| time.0).or(message.created_at);
-        message.metadata = metadata.map(|metadata| from_python(metadata)).transpose()?.unwrap_or_default();
-        message.check().map_err(|error| raised(py, error))?;
-        Ok(Message(message))
+        let fields = PyDict::new(py);
+        fields.set_item("role", role)?;
+        fields.set_item("content", content)?;
+        fields.set_item("metadata", metadata)?;
+        for (field, text) in [("id", id), ("session", session), ("name", name)] {
+            fields.set_item(field, text.map(|text| text.0))?;
+        }
+        let created_at = created_at.map_or_else(mnemon::Timestamp::now, |time| time.0);
+        Ok(Message(read(&fields)?.at(created_at)))
     }
 
-    /// Makes a message of a dict with the fields of a line of `mnemon ingest`.
+    /// Makes a message of a dict: what `to_dict` returned, the fields of a line of `mnemon ingest`, or those of OpenAI's
+    /// chat format.
     #[staticmethod]
     fn from_dict(fields: &Bound<'_, PyDict>) -> PyResult<Self> {
         read(fields).map(Message)
     }
 
-    /// The fields as a dict of plain values; times are text.
+    /// The fields as a dict of plain values. `created_at` is a `datetime`, or text if it is before year 1.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.0)
+        plain(py, &self.0)
+    }
+
+    /// Reads messages in OpenAI's chat format: see `mnemon.from_openai`.
+    #[staticmethod]
+    #[pyo3(name = "from_openai")]
+    fn of_openai(messages: &Bound<'_, PyAny>) -> PyResult<Vec<Self>> {
+        from_openai(messages)
+    }
+
+    /// Reads a conversation in the format of Anthropic's API: see `mnemon.from_anthropic`.
+    #[staticmethod]
+    #[pyo3(name = "from_anthropic")]
+    fn of_anthropic(conversation: &Bound<'_, PyAny>) -> PyResult<Vec<Self>> {
+        from_anthropic(conversation)
+    }
+
+    /// Reads a conversation in the format of Gemini's API: see `mnemon.from_gemini`.
+    #[staticmethod]
+    #[pyo3(name = "from_gemini")]
+    fn of_gemini(conversation: &Bound<'_, PyAny>) -> PyResult<Vec<Self>> {
+        from_gemini(conversation)
     }
 
     #[getter]
@@ -93,9 +116,11 @@ impl Message {
         to_python(py, &self.0.content)
     }
 
+    /// The time at which it was written, in UTC; `None` if that is not known. Raises `InvalidArgumentError` for a time
+    /// before year 1, which another program stored.
     #[getter]
-    fn created_at(&self) -> PyResult<Option<Instant>> {
-        self.0.created_at.map(datetime).transpose()
+    fn created_at<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.0.created_at.map(|time| datetime(py, time)).transpose()
     }
 
     #[getter]
@@ -107,25 +132,168 @@ impl Message {
         let mnemon::Message { id, session, role, .. } = &self.0;
         format!("Message({:?}, {:?}, id={id:?}, session={session:?})", self.0.text(), role.as_str())
     }
+
+    /// Pickles and copies the message as it is, with every field.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        let objects = mnemon::to_openai_lossless(std::slice::from_ref(&self.0));
+        Ok((py.import("mnemon._mnemon")?.getattr("_restored")?, (Value::from(objects).to_string(),)))
+    }
 }
 
-/// A message or a dict of its fields.
+/// Makes the message that was pickled.
+#[pyfunction]
+#[pyo3(name = "_restored")]
+pub(crate) fn restored(py: Python<'_>, text: &str) -> PyResult<Message> {
+    let read = || -> mnemon::Result<mnemon::Message> {
+        let objects: Vec<Value> = serde_json::from_str(text).map_err(|error| bad_message(error.to_string()))?;
+        let message = mnemon::from_openai(&objects)?.pop();
+        message.ok_or_else(|| bad_message("there is none".to_owned()))
+    };
+    read().map(Message).map_err(|error| raised(py, error))
+}
+
+/// A message, a dict of its fields or of those of OpenAI's chat format, an object of a client library that returns such a
+/// dict with `model_dump`, or a text of the user.
 pub(crate) struct MessageLike(pub(crate) mnemon::Message);
 
 impl<'py> FromPyObject<'_, 'py> for MessageLike {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        match object.cast::<Message>() {
-            Ok(message) => Ok(MessageLike(message.get().0.clone())),
-            Err(_) => read(&object.cast::<PyDict>()?.to_owned()).map(MessageLike),
+        if let Ok(message) = object.cast::<Message>() {
+            return Ok(MessageLike(message.get().0.clone()));
         }
+        if object.is_instance_of::<PyString>() {
+            return Ok(MessageLike(mnemon::Message::user(object.extract::<Text>()?.0)));
+        }
+        let dumped = match object.getattr_opt("model_dump")? {
+            Some(dump) => dump.call0()?,
+            None => object.to_owned(),
+        };
+        let fields = dumped.cast::<PyDict>().map_err(|_| not_a("a Message, a dict or a str", &object))?;
+        read(fields).map(MessageLike)
     }
 }
 
-/// Reads a message from a dict.
+impl<'py> Element<'py> for MessageLike {
+    fn is_one(object: &Bound<'py, PyAny>) -> bool {
+        object.is_instance_of::<Message>()
+            || object.is_instance_of::<PyDict>()
+            || object.is_instance_of::<PyString>()
+            || object.hasattr("model_dump").unwrap_or(false)
+    }
+}
+
+/// Reads a message from a dict. Its time may be a `datetime`.
 fn read(fields: &Bound<'_, PyDict>) -> PyResult<mnemon::Message> {
-    from_python(fields).map_err(|error| crate::errors::InvalidMessageError::new_err(error.to_string()))
+    let time = fields.get_item("created_at")?.filter(|time| !time.is_none());
+    let Some(time) = time else { return from_python(fields, bad_message) };
+    let time = match time.extract::<Time>() {
+        Ok(Time(time)) => time,
+        // Text of a year that a `datetime` does not have is read here, too. So the reason is the only thing left.
+        Err(error) => {
+            let reason = format!("created_at: {}", error.value(fields.py()));
+            return Err(raised(fields.py(), Error::InvalidMessage { reason }));
+        }
+    };
+    let fields = fields.copy()?;
+    fields.del_item("created_at")?;
+    Ok(from_python::<mnemon::Message>(&fields, bad_message)?.at(time))
+}
+
+/// Returns a message as a dict.
+pub(crate) fn plain<'py>(py: Python<'py>, message: &mnemon::Message) -> PyResult<Bound<'py, PyAny>> {
+    let fields = to_python(py, message)?;
+    if let Some(time) = message.created_at {
+        fields.set_item("created_at", plain_time(py, time)?)?;
+    }
+    Ok(fields)
+}
+
+/// Reads messages in OpenAI's chat format, a list of them or one. Fields that a message has no place for are kept in
+/// `metadata["openai"]`, and `to_openai` writes them again. Each gets a new id, the session `"default"`, and no time.
+/// Raises `InvalidMessageError`.
+#[pyfunction]
+pub(crate) fn from_openai(messages: &Bound<'_, PyAny>) -> PyResult<Vec<Message>> {
+    let values = match conversation(messages)? {
+        Value::Array(values) => values,
+        one => vec![one],
+    };
+    read_all(messages.py(), mnemon::from_openai(&values))
+}
+
+/// Reads a conversation in the format of Anthropic's API: the body of a request, its messages, one of them, or a response.
+/// What a message has no place for, such as thinking, is kept in `metadata["anthropic"]`. Raises `InvalidMessageError`.
+#[pyfunction]
+pub(crate) fn from_anthropic(conversation: &Bound<'_, PyAny>) -> PyResult<Vec<Message>> {
+    read_all(conversation.py(), mnemon::from_anthropic(&self::conversation(conversation)?))
+}
+
+/// Reads a conversation in the format of Gemini's API: the body of a request, its contents, one of them, or a response.
+/// What a message has no place for, such as a thought's signature, is kept in `metadata["gemini"]`. Raises
+/// `InvalidMessageError`.
+#[pyfunction]
+pub(crate) fn from_gemini(conversation: &Bound<'_, PyAny>) -> PyResult<Vec<Message>> {
+    read_all(conversation.py(), mnemon::from_gemini(&self::conversation(conversation)?))
+}
+
+fn read_all(py: Python<'_>, messages: mnemon::Result<Vec<mnemon::Message>>) -> PyResult<Vec<Message>> {
+    messages.map(wrapped).map_err(|error| raised(py, error))
+}
+
+/// Returns what a conversation, or the object of a client library that has one, is in JSON.
+fn conversation(given: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let dumped = |object: &Bound<'_, PyAny>| match object.getattr_opt("model_dump")? {
+        Some(dump) => {
+            let options = PyDict::new(object.py());
+            options.set_item("exclude_none", true)?;
+            from_python(&dump.call((), Some(&options))?, bad_message)
+        }
+        None => from_python(object, bad_message),
+    };
+    match given.is_instance_of::<pyo3::types::PyList>() {
+        true => given.try_iter()?.map(|one| dumped(&one?)).collect::<PyResult<Vec<Value>>>().map(Value::Array),
+        false => dumped(given),
+    }
+}
+
+/// Writes messages in OpenAI's chat format. A message may become several: each result of a tool is one of its own.
+/// `lossless` adds a field `"mnemon"` to each, from which `from_openai` makes the very same messages; servers may refuse
+/// it.
+#[pyfunction]
+#[pyo3(signature = (messages, *, lossless = false))]
+pub(crate) fn to_openai<'py>(
+    py: Python<'py>,
+    messages: List<MessageLike>,
+    lossless: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let write = if lossless { mnemon::to_openai_lossless } else { mnemon::to_openai };
+    to_python(py, &write(&unwrapped(messages)))
+}
+
+/// Writes messages as the fields `messages` and `system` of a request to Anthropic's API. `lossless` as of `to_openai`.
+#[pyfunction]
+#[pyo3(signature = (messages, *, lossless = false))]
+pub(crate) fn to_anthropic<'py>(
+    py: Python<'py>,
+    messages: List<MessageLike>,
+    lossless: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let write = if lossless { mnemon::to_anthropic_lossless } else { mnemon::to_anthropic };
+    to_python(py, &write(&unwrapped(messages)))
+}
+
+/// Writes messages as the fields `contents` and `systemInstruction` of a request to Gemini's API. `lossless` as of
+/// `to_openai`.
+#[pyfunction]
+#[pyo3(signature = (messages, *, lossless = false))]
+pub(crate) fn to_gemini<'py>(
+    py: Python<'py>,
+    messages: List<MessageLike>,
+    lossless: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let write = if lossless { mnemon::to_gemini_lossless } else { mnemon::to_gemini };
+    to_python(py, &write(&unwrapped(messages)))
 }
 
 /// Returns messages as Python objects.
@@ -134,6 +302,11 @@ pub(crate) fn wrapped(messages: Vec<mnemon::Message>) -> Vec<Message> {
 }
 
 /// Returns the messages that Python objects stand for.
-pub(crate) fn unwrapped(messages: Vec<MessageLike>) -> Vec<mnemon::Message> {
-    messages.into_iter().map(|message| message.0).collect()
+pub(crate) fn unwrapped(messages: List<MessageLike>) -> Vec<mnemon::Message> {
+    messages.0.into_iter().map(|message| message.0).collect()
+}
+
+/// Metadata, a dict of values of JSON.
+pub(crate) fn metadata(fields: &Bound<'_, PyDict>) -> PyResult<Map<String, Value>> {
+    from_python(fields, |reason| bad_message(format!("metadata: {reason}")))
 }

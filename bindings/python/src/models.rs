@@ -10,21 +10,22 @@ use std::{
 
 use mnemon::{Config, CrossEncoder, Error, Model, ModelIdentity, OnnxEmbedder, OnnxOptions, RerankerInfo, Result};
 use pyo3::{
-    exceptions::PyTypeError,
     prelude::*,
     types::{PyList, PyString},
 };
 
 use crate::{
     callback::{Callee, Kept, attribute, call, embedding_for, numbers, rows},
-    errors::raised,
+    errors::{cause, raised, wrong_type},
     servers::OpenAiEmbedder,
+    values::{Text, count},
     wait::apart,
 };
 
 static ENGINES: AtomicU64 = AtomicU64::new(0);
 
 /// How the models of an engine are run.
+#[derive(Clone)]
 pub(crate) struct ModelOptions {
     onnx: OnnxOptions,
     /// The number of the engine in this process.
@@ -63,7 +64,7 @@ impl ModelOptions {
             let open = move || CrossEncoder::with_options(RerankerInfo::find(&name)?.path, threads, None);
             return Ok(Arc::new(apart(py, open)?.map_err(|error| raised(py, error))?));
         }
-        let name = attribute(object, "name", "Reranker")?.extract()?;
+        let name = attribute(object, "name", "Reranker")?.extract::<Text>()?.0;
         attribute(object, "rerank", "Reranker")?;
         Ok(Arc::new(PythonReranker { name, object: kept.callee(object) }))
     }
@@ -73,7 +74,7 @@ impl ModelOptions {
 fn name(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let Ok(path) = object.extract::<PathBuf>() else { return Ok(None) };
     let name = path.into_os_string().into_string();
-    name.map(Some).map_err(|_| PyTypeError::new_err("the path of a model is not text"))
+    name.map(Some).map_err(|_| wrong_type(object.py(), "the path of a model is not text"))
 }
 
 /// Calls an object with `name`, `dimension` and `embed_documents`.
@@ -87,12 +88,12 @@ struct PythonEmbedder {
 
 impl PythonEmbedder {
     fn new(object: &Bound<'_, PyAny>, kept: &Kept, engine: u64) -> PyResult<Self> {
-        let name: String = attribute(object, "name", "Embedder")?.extract()?;
+        let name = attribute(object, "name", "Embedder")?.extract::<Text>()?.0;
         let hash = match object.getattr_opt("hash")? {
-            Some(hash) => hash.extract()?,
+            Some(hash) => hash.extract::<Text>()?.0,
             None => name.bytes().map(|byte| format!("{byte:02x}")).collect(),
         };
-        let dimension = attribute(object, "dimension", "Embedder")?.extract()?;
+        let dimension = count(&attribute(object, "dimension", "Embedder")?)?;
         attribute(object, "embed_documents", "Embedder")?;
         let has_query = object.hasattr("embed_query")?;
         let identity = ModelIdentity { name, dimension, hash };
@@ -126,7 +127,7 @@ impl mnemon::Embedder for PythonEmbedder {
 }
 
 fn embedding(_: Python<'_>, reason: String, error: PyErr) -> Error {
-    Error::Embedding { reason, source: Some(error.into()) }
+    Error::Embedding { source: Some(cause(&reason, error)), reason }
 }
 
 /// Calls an object with `name` and `rerank`.
@@ -146,8 +147,8 @@ impl mnemon::Reranker for PythonReranker {
         };
         call(&self.object, rerank, |_, reason, error| Error::Reranking {
             reranker: self.name.clone(),
+            source: Some(cause(&reason, error)),
             reason,
-            source: Some(error.into()),
         })
     }
 }

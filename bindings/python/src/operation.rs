@@ -5,9 +5,9 @@ use pyo3::{IntoPyObjectExt, prelude::*, types::PyDict};
 
 use crate::{
     documents::Document,
-    errors::raised,
+    errors::{not_a, raised},
     query::filter,
-    values::{from_python, namespace},
+    values::{Count, Element, List, Real, Space, Text, bad_document, count, from_python, texts},
 };
 
 /// An operation of `Engine.document_batch`, made by one of the static methods.
@@ -20,31 +20,28 @@ impl DocumentOperation {
     /// Reads a document. The outcome is the `Document`, or `None`.
     #[staticmethod]
     #[pyo3(signature = (namespace, key, *, refresh_ttl = false))]
-    fn get(py: Python<'_>, namespace: &str, key: String, refresh_ttl: bool) -> PyResult<Self> {
-        let namespace = self::namespace(py, namespace)?;
-        Ok(DocumentOperation(mnemon::DocumentOperation::Get { namespace, key, refresh_ttl }))
+    fn get(namespace: Space, key: Text, refresh_ttl: bool) -> Self {
+        DocumentOperation(mnemon::DocumentOperation::Get { namespace: namespace.0, key: key.0, refresh_ttl })
     }
 
     /// Puts a document, see `Documents.put`. The outcome is `None`.
     #[staticmethod]
     #[pyo3(signature = (namespace, key, value, *, index = None, ttl_minutes = None))]
     fn put(
-        namespace: &str,
-        key: String,
+        namespace: Space,
+        key: Text,
         value: &Bound<'_, PyAny>,
-        index: Option<Vec<String>>,
-        ttl_minutes: Option<f64>,
+        index: Option<List<Text>>,
+        ttl_minutes: Option<Real>,
     ) -> PyResult<Self> {
-        let namespace = self::namespace(value.py(), namespace)?;
-        let (value, options) = (from_python(value)?, options(index, ttl_minutes));
-        Ok(DocumentOperation(mnemon::DocumentOperation::Put { namespace, key, value, options }))
+        let (value, options) = (from_python(value, bad_document)?, options(index, ttl_minutes));
+        Ok(DocumentOperation(mnemon::DocumentOperation::Put { namespace: namespace.0, key: key.0, value, options }))
     }
 
     /// Deletes a document. The outcome is whether there was one.
     #[staticmethod]
-    fn delete(py: Python<'_>, namespace: &str, key: String) -> PyResult<Self> {
-        let namespace = self::namespace(py, namespace)?;
-        Ok(DocumentOperation(mnemon::DocumentOperation::Delete { namespace, key }))
+    fn delete(namespace: Space, key: Text) -> Self {
+        DocumentOperation(mnemon::DocumentOperation::Delete { namespace: namespace.0, key: key.0 })
     }
 
     /// Searches documents, see `Documents.search`. The outcome is a list of them.
@@ -53,62 +50,70 @@ impl DocumentOperation {
         refresh_ttl = false))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn search(
-        py: Python<'_>,
-        namespace: &str,
-        query: Option<String>,
+        namespace: Space,
+        query: Option<Text>,
         r#where: Option<&Bound<'_, PyDict>>,
         below: bool,
-        limit: usize,
-        offset: usize,
+        #[pyo3(from_py_with = count)] limit: usize,
+        #[pyo3(from_py_with = count)] offset: usize,
         refresh_ttl: bool,
     ) -> PyResult<Self> {
-        let namespace = self::namespace(py, namespace)?;
         let search = search(query, r#where, below, limit, offset)?.refresh_ttl(refresh_ttl);
-        Ok(DocumentOperation(mnemon::DocumentOperation::Search { namespace, search }))
+        Ok(DocumentOperation(mnemon::DocumentOperation::Search { namespace: namespace.0, search }))
     }
 
     /// Lets the batch fail with `DocumentChangedError`, and change nothing, unless the document has this value; `None`:
     /// there is no such document. The outcome is `None`.
     #[staticmethod]
-    fn expect(namespace: &str, key: String, value: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let namespace = self::namespace(value.py(), namespace)?;
-        let value = if value.is_none() { None } else { Some(from_python(value)?) };
-        Ok(DocumentOperation(mnemon::DocumentOperation::Expect { namespace, key, value }))
+    fn expect(namespace: Space, key: Text, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let value = if value.is_none() { None } else { Some(from_python(value, bad_document)?) };
+        Ok(DocumentOperation(mnemon::DocumentOperation::Expect { namespace: namespace.0, key: key.0, value }))
     }
 
     /// Lists the namespaces that have documents, by the labels that they begin and end with; `"*"` is any label. The
     /// outcome is a list of them. Namespaces with more than `max_depth` labels are shortened to these.
     #[staticmethod]
-    #[pyo3(signature = (*, prefix = Vec::new(), suffix = Vec::new(), max_depth = None, limit = 100, offset = 0))]
+    #[pyo3(signature = (*, prefix = List::default(), suffix = List::default(), max_depth = None, limit = 100, offset = 0))]
     fn namespaces(
-        prefix: Vec<String>,
-        suffix: Vec<String>,
-        max_depth: Option<usize>,
-        limit: usize,
-        offset: usize,
+        prefix: List<Text>,
+        suffix: List<Text>,
+        max_depth: Option<Count<usize>>,
+        #[pyo3(from_py_with = count)] limit: usize,
+        #[pyo3(from_py_with = count)] offset: usize,
     ) -> Self {
-        let mut request = DocumentNamespaces::default().prefix(prefix).suffix(suffix).limit(limit).offset(offset);
-        request.max_depth = max_depth;
+        let request = DocumentNamespaces::default().prefix(texts(prefix)).suffix(texts(suffix));
+        let mut request = request.limit(limit).offset(offset);
+        request.max_depth = max_depth.map(|depth| depth.0);
         DocumentOperation(mnemon::DocumentOperation::ListNamespaces(request))
     }
 }
 
-pub(crate) fn options(index: Option<Vec<String>>, ttl_minutes: Option<f64>) -> DocumentOptions {
+impl Element<'_> for DocumentOperation {
+    fn is_one(object: &Bound<'_, PyAny>) -> bool {
+        object.is_instance_of::<DocumentOperation>()
+    }
+
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        object.extract().map_err(|_| not_a("a DocumentOperation", object))
+    }
+}
+
+pub(crate) fn options(index: Option<List<Text>>, ttl_minutes: Option<Real>) -> DocumentOptions {
     let mut options = DocumentOptions::default();
-    options.index = index.unwrap_or(options.index);
-    options.ttl_minutes = ttl_minutes;
+    options.index = index.map_or(options.index, texts);
+    options.ttl_minutes = ttl_minutes.map(|minutes| minutes.0);
     options
 }
 
 pub(crate) fn search(
-    query: Option<String>,
+    query: Option<Text>,
     r#where: Option<&Bound<'_, PyDict>>,
     below: bool,
     limit: usize,
     offset: usize,
 ) -> PyResult<DocumentSearch> {
     let mut search = DocumentSearch::default().below(below).limit(limit).offset(offset);
-    search.query = query;
+    search.query = query.map(|query| query.0);
     search.filter = r#where.map(filter).transpose()?;
     Ok(search)
 }
@@ -130,13 +135,13 @@ pub(crate) fn outcome(py: Python<'_>, outcome: DocumentOutcome) -> PyResult<Boun
 
 /// Returns the namespace of these labels, any texts: what a slash separates, with slashes in a label written `%2F`.
 #[pyfunction]
-pub(crate) fn namespace_of(py: Python<'_>, labels: Vec<String>) -> PyResult<String> {
-    let namespace = Namespace::from_labels(&labels).map_err(|error| raised(py, error))?;
+pub(crate) fn namespace_of(py: Python<'_>, labels: List<Text>) -> PyResult<String> {
+    let namespace = Namespace::from_labels(&texts(labels)).map_err(|error| raised(py, error))?;
     Ok(namespace.as_str().to_owned())
 }
 
 /// Returns the labels of a namespace.
 #[pyfunction]
-pub(crate) fn labels_of(py: Python<'_>, namespace: &str) -> PyResult<Vec<String>> {
-    Ok(self::namespace(py, namespace)?.labels().map(std::borrow::Cow::into_owned).collect())
+pub(crate) fn labels_of(namespace: Space) -> Vec<String> {
+    namespace.0.labels().map(std::borrow::Cow::into_owned).collect()
 }

@@ -4,29 +4,40 @@ use std::time::Duration;
 
 use mnemon::{MetadataFilter, RankingStrategy, TimeUse};
 use pyo3::{
+    exceptions::PyIndexError,
     prelude::*,
-    types::{PyDict, PyIterator, PyList},
+    types::{PyDict, PyIterator, PyList, PyString},
 };
 
 use crate::{
-    errors::raised,
+    errors::{invalid, not_a, raised},
     message::Message,
-    values::{Time, from_python, to_python},
+    values::{Count, List, Real, Text, Time, bad_filter, count, from_python, texts, to_python},
 };
 
 /// A query: its text, the number of hits, the filter of messages, and their ranking.
 ///
 /// `k` is the greatest number of hits. `session`, `role`, `since` (included), `until` (excluded), `where` and `ids`
 /// restrict the messages; `except_ids` are never hits. `as_of` finds only what was known at that time: what had been
-/// put, and is of no later time. `where` is a filter on metadata, such as `{"topic": "boats"}` or
+/// put, and is of no later time. Times are `datetime` with a time zone, or text such as `"2024-05-01T09:30:00Z"`. `where` is a filter on metadata, such as `{"topic": "boats"}` or
 /// `{"price": {"$lt": 10}}`. `strategy` is `"hybrid"`, `"dense"`, `"lexical"`, `"rrf"` or `"weighted:0.5"`. `time` is
 /// what a time that the text names does: `"boost"`, `"filter"` or `"ignore"`. `half_life` and `within` are in seconds:
 /// the age at which a message counts half, and the time budget. `diversity` is from 0 (diverse) to 1 (relevance alone).
 /// `rerank` is how many of the best the engine's reranker scores. `unit` is what `k` counts: `"message"`, `"turn"` or
 /// `"session"`. Raises `InvalidQueryError` and `InvalidFilterError`.
-#[pyclass(frozen, from_py_object, module = "mnemon")]
-#[derive(Clone)]
-pub(crate) struct Query(pub(crate) mnemon::Query);
+#[pyclass(frozen, eq, from_py_object, module = "mnemon")]
+#[derive(Clone, PartialEq)]
+pub(crate) struct Query {
+    pub(crate) query: mnemon::Query,
+    /// The time budget in seconds: the crate's options of a query are without it.
+    within: Option<f64>,
+}
+
+impl From<mnemon::Query> for Query {
+    fn from(query: mnemon::Query) -> Self {
+        Query { query, within: None }
+    }
+}
 
 #[pymethods]
 impl Query {
@@ -38,39 +49,39 @@ impl Query {
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
-        text: String,
-        k: usize,
-        session: Option<String>,
-        role: Option<&str>,
+        text: Text,
+        #[pyo3(from_py_with = count)] k: usize,
+        session: Option<Text>,
+        role: Option<Text>,
         since: Option<Time>,
         until: Option<Time>,
         r#where: Option<&Bound<'_, PyDict>>,
-        ids: Option<Vec<String>>,
-        except_ids: Option<Vec<String>>,
-        strategy: Option<&str>,
+        ids: Option<List<Text>>,
+        except_ids: Option<List<Text>>,
+        strategy: Option<Text>,
         neighbors: bool,
         speakers: bool,
         questions: bool,
         vocabulary: bool,
         length_prior: bool,
-        half_life: Option<f64>,
+        half_life: Option<Real>,
         now: Option<Time>,
-        time: Option<&str>,
+        time: Option<Text>,
         keep_duplicates: bool,
-        diversity: Option<f32>,
-        rerank: Option<usize>,
-        within: Option<f64>,
-        unit: Option<&str>,
+        diversity: Option<Real>,
+        rerank: Option<Count<usize>>,
+        within: Option<Real>,
+        unit: Option<Text>,
         as_of: Option<Time>,
     ) -> PyResult<Self> {
         let failed = |error| raised(py, error);
-        let mut query = mnemon::Query::new(text).k(k).neighbors(neighbors).length_prior(length_prior);
+        let mut query = mnemon::Query::new(text.0).k(k).neighbors(neighbors).length_prior(length_prior);
         query = query.speakers(speakers).questions(questions).vocabulary(vocabulary);
         if let Some(unit) = unit {
             query = query.unit(unit.parse().map_err(failed)?);
         }
         if let Some(session) = session {
-            query = query.session(session);
+            query = query.session(session.0);
         }
         if let Some(role) = role {
             query = query.role(role.parse().map_err(failed)?);
@@ -88,16 +99,16 @@ impl Query {
             query = query.filter(self::filter(filter)?);
         }
         if let Some(ids) = ids {
-            query = query.ids(ids);
+            query = query.ids(texts(ids));
         }
         if let Some(ids) = except_ids {
-            query = query.except(ids);
+            query = query.except(texts(ids));
         }
         if let Some(strategy) = strategy {
             query = query.strategy(strategy.parse::<RankingStrategy>().map_err(failed)?);
         }
         if let Some(half_life) = half_life {
-            query = query.half_life(seconds(half_life)?);
+            query = query.half_life(seconds(py, half_life.0)?);
         }
         if let Some(Time(now)) = now {
             query = query.now(now);
@@ -109,24 +120,53 @@ impl Query {
             query = query.keep_duplicates();
         }
         if let Some(diversity) = diversity {
-            query = query.diversity(diversity);
+            query = query.diversity(diversity.0 as f32);
         }
         if let Some(depth) = rerank {
-            query = query.rerank(depth);
+            query = query.rerank(depth.0);
         }
-        if let Some(within) = within {
-            query = query.within(seconds(within)?);
+        if let Some(Real(within)) = within {
+            query = query.within(seconds(py, within)?);
         }
-        Ok(Query(query))
+        Ok(Query { query, within: within.map(|within| within.0) })
     }
 
     #[getter]
     fn text(&self) -> &str {
-        self.0.text()
+        self.query.text()
     }
 
-    fn __repr__(&self) -> String {
-        format!("Query({:?})", self.0.text())
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let mut shown = format!("Query({}", PyString::new(py, self.query.text()).repr()?);
+        for (name, value) in self.keywords(py)? {
+            shown += &format!(", {name}={}", value.repr()?);
+        }
+        Ok(shown + ")")
+    }
+
+    /// Pickles and copies the query by the arguments that make it.
+    #[expect(clippy::type_complexity, reason = "the arguments and the keywords, as pickle wants them")]
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((&str,), Bound<'py, PyDict>)> {
+        Ok(((self.query.text(),), self.keywords(py)?))
+    }
+}
+
+impl Query {
+    /// The options that are not the default, by the names of Python's keywords.
+    fn keywords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let keywords = PyDict::new(py);
+        for (name, value) in self.query.options() {
+            let name = match &*name {
+                "filter" => "where",
+                "except" => "except_ids",
+                name => name,
+            };
+            keywords.set_item(name, to_python(py, &value)?)?;
+        }
+        if let Some(within) = self.within {
+            keywords.set_item("within", within)?;
+        }
+        Ok(keywords)
     }
 }
 
@@ -138,17 +178,20 @@ impl<'py> FromPyObject<'_, 'py> for QueryLike {
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         match object.cast::<Query>() {
-            Ok(query) => Ok(QueryLike(query.get().0.clone())),
-            Err(_) => Ok(QueryLike(mnemon::Query::new(object.extract::<String>()?))),
+            Ok(query) => Ok(QueryLike(query.get().query.clone())),
+            Err(_) if object.is_instance_of::<PyString>() => {
+                Ok(QueryLike(mnemon::Query::new(object.extract::<Text>()?.0)))
+            }
+            Err(_) => Err(not_a("a Query or a str", &object)),
         }
     }
 }
 
 impl QueryLike {
     /// Returns the query, with another number of hits if one is given.
-    pub(crate) fn with_k(self, k: Option<usize>) -> mnemon::Query {
+    pub(crate) fn with_k(self, k: Option<Count<usize>>) -> mnemon::Query {
         match k {
-            Some(k) => self.0.k(k),
+            Some(Count(k)) => self.0.k(k),
             None => self.0,
         }
     }
@@ -156,11 +199,12 @@ impl QueryLike {
 
 /// Returns a filter, given as a dict.
 pub(crate) fn filter(filter: &Bound<'_, PyDict>) -> PyResult<MetadataFilter> {
-    from_python(filter).map_err(|error| crate::errors::InvalidFilterError::new_err(error.to_string()))
+    from_python(filter, bad_filter)
 }
 
-pub(crate) fn seconds(seconds: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(seconds).map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
+pub(crate) fn seconds(py: Python<'_>, seconds: f64) -> PyResult<Duration> {
+    let duration = Duration::try_from_secs_f64(seconds);
+    duration.map_err(|_| invalid(py, format!("a number of seconds from 0 is needed here, not {seconds}")))
 }
 
 /// A message that a recall found.
@@ -265,7 +309,7 @@ impl Hits {
     fn __getitem__(&self, py: Python<'_>, index: isize) -> PyResult<Py<Hit>> {
         let at = if index < 0 { index + self.hits.len() as isize } else { index };
         let hit = usize::try_from(at).ok().and_then(|at| self.hits.get(at));
-        hit.map(|hit| hit.clone_ref(py)).ok_or_else(|| pyo3::exceptions::PyIndexError::new_err("no such hit"))
+        hit.map(|hit| hit.clone_ref(py)).ok_or_else(|| PyIndexError::new_err("no such hit"))
     }
 
     fn __repr__(&self) -> String {

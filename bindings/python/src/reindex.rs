@@ -15,20 +15,18 @@ use crate::{
     callback::calling_back,
     errors::raised,
     shared::lock,
-    values::{namespace, to_python},
+    values::{List, Pair, Space, Text, to_python},
 };
 
 /// Returns options with these, and defaults for the others.
 pub(crate) fn options(
     py: Python<'_>,
     precision: Option<&str>,
-    queries: Vec<(String, String)>,
+    queries: List<Pair<Space, Text>>,
 ) -> PyResult<ReindexOptions> {
     let mut options = ReindexOptions::default();
     options.precision = precision.map(str::parse).transpose().map_err(|error| raised(py, error))?;
-    for (name, query) in queries {
-        options.queries.push((namespace(py, &name)?, query));
-    }
+    options.queries.extend(queries.0.into_iter().map(|Pair(space, query)| (space.0, query.0)));
     Ok(options)
 }
 

@@ -2,7 +2,10 @@
 
 use pyo3::prelude::*;
 
-use crate::query::seconds;
+use crate::{
+    query::seconds,
+    values::{Count, Real, Text, count},
+};
 
 /// A chat model of a server that speaks OpenAI's protocol, for blocks, profiles and collections.
 ///
@@ -17,21 +20,22 @@ impl OpenAiChat {
     #[new]
     #[pyo3(signature = (base_url, model, *, api_key = None, timeout = None, attempts = None))]
     fn new(
-        base_url: String,
-        model: String,
-        api_key: Option<String>,
-        timeout: Option<f64>,
-        attempts: Option<usize>,
+        py: Python<'_>,
+        base_url: Text,
+        model: Text,
+        api_key: Option<Text>,
+        timeout: Option<Real>,
+        attempts: Option<Count<usize>>,
     ) -> PyResult<Self> {
-        let mut chat = mnemon::OpenAiChat::new(base_url, model);
+        let mut chat = mnemon::OpenAiChat::new(base_url.0, model.0);
         if let Some(key) = api_key {
-            chat = chat.api_key(key);
+            chat = chat.api_key(key.0);
         }
-        if let Some(timeout) = timeout.map(seconds).transpose()? {
+        if let Some(timeout) = timeout.map(|Real(timeout)| seconds(py, timeout)).transpose()? {
             chat = chat.timeout(timeout);
         }
         if let Some(attempts) = attempts {
-            chat = chat.attempts(attempts);
+            chat = chat.attempts(attempts.0);
         }
         Ok(OpenAiChat(chat))
     }
@@ -53,26 +57,27 @@ impl OpenAiEmbedder {
     #[new]
     #[pyo3(signature = (base_url, model, dimension, *, api_key = None, timeout = None, attempts = None, query_prefix = None))]
     fn new(
-        base_url: String,
-        model: String,
-        dimension: usize,
-        api_key: Option<String>,
-        timeout: Option<f64>,
-        attempts: Option<usize>,
-        query_prefix: Option<String>,
+        py: Python<'_>,
+        base_url: Text,
+        model: Text,
+        #[pyo3(from_py_with = count)] dimension: usize,
+        api_key: Option<Text>,
+        timeout: Option<Real>,
+        attempts: Option<Count<usize>>,
+        query_prefix: Option<Text>,
     ) -> PyResult<Self> {
-        let mut embedder = mnemon::OpenAiEmbedder::new(base_url, model, dimension);
+        let mut embedder = mnemon::OpenAiEmbedder::new(base_url.0, model.0, dimension);
         if let Some(key) = api_key {
-            embedder = embedder.api_key(key);
+            embedder = embedder.api_key(key.0);
         }
-        if let Some(timeout) = timeout.map(seconds).transpose()? {
+        if let Some(timeout) = timeout.map(|Real(timeout)| seconds(py, timeout)).transpose()? {
             embedder = embedder.timeout(timeout);
         }
         if let Some(attempts) = attempts {
-            embedder = embedder.attempts(attempts);
+            embedder = embedder.attempts(attempts.0);
         }
         if let Some(prefix) = query_prefix {
-            embedder = embedder.query_prefix(prefix);
+            embedder = embedder.query_prefix(prefix.0);
         }
         Ok(OpenAiEmbedder(embedder))
     }

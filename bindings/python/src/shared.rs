@@ -11,11 +11,11 @@ use std::{
 };
 
 use mnemon::Error;
-use pyo3::{exceptions::PyRuntimeError, prelude::*};
+use pyo3::prelude::*;
 
 use crate::{
     callback::{end_callbacks, is_called_back, is_embedding_for},
-    errors::raised,
+    errors::{of_class, raised},
     memory::MemorySlot,
     models::ModelOptions,
     wait::{Waiting, apart},
@@ -65,13 +65,17 @@ impl Shared {
     }
 
     /// Raises an error in a child of the process that opened the engine: its threads are not there.
-    pub(crate) fn check_process(&self) -> PyResult<()> {
-        if self.process == std::process::id() {
+    pub(crate) fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        if self.is_of_this_process() {
             return Ok(());
         }
-        Err(PyRuntimeError::new_err(
-            "the engine was opened before this process was forked; open it after the fork, in one of the processes",
-        ))
+        let remedy =
+            "the engine was opened before this process was forked; open it after the fork, in one of the processes";
+        Err(of_class(py, "ForkedError", remedy))
+    }
+
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.process == std::process::id()
     }
 
     /// Calls the engine without the GIL. A panic is an error. The engine is not closed meanwhile. After a signal the call
@@ -84,7 +88,7 @@ impl Shared {
         py: Python<'_>,
         call: impl AsyncFnOnce(&mnemon::Engine) -> mnemon::Result<T> + Send,
     ) -> PyResult<T> {
-        self.check_process()?;
+        self.check_process(py)?;
         let waiting = Waiting::of_this_thread(py)?;
         let called = py.detach(move || {
             let (engine, running) = match self.begin() {
@@ -114,7 +118,7 @@ impl Shared {
         py: Python<'_>,
         call: impl FnOnce(&mnemon::Engine) -> mnemon::Result<T> + Send + 'static,
     ) -> PyResult<T> {
-        self.check_process()?;
+        self.check_process(py)?;
         let shared = Arc::clone(self);
         let called = apart(py, move || {
             let (engine, running) = shared.begin()?;
@@ -134,12 +138,12 @@ impl Shared {
     }
 
     /// Raises an error in the engine's own embedder: the call would wait until this embedder has returned.
-    pub(crate) fn check_not_embedding(&self, call: &str) -> PyResult<()> {
+    pub(crate) fn check_not_embedding(&self, py: Python<'_>, call: &str) -> PyResult<()> {
         if !is_embedding_for(&self.models) {
             return Ok(());
         }
         let reason = format!("{call} waits for the embedder, and was called by it; call it elsewhere");
-        Err(PyRuntimeError::new_err(reason))
+        Err(of_class(py, "DeadlockError", reason))
     }
 
     /// Closes this session with the engine.
@@ -150,14 +154,14 @@ impl Shared {
     /// Waits for the calls that are running, and closes the sessions and the engine. Fails if one of the calls waits
     /// for this one. After a signal the closing goes on.
     pub(crate) fn close(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
-        if self.process != std::process::id() {
+        if !self.is_of_this_process() {
             // The threads and locks of the parent are not here: there is nothing to wait for, or to release.
             std::mem::forget(lock(&self.state).engine.take());
             return Ok(());
         }
         if is_called_back() {
             let remedy = "an engine cannot be closed by what it calls, such as an embedder; close it elsewhere";
-            return Err(PyRuntimeError::new_err(remedy));
+            return Err(of_class(py, "DeadlockError", remedy));
         }
         let (shared, engine) = (Arc::clone(self), self.take());
         apart(py, move || shared.close_now(engine))
@@ -189,7 +193,7 @@ impl Shared {
 
     /// Begins to close the engine, at the end of the interpreter. Returns what tells the end of that.
     fn begin_close(self: &Arc<Self>) -> Option<Receiver<()>> {
-        if self.check_process().is_err() {
+        if !self.is_of_this_process() {
             std::mem::forget(lock(&self.state).engine.take());
             return None;
         }

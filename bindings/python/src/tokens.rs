@@ -3,14 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use mnemon::{ApproximateTokenCounter, Tiktoken, TokenCounter};
-use pyo3::{
-    exceptions::{PyTypeError, PyValueError},
-    prelude::*,
-    types::PyString,
-};
+use pyo3::{prelude::*, types::PyString};
 
 use crate::{
     callback::{Callee, Kept, calling_back},
+    errors::{invalid, reason_of, wrong_type},
     shared::lock,
 };
 
@@ -26,9 +23,10 @@ pub(crate) enum Counter {
 
 /// Returns the token counter that an object stands for: the name of an encoding, or a function of a text, which is kept.
 pub(crate) fn counter(tokens: &Bound<'_, PyAny>, error: &CounterError, kept: &Kept) -> PyResult<Counter> {
+    const KNOWN: &str = "tokens is one of \"o200k_base\", \"cl100k_base\", \"approximate\", or a function of a text";
     let Ok(name) = tokens.cast::<PyString>() else {
         if !tokens.is_callable() {
-            return Err(PyTypeError::new_err("tokens is the name of an encoding, or a function of a text"));
+            return Err(wrong_type(tokens.py(), KNOWN));
         }
         return Ok(Counter::Python(PythonCounter { function: kept.callee(tokens), error: Arc::clone(error) }));
     };
@@ -36,9 +34,7 @@ pub(crate) fn counter(tokens: &Bound<'_, PyAny>, error: &CounterError, kept: &Ke
         "o200k_base" => Ok(Counter::Tiktoken(Tiktoken::o200k_base())),
         "cl100k_base" => Ok(Counter::Tiktoken(Tiktoken::cl100k_base())),
         "approximate" => Ok(Counter::Approximate),
-        _ => Err(PyValueError::new_err(
-            "tokens is one of \"o200k_base\", \"cl100k_base\", \"approximate\", or a function of a text",
-        )),
+        _ => Err(invalid(tokens.py(), KNOWN)),
     }
 }
 
@@ -64,7 +60,7 @@ impl PythonCounter {
         match calling_back(count).flatten() {
             Some(Ok(tokens)) => tokens,
             Some(Err(error)) => {
-                let reason = format!("the token counter raised {error}");
+                let reason = Python::attach(|py| format!("the token counter raised {}", reason_of(py, &error)));
                 *lock(&self.error) = Some(error);
                 // A count cannot fail otherwise. The engine makes an error of it that the call returns.
                 std::panic::resume_unwind(Box::new(reason))

@@ -17,9 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pyo3::{exceptions::PyRuntimeError, prelude::*};
+use mnemon::Error;
+use pyo3::prelude::*;
 
-use crate::callback::is_called_back;
+use crate::{callback::is_called_back, errors::raised};
 
 /// How long a call waits before it looks for signals.
 const SLICE: Duration = Duration::from_millis(50);
@@ -94,7 +95,10 @@ pub(crate) fn apart<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T 
             match answer.recv_timeout(SLICE) {
                 Ok(output) => return Ok(output),
                 Err(RecvTimeoutError::Timeout) => check_signals()?,
-                Err(RecvTimeoutError::Disconnected) => return Err(PyRuntimeError::new_err("the call panicked")),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let message = "the call's thread ended".to_owned();
+                    return Err(Python::attach(|py| raised(py, Error::Panicked { message })));
+                }
             }
         }
     })

@@ -46,7 +46,7 @@ def test_a_message_keeps_its_fields(engine: Engine) -> None:
     engine.put(NAMESPACE, [message])
     stored = engine.get(NAMESPACE, "m1")
     assert stored == message and stored.metadata == metadata and stored.created_at == written
-    assert Message.from_dict(stored.to_dict()) == stored
+    assert Message.from_dict(stored.to_dict()) == stored and stored.to_dict()["created_at"] == written
     assert engine.get(NAMESPACE, "m2") is None
     parts = [{"type": "text", "text": "look"}]
     assert Message(parts).content == parts
@@ -99,7 +99,7 @@ def test_backup_and_purge(tmp_path: Path) -> None:
     with Engine(tmp_path / "memory.redb") as engine:
         engine.put(NAMESPACE, [Message("boat", id="m1")])
         engine.backup(tmp_path / "copy.redb")
-        with pytest.raises(mnemon.DatabaseExistsError):
+        with pytest.raises(mnemon.PathExistsError):
             engine.backup(tmp_path / "copy.redb")
         assert engine.purge()["bytes_after"] > 0
     with Engine(tmp_path / "copy.redb", read_only=True) as engine:
@@ -135,7 +135,7 @@ def test_bad_input_is_a_clear_error(engine: Engine, tmp_path: Path) -> None:
         Query("x", since=datetime(2024, 1, 1))
     with pytest.raises(mnemon.InvalidQueryError):
         Query("x", strategy="magic")
-    with pytest.raises(TypeError, match='no setting "colour"'):
+    with pytest.raises(mnemon.InvalidConfigError, match="colour: there is no such setting"):
         Config(colour=1)
     with pytest.raises(mnemon.InvalidConfigError):
         Engine(config=Config(m=1))
@@ -144,10 +144,8 @@ def test_bad_input_is_a_clear_error(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a database at all" * 1000)
     with pytest.raises(mnemon.NotADatabaseError):
         Engine(tmp_path / "text")
-    with pytest.raises(TypeError):
-        engine.put(NAMESPACE, ["a string"])
-    with pytest.raises((TypeError, ValueError)):
-        Message("x", metadata={"a": object()})
+    with pytest.raises(mnemon.InvalidArgumentError, match="a Message, a dict or a str is needed here, not int"):
+        engine.put(NAMESPACE, [5])
 
 
 def test_a_closed_engine_says_so(tmp_path: Path) -> None:
@@ -166,7 +164,7 @@ def test_a_closed_engine_says_so(tmp_path: Path) -> None:
 def test_each_error_of_the_crate_has_an_exception() -> None:
     source = (Path(__file__).parents[3] / "src" / "error.rs").read_text()
     variants = re.findall(r"^    ([A-Z]\w+)(?: \{|\(|,)", source.split("pub enum Error {")[1].split("\n}")[0], re.MULTILINE)
-    mapped = re.findall(r"(\w+) => (\w+Error),", (Path(__file__).parents[1] / "src" / "errors.rs").read_text())
+    mapped = re.findall(r"^    (\w+) => (\w+Error)\b", (Path(__file__).parents[1] / "src" / "errors.rs").read_text(), re.MULTILINE)
     assert len(variants) > 40 and sorted(variants) == sorted(variant for variant, _ in mapped)
     for _, name in mapped:
         assert issubclass(getattr(mnemon, name), mnemon.MnemonError)

@@ -9,6 +9,7 @@ from langchain_core.outputs import Generation
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.types import ERROR
 
+import mnemon
 from mnemon import Engine
 from mnemon.langchain import MnemonByteStore, MnemonCache
 from mnemon.langgraph import MnemonSaver
@@ -138,7 +139,7 @@ def test_a_part_that_is_missing_is_an_error(engine: Engine) -> None:
     store.mset([("key", bytes(1_000_000))])
     part = next(document for document in engine.documents("store").search() if "of" in document.value and "text" in document.value)
     engine.documents("store").delete(part.key)
-    with pytest.raises(LookupError, match="missing"):
+    with pytest.raises(mnemon.CorruptedError, match="missing"):
         store.mget(["key"])
     store.mset([("key", b"small")])
     assert store.mget(["key"]) == [b"small"] and stored(engine) == 1

@@ -26,7 +26,7 @@ FILES = itertools.count()
 REFUSALS = {
     "read-only": mnemon.ReadOnlyError,
     "legal-hold": mnemon.LegalHoldError,
-    "exists": (mnemon.SessionExistsError, mnemon.NamespaceNotEmptyError, mnemon.DatabaseExistsError, mnemon.ReindexRunningError),
+    "exists": (mnemon.SessionExistsError, mnemon.NamespaceNotEmptyError, mnemon.PathExistsError, mnemon.ReindexRunningError),
     "not-found": (mnemon.SessionNotFoundError, mnemon.NoPreviousError, mnemon.CheckpointNotFoundError),
 }
 Step = Generator[Any, Any, Any]
@@ -239,6 +239,7 @@ METHODS_LEFT_OUT = {
     "close", "model", "reopen",  # The cells' beginning and end.
     "embed_documents", "embed_query", "replay", "import_from", "reindex", "rollback",  # `test_engine`, `test_models`.
     "namespace", "set", "reset", "restore", "retry_failed", "block_state", "change_block",  # `test_memory`.
+    "add_step", "steps",  # `test_memory`.
 }
 
 

@@ -73,11 +73,21 @@ def test_checkpoints_sync_and_reset() -> None:
         assert memory.history() == []
 
 
+def test_limits_that_were_not_set_follow_those_that_were() -> None:
+    with Engine() as engine:
+        for token_limit in (1, 100, 1000, 100_000):
+            memory = engine.memory(NAMESPACE, f"s{token_limit}", token_limit=token_limit)
+            memory.put([f"message {i}" for i in range(100)])
+            assert len(memory.history()) == 100
+
+
 def test_bad_options_are_errors() -> None:
     with Engine() as engine:
         with pytest.raises(mnemon.InvalidConfigError):
             engine.memory(NAMESPACE, "s", token_limit=0)
         with pytest.raises(ValueError, match="o200k_base"):
             engine.memory(NAMESPACE, "s", tokens="words")
+        with pytest.raises(mnemon.InvalidConfigError, match="token_flush_size is 1000; it must be between 1 and"):
+            engine.memory(NAMESPACE, "s", token_limit=100, token_flush_size=1000)
         with pytest.raises(TypeError):
             engine.memory(NAMESPACE, "s", blocks=["about"])

@@ -30,7 +30,7 @@ const BATCH: usize = 512;
 /// Each line is a message: {"id"?, "namespace"?, "session"?, "role", "name"?, "content", "created_at"?, "metadata"?}.
 /// "content" is a text or an array of parts: {"type": "text", "text"}, {"type": "tool_call", "id", "name",
 /// "arguments"}, {"type": "tool_result", "id", "content"}, and "image", "audio", "video" or "file" with "uri" and
-/// "media_type".
+/// "media_type". A message of OpenAI's chat format is accepted, too, with "tool_calls" and parts such as "image_url".
 ///
 /// A message whose id exists already replaces the stored one, so a file can be ingested again at any time. A line
 /// without an id gets one computed from its content: the same line in another file is the same message. A bad line

@@ -213,7 +213,7 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Err(error) if output::is_closed_pipe(&error) => 0,
         Err(error) => {
             let status = if error.is::<UsageError>() { usage::STATUS } else { 1 };
-            stderr::error(format!("{error:#}"), status);
+            stderr::failure(&error, status);
             status
         }
     }

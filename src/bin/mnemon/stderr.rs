@@ -6,6 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
+use mnemon::Error;
 use serde_json::{Value, json};
 
 use crate::{output::Format, printable};
@@ -30,6 +31,34 @@ fn settings() -> Settings {
 
 pub(crate) fn is_quiet() -> bool {
     settings().quiet
+}
+
+/// Prints the error that ends the command, and how its remedy is called here.
+pub(crate) fn failure(failure: &anyhow::Error, exit_status: u8) {
+    match failure.chain().find_map(|error| remedy(error.downcast_ref()?)) {
+        Some(remedy) => error(format!("{failure:#} ({remedy})"), exit_status),
+        None => error(format!("{failure:#}"), exit_status),
+    }
+}
+
+/// Returns what the command calls the remedy that an error states.
+fn remedy(error: &Error) -> Option<&'static str> {
+    Some(match error {
+        Error::SessionNotFound { .. } => "`mnemon sessions`",
+        Error::NamespaceNotEmpty { .. } => "--namespace gives another name, `mnemon delete --all` deletes",
+        Error::ModelNotFound { .. } => "`mnemon models pull` or `mnemon models import`",
+        Error::Download { .. } => "`mnemon models import`",
+        Error::ModelMismatch { .. } => "`mnemon reindex --model`",
+        Error::RuntimeNotFound { .. } => "or fetch it with `mnemon runtime pull`",
+        Error::LegalHold { .. } => "`mnemon hold --release`",
+        Error::KeyNeeded { .. } | Error::WrongKey { .. } => "--key-file, or MNEMON_KEY",
+        Error::NotEncrypted { .. } => {
+            "leave out --key-file and MNEMON_KEY; `mnemon backup --new-key-file` encrypts a copy"
+        }
+        Error::DatabaseNotFound { .. } => "`mnemon ingest` creates it",
+        Error::Corrupted { .. } => "`mnemon salvage`",
+        _ => return None,
+    })
 }
 
 /// Prints the error that ends the command.

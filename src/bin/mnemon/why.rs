@@ -91,8 +91,8 @@ fn find(engine: &Engine, args: &Args) -> anyhow::Result<(JournalEntry, Vec<u64>)
     match (found, args.entry) {
         (Some(found), _) => Ok((found, others)),
         _ if before.is_none() => bail!(
-            "the journal has no recall of namespace {namespace:?}; recall with `mnemon recall --journal`, or set `Config::journal` \
-             in the program that recalls"
+            "the journal has no recall of namespace {namespace:?}; recall with `mnemon recall --journal`, or let the \
+             program that recalls keep a journal"
         ),
         (None, Some(number)) => bail!(
             "the journal has no entry {number} in which {id:?} was a hit; entries that have: {}; leave out --entry for the latest",

@@ -195,10 +195,7 @@ fn merged(given: &ImportOptions, row: ImportOptions, name: &str) -> ImportOption
 }
 
 fn unknown() -> Failure {
-    Failure::lasting(
-        "the catalogue has no model with this name; `Model::catalogue` (on the command line, `mnemon models list --catalogue`) lists the \
-         names",
-    )
+    Failure::lasting("the catalogue has no model with this name; `mnemon models list --catalogue` lists the names")
 }
 
 #[cfg(test)]

@@ -126,11 +126,11 @@ fn encode_media(part: &ContentPart, uri: &str) -> Option<Value> {
     }
 }
 
-/// Encodes arguments as a string of JSON. A string that is not JSON stays as it is: decoding keeps such strings.
+/// Encodes arguments as a string of JSON. A string stays as it is: it is that JSON, or what a model wrote in its place.
 fn encode_arguments(arguments: &Value) -> String {
     match arguments {
         Value::Null => "{}".to_owned(),
-        Value::String(text) if serde_json::from_str::<Value>(text).is_err() => text.clone(),
+        Value::String(text) => text.clone(),
         other => other.to_string(),
     }
 }

@@ -50,7 +50,7 @@ pub fn to_openai(messages: &[Message]) -> Vec<Value> {
 ///
 /// The field is meant for files and for programs that pass messages on. Servers may reject it.
 pub fn to_openai_lossless(messages: &[Message]) -> Vec<Value> {
-    let objects = |message| with_extension(message, SOURCE_OBJECT, plain_objects(message), import);
+    let objects = |message| with_extension(message, SOURCE_OBJECT, plain_objects(message), imported_list);
     messages.iter().flat_map(objects).map(Value::Object).collect()
 }
 
@@ -84,10 +84,10 @@ pub fn from_openai(values: &[Value]) -> Result<Vec<Message>> {
     let mut messages = Vec::new();
     let mut reader = ExactReader::default();
     for (index, value) in values.iter().enumerate() {
-        let read = as_object(value).and_then(|object| match reader.next(object, import)? {
+        let read = as_object(value).and_then(|object| match reader.next(object, imported_list)? {
             NextObject::Restored(messages) => Ok(messages),
             NextObject::Continued => Ok(Vec::new()),
-            NextObject::Foreign(object) => import(&object),
+            NextObject::Foreign(object) => Ok(vec![import(&object)?]),
         });
         messages.extend(read.map_err(|reason| Error::message(format!("messages[{index}]: {reason}")))?);
     }
@@ -107,12 +107,17 @@ fn plain_objects(message: &Message) -> Vec<Object> {
 }
 
 /// Makes one new message of an object without the field `mnemon`.
-fn import(object: &Object) -> Result<Vec<Message>, String> {
+pub(super) fn import(object: &Object) -> Result<Message, String> {
     let CommonFields { role, name, content } = decode(object)?;
     let mut message = imported(role, name, content);
     let encoded = encode(role, message.name.as_deref(), &message.content);
     if !matches!(encoded.as_slice(), [encoded] if encoded == object) {
         message.metadata.insert(SOURCE_OBJECT.to_owned(), Value::Object(object.clone()));
     }
-    Ok(vec![message])
+    Ok(message)
+}
+
+/// The message of [`import`] as a list, as the objects of other providers have several messages.
+fn imported_list(object: &Object) -> Result<Vec<Message>, String> {
+    Ok(vec![import(object)?])
 }

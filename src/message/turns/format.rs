@@ -97,11 +97,15 @@ pub(in crate::message) trait TurnFormat: Default {
     fn encode_system(parts: Vec<Value>) -> Value;
 }
 
-/// Writes the arguments of a call as an object, which both formats demand.
+/// Writes the arguments of a call as an object, which both formats demand. A text may be the JSON of one.
 pub(in crate::message) fn object_arguments(arguments: &Value) -> Value {
-    match arguments {
-        Value::Object(_) => arguments.clone(),
+    let of_text = match arguments {
+        Value::String(text) => serde_json::from_str(text).ok(),
+        _ => None,
+    };
+    match of_text.as_ref().unwrap_or(arguments) {
+        object @ Value::Object(_) => object.clone(),
         Value::Null => json!({}),
-        other => json!({"input": other}),
+        _ => json!({"input": arguments}),
     }
 }

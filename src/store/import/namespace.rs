@@ -59,7 +59,7 @@ impl ImportedNamespace {
             }
             language => target.ensure(*language == stored, || {
                 let [own, exported] = [&stored, language].map(|language| language.as_deref().unwrap_or("no language"));
-                format!("{name:?} has {own}, and the export has {exported}; set it first with `Engine::set_language`")
+                format!("{name:?} has {own}, and the export has {exported}; set the namespace's language first")
             })?,
         }
         target.report.namespaces += 1;

@@ -43,6 +43,23 @@ fn ingesting_again_doubles_nothing_with_or_without_ids() {
 }
 
 #[test]
+fn lines_may_be_of_openai() {
+    let db = Db::new();
+    let lines = r#"{"role":"developer","content":"Be brief.","session":"s"}
+{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://a.org/a.png"}},{"type":"text","text":"What?"}],"session":"s"}
+{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}],"session":"s"}
+{"role":"tool","tool_call_id":"c","content":"a boat","session":"s"}
+"#;
+    let first = ingest(&db, &["--namespace", "a"], lines);
+    assert_eq!((first.code, &json(&first.stdout)["new"]), (0, &json!(4)), "{}", first.stderr);
+    assert_eq!(json(&ingest(&db, &["--namespace", "a"], lines).stdout)["unchanged"], 4);
+    let engine = mnemon::Engine::open(&db.path).unwrap();
+    let history = engine.blocking().history(&crate::support::namespace("a"), "s").unwrap();
+    let roles: Vec<&str> = history.iter().map(|message| message.role.as_str()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool"]);
+}
+
+#[test]
 fn a_bad_line_stops_ingest_and_the_error_says_how_to_continue() {
     let good = |i: usize| format!("{{\"role\":\"user\",\"content\":\"line {i}\",\"id\":\"{i}\"}}\n");
     let lines: String = (1..=700).map(good).collect::<String>() + "{\"role\":\"user\"}\n" + &good(702);

@@ -240,9 +240,9 @@ fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
 fn a_model_is_opened_as_what_it_is() {
     let reranker = reranker_folder(&fixture("overlap"), "none");
     let opened: Result<OnnxEmbedder> = Model::open(reranker.path()).and_then(OnnxEmbedder::new);
-    assert!(opened.unwrap_err().to_string().ends_with("it is opened by `CrossEncoder::open`"));
+    assert!(opened.unwrap_err().to_string().ends_with("is opened as a reranker"));
     let opened = CrossEncoder::open(root("models/static-en-256"));
-    assert!(opened.unwrap_err().to_string().ends_with("an embedder is opened by `Model::open`"));
+    assert!(opened.unwrap_err().to_string().ends_with("is an embedder, and is opened as one"));
 }
 
 /// Scores of another scale than a recall's own, all below them.

@@ -146,7 +146,7 @@ fn opening_with_another_model_names_both_and_the_remedy() {
     let error = db.try_open_with(Arc::new(Hashing::new(48))).unwrap_err();
     assert!(matches!(error, Error::ModelMismatch { .. }));
     let text = error.to_string();
-    for part in ["hashing (32 dimensions", "hashing (48 dimensions", "mnemon reindex"] {
+    for part in ["hashing (32 dimensions", "hashing (48 dimensions", "by a reindex"] {
         assert!(text.contains(part), "{text}");
     }
     assert!(db.open().blocking().get(&namespace("a"), "1").unwrap().is_some());
@@ -158,12 +158,17 @@ fn a_database_that_is_open_is_locked() {
     let engine = db.open();
     let error = db.try_open_with(Arc::new(Hashing::new(32))).unwrap_err();
     assert!(matches!(error, Error::DatabaseLocked { .. }), "{error}");
+    let (own, other) = match cfg!(target_os = "linux") {
+        true => ("this process".to_owned(), format!("the process {}", std::process::id())),
+        false => ["another process or in this one".to_owned(), "another process or in this one".to_owned()].into(),
+    };
+    assert!(error.to_string().contains(&format!("already open in {own};")), "{error}");
     // Another process is told the same.
     let mut command = assert_cmd::Command::cargo_bin("mnemon").unwrap();
     let line = r#"{"namespace": "a", "role": "user", "content": "x"}"#;
     let output = command.args(["ingest", "--db"]).arg(&db.path).arg("-").write_stdin(line).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("already open in another process"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("already open in {other};")), "{output:?}");
     drop(engine);
     mnemon::verify(&db.path).unwrap();
 }

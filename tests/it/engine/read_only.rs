@@ -183,7 +183,7 @@ fn read_all() {
     let report = mnemon::verify(path).unwrap();
     assert_eq!((report.problems.len(), report.messages, report.pages_checked), (0, 100, true));
     let error = Engine::builder(path).embedder(Arc::new(Hashing::new(32))).open().unwrap_err();
-    assert!(format!("{error:?}").contains("`Engine::open_read_only` needs no write permission"), "{error:?}");
+    assert!(format!("{error:?}").contains("opening it for reading only needs no write permission"), "{error:?}");
     children::end_step();
 }
 
@@ -247,7 +247,7 @@ fn what_would_write_is_an_error_with_the_remedy() {
     for (number, error) in errors.into_iter().enumerate() {
         let error = error.unwrap_or_else(|| panic!("call {number}"));
         assert!(matches!(error, Error::ReadOnly { .. }), "call {number}: {error}");
-        assert!(error.to_string().contains("open it with `Engine::open`"), "{error}");
+        assert!(error.to_string().contains("open it for writing to change it"), "{error}");
     }
     assert_eq!((blocking.pending().unwrap(), batches.load(Ordering::SeqCst)), (1, 0));
     assert_eq!(memory.blocking().get(None).unwrap().messages.len(), 1);

@@ -46,7 +46,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (1, "client", &["error", "ids"], &["chat", "embed", "message"]),
     (1, "import", &["error", "ids", "lock"], &["client", "models", "onnx"]),
     (2, "default_embedder", &["config", "embed", "error", "ids", "models", "onnx"], &[]),
-    (2, "store", &["config", "encryption", "error", "filter", "forget", "ids", "message", "new_file"], &[]),
+    (2, "store", &["config", "encryption", "error", "filter", "forget", "ids", "lock", "message", "new_file"], &[]),
     (2, "cache", &["config", "embed", "encryption", "error", "ids", "lock", "new_file"], &[]),
     (3, "shared", &["error", "ids", "store"], &[]),
     (3, "recall", &["config", "embed", "error", "filter", "freshness", "ids", "lexical", "message", "store"], &[]),
@@ -55,7 +55,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (3, "block", &["chat", "error", "ids", "message"], &["recall"]),
     (3, "compose", &["error", "ids", "message"], &["block", "recall"]),
     (3, "documents", &["error", "filter", "ids", "message"], &["recall"]),
-    (3, "history", &["error", "ids", "message", "new_file"], &[]),
+    (3, "history", &["error", "ids", "lock", "message", "new_file"], &[]),
     (3, "fewshot", &["embed", "error", "lexical", "tokens"], &["recall"]),
     (4, "engine", &["block_on", "cache", "config", "default_embedder", "documents", "embed", "encryption", "error", "fewshot", "forget", "freshness", "ids", "journal", "lexical", "message", "recall", "shared", "span", "store"], &[]),
     (4, "memory", &["block", "buffer", "compose", "error", "history", "ids", "message", "recall", "span", "store", "tokens"], &["engine"]),
@@ -63,7 +63,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (4, "reindex", &["config", "database_file", "default_embedder", "embed", "error", "ids", "store"], &["engine"]),
     (4, "maintenance", &["config", "database_file", "encryption", "error", "forget", "ids", "recall", "store"], &[]),
     (4, "share", &["config", "database_file", "error", "ids", "shared", "store"], &[]),
-    (4, "fuzzing", &["error", "lexical", "models", "onnx", "store"], &[]),
+    (4, "fuzzing", &["lexical", "models", "onnx", "store"], &[]),
 ];
 
 /// (external crate, the modules that name it); `bin` is the command.
@@ -78,7 +78,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("aho_corasick", &["onnx"]),
     ("foldhash", &["onnx"]),
     ("tiktoken_rs", &["tokens"]),
-    ("mnemon_index", &["config", "engine", "error", "fewshot", "fuzzing", "onnx", "recall"]),
+    ("mnemon_index", &["config", "engine", "error", "fewshot", "fuzzing", "lib", "onnx", "recall"]),
     ("quick_cache", &["cache"]),
     ("chacha20poly1305", &["encryption"]),
     ("zeroize", &["encryption"]),

@@ -67,12 +67,22 @@ fn messages_become_anthropic_objects() {
     );
     // Arguments, blank texts, and calls in the message of a user.
     check(
-        &[with(Role::User, vec![text(" "), call("c1", json!("odd")), call("c2", Value::Null), text("b")])],
+        &[with(
+            Role::User,
+            vec![
+                text(" "),
+                call("c1", json!("odd")),
+                call("c2", Value::Null),
+                call("c3", json!("{\"q\":1}")),
+                text("b"),
+            ],
+        )],
         Value::Null,
         json!([
             {"role": "assistant", "content": [
                 {"type": "tool_use", "id": "c1", "name": "search", "input": {"input": "odd"}},
                 {"type": "tool_use", "id": "c2", "name": "search", "input": {}},
+                tool_use("c3"),
             ]},
             {"role": "user", "content": "b"},
         ]),

@@ -1,6 +1,8 @@
 //! The JSON form of messages: lossless and strict.
 
-use mnemon::{ContentPart, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine, Namespace, Role};
+use mnemon::{
+    ContentPart, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine, Namespace, Role, from_openai, to_openai,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -62,8 +64,26 @@ fn a_bad_line_is_an_error_that_names_the_fault() {
         (r#"{"role":"user","content":""}"#, "content is empty"),
         (r#"{"role":"user","content":" \n\t"}"#, "content is empty"),
         (r#"{"role":"user","content":[]}"#, "content is empty"),
-        (r#"{"role":"user","content":5}"#, "content is a string or an array of parts"),
-        (r#"{"role":"user","content":[{"type":"video"}]}"#, "content is a string or an array of parts"),
+        (r#"{"role":"user","content":5}"#, "expected a string or an array of parts as content"),
+        (r#"{"role":"user","content":["hi"]}"#, "content[0]: expected a JSON object"),
+        (r#"{"role":"user","content":[{"text":"hi"}]}"#, "content[0]: type is missing"),
+        (r#"{"role":"user","content":[{"type":"video"}]}"#, "content[0]: missing field `uri`"),
+        (r#"{"role":"user","content":[{"type":"text","text":"a","colour":1}]}"#, "content[0]: unknown field `colour`"),
+        (r#"{"role":"user","content":[{"type":"tool_use","id":"c"}]}"#, "type \"tool_use\" is not one of text, file"),
+        (
+            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}"#,
+            "content[0]: it is a part of Anthropic's",
+        ),
+        (r#"{"role":"user","content":[{"type":"image_url","image_url":"a.png"}]}"#, "image_url is not an object"),
+        (
+            r#"{"role":"developer","content":[{"type":"image","uri":"a.png"}]}"#,
+            "content[0]: the part is not of OpenAI's",
+        ),
+        (
+            r#"{"role":"user","content":[{"type":"image_url","image_url":{"url":"a"}},{"type":"x"}]}"#,
+            "content[1]: type \"x\"",
+        ),
+        (r#"{"role":"assistant","tool_calls":{}}"#, "tool_calls is not an array"),
         (r#"{"role":"user","content":"hi","created_at":"yesterday"}"#, "is not an RFC 3339 time"),
         (r#"{"role":"user","content":"hi","created_at":"2024-05-01T11:30:00"}"#, "is not an RFC 3339 time"),
         (r#"{"role":"user","content":"hi","created_at":"2024-05-01 11:30:00Z"}"#, "is not an RFC 3339 time"),
@@ -85,6 +105,70 @@ fn a_bad_line_is_an_error_that_names_the_fault() {
 }
 
 #[test]
+fn a_message_of_openai_is_read() {
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{\"q\": 1}"}});
+    let find = || ContentPart::ToolCall { id: "c1".into(), name: "find".into(), arguments: json!({"q": 1}) };
+    let text = |text: &str| ContentPart::Text { text: text.into() };
+    let image = ContentPart::Image(MediaReference { uri: "https://a.org/a.png".into(), media_type: None });
+    let rows = [
+        (json!({"role": "developer", "content": "Be brief."}), Role::System, vec![text("Be brief.")]),
+        (json!({"role": "assistant", "content": null, "tool_calls": [call]}), Role::Assistant, vec![find()]),
+        (json!({"role": "assistant", "tool_calls": [call]}), Role::Assistant, vec![find()]),
+        (
+            json!({"role": "tool", "tool_call_id": "c1", "content": "found"}),
+            Role::Tool,
+            vec![ContentPart::ToolResult { id: "c1".into(), content: "found".into() }],
+        ),
+        (
+            json!({"role": "user", "content": [
+                {"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": "https://a.org/a.png"}},
+            ]}),
+            Role::User,
+            vec![text("see"), image],
+        ),
+        (json!({"role": "assistant", "content": null, "refusal": "no"}), Role::Assistant, vec![text("no")]),
+        // As client libraries return an answer.
+        (
+            json!({
+                "role": "assistant", "content": "hi", "refusal": null, "annotations": [], "audio": null,
+                "function_call": null, "tool_calls": null,
+            }),
+            Role::Assistant,
+            vec![text("hi")],
+        ),
+    ];
+    for (object, role, content) in rows {
+        let message = parse(&object.to_string()).unwrap().message;
+        assert_eq!((message.role, &message.content), (role, &content), "{object}");
+        // Our own fields beside them.
+        let mut line = object.clone();
+        for (field, value) in
+            [("id", "m1"), ("session", "s"), ("namespace", "a"), ("created_at", "2024-05-01T09:30:00Z")]
+        {
+            line[field] = value.into();
+        }
+        line["metadata"] = json!({"topic": "boats"});
+        let line = parse(&line.to_string()).unwrap();
+        assert!(line.has_id && line.namespace.is_some());
+        assert_eq!((line.message.id.as_str(), line.message.session.as_str()), ("m1", "s"));
+        assert_eq!((line.message.role, &line.message.content), (role, &content));
+        assert_eq!(line.message.metadata["topic"], "boats");
+        assert!(line.message.created_at.is_some());
+        // It goes back as it came, with what a message has no place for.
+        let names = ["refusal", "annotations", "audio", "function_call", "tool_calls", "tool_call_id"];
+        let mut wanted = object;
+        wanted
+            .as_object_mut()
+            .unwrap()
+            .retain(|name, value| !names.contains(&name.as_str()) || !(value.is_null() || *value == json!([])));
+        if wanted.get("content").is_none() {
+            wanted["content"] = json!(null);
+        }
+        assert_eq!(to_openai(&[line.message]), [wanted]);
+    }
+}
+
+#[test]
 fn times_before_year_0_are_read_and_written() {
     let line = |time: &str| parse(&json!({"role": "user", "content": "hi", "created_at": time}).to_string());
     for time in ["-000044-03-15T12:00:00Z", "-009999-01-02T01:59:59Z", "0000-01-01T00:00:00Z"] {
@@ -92,7 +176,9 @@ fn times_before_year_0_are_read_and_written() {
     }
     // The last that there is, and half a second more.
     assert_eq!(line("9999-12-30T22:00:00Z").unwrap().message.created_at.unwrap().to_string(), "9999-12-30T22:00:00Z");
-    assert!(line("9999-12-30T22:00:00.5Z").unwrap_err().contains("is not an RFC 3339 time"));
+    for time in ["9999-12-30T22:00:00.5Z", "9999-12-31T00:00:00Z"] {
+        assert!(line(time).unwrap_err().contains("at most \"9999-12-30T22:00:00Z\""), "{time}");
+    }
     for time in ["-0044-03-15T12:00:00Z", "-44-03-15T12:00:00Z", "-000000-01-01T00:00:00Z", "+002024-01-01T00:00:00Z"] {
         assert!(line(time).unwrap_err().contains("is not an RFC 3339 time"), "{time}");
     }
@@ -118,6 +204,21 @@ fn every_accepted_message_can_be_read_again() {
 }
 
 proptest! {
+    /// Whatever is written for OpenAI's API is a message wherever messages are accepted.
+    #[test]
+    fn objects_of_openai_are_lines(message in any_message()) {
+        for object in to_openai(&[message]) {
+            let wanted = from_openai(std::slice::from_ref(&object)).unwrap().remove(0);
+            match parse(&object.to_string()) {
+                Ok(line) => prop_assert_eq!(
+                    (line.message.role, line.message.name, line.message.content),
+                    (wanted.role, wanted.name, wanted.content)
+                ),
+                Err(_) => prop_assert!(wanted.check().is_err()),
+            }
+        }
+    }
+
     #[test]
     fn a_message_survives_its_json_form(message in any_message()) {
         let line = serde_json::to_string(&message).unwrap();

@@ -137,7 +137,8 @@ fn arguments_of_a_call_are_sent_as_text() {
         (Value::Null, "{}"),
         (json!("{\"q\": "), "{\"q\": "),
         (json!("word"), "word"),
-        (json!("1"), "\"1\""),
+        (json!("1"), "1"),
+        (json!("{\"q\": 1}"), "{\"q\": 1}"),
         (json!(""), ""),
     ] {
         let message = with(Role::Assistant, vec![call("c", arguments)]);

@@ -35,6 +35,68 @@ fn messages_are_put_found_changed_and_deleted() {
     server.get(&one).assert_problem(404, "no such message");
 }
 
+/// A conversation as a chat API has it.
+fn chat() -> Vec<Value> {
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{\"q\": 1}"}});
+    vec![
+        json!({"role": "developer", "content": "Be brief."}),
+        json!({"role": "user", "content": [
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {"url": "https://a.org/a.png", "detail": "low"}},
+        ]}),
+        json!({"role": "assistant", "content": null, "refusal": null, "annotations": [], "tool_calls": [call]}),
+        json!({"role": "tool", "tool_call_id": "c1", "content": "a boat"}),
+        json!({"role": "assistant", "content": "A boat."}),
+    ]
+}
+
+#[test]
+fn messages_of_openai_are_accepted_wherever_messages_are() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let mut wanted = chat();
+    wanted[2].as_object_mut().unwrap().retain(|name, _| !["refusal", "annotations"].contains(&name.as_str()));
+    let openai = |path: &str| -> Vec<Value> {
+        let messages: Vec<mnemon::Message> = serde_json::from_value(server.get(path).body["messages"].clone()).unwrap();
+        assert!(messages.iter().all(|message| message.created_at.is_some()), "{path}");
+        mnemon::to_openai(&messages)
+    };
+    // By put, with fields of our own beside.
+    let messages: Vec<Value> = chat()
+        .into_iter()
+        .enumerate()
+        .map(|(at, mut message)| {
+            (message["id"], message["session"]) = (json!(format!("m{at}")), json!("put"));
+            message["metadata"] = json!({ "at": at });
+            message
+        })
+        .collect();
+    let put = server.post("/v1/namespaces/a/messages", json!({ "messages": messages, "flush": true }));
+    assert_eq!(put.body["new"], 5, "{}", put.body);
+    assert_eq!(openai("/v1/namespaces/a/sessions/put/messages"), wanted);
+    assert_eq!(server.get("/v1/namespaces/a/messages/m3").body["metadata"]["at"], 3);
+    // By a session, and as what a prompt answers.
+    let path = "/v1/namespaces/a/sessions/buffer/messages";
+    assert_eq!(server.post(path, json!({ "messages": chat() })).body["new"], 5);
+    assert_eq!(openai(path), wanted);
+    let prompt = json!({ "prompt": chat()[1], "recall": 0 });
+    let answer = server.post("/v1/namespaces/a/sessions/buffer/assemble", prompt).body;
+    assert_eq!(answer["messages"].as_array().unwrap().last().unwrap()["content"][1]["type"], "image", "{answer}");
+    // What is in neither form is refused with its place, and nothing is stored.
+    for (field, value, reason) in [
+        ("content", json!([{ "type": "smell" }]), "content[0]: type \"smell\" is not one of"),
+        ("tool_calls", json!({}), "tool_calls is not an array"),
+        ("colour", json!("red"), "unknown field `colour`"),
+        ("created_at", json!("0000-13-01T00:00:00Z"), "is not an RFC 3339 time"),
+    ] {
+        let mut message = json!({ "role": "user", "content": "x" });
+        message[field] = value;
+        let refused = server.post("/v1/namespaces/b/messages", json!({ "messages": [message] }));
+        assert!((400..423).contains(&refused.status), "{}", refused.body);
+        assert!(refused.body["detail"].as_str().unwrap().contains(reason), "{}", refused.body);
+    }
+}
+
 #[test]
 fn sessions_have_pages_and_prompts() {
     let db = Db::new();

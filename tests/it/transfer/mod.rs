@@ -232,7 +232,7 @@ fn an_import_needs_an_empty_namespace_and_another_name_is_one() {
     let text = export(&engine);
     let refused = import(&engine, &text).unwrap_err();
     assert!(matches!(refused, Error::NamespaceNotEmpty { .. }));
-    for part in ["\"a\"", "import_as", "delete_namespace", "--namespace"] {
+    for part in ["\"a\"", "import into another namespace", "delete this one"] {
         assert!(refused.to_string().contains(part), "{refused}");
     }
     assert_eq!(export(&engine), text);

@@ -9,7 +9,7 @@ from mnemon.openai_agents import MnemonSession
 
 def answer(call: ModelCall) -> ModelStep:
     """Stands for the model: it says what it was given."""
-    said = [item["content"] for item in call.input if item.get("role") == "user"]
+    said = [str(item["content"]) for item in call.input if item.get("role") == "user"]
     return ModelStep([assistant_message(f"So far you said: {' '.join(said)}")])
 
 

@@ -16,15 +16,16 @@ Part = dict[str, Any]
 
 @contextmanager
 def needs(adapter: str, package: str, *modules: str) -> Iterator[None]:
-    """Imports of a framework's modules; an error names the package that has them."""
+    """Imports of a framework's modules; an error names the package that has them, and the extra of this package."""
     try:
         yield
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in modules:
             raise
+        extra = adapter.removeprefix("mnemon.").replace("_", "-")
         raise ImportError(
             f"{adapter} needs the package {package}, which is missing here, too old, or hidden by a module of the same name ({error}); "
-            f"install it with: pip install -U {package}",
+            f"install mnemon with its extra [{extra}], or the package alone: pip install -U {package}",
             name=error.name,
         ) from error
 

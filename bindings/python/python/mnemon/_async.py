@@ -1,10 +1,11 @@
 """The engine for programs with an event loop."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
+from ._errors import InvalidTypeError
 from ._mnemon import (
     Collection,
     Document,
@@ -26,6 +27,8 @@ from ._options import (
     EngineOptions,
     ForgetOptions,
     MemoryOptions,
+    MessageLike,
+    Messages,
     ReindexOptions,
     ScopeOptions,
     SearchOptions,
@@ -43,8 +46,6 @@ from ._reports import (
 )
 from ._wait import wait
 
-_MessageLike: TypeAlias = Message | dict[str, Any]
-_Messages: TypeAlias = Sequence[Message] | Sequence[dict[str, Any]] | Sequence[_MessageLike]
 _T = TypeVar("_T")
 
 
@@ -62,10 +63,13 @@ class AsyncEngine:
     async def open(cls, path: str | PathLike[str] | None = None, **options: Unpack[EngineOptions]) -> Self:
         return cls(await wait(Engine, path, **options))
 
-    async def put(self, namespace: str, messages: _Messages) -> PutReport:
+    async def reopen(self) -> "AsyncEngine":
+        return AsyncEngine(await wait(self.engine.reopen))
+
+    async def put(self, namespace: str, messages: Messages) -> PutReport:
         return await wait(self.engine.put, namespace, messages)
 
-    async def put_all(self, messages: Sequence[tuple[str, _MessageLike]]) -> PutReport:
+    async def put_all(self, messages: Iterable[tuple[str, MessageLike]]) -> PutReport:
         return await wait(self.engine.put_all, messages)
 
     async def flush(self) -> int:
@@ -92,7 +96,7 @@ class AsyncEngine:
     async def set_metadata(self, namespace: str, id: str, metadata: dict[str, Any]) -> bool:
         return await wait(self.engine.set_metadata, namespace, id, metadata)
 
-    async def delete(self, namespace: str, ids: Sequence[str]) -> int:
+    async def delete(self, namespace: str, ids: Iterable[str]) -> int:
         return await wait(self.engine.delete, namespace, ids)
 
     async def sessions(self, namespace: str) -> list[dict[str, Any]]:
@@ -140,7 +144,7 @@ class AsyncEngine:
     async def stats(self) -> dict[str, Any]:
         return await wait(self.engine.stats)
 
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+    async def embed_documents(self, texts: Iterable[str]) -> Vectors:
         return await wait(self.engine.embed_documents, texts)
 
     async def embed_query(self, text: str) -> list[float]:
@@ -171,7 +175,7 @@ class AsyncEngine:
     def documents(self, namespace: str) -> "AsyncDocuments":
         return AsyncDocuments(self.engine.documents(namespace))
 
-    async def document_batch(self, operations: Sequence[DocumentOperation]) -> list[Any]:
+    async def document_batch(self, operations: DocumentOperation | Iterable[DocumentOperation]) -> list[Any]:
         return await wait(self.engine.document_batch, operations)
 
     async def memory(self, namespace: str, session: str, **options: Unpack[MemoryOptions]) -> "AsyncMemory":
@@ -196,7 +200,7 @@ class AsyncDocuments:
         self.documents = _plain(documents, Documents, AsyncDocuments, "engine.documents(namespace)")
 
     async def put(
-        self, key: str, value: Any, *, index: Sequence[str] | None = None, ttl_minutes: float | None = None
+        self, key: str, value: Any, *, index: Iterable[str] | None = None, ttl_minutes: float | None = None
     ) -> None:
         await wait(self.documents.put, key, value, index=index, ttl_minutes=ttl_minutes)
 
@@ -216,19 +220,25 @@ class AsyncMemory:
     def __init__(self, memory: "Memory | AsyncMemory") -> None:
         self.memory = _plain(memory, Memory, AsyncMemory, "engine.memory(namespace, session)")
 
-    async def put(self, messages: _Messages) -> MemoryReport:
+    async def put(self, messages: Messages) -> MemoryReport:
         return await wait(self.memory.put, messages)
 
-    async def sync(self, chat: _Messages) -> MemoryReport:
+    async def sync(self, chat: Messages) -> MemoryReport:
         return await wait(self.memory.sync, chat)
 
-    async def get(self, input: _MessageLike | None = None) -> Prompt:
+    async def get(self, input: MessageLike | None = None) -> Prompt:
         return await wait(self.memory.get, input)
 
-    async def assemble(self, message: _MessageLike, *, recall: int = 3) -> Prompt:
+    async def assemble(self, message: MessageLike, *, recall: int = 3) -> Prompt:
         return await wait(self.memory.assemble, message, recall=recall)
 
-    async def set(self, messages: _Messages) -> MemoryReport:
+    async def add_step(self, step: MessageLike) -> None:
+        await wait(self.memory.add_step, step)
+
+    async def steps(self) -> list[Message]:
+        return await wait(self.memory.steps)
+
+    async def set(self, messages: Messages) -> MemoryReport:
         return await wait(self.memory.set, messages)
 
     async def clear(self) -> int:
@@ -295,7 +305,7 @@ class AsyncProfile:
     async def patch(self, patch: dict[str, Any]) -> dict[str, Any]:
         return await wait(self.profile.patch, patch)
 
-    async def update(self, messages: _Messages, model: ChatModel) -> dict[str, Any]:
+    async def update(self, messages: Messages, model: ChatModel) -> dict[str, Any]:
         """As `Profile.update`; a `model` that is a function is called on another thread."""
         return await wait(self.profile.update, messages, model)
 
@@ -320,7 +330,7 @@ class AsyncCollection:
     ) -> list[Document]:
         return await wait(self.collection.search, query, where=where, limit=limit, offset=offset)
 
-    async def update(self, messages: _Messages, model: ChatModel) -> CollectionReport:
+    async def update(self, messages: Messages, model: ChatModel) -> CollectionReport:
         """As `Collection.update`; a `model` that is a function is called on another thread."""
         return await wait(self.collection.update, messages, model)
 
@@ -335,4 +345,4 @@ def _plain(given: Any, kind: type[_T], awaited: type, source: str) -> _T:
     plain = getattr(given, kind.__name__.lower()) if isinstance(given, awaited) else given
     if isinstance(plain, kind):
         return plain
-    raise TypeError(f"mnemon.{kind.__name__} or mnemon.{awaited.__name__} is needed here, not {type(given).__name__}: take {source}")
+    raise InvalidTypeError(f"mnemon.{kind.__name__} or mnemon.{awaited.__name__} is needed here, not {type(given).__name__}: take {source}")

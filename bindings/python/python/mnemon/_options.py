@@ -1,8 +1,9 @@
 """The keywords of calls that have an async form too."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from os import PathLike
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from ._mnemon import (
     ChatRequest,
@@ -21,6 +22,19 @@ from ._mnemon import (
 from ._protocols import Block, Embedder, Reranker
 from ._reports import ReindexProgress
 
+
+
+class Dumped(Protocol):
+    """A message of a client library, such as OpenAI's, that it returns as a dict."""
+
+    def model_dump(self) -> dict[str, Any]: ...
+
+
+MessageLike: TypeAlias = Message | dict[str, Any] | Dumped | str
+# One message stands for a list of them.
+Messages: TypeAlias = MessageLike | Iterable[Message] | Iterable[dict[str, Any]] | Iterable[str] | Iterable[MessageLike]
+# Text is as RFC 3339 has it.
+Time: TypeAlias = datetime | str
 ChatModel: TypeAlias = OpenAiChat | Callable[[ChatRequest], str | Message | dict[str, Any]]
 EmbedderLike: TypeAlias = str | PathLike[str] | Embedder | OpenAiEmbedder
 BlockLike: TypeAlias = (
@@ -37,10 +51,10 @@ class EngineOptions(TypedDict, total=False):
 
 
 class MemoryOptions(TypedDict, total=False):
-    blocks: Sequence[BlockLike]
+    blocks: Iterable[BlockLike]
     token_limit: int
     chat_history_token_ratio: float
-    token_flush_size: int
+    token_flush_size: int | None
     tokens: Literal["o200k_base", "cl100k_base", "approximate"] | Callable[[str], int] | None
     insert: Literal["system", "user"]
     renderer: Literal["xml", "markdown"]
@@ -50,17 +64,17 @@ class MemoryOptions(TypedDict, total=False):
 
 
 class ForgetOptions(TypedDict, total=False):
-    ids: Sequence[str] | None
-    keys: Sequence[str] | None
+    ids: Iterable[str] | None
+    keys: Iterable[str] | None
     session: str | None
     where: dict[str, Any] | None
     below: bool
 
 
 class ScopeOptions(TypedDict, total=False):
-    namespaces: Sequence[str]
-    under: Sequence[str]
-    weights: Sequence[tuple[str, float]]
+    namespaces: Iterable[str]
+    under: Iterable[str]
+    weights: Iterable[tuple[str, float]]
     k: int | None
 
 
@@ -75,7 +89,7 @@ class ReindexOptions(TypedDict, total=False):
     precision: Literal["f32", "f16", "i8"] | None
     min_recall: float
     min_overlap: float | None
-    queries: Sequence[tuple[str, str]]
+    queries: Iterable[tuple[str, str]]
     samples: int
     keep_previous: bool
     duty: float

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring_ascii
 from typing import Any, TypeAlias
 
-from ._mnemon import DocumentChangedError, DocumentOperation, Engine, labels_of, namespace_of
+from ._errors import CorruptedError, DocumentChangedError
+from ._mnemon import DocumentOperation, Engine, labels_of, namespace_of
 
 # A namespace and a key.
 Place: TypeAlias = tuple[str, str]
@@ -74,7 +75,7 @@ def read(engine: Engine, places: Sequence[Place]) -> tuple[list[Head | None], li
         while (head := found[at]) is not None and (text := _text(engine, place, head)) is None:
             [found[at]] = heads(engine, [place])
             if found[at] == head:
-                raise LookupError(f"parts of the document {place[1]!r} of the namespace {place[0]!r} are missing")
+                raise CorruptedError(f"parts of the document {place[1]!r} of the namespace {place[0]!r} are missing")
         texts.append(text)
     return found, texts
 

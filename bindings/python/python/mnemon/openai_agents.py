@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from ._adapters import Part, arguments_of, data_of, described, needs, sound_of, text_of, turns_of
 from ._async import AsyncEngine, engine_of
-from ._mnemon import Engine, Message, SessionNotFoundError
+from ._errors import SessionNotFoundError
+from ._mnemon import Engine, Message
 from ._wait import wait
 
 with needs("mnemon.openai_agents", "openai-agents", "agents"):

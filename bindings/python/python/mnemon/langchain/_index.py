@@ -9,6 +9,7 @@ from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
 from pydantic import BeforeValidator
 
+from mnemon import InvalidValueError
 from mnemon._async import engine_of
 from mnemon._wait import wait
 
@@ -31,7 +32,7 @@ class MnemonIndex(DocumentIndex):
 
     def delete(self, ids: list[str] | None = None, **_: Any) -> DeleteResponse:
         if ids is None:
-            raise ValueError("delete takes the ids of documents; to delete all of them, delete the namespace")
+            raise InvalidValueError("delete takes the ids of documents; to delete all of them, delete the namespace")
         succeeded = self._documents.delete(ids)
         return DeleteResponse(num_deleted=len(succeeded), succeeded=succeeded, num_failed=0, failed=[])
 

@@ -9,7 +9,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from mnemon import AsyncEngine, Engine
+from mnemon import AsyncEngine, Engine, InvalidValueError
 from mnemon._async import engine_of
 from mnemon._wait import wait
 
@@ -47,7 +47,7 @@ class MnemonVectorStore(VectorStore):
     ) -> Self:
         """A store of `namespace` with these texts added. `embedding` is `None` or `MnemonEmbeddings(engine)`."""
         if embedding is not None and not (isinstance(embedding, MnemonEmbeddings) and embedding.engine is engine_of(engine)):
-            raise ValueError(
+            raise InvalidValueError(
                 "the engine makes the vectors: give None or MnemonEmbeddings(engine), and another model to the engine as its embedder, "
                 "see langchain_embedder"
             )
@@ -67,7 +67,7 @@ class MnemonVectorStore(VectorStore):
         texts = list(texts)
         none: list[None] = [None] * len(texts)
         if len(texts) != len(metadatas or none) or len(texts) != len(ids or none):
-            raise ValueError("add_texts takes as many metadatas and ids as texts, or none")
+            raise InvalidValueError("add_texts takes as many metadatas and ids as texts, or none")
         rows = zip(texts, metadatas or none, ids or none, strict=True)
         return self._documents.put([Document(text, metadata=metadata or {}, id=id) for text, metadata, id in rows])
 

@@ -25,7 +25,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from mnemon import AsyncEngine, DocumentChangedError, DocumentOperation, Engine
+from mnemon import AsyncEngine, DocumentChangedError, DocumentOperation, Engine, InvalidValueError
 from mnemon._async import engine_of
 from mnemon._values import (
     ALL,
@@ -229,7 +229,7 @@ class MnemonSaver(BaseCheckpointSaver[str]):
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         if strategy not in ("keep_latest", "delete"):
-            raise ValueError(f'the strategy is {strategy!r}, and may be "keep_latest" or "delete"')
+            raise InvalidValueError(f'the strategy is {strategy!r}, and may be "keep_latest" or "delete"')
         for thread in map(str, thread_ids):
             if strategy == "delete":
                 self.delete_thread(thread)

@@ -21,7 +21,7 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from mnemon import AsyncEngine, Document, DocumentOperation, Engine
+from mnemon import AsyncEngine, Document, DocumentOperation, Engine, InvalidValueError
 from mnemon._async import engine_of
 from mnemon._values import escaped, labels_in, space_of
 from mnemon._wait import wait
@@ -98,7 +98,7 @@ class MnemonStore(BaseStore):
         if isinstance(op, ListNamespacesOp):
             paths = {condition.match_type: condition.path for condition in op.match_conditions or ()}
             if len(paths) < len(op.match_conditions or ()):
-                raise ValueError("a listing of namespaces takes one prefix and one suffix")
+                raise InvalidValueError("a listing of namespaces takes one prefix and one suffix")
             return DocumentOperation.namespaces(
                 prefix=escaped([*self.prefix, *paths.get("prefix", ())]),
                 suffix=escaped(paths.get("suffix", ())),
@@ -106,7 +106,7 @@ class MnemonStore(BaseStore):
                 limit=op.limit,
                 offset=op.offset,
             )
-        raise ValueError(f"Unknown operation type: {type(op)}")
+        raise InvalidValueError(f"Unknown operation type: {type(op)}")
 
     def _result(self, op: Op, outcome: Any) -> Result:
         if isinstance(op, GetOp):

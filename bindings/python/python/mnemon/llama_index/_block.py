@@ -70,5 +70,7 @@ class MnemonBlock(BaseMemoryBlock[str]):
 
 def _quote(hit: Hit) -> str:
     message = hit.message
-    date = f"{message.created_at:%Y-%m-%d} " if message.created_at else ""
+    # A time before year 1 is text.
+    time = message.to_dict()["created_at"]
+    date = f"{str(time).replace('T', ' ').partition(' ')[0]} " if time else ""
     return f"[{date}{message.name or message.role}] {hit.passage}"

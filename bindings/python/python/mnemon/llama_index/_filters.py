@@ -5,6 +5,8 @@ from typing import Any
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
+from mnemon import InvalidValueError
+
 OPERATORS = {
     FilterOperator.EQ: "$eq",
     FilterOperator.NE: "$ne",
@@ -38,12 +40,12 @@ def _condition(filter: MetadataFilter) -> dict[str, Any]:
     if operator == FilterOperator.IS_EMPTY:
         return {path: {"$in": [None, "", []]}}
     if value is None:
-        raise ValueError(f"the filter {operator.value!r} on {filter.key!r} has no value; IS_EMPTY finds nodes that have none")
+        raise InvalidValueError(f"the filter {operator.value!r} on {filter.key!r} has no value; IS_EMPTY finds nodes that have none")
     if (operator in LISTS) != isinstance(value, list):
-        raise ValueError(f"the filter {operator.value!r} on {filter.key!r} takes {'a list' if operator in LISTS else 'one value'}")
+        raise InvalidValueError(f"the filter {operator.value!r} on {filter.key!r} takes {'a list' if operator in LISTS else 'one value'}")
     if operator == FilterOperator.TEXT_MATCH:
         if not isinstance(value, str):
-            raise ValueError(f"the filter 'text_match' on {filter.key!r} takes a text; CONTAINS takes an element of a list")
+            raise InvalidValueError(f"the filter 'text_match' on {filter.key!r} takes a text; CONTAINS takes an element of a list")
         # Only texts are not less than a text.
         return {path: {"$contains": value, "$gte": ""}}
     contained = [{path: {"$contains": one}} for one in value] if isinstance(value, list) else []
@@ -53,5 +55,5 @@ def _condition(filter: MetadataFilter) -> dict[str, Any]:
         # Without values it matches if there is anything.
         return {"$and": [{path: {"$ne": None}}, *contained]}
     if operator not in OPERATORS:
-        raise ValueError(f"there is no filter {operator.value!r} here; store the text in lower case beside it, and use TEXT_MATCH")
+        raise InvalidValueError(f"there is no filter {operator.value!r} here; store the text in lower case beside it, and use TEXT_MATCH")
     return {path: {OPERATORS[operator]: value}}

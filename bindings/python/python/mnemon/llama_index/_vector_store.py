@@ -14,7 +14,7 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from mnemon import Document, DocumentOperation, Engine
+from mnemon import Document, DocumentOperation, Engine, InvalidValueError
 from mnemon._async import engine_of
 from mnemon._values import ALL, key_of
 from mnemon._wait import wait
@@ -70,7 +70,7 @@ class MnemonVectorStore(BasePydanticVectorStore):
 
     def delete_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **_: Any) -> None:
         if node_ids is None and filters is None:
-            raise ValueError("delete_nodes takes node_ids, filters, or both; clear deletes all nodes")
+            raise InvalidValueError("delete_nodes takes node_ids, filters, or both; clear deletes all nodes")
         self._delete(self._find(node_ids, filters))
 
     def clear(self) -> None:
@@ -81,9 +81,9 @@ class MnemonVectorStore(BasePydanticVectorStore):
 
     def query(self, query: VectorStoreQuery, **_: Any) -> VectorStoreQueryResult:
         if query.mode not in MODES or query.alpha is not None:
-            raise ValueError(f"mode {query.mode.value!r}, alpha {query.alpha}: there are the modes default and hybrid, without alpha")
+            raise InvalidValueError(f"mode {query.mode.value!r}, alpha {query.alpha}: there are the modes default and hybrid, without alpha")
         if not query.query_str:
-            raise ValueError("the query has no text, and the engine embeds by itself; give it as query_str, with any query_embedding")
+            raise InvalidValueError("the query has no text, and the engine embeds by itself; give it as query_str, with any query_embedding")
         conditions = [where(query.filters)]
         if query.doc_ids:
             conditions.append({"metadata.ref_doc_id": {"$in": query.doc_ids}})

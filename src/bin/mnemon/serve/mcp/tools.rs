@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use mnemon::{Error, Forget, Message, MetadataFilter, Namespace, Query, Role};
+use mnemon::{Error, Forget, Message, MetadataFilter, Namespace, Query, Role, Timestamp};
 use rmcp::{
     ErrorData,
     model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations},
 };
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -169,14 +169,29 @@ fn limit(asked: Option<usize>, default: usize) -> usize {
     asked.unwrap_or(default).clamp(1, MAX_LIMIT)
 }
 
-#[derive(Deserialize, JsonSchema)]
+/// A message of a conversation, as a chat API has it.
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Turn {
     /// `user`, `assistant`, `system` or `tool`.
     role: String,
-    content: String,
+    /// A text, or an array of parts.
+    #[serde(default)]
+    content: Value,
     /// The speaker's name.
     name: Option<String>,
+    /// Calls of tools, in OpenAI's form.
+    tool_calls: Option<Vec<Map<String, Value>>>,
+    /// The id of the call that the message is the result of.
+    tool_call_id: Option<String>,
+}
+
+impl Turn {
+    fn message(&self) -> Result<Message, Problem> {
+        let read = serde_json::to_value(self).and_then(serde_json::from_value::<Message>);
+        let message = read.map_err(|error| Problem::bad_request(error.to_string()))?;
+        Ok(message.at(Timestamp::now()))
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -196,16 +211,14 @@ struct AddMemory {
 async fn add_memory(app: &App, caller: &Caller, input: AddMemory) -> Result<Output, Problem> {
     let namespace = input.entity.namespace(caller)?;
     let mut messages: Vec<Message> = input.text.into_iter().map(Message::user).collect();
-    for Turn { role, content, name } in input.messages.into_iter().flatten() {
-        let mut message = Message::new(role.parse::<Role>()?, content);
-        message.name = name;
-        messages.push(message);
+    for turn in input.messages.iter().flatten() {
+        messages.push(turn.message()?);
     }
     if messages.is_empty() {
         return Err(Problem::bad_request("give a text, or messages"));
     }
     for message in &mut messages {
-        message.metadata.clone_from(&input.metadata);
+        message.metadata.extend(input.metadata.clone());
         input.entity.mark(message);
     }
     let ids: Vec<String> = messages.iter().map(|message| message.id.clone()).collect();

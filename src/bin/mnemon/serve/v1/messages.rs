@@ -16,7 +16,7 @@ use super::{
     super::{app::App, caller::Right, problem::Problem, route::Route},
     namespaces::Deleted,
     place::Place,
-    schema::MessageSchema,
+    schema::{MessageInputSchema, MessageSchema},
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -40,7 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Put {
-    #[schemars(with = "Vec<MessageSchema>")]
+    #[schemars(with = "Vec<MessageInputSchema>")]
     messages: Vec<Message>,
     /// Embed all pending messages before the answer, so that these are found by meaning, too. Default: false.
     #[serde(default)]

@@ -24,7 +24,7 @@ use super::{
     },
     messages::date,
     place::Place,
-    schema::{AnyObject, MessageSchema},
+    schema::{AnyObject, MessageInputSchema, MessageSchema, PromptSchema},
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -135,7 +135,7 @@ async fn messages(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Put {
-    #[schemars(with = "Vec<MessageSchema>")]
+    #[schemars(with = "Vec<MessageInputSchema>")]
     messages: Vec<Message>,
     /// Tokens that the buffer and the memory in prompts may have. Default: 30,000.
     token_limit: Option<usize>,
@@ -171,7 +171,7 @@ async fn flush(
 #[serde(deny_unknown_fields)]
 struct Assemble {
     /// The message to be answered, which is not stored: a text of the user, or a message.
-    #[schemars(with = "Value")]
+    #[schemars(with = "PromptSchema")]
     #[serde(deserialize_with = "prompt")]
     prompt: Message,
     /// Messages to recall. Default: 3.
