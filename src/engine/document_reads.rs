@@ -37,11 +37,13 @@ impl Shared {
             true => self.store.read()?.documents().namespaces(Some(namespace), now)?,
             false => vec![namespace.clone()],
         };
-        let found = match search.text() {
-            Some(text) => self.ranked_documents(&namespaces, search, text, now)?,
+        Ok(match search.text() {
+            Some(text) => {
+                let found = self.ranked_documents(&namespaces, search, text, now)?;
+                found.into_iter().skip(search.offset).collect()
+            }
             None => self.newest_documents(&namespaces, search, now)?,
-        };
-        Ok(found.into_iter().skip(search.offset).take(search.limit).collect())
+        })
     }
 
     /// The best documents of namespaces, as many as the search wants: recalls texts, and more of them until enough
@@ -84,7 +86,8 @@ impl Shared {
         }
     }
 
-    /// The documents of namespaces, the last put first, as many of each as the search wants.
+    /// The documents of namespaces that the search wants, the last put first. Those before its offset are not kept, if all are of one
+    /// namespace.
     fn newest_documents(
         &self,
         namespaces: &[Namespace],
@@ -93,13 +96,22 @@ impl Shared {
     ) -> Result<Vec<Document>> {
         let snapshot = self.store.read()?;
         let mut found = Vec::new();
+        // Those of several namespaces are sorted first.
+        let mut unwanted = if namespaces.len() == 1 { search.offset } else { 0 };
         for namespace in namespaces {
             let Some(id) = snapshot.namespaces().id(namespace)? else { continue };
-            let wanted = search.wanted().saturating_add(found.len());
+            let wanted = (search.wanted() - unwanted).saturating_add(found.len());
             snapshot.documents().visit(id, now, |key, stored| {
+                if unwanted > 0 && search.filter.is_none() {
+                    unwanted -= 1;
+                    return Ok(true);
+                }
                 let document = from_stored(namespace, key, stored)?;
                 if search.allows(&document.value) {
-                    found.push(document);
+                    match unwanted.checked_sub(1) {
+                        Some(less) => unwanted = less,
+                        None => found.push(document),
+                    }
                 }
                 Ok(found.len() < wanted)
             })?;
@@ -107,7 +119,9 @@ impl Shared {
         // Those of one namespace keep their order.
         if namespaces.len() > 1 {
             found.sort_by_key(|document| Reverse(document.updated_at));
+            found.drain(..search.offset.min(found.len()));
         }
+        found.truncate(search.limit);
         Ok(found)
     }
 }

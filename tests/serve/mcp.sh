@@ -71,8 +71,11 @@ call update_memory memory_id="$id" user_id=ada text="Ada is allergic to soy."
 call why memory_id="$id" user_id=ada
 call assemble_context prompt="What may Ada eat?" user_id=ada
 call remember_document key=profile 'value={"city": "Porto"}' user_id=ada
+call get_document key=profile user_id=ada
+call get_documents user_id=ada
+call search_documents query="Where does Ada live?" user_id=ada
 call list_entities
-call forget 'what={"by": "messages", "ids": ["'"$id"'"]}' user_id=ada
+call forget by=messages 'ids=["'"$id"'"]' user_id=ada
 call add_memory text="Ada rows." user_id=ada
 id=$(sed -n 's/^ *"\([0-9a-f-]\{36\}\)".*/\1/p' "$folder/answer" | head -1)
 call delete_memory memory_id="$id" user_id=ada
@@ -84,5 +87,5 @@ cmp "$folder/tools" "$folder/shim-tools"
 for tool in $(sed -n 's/^      "name": "\([a-z_]*\)".*/\1/p' "$folder/tools"); do
     printf '%s\n' "${called[@]}" | grep -qx "$tool" || { echo "no call of the tool $tool" >&2; exit 1; }
 done
-[ "$(grep -c '^      "name": "' "$folder/tools")" -ge 12 ] || { echo "the list of tools was not read" >&2; exit 1; }
+[ "$(grep -c '^      "name": "' "$folder/tools")" -ge 15 ] || { echo "the list of tools was not read" >&2; exit 1; }
 echo "inspector: the same tools over HTTP and through the shim"

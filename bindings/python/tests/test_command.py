@@ -1,6 +1,7 @@
 """`python -m mnemon`."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -30,6 +31,30 @@ def test_the_exit_status_is_that_of_the_command(tmp_path: Path) -> None:
     assert wrong.returncode == 2 and "Usage: mnemon recall" in wrong.stderr
     missing = run("stats", "--db", tmp_path / "missing.redb")
     assert missing.returncode == 1 and "missing.redb" in missing.stderr and "Traceback" not in missing.stderr
+
+
+def test_what_the_wheel_leaves_out_says_what_to_install(tmp_path: Path) -> None:
+    db = tmp_path / "memory.redb"
+    commands: list[tuple[str, list[object]]] = [
+        ("serve", ["serve", "--db", db, "--listen", "127.0.0.1:0"]),
+        ("mcp", ["mcp", "--db", db]),
+        ("token", ["token", "--help"]),
+        ("share", ["share", "--db", db]),
+        ("unshare", ["unshare"]),
+        ("bench serve", ["bench", "serve", "--messages", "x"]),
+        ("--shared", ["stats", "--db", db, "--shared", "postgres://nowhere"]),
+        ("--freshness", ["--freshness", "local", "stats", "--db", db]),
+    ]
+    for name, arguments in commands:
+        done = run(*arguments)
+        assert done.returncode == 2 and f"no `{name}`" in done.stderr, (arguments, done.stderr)
+        assert "cargo install --path . --features " in done.stderr, (arguments, done.stderr)
+    environment = os.environ | {"MNEMON_SHARED": "postgres://nowhere"}
+    done = subprocess.run([sys.executable, "-m", "mnemon", "namespaces", "--db", str(db)], capture_output=True, text=True, env=environment)
+    assert done.returncode == 2 and "no `MNEMON_SHARED`" in done.stderr, done.stderr
+    assert not db.exists()
+    error = json.loads(run("--format", "json", "serve").stderr)
+    assert "cargo install" in str(error), error
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are another thing there")

@@ -23,6 +23,8 @@ mod key;
 mod mcp;
 mod memory_options;
 mod metrics;
+#[cfg(not(all(feature = "serve", feature = "postgres", unix)))]
+mod missing;
 mod models;
 mod namespaces;
 mod output;
@@ -97,6 +99,12 @@ struct Cli {
     #[cfg(feature = "postgres")]
     #[arg(long, global = true, value_name = "latest|local|SECONDS", value_parser = shared::parse_freshness)]
     freshness: Option<mnemon::Freshness>,
+    #[cfg(not(feature = "postgres"))]
+    #[arg(long, global = true, hide = true)]
+    shared: Option<String>,
+    #[cfg(not(feature = "postgres"))]
+    #[arg(long, global = true, hide = true)]
+    freshness: Option<String>,
 
     #[command(subcommand)]
     command: Command,
@@ -120,6 +128,12 @@ enum Command {
     Share(share::Args),
     #[cfg(feature = "postgres")]
     Unshare(unshare::Args),
+    /// Not in this build: move a database to Postgres, which several machines share.
+    #[cfg(not(feature = "postgres"))]
+    Share(missing::Args),
+    /// Not in this build: take a namespace out of a shared database.
+    #[cfg(not(feature = "postgres"))]
+    Unshare(missing::Args),
     Eval(eval::Args),
     Embed(embed::Args),
     Reindex(reindex::Args),
@@ -134,6 +148,15 @@ enum Command {
     Token(serve::tokens::Args),
     #[cfg(all(feature = "serve", unix))]
     Mcp(mcp::Args),
+    /// Not in this build: serve a database over HTTP and MCP.
+    #[cfg(not(feature = "serve"))]
+    Serve(missing::Args),
+    /// Not in this build: make a token for clients of a server.
+    #[cfg(not(feature = "serve"))]
+    Token(missing::Args),
+    /// Not in this build: give an MCP client the memory of a database, over stdio.
+    #[cfg(not(all(feature = "serve", unix)))]
+    Mcp(missing::Args),
     Models(models::Args),
     Runtime(runtime::Args),
     Bench(bench::Args),
@@ -172,6 +195,11 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
     key::configure(cli.key_file);
     #[cfg(feature = "postgres")]
     shared::configure(cli.shared, cli.freshness.unwrap_or_else(|| cli.command.freshness()));
+    #[cfg(not(feature = "postgres"))]
+    if let Err(error) = shared::refuse(cli.shared.is_some(), cli.freshness.is_some()) {
+        stderr::error(error.to_string(), usage::STATUS);
+        return usage::STATUS;
+    }
     let result = match cli.command {
         Command::Ingest(args) => ingest::run(args, cli.format),
         Command::Recall(args) => recall::run(args, cli.format),
@@ -189,6 +217,10 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Share(args) => share::run(&args, cli.format),
         #[cfg(feature = "postgres")]
         Command::Unshare(args) => unshare::run(&args, cli.format),
+        #[cfg(not(feature = "postgres"))]
+        Command::Share(_) => missing::refuse("share", "cli"),
+        #[cfg(not(feature = "postgres"))]
+        Command::Unshare(_) => missing::refuse("unshare", "cli"),
         Command::Eval(args) => eval::run(args, cli.format),
         Command::Embed(args) => embed::run(args, cli.format),
         Command::Reindex(args) => reindex::run(args, cli.format),
@@ -203,6 +235,17 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Token(args) => serve::tokens::run(args, cli.format),
         #[cfg(all(feature = "serve", unix))]
         Command::Mcp(args) => mcp::run(args),
+        #[cfg(not(feature = "serve"))]
+        Command::Serve(_) => missing::refuse("serve", "serve"),
+        #[cfg(not(feature = "serve"))]
+        Command::Token(_) => missing::refuse("token", "serve"),
+        #[cfg(not(feature = "serve"))]
+        Command::Mcp(_) => missing::refuse("mcp", "serve"),
+        #[cfg(all(feature = "serve", not(unix)))]
+        Command::Mcp(_) => Err(UsageError(
+            "`mcp` needs Unix sockets, which this system does not have; run `mnemon serve`, and give clients its address with /mcp".to_owned(),
+        )
+        .into()),
         Command::Models(args) => models::run(args, cli.format),
         Command::Runtime(args) => runtime::run(args, cli.format),
         Command::Bench(args) => bench::run(args, cli.format),

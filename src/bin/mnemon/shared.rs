@@ -8,7 +8,6 @@ use mnemon::{Config, Engine, EngineBuilder, Namespace};
 
 use crate::key;
 
-#[cfg(feature = "postgres")]
 const VARIABLE: &str = "MNEMON_SHARED";
 
 static ADDRESS: OnceLock<Option<String>> = OnceLock::new();
@@ -21,6 +20,17 @@ pub(crate) fn configure(given: Option<String>, freshness: Freshness) {
     let variable = || std::env::var(VARIABLE).ok().filter(|address| !address.is_empty());
     let _ = ADDRESS.set(given.or_else(variable));
     let _ = FRESHNESS.set(freshness);
+}
+
+/// Refuses a shared database in a build that would use the file alone, without a word.
+#[cfg(not(feature = "postgres"))]
+pub(crate) fn refuse(is_given: bool, has_freshness: bool) -> Result<(), crate::usage::UsageError> {
+    let is_set = std::env::var_os(VARIABLE).is_some_and(|address| !address.is_empty());
+    let given = [(is_given, "--shared"), (has_freshness, "--freshness"), (is_set, VARIABLE)];
+    match given.iter().find(|(is_given, _)| *is_given) {
+        Some((_, name)) => Err(crate::missing::error(name, "cli")),
+        None => Ok(()),
+    }
 }
 
 /// Parses a freshness.

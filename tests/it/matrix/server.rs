@@ -59,6 +59,8 @@ pub(super) fn tools(action: &str) -> &'static [&'static str] {
         "delete" => &["delete_memory"],
         "delete_session" | "delete_namespace" => &["delete_all_memories"],
         "forget" => &["forget"],
+        "document_get" => &["get_document"],
+        "document_search" => &["search_documents", "get_documents"],
         "document_put" => &["remember_document"],
         _ => &[],
     }
@@ -281,7 +283,10 @@ fn mcp(server: &Server, space: &Namespace, operation: &Operation) -> Answer {
         let text = result["content"][0]["text"].as_str().unwrap_or_default();
         match text {
             _ if result["isError"] != true => Ok(result["structuredContent"].clone()),
-            text if ["there is no memory", "no recall in the journal"].iter().any(|part| text.contains(part)) => {
+            text if ["there is no memory", "no search has found", "there is no document"]
+                .iter()
+                .any(|part| text.contains(part)) =>
+            {
                 Err(Refusal::NotFound)
             }
             text if text.contains("legal hold") => Err(Refusal::LegalHold),
@@ -311,7 +316,7 @@ fn mcp(server: &Server, space: &Namespace, operation: &Operation) -> Answer {
         "recall" => call("search_memories", json!({ "query": text, "limit": 1 }))?["memories"][0]["memory"].clone(),
         "assemble" => {
             let arguments = json!({ "prompt": operation.text("prompt"), "run_id": operation.text("session") });
-            json!(call("assemble_context", arguments)?["messages"].to_string().contains(LESSON))
+            json!(call("assemble_context", arguments)?["context"].to_string().contains(LESSON))
         }
         "journal" => {
             call("search_memories", json!({ "query": LESSON, "limit": 1 }))?;
@@ -341,7 +346,13 @@ fn mcp(server: &Server, space: &Namespace, operation: &Operation) -> Answer {
             call("delete_all_memories", json!({}))?;
             Value::Null
         }
-        "forget" => forgotten(&call("forget", json!({ "what": argument }))?["receipt"]),
+        "forget" => forgotten(&call("forget", argument.clone())?["receipt"]),
+        "document_get" => call("get_document", json!({ "key": text }))?["documents"][0]["value"].clone(),
+        "document_search" => {
+            let found = texts(&call("search_documents", json!({ "query": text }))?["documents"], "key");
+            assert_eq!(texts(&call("get_documents", json!({}))?["documents"], "key"), found);
+            found
+        }
         "document_put" => {
             call("remember_document", argument.clone())?;
             Value::Null

@@ -145,25 +145,31 @@ fn of_tool(tool: &str) -> Value {
                 .as_array()
                 .unwrap()
                 .iter()
+                .take(1000)
                 .map(|message| json!({ "role": "user", "content": message["content"] }))
                 .collect();
             json!({ "messages": turns, "user_id": user })
         }
-        "search_memories" => json!({ "query": question(), "limit": 100, "filter": filter(), "user_id": user }),
+        "search_memories" => {
+            json!({ "query": question(), "limit": 100, "documents": 10, "filter": filter(), "user_id": user })
+        }
         "get_memories" => json!({ "limit": 100, "user_id": user, "agent_id": "nobody" }),
         "get_memory" | "why" => json!({ "memory_id": "m7", "user_id": user }),
+        "get_document" => json!({ "key": "d", "user_id": user }),
+        "get_documents" => json!({ "limit": 100, "user_id": user }),
+        "search_documents" => json!({ "query": question(), "limit": 100, "filter": filter(), "user_id": user }),
         "update_memory" => {
             json!({ "memory_id": "m9", "text": "word ".repeat(large().min(1 << 20) / 5 - 100), "user_id": user })
         }
         "list_entities" => json!({}),
         "assemble_context" => {
-            json!({ "prompt": question(), "recall": 1000, "token_limit": 10_000_000, "user_id": user, "run_id": "t" })
+            json!({ "prompt": question(), "recall": 100, "documents": 10, "token_limit": 100_000, "user_id": user, "run_id": "t" })
         }
         "remember_document" => {
             json!({ "key": "d", "value": "word ".repeat(large().min(1 << 20) / 5 - 100), "user_id": user })
         }
         "delete_memory" => json!({ "memory_id": "m8", "user_id": user }),
-        "forget" => json!({ "what": { "by": "matching", "filter": filter() }, "user_id": user, "run_id": "nothing" }),
+        "forget" => json!({ "by": "matching", "filter": filter(), "user_id": user, "run_id": "nothing" }),
         "delete_all_memories" => json!({ "user_id": user, "agent_id": "nobody" }),
         _ => panic!("{tool} has no row: add the dearest call of it"),
     }

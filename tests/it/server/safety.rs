@@ -68,12 +68,23 @@ fn tools_keep_to_the_prefix_of_the_token() {
     };
     let own = call("add_memory", json!({ "text": "a fact", "user_id": "ada" }));
     assert_eq!(own["structuredContent"]["namespace"], "acme/users/ada", "{own}");
-    let foreign = call("search_memories", json!({ "query": "a fact", "namespace": "other" }));
-    assert_eq!(
-        (&foreign["isError"], &foreign["content"][0]["text"]),
-        (&json!(true), &json!("there is no such namespace"))
-    );
-    let forbidden = call("forget", json!({ "what": { "by": "namespace" }, "user_id": "ada" }));
+    for (name, arguments) in [
+        ("search_memories", json!({ "query": "a fact" })),
+        ("get_document", json!({ "key": "d" })),
+        ("get_documents", json!({})),
+        ("search_documents", json!({ "query": "a fact" })),
+        ("remember_document", json!({ "key": "d", "value": 1 })),
+    ] {
+        let mut arguments = arguments;
+        arguments["namespace"] = json!("other");
+        let foreign = call(name, arguments);
+        assert_eq!(
+            (&foreign["isError"], &foreign["content"][0]["text"]),
+            (&json!(true), &json!("there is no such namespace")),
+            "{name}"
+        );
+    }
+    let forbidden = call("forget", json!({ "by": "namespace", "user_id": "ada" }));
     assert_eq!(forbidden["isError"], true);
 }
 

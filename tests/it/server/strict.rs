@@ -152,21 +152,42 @@ fn tools_refuse_unknown_arguments() {
     let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
     for tool in tools.as_array().unwrap() {
         let (name, schema) = (tool["name"].as_str().unwrap(), &tool["inputSchema"]);
-        let is_closed = ["additionalProperties", "unevaluatedProperties"].iter().any(|name| schema[name] == false);
-        assert!(is_closed, "{tool}");
+        assert_eq!(schema["additionalProperties"], false, "{tool}");
         with_unknown(&schema["examples"][0]).into_iter().for_each(|arguments| refused(name, arguments));
     }
     let turn = json!({ "role": "user", "content": "x", UNKNOWN: true });
     refused("add_memory", json!({ "messages": [turn], "namespace": "a" }));
     refused("search_memories", json!({ "query": "x", "filter": { "a": { "$eq": 1, UNKNOWN: 1 } }, "namespace": "a" }));
-    for what in [
-        json!({ "by": "namespace", "ids": ["m1"] }),
-        json!({ "by": "prefix", UNKNOWN: true }),
-        json!({ "by": "session", "session": "s", UNKNOWN: true }),
-        json!({ "by": "documents", "keys": ["d"], UNKNOWN: true }),
-        json!({ "by": "matching", "filter": {}, UNKNOWN: true }),
+    // `forget` takes the argument that `by` names, and no other.
+    for (arguments, part) in [
+        (json!({ "by": "namespace", "ids": ["m1"] }), "leave out `ids`"),
+        (json!({ "by": "prefix", "keys": ["d"] }), "leave out `keys`"),
+        (json!({ "by": "namespace", "filter": {} }), "leave out `filter`"),
+        (json!({ "by": "session", "session": "s", "ids": ["m1"] }), "leave out `ids`"),
+        (json!({ "by": "documents", "keys": ["d"], "session": "s" }), "leave out `session`"),
+        (json!({ "by": "matching", "filter": {}, "session": "s" }), "leave out `session`"),
+        (json!({ "by": "messages" }), "give `ids`"),
+        (json!({ "by": "documents", "keys": null }), "give `keys`"),
+        (json!({ "by": "session" }), "give `session`"),
+        (json!({ "by": "matching" }), "give `filter`"),
+        (json!({ "by": "messages", "ids": "m1" }), "invalid type"),
+        (json!({ "by": "all" }), "unknown variant"),
+        (json!({ "ids": ["m1"] }), "missing field `by`"),
+        (json!({ "by": "messages", "what": { "ids": ["m1"] } }), "`what`"),
     ] {
-        refused("forget", json!({ "what": what, "namespace": "a" }));
+        let mut arguments = arguments;
+        arguments["namespace"] = json!("a");
+        let call = json!({ "name": "forget", "arguments": arguments });
+        let result = client.request("tools/call", call)["result"].clone();
+        let text = result["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(result["isError"] == true && text.contains(part), "{arguments}: {result}");
+        assert_nothing_changed(&server, part);
+    }
+    // Nobody is named, and a whole namespace would go.
+    for by in ["namespace", "prefix"] {
+        let call = json!({ "name": "forget", "arguments": { "by": by } });
+        let result = client.request("tools/call", call)["result"].clone();
+        assert!(result["content"][0]["text"].as_str().unwrap().contains("whose memories to forget"), "{result}");
     }
     for (prompt, arguments) in [
         ("answer_with_memory", json!({ "question": "x", UNKNOWN: "x" })),
@@ -207,15 +228,21 @@ fn tools_destroy_only_what_all_ids_name() {
         arguments[name] = value;
         arguments
     };
+    let joined = |ids: &Value, what: &Value| {
+        let mut arguments = ids.clone();
+        arguments.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
+        arguments
+    };
     for ids in [&of_run, &of_agent, &json!({ "namespace": "users/ada", "user_id": "ada" })] {
         for what in
             [json!({ "by": "namespace" }), json!({ "by": "prefix" }), json!({ "by": "documents", "keys": ["profile"] })]
         {
-            let refused = call("forget", with(ids, "what", what.clone()));
+            let refused = call("forget", joined(ids, &what));
             let text = refused["content"][0]["text"].as_str().unwrap();
             assert!(refused["isError"] == true && text.contains("part of one"), "{what} {ids}: {refused}");
         }
         let mut document = with(ids, "key", json!("profile"));
+        assert_eq!(call("get_document", document.clone())["isError"], true, "{ids}");
         document["value"] = json!(2);
         assert_eq!(call("remember_document", document)["isError"], true, "{ids}");
     }
@@ -225,7 +252,7 @@ fn tools_destroy_only_what_all_ids_name() {
         (&of_run, json!({ "by": "messages", "ids": [monday, tuesday] })),
         (&of_agent, json!({ "by": "messages", "ids": [tuesday] })),
     ] {
-        assert_eq!(call("forget", with(ids, "what", what.clone()))["isError"], true, "{what} {ids}");
+        assert_eq!(call("forget", joined(ids, &what))["isError"], true, "{what} {ids}");
     }
     for (tool, more) in [("delete_memory", json!({})), ("update_memory", json!({ "text": "changed" }))] {
         for ids in [&of_run, &of_agent] {
@@ -238,7 +265,7 @@ fn tools_destroy_only_what_all_ids_name() {
 
     let matching = json!({ "by": "matching", "filter": { "topic": "tea" } });
     let forgotten = |ids: &Value, what: &Value| {
-        let receipt = call("forget", with(ids, "what", what.clone()));
+        let receipt = call("forget", joined(ids, what));
         receipt["structuredContent"]["receipt"]["event"]["forgotten"]["messages"].clone()
     };
     assert_eq!(forgotten(&of_run, &matching), 1, "of the run alone");

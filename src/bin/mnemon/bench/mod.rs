@@ -68,6 +68,9 @@ enum Bench {
     /// Recalls and puts of `mnemon serve` beside the same of the library: latency, rates, and their ratios. Needs wrk.
     #[cfg(feature = "serve")]
     Serve(serve::Args),
+    /// Not in this build: recalls and puts of `mnemon serve` beside the same of the library.
+    #[cfg(not(feature = "serve"))]
+    Serve(crate::missing::Args),
     /// Very many namespaces under a memory budget: ingest, recalls of random users, loads, memory, file size.
     Users(users::Args),
 }
@@ -87,6 +90,8 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         Bench::Reindex(args) => reindex::run(&args)?,
         #[cfg(feature = "serve")]
         Bench::Serve(args) => serve::run(&args)?,
+        #[cfg(not(feature = "serve"))]
+        Bench::Serve(_) => return crate::missing::refuse("bench serve", "serve"),
         Bench::Users(args) => users::run(&args)?,
     }
     Ok(Status::SUCCESS)

@@ -3,7 +3,8 @@
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use mnemon::Message;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::json;
 
 use super::problem::Problem;
 
@@ -41,7 +42,7 @@ pub(super) fn page<T>(
     bytes: impl Fn(&T) -> usize,
 ) -> Result<(Vec<T>, Option<String>), Problem> {
     let limit = limit(asked)?;
-    let skipped = match cursor.map(decode).transpose()? {
+    let skipped = match cursor.map(decode_text).transpose()? {
         None => 0,
         Some(after) => items.iter().position(|item| key(item) == after).ok_or_else(gone)? + 1,
     };
@@ -79,12 +80,12 @@ pub(super) fn pair(first: &str, second: &str) -> String {
 }
 
 pub(super) fn decode_pair(cursor: &str) -> Result<(String, String), Problem> {
-    let text = decode(cursor)?;
+    let text = decode_text(cursor)?;
     let pair = text.split_once(':').and_then(|(length, rest)| rest.split_at_checked(length.parse().ok()?));
     pair.map(|(first, second)| (first.to_owned(), second.to_owned())).ok_or_else(foreign)
 }
 
-fn decode(cursor: &str) -> Result<String, Problem> {
+fn decode_text(cursor: &str) -> Result<String, Problem> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     text.ok_or_else(foreign)
@@ -95,6 +96,18 @@ pub(super) fn gone() -> Problem {
     Problem::bad_request("the item of the cursor is gone; list from the beginning")
 }
 
-fn foreign() -> Problem {
-    Problem::bad_request("this is no cursor of this server; give the `next` of the last page")
+/// Returns the cursor after the item with this key.
+pub(super) fn encode(key: &impl Serialize) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(json!(key).to_string())
+}
+
+/// Returns the key after which a page begins, if a cursor was given.
+pub(super) fn decode<K: DeserializeOwned>(cursor: Option<&str>) -> Result<Option<K>, Problem> {
+    let decode = |cursor: &str| serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?).ok();
+    cursor.map(|cursor| decode(cursor).ok_or_else(foreign)).transpose()
+}
+
+/// The problem of a cursor that another list gave, or none.
+pub(super) fn foreign() -> Problem {
+    Problem::bad_request("this is no cursor of this list; give the `next` of its last page")
 }

@@ -115,7 +115,21 @@ impl From<Error> for Problem {
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal")
             }
         };
-        Problem::new(status, kind, error.to_string())
+        Problem::new(status, kind, detail(&error))
+    }
+}
+
+/// What happened and the remedy, as clients of the server say it: the library names its methods.
+fn detail(error: &Error) -> String {
+    match error {
+        Error::SessionNotFound { namespace, session } => {
+            format!("no session {session:?} in namespace {namespace:?}; check both names")
+        }
+        Error::LegalHold { namespace, held, reason } => format!(
+            "namespace {namespace:?} is under a legal hold, set on {held:?}: {reason}; nothing was deleted: whoever runs the server \
+             can release the hold, with `mnemon hold --release`"
+        ),
+        error => error.to_string(),
     }
 }
 

@@ -1,12 +1,17 @@
 //! The Model Context Protocol: over streamable HTTP at `/mcp`, and over the Unix socket, which `mnemon mcp` connects to its
 //! client's stdio. The protocol is rmcp's; a handler of ours says what the server has.
 
+mod answer;
+mod context;
+mod documents;
 #[cfg(debug_assertions)]
 mod fixture;
+mod forget;
 mod handler;
+mod input;
+mod memories;
 mod prompts;
 mod resources;
-mod text;
 mod tools;
 mod transport;
 

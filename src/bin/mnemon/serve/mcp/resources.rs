@@ -1,37 +1,43 @@
-//! Sessions and blocks as resources: `mnemon://NAMESPACE/SESSION`, `mnemon://NAMESPACE/SESSION?block=NAME`, and
-//! `mnemon://NAMESPACE?block=NAME` for a block that all sessions share. Names are percent-encoded.
+//! Sessions, blocks and documents as resources: `mnemon://NAMESPACE/SESSION`, `mnemon://NAMESPACE/SESSION?block=NAME`,
+//! `mnemon://NAMESPACE?block=NAME` for a block that all sessions share, and `mnemon://NAMESPACE?document=KEY`. Names are
+//! percent-encoded.
 
 use std::{
     borrow::Cow,
     fmt::{self, Display, Formatter},
 };
 
-use mnemon::{NamespaceCursor, StoredBlock};
+use mnemon::{Namespace, NamespaceCursor, StoredBlock};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::model::{ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use serde::{Deserialize, Serialize};
 
 use super::{
     super::{
         app::App,
         caller::{Caller, Right},
+        cursor,
         problem::Problem,
     },
-    text,
+    answer::{Item, Kind, MAX_BYTES, Output, framed_block, page_length},
+    documents,
 };
 
 const SCHEME: &str = "mnemon://";
-/// Namespaces that one page lists, and the sessions and the blocks of each.
-const NAMESPACES: usize = 20;
-const ITEMS: usize = 100;
-/// The last messages of a session that reading it returns.
+/// Resources on a page; there are fewer on it if their names are long.
+const RESOURCES: usize = 100;
+/// Documents that are read at once, with their values.
+const DOCUMENTS: usize = 20;
+/// Messages of a session that reading it returns at most.
 const MESSAGES: usize = 500;
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     [
-        ("{namespace}/{session}", "session", "The messages of a session, in order"),
+        ("{namespace}/{session}", "session", "The last messages of a session, in order"),
         ("{namespace}/{session}{?block}", "block", "What a memory block has made of a session, as JSON"),
         ("{namespace}{?block}", "shared block", "What a memory block has made that all sessions share, as JSON"),
+        ("{namespace}{?document}", "document", "A document, by its key"),
     ]
     .map(|(path, name, description)| {
         let template = ResourceTemplate::new(format!("{SCHEME}{path}"), name);
@@ -40,34 +46,125 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     .into()
 }
 
+/// The end of a page of the list: its last resource, and the position before that one's namespace.
+#[derive(Serialize, Deserialize)]
+struct Place {
+    before: Option<NamespaceCursor>,
+    /// The namespace, and the last of its resources, unless the page ended before it.
+    namespace: String,
+    last: Option<Last>,
+}
+
+/// The last resource of a namespace on a page. Sessions come first, then blocks, then documents, each in their order.
+#[derive(Clone, Serialize, Deserialize)]
+enum Last {
+    Session(String),
+    Block(String, Option<String>),
+    Document(documents::Place),
+}
+
 pub(super) async fn list(app: &App, caller: &Caller, cursor: Option<String>) -> Result<ListResourcesResult, Problem> {
     caller.require(Right::Read)?;
-    let after = cursor.map(|cursor| cursor.parse::<NamespaceCursor>()).transpose()?;
-    let page = app.engine.namespaces(caller.prefix(), after.as_ref(), NAMESPACES).await?;
-    let mut resources = Vec::new();
-    let mut add = |address: Address, title: String, description: String| {
-        let resource = Resource::new(address.to_string(), title);
-        resources.push(resource.with_description(description).with_mime_type("text/plain"));
+    let (mut before, mut within) = match cursor::decode::<Place>(cursor.as_deref())? {
+        Some(Place { before, namespace, last }) => (before, last.map(|last| (namespace, last))),
+        None => (None, None),
     };
-    for namespace in page.namespaces.into_iter().map(|info| info.namespace) {
-        for info in app.engine.sessions(&namespace).await?.into_iter().take(ITEMS) {
-            let title = format!("{namespace}: {}", info.session);
-            let description = format!("{} messages, {} of them in the buffer", info.messages, info.buffered);
-            let address = Address { namespace: namespace.to_string(), session: Some(info.session), block: None };
-            add(address, title, description);
+    let mut page = Page::default();
+    loop {
+        let namespaces = app.engine.namespaces(caller.prefix(), before.as_ref(), 1).await?;
+        let Some(info) = namespaces.namespaces.into_iter().next() else { break };
+        // A namespace that was deleted since has none left.
+        let after = within.take().filter(|(namespace, _)| *namespace == info.namespace.as_str()).map(|(_, last)| last);
+        page.fill(app, &info.namespace, after).await?;
+        if page.has_more {
+            let place = Place { before, namespace: info.namespace.to_string(), last: page.last };
+            let mut result = ListResourcesResult::with_all_items(page.resources);
+            result.next_cursor = Some(cursor::encode(&place));
+            return Ok(result);
         }
-        for StoredBlock { name, session, .. } in app.engine.blocks(&namespace).await?.into_iter().take(ITEMS) {
-            let title = format!("{namespace}: {name}");
-            let description = match &session {
-                Some(session) => format!("a memory block of {session}"),
-                None => "a memory block of all sessions".to_owned(),
-            };
-            add(Address { namespace: namespace.to_string(), session, block: Some(name) }, title, description);
+        match namespaces.next {
+            Some(next) => before = Some(next),
+            None => break,
         }
     }
-    let mut result = ListResourcesResult::with_all_items(resources);
-    result.next_cursor = page.next.map(|cursor| cursor.to_string());
-    Ok(result)
+    Ok(ListResourcesResult::with_all_items(page.resources))
+}
+
+/// A page that is being filled.
+#[derive(Default)]
+struct Page {
+    resources: Vec<Resource>,
+    bytes: usize,
+    /// The last resource of the namespace that is being listed.
+    last: Option<Last>,
+    /// True if it is full, and there is another resource.
+    has_more: bool,
+}
+
+impl Page {
+    /// Adds the resources of a namespace that come after one of it, until the page is full.
+    async fn fill(&mut self, app: &App, namespace: &Namespace, after: Option<Last>) -> Result<(), Problem> {
+        self.last.clone_from(&after);
+        let address = |session: Option<String>, item| Address { namespace: namespace.to_string(), session, item };
+        if matches!(after, None | Some(Last::Session(_))) {
+            for info in app.engine.sessions(namespace).await? {
+                if matches!(&after, Some(Last::Session(last)) if info.session <= *last) {
+                    continue;
+                }
+                let title = format!("{namespace}: {}", info.session);
+                let description = format!("a session; messages: {}, in the buffer: {}", info.messages, info.buffered);
+                self.add(&address(Some(info.session.clone()), None), title, description, Last::Session(info.session));
+            }
+        }
+        if self.has_more {
+            return Ok(());
+        }
+        if !matches!(after, Some(Last::Document(_))) {
+            let mut blocks = app.engine.blocks(namespace).await?;
+            blocks.sort_by(|a, b| (&a.name, &a.session).cmp(&(&b.name, &b.session)));
+            for StoredBlock { name, session, .. } in blocks {
+                if matches!(&after, Some(Last::Block(last, of)) if (&name, &session) <= (last, of)) {
+                    continue;
+                }
+                let title = format!("{namespace}: {name}");
+                let description = match &session {
+                    Some(session) => format!("a memory block of {session}"),
+                    None => "a memory block of all sessions".to_owned(),
+                };
+                let address = address(session.clone(), Some(("block", name.clone())));
+                self.add(&address, title, description, Last::Block(name, session));
+            }
+        }
+        let mut place = match after {
+            Some(Last::Document(place)) => Some(place),
+            _ => None,
+        };
+        while !self.has_more {
+            let (documents, next) = documents::page(app, namespace, place.as_ref(), DOCUMENTS).await?;
+            let before = place.map_or(0, |(seen, ..)| seen);
+            for (at, document) in documents.into_iter().enumerate() {
+                let title = format!("{namespace}: {}", document.key);
+                let last = Last::Document((before + at + 1, document.updated_at, document.key.clone()));
+                self.add(&address(None, Some(("document", document.key))), title, "a document".to_owned(), last);
+            }
+            match next {
+                Some(next) => place = Some(next),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, address: &Address, title: String, description: String, last: Last) {
+        let uri = address.to_string();
+        let bytes = uri.len() + serde_json::Value::from(title.as_str()).to_string().len() + description.len();
+        self.has_more |= self.resources.len() == RESOURCES || self.bytes + bytes > MAX_BYTES && self.bytes > 0;
+        if !self.has_more {
+            self.bytes += bytes;
+            self.last = Some(last);
+            self.resources.push(Resource::new(uri, title).with_description(description).with_mime_type("text/plain"));
+        }
+    }
 }
 
 pub(super) async fn read(app: &App, caller: &Caller, uri: &str) -> Result<ReadResourceResult, Problem> {
@@ -76,18 +173,31 @@ pub(super) async fn read(app: &App, caller: &Caller, uri: &str) -> Result<ReadRe
     let address = Address::parse(uri).ok_or_else(missing)?;
     let namespace = caller.namespace(&address.namespace)?;
     let text = match address {
-        Address { block: Some(name), session, .. } => {
+        Address { item: Some(("block", name)), session, .. } => {
             let blocks = app.engine.blocks(&namespace).await?;
             let found = blocks.iter().find(|block| block.name == name && block.session == session);
-            text::framed_block(found.ok_or_else(missing)?)
+            framed_block(found.ok_or_else(missing)?)
         }
-        Address { session: Some(session), .. } => {
+        Address { item: Some((_, key)), session: None, .. } => {
+            let document = app.engine.documents(&namespace).get(&key).await?.ok_or_else(missing)?;
+            Output::one(&Item::document(document), 0).text
+        }
+        Address { session: Some(session), item: None, .. } => {
             let messages = app.engine.history(&namespace, &session).await?;
             if messages.is_empty() {
                 return Err(missing());
             }
-            let last = &messages[messages.len().saturating_sub(MESSAGES)..];
-            text::framed(last.iter().map(|message| (message, None)))
+            let all = messages.len();
+            let last = messages.into_iter().skip(all.saturating_sub(MESSAGES));
+            let items: Vec<Item> = last.map(|message| Item::listed(message, None)).collect();
+            let fitting = page_length(items.iter().rev());
+            let text = Output::page(Kind::Memory, &items[items.len() - fitting..]).text;
+            match all - fitting {
+                0 => text,
+                earlier => {
+                    format!("{text}\n{earlier} earlier messages are left out; the tool get_memories lists all of them")
+                }
+            }
         }
         Address { .. } => return Err(missing()),
     };
@@ -98,21 +208,29 @@ pub(super) async fn read(app: &App, caller: &Caller, uri: &str) -> Result<ReadRe
 struct Address {
     namespace: String,
     session: Option<String>,
-    block: Option<String>,
+    /// What it is instead of the session or namespace itself: a block or a document, and its name.
+    item: Option<(&'static str, String)>,
 }
+
+/// The parameters that name an item.
+const ITEMS: [&str; 2] = ["block", "document"];
 
 impl Address {
     fn parse(uri: &str) -> Option<Self> {
         let decode = |text| percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned);
-        let (path, block) = match uri.strip_prefix(SCHEME)?.split_once("?block=") {
-            Some((path, block)) => (path, Some(decode(block)?)),
+        let (path, item) = match uri.strip_prefix(SCHEME)?.split_once('?') {
+            Some((path, item)) => {
+                let (name, value) = item.split_once('=')?;
+                let name = ITEMS.into_iter().find(|known| *known == name)?;
+                (path, Some((name, decode(value)?)))
+            }
             None => (uri.strip_prefix(SCHEME)?, None),
         };
         let (namespace, session) = match path.split_once('/') {
             Some((namespace, session)) => (namespace, Some(decode(session)?)),
             None => (path, None),
         };
-        Some(Address { namespace: decode(namespace)?, session, block })
+        Some(Address { namespace: decode(namespace)?, session, item })
     }
 }
 
@@ -123,8 +241,8 @@ impl Display for Address {
         if let Some(session) = &self.session {
             write!(f, "/{}", encode(session))?;
         }
-        match &self.block {
-            Some(block) => write!(f, "?block={}", encode(block)),
+        match &self.item {
+            Some((name, value)) => write!(f, "?{name}={}", encode(value)),
             None => Ok(()),
         }
     }

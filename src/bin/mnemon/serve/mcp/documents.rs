@@ -1,0 +1,171 @@
+//! The tools of documents, which are JSON values under keys of a namespace.
+
+use mnemon::{Document, DocumentSearch, Namespace, Timestamp};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    super::{app::App, bounds::BoundedFilter, caller::Caller, cursor, entity::Entity, problem::Problem, v1},
+    answer::{Item, Kind, MAX_BYTES, Output, page_length},
+    input::{Limit, Offset, TtlMinutes},
+};
+
+/// Documents that are read at once to find the place of a cursor whose document was changed.
+const READ: usize = 100;
+/// The beginning of the error of a call whose ids name a part of a namespace.
+const WHOLE: &str = "a document is";
+
+/// A value and its key, what of it is searchable, and whose it is.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RememberDocument {
+    /// The key, unique in the namespace.
+    key: String,
+    /// The value: any JSON but null.
+    value: Value,
+    /// The paths to the texts that are searchable, up to 32, such as `["name", "notes[*]"]`. Default: the whole value.
+    #[schemars(length(max = 32))]
+    index: Option<Vec<String>>,
+    /// Minutes after which the document expires. Default: never.
+    ttl_minutes: Option<TtlMinutes>,
+    #[serde(flatten)]
+    entity: Entity,
+}
+
+pub(super) async fn remember_document(app: &App, caller: &Caller, input: RememberDocument) -> Result<Output, Problem> {
+    let namespace = input.entity.whole_namespace(caller, WHOLE)?;
+    let options = v1::document_options(input.index, input.ttl_minutes.map(|minutes| minutes.0));
+    app.engine.documents(&namespace).put(input.key.clone(), input.value, options).await?;
+    Ok(Output::data(json!({ "key": input.key, "namespace": namespace })))
+}
+
+/// A document, whose it is, and where to begin in a long one.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetDocument {
+    /// The key of the document.
+    key: String,
+    /// The byte of its JSON from which to return it, as the `cut` of a long one says. Default: 0.
+    offset: Option<Offset>,
+    #[serde(flatten)]
+    entity: Entity,
+}
+
+pub(super) async fn get_document(app: &App, caller: &Caller, input: GetDocument) -> Result<Output, Problem> {
+    let namespace = input.entity.whole_namespace(caller, WHOLE)?;
+    let document = app.engine.documents(&namespace).get(&input.key).await?;
+    let document = document.ok_or_else(|| {
+        Problem::not_found(
+            "there is no document of this key there; get_documents lists them; check user_id or namespace, too",
+        )
+    })?;
+    Ok(Output::one(&Item::document(document), input.offset.map_or(0, |offset| offset.0)))
+}
+
+/// Whose documents are listed, and which page of the list.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetDocuments {
+    /// Documents on a page; there are fewer on it if they are long. Default: 20.
+    limit: Option<Limit>,
+    /// The `next` of the last answer.
+    cursor: Option<String>,
+    #[serde(flatten)]
+    entity: Entity,
+}
+
+pub(super) async fn get_documents(app: &App, caller: &Caller, input: GetDocuments) -> Result<Output, Problem> {
+    let namespace = input.entity.whole_namespace(caller, WHOLE)?;
+    let after: Option<Place> = cursor::decode(input.cursor.as_deref())?;
+    let page = |limit| page(app, &namespace, after.as_ref(), limit);
+    let (documents, mut next) = page(input.limit.map_or(20, |limit| limit.0)).await?;
+    let mut items: Vec<Item> = documents.into_iter().map(Item::document).collect();
+    let fitting = page_length(&items);
+    if fitting < items.len() {
+        let shorter = page(fitting).await?;
+        (items, next) = (shorter.0.into_iter().map(Item::document).collect(), shorter.1);
+    }
+    Ok(Output::page(Kind::Document, &items).with("next", next.map(|place| cursor::encode(&place))))
+}
+
+/// The place of a document in the list: the number of documents up to it, the time at which it was put, and its key.
+pub(super) type Place = (usize, Timestamp, String);
+
+/// Returns a page of the documents of a namespace, the last put first: those after a place.
+pub(super) async fn page(
+    app: &App,
+    namespace: &Namespace,
+    after: Option<&Place>,
+    limit: usize,
+) -> Result<(Vec<Document>, Option<Place>), Problem> {
+    let documents = app.engine.documents(namespace);
+    let read = |offset, limit| documents.search(DocumentSearch::default().offset(offset).limit(limit));
+    let mut offset = 0;
+    if let Some((seen, put, key)) = after {
+        let is_last = |document: &Document| document.key == *key && document.updated_at == *put;
+        offset = seen.saturating_sub(1);
+        if !read(offset, 1).await?.first().is_some_and(is_last) {
+            // Documents were put or deleted since: the page goes on where that place is now.
+            offset = 0;
+            loop {
+                let some = read(offset, READ).await?;
+                let here = some.iter().position(|document| is_last(document) || document.updated_at < *put);
+                offset += here.unwrap_or(some.len());
+                if here.is_some() || some.len() < READ {
+                    break;
+                }
+            }
+        }
+        if read(offset, 1).await?.first().is_some_and(is_last) {
+            offset += 1;
+        }
+    }
+    let mut found = read(offset, limit + 1).await?;
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let place = |last: &Document| (offset + found.len(), last.updated_at, last.key.clone());
+    let next = found.last().filter(|_| has_more).map(place);
+    Ok((found, next))
+}
+
+/// A question, and whose documents are searched.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SearchDocuments {
+    /// The question.
+    query: String,
+    /// Documents to return. Default: 10.
+    limit: Option<Limit>,
+    /// A filter on the values, such as `{"city": "Porto"}`.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    filter: Option<BoundedFilter>,
+    #[serde(flatten)]
+    entity: Entity,
+}
+
+pub(super) async fn search_documents(app: &App, caller: &Caller, input: SearchDocuments) -> Result<Output, Problem> {
+    let namespace = input.entity.whole_namespace(caller, WHOLE)?;
+    if input.query.trim().is_empty() {
+        return Err(Problem::bad_request("`query` is empty: ask a question, or list documents with get_documents"));
+    }
+    let mut search = DocumentSearch::default().query(input.query).limit(input.limit.map_or(10, |limit| limit.0));
+    let cost = input.filter.as_ref().map(|filter| filter.cost).unwrap_or_default();
+    let _place = cost.is_heavy().then(|| app.slow_place()).transpose()?;
+    if let Some(BoundedFilter { filter, .. }) = input.filter {
+        search = search.filter(filter);
+    }
+    let found = app.engine.documents(&namespace).search(search).await?;
+    let items: Vec<Item> = found.into_iter().map(Item::document).collect();
+    Ok(Output::ranking(Kind::Document, &items, MAX_BYTES))
+}
+
+/// Returns the documents of a namespace that answer a question best.
+pub(super) async fn found(app: &App, namespace: &Namespace, query: &str, limit: usize) -> Result<Vec<Item>, Problem> {
+    if limit == 0 || query.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let search = DocumentSearch::default().query(query).limit(limit);
+    let found = app.engine.documents(namespace).search(search).await?;
+    Ok(found.into_iter().map(Item::document).collect())
+}
