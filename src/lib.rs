@@ -244,11 +244,11 @@ pub use maintenance::{
 };
 pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
-    CalibratedTokenCounter, ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MediaReference, Message, MessageLine,
-    MessageSelector, MessageTokenCounter, MessageUpdate, MessageWindow, PerPartTokenCounter, Role, TextSplitter,
-    Timestamp, TokenWindow, TrimOptions, TrimStrategy, add_messages, escape_xml, from_anthropic, from_chatgpt,
-    from_gemini, from_langchain, from_llamaindex, from_mem0, from_openai, to_anthropic, to_anthropic_lossless,
-    to_gemini, to_gemini_lossless, to_openai, to_openai_lossless, trim_messages,
+    CalibratedTokenCounter, ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MediaReference,
+    Message, MessageLine, MessageSelector, MessageTokenCounter, MessageUpdate, MessageWindow, PerPartTokenCounter,
+    Role, TextSplitter, Timestamp, TokenWindow, TrimOptions, TrimStrategy, add_messages, escape_xml, from_anthropic,
+    from_chatgpt, from_gemini, from_langchain, from_llamaindex, from_mem0, from_openai, to_anthropic,
+    to_anthropic_lossless, to_gemini, to_gemini_lossless, to_openai, to_openai_lossless, trim_messages,
 };
 #[cfg(feature = "hnsw_rs")]
 pub use mnemon_index::HnswRsIndex;

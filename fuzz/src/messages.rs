@@ -6,8 +6,8 @@ use mnemon::{
 };
 use serde_json::Value;
 
-/// A message that can be stored can be written and read again. Readers of other systems also return empty messages,
-/// which cannot be stored.
+/// A message that can be stored can be written and read again. Readers of other systems also return messages that are too
+/// large to be stored.
 fn check(message: &Message) {
     if message.check().is_err() {
         return;
@@ -40,11 +40,11 @@ pub(crate) fn importers(data: &[u8]) {
     let Some((system, json)) = data.split_first() else { return };
     let Ok(value) = serde_json::from_slice::<Value>(json) else { return };
     let list = value.as_array().cloned().unwrap_or_default();
-    let lines = match system % 6 {
-        0 => from_chatgpt(&value),
-        1 => from_langchain(&list),
-        2 => from_llamaindex(&list),
-        3 => from_mem0(&list),
+    let lines: Vec<_> = match system % 6 {
+        0 => from_chatgpt(&value).collect(),
+        1 => from_langchain(&list).collect(),
+        2 => from_llamaindex(&list).collect(),
+        3 => from_mem0(&list).collect(),
         4 => return from_anthropic(&value).into_iter().flatten().for_each(|message| drop(message.text())),
         _ => return from_gemini(&value).into_iter().flatten().for_each(|message| drop(message.text())),
     };

@@ -9,7 +9,8 @@ pub enum InsertMethod {
     #[default]
     System,
     /// Before the content of the last user message, or in a new user message at the end. This leaves the system message
-    /// unchanged, and with it a provider's prompt cache.
+    /// unchanged, and with it a provider's prompt cache. A prompt of a [`Memory`](crate::Memory) without a message of the
+    /// user has memory in a system message: no provider accepts a conversation that begins with the assistant's words.
     User,
 }
 

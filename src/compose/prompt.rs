@@ -23,8 +23,10 @@ pub struct Prompt {
     pub dropped: Vec<String>,
     /// Blocks that failed or missed the deadline. Their content is left out.
     pub failed: Vec<BlockFailure>,
-    /// The ids of buffered messages that are not in the prompt: tool results without a call before them, messages that
-    /// the selector did not select, and old turns left out to fit.
+    /// The ids of recent messages and steps that are not in the prompt: those that some provider would refuse, messages
+    /// that the selector did not select, and old turns left out to fit. Refused are messages without content, tool
+    /// results without their call right before them, calls without all their results, and what is before the first
+    /// message of the user.
     pub left_out: Vec<String>,
     /// The blocks that were asked for content, in the order of the memory. Composers list those with content.
     pub sections: Vec<PromptSectionReport>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::shared::Shared;
+use super::{executor::Lane, shared::Shared};
 use crate::{
     error::{Error, Result},
     ids::Namespace,
@@ -21,7 +21,7 @@ impl Shared {
         let Some(mut prepared) = PreparedQuery::new(query, namespace, &self.store)? else { return Ok(Hits::default()) };
         // The whole recall uses this generation, even if another one serves by its end.
         let serving = self.generations.serving();
-        prepared.embed(&*serving.embedder)?;
+        prepared.embed(&serving.embedder, |job| self.executor.spawn(Lane::Queries, job))?;
         self.recent_queries.push(prepared.namespace, &query.text);
         let loaded = serving.load(prepared.namespace)?;
         let sets = Arc::clone(&loaded.index.read().metadata);
@@ -51,7 +51,7 @@ impl Shared {
         }
         let mut prepared = PreparedQuery::for_several(query, first.id);
         let serving = self.generations.serving();
-        prepared.embed(&*serving.embedder)?;
+        prepared.embed(&serving.embedder, |job| self.executor.spawn(Lane::Queries, job))?;
         let with_loaded = |namespace, work: &mut dyn FnMut(&RwLock<NamespaceIndex>, &Unindexed) -> Result<()>| {
             let name =
                 || members.iter().find(|member| member.id == namespace).map_or("", |member| member.name.as_str());

@@ -17,6 +17,7 @@ use crate::{
 
 /// The most bytes of a line: more than any line of an export has.
 const MAX_LINE_BYTES: u64 = 32 << 20;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Lines are handed to the writer in parts of about so many bytes.
 const PART_BYTES: usize = 256 << 10;
 /// The most parts that wait for the writer.
@@ -166,6 +167,9 @@ impl<R: BufRead> ExportReader<R> {
                 return Ok(None);
             }
             self.number += 1;
+            if self.number == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
+                bytes.drain(..BYTE_ORDER_MARK.len());
+            }
             if read as u64 == MAX_LINE_BYTES {
                 return Err(self.fault(format!("it has more than {MAX_LINE_BYTES} bytes")));
             }

@@ -38,7 +38,7 @@ pub(super) struct Returned {
 impl Returned {
     /// Returns true if memory made the whole message.
     fn is_memory(&self) -> bool {
-        self.origin == Some(Origin::Memory) || self.is_stripped && is_blank(&self.message)
+        self.origin == Some(Origin::Memory) || self.is_stripped && self.message.is_blank()
     }
 }
 
@@ -223,10 +223,6 @@ fn beginning<'g>(prompts: &'g VecDeque<Arc<[GivenMessage]>>, messages: &[Message
     };
     let begins = prompts.iter().map(same).filter(|begins| begins.iter().any(|given| given.has_memory));
     begins.max_by_key(|begins| begins.len()).unwrap_or(&[])
-}
-
-fn is_blank(message: &Message) -> bool {
-    message.content.iter().all(|part| matches!(part, ContentPart::Text { text } if text.trim().is_empty()))
 }
 
 /// Hashes the content of a message as far as chat formats keep it: its role, its texts joined by line feeds, its calls,

@@ -253,8 +253,8 @@ impl Memory {
     }
 
     /// Makes a prompt of the recent messages with memory in them, as LlamaIndex's `Memory.get` does. Blocks get the
-    /// recent messages and `input` as their query; `input` is not in the result. A tool result without its call before
-    /// it is left out.
+    /// recent messages and `input` as their query; `input` is not in the result. Messages that a provider would refuse
+    /// before it are left out: see [`Prompt::left_out`]. Calls of the last turn may still wait for their results.
     ///
     /// A block that fails or misses the deadline is left out and named in [`Prompt::failed`].
     ///
@@ -269,11 +269,14 @@ impl Memory {
     /// messages as selected, the prompt, and the steps completed since. No id occurs twice. Nothing is stored: put the
     /// prompt when it is answered, or before.
     ///
-    /// A second call with the same prompt id includes the steps added meanwhile; a call with another prompt begins
-    /// without steps.
+    /// A second call with the same prompt id includes the steps added meanwhile, and those that were put into the session
+    /// since; a call with another prompt begins without steps. If the prompt is the result of a tool's call, the turn
+    /// that it belongs to stays before it, over the budget too. Every provider accepts the messages: those that one would
+    /// refuse are in [`Prompt::left_out`].
     ///
     /// # Errors
-    /// [`Error::InvalidMessage`]: the prompt could not be stored. [`Error::InvalidConfig`]: a block has the name of the
+    /// [`Error::InvalidMessage`]: the prompt could not be stored, is empty, or is the result of a call that is not before
+    /// it, or of which other results are missing. [`Error::InvalidConfig`]: a block has the name of the
     /// section of recalled messages. Those of [`Memory::get`].
     pub async fn assemble(&self, request: impl Into<AssembleRequest>) -> Result<Prompt> {
         let request = request.into();

@@ -12,9 +12,9 @@ use super::{
 use crate::{
     block::{BlockContent, VectorBlock},
     buffer::turn_starts,
-    compose::{BlockOutput, Prompt},
+    compose::{BlockOutput, InsertMethod, Prompt},
     error::{Error, Result, impl_debug},
-    message::{Message, MessageSelector, Role, match_tool_results, misplaced_tool_messages},
+    message::{ContentPart, Message, MessageSelector, Role, match_tool_results, unfit_for_prompt},
 };
 
 /// The name of the section of messages that [`Memory::assemble`](super::Memory::assemble) recalls.
@@ -63,6 +63,22 @@ impl From<Message> for AssembleRequest {
     }
 }
 
+/// The messages that a prompt is made of.
+struct Conversation {
+    /// The system messages with which it begins.
+    system: CountedMessages,
+    /// The messages before the turn in progress.
+    recent: CountedMessages,
+    /// The turn in progress: the prompt, what it answers if it is the result of a call, and its steps.
+    turn: CountedMessages,
+    /// The prompt and the steps that were added, which are not of the session.
+    own: Vec<Arc<Message>>,
+    /// The sequence numbers of the session's messages, by id.
+    seqs: HashMap<String, u64>,
+    /// The ids of the messages that a model does not accept: see [`unfit_for_prompt`].
+    left_out: Vec<String>,
+}
+
 /// Messages in the order of a prompt, with their token counts.
 #[derive(Default)]
 struct CountedMessages {
@@ -70,24 +86,27 @@ struct CountedMessages {
     costs: Vec<usize>,
 }
 
-/// The messages of a session's window that a prompt may have.
-#[derive(Default)]
-struct Window {
-    valid: CountedMessages,
-    /// The sequence numbers of the valid messages, by id.
-    seqs: HashMap<String, u64>,
-    /// The ids of the messages that a model does not accept: see [`misplaced_tool_messages`].
-    left_out: Vec<String>,
-}
-
 impl Inner {
     pub(super) fn get(&self, input: Option<Message>) -> Result<Prompt> {
-        let Window { valid: history, left_out, seqs } = self.valid_window(None)?;
-        let messages: Vec<_> = history.messages.iter().cloned().chain(input.map(Arc::new)).collect();
+        let recent = self.recent()?;
+        let input = input.map(Arc::new);
+        let seen: Vec<&Message> = recent.iter().map(|recent| &*recent.message).chain(input.as_deref()).collect();
+        // What the model is still to be told may have the results of the last calls.
+        let unfit = unfit_for_prompt(&seen, true);
+        let (mut history, mut seqs, mut left_out) = (CountedMessages::default(), HashMap::new(), Vec::new());
+        for (at, RecentMessage { seq, message, cost, .. }) in recent.into_iter().enumerate() {
+            if unfit.contains(&at) {
+                left_out.push(message.id.clone());
+            } else {
+                seqs.insert(message.id.clone(), seq);
+                history.push(message, cost);
+            }
+        }
+        let messages: Vec<_> = history.messages.iter().cloned().chain(input).collect();
         let mut answers = self.call_blocks(&self.blocks, messages.clone(), seqs)?;
         let mut outputs = std::mem::take(&mut answers.outputs);
         once_each(&mut outputs, &messages);
-        let mut prompt = self.settings.composer.compose_counted(&history.messages, &history.costs, outputs);
+        let mut prompt = self.compose(&history, outputs);
         answers.report(&mut prompt);
         self.remember_prompt(&prompt.messages, &left_out, &history.messages, &[]);
         Ok(Prompt { left_out, ..prompt })
@@ -97,19 +116,12 @@ impl Inner {
         let AssembleRequest { mut prompt, selector, recall, recall_priority } = request;
         prompt.session.clone_from(&self.stored.session);
         prompt.check()?;
-        let steps = {
-            let mut turn = self.live.turn.lock();
-            let before = turn.prompt.replace(prompt.id.clone());
-            if before.is_some_and(|before| before != prompt.id) {
-                turn.steps.clear();
-            }
-            turn.steps.clone()
-        };
-        let Window { valid, mut left_out, seqs } = self.valid_window(Some(&prompt))?;
-        let later: HashSet<&str> = steps.iter().map(|message| message.id.as_str()).collect();
-        let (system, mut recent) = split(valid, |message| !later.contains(message.id.as_str()));
+        if prompt.is_blank() {
+            return Err(Error::message("the prompt is empty: there is nothing to answer"));
+        }
+        let Conversation { system, mut recent, turn, own, seqs, mut left_out } = self.conversation(Arc::new(prompt))?;
         if let Some(selector) = selector {
-            recent = self.selected(&recent, &*selector, &mut left_out);
+            recent = self.selected(&recent, &turn, &*selector, &mut left_out);
         }
 
         let mut blocks = self.blocks.clone();
@@ -124,30 +136,25 @@ impl Inner {
             let block = block.retrieval_context_window(1).similarity_top_k(recall);
             blocks.push(PromptBlock { block: Arc::new(block), late: Arc::clone(&self.recall_late) });
         }
-        let prompt = Arc::new(prompt);
-        let asked_with = system.messages.iter().chain(&recent.messages).chain([&prompt]).cloned().collect();
+        let stored: Vec<Arc<Message>> = {
+            let others = turn.messages.iter().filter(|message| own.iter().all(|own| own.id != message.id));
+            system.messages.iter().chain(&recent.messages).chain(others).cloned().collect()
+        };
+        // Blocks are asked with the prompt as the last message.
+        let asked_with = stored.iter().chain(own.first()).cloned().collect();
         let mut answers = self.call_blocks(&blocks, asked_with, seqs)?;
         let mut outputs = std::mem::take(&mut answers.outputs);
 
-        let end = CountedMessages::count(
-            std::iter::once(prompt).chain(steps.into_iter().map(Arc::new)).collect(),
-            |message| self.settings.composer.tokens.count(message),
-        );
         let mut dropped = Vec::new();
         loop {
-            let all = CountedMessages::join([&system, &recent, &end]);
+            let all = CountedMessages::join([&system, &recent, &turn]);
             let mut now = outputs.clone();
             once_each(&mut now, &all.messages);
-            let mut composed = self.settings.composer.compose_counted(&all.messages, &all.costs, now);
+            let mut composed = self.compose(&all, now);
             let over = composed.over.as_ref().map_or(0, |over| over.tokens);
             let cut = if over > 0 { oldest_turns(&recent, over) } else { 0 };
             if cut == 0 {
-                self.remember_prompt(
-                    &composed.messages,
-                    &left_out,
-                    &[&system.messages[..], &recent.messages].concat(),
-                    &end.messages,
-                );
+                self.remember_prompt(&composed.messages, &left_out, &stored, &own);
                 dropped.append(&mut composed.dropped);
                 answers.report(&mut composed);
                 return Ok(Prompt { left_out, dropped, ..composed });
@@ -160,30 +167,98 @@ impl Inner {
         }
     }
 
-    /// Returns the window before `prompt`, without a stored copy of `prompt` itself.
-    fn valid_window(&self, prompt: Option<&Message>) -> Result<Window> {
+    /// Returns the conversation that a prompt is the end of, with the steps that followed it, without the messages that
+    /// no prompt may have.
+    ///
+    /// Messages that were put since the prompt was put or first assembled are steps of it too, unless one of the user is
+    /// among them: then the prompt is asked again after them. An answer at their end is left out: it is asked for again.
+    fn conversation(&self, prompt: Arc<Message>) -> Result<Conversation> {
         let mut recent = self.recent()?;
-        recent.retain(|recent| prompt.is_none_or(|prompt| prompt.id != recent.message.id));
-        let messages: Vec<&Message> = recent.iter().map(|recent| &*recent.message).chain(prompt).collect();
-        let broken = misplaced_tool_messages(&messages);
-        let mut window = Window::default();
-        for (at, RecentMessage { seq, message, cost, .. }) in recent.into_iter().enumerate() {
-            if broken.contains(&at) {
-                window.left_out.push(message.id.clone());
-            } else {
-                window.seqs.insert(message.id.clone(), seq);
-                window.valid.messages.push(message);
-                window.valid.costs.push(cost);
+        let (begin, steps) = {
+            let mut turn = self.live.turn.lock();
+            let before = turn.prompt.replace(prompt.id.clone());
+            if before.as_ref() != Some(&prompt.id) {
+                if before.is_some() {
+                    turn.steps.clear();
+                }
+                turn.begin = Some(recent.iter().map(|recent| recent.seq + 1).max().unwrap_or(0));
             }
+            (turn.begin, turn.steps.clone())
+        };
+        let later: HashSet<&str> = steps.iter().map(|message| message.id.as_str()).collect();
+        let put_at = recent.iter().find(|recent| recent.message.id == prompt.id).map(|recent| recent.seq);
+        recent.retain(|recent| recent.message.id != prompt.id && !later.contains(&*recent.message.id));
+        let begin = begin.min(put_at).or(put_at).or(begin);
+        let leading = recent.iter().take_while(|recent| recent.message.role == Role::System).count();
+        let first_step = recent[leading..].iter().position(|recent| begin.is_some_and(|begin| recent.seq >= begin));
+        let mut after = recent.split_off(first_step.map_or(recent.len(), |at| leading + at));
+        if after.iter().any(|step| step.message.role == Role::User) {
+            recent.append(&mut after);
         }
-        Ok(window)
+        let mut left_out = Vec::new();
+        let is_answer = |message: &Message| {
+            let is_call = |part: &ContentPart| matches!(part, ContentPart::ToolCall { .. });
+            message.role == Role::Assistant && !message.content.iter().any(is_call)
+        };
+        while let Some(answer) = after.pop_if(|step| is_answer(&step.message)) {
+            left_out.push(answer.message.id.clone());
+        }
+
+        let stored = recent.iter().chain(&after).map(|recent| (recent.message.id.clone(), recent.seq));
+        let seqs = stored.collect();
+        let own: Vec<Arc<Message>> = std::iter::once(prompt).chain(steps.into_iter().map(Arc::new)).collect();
+        let count = |message: &Arc<Message>| (Arc::clone(message), self.settings.composer.tokens.count(message));
+        let known = |recent: RecentMessage| (recent.message, recent.cost);
+        let at = recent.len();
+        let all: Vec<(Arc<Message>, usize)> = (recent.into_iter().map(known))
+            .chain(own.first().map(count))
+            .chain(after.into_iter().map(known))
+            .chain(own[1..].iter().map(count))
+            .collect();
+        let messages: Vec<&Message> = all.iter().map(|(message, _)| &**message).collect();
+        let unfit = unfit_for_prompt(&messages, false);
+        if unfit.contains(&at) {
+            return Err(Error::message(
+                "no model accepts this prompt: the result of a tool's call needs the call before it, and a call all its \
+                 results; put the call and its other results first, or add them as steps",
+            ));
+        }
+        // The turn in progress is never cut: it begins with the last message of the user.
+        let fit: Vec<usize> = (0..all.len()).filter(|at| !unfit.contains(at)).collect();
+        let starts = turn_starts(&fit.iter().map(|&at| messages[at]).collect::<Vec<_>>());
+        let start = starts.into_iter().map(|start| fit[start]).rfind(|&start| start <= at);
+        let mut parts = [CountedMessages::default(), CountedMessages::default(), CountedMessages::default()];
+        for (index, (message, cost)) in all.into_iter().enumerate() {
+            if unfit.contains(&index) {
+                left_out.push(message.id.clone());
+                continue;
+            }
+            let is_leading = message.role == Role::System && parts[1..].iter().all(|part| part.messages.is_empty());
+            let part = match start.is_none_or(|start| index >= start) {
+                _ if is_leading => 0,
+                false => 1,
+                true => 2,
+            };
+            parts[part].push(message, cost);
+        }
+        let [system, recent, turn] = parts;
+        Ok(Conversation { system, recent, turn, own, seqs, left_out })
+    }
+
+    fn compose(&self, counted: &CountedMessages, outputs: Vec<BlockOutput>) -> Prompt {
+        let mut composer = self.settings.composer.clone();
+        if counted.messages.iter().all(|message| message.role != Role::User) {
+            composer.insert = InsertMethod::System;
+        }
+        composer.compose_counted(&counted.messages, &counted.costs, outputs)
     }
 
     /// Returns the messages that a selector chose and the results of the calls among them. Results of calls that it did
-    /// not choose are left out.
+    /// not choose are left out, and what it chose of a turn without the user's message.
     fn selected(
         &self,
         recent: &CountedMessages,
+        turn: &CountedMessages,
         selector: &dyn MessageSelector,
         left_out: &mut Vec<String>,
     ) -> CountedMessages {
@@ -199,14 +274,17 @@ impl Inner {
             let results = results.map(|answer| &messages[answer.result]);
             all.extend(results.filter(|result| !ids.contains(result.id.as_str())).cloned());
         }
-        let broken = misplaced_tool_messages(&all);
+        let unfit = unfit_for_prompt(
+            &all.iter().chain(turn.messages.iter().map(|message| &**message)).collect::<Vec<_>>(),
+            false,
+        );
         let mut kept = CountedMessages::default();
-        for (_, message) in all.into_iter().enumerate().filter(|(at, _)| !broken.contains(at)) {
+        for (_, message) in all.into_iter().enumerate().filter(|(at, _)| !unfit.contains(at)) {
             // A selector may have changed the message: then it is counted again.
             let known = messages.iter().position(|other| other.id == message.id && *other == message);
             let count = || self.settings.composer.tokens.count(&message);
-            kept.costs.push(known.map_or_else(count, |known| recent.costs[known]));
-            kept.messages.push(Arc::new(message));
+            let cost = known.map_or_else(count, |known| recent.costs[known]);
+            kept.push(Arc::new(message), cost);
         }
         let ids: HashSet<&str> = kept.messages.iter().map(|message| message.id.as_str()).collect();
         left_out.extend(messages.iter().map(|m| m.id.clone()).filter(|id| !ids.contains(id.as_str())));
@@ -215,8 +293,9 @@ impl Inner {
 }
 
 impl CountedMessages {
-    fn count(messages: Vec<Arc<Message>>, cost: impl Fn(&Message) -> usize) -> Self {
-        CountedMessages { costs: messages.iter().map(|message| cost(message)).collect(), messages }
+    fn push(&mut self, message: Arc<Message>, cost: usize) {
+        self.messages.push(message);
+        self.costs.push(cost);
     }
 
     fn join<'a>(parts: impl IntoIterator<Item = &'a CountedMessages>) -> Self {
@@ -227,20 +306,6 @@ impl CountedMessages {
         }
         all
     }
-}
-
-/// Splits messages into the leading system messages and the others, and drops those that are not wanted.
-fn split(all: CountedMessages, wanted: impl Fn(&Message) -> bool) -> (CountedMessages, CountedMessages) {
-    let (mut system, mut others) = (CountedMessages::default(), CountedMessages::default());
-    for (message, cost) in all.messages.into_iter().zip(all.costs) {
-        let leading = message.role == Role::System && others.messages.is_empty();
-        if wanted(&message) {
-            let parts = if leading { &mut system } else { &mut others };
-            parts.messages.push(message);
-            parts.costs.push(cost);
-        }
-    }
-    (system, others)
 }
 
 /// Returns the number of messages in the oldest turns that together have at least `tokens`, or of all messages.
@@ -255,13 +320,24 @@ fn oldest_turns(recent: &CountedMessages, tokens: usize) -> usize {
     cut.unwrap_or(recent.messages.len())
 }
 
-/// Removes from blocks the messages that the prompt or an earlier block contains.
+/// Removes from blocks the messages that the prompt or an earlier block contains, and those that could not stand before
+/// a prompt.
 fn once_each(outputs: &mut [BlockOutput], shown: &[Arc<Message>]) {
     let shown: HashSet<&str> = shown.iter().map(|message| message.id.as_str()).collect();
     let mut seen: HashSet<String> = HashSet::new();
+    let mut has_user = false;
     for (_, content) in outputs {
         if let BlockContent::Quoted(messages) | BlockContent::Messages(messages) = content {
             messages.retain(|message| !shown.contains(&*message.id) && seen.insert(message.id.clone()));
+        }
+        if let BlockContent::Messages(messages) = content {
+            let unfit = unfit_for_prompt(messages, false);
+            let mut at = 0..;
+            messages.retain(|message| {
+                let is_fit = at.next().is_some_and(|at| !unfit.contains(&at));
+                has_user |= is_fit && message.role == Role::User;
+                is_fit && (has_user || message.role == Role::System)
+            });
         }
     }
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     engine::block_on,
     error::Result,
-    message::{Message, Role, misplaced_tool_messages},
+    message::{Message, Role, unfit_for_prompt},
     store::SessionChange,
 };
 
@@ -122,7 +122,7 @@ impl Inner {
             (turn.left_out.iter().flatten().cloned().collect(), shown.collect())
         };
         let recent: HashSet<String> = self.recent()?.into_iter().map(|recent| recent.message.id.clone()).collect();
-        hidden.extend(misplaced_tool_messages(&history).into_iter().map(|at| history[at].id.clone()));
+        hidden.extend(unfit_for_prompt(&history, true).into_iter().map(|at| history[at].id.clone()));
         let first_other = history.iter().take_while(|message| message.role == Role::System).count();
         let (mut system, mut others) = (Vec::new(), Vec::new());
         for (at, message) in history.into_iter().enumerate() {

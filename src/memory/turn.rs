@@ -9,6 +9,8 @@ use crate::message::{ContentPart, Message};
 pub(super) struct Turn {
     /// Id of the prompt that is being answered.
     pub(super) prompt: Option<String>,
+    /// The sequence number from which on messages were put after the prompt was first assembled.
+    pub(super) begin: Option<u64>,
     /// Completed steps of the answer.
     pub(super) steps: Vec<Message>,
     /// Messages of the last prompts, to recognize them when they come back.
@@ -23,7 +25,7 @@ impl Turn {
     /// Ends the turn, and forgets that earlier prompts had messages of the session: they may be put as if they were
     /// new.
     pub(super) fn end(&mut self) {
-        (self.prompt, self.steps) = Default::default();
+        (self.prompt, self.begin, self.steps) = Default::default();
         self.left_out.iter_mut().for_each(Vec::clear);
         for given in &mut self.given {
             *given = given.iter().filter(|given| given.origin == Origin::Memory).cloned().collect();

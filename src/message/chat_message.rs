@@ -15,8 +15,12 @@ use crate::{
     ids::check_id,
 };
 
-/// The maximum size of a message: bytes of content plus metadata. Content other than a single text part counts as JSON.
+/// The maximum size of a message's content in bytes. Content other than a single text part counts as JSON.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
+
+/// The maximum size of a message's metadata, as JSON, in bytes: enough for the message itself in the form of another
+/// system, with its escapes.
+pub const MAX_METADATA_BYTES: usize = 4 << 20;
 
 /// The session of a message that does not name one.
 pub const DEFAULT_SESSION: &str = "default";
@@ -143,21 +147,23 @@ impl Message {
         self.name.as_deref().filter(|_| !text.trim().is_empty())
     }
 
-    /// Checks everything that [`put`](crate::Engine::put) requires of a message.
+    /// Returns true if the content has nothing that a model could read: no parts, or blank texts alone. Such a message
+    /// is stored and listed, but not recalled, and prompts leave it out.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.content.iter().all(|part| matches!(part, ContentPart::Text { text } if text.trim().is_empty()))
+    }
+
+    /// Checks everything that [`put`](crate::Engine::put) requires of a message. Its content may be empty.
     ///
     /// # Errors
-    /// [`Error::InvalidMessage`] for an id, session or name that is empty or longer than 512 bytes; content that is
-    /// empty or only white space; more than [`MAX_MESSAGE_BYTES`]; JSON that is nested too deeply to be read again (128
-    /// levels).
+    /// [`Error::InvalidMessage`] for an id, session or name that is empty or longer than 512 bytes; content of more than
+    /// [`MAX_MESSAGE_BYTES`], or metadata of more than [`MAX_METADATA_BYTES`]; JSON that is nested too deeply to be read
+    /// again (128 levels).
     pub fn check(&self) -> Result<()> {
         check_id("id", &self.id)?;
         check_id("session", &self.session)?;
         if let Some(name) = &self.name {
             check_id("name", name)?;
-        }
-        let blank = |part: &ContentPart| matches!(part, ContentPart::Text { text } if text.trim().is_empty());
-        if self.content.iter().all(blank) {
-            return Err(Error::message("the content is empty"));
         }
         // The store keeps a single text as it is and everything else as JSON. That JSON must be readable again, also
         // one level deeper, inside the object of a JSON line.
@@ -178,11 +184,14 @@ impl Message {
                 json.len()
             }
         };
-        let bytes = content + metadata;
-        if bytes > MAX_MESSAGE_BYTES {
+        if content > MAX_MESSAGE_BYTES {
             return Err(Error::message(format!(
-                "content and metadata have {bytes} bytes, the maximum is {MAX_MESSAGE_BYTES}; split the message, or store \
-                 a reference"
+                "the content has {content} bytes, the maximum is {MAX_MESSAGE_BYTES}; split the message, or store a reference"
+            )));
+        }
+        if metadata > MAX_METADATA_BYTES {
+            return Err(Error::message(format!(
+                "the metadata has {metadata} bytes, the maximum is {MAX_METADATA_BYTES}; store a reference"
             )));
         }
         Ok(())

@@ -6,9 +6,8 @@ use super::{
     chat_message::Message,
     content::ContentPart,
     exact::imported,
-    fields::{Object, Result, as_object, inner, reference, required, seconds, text, text_part},
+    fields::{Object, Result, as_object, inner, reference, required, role, seconds, text, text_part},
     json_line::MessageLine,
-    role::Role,
 };
 use crate::error::Error;
 
@@ -19,18 +18,25 @@ const SOURCE: &str = "chatgpt";
 ///
 /// The conversation is a tree, with a branch for each answer that was made again and each question that was edited.
 /// The branch that ChatGPT shows is read: the way from `current_node` to the root. The session is the conversation's
-/// id. `metadata["chatgpt"]` has the title, the model, and the recipient if it is a tool. Left out are messages that
-/// ChatGPT hides, the model's thoughts, and messages without content.
+/// id. The id of a message is preceded by it (`CONVERSATION/MESSAGE`), because a conversation that was branched off or
+/// shared repeats the ids of another. `metadata["chatgpt"]` has the title, the model, and the recipient if it is a tool.
+/// Left out are messages that ChatGPT hides, the model's thoughts, and messages without content.
+///
+/// Each message is read by itself, as by [`from_langchain`](crate::from_langchain). A fault of the tree leaves out what
+/// is before it.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`] with the ids of the conversation and the message, for a value of another form, and for
 /// content of an unknown type without text.
-pub fn from_chatgpt(conversation: &Value) -> crate::error::Result<Vec<MessageLine>> {
+pub fn from_chatgpt(conversation: &Value) -> impl Iterator<Item = crate::error::Result<MessageLine>> {
     let id = ["conversation_id", "id"].into_iter().find_map(|field| conversation.get(field)?.as_str());
-    read(conversation).map_err(|reason| Error::message(format!("conversation {:?}: {reason}", id.unwrap_or_default())))
+    let failed = move |reason| Error::message(format!("conversation {:?}: {reason}", id.unwrap_or_default()));
+    let read = read(conversation).unwrap_or_else(|reason| vec![Err(reason)]);
+    read.into_iter().map(move |line| line.map_err(failed))
 }
 
-fn read(conversation: &Value) -> Result<Vec<MessageLine>> {
+/// Reads the messages from the root to the current node.
+fn read(conversation: &Value) -> Result<Vec<Result<MessageLine>>> {
     let conversation = as_object(conversation)?;
     let session = match text(conversation, "conversation_id")? {
         Some(id) => id,
@@ -44,14 +50,21 @@ fn read(conversation: &Value) -> Result<Vec<MessageLine>> {
     while let Some(id) = next {
         let failed = |reason: String| format!("mapping[{id:?}]: {reason}");
         nodes += 1;
-        if nodes > mapping.len() {
-            return Err(failed("its parents form a circle".to_owned()));
-        }
-        let node = inner(mapping, id).map_err(failed)?;
-        if let Some(message) = node.get("message").filter(|message| !message.is_null()) {
-            lines.extend(as_object(message).and_then(|message| read_message(message, session, title)).map_err(failed)?);
-        }
-        next = text(node, "parent").map_err(failed)?;
+        let parent = match mapping.get(id).and_then(Value::as_object) {
+            None => Err("it is missing, or not an object".to_owned()),
+            Some(_) if nodes > mapping.len() => Err("its parents form a circle".to_owned()),
+            Some(node) => {
+                if let Some(message) = node.get("message").filter(|message| !message.is_null()) {
+                    let line = as_object(message).and_then(|message| read_message(message, session, title));
+                    lines.extend(line.map_err(failed).transpose());
+                }
+                text(node, "parent")
+            }
+        };
+        next = parent.unwrap_or_else(|reason| {
+            lines.push(Err(failed(reason)));
+            None
+        });
     }
     lines.reverse();
     Ok(lines)
@@ -65,7 +78,7 @@ fn read_message(object: &Object, session: &str, title: Option<&str>) -> Result<O
         return Ok(None);
     }
     let author = inner(object, "author")?;
-    let role = required(author, "role")?.parse::<Role>().map_err(|error| error.to_string())?;
+    let role = role(required(author, "role")?)?;
     let content = read_content(inner(object, "content")?)?;
     if content.is_empty() {
         return Ok(None);
@@ -83,7 +96,7 @@ fn read_message(object: &Object, session: &str, title: Option<&str>) -> Result<O
         }
     }
     let mut message = Message { session: session.to_owned(), ..imported(role, name.map(str::to_owned), content) };
-    message.id = id.map_or(message.id, str::to_owned);
+    message.id = id.map_or(message.id, |id| format!("{session}/{id}"));
     message.created_at = seconds(object, "create_time")?;
     if !source.is_empty() {
         message.metadata.insert(SOURCE.to_owned(), source.into());

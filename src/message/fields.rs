@@ -5,8 +5,11 @@ use serde_json::{Map, Value};
 
 use super::{
     content::{ContentPart, MediaReference},
+    json_line::MessageLine,
+    role::Role,
     timestamp::Timestamp,
 };
+use crate::error::Error;
 
 /// A JSON object.
 pub(super) type Object = Map<String, Value>;
@@ -16,6 +19,18 @@ pub(super) type Result<T> = std::result::Result<T, String>;
 
 pub(super) fn as_object(value: &Value) -> Result<&Object> {
     value.as_object().ok_or_else(|| "expected a JSON object".to_owned())
+}
+
+/// Reads each object of a list by itself. Errors begin with `list` and the index.
+pub(super) fn read_each(
+    values: &[Value],
+    list: &'static str,
+    read: impl Fn(&Object) -> Result<MessageLine>,
+) -> impl Iterator<Item = crate::error::Result<MessageLine>> {
+    values.iter().enumerate().map(move |(index, value)| {
+        let line = as_object(value).and_then(&read);
+        line.map_err(|reason| Error::message(format!("{list}[{index}]: {reason}")))
+    })
 }
 
 /// Returns the object in a field.
@@ -35,6 +50,14 @@ pub(super) fn text<'o>(object: &'o Object, field: &str) -> Result<Option<&'o str
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err(format!("{field} is not a string")),
     }
+}
+
+/// Returns the role of this name.
+pub(super) fn role(name: &str) -> Result<Role> {
+    name.parse().map_err(|error| match error {
+        Error::InvalidMessage { reason } => reason,
+        error => error.to_string(),
+    })
 }
 
 /// Returns the time of a field that counts seconds since 1970; `None` if the field is missing or null.

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use super::chat_message::Message;
 use super::{
     exact::imported,
-    fields::{Object, Result, as_object, inner, required, text, unread},
+    fields::{Object, Result, inner, read_each, required, text, unread},
     json_line::MessageLine,
     openai,
 };
+#[cfg(doc)]
 use crate::error::Error;
 
 /// The key in [`Message::metadata`] of the fields that a message has no place for.
@@ -22,16 +23,13 @@ const READ: [&str; 8] = ["content", "type", "name", "id", "tool_calls", "tool_ca
 /// histories of LangChain are stored in this form.
 ///
 /// The session is `default`. Fields without a counterpart, such as `response_metadata`, are kept in
-/// `metadata["langchain"]` unless they are empty.
+/// `metadata["langchain"]` unless they are empty. Each message is read by itself, so a program chooses whether one that
+/// cannot be read is skipped; `collect::<Result<Vec<_>>>()` stops at the first.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`] with the index, for a value of another form or an unknown type.
-pub fn from_langchain(messages: &[Value]) -> crate::error::Result<Vec<MessageLine>> {
-    let read = |(index, value): (usize, &Value)| {
-        let line = as_object(value).and_then(read_message);
-        line.map_err(|reason| Error::message(format!("messages[{index}]: {reason}")))
-    };
-    messages.iter().enumerate().map(read).collect()
+pub fn from_langchain(messages: &[Value]) -> impl Iterator<Item = crate::error::Result<MessageLine>> {
+    read_each(messages, "messages", read_message)
 }
 
 fn read_message(object: &Object) -> Result<MessageLine> {

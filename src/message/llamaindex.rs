@@ -6,11 +6,12 @@ use super::{
     chat_message::Message,
     content::{ContentPart, MediaReference},
     exact::imported,
-    fields::{Object, Result, as_object, required, text, text_part, tool_result, unread},
+    fields::{Object, Result, as_object, read_each, required, text, text_part, tool_result, unread},
     json_line::MessageLine,
     openai,
     role::Role,
 };
+#[cfg(doc)]
 use crate::error::Error;
 
 /// The key in [`Message::metadata`] of what a message has no place for.
@@ -22,14 +23,12 @@ const SOURCE: &str = "llamaindex";
 /// The messages get new ids and the session `default`. Calls of tools are read from the blocks and from
 /// `additional_kwargs`. Blocks and fields without a counterpart are kept in `metadata["llamaindex"]`.
 ///
+/// Each message is read by itself, as by [`from_langchain`](crate::from_langchain).
+///
 /// # Errors
 /// [`Error::InvalidMessage`] with the index, for a value of another form or an unknown role.
-pub fn from_llamaindex(messages: &[Value]) -> crate::error::Result<Vec<MessageLine>> {
-    let read = |(index, value): (usize, &Value)| {
-        let line = as_object(value).and_then(read_message);
-        line.map_err(|reason| Error::message(format!("messages[{index}]: {reason}")))
-    };
-    messages.iter().enumerate().map(read).collect()
+pub fn from_llamaindex(messages: &[Value]) -> impl Iterator<Item = crate::error::Result<MessageLine>> {
+    read_each(messages, "messages", read_message)
 }
 
 fn read_message(object: &Object) -> Result<MessageLine> {

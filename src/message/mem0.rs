@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::chat_message::Message;
 use super::{
     exact::imported,
-    fields::{Object, Result, as_object, text, text_part, unread},
+    fields::{Object, Result, read_each, role, text, text_part, unread},
     json_line::MessageLine,
     role::Role,
     timestamp::Timestamp,
@@ -22,14 +22,12 @@ const SOURCE: &str = "mem0";
 /// [`Role::User`], because memories are about the user. The session is `run_id`, or else `mem0`. All other fields are
 /// kept in `metadata["mem0"]` unless they are empty.
 ///
+/// Each memory is read by itself, as the messages by [`from_langchain`](crate::from_langchain).
+///
 /// # Errors
 /// [`Error::InvalidMessage`] with the index, for a value of another form.
-pub fn from_mem0(memories: &[Value]) -> crate::error::Result<Vec<MessageLine>> {
-    let read = |(index, value): (usize, &Value)| {
-        let line = as_object(value).and_then(read_memory);
-        line.map_err(|reason| Error::message(format!("memories[{index}]: {reason}")))
-    };
-    memories.iter().enumerate().map(read).collect()
+pub fn from_mem0(memories: &[Value]) -> impl Iterator<Item = crate::error::Result<MessageLine>> {
+    read_each(memories, "memories", read_memory)
 }
 
 fn read_memory(object: &Object) -> Result<MessageLine> {
@@ -38,7 +36,7 @@ fn read_memory(object: &Object) -> Result<MessageLine> {
     };
     let role = match text(object, "role")? {
         None => Role::User,
-        Some(role) => role.parse().map_err(|error: Error| error.to_string())?,
+        Some(name) => role(name)?,
     };
     let id = text(object, "id")?;
     let mut message = imported(role, None, vec![text_part(memory)]);
@@ -52,8 +50,9 @@ fn read_memory(object: &Object) -> Result<MessageLine> {
     Ok(MessageLine { namespace: None, message, has_id: id.is_some() })
 }
 
-/// Reads a time in ISO 8601, which is in UTC unless it says otherwise.
+/// Reads a time in ISO 8601, which is in UTC unless it says otherwise, or a date.
 fn time(text: &str) -> Result<Timestamp> {
+    let text = text.replacen(' ', "T", 1);
     let time = text.parse().or_else(|_| format!("{text}Z").parse());
     time.map_err(|_: Error| format!("created_at {text:?} is not a time such as \"2024-05-01T09:30:00Z\""))
 }

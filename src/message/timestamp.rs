@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 /// A point in time in UTC with microsecond precision, between the years -9999 and 9999.
 ///
 /// The text form is RFC 3339 (`2024-05-01T09:30:00Z`), for years before 0 the form that ISO 8601 extends it with
-/// (`-000044-03-15T12:00:00Z`). Parsing converts other offsets to UTC.
+/// (`-000044-03-15T12:00:00Z`). Parsing converts other offsets to UTC, and reads a date alone (`2024-05-01`) as its first
+/// moment in UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(into = "String")]
 pub struct Timestamp(i64);
@@ -36,16 +37,19 @@ impl Timestamp {
     }
 }
 
-/// Parses an RFC 3339 time. The error is the reason alone.
+/// Parses an RFC 3339 time, or a date. The error is the reason alone.
 fn parse(text: &str) -> Result<Timestamp, String> {
     // jiff parses more than RFC 3339: other separators, missing minutes, zone names.
-    let parsed = is_rfc_3339(text).then(|| text.parse::<jiff::Timestamp>().ok()).flatten();
-    parsed
+    let read = |text: &str| is_rfc_3339(text).then(|| text.parse::<jiff::Timestamp>().ok()).flatten();
+    read(text)
+        .or_else(|| read(&format!("{text}T00:00:00Z")))
         // jiff parses a fraction in the very last second of its range, but cannot construct such a timestamp.
         .and_then(|timestamp| Timestamp::from_micros(timestamp.as_microsecond()))
         .ok_or_else(|| {
             let last = if text.starts_with("9999-") { ", at most \"9999-12-30T22:00:00Z\"" } else { "" };
-            format!("{text:?} is not an RFC 3339 time such as \"2024-05-01T09:30:00Z\"{last}")
+            format!(
+                "{text:?} is not an RFC 3339 time such as \"2024-05-01T09:30:00Z\"{last}, nor a date such as \"2024-05-01\""
+            )
         })
 }
 

@@ -1,4 +1,4 @@
-//! Matching of tool results with their calls.
+//! Matching of tool results with their calls, and what every provider accepts of a conversation.
 
 use std::{
     borrow::Borrow,
@@ -36,13 +36,30 @@ pub(crate) fn match_tool_results(messages: &[impl Borrow<Message>]) -> Vec<Match
     matched
 }
 
+/// Returns the indexes of the messages that a prompt leaves out, as some provider would refuse it with them: blank
+/// messages, [misplaced](misplaced_tool_messages) calls and results, and all that comes before the first message of the
+/// user, if there is one, but for system messages.
+pub(crate) fn unfit_for_prompt(messages: &[impl Borrow<Message>], may_wait: bool) -> HashSet<usize> {
+    let messages: Vec<&Message> = messages.iter().map(Borrow::borrow).collect();
+    let (mut fit, blank): (Vec<usize>, Vec<usize>) = (0..messages.len()).partition(|&at| !messages[at].is_blank());
+    let mut unfit: HashSet<usize> = blank.into_iter().collect();
+    let spoken: Vec<&Message> = fit.iter().map(|&at| messages[at]).collect();
+    unfit.extend(misplaced_tool_messages(&spoken, may_wait).into_iter().map(|at| fit[at]));
+    fit.retain(|at| !unfit.contains(at));
+    if let Some(first) = fit.iter().position(|&at| messages[at].role == Role::User) {
+        unfit.extend(fit[..first].iter().filter(|&&at| messages[at].role != Role::System));
+    }
+    unfit
+}
+
 /// Returns the indexes of the messages that a model would refuse because of the order of calls and results: results
-/// that do not directly follow the message with their call, and calls that are not directly followed by all their
-/// results. A call after the last user message may still be waiting for its results and is accepted without them.
-pub(crate) fn misplaced_tool_messages(messages: &[impl Borrow<Message>]) -> HashSet<usize> {
+/// that do not directly follow the message with their call, or answer a call again, and calls that are not directly
+/// followed by all their results. With `may_wait`, a call after the last user message may still be waiting for results
+/// that are to follow the list.
+fn misplaced_tool_messages(messages: &[impl Borrow<Message>], may_wait: bool) -> HashSet<usize> {
+    let parts = |index: usize| &Borrow::<Message>::borrow(&messages[index]).content;
     let result_ids = |index: usize| {
-        let message: &Message = messages[index].borrow();
-        message.content.iter().filter_map(|part| match part {
+        parts(index).iter().filter_map(|part| match part {
             ContentPart::ToolResult { id, .. } => Some(id.as_str()),
             _ => None,
         })
@@ -50,27 +67,33 @@ pub(crate) fn misplaced_tool_messages(messages: &[impl Borrow<Message>]) -> Hash
     let has_results = |index: usize| result_ids(index).next().is_some();
     let last_user = messages.iter().rposition(|message| message.borrow().role == Role::User);
     let mut misplaced: HashSet<usize> = (0..messages.len()).filter(|&index| has_results(index)).collect();
-    for (index, message) in messages.iter().enumerate() {
-        let called: HashSet<&str> = message
-            .borrow()
-            .content
-            .iter()
-            .filter_map(|part| match part {
-                ContentPart::ToolCall { id, .. } => Some(id.as_str()),
-                _ => None,
-            })
-            .collect();
-        if called.is_empty() {
+    for index in 0..messages.len() {
+        let mut calls = 0;
+        let mut called: HashSet<&str> = HashSet::new();
+        for part in parts(index) {
+            if let ContentPart::ToolCall { id, .. } = part {
+                calls += 1;
+                called.insert(id);
+            }
+        }
+        if calls == 0 {
             continue;
         }
+        let mut answers = Vec::new();
+        let mut answered: HashSet<&str> = HashSet::new();
+        let mut end = index + 1;
         // A message that also has the result of another call is misplaced: it ends the run.
-        let results: Vec<usize> = (index + 1..messages.len())
-            .take_while(|&next| has_results(next) && result_ids(next).all(|id| called.contains(id)))
-            .collect();
-        let answered: HashSet<&str> = results.iter().flat_map(|&next| result_ids(next)).collect();
-        let may_wait = last_user.is_none_or(|user| index > user);
-        if may_wait || answered.len() == called.len() {
-            misplaced.retain(|index| !results.contains(index));
+        while end < messages.len() && has_results(end) && result_ids(end).all(|id| called.contains(id)) {
+            let ids: HashSet<&str> = result_ids(end).collect();
+            if ids.is_disjoint(&answered) && ids.len() == result_ids(end).count() {
+                answered.extend(ids);
+                answers.push(end);
+            }
+            end += 1;
+        }
+        let is_waiting = may_wait && end == messages.len() && last_user.is_none_or(|user| index > user);
+        if calls == called.len() && (is_waiting || answered.len() == called.len()) {
+            misplaced.retain(|index| !answers.contains(index));
         } else {
             misplaced.insert(index);
         }

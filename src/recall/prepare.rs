@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
-    sync::Arc,
+    sync::{Arc, mpsc},
     time::Instant,
 };
 
@@ -178,32 +178,107 @@ impl<'a> PreparedQuery<'a> {
         }
     }
 
-    /// Embeds the query's text, unless words alone are searched.
+    /// Embeds the query's text, unless words alone are searched. `beside` runs a job on another thread.
     ///
-    /// If the deadline passes meanwhile, the query is answered by words and by the windows that were embedded in time.
+    /// A query with a deadline is embedded beside, so that an embedder that ignores the deadline keeps nobody waiting; its
+    /// answer comes too late for this query, and may be cached for the next. The query is then answered by words, in the
+    /// last quarter of its time, and by the windows that were embedded until then.
     ///
     /// # Errors
     /// Those of the embedder; after the deadline only if the query cannot be answered by words:
     /// [`RankingStrategy::Dense`], [`Query::answerable`].
-    pub(crate) fn embed(&mut self, embedder: &dyn Embedder) -> Result<()> {
+    pub(crate) fn embed(&mut self, embedder: &Arc<dyn Embedder>, beside: impl FnOnce(Job) -> Result<()>) -> Result<()> {
         if self.ranking.strategy == RankingStrategy::Lexical {
             return Ok(());
         }
         let answers_by_words = self.ranking.strategy != RankingStrategy::Dense && self.query.answerable.is_none();
-        match embed_before(embedder, &self.query.text, self.deadline) {
-            Ok((vectors, is_late)) => {
-                (self.vectors, self.is_late) = (vectors, is_late);
-                if self.ranking.strategy == RankingStrategy::Hybrid && self.ranking.has_vocabulary {
-                    let begin = &self.query.text[..self.query.text.floor_char_boundary(VOCABULARY_BYTES)];
-                    self.ranking.known_words = embed::known_words(embedder, begin);
+        let reserve = self.query.budget.filter(|_| answers_by_words).unwrap_or_default() / 4;
+        let deadline = self.deadline.map(|deadline| deadline.checked_sub(reserve).unwrap_or(deadline));
+        let has_vocabulary = self.ranking.strategy == RankingStrategy::Hybrid && self.ranking.has_vocabulary;
+        let query = QueryText { text: self.query.text.clone(), has_vocabulary, deadline };
+        let embedded = match deadline {
+            None => query.embed(&**embedder, |part| self.take(part)),
+            Some(deadline) => {
+                let (sender, parts) = mpsc::channel();
+                let (embedder, span) = (Arc::clone(embedder), tracing::Span::current());
+                let job = move || {
+                    let _span = span.enter();
+                    // The job may have waited for a thread until nobody waits for it.
+                    if !is_over(Some(deadline)) {
+                        let embedded = query.embed(&*embedder, |part| drop(sender.send(Ok(part))));
+                        drop(embedded.map_err(|error| sender.send(Err(error))));
+                    }
+                };
+                beside(Box::new(job))?;
+                loop {
+                    match parts.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                        Ok(Ok(part)) => self.take(part),
+                        Ok(Err(error)) => break Err(error),
+                        Err(mpsc::RecvTimeoutError::Disconnected) if !self.vectors.is_empty() => break Ok(()),
+                        Err(_) => break Err(Error::DeadlineExceeded),
+                    }
                 }
             }
-            Err(error) if answers_by_words && (matches!(error, Error::DeadlineExceeded) || is_over(self.deadline)) => {
+        };
+        match embedded {
+            Ok(()) => Ok(()),
+            Err(Error::DeadlineExceeded) if !self.vectors.is_empty() => {
+                self.is_late = true;
+                Ok(())
+            }
+            Err(error) if answers_by_words && (matches!(error, Error::DeadlineExceeded) || is_over(deadline)) => {
                 tracing::debug!(%error, "the deadline of a query passed before it was embedded; it is answered by words");
+                self.vectors.clear();
                 self.ranking.strategy = RankingStrategy::Lexical;
                 self.is_late = true;
+                Ok(())
             }
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn take(&mut self, part: EmbeddedPart) {
+        match part {
+            EmbeddedPart::KnownWords(share) => self.ranking.known_words = share,
+            EmbeddedPart::Vector(vector) => self.vectors.push(vector),
+        }
+    }
+}
+
+/// Work for another thread.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// The text of a query that is to be embedded.
+struct QueryText {
+    text: String,
+    /// Whether the share of words is wanted that the model knows.
+    has_vocabulary: bool,
+    deadline: Option<Instant>,
+}
+
+/// What an embedder tells about a query.
+enum EmbeddedPart {
+    /// The share of its letters in words that the model knows.
+    KnownWords(f32),
+    /// The vector of the next window.
+    Vector(Vec<f32>),
+}
+
+impl QueryText {
+    /// Embeds the windows until the deadline, at least the first, and passes on each result.
+    ///
+    /// # Errors
+    /// [`Error::DeadlineExceeded`]: windows are missing. Those of the embedder.
+    fn embed(&self, embedder: &dyn Embedder, mut take: impl FnMut(EmbeddedPart)) -> Result<()> {
+        if self.has_vocabulary {
+            let begin = &self.text[..self.text.floor_char_boundary(VOCABULARY_BYTES)];
+            take(EmbeddedPart::KnownWords(embed::known_words(embedder, begin)));
+        }
+        for (at, window) in embed::windows(embedder, &self.text)?.into_iter().enumerate() {
+            if at > 0 && is_over(self.deadline) {
+                return Err(Error::DeadlineExceeded);
+            }
+            take(EmbeddedPart::Vector(embed::query_before(embedder, window, self.deadline)?));
         }
         Ok(())
     }
@@ -211,24 +286,7 @@ impl<'a> PreparedQuery<'a> {
 
 /// Embeds a query's text: one vector for each window.
 pub(crate) fn embed_query(embedder: &dyn Embedder, text: &str) -> Result<Vec<Vec<f32>>> {
-    embed_before(embedder, text, None).map(|(vectors, _)| vectors)
-}
-
-/// Embeds the windows of a query's text until the deadline, at least the first. The second value returned is true if
-/// windows are missing.
-fn embed_before(embedder: &dyn Embedder, text: &str, deadline: Option<Instant>) -> Result<(Vec<Vec<f32>>, bool)> {
-    let mut vectors = Vec::new();
-    for window in embed::windows(embedder, text)? {
-        if !vectors.is_empty() && is_over(deadline) {
-            return Ok((vectors, true));
-        }
-        match embed::query_before(embedder, window, deadline) {
-            Ok(vector) => vectors.push(vector),
-            Err(Error::DeadlineExceeded) if !vectors.is_empty() => return Ok((vectors, true)),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok((vectors, false))
+    embed::windows(embedder, text)?.into_iter().map(|window| embed::query(embedder, window)).collect()
 }
 
 fn is_over(deadline: Option<Instant>) -> bool {

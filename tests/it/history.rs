@@ -314,7 +314,7 @@ fn a_bad_line_is_an_error_with_its_number() {
         (3, sealed("}"), "expected a JSON object"),
         (3, sealed("[]}"), "expected a JSON object"),
         (3, sealed(r#"{"role":"user","content":"hi"}"#), "has no id"),
-        (3, sealed(r#"{"id":"3","role":"user","content":""}"#), "content is empty"),
+        (3, sealed(r#"{"id":"3","role":"robot","content":""}"#), "role \"robot\""),
         (1, b"".to_vec(), "not the header"),
         (1, sealed(r#"{"session":"s"}"#), "not the header"),
         (1, sealed(r#"{"mnemon_history":0,"session":"s"}"#), "unknown format"),

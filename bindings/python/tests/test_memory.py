@@ -75,6 +75,9 @@ def test_checkpoints_sync_and_reset() -> None:
 
 def test_limits_that_were_not_set_follow_those_that_were() -> None:
     with Engine() as engine:
+        memory = engine.memory(NAMESPACE, "s", token_limit=100, tokens=len)
+        report = memory.put([Message(c * 10, role=role) for c in "abcdefgh" for role in ("user", "assistant")])
+        assert report["flushed"] and all(len(batch) == 2 for batch in report["flushed"]), "ten tokens are a turn"
         for token_limit in (1, 100, 1000, 100_000):
             memory = engine.memory(NAMESPACE, f"s{token_limit}", token_limit=token_limit)
             memory.put([f"message {i}" for i in range(100)])
@@ -85,6 +88,8 @@ def test_bad_options_are_errors() -> None:
     with Engine() as engine:
         with pytest.raises(mnemon.InvalidConfigError):
             engine.memory(NAMESPACE, "s", token_limit=0)
+        with pytest.raises(mnemon.InvalidConfigError, match="token_flush_size is 200"):
+            engine.memory(NAMESPACE, "s", token_limit=100, token_flush_size=200)
         with pytest.raises(ValueError, match="o200k_base"):
             engine.memory(NAMESPACE, "s", tokens="words")
         with pytest.raises(mnemon.InvalidConfigError, match="token_flush_size is 1000; it must be between 1 and"):

@@ -3,7 +3,7 @@
 use std::{
     cell::Cell,
     fmt,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader, Cursor, Read},
     path::Path,
     rc::Rc,
 };
@@ -15,7 +15,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::input;
 
@@ -34,25 +34,67 @@ pub(crate) enum Source {
     Mem0,
 }
 
-/// Reads a file, or stdin for `-`. Calls `accept` with the messages of each conversation, message or memory, the number
-/// of the line at which it ends, and the bytes read so far. Messages that name no session are in `session`.
+/// The most bytes of one value, such as a conversation. A file that is decompressed might never end.
+const MAX_VALUE_BYTES: u64 = 1 << 30;
+
+/// Takes the messages of one conversation, message or memory, the number of the line at which it ends, and the number
+/// of bytes read so far.
+pub(crate) type Accept<'a> = dyn FnMut(u64, u64, Vec<anyhow::Result<MessageLine>>) -> anyhow::Result<()> + 'a;
+
+/// Reads a file, or stdin for `-`. Messages that name no session are in `session`.
 ///
 /// # Errors
-/// Those of `accept`. A file that is not JSON; what is before the fault has been accepted.
-pub(crate) fn read(
+/// Those of `accept`. A file that is neither JSON nor JSON Lines; what is before the fault has been accepted.
+pub(crate) fn read(path: &Path, source: Source, session: Option<&str>, accept: &mut Accept<'_>) -> anyhow::Result<()> {
+    let mut reader = BufReader::with_capacity(1 << 16, input::open(path)?);
+    let mut first = Vec::new();
+    reader
+        .by_ref()
+        .take(input::MAX_LINE_BYTES)
+        .read_until(b'\n', &mut first)
+        .with_context(|| path.display().to_string())?;
+    let is_lines = first.ends_with(b"\n") && serde_json::from_slice::<Map<String, Value>>(&first).is_ok();
+    let reader = Cursor::new(first).chain(reader);
+    match is_lines {
+        true => read_lines(path, reader, source, session, accept),
+        false => read_values(path, reader, source, session, accept),
+    }
+}
+
+/// Reads JSON Lines. A line that is no JSON is passed on as an error, and does not end the file.
+fn read_lines(
     path: &Path,
+    reader: impl Read,
     source: Source,
     session: Option<&str>,
-    accept: &mut dyn FnMut(u64, u64, anyhow::Result<Vec<MessageLine>>) -> anyhow::Result<()>,
+    accept: &mut Accept<'_>,
 ) -> anyhow::Result<()> {
-    let position = Rc::new(Position { line: Cell::new(1), bytes: Cell::new(0), is_blank: Cell::new(true) });
-    let reader = BufReader::with_capacity(1 << 16, input::open(path)?);
+    input::lines_of(reader, path).try_for_each(|line| {
+        let line = line?;
+        let value = line.text.and_then(|text| Ok(serde_json::from_str(&text)?));
+        let messages = value.map_or_else(|error| vec![Err(error)], |value| convert(source, session, value));
+        accept(line.number, line.bytes_read, messages)
+    })
+}
+
+/// Reads values that follow each other, or lists of them.
+fn read_values(
+    path: &Path,
+    reader: impl Read,
+    source: Source,
+    session: Option<&str>,
+    accept: &mut Accept<'_>,
+) -> anyhow::Result<()> {
+    let position = Rc::new(Position::default());
+    let reader = BufReader::with_capacity(1 << 16, reader);
     let mut json = serde_json::Deserializer::from_reader(Counted { reader, position: Rc::clone(&position) });
     let (mut stopped, mut number) = (None, 0);
     let mut take = |value| {
         number += 1;
-        let messages = convert(source, session, value).with_context(|| format!("value {number}"));
-        accept(position.line.get(), position.bytes.get(), messages).map_err(|error| stopped = Some(error))
+        position.begin.set(position.bytes.get());
+        let messages = convert(source, session, value).into_iter();
+        let messages = messages.map(|message| message.with_context(|| format!("value {number}"))).collect();
+        accept(position.line.get() + 1, position.bytes.get(), messages).map_err(|error| stopped = Some(error))
     };
     loop {
         position.is_blank.set(true);
@@ -60,45 +102,72 @@ pub(crate) fn read(
             Ok(()) => {}
             Err(error) if error.is_eof() && position.is_blank.get() => return Ok(()),
             Err(error) => {
-                let fault = || anyhow!("{error}").context(input::at(path, position.line.get()));
+                let fault = || anyhow!("{error}").context(input::at(path, position.line.get() + 1));
                 return Err(stopped.unwrap_or_else(fault));
             }
         }
     }
 }
 
-/// Reads the messages of one value.
-fn convert(source: Source, session: Option<&str>, value: Value) -> anyhow::Result<Vec<MessageLine>> {
-    let mut lines = match source {
-        Source::Openai => {
-            let messages = list(value, "messages");
-            let has_id = messages.iter().any(|message| message.get("mnemon").is_some());
-            let line = |message| MessageLine { namespace: None, message, has_id };
-            from_openai(&messages)?.into_iter().map(line).collect()
-        }
-        Source::Chatgpt => from_chatgpt(&value)?,
-        Source::Langchain => from_langchain(&list(value, "messages"))?,
+/// Reads the messages of one value, each by itself.
+fn convert(source: Source, session: Option<&str>, value: Value) -> Vec<anyhow::Result<MessageLine>> {
+    let lines: Vec<anyhow::Result<MessageLine>> = match source {
+        Source::Openai => openai(&list(value, "messages")),
+        Source::Chatgpt => all(from_chatgpt(&value)),
+        Source::Langchain => all(from_langchain(&list(value, "messages"))),
         Source::Llamaindex => match value.get("store").and_then(Value::as_object) {
             Some(store) => {
-                let mut all = Vec::new();
-                for (session, messages) in store {
-                    let mut lines = from_llamaindex(&list(messages.clone(), "messages"))?;
-                    lines.iter_mut().for_each(|line| line.message.session.clone_from(session));
-                    all.extend(lines);
-                }
-                all
+                let sessions = store.iter().flat_map(|(session, messages)| {
+                    let lines = all(from_llamaindex(&list(messages.clone(), "messages")));
+                    lines.into_iter().map(move |line| {
+                        let mut line = line.with_context(|| format!("store[{session:?}]"))?;
+                        line.message.session.clone_from(session);
+                        Ok(line)
+                    })
+                });
+                sessions.collect()
             }
-            None => from_llamaindex(&list(value, "messages"))?,
+            None => all(from_llamaindex(&list(value, "messages"))),
         },
-        Source::Mem0 => from_mem0(&list(value, "results"))?,
+        Source::Mem0 => all(from_mem0(&list(value, "results"))),
     };
-    for MessageLine { message, .. } in &mut lines {
-        if let Some(session) = session.filter(|_| message.session == DEFAULT_SESSION) {
-            session.clone_into(&mut message.session);
+    let place = |(at, line): (usize, anyhow::Result<MessageLine>)| {
+        let mut line = line?;
+        if let Some(session) = session.filter(|_| line.message.session == DEFAULT_SESSION) {
+            session.clone_into(&mut line.message.session);
+            if source == Source::Langchain && line.has_id {
+                // A history that was copied for another session repeats the ids.
+                line.message.id = format!("{session}/{}", line.message.id);
+            }
         }
-        message.check()?;
+        line.message.check().with_context(|| format!("message {}", at + 1))?;
+        Ok(line)
+    };
+    lines.into_iter().enumerate().map(place).collect()
+}
+
+fn all(lines: impl Iterator<Item = mnemon::Result<MessageLine>>) -> Vec<anyhow::Result<MessageLine>> {
+    lines.map(|line| line.map_err(anyhow::Error::new)).collect()
+}
+
+/// Reads OpenAI's objects, each by itself, but for the further objects of one message.
+fn openai(objects: &[Value]) -> Vec<anyhow::Result<MessageLine>> {
+    let mut lines = Vec::new();
+    let mut index = 0;
+    for objects in objects.chunk_by(|_, next| next.pointer("/mnemon/of").is_some()) {
+        let has_id = objects[0].get("mnemon").is_some();
+        match from_openai(objects) {
+            Ok(messages) => {
+                lines.extend(messages.into_iter().map(|message| Ok(MessageLine { namespace: None, message, has_id })));
+            }
+            // The index is that of a list of its own.
+            Err(error) => {
+                lines.push(Err(anyhow!(error.to_string().replacen("messages[0]", &format!("messages[{index}]"), 1))));
+            }
+        }
+        index += objects.len();
     }
-    Ok(lines)
+    lines
 }
 
 /// Returns the elements of a list, of the list in this field, or the value itself.
@@ -155,10 +224,13 @@ impl<'de, F: FnMut(Value) -> Result<(), ()>> Visitor<'de> for Values<'_, F> {
 }
 
 /// The position in a file.
+#[derive(Default)]
 struct Position {
-    /// The number of the line, from 1.
+    /// Number of line feeds.
     line: Cell<u64>,
     bytes: Cell<u64>,
+    /// The position at which the value begins that is being read.
+    begin: Cell<u64>,
     /// Whether nothing but white space was read since it was set.
     is_blank: Cell<bool>,
 }
@@ -172,8 +244,11 @@ struct Counted<R> {
 impl<R: BufRead> Read for Counted<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(out)?;
-        let Position { line, bytes, is_blank } = &*self.position;
+        let Position { line, bytes, begin, is_blank } = &*self.position;
         bytes.set(bytes.get() + read as u64);
+        if bytes.get() - begin.get() > MAX_VALUE_BYTES {
+            return Err(io::Error::other(format!("a value of more than {MAX_VALUE_BYTES} bytes")));
+        }
         line.set(line.get() + out[..read].iter().filter(|byte| **byte == b'\n').count() as u64);
         is_blank.set(is_blank.get() && out[..read].iter().all(u8::is_ascii_whitespace));
         Ok(read)

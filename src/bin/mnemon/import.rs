@@ -39,7 +39,7 @@ pub(crate) struct Args {
     namespace: Option<Namespace>,
     #[command(flatten)]
     memory: MemoryOptions,
-    /// The file that `export` wrote; - reads stdin.
+    /// The file that `export` wrote, which may be compressed by gzip or zstd; - reads stdin.
     #[arg(value_name = "FILE.jsonl")]
     file: PathBuf,
 }
@@ -53,9 +53,7 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     key::set(&mut config)?;
     let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
     let result = import(&engine, args, file, format);
-    if result.is_err() {
-        ingest::remove_unused(&engine, &args.db);
-    }
+    ingest::remove_unused(&engine, &args.db);
     result.map(|()| Status::SUCCESS)
 }
 

@@ -6,7 +6,8 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
+use clap::ValueEnum;
 use mnemon::{Device, Engine, IndexKind, Language, Message, MessageLine, Namespace, Precision, PutReport};
 use serde::Serialize;
 
@@ -72,10 +73,11 @@ pub(crate) struct Args {
     /// Store messages in this session whose format names none.
     #[arg(long, value_name = "ID", requires = "from")]
     session: Option<String>,
-    /// Report bad lines and continue, instead of stopping at the first. The command still fails if most lines are bad.
+    /// Report bad lines and bad messages of conversations and continue, instead of stopping at the first. The command
+    /// still fails if most are bad.
     #[arg(long)]
     skip_bad: bool,
-    /// JSON Lines files, or those of another format with --from; - reads stdin.
+    /// JSON Lines files, or those of another format with --from; - reads stdin. They may be compressed by gzip or zstd.
     #[arg(required = true, value_name = "FILE.jsonl")]
     files: Vec<PathBuf>,
 }
@@ -103,9 +105,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     key::set(&mut config)?;
     let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
     let result = ingest_all(&engine, &args, format);
-    if result.is_err() {
-        remove_unused(&engine, &args.db);
-    }
+    remove_unused(&engine, &args.db);
     result
 }
 
@@ -200,39 +200,55 @@ fn ingest(
         report.replaced += replaced;
         report.unchanged += unchanged;
         let done = report.new + report.replaced + report.unchanged - before;
-        // The size of stdin is unknown.
+        // The sizes of stdin and of what is decompressed are unknown.
         let share = bytes_read as f64 / bytes as f64;
-        let total = if bytes > 0 { Total::Estimated((done as f64 / share).round() as u64) } else { Total::Unknown };
+        let total = if bytes >= bytes_read.max(1) {
+            Total::Estimated((done as f64 / share).round() as u64)
+        } else {
+            Total::Unknown
+        };
         progress.set(done, total);
         Ok(())
     };
     // Takes the messages of a line, or of what another format has instead.
-    let mut accept = |number: u64, bytes_read: u64, found: anyhow::Result<Vec<MessageLine>>| {
-        let placed = found.and_then(|lines| lines.into_iter().map(|line| reader.place(line)).collect());
-        match placed.with_context(|| input::at(file, number)) {
-            Ok::<Vec<_>, _>(messages) => batch.extend(messages),
-            Err(error) if args.skip_bad => {
-                progress.note(&format!("skipped {error:#}"));
-                report.skipped += 1;
-            }
-            Err(error) => {
-                return Err(error.context(
-                    "stopped at this line; all lines before it are stored. Correct the line and ingest the file again (stored messages \
-                     are not duplicated), or skip bad lines with --skip-bad",
-                ));
+    let mut accept = |number: u64, bytes_read: u64, found: Vec<anyhow::Result<MessageLine>>| {
+        // All messages of a conversation, or none if the command stops at one of them.
+        let mut messages = Vec::with_capacity(found.len());
+        for line in found {
+            match line.and_then(|line| reader.place(line)).with_context(|| input::at(file, number)) {
+                Ok(message) => messages.push(message),
+                Err(error) if args.skip_bad => {
+                    progress.note(&format!("skipped {error:#}"));
+                    report.skipped += 1;
+                }
+                Err(error) => {
+                    return Err(error.context(
+                        "stopped at this line; all lines before it are stored. Correct the line and ingest the file again (stored \
+                         messages are not duplicated), or skip bad lines with --skip-bad",
+                    ));
+                }
             }
         }
+        batch.append(&mut messages);
         if batch.len() >= BATCH { put(&mut batch, bytes_read, report) } else { Ok(()) }
     };
     let stopped = match args.from {
         Some(source) => foreign::read(file, source, args.session.as_deref(), &mut accept),
         None => input::lines(file)?.try_for_each(|line| {
             let line = line?;
-            let parsed = line.text.and_then(|text| Ok(vec![MessageLine::parse(&text)?]));
-            accept(line.number, line.bytes_read, parsed)
+            let parsed = line.text.and_then(|text| Ok(MessageLine::parse(&text)?));
+            let parsed = parsed.map_err(|error| if line.number == 1 { or_foreign(&error) } else { error });
+            accept(line.number, line.bytes_read, vec![parsed])
         }),
     };
     // After a bad line too.
     put(&mut batch, bytes, report)?;
     stopped
+}
+
+/// Adds to the fault of a file's first line what to do if the file is of another system.
+fn or_foreign(error: &anyhow::Error) -> anyhow::Error {
+    let sources = Source::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let names: Vec<String> = sources.map(|source| source.get_name().to_owned()).collect();
+    anyhow!("{error:#}; a file of another system, such as a JSON array, is read with --from {}", names.join("|"))
 }

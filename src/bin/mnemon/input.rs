@@ -18,11 +18,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::shared;
+use crate::{compressed::text_of, shared};
 
 /// Longer than any valid message with all its escapes: a file without line breaks must not fill the memory.
-const MAX_LINE_BYTES: u64 = 16 << 20;
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+pub(crate) const MAX_LINE_BYTES: u64 = 32 << 20;
 
 /// A line of a file, with its position.
 pub(crate) struct Line {
@@ -36,13 +35,14 @@ pub(crate) struct Line {
 /// The files that were read.
 static READ: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
 
-/// Opens a file, or stdin for `-`.
+/// Opens a text file, or stdin for `-`. What gzip or zstd compressed is decompressed, as its first bytes say, and a byte
+/// order mark is skipped.
 ///
 /// # Errors
 /// The file cannot be read, or it is a named pipe: opening one waits until somebody writes to it.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
     if path == Path::new("-") {
-        return Ok(Box::new(io::stdin()));
+        return text_of(io::stdin()).context("-");
     }
     if !is_stream(path) {
         match irregular(path) {
@@ -55,7 +55,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
         }
     }
     note_read(path);
-    Ok(Box::new(File::open(path).with_context(|| path.display().to_string())?))
+    File::open(path).map_err(anyhow::Error::new).and_then(text_of).with_context(|| path.display().to_string())
 }
 
 /// Returns true if the name stands for what the shell opened already, such as its pipes, or for /dev/null.
@@ -111,7 +111,7 @@ pub(crate) fn lines(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::
 }
 
 /// Iterates over the lines of what `reader` reads, without the blank ones. Errors name the path.
-fn lines_of<R: Read>(reader: R, path: &Path) -> impl Iterator<Item = anyhow::Result<Line>> + use<R> {
+pub(crate) fn lines_of<R: Read>(reader: R, path: &Path) -> impl Iterator<Item = anyhow::Result<Line>> + use<R> {
     let mut reader = BufReader::with_capacity(1 << 16, reader);
     let path = path.to_path_buf();
     let (mut number, mut bytes_read) = (0, 0);
@@ -134,8 +134,6 @@ fn lines_of<R: Read>(reader: R, path: &Path) -> impl Iterator<Item = anyhow::Res
             if bytes.trim_ascii().is_empty() {
                 continue;
             }
-            let bytes =
-                bytes.strip_prefix(BYTE_ORDER_MARK).filter(|_| number == 1).map(<[u8]>::to_vec).unwrap_or(bytes);
             let text = String::from_utf8(bytes).map_err(|error| anyhow!("not UTF-8: {error}"));
             return Some(Ok(Line { text, number, bytes_read }));
         }
@@ -287,15 +285,4 @@ pub(crate) fn temporary(
     // The benchmarks measure the model, not the cache.
     config.embedding_cache = 0;
     Ok((own(&path, model, config, true)?.open()?, path, folder))
-}
-
-/// Parses a time, or a day, which stands for its first moment in UTC.
-pub(crate) fn time(text: &str) -> anyhow::Result<mnemon::Timestamp> {
-    if let Ok(time) = text.parse() {
-        return Ok(time);
-    }
-    match format!("{text}T00:00:00Z").parse() {
-        Ok(time) => Ok(time),
-        Err(_) => bail!("{text:?} is neither an RFC 3339 time nor a day such as 2024-05-01"),
-    }
 }

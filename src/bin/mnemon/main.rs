@@ -6,6 +6,7 @@
 mod audit;
 mod backup;
 mod bench;
+mod compressed;
 mod delete;
 mod embed;
 mod eval;

@@ -25,7 +25,7 @@ pub(crate) use self::in_flight::Operation;
 use self::{block_on::may_block, in_flight::InFlight, own_threads::Owner, worker_pool::WorkerPool};
 use crate::error::{Error, Result};
 
-/// The most threads of a lane that reads the store, waits for commits or makes prompts.
+/// The most threads of a lane that embeds queries, reads the store, waits for commits or makes prompts.
 const MAX_WORKERS: usize = 32;
 /// The most threads that call blocks for the content of prompts.
 const MAX_BLOCK_CALLS: usize = 64;
@@ -37,6 +37,8 @@ const MAX_LONG: usize = 16;
 pub(crate) enum Lane {
     /// Recalls. They are bound by the processor and have [`Config::threads`](crate::Config::threads) threads.
     Recalls,
+    /// Embedding of queries that have a deadline, beside the recall that waits for it.
+    Queries,
     /// Short operations, which read the store, wait for a commit or count tokens.
     Store,
     /// Prompts, which wait for blocks until a deadline.
@@ -56,6 +58,7 @@ pub(crate) struct Executor {
     in_flight: Arc<InFlight>,
     recalls: rayon::ThreadPool,
     planners: Arc<rayon::ThreadPool>,
+    queries: Arc<WorkerPool>,
     store: Arc<WorkerPool>,
     prompts: Arc<WorkerPool>,
     pulls: Arc<WorkerPool>,
@@ -88,6 +91,7 @@ impl Executor {
             in_flight: Arc::default(),
             recalls: rayon_pool("mnemon-recall", threads, owner)?,
             planners: Arc::new(rayon_pool("mnemon-plan", threads, owner)?),
+            queries: WorkerPool::new("mnemon-query", MAX_WORKERS, owner),
             store: WorkerPool::new("mnemon-store", MAX_WORKERS, owner),
             prompts: WorkerPool::new("mnemon-prompt", MAX_WORKERS, owner),
             pulls: WorkerPool::new("mnemon-apply", MAX_WORKERS, owner),
@@ -152,6 +156,7 @@ impl Executor {
             Lane::BlockCalls => return self.block_calls.submit(Box::new(work)),
             Lane::BlockJobs => return self.block_jobs.submit(Box::new(work)),
             Lane::Recalls => None,
+            Lane::Queries => Some(&self.queries),
             Lane::Store => Some(&self.store),
             Lane::Prompts => Some(&self.prompts),
             Lane::Pulls => Some(&self.pulls),
@@ -196,7 +201,7 @@ impl Executor {
     pub(super) fn close(&self) {
         self.begin_closing();
         self.in_flight.wait();
-        let joined = [&self.store, &self.prompts, &self.pulls, &self.long].map(|pool| pool.close());
+        let joined = [&self.queries, &self.store, &self.prompts, &self.pulls, &self.long].map(|pool| pool.close());
         joined.into_iter().flatten().for_each(join);
         // Their threads may hang in code of the program: they end when that does.
         drop([&self.block_calls, &self.block_jobs].map(|pool| pool.close()));

@@ -43,6 +43,9 @@ pub(super) fn every_kind(session: &str) -> Vec<Message> {
             ContentPart::File(reference(None)),
         ],
         vec![ContentPart::Text { text: "x".repeat(MAX_MESSAGE_BYTES) }],
+        vec![],
+        vec![ContentPart::Text { text: "".into() }],
+        vec![ContentPart::Text { text: " \n".into() }, ContentPart::Text { text: "".into() }],
     ];
     for (number, content) in contents.into_iter().enumerate() {
         messages.push(Message { content, ..text(session, &format!("content-{number}"), "") });

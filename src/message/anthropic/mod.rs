@@ -25,7 +25,7 @@ use call_ids::CallIds;
 /// Converts messages to the fields `messages` and `system` of a request to Anthropic's Messages API.
 ///
 /// A conversation that was read by [`from_anthropic`] becomes the original one again, as far as its messages are
-/// unchanged. Other messages are written so:
+/// unchanged, without blank texts, which the API refuses. Other messages are written so:
 ///
 /// - [`Role::System`] becomes the field `system`, wherever the messages are in the list.
 /// - [`Role::Tool`] becomes `tool_result` blocks of the user.
@@ -68,8 +68,7 @@ pub fn to_anthropic_lossless(messages: &[Message]) -> Value {
 /// - Thinking, tools that the server runs, and unknown blocks are not content of the message.
 /// - If an object has more information than its messages, the object is kept in `metadata["anthropic"]` of the first.
 ///
-/// A message that is read here may still be refused by [`put`](crate::Engine::put): if it is too large, or if its
-/// object has no content that a message can hold.
+/// A message that is read here may still be refused by [`put`](crate::Engine::put) if it is too large.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`] with the index, for a value that is not an object, an unknown role, a field of the wrong
@@ -109,6 +108,7 @@ impl TurnFormat for Anthropic {
     const SOURCE: &'static str = "anthropic";
     const TURNS: &'static str = "messages";
     const SYSTEM: &'static [&'static str] = &["system"];
+    const PARTS: &'static str = "content";
 
     fn turn_of_response(object: &Object) -> fields::Result<Option<Object>> {
         let is_message_field = |(name, _): &(&String, &Value)| ["role", "content"].contains(&name.as_str());
@@ -123,6 +123,10 @@ impl TurnFormat for Anthropic {
 
     fn decode_system(system: &Value) -> fields::Result<Vec<ContentPart>> {
         Ok(decode::blocks(system)?.concat())
+    }
+
+    fn is_empty(block: &Value) -> bool {
+        block["type"] == "text" && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
     }
 
     fn system_parts(system: &Value) -> Vec<Value> {

@@ -25,7 +25,7 @@ use crate::error::Result;
 /// Converts messages to the fields `contents` and `systemInstruction` of a request to Gemini's `generateContent`.
 ///
 /// A conversation that was read by [`from_gemini`] becomes the original one again, as far as its messages are
-/// unchanged. Other messages are written so:
+/// unchanged, without empty texts and contents, which the API refuses. Other messages are written so:
 ///
 /// - [`Role::System`] becomes the field `systemInstruction`, wherever the messages are in the list.
 /// - [`Role::Tool`] becomes `functionResponse` parts of the user, with the name of the call of this id. A result that
@@ -69,8 +69,7 @@ pub fn to_gemini_lossless(messages: &[Message]) -> Value {
 /// - Thoughts, code that the server runs, and unknown parts are not content of the message.
 /// - If a content has more information than its messages, the content is kept in `metadata["gemini"]` of the first.
 ///
-/// A message that is read here may still be refused by [`put`](crate::Engine::put): if it is too large, or if its
-/// content has no part that a message can hold.
+/// A message that is read here may still be refused by [`put`](crate::Engine::put) if it is too large.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`] with the index, for a value that is not an object, an unknown role, a field of the wrong
@@ -103,6 +102,7 @@ impl TurnFormat for Gemini {
     const SOURCE: &'static str = "gemini";
     const TURNS: &'static str = "contents";
     const SYSTEM: &'static [&'static str] = &["systemInstruction", "system_instruction"];
+    const PARTS: &'static str = "parts";
 
     fn turn_of_response(object: &Object) -> fields::Result<Option<Object>> {
         let Some(candidates) = object.get("candidates") else { return Ok(None) };
@@ -118,6 +118,11 @@ impl TurnFormat for Gemini {
 
     fn decode_system(system: &Value) -> fields::Result<Vec<ContentPart>> {
         decode::system(system)
+    }
+
+    fn is_empty(part: &Value) -> bool {
+        // An empty text may carry the signature of a thought.
+        part.as_object().is_some_and(|part| part.iter().all(|(name, value)| name == "text" && value == ""))
     }
 
     fn system_parts(system: &Value) -> Vec<Value> {

@@ -7,8 +7,8 @@ use crate::message::{content::ContentPart, role::Role};
 /// The maximum length of a name in the protocol, in characters.
 const MAX_NAME_CHARS: usize = 64;
 
-/// Encodes a message as one or more objects, in the order of its parts. Each tool result becomes an object of its own;
-/// tool calls become part of an object of the assistant.
+/// Encodes a message as one or more objects, in the order of its parts, but a user's with the results of tools first. Each
+/// tool result becomes an object of its own; tool calls become part of an object of the assistant.
 pub(super) fn encode(role: Role, name: Option<&str>, content: &[ContentPart]) -> Vec<Map<String, Value>> {
     // In the format, a tool object is a single result. Other content of a tool message becomes an object of the user.
     let author = if role == Role::Tool { Role::User } else { role };
@@ -26,6 +26,10 @@ pub(super) fn encode(role: Role, name: Option<&str>, content: &[ContentPart]) ->
     }
     if drafts.is_empty() {
         open_turn(&mut drafts, author);
+    }
+    // Results directly follow their calls.
+    if author == Role::User && drafts.iter().all(|draft| !matches!(draft, Draft::Turn(turn) if turn.role != author)) {
+        drafts.sort_by_key(|draft| matches!(draft, Draft::Turn(_)));
     }
     let name = name.map(encode_name).filter(|name| !name.is_empty());
     drafts

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::role::Role;
 use super::{
     chat_message::Message,
+    content::ContentPart,
     exact::{EXTENSION, ExactReader, NextObject, imported, with_extension},
     fields::{Object, as_object},
 };
@@ -31,7 +32,8 @@ const SOURCE_OBJECT: &str = "openai";
 /// changed. Every other message is encoded:
 ///
 /// - Each tool result becomes an object of its own, in order with the objects of the other parts.
-/// - Other text of a [`Role::Tool`] message becomes an object of the user.
+/// - Other text of a [`Role::Tool`] message becomes an object of the user, after the results of all calls that were made
+///   at once: the API demands that these follow each other.
 /// - Media that the format cannot refer to (a video, an image that is neither on the web nor a `data:` URI) become text
 ///   such as `[video: URI]`.
 /// - Characters of a name that the protocol forbids become `_`.
@@ -42,7 +44,24 @@ const SOURCE_OBJECT: &str = "openai";
 /// assert_eq!(objects, [serde_json::json!({"role": "user", "content": "Where is Ada?"})]);
 /// ```
 pub fn to_openai(messages: &[Message]) -> Vec<Value> {
-    messages.iter().flat_map(plain_objects).map(Value::Object).collect()
+    let mut objects: Vec<Value> = Vec::new();
+    // Objects of the user that stand between results.
+    let mut held = Vec::new();
+    for message in messages {
+        let is_result = message.content.iter().any(|part| matches!(part, ContentPart::ToolResult { .. }));
+        for object in plain_objects(message) {
+            match object.get("role").and_then(Value::as_str) {
+                Some("tool" | "function") => objects.push(object.into()),
+                Some("user") if is_result => held.push(object.into()),
+                _ => {
+                    objects.append(&mut held);
+                    objects.push(object.into());
+                }
+            }
+        }
+    }
+    objects.append(&mut held);
+    objects
 }
 
 /// Converts messages to the objects of [`to_openai`] with an additional field `mnemon`, from which [`from_openai`]
@@ -65,8 +84,7 @@ pub fn to_openai_lossless(messages: &[Message]) -> Vec<Value> {
 /// - Arguments that are not JSON become a JSON string.
 /// - If an object has more information than the message, the object is kept in `metadata["openai"]`.
 ///
-/// A message that is read here may still be refused by [`put`](crate::Engine::put): if it is too large, or if its
-/// object has no content that a message can hold.
+/// A message that is read here may still be refused by [`put`](crate::Engine::put) if it is too large.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`] with the index, for a value that is not an object, an unknown role, a field of the wrong

@@ -71,6 +71,8 @@ pub(in crate::message) trait TurnFormat: Default {
     const TURNS: &'static str;
     /// The names of the field with the system prompt. The first is written.
     const SYSTEM: &'static [&'static str];
+    /// The field of a turn with its parts.
+    const PARTS: &'static str;
 
     /// Returns the turn that a whole response of the provider contains; `None` if the object is no response.
     fn turn_of_response(object: &Object) -> Result<Option<Object>>;
@@ -80,6 +82,9 @@ pub(in crate::message) trait TurnFormat: Default {
 
     /// Reads a system prompt.
     fn decode_system(system: &Value) -> Result<Vec<ContentPart>>;
+
+    /// Returns true if the API refuses a part because it is empty.
+    fn is_empty(part: &Value) -> bool;
 
     /// Returns the parts of a system prompt that [`decode_system`](Self::decode_system) can read, as they are.
     fn system_parts(system: &Value) -> Vec<Value>;
@@ -95,6 +100,19 @@ pub(in crate::message) trait TurnFormat: Default {
 
     /// Writes a system prompt of these parts.
     fn encode_system(parts: Vec<Value>) -> Value;
+}
+
+/// Returns a turn that was read without what the API refuses because it is empty. `None` if nothing is left.
+pub(super) fn without_empty<F: TurnFormat>(turn: &Object) -> Option<Object> {
+    let mut turn = turn.clone();
+    match turn.get_mut(F::PARTS)? {
+        Value::Array(parts) => {
+            parts.retain(|part| !F::is_empty(part));
+            (!parts.is_empty()).then_some(turn)
+        }
+        Value::String(text) if text.trim().is_empty() => None,
+        _ => Some(turn),
+    }
 }
 
 /// Writes the arguments of a call as an object, which both formats demand. A text may be the JSON of one.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    format::TurnFormat,
+    format::{TurnFormat, without_empty},
     write::{SYSTEM, write, write_alone},
 };
 use crate::{
@@ -58,7 +58,9 @@ pub(in crate::message) fn read<F: TurnFormat>(conversation: &Value) -> Result<Ve
         }
     }
     // A turn may also depend on turns further back, if ids of calls are used twice.
-    if foreign.len() == turns.len() && !write::<F>(&messages).1.iter().eq(foreign.iter().map(|(_, turn)| turn)) {
+    let written = |(_, turn): &(usize, Object)| without_empty::<F>(turn);
+    if foreign.len() == turns.len() && write::<F>(&messages).1 != foreign.iter().filter_map(written).collect::<Vec<_>>()
+    {
         foreign.iter().for_each(|(begin, turn)| keep_source::<F>(&mut messages[*begin], turn));
     }
     Ok(messages)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::format::{Author, Draft, TurnFormat};
+use super::format::{Author, Draft, TurnFormat, without_empty};
 use crate::message::{chat_message::Message, content::ContentPart, exact::EXTENSION, fields::Object, role::Role};
 
 /// The key of a system prompt in the object that is kept in the metadata of its message.
@@ -23,7 +23,9 @@ pub(super) fn write<F: TurnFormat>(messages: &[Message]) -> (Option<Value>, Vec<
             let source = source_system::<F>(message);
             (system_messages, only_system) = (system_messages + 1, source);
             match source {
-                Some(source) => writer.system.extend(F::system_parts(source)),
+                Some(source) => {
+                    writer.system.extend(F::system_parts(source).into_iter().filter(|part| !F::is_empty(part)));
+                }
                 None => writer.push(message),
             }
         } else {
@@ -33,7 +35,7 @@ pub(super) fn write<F: TurnFormat>(messages: &[Message]) -> (Option<Value>, Vec<
     }
     writer.close();
     let system = match only_system {
-        Some(source) if system_messages == 1 => Some(source.clone()),
+        Some(source) if system_messages == 1 && F::system_parts(source) == writer.system => Some(source.clone()),
         _ => (!writer.system.is_empty()).then(|| F::encode_system(writer.system)),
     };
     (system, writer.turns)
@@ -111,7 +113,7 @@ impl<F: TurnFormat> Writer<F> {
     /// Writes a turn as it was read, beside the turns around it.
     fn push_source(&mut self, turn: &Object, messages: &[Message]) {
         self.close();
-        self.turns.push(turn.clone());
+        self.turns.extend(without_empty::<F>(turn));
         messages.iter().flat_map(|message| &message.content).for_each(|part| self.format.note(part));
     }
 

@@ -68,11 +68,130 @@ fn a_bad_conversation_is_named_and_skipped_by_choice() {
     assert!(cut.code == 1 && cut.stderr.contains("-:7: EOF"), "{}", cut.stderr);
     let number = from(&db, "mem0", &[], "7");
     assert!(number.code == 1 && number.stderr.contains("a JSON object or a list of them"), "{}", number.stderr);
-    // Messages that could not be put.
-    let empty = from(&db, "llamaindex", &[], r#"[{"role": "user", "content": ""}]"#);
-    assert!(empty.code == 1 && empty.stderr.contains("the content is empty"), "{}", empty.stderr);
     let unknown = from(&db, "letta", &[], "");
     assert!(unknown.code == 2 && unknown.stderr.contains("llamaindex"), "{}", unknown.stderr);
     let alone = ingest(&db, &["--namespace", "a", "--session", "x"], "");
     assert_eq!(alone.code, 2, "{}", alone.stderr);
+}
+
+/// The messages of each session, oldest first.
+fn stored(db: &Db, session: &str) -> Vec<String> {
+    let engine = mnemon::Engine::builder(&db.path).create(false).open().unwrap();
+    let history = engine.blocking().history(&"a".parse().unwrap(), session).unwrap();
+    history.iter().map(mnemon::Message::text).collect()
+}
+
+#[test]
+fn one_message_that_is_empty_or_cannot_be_read_costs_no_other() {
+    let openai = |of: &str| {
+        format!(
+            r#"{{"messages": [{{"role": "user", "content": "one {of}"}}, {{"role": "assistant", "content": ""}},
+            {{"role": "assistant", "content": null}}, {{"role": "robot", "content": "?"}}, {{"role": "user", "content": "two {of}"}}]}}"#
+        )
+    };
+    let block = |text: &str| format!(r#"{{"role": "user", "blocks": [{{"block_type": "text", "text": "{text}"}}]}}"#);
+    let chat = |of: &str| {
+        let (one, two) = (block(&format!("one {of}")), block(&format!("two {of}")));
+        let empty = [block("\\n\\n"), r#"{"role": "user", "blocks": []}"#.to_owned()].join(", ");
+        format!(r#"[{one}, {empty}, {{"role": "robot", "content": "?"}}, {two}]"#)
+    };
+    let human = |text: &str| format!(r#"{{"type": "human", "data": {{"content": "{text}"}}}}"#);
+    let langchain = [human("one x"), human(""), human("  "), r#"{"type": "robot", "data": {}}"#.into(), human("two x")];
+    let memories = r#"[{"memory": "one x", "run_id": "x"}, {"memory": "", "run_id": "x"}, {"memory": " ", "run_id": "x"},
+        {"memory": null, "run_id": "x"}, {"memory": "two x", "run_id": "x"}]"#;
+    let robot = "robot";
+    for (source, text, sessions, reasons) in [
+        ("openai", openai("x"), &["x"][..], &[["value 1", "messages[3]", robot]][..]),
+        ("openai", openai("x").replace('\n', "") + "\n", &["x"], &[["-:1", "messages[3]", robot]]),
+        (
+            "llamaindex",
+            format!(r#"{{"store": {{"x": {}, "y": {}}}}}"#, chat("x"), chat("y")),
+            &["x", "y"],
+            &[["store[", "x", robot], ["store[", "y", robot]],
+        ),
+        ("langchain", format!("[{}]", langchain.join(",\n")), &["x"], &[["-:4", "value 4", robot]]),
+        ("mem0", memories.to_owned(), &["x"], &[["value 4", "memories[0]", "memory is missing"]]),
+    ] {
+        let db = Db::new();
+        let stopped = from(&db, source, &["--session", "x"], &text);
+        assert_eq!(stopped.code, 1, "{source}");
+        let skipped = from(&db, source, &["--session", "x", "--skip-bad"], &text);
+        assert_eq!(json(&skipped.stdout)["skipped"], reasons.len(), "{source}: {}", skipped.stderr);
+        for parts in reasons {
+            let is_named = |line: &str| line.contains("skipped") && parts.iter().all(|part| line.contains(part));
+            assert!(skipped.stderr.lines().any(is_named), "{source}, {parts:?}: {}", skipped.stderr);
+        }
+        for session in sessions {
+            let texts = stored(&db, session);
+            assert_eq!(
+                (texts.len(), &*texts[0], &*texts[3]),
+                (4, &*format!("one {session}"), &*format!("two {session}"))
+            );
+            assert!(texts[1..3].iter().all(|text| text.trim().is_empty()), "{source}: {texts:?}");
+        }
+        db.assert_sound();
+    }
+}
+
+#[test]
+fn a_message_that_is_too_large_and_a_line_that_was_cut_are_skipped_alone() {
+    let db = Db::new();
+    let line = |text: &str| format!(r#"{{"messages": [{{"role": "user", "content": "{text}"}}]}}"#);
+    let large = "x".repeat(mnemon::MAX_MESSAGE_BYTES + 1);
+    let cut = &line("never whole")[..30];
+    let text = [&line("one"), cut, &line(&large), "[1, 2", &line("two"), &line("three"), &line("four")].join("\n");
+    let skipped = from(&db, "openai", &["--skip-bad"], &text);
+    assert_eq!(json(&skipped.stdout)["skipped"], 3, "{}", skipped.stderr);
+    for part in ["skipped -:2: ", "skipped -:3: message 1: invalid message: the content has", "skipped -:4: "] {
+        assert!(skipped.stderr.contains(part), "{part}: {}", skipped.stderr);
+    }
+    assert_eq!(stored(&db, "default"), ["one", "two", "three", "four"]);
+    // A field that a message has no place for, such as the tool's name, keeps the object beside the content.
+    let output = "line\\n".repeat(100_000);
+    let tool =
+        format!(r#"[{{"role": "tool", "tool_call_id": "c", "name": "ls", "status": "done", "content": "{output}"}}]"#);
+    assert_eq!(new(&from(&db, "openai", &[], &tool)), 1);
+}
+
+#[test]
+fn conversations_that_repeat_the_ids_of_another_are_both_kept() {
+    let conversation = |id: &str, more: &str| {
+        let message = |id: &str, text: &str| {
+            format!(
+                r#"{{"id": "{id}", "author": {{"role": "user"}}, "content": {{"content_type": "text", "parts": ["{text}"]}}}}"#
+            )
+        };
+        let (one, two) = (message("m1", "hello"), message("m2", more));
+        format!(
+            r#"{{"id": "{id}", "current_node": "b", "mapping": {{"a": {{"message": {one}}}, "b": {{"parent": "a", "message": {two}}}}}}}"#
+        )
+    };
+    let db = Db::new();
+    let text = format!("[{}, {}]", conversation("c1", "tea"), conversation("c2", "coffee"));
+    assert_eq!(new(&from(&db, "chatgpt", &[], &text)), 4);
+    assert_eq!(new(&from(&db, "chatgpt", &[], &text)), 0, "again");
+    assert_eq!(
+        (stored(&db, "c1"), stored(&db, "c2")),
+        (vec!["hello".into(), "tea".into()], vec!["hello".into(), "coffee".into()])
+    );
+    // A history that was copied for another session.
+    let human = r#"{"type": "human", "data": {"content": "hi", "id": "h1"}}"#;
+    for session in ["s1", "s2"] {
+        assert_eq!(new(&from(&db, "langchain", &["--session", session], human)), 1);
+        assert_eq!(stored(&db, session), ["hi"]);
+    }
+    assert_eq!(stored(&db, "s1"), ["hi"]);
+}
+
+#[test]
+fn a_date_stands_for_its_first_moment() {
+    let db = Db::new();
+    let memories = r#"[{"id": "1", "memory": "a", "created_at": "2024-05-01"}, {"id": "2", "memory": "b", "created_at": "2024-05-01 09:30:00"}]"#;
+    assert_eq!(new(&from(&db, "mem0", &[], memories)), 2);
+    let line = r#"{"role":"user","content":"c","id":"3","created_at":"2024-05-01"}"#;
+    assert_eq!(new(&ingest(&db, &["--namespace", "a"], line)), 1);
+    let engine = mnemon::Engine::open(&db.path).unwrap();
+    let time =
+        |id: &str| engine.blocking().get(&"a".parse().unwrap(), id).unwrap().unwrap().created_at.unwrap().to_string();
+    assert_eq!(["1", "2", "3"].map(time), ["2024-05-01T00:00:00Z", "2024-05-01T09:30:00Z", "2024-05-01T00:00:00Z"]);
 }

@@ -81,7 +81,7 @@ fn a_bad_line_stops_ingest_and_the_error_says_how_to_continue() {
         .args(["ingest", "--namespace", "a", "--db"])
         .arg(&db.path)
         .arg("-")
-        .write_stdin(&b"\xff\xfe\n"[..]));
+        .write_stdin(&b"\xfe\xfd\n"[..]));
     assert!(output.code == 1 && output.stderr.contains("-:1: not UTF-8"), "{}", output.stderr);
 }
 
@@ -118,6 +118,16 @@ fn a_failed_first_ingest_leaves_no_database() {
         assert_ne!(output.code, 0, "{arguments:?}");
         assert!(!db.path.exists(), "{arguments:?}: {}", output.stderr);
     }
+    // Nor does one that stores nothing.
+    let db = Db::new();
+    for command in
+        [&["ingest", "--namespace", "a"][..], &["ingest", "--from", "openai", "--namespace", "a"], &["import"]]
+    {
+        for input in ["", "\n\n", "\u{feff}"] {
+            let output = run(mnemon().args(command).arg("--db").arg(&db.path).arg("-").write_stdin(input));
+            assert!(!db.path.exists(), "{command:?} of {input:?}: {}", output.stderr);
+        }
+    }
     // A database that existed stays, and so do the messages before a bad line.
     let db = Db::new();
     assert_eq!(ingest(&db, &["--namespace", "a"], &format!("{good}\n{{")).code, 1);
@@ -125,4 +135,82 @@ fn a_failed_first_ingest_leaves_no_database() {
     assert_eq!(run(mnemon().args(["delete", "--namespace", "a", "--all", "--yes", "--db"]).arg(&db.path)).code, 0);
     assert_eq!(ingest(&db, &["--namespace", "a"], "{").code, 1);
     assert!(db.path.exists());
+}
+
+#[test]
+fn compressed_files_and_byte_order_marks_are_read() {
+    use std::io::Write;
+    let db = Db::new();
+    let line = |id: &str| format!("{{\"role\":\"user\",\"content\":\"the ferry {id}\",\"id\":\"{id}\"}}\n");
+    let gzip = |text: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd =
+        |text: &str| ruzstd::encoding::compress_to_vec(text.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
+    // What the zstd command makes of many files, and of one file in several threads, has several frames.
+    let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
+    let files = [
+        ("plain", "a", format!("\u{feff}{}", line("a")).into_bytes()),
+        ("gz", "bc", [gzip(&line("b")), gzip(&line("c"))].concat()),
+        ("zst", "de", [skipped.clone(), zstd(&line("d")), skipped, zstd(&line("e"))].concat()),
+        ("gz with a mark", "f", gzip(&format!("\u{feff}{}", line("f")))),
+    ];
+    for (name, ids, bytes) in &files {
+        let path = db.folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let ingest = ["--format", "json", "ingest", "--namespace", "a", "--db"];
+        let output = run(mnemon().args(ingest).arg(&db.path).arg(&path));
+        assert_eq!(json(&output.stdout)["new"], ids.len(), "{name}: {}", output.stderr);
+        let output = run(mnemon().args(ingest).arg(&db.path).arg("-").write_stdin(bytes.clone()));
+        assert_eq!(json(&output.stdout)["unchanged"], ids.len(), "{name}, by stdin: {}", output.stderr);
+        let foreign = ["--from", "openai", "--session", name];
+        let output = run(mnemon().args(ingest).arg(&db.path).args(foreign).arg(&path));
+        assert_eq!(json(&output.stdout)["new"], ids.len(), "{name} of another system: {}", output.stderr);
+    }
+    let exported = run(mnemon().args(["export", "--db"]).arg(&db.path)).stdout;
+    for (name, bytes) in
+        [("plain", format!("\u{feff}{exported}").into_bytes()), ("gz", gzip(&exported)), ("zst", zstd(&exported))]
+    {
+        let copy = Db::new();
+        let output = run(mnemon().args(["import", "--db"]).arg(&copy.path).arg("-").write_stdin(bytes));
+        assert_eq!(output.code, 0, "{name}: {}", output.stderr);
+        assert_eq!(copy.assert_sound().messages, 12, "{name}");
+    }
+    // What is damaged, and another encoding of text, are named.
+    let mut damaged = zstd(&line("x").repeat(50));
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    let utf16: Vec<u8> = format!("\u{feff}{}", line("x")).encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let cut = gzip(&line("x"))[..20].to_vec();
+    for (bytes, reason) in [(damaged, "checksum"), (utf16, "save it as UTF-8"), (cut, "-: reading")] {
+        let output =
+            run(mnemon().args(["ingest", "--namespace", "b", "--db"]).arg(&db.path).arg("-").write_stdin(bytes));
+        assert!(output.code == 1 && output.stderr.contains(reason), "{reason}: {}", output.stderr);
+    }
+}
+
+/// A file that decompresses to far more than it has is read as a stream.
+#[test]
+fn a_line_that_never_ends_is_a_bad_line() {
+    use std::io::Write;
+    let db = Db::new();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    (0..200).for_each(|_| encoder.write_all(&[b'x'; 1 << 20]).unwrap());
+    let bytes = encoder.finish().unwrap();
+    let output = run(mnemon().args(["ingest", "--namespace", "a", "--db"]).arg(&db.path).arg("-").write_stdin(bytes));
+    assert!(output.code == 1 && output.stderr.contains("a line of more than"), "{}", output.stderr);
+    assert!(output.stderr.contains("--from openai|chatgpt"), "an array may have one line: {}", output.stderr);
+}
+
+#[test]
+fn a_file_of_another_system_is_told_how_it_is_read() {
+    let db = Db::new();
+    for input in
+        ["[{\"role\":\"user\",\"content\":\"hi\"}]", "[\n", "{\n\"messages\": []}", "{\"messages\": []}", "\u{feff}["]
+    {
+        let output = ingest(&db, &["--namespace", "a"], input);
+        assert!(output.code == 1 && output.stderr.contains("--from openai|chatgpt|langchain"), "{}", output.stderr);
+    }
 }

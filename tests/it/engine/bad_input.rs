@@ -26,7 +26,6 @@ fn one_wrong_message_rejects_its_whole_put() {
     let bad = [
         message("", "text"),
         message(&"x".repeat(513), "text"),
-        message("2", "  "),
         message("2", "text").in_session(""),
         message("2", "text").by("x".repeat(513)),
         message("2", &"x".repeat(mnemon::MAX_MESSAGE_BYTES + 1)),

@@ -15,6 +15,7 @@ mod rows;
 mod spans;
 mod tenants;
 mod threads;
+mod without_text;
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -154,7 +154,7 @@ fn bad_input_has_a_defined_outcome() {
     assert!(engine.blocking().get(&namespace("a"), "4").unwrap().is_none(), "all or nothing");
     // Nothing at all.
     assert_eq!(put(vec![]).unwrap(), MemoryReport::default());
-    assert!(matches!(put(vec![user("5", " ")]), Err(Error::InvalidMessage { .. })));
+    assert!(matches!(put(vec![user("", "x")]), Err(Error::InvalidMessage { .. })));
     let builder = || engine.memory(&namespace("a"), "s");
     assert!(matches!(engine.memory(&namespace("a"), "").open(), Err(Error::InvalidMessage { .. })));
     let mut zero = BufferLimits::default();

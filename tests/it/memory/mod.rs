@@ -14,6 +14,7 @@ mod recent;
 mod sessions;
 mod soundness;
 mod sync;
+mod validity;
 mod whole;
 
 use std::{

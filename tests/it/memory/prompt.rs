@@ -40,8 +40,8 @@ fn a_prompt_has_its_parts_in_order() {
     steps.iter().cloned().for_each(|step| memory.add_step(step));
     let assembled =
         memory.blocking().assemble(AssembleRequest::new(prompt.clone()).selector(MessageWindow(2)).recall(1)).unwrap();
-    assert_eq!(ids(&assembled.messages), ["0", "2", "3", "4", "5", "6"]);
-    assert_eq!(assembled.left_out, ["1"]);
+    assert_eq!(ids(&assembled.messages), ["0", "3", "4", "5", "6"]);
+    assert_eq!(assembled.left_out, ["1", "2"], "a turn without the user's message goes as a whole");
     // The prompt may be in the buffer already; no id is there twice.
     memory.blocking().put(vec![prompt.clone()]).unwrap();
     let assembled = memory.blocking().assemble(prompt).unwrap();
@@ -68,14 +68,15 @@ fn a_selector_that_cuts_a_call_leaves_its_result_out() {
     assert_eq!(memory.blocking().get(None).unwrap().left_out, [""; 0]);
     assert_eq!(memory.blocking().assemble(user("5", "next")).unwrap().left_out, ["7"]);
     memory.blocking().update(["6", "7"].map(|id| mnemon::MessageUpdate::Remove(id.into())).to_vec()).unwrap();
-    // A window that counts no tool messages keeps the results of its calls.
-    let prompt =
-        memory.blocking().assemble(AssembleRequest::new(user("5", "next")).selector(MessageWindow(2))).unwrap();
-    assert_eq!(ids(&prompt.messages), ["2", "3", "4", "5"]);
+    // A window that counts no tool messages keeps the results of its calls, with the question that they are about.
+    for (window, shown) in [(2, &["5"][..]), (3, &["1", "2", "3", "4", "5"])] {
+        let request = AssembleRequest::new(user("5", "next")).selector(MessageWindow(window));
+        assert_eq!(ids(&memory.blocking().assemble(request).unwrap().messages), shown);
+    }
     let assembly = AssembleRequest::new(user("5", "next")).selector(TokenWindow::new(2, words()));
     let prompt = memory.blocking().assemble(assembly).unwrap();
-    assert_eq!(ids(&prompt.messages), ["4", "5"]);
-    assert_eq!(prompt.left_out, ["1", "2", "3"]);
+    assert_eq!(ids(&prompt.messages), ["5"]);
+    assert_eq!(prompt.left_out, ["1", "2", "3", "4"]);
 
     /// Selects every second message, in upper case.
     struct Shouts;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     openai::{call, json_value, odd_message, reference, result, text, with},
-    providers::check_recorded,
+    providers::{check_recorded, without_empty},
 };
 
 #[test]
@@ -279,6 +279,33 @@ fn system() -> impl Strategy<Value = Option<Value>> {
     proptest::option::of(prop_oneof![word(), proptest::collection::vec(block, 0..3).prop_map(Value::from)])
 }
 
+fn is_blank(block: &Value) -> bool {
+    block["type"] == "text" && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+/// The API refuses a request with a blank text, although it answers with some.
+#[test]
+fn blank_texts_are_not_sent_back() {
+    let call = json!({"type": "tool_use", "id": "c1", "name": "find", "input": {}});
+    let blank = json!({"type": "text", "text": "\n\n"});
+    let read = from_anthropic(&json!({"system": " ", "messages": [
+        {"role": "user", "content": "Where is Ada?"},
+        {"role": "assistant", "content": [blank, call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "in Lyon"}]},
+        {"role": "assistant", "content": []},
+        {"role": "user", "content": ""},
+    ]}));
+    let read = read.unwrap();
+    assert_eq!(read.len(), 6, "a message without text is a message");
+    let sent = json!([
+        {"role": "user", "content": "Where is Ada?"},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "in Lyon"}]},
+    ]);
+    assert_eq!(to_anthropic(&read), json!({ "messages": sent }));
+    assert_eq!(from_anthropic(&to_anthropic_lossless(&read)).unwrap(), read);
+}
+
 proptest! {
     #[test]
     fn messages_survive_the_lossless_form(messages in proptest::collection::vec(odd_message("anthropic", turn()), 0..5)) {
@@ -295,7 +322,12 @@ proptest! {
             conversation["system"] = system;
         }
         let messages = from_anthropic(&conversation).unwrap();
-        prop_assert_eq!(to_anthropic(&messages), conversation);
+        let written = to_anthropic(&messages);
+        prop_assert_eq!(&written["messages"], &without_empty(&conversation["messages"], "content", is_blank));
+        if !conversation["system"].as_array().is_some_and(|blocks| blocks.iter().any(is_blank)) {
+            let is_there = !conversation["system"].as_str().is_some_and(|text| text.trim().is_empty());
+            prop_assert_eq!(&written["system"], if is_there { &conversation["system"] } else { &Value::Null });
+        }
         let again = from_anthropic(&to_anthropic_lossless(&messages)).unwrap();
         prop_assert_eq!(again, messages);
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     openai::{call, json_value, odd_message, reference, result, text, with},
-    providers::check_recorded,
+    providers::{check_recorded, without_empty},
 };
 
 #[test]
@@ -217,6 +217,31 @@ fn content() -> impl Strategy<Value = Value> {
     })
 }
 
+fn is_empty(part: &Value) -> bool {
+    *part == json!({"text": ""}) || *part == json!({})
+}
+
+/// The API refuses empty texts and contents. An empty text with a signature is none.
+#[test]
+fn empty_contents_are_not_sent_back() {
+    let signed = json!({"text": "", "thoughtSignature": "s"});
+    let read = from_gemini(&json!({"contents": [
+        {"role": "user", "parts": [{"text": "Where is Ada?"}, {"text": ""}]},
+        {"role": "model", "parts": []},
+        {"role": "user", "parts": [{"text": ""}]},
+        {"role": "model", "parts": [signed]},
+        {"role": "model"},
+    ]}));
+    let read = read.unwrap();
+    assert_eq!(read.len(), 5);
+    let sent = json!([
+        {"role": "user", "parts": [{"text": "Where is Ada?"}]},
+        {"role": "model", "parts": [signed]},
+    ]);
+    assert_eq!(to_gemini(&read), json!({ "contents": sent }));
+    assert_eq!(from_gemini(&to_gemini_lossless(&read)).unwrap(), read);
+}
+
 proptest! {
     #[test]
     fn messages_survive_the_lossless_form(messages in proptest::collection::vec(odd_message("gemini", content()), 0..5)) {
@@ -236,7 +261,11 @@ proptest! {
             conversation["systemInstruction"] = json!({"parts": parts});
         }
         let messages = from_gemini(&conversation).unwrap();
-        prop_assert_eq!(to_gemini(&messages), conversation);
+        let written = to_gemini(&messages);
+        prop_assert_eq!(&written["contents"], &without_empty(&conversation["contents"], "parts", is_empty));
+        if !conversation["systemInstruction"]["parts"].as_array().is_some_and(|parts| parts.iter().any(is_empty)) {
+            prop_assert_eq!(&written["systemInstruction"], &conversation["systemInstruction"]);
+        }
         let again = from_gemini(&to_gemini_lossless(&messages)).unwrap();
         prop_assert_eq!(again, messages);
     }

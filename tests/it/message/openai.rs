@@ -82,10 +82,10 @@ fn messages_become_openai_objects() {
     check(
         with(Role::Tool, vec![text("a"), result("c1", "found"), text("b"), text("c"), result("c2", "more")]),
         json!([
-            {"role": "user", "content": "a"},
             tool("c1", "found"),
-            {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]},
             tool("c2", "more"),
+            {"role": "user", "content": "a"},
+            {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]},
         ]),
     );
     check(

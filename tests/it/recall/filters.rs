@@ -176,7 +176,7 @@ fn metadata_changes_without_embedding_and_is_seen_at_once() {
 
     assert!(!set(&engine, "m2", json!({})) && !set(&engine, "nobody", json!({})));
     assert!(!engine.blocking().set_metadata(&namespace("nowhere"), "m1", Map::new()).unwrap());
-    let large = object(json!({"x": "x".repeat(mnemon::MAX_MESSAGE_BYTES)}));
+    let large = object(json!({"x": "x".repeat(mnemon::MAX_METADATA_BYTES)}));
     let refused = engine.blocking().set_metadata(&namespace(SPACE), "m3", large).unwrap_err();
     assert!(refused.to_string().contains("the maximum is"), "{refused}");
     assert_eq!(done(), ["b1", "m3"]);

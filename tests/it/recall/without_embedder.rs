@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mnemon::{Embedder, Error, Hits, Language, Message, ModelIdentity, Precision, Query, RankingStrategy, Result};
+use mnemon::{
+    Embedder, Error, Hits, Language, Message, MetadataFilter, ModelIdentity, Precision, Query, RankingStrategy, Result,
+    Scope,
+};
 use parking_lot::Mutex;
 
 use super::{SPACE, hashing, ids, put, said};
@@ -121,6 +124,49 @@ fn a_hybrid_recall_whose_embedder_fails_too_late_answers_by_words() {
         [query().strategy(RankingStrategy::Dense), query().answerable(0.1)].map(|query| late(query).is_err());
     assert_eq!(unanswered, [true, true], "words are no answer");
     assert!(recall(&engine, query()).is_err(), "an error before the deadline stays one");
+}
+
+/// Nor does it hold up the next query for long: what it tells too late is kept for it.
+#[test]
+fn an_embedder_that_ignores_the_deadline_keeps_nobody_waiting() {
+    let (db, embedder) = (Db::new(), Slow::new(usize::MAX));
+    let engine = db.open_with(Arc::clone(&embedder) as Arc<dyn Embedder>);
+    let liked = |mut message: Message| {
+        message.metadata.insert("liked".into(), true.into());
+        message
+    };
+    put(
+        &engine,
+        vec![message("1", "a red dog"), liked(message("2", "the blue cat")), message("3", "a cat and a mouse")],
+    );
+    engine.blocking().put(&namespace("other"), vec![message("4", "the cat of the other house")]).unwrap();
+    engine.blocking().flush().unwrap();
+    // The namespaces are loaded, and the filter is evaluated once.
+    let filter = || MetadataFilter::eq("liked", true).unwrap();
+    recall(&engine, lexical("dog").filter(filter())).unwrap();
+    engine.blocking().recall(&namespace("other"), lexical("dog")).unwrap();
+    *embedder.delay.lock() = Duration::from_millis(1500);
+    let query = |text: &str| Query::new(text).within(Duration::from_millis(100));
+    let started = Instant::now();
+    let hits = recall(&engine, query("cats").k(2)).unwrap();
+    assert!(hits.cut_short() && hits.iter().any(|hit| hit.message.id == "2"), "{:?}", ids(&hits));
+    assert_eq!(ids(&recall(&engine, query("blue cats").filter(filter())).unwrap()), ["2"], "with a filter");
+    let scope = Scope::new().namespace(&namespace(SPACE)).namespace(&namespace("other"));
+    let hits = engine.blocking().recall_in(&scope, query("of all cats").k(3)).unwrap();
+    let mut found: Vec<&str> = hits.iter().map(|hit| &*hit.message.id).collect();
+    found.sort_unstable();
+    assert_eq!(found, ["2", "3", "4"], "in several namespaces");
+    let dense = recall(&engine, query("no cats").strategy(RankingStrategy::Dense));
+    assert!(matches!(dense, Err(Error::DeadlineExceeded)), "words are no answer");
+    assert!(started.elapsed() < Duration::from_millis(1400), "{:?}", started.elapsed());
+    // Once the four questions are embedded, as the four messages were, they are answered from the cache.
+    while engine.blocking().cache_stats().unwrap().misses < 8 {
+        assert!(started.elapsed() < HANGS);
+        thread::sleep(Duration::from_millis(10));
+    }
+    let asked = embedder.queries.load(Ordering::Relaxed);
+    assert!(!recall(&engine, query("cats").k(2)).unwrap().cut_short());
+    assert_eq!(embedder.queries.load(Ordering::Relaxed), asked);
 }
 
 #[test]

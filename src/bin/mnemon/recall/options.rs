@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 use mnemon::{MAX_K, MetadataFilter, Query, RankingStrategy, Role, TimeUse, Timestamp, Unit};
 
-use crate::{input, usage};
+use crate::usage;
 
 #[derive(clap::Args)]
 pub(super) struct Options {
@@ -20,14 +20,14 @@ pub(super) struct Options {
     #[arg(long)]
     role: Option<Role>,
     /// Only messages from this time (RFC 3339) or day (2024-05-01) on.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    #[arg(long, value_name = "TIME")]
     since: Option<Timestamp>,
     /// Only messages before this time or day.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    #[arg(long, value_name = "TIME")]
     until: Option<Timestamp>,
     /// Only what was known at this time or day: messages that had been put by then, and are of no later time. It is also
     /// the default of --now.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    #[arg(long, value_name = "TIME")]
     as_of: Option<Timestamp>,
     /// Only messages that this filter matches, in JSON, by their metadata and their fields $id, $session, $role and
     /// $created_at: '{"user.age": {"$gte": 18}, "$role": "user"}'.
@@ -66,7 +66,7 @@ pub(super) struct Options {
     time: TimeUse,
     /// The time or day from which ages and expressions such as "last week" are counted. Default: that of --as-of, or
     /// now.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
     /// Boost newer messages; the boost halves with each such span of age, for example 30d or 12h.
     #[arg(long, value_name = "SPAN", value_parser = half_life)]

@@ -142,7 +142,7 @@ impl Layout {
             (Some(format), _) => times::parse(&text, format)?,
             (None, Ok(seconds)) => Timestamp::from_micros((seconds * 1e6) as i64)
                 .with_context(|| format!("the time {text} is out of range"))?,
-            (None, Err(_)) => input::time(&text).context("give the format of the times as time_format")?,
+            (None, Err(_)) => text.parse().context("give the format of the times as time_format")?,
         };
         Ok(Some(time))
     }

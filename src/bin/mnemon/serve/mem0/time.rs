@@ -12,8 +12,7 @@ pub(super) fn read(value: &Value) -> Result<Timestamp, Problem> {
         Value::Number(seconds) => seconds.as_f64().and_then(|seconds| Timestamp::from_micros((seconds * 1e6) as i64)),
         Value::String(text) => {
             let text = text.trim().replacen(' ', "T", 1);
-            let forms = [text.clone(), format!("{text}Z"), format!("{text}T00:00:00Z")];
-            forms.iter().find_map(|form| form.parse().ok())
+            text.parse().or_else(|_| format!("{text}Z").parse()).ok()
         }
         _ => None,
     };
