@@ -79,6 +79,7 @@ impl BlockingEngine<'_> {
         fn sessions(namespace: &Namespace) -> Result<Vec<SessionInfo>>;
         fn blocks(namespace: &Namespace) -> Result<Vec<StoredBlock>>;
         fn history(namespace: &Namespace, session: &str) -> Result<Vec<Message>>;
+        fn numbered_history(namespace: &Namespace, session: &str) -> Result<Vec<(u64, Message)>>;
         fn copy_session(namespace: &Namespace, from: &str, to: &str) -> Result<u64>;
         fn delete_session(namespace: &Namespace, session: &str) -> Result<()>;
         fn delete_namespace(namespace: &Namespace) -> Result<u64>;

@@ -41,6 +41,19 @@ impl Engine {
         self.core().run(Lane::Store, move |core| core.reads().history(&namespace, &session)).await
     }
 
+    /// Same as [`Engine::history`], with the number of each message in the namespace. The messages of a session are in the
+    /// order of their numbers, and no other message gets the number of a deleted one: a program that lists a session in
+    /// parts goes on after a number.
+    ///
+    /// # Errors
+    /// Those of [`Engine::history`].
+    #[doc(hidden)]
+    pub async fn numbered_history(&self, namespace: &Namespace, session: &str) -> Result<Vec<(u64, Message)>> {
+        self.core().refresh(namespace, None).await?;
+        let (namespace, session) = (namespace.clone(), session.to_owned());
+        self.core().run(Lane::Store, move |core| core.reads().session_messages(&namespace, &session, None)).await
+    }
+
     /// Copies a session to a new one of the namespace, in one commit: its messages under new ids, its buffer, its
     /// batches, and the states of its own blocks. Checkpoints are not copied. The copies are embedded and recalled like
     /// any message. Returns the number of messages copied.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::{
-    error::{Error, Result},
+    error::{BoxError, Error, Result},
     lock,
     models::{
         Model,
@@ -97,11 +97,7 @@ pub(super) fn install(prepared: PreparedModel, source: &Path, destination: &Path
     // Frees the files before the model is loaded, which needs as much memory again.
     drop(files);
     if found.is_none() {
-        run(&staging.folder).map_err(|error| match error {
-            // The error names the staging folder, which is about to be removed.
-            Error::InvalidModel { reason, source: cause, .. } => invalid(source, reason, cause),
-            error => error,
-        })?;
+        run(&staging.folder).map_err(|error| named(source, error))?;
         match fs::rename(&staging.folder, destination) {
             Ok(()) => return Model::open(destination),
             // A concurrent call created the destination, perhaps with the same model.
@@ -118,6 +114,19 @@ pub(super) fn install(prepared: PreparedModel, source: &Path, destination: &Path
 /// Checks that the model loads and runs.
 fn run(folder: &Path) -> Result<()> {
     OnnxEmbedder::new(Model::open(folder)?).map(drop)
+}
+
+/// Names the source in an error and its causes, instead of the staging folder, which is about to be removed.
+fn named(source: &Path, error: Error) -> Error {
+    let cause = |cause: BoxError| match cause.downcast::<Error>() {
+        Ok(error) => named(source, *error).into(),
+        Err(cause) => cause,
+    };
+    match error {
+        Error::InvalidModel { reason, source: own, .. } => invalid(source, reason, own.map(cause)),
+        Error::Embedding { reason, source: own } => Error::Embedding { reason, source: own.map(cause) },
+        error => error,
+    }
 }
 
 /// A new hidden folder beside the destination. Dropping it removes the folder with all files that were not moved.

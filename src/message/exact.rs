@@ -143,7 +143,7 @@ struct ExactFields {
 
 /// A time as RFC 3339, or in microseconds: RFC 3339 has no years before 0.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "created_at is a time of RFC 3339 or in microseconds since 1970")]
 enum JsonTime {
     Text(Timestamp),
     Micros(i64),

@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use super::{
     content::{ContentPart, MediaReference},
-    json_line::MessageLine,
     role::Role,
     timestamp::Timestamp,
 };
@@ -22,11 +21,11 @@ pub(super) fn as_object(value: &Value) -> Result<&Object> {
 }
 
 /// Reads each object of a list by itself. Errors begin with `list` and the index.
-pub(super) fn read_each(
+pub(super) fn read_each<T>(
     values: &[Value],
     list: &'static str,
-    read: impl Fn(&Object) -> Result<MessageLine>,
-) -> impl Iterator<Item = crate::error::Result<MessageLine>> {
+    read: impl Fn(&Object) -> Result<T>,
+) -> impl Iterator<Item = crate::error::Result<T>> {
     values.iter().enumerate().map(move |(index, value)| {
         let line = as_object(value).and_then(&read);
         line.map_err(|reason| Error::message(format!("{list}[{index}]: {reason}")))

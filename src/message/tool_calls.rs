@@ -84,9 +84,7 @@ fn misplaced_tool_messages(messages: &[impl Borrow<Message>], may_wait: bool) ->
         let mut end = index + 1;
         // A message that also has the result of another call is misplaced: it ends the run.
         while end < messages.len() && has_results(end) && result_ids(end).all(|id| called.contains(id)) {
-            let ids: HashSet<&str> = result_ids(end).collect();
-            if ids.is_disjoint(&answered) && ids.len() == result_ids(end).count() {
-                answered.extend(ids);
+            if result_ids(end).all(|id| answered.insert(id)) {
                 answers.push(end);
             }
             end += 1;

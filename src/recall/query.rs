@@ -46,13 +46,13 @@ pub enum RankingStrategy {
 impl FromStr for RankingStrategy {
     type Err = Error;
 
-    /// Parses `hybrid`, `dense`, `lexical`, `rrf` or `weighted:0.5`.
+    /// Parses `hybrid`, `dense`, `lexical`, `rrf` (or `reciprocal-rank`) or `weighted:0.5`.
     fn from_str(name: &str) -> Result<Self> {
         Ok(match name {
             "hybrid" => RankingStrategy::Hybrid,
             "dense" => RankingStrategy::Dense,
             "lexical" => RankingStrategy::Lexical,
-            "rrf" => RankingStrategy::ReciprocalRank,
+            "rrf" | "reciprocal-rank" => RankingStrategy::ReciprocalRank,
             _ => match name.strip_prefix("weighted:").and_then(|share| share.parse().ok()) {
                 Some(share) if (0.0..=1.0).contains(&share) => RankingStrategy::Weighted(share),
                 _ => {

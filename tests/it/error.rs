@@ -31,7 +31,7 @@ fn no_error_says_a_thing_twice() {
     let mut errors = vec![
         line(r#"{"role": "robot", "content": "x"}"#),
         line(r#"{"role": "user", "content": "x", "timestamp": "yesterday"}"#),
-        line(r#"{"role": "user", "content": []}"#),
+        line(r#"{"role": "user", "content": 5}"#),
         line(r#"{"role": "user", "content": "x", "namespace": "//"}"#),
         line("[]"),
         from_openai(&[json!({"role": "robot", "content": "x"})]).unwrap_err(),

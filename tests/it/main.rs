@@ -2,9 +2,9 @@
 //!
 //! A test is in the module that is named after the module of the public API that it tests, as `src/lib.rs` lists them;
 //! tests of [`Model`](mnemon::Model) are in `models`, and what the command prints is in `cli`. Inside of a module,
-//! tests of kills are in `kills` and tests of wrong input in `bad_input`. Five modules are about the repository as a
+//! tests of kills are in `kills` and tests of wrong input in `bad_input`. Six modules are about the repository as a
 //! whole: `campaign` damages files, kills everything at once and soaks it, `compat` replays recorded cases of other
-//! libraries, `layers` checks the structure of `src`, `matrix` runs each operation through each surface on each kind of
+//! libraries, `copied` runs the programs of the documents, `layers` checks the structure of `src`, `matrix` runs each operation through each surface on each kind of
 //! database, and `readme` runs the examples. What several tests need is in `support`, once.
 
 mod backup;
@@ -17,6 +17,8 @@ mod chat;
 mod cli;
 mod compat;
 mod compose;
+#[cfg(all(feature = "serve", feature = "openai", unix))]
+mod copied;
 mod documents;
 mod embed;
 #[cfg(feature = "encryption")]

@@ -1,5 +1,5 @@
-//! The README's first example is `examples/quickstart.rs`; this example, the agent's, and those of documents and
-//! knowledge run.
+//! The README's programs are `examples/quickstart.rs` and `examples/session.rs`, which `copied` runs too; the examples of the agent,
+//! documents and knowledge run.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,10 +7,14 @@ use std::{fs, path::Path, process::Command};
 fn the_example_runs_as_printed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let printed = readme.split_once("```rust,no_run\n").unwrap().1.split_once("```").unwrap().0;
-    let example = fs::read_to_string(root.join("examples/quickstart.rs")).unwrap();
-    let example = example.split_once("\n\n").unwrap().1;
-    assert_eq!(printed, example, "README.md and examples/quickstart.rs differ");
+    let printed = readme.split("```rust,no_run\n").skip(1).map(|rest| rest.split_once("```").unwrap().0);
+    let names = ["quickstart", "session"];
+    assert_eq!(printed.clone().count(), names.len());
+    for (printed, name) in printed.zip(names) {
+        let example = fs::read_to_string(root.join("examples").join(name).with_extension("rs")).unwrap();
+        let example = example.split_once("\n\n").unwrap().1;
+        assert_eq!(printed, example, "README.md and examples/{name}.rs differ");
+    }
 
     let folder = tempfile::tempdir().unwrap();
     let text = run("quickstart", folder.path());

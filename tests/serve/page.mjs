@@ -416,8 +416,9 @@ describe("the page", { skip }, () => {
     await page.getByRole("button", { name: "Delete message g-kitchen-0" }).click();
     await dialog.getByRole("button", { name: "Delete", exact: true }).click();
     await dialog.getByText("1 message deleted.").waitFor();
+    await until("the page behind the dialog follows", async () => await page.locator(".message").count() === 2);
+    await shot(page, "deleted");
     await dialog.getByRole("button", { name: "Close" }).click();
-    await until("the page follows", async () => await page.locator(".message").count() === 2);
     assert.equal(await left(), 11);
     // A message, forgotten from a hit.
     await open("#/gone%2Fone/ask?q=sourdough%20starter");
@@ -437,8 +438,8 @@ describe("the page", { skip }, () => {
     await dialog.getByText("with its 3 messages").waitFor();
     await dialog.getByRole("button", { name: "Delete", exact: true }).click();
     await dialog.getByText("It is gone.").waitFor();
+    await until("the list behind the dialog follows", async () => await page.locator("ul[aria-label=Sessions] > li").count() === 3);
     await page.keyboard.press("Escape");
-    await until("the list follows", async () => await page.locator("ul[aria-label=Sessions] > li").count() === 3);
     await page.getByRole("link", { name: "work" }).click();
     await page.getByRole("button", { name: "Delete session…" }).click();
     await dialog.getByLabel("Forget").check();
@@ -458,9 +459,9 @@ describe("the page", { skip }, () => {
     await dialog.getByLabel("Type the name").fill("gone/one");
     await go.click();
     await dialog.getByRole("heading", { name: "Forgotten" }).waitFor();
+    await until("the list behind the dialog follows", async () => await page.locator("[data-namespace='gone/one']").count() === 0);
     await dialog.getByRole("button", { name: "Close" }).click();
     await page.getByRole("heading", { name: "Database" }).waitFor();
-    await until("the list follows", async () => await page.locator("[data-namespace='gone/one']").count() === 0);
     assert.equal(await left(), 0);
   });
 
@@ -481,7 +482,7 @@ describe("the page", { skip }, () => {
       await open(`#/odd%2Fa/sessions/${session}`);
       await page.getByRole("button", { name: `Delete message ${id}` }).click();
       await confirm();
-      await page.getByRole("alert").getByText("there is no such session").waitFor();
+      await page.getByText("There is no session").waitFor();
     }
     await server.put("odd/a", [{ id: "last", role: "user", content: "last" }]);
     await open("#/odd%2Fa/ask");
@@ -523,14 +524,31 @@ describe("the page", { skip }, () => {
     assert.equal(await page.locator("img, iframe, svg[onload], script:not(body > script)").count(), 0);
   });
 
-  check("problems are told in an alert", async (page, open) => {
+  check("what is not there is said plainly", async (page, open) => {
     const alert = page.getByRole("alert");
     await open("#/acme%2Fada/sessions/nowhere");
-    await alert.getByText("there is no such session").waitFor();
-    await alert.getByRole("button", { name: "Dismiss" }).click();
+    await page.getByText("There is no session \u201cnowhere\u201d in this namespace.").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Delete session" }).count(), 0);
+    await shot(page, "no-session");
+    await open("#/acme%2Fada/ask?q=walnuts&session=nowhere");
+    await page.getByText("0 hits in").waitFor();
+    await page.getByText("There is no session \u201cnowhere\u201d in this namespace.").waitFor();
+    await server.put("empty/one", [{ id: "call", session: "calls", role: "assistant", content: [{ type: "tool_call", id: "c", name: "f", arguments: {} }] }]);
+    await open("#/empty%2Fone/ask?q=walnuts&session=calls");
+    await page.getByText("Nothing was found: the session \u201ccalls\u201d has no messages with text.").waitFor();
+    await open("#/no%2Fsuch/ask?q=walnuts");
+    await page.getByText("Nothing was found: this namespace has no messages with text.").waitFor();
+    await shot(page, "no-hits");
+    assert.equal(await page.getByText("answerability").count(), 0);
     assert.equal(await alert.isVisible(), false);
+  });
+
+  check("problems are told in an alert", async (page, open) => {
+    const alert = page.getByRole("alert");
     await open("#/acme%2Fada/map?sample=1");
     await alert.getByText("give 2 to 2000").waitFor();
+    await alert.getByRole("button", { name: "Dismiss" }).click();
+    assert.equal(await alert.isVisible(), false);
     await open("#/acme%2Fada/sessions/..");
     await alert.getByText("Use the command line").waitFor();
     await page.route("**/v1/**", (route) => route.abort());
@@ -552,6 +570,9 @@ describe("the page", { skip }, () => {
         await open(`#/${encodeURIComponent(space)}/${tab}${query}`);
         await page.waitForLoadState("networkidle");
         await fits(`${space} ${tab}`);
+        const tops = await page.locator(".tabs a").evaluateAll((links) => links.map((link) => link.offsetTop));
+        assert.deepEqual([tops.length, new Set(tops).size], [6, 1], "the tabs are in one line");
+        assert.ok(await page.locator(".tabs").evaluate((tabs) => tabs.scrollWidth <= tabs.clientWidth), "all tabs are seen");
         if (space === "acme/ada") await shot(page, `narrow-${tab.replace("/", "-")}`);
       }
     }

@@ -25,7 +25,7 @@ impl Neighbor {
 /// The options of one search: the number of results, the effort, the allowed rows and the deadline.
 ///
 /// ```
-/// use mnemon::{Bitmap, ExactIndex, SearchOptions, VectorIndex};
+/// use mnemon_index::{Bitmap, ExactIndex, SearchOptions, VectorIndex};
 ///
 /// let index = ExactIndex::new(2);
 /// index.insert(&[0, 1, 2], &[1.0, 0.0, 0.0, 1.0, 0.6, 0.8]);

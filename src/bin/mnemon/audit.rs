@@ -6,7 +6,7 @@ use mnemon::{AuditEvent, Receipt};
 
 use crate::{
     key,
-    output::{self, Format},
+    output::{self, Format, counted},
     shared,
     status::Status,
 };
@@ -40,8 +40,9 @@ fn print(entry: &Receipt) -> anyhow::Result<()> {
         AuditEvent::Forget { forgotten, complete, .. } => {
             let rest = if *complete { "" } else { ", and went on" };
             let purged = entry.purged_at.map_or_else(|| "not purged".into(), |at| format!("purged {at}"));
-            let (messages, documents) = (forgotten.messages, forgotten.documents);
-            format!("forgot {messages} messages, {documents} documents{rest}; {purged}")
+            let (messages, documents) =
+                (counted(forgotten.messages, "message"), counted(forgotten.documents, "document"));
+            format!("forgot {messages}, {documents}{rest}; {purged}")
         }
         AuditEvent::Hold { hold } => format!("hold {hold}"),
         AuditEvent::Release { hold } => format!("released hold {hold}"),

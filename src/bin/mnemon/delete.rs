@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::ensure;
 use mnemon::Namespace;
 use serde_json::json;
 
 use crate::{
-    output::{self, Format},
+    output::{self, Format, counted},
     status::Status,
     stored::{self, Location},
     usage::{self, UsageError},
@@ -55,23 +55,31 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let blocking = engine.blocking();
     let deleted = if let Some(session) = session {
         let found = location.session(&engine, &session)?;
-        confirm(yes, &format!("{} messages of session {session:?}", found.messages))?;
+        confirm(yes, &format!("{} of session {session:?}", counted(found.messages, "message")))?;
         blocking.delete_session(namespace, &session)?;
         found.messages
     } else if all {
         // A namespace is the first of those under it.
         for found in blocking.namespaces(Some(namespace), None, 1)?.namespaces {
-            let (messages, sessions, documents) = (found.messages, found.sessions, found.documents);
-            let what = format!("{messages} messages in {sessions} sessions and {documents} documents of {namespace}");
+            let (messages, sessions) = (counted(found.messages, "message"), counted(found.sessions, "session"));
+            let documents = counted(found.documents, "document");
+            let what = format!("{messages} in {sessions} and {documents} of {namespace}");
             confirm(yes, &what)?;
         }
         blocking.delete_namespace(namespace)?
     } else {
+        let mut unknown = Vec::new();
         for id in &ids {
             if blocking.get(namespace, id)?.is_none() {
-                bail!("no message {id:?} in namespace {:?}; nothing was deleted", namespace.as_str());
+                unknown.push(format!("{id:?}"));
             }
         }
+        ensure!(
+            unknown.is_empty(),
+            "no message {} in namespace {:?}; nothing was deleted",
+            unknown.join(", "),
+            namespace.as_str()
+        );
         blocking.delete(namespace, ids)?
     };
     match format {
@@ -88,8 +96,10 @@ fn delete_prefix(db: &Path, prefix: &Namespace, yes: bool, format: Format) -> an
     let found = blocking.count_namespaces(Some(prefix))?;
     if found.namespaces > 0 {
         let what = format!(
-            "{} messages and {} documents in {} namespaces under {prefix}",
-            found.messages, found.documents, found.namespaces
+            "{} and {} in {} under {prefix}",
+            counted(found.messages, "message"),
+            counted(found.documents, "document"),
+            counted(found.namespaces, "namespace")
         );
         confirm(yes, &what)?;
     }

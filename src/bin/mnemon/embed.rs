@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{
     ground_truth, input,
-    output::{self, Format},
+    output::{self, Format, counted},
     output_file::Force,
     progress::Progress,
     status::Status,
@@ -80,10 +80,9 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
             usage::ensure(
                 (1..base.len()).contains(&args.hold_out),
                 format!(
-                    "--hold-out {} of {} messages with text leaves no base or no queries; choose another number, or give \
-                     --queries",
+                    "--hold-out {} of {} with text leaves no base or no queries; choose another number, or give --queries",
                     args.hold_out,
-                    base.len()
+                    counted(base.len(), "message")
                 ),
             )?;
             base.split_off(base.len() - args.hold_out)
@@ -118,9 +117,9 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     match format {
         Format::Json => output::json(&report)?,
         Format::Text => output::line(&format!(
-            "{} messages and {} queries of {} dimensions, with the {} nearest of each query, in {}; {:.1} s; {}",
-            report.base,
-            report.queries,
+            "{} and {} of {} dimensions, with the {} nearest of each query, in {}; {:.1} s; {}",
+            counted(report.base, "message"),
+            counted(report.queries, "query"),
             report.dimension,
             report.neighbors,
             args.out.display(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mnemon::{Forget, Forgotten, MetadataFilter, Namespace, Receipt};
 
 use crate::{
-    output::{self, Format},
+    output::{self, Format, counted},
     status::Status,
     stored, usage,
 };
@@ -68,10 +68,11 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
                 !(ids.is_empty() && keys.is_empty()),
                 "say what to forget: --id, --key, --session, --where or --all",
             )?;
-            let text = format!("{} messages or documents of {namespace}", ids.len() + keys.len());
-            let what =
-                if keys.is_empty() { Forget::messages(namespace, ids) } else { Forget::documents(namespace, keys) };
-            (what, text)
+            let (number, what) = match keys.is_empty() {
+                true => (counted(ids.len(), "message"), Forget::messages(namespace, ids)),
+                false => (counted(keys.len(), "document"), Forget::documents(namespace, keys)),
+            };
+            (what, format!("{number} of {namespace}"))
         }
         (None, None, ..) => unreachable!("clap requires one of them"),
     };

@@ -1,6 +1,6 @@
 //! `mnemon get`
 
-use anyhow::Context;
+use anyhow::ensure;
 use mnemon::{Message, Namespace};
 use serde::Serialize;
 
@@ -12,7 +12,8 @@ use crate::{
 
 /// Show messages by id, or all messages of a session in order.
 ///
-/// With --format json each message is a line that `ingest` reads.
+/// With --format json each message is a line that `ingest` reads. If an id is unknown, the others are shown, and the
+/// command fails.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -36,17 +37,22 @@ struct Line<'a> {
 pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     let namespace = &args.location.namespace;
     let engine = args.location.open_to_read()?;
+    let mut missing = String::new();
     let messages = match &args.session {
         Some(session) => {
             args.location.session(&engine, session)?;
             engine.blocking().history(namespace, session)?
         }
         None => {
-            let get = |id: &String| {
-                let found = engine.blocking().get(namespace, id)?;
-                found.with_context(|| format!("no message {id:?} in namespace {:?}", namespace.as_str()))
-            };
-            args.ids.iter().map(get).collect::<anyhow::Result<_>>()?
+            let (mut found, mut unknown) = (Vec::new(), Vec::new());
+            for id in &args.ids {
+                match engine.blocking().get(namespace, id)? {
+                    Some(message) => found.push(message),
+                    None => unknown.push(format!("{id:?}")),
+                }
+            }
+            missing = unknown.join(", ");
+            found
         }
     };
     for message in &messages {
@@ -55,6 +61,7 @@ pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
             Format::Text => print(message)?,
         }
     }
+    ensure!(missing.is_empty(), "no message {missing} in namespace {:?}", namespace.as_str());
     Ok(Status::SUCCESS)
 }
 

@@ -16,7 +16,7 @@ use crate::{
     input::{self, MessageReader},
     key,
     memory_options::MemoryOptions,
-    output::{self, Format},
+    output::{self, Format, counted},
     phases,
     progress::{Progress, Total},
     status::Status,
@@ -157,16 +157,21 @@ fn ingest_all(engine: &Engine, args: &Args, format: Format) -> anyhow::Result<St
                 report.cache_misses, report.cache_hits
             ))?;
             output::line(&format!(
-                "{messages} messages in {:.2} s, {:.0}/s: stored, embedded, indexed",
-                report.seconds, report.messages_per_second
+                "{} in {:.2} s, {:.0}/s: stored, embedded, indexed",
+                counted(messages, "message"),
+                report.seconds,
+                report.messages_per_second
             ))?;
         }
     }
     let lines = messages + report.skipped;
     ensure!(
         2 * report.skipped <= lines,
-        "{} of {lines} lines were bad and skipped, most of them; the others are stored",
-        report.skipped
+        "{} of {} {} bad and skipped, most of them; {}",
+        report.skipped,
+        counted(lines, "line"),
+        if report.skipped == 1 { "was" } else { "were" },
+        if messages == 0 { "nothing was stored" } else { "the others are stored" }
     );
     Ok(Status::SUCCESS)
 }
@@ -222,10 +227,12 @@ fn ingest(
                     report.skipped += 1;
                 }
                 Err(error) => {
-                    return Err(error.context(
-                        "stopped at this line; all lines before it are stored. Correct the line and ingest the file again (stored \
-                         messages are not duplicated), or skip bad lines with --skip-bad",
-                    ));
+                    let is_first = batch.is_empty() && report.new + report.replaced + report.unchanged == 0;
+                    let stored = if is_first { "nothing was stored" } else { "all lines before it are stored" };
+                    return Err(error.context(format!(
+                        "stopped at this line; {stored}. Correct the line and ingest the file again (stored messages are not \
+                         duplicated), or skip bad lines with --skip-bad"
+                    )));
                 }
             }
         }

@@ -41,6 +41,16 @@ pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|error| error.downcast_ref().is_some_and(is_broken))
 }
 
+/// Returns a number with a noun: `1 message`, `2 messages`.
+pub(crate) fn counted(number: impl TryInto<u64>, noun: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    match noun.strip_suffix('y') {
+        _ if number == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{number} {stem}ies"),
+        None => format!("{number} {noun}s"),
+    }
+}
+
 /// Prints a name and a number, aligned with other such lines.
 pub(crate) fn count(name: &str, count: u64) -> anyhow::Result<()> {
     line(&format!("{name:<12} {count:>10}"))

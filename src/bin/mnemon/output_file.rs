@@ -132,7 +132,7 @@ impl OutputFile {
             Out::Device(mut device) => return device.flush().with_context(name),
             Out::Temporary(temporary) => temporary,
         };
-        let temporary = temporary.into_inner().map_err(io::IntoInnerError::into_error).with_context(name)?;
+        let temporary = temporary.into_inner().map_err(|error| without_name(error.into_error())).with_context(name)?;
         temporary.as_file().sync_all().with_context(name)?;
         if let Some(like) = &like {
             let is_same = set_access(temporary.path(), like).with_context(name)?;
@@ -170,15 +170,23 @@ impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.out {
             Out::Device(device) => device.write(bytes),
-            Out::Temporary(temporary) => temporary.write(bytes),
+            Out::Temporary(temporary) => temporary.write(bytes).map_err(without_name),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.out {
             Out::Device(device) => device.flush(),
-            Out::Temporary(temporary) => temporary.flush(),
+            Out::Temporary(temporary) => temporary.flush().map_err(without_name),
         }
+    }
+}
+
+/// Takes the temporary name out of an error of the crate `tempfile`: the user knows the file by the name that it was to get.
+fn without_name(error: io::Error) -> io::Error {
+    match error.to_string().split_once(" at path ") {
+        Some((reason, _)) => io::Error::new(error.kind(), reason),
+        None => error,
     }
 }
 
@@ -228,7 +236,7 @@ fn temporary(path: &Path, is_private: bool) -> io::Result<NamedTempFile> {
             builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         }
         let _ = is_private;
-        let file = builder.tempfile_in(folder(path))?;
+        let file = builder.tempfile_in(folder(path)).map_err(without_name)?;
         // Another command may remove a file that is not locked yet.
         if file.as_file().try_lock().is_ok() && file.path().exists() {
             return Ok(file);

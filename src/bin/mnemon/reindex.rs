@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     input, key,
-    output::{self, Format},
+    output::{self, Format, counted},
     progress::Progress,
     shared,
     status::Status,
@@ -139,7 +139,8 @@ fn print(report: &ReindexReport) -> anyhow::Result<()> {
     if report.switched {
         let ReindexReport { embedded, copied, resumed, seconds, to, precision, .. } = report;
         return output::line(&format!(
-            "{embedded} messages embedded in {seconds:.1} s ({copied} copied, {resumed} done by an earlier run); {to} in {precision} serves"
+            "{} embedded in {seconds:.1} s ({copied} copied, {resumed} done by an earlier run); {to} in {precision} serves",
+            counted(*embedded, "message")
         ));
     }
     match report.gate.as_ref().and_then(|gate| gate.failed.as_ref()) {
@@ -152,9 +153,9 @@ fn print_gate(gate: &GateReport) -> anyhow::Result<()> {
     let share = |share: Option<f64>| share.map_or("unknown".to_owned(), |share| format!("{share:.3}"));
     let time = |us: Option<f64>| us.map_or("unknown".to_owned(), |us| format!("{us:.0} us"));
     output::line(&format!(
-        "{} sample queries, {} of them recent real ones: recall@10 against a scan {}, overlap@10 with the old vectors {}; p50 old {}, \
+        "{}, {} of them recent real ones: recall@10 against a scan {}, overlap@10 with the old vectors {}; p50 old {}, \
          new {}, scan {}",
-        gate.sampled,
+        counted(gate.sampled, "sample query"),
         gate.live,
         share(gate.recall),
         share(gate.overlap),

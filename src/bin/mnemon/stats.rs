@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{
     key,
     memory_options::MemoryOptions,
-    output::{self, Format},
+    output::{self, Format, counted},
     status::Status,
     stored,
 };
@@ -80,20 +80,23 @@ fn load(path: &Path, stats: &Stats, memory: &MemoryOptions) -> anyhow::Result<En
 
 fn show_memory(memory: &EngineStats) -> anyhow::Result<()> {
     output::line(&format!(
-        "memory: {:.1} MiB of a budget of {:.1} MiB; {} namespaces are loaded, after {} loads and {} unloads",
+        "memory: {:.1} MiB of a budget of {:.1} MiB; {} loaded, after {} and {}",
         mebibytes(memory.memory_used as u64),
         mebibytes(memory.memory_budget as u64),
-        memory.namespaces_loaded,
-        memory.loads,
-        memory.unloads
+        counted(memory.namespaces_loaded, "namespace"),
+        counted(memory.loads, "load"),
+        counted(memory.unloads, "unload")
     ))
 }
 
 fn show_cache(path: &Path, cache: &CacheFileStats) -> anyhow::Result<()> {
     output::line(&format!("{}: {:.1} MiB", path.display(), mebibytes(cache.bytes)))?;
     output::line(&format!(
-        "vectors of {} texts; over all runs {} texts were found, {} embedded, {} evicted",
-        cache.entries, cache.hits, cache.misses, cache.evictions
+        "vectors of {}; over all runs {} found, {} embedded, {} evicted",
+        counted(cache.entries, "text"),
+        counted(cache.hits, "text"),
+        cache.misses,
+        cache.evictions
     ))
 }
 
@@ -116,8 +119,10 @@ fn show(path: &Path, stats: &Stats) -> anyhow::Result<()> {
             GenerationState::Previous => "kept for a rollback",
         };
         output::line(&format!(
-            "{state}: {} in {}, {} messages pending",
-            generation.model, generation.precision, generation.pending
+            "{state}: {} in {}, {} pending",
+            generation.model,
+            generation.precision,
+            counted(generation.pending, "message")
         ))?;
     }
     output::line(&format!(

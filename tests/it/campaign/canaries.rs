@@ -35,6 +35,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("set_metadata", Change("set_metadata")),
         ("delete", Change("delete")),
         ("sessions", Surface("sessions")), ("blocks", Surface("blocks")), ("history", Surface("history")),
+        ("numbered_history", Surface("history")),
         ("copy_session", Change("copy_session")), ("delete_session", Change("delete_session")),
         ("delete_namespace", Change("delete_namespace")), ("delete_namespaces", Change("delete_namespaces")),
         ("forget", Change("forget")), ("hold", Change("hold")), ("release", Change("release")),

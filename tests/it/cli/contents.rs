@@ -1,7 +1,7 @@
 //! `mnemon namespaces`, `sessions`, `get` and `delete`.
 
 use super::{Output, ingest, json, mnemon, run};
-use crate::support::{Db, sample};
+use crate::support::{Db, root, sample};
 
 /// Runs a command on a database, without a model and without ONNX Runtime.
 fn on(db: &Db, arguments: &[&str]) -> Output {
@@ -43,6 +43,48 @@ fn namespaces_sessions_and_messages_are_listed() {
     assert_eq!((again.code, unchanged), (0, session.lines().count() as u64), "{}", again.stderr);
     let unknown = on(&db, &[&["get", "m1"][..], &TOM].concat());
     assert!(unknown.code == 1 && unknown.stderr.contains("no message \"m1\""), "{}", unknown.stderr);
+    // What is known is shown, and what is not is named.
+    let some = on(&db, &[&["get", "m1", "ft-s1-02", "m2"][..], &TOM].concat());
+    assert!(some.code == 1 && some.stdout.starts_with("ft-s1-02  "), "{}", some.stdout);
+    assert!(some.stderr.contains("no message \"m1\", \"m2\" in namespace \"friends/ines-tom\""), "{}", some.stderr);
+}
+
+/// One of a kind is told in the singular.
+#[test]
+fn counts_agree_with_their_nouns() {
+    let db = Db::new();
+    let line = r#"{"role":"user","content":"x","id":"1","namespace":"a","session":"s"}"#;
+    let ingested = run(mnemon().args(["ingest", "-", "--db"]).arg(&db.path).write_stdin(line));
+    assert!(ingested.stdout.contains("\n1 message in "), "{}", ingested.stdout);
+    for (arguments, said) in [
+        (&["delete", "--namespace", "a", "--session", "s"][..], "delete 1 message of session \"s\", for good"),
+        (&["delete", "--namespace", "a", "--all"], "delete 1 message in 1 session and 0 documents of a, for good"),
+        (&["delete", "--prefix", "a"], "delete 1 message and 0 documents in 1 namespace under a, for good"),
+        (&["forget", "--namespace", "a", "--id", "1"], "forget 1 message of a, for good"),
+        (&["forget", "--namespace", "a", "--key", "k", "l"], "forget 2 documents of a, for good"),
+    ] {
+        let refused = on(&db, arguments);
+        assert!(refused.code == 2 && refused.stderr.contains(said), "{arguments:?}: {}", refused.stderr);
+    }
+    assert_eq!(on(&db, &["forget", "--namespace", "a", "--id", "1", "--yes"]).code, 0);
+    let audit = on(&db, &["audit"]).stdout;
+    assert!(audit.contains("  forgot 1 message, 0 documents; "), "{audit}");
+
+    // No other text of the command has a number before a plural.
+    let mut folders = vec![root("src/bin/mnemon")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+            let (path, name) = (entry.path(), entry.file_name());
+            if path.is_dir() && name != "bench" && name != "serve" {
+                folders.push(path);
+            } else if path.is_file() {
+                let text = std::fs::read_to_string(&path).unwrap();
+                for noun in ["message", "document", "session", "namespace", "question", "querie", "text", "turn"] {
+                    assert!(!text.contains(&format!("}} {noun}s ")), "{}: use `output::counted`", path.display());
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -148,7 +190,7 @@ fn namespaces_are_listed_in_pages_and_deleted_by_prefix_only_with_yes() {
     drop((documents, engine));
     let refused = delete(&["notes"]);
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("0 messages and 1 documents in 1 namespaces"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("0 messages and 1 document in 1 namespace under"), "{}", refused.stderr);
     assert_eq!(json(&delete(&["notes", "--yes"]).stdout)["documents"], 1);
     db.assert_sound();
 }
@@ -197,7 +239,7 @@ fn commands_that_read_run_beside_a_writer() {
         (&["audit"], "the chain holds"),
         (&["namespaces"], "acme/priya"),
         (&["stats"], "friends/ines-tom"),
-        (&["stats", "--load"], "namespaces are loaded"),
+        (&["stats", "--load"], "namespaces loaded"),
         (&["verify"], ""),
         (&[&["recall", "the boat"][..], &TOM].concat(), "boat"),
         (&[&["export", "--output", exported][..], &TOM].concat(), ""),

@@ -98,7 +98,7 @@ fn ingest_fails_if_most_lines_are_bad_and_says_how_many() {
     };
     check(&[good, "{"], 0, "skipped -:2");
     check(&[good, "{", "["], 1, "2 of 3 lines were bad and skipped, most of them");
-    check(&["{"], 1, "1 of 1 lines were bad");
+    check(&["{"], 1, "1 of 1 line was bad and skipped, most of them; nothing was stored");
 }
 
 #[test]
@@ -130,10 +130,16 @@ fn a_failed_first_ingest_leaves_no_database() {
     }
     // A database that existed stays, and so do the messages before a bad line.
     let db = Db::new();
-    assert_eq!(ingest(&db, &["--namespace", "a"], &format!("{good}\n{{")).code, 1);
+    let stopped = ingest(&db, &["--namespace", "a"], &format!("{good}\n{{"));
+    assert!(stopped.code == 1 && stopped.stderr.contains("all lines before it are stored"), "{}", stopped.stderr);
     assert_eq!(db.assert_sound().messages, 1);
     assert_eq!(run(mnemon().args(["delete", "--namespace", "a", "--all", "--yes", "--db"]).arg(&db.path)).code, 0);
-    assert_eq!(ingest(&db, &["--namespace", "a"], "{").code, 1);
+    let stopped = ingest(&db, &["--namespace", "a"], "{");
+    assert!(
+        stopped.code == 1 && stopped.stderr.contains("stopped at this line; nothing was stored."),
+        "{}",
+        stopped.stderr
+    );
     assert!(db.path.exists());
 }
 

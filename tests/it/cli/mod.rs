@@ -158,7 +158,7 @@ fn recall_obeys_its_options() {
         hits(arguments).as_array().unwrap().iter().map(|hit| hit["id"].as_str().unwrap().to_owned()).collect()
     };
     let plain = ids(&[]);
-    for name in ["dense", "lexical", "rrf", "weighted:0.5"] {
+    for name in ["dense", "lexical", "rrf", "reciprocal-rank", "weighted:0.5"] {
         let other = hits(&["--strategy", name]);
         assert!(
             other[0]["breakdown"]["dense_rank"].as_u64() > Some(0) && other[0]["breakdown"]["dense"] == 0.0,

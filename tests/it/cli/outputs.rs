@@ -395,3 +395,17 @@ fn leftovers_are_private_and_removed_unless_somebody_holds_them() {
     assert_eq!(ingest(&db, &[], LINE).code, 0);
     assert_eq!([&old, &nested, &mine].map(|file| file.exists()), [false, false, true]);
 }
+
+/// An error names the file that the user named.
+#[test]
+fn no_temporary_name_is_in_an_error() {
+    let db = Db::new();
+    assert_eq!(ingest(&db, &[], LINE).code, 0);
+    // With what is added to make it temporary the name is too long.
+    let long = path(&db, &"n".repeat(250));
+    for arguments in [&["export", "-o"][..], &["backup"]] {
+        let output = run(mnemon().args(arguments).arg(&long).arg("--db").arg(&db.path));
+        assert!(output.code == 1 && output.stderr.contains("name too long"), "{}", output.stderr);
+        assert!(!output.stderr.contains(".new") && output.stderr.contains(&"n".repeat(250)), "{}", output.stderr);
+    }
+}

@@ -124,7 +124,7 @@ fn stats_show_the_memory_that_namespaces_take_under_a_budget() {
     assert_eq!(counts(&loaded("1"))[1], 3);
     assert!(counts(&loaded("1"))[0] <= 1);
     let text = stats(&["--load"]);
-    assert!(text.contains("of a budget of 1024.0 MiB; 3 namespaces are loaded, after 3 loads and 0 unloads"), "{text}");
+    assert!(text.contains("of a budget of 1024.0 MiB; 3 namespaces loaded, after 3 loads and 0 unloads"), "{text}");
     assert!(!stats(&[]).contains("budget"));
     assert_eq!(json(&stats(&["--format", "json"])).get("memory"), None);
 }

@@ -63,7 +63,7 @@ fn a_database_is_made_in_a_precision_and_moved_to_another() {
         assert!(refused.stderr.contains(part), "{}", refused.stderr);
     }
     let moved = reindex(&["--precision", "f32"]);
-    assert!(moved.code == 0 && moved.stdout.contains("1 messages embedded"), "{}{}", moved.stdout, moved.stderr);
+    assert!(moved.code == 0 && moved.stdout.contains("1 message embedded"), "{}{}", moved.stdout, moved.stderr);
     assert_eq!((ingest(&["--precision", "f32"]).code, precision()), (0, vec![json!("i8"), json!("f32")]));
     // There and back, until it is not kept.
     for serves in ["i8", "f32"] {

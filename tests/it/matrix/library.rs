@@ -14,7 +14,7 @@ use super::operations::{Answer, Model, Operation, Refusal};
 pub(super) fn calls(action: &str) -> &'static [&'static str] {
     match action {
         "get" => &["Engine::get"],
-        "history" => &["Engine::history", "Memory::history", "Memory::messages"],
+        "history" => &["Engine::history", "Engine::numbered_history", "Memory::history", "Memory::messages"],
         "sessions" => &["Engine::sessions"],
         "namespaces" => &["Engine::namespaces", "Engine::count_namespaces"],
         "recall" => &["Engine::recall", "Memory::search"],
@@ -163,6 +163,9 @@ macro_rules! driver {
                 },
                 "history" => {
                     let messages = engine$($view)*.history(space, text)$($wait)*?;
+                    let numbered = engine$($view)*.numbered_history(space, text)$($wait)*?;
+                    assert!(numbered.is_sorted_by_key(|(number, _)| *number));
+                    assert!(numbered.into_iter().map(|(_, message)| message).eq(messages.iter().cloned()));
                     let memory = memory(text)?;
                     assert_eq!(memory$($view)*.history()$($wait)*?, messages);
                     memory$($view)*.messages()$($wait)*?;

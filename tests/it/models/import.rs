@@ -407,6 +407,7 @@ fn a_folder_that_cannot_be_imported_is_an_error_that_names_the_fault() {
         let error = folders.import(&ImportOptions::default()).unwrap_err();
         let text = chain(&error);
         assert!(matches!(error, Error::InvalidModel { .. }) && text.contains(reason), "{reason}: {text}");
+        assert!(!text.contains(".import-"), "the temporary folder is named: {text}");
         let models = folders.folder.path().join("models");
         assert!(!models.exists() || models.read_dir().unwrap().count() == 0, "{reason}: something is left");
     }

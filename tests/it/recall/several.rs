@@ -330,6 +330,6 @@ fn a_scope_that_has_no_meaning_is_an_error() {
     }
     let previous = Query::new("hello").previous(["1"]);
     let error = engine.blocking().recall_in(&Scope::new().namespace(&name), previous).unwrap_err();
-    assert!(error.to_string().contains("Query::previous"), "{error}");
+    assert!(error.to_string().contains("previous hits"), "{error}");
     assert!(matches!(engine.blocking().recall_in(&Scope::new(), Query::new("")), Err(Error::InvalidQuery { .. })));
 }

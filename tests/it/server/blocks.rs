@@ -36,6 +36,8 @@ fn blocks_are_listed_in_pages() {
     let first = server.get(path);
     let summary = json!({ "name": "summary", "session": "one two", "state": "She rows.", "revision": 1 });
     assert_eq!((first.status, &first.body["blocks"]), (200, &json!([summary])), "{}", first.body);
+    // The block of the cursor is deleted with its session.
+    assert_eq!(server.send("DELETE", "/v1/namespaces/acme%2Fada/sessions/one%20two", &[], None).status, 204);
     let second = server.get(&format!("{path}&cursor={}", first.body["next"].as_str().unwrap()));
     let facts = json!({ "name": "facts", "session": null, "state": ["likes </block> tea"], "revision": 3 });
     assert_eq!(second.body, json!({ "blocks": [facts], "next": null }));
@@ -49,7 +51,9 @@ fn blocks_are_resources() {
     let client = Client { server: &server };
     let listed = client.request("resources/list", json!({}))["result"]["resources"].clone();
     let uris: Vec<&str> = listed.as_array().unwrap().iter().map(|resource| resource["uri"].as_str().unwrap()).collect();
-    let [session, own, shared] = uris[..] else { panic!("{listed}") };
+    assert_eq!(uris.len(), 3, "{listed}");
+    let uri = |part: &str| *uris.iter().find(|uri| uri.ends_with(part)).unwrap_or_else(|| panic!("{listed}"));
+    let (session, own, shared) = (uri("/one%20two"), uri("?block=summary"), uri("?block=facts"));
     assert_eq!(session, "mnemon://acme%2Fada/one%20two");
     let read = |uri: &str| -> Value { client.request("resources/read", json!({ "uri": uri })) };
     let text = |uri| read(uri)["result"]["contents"][0]["text"].as_str().unwrap().to_owned();

@@ -2,6 +2,8 @@
 
 mod abuse;
 mod blocks;
+mod bounds;
+mod cursors;
 mod dearest;
 mod mcp;
 mod openapi;

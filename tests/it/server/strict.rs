@@ -9,8 +9,8 @@ use crate::support::Db;
 /// The name of the unknown field.
 const UNKNOWN: &str = "dry_run";
 
-/// A server whose namespace `a` has a message `m1` in the session `s`, a message `m2` in another, and a document `d`.
-fn filled(db: &Db) -> Server {
+/// Starts a server whose namespace `a` has a message `m1` in the session `s`, a message `m2` in another, and a document `d`.
+pub(super) fn filled(db: &Db) -> Server {
     let server = Server::start(db);
     let message = |id: &str, session: &str| json!({ "role": "user", "content": "hello", "id": id, "session": session });
     let put = json!({ "messages": [message("m1", "s"), message("m2", "t")], "flush": true });
@@ -26,7 +26,7 @@ fn assert_nothing_changed(server: &Server, after: &str) {
 }
 
 /// A body of an operation of the description, which it accepts.
-fn body(operation: &str) -> Value {
+pub(super) fn body(operation: &str) -> Value {
     match operation {
         "post_namespaces_namespace_messages" => json!({ "messages": [{ "role": "user", "content": "x", "id": "m1" }] }),
         "patch_namespaces_namespace_messages_id" => json!({ "metadata": {} }),

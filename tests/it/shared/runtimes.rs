@@ -61,6 +61,7 @@ fn blocking(engine: &Engine, folder: &Path) -> BTreeSet<&'static str> {
         sessions => calls_of.sessions(&space).unwrap();
         blocks => calls_of.blocks(&space).unwrap();
         history => calls_of.history(&space, "default").unwrap();
+        numbered_history => calls_of.numbered_history(&space, "default").unwrap();
         copy_session => calls_of.copy_session(&space, "default", "copy").unwrap();
         delete_session => calls_of.delete_session(&space, "copy").unwrap();
         namespaces => calls_of.namespaces(None, None, 10).unwrap();
@@ -151,6 +152,7 @@ async fn awaited(engine: &Engine, folder: &Path) {
     engine.sessions(&space).await.unwrap();
     engine.blocks(&space).await.unwrap();
     engine.history(&space, "default").await.unwrap();
+    engine.numbered_history(&space, "default").await.unwrap();
     engine.copy_session(&space, "default", "copy").await.unwrap();
     engine.delete_session(&space, "copy").await.unwrap();
     engine.namespaces(None, None, 10).await.unwrap();

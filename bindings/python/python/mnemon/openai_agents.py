@@ -31,8 +31,7 @@ class MnemonSession:
     """A session of the Agents SDK, as a session of a namespace: `Runner.run(agent, input, session=MnemonSession(engine, "acme/ada", "s"))`.
 
     Each item is a message, which recalls in the namespace find by its text. It is kept whole: calls of tools, their outputs and reasoning
-    too. As JSON, and with its text counted again, it has at most 1 MiB; `add_items` raises `InvalidMessageError` for more, and stores
-    nothing.
+    too. Its text has at most 1 MiB, and the item 4 MiB as JSON; `add_items` raises `InvalidMessageError` for more, and stores nothing.
 
     What another program put into the session, or changed there, is read as items of the SDK: a message, and each call of a tool and each
     output as an item of its own. Names of authors are left out, as items have no place for them.

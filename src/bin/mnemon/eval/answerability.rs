@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     metrics::{auc, mean},
-    output,
+    output::{self, counted},
     random::Random,
 };
 
@@ -136,7 +136,7 @@ impl Answerability {
     }
 
     pub(super) fn print(&self, variant: &str) -> anyhow::Result<()> {
-        output::text(&format!("\nanswerability ({variant}): {} answerable questions", self.answerable))?;
+        output::text(&format!("\nanswerability ({variant}): {}", counted(self.answerable, "answerable question")))?;
         let mut rows = vec![vec!["against".to_owned(), "questions".to_owned(), "AUC".to_owned()]];
         for (kind, Negatives { questions, auc }) in &self.negatives {
             rows.push(vec![(*kind).to_owned(), questions.to_string(), figure(*auc)]);

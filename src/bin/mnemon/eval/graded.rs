@@ -8,6 +8,7 @@ use super::{
     set::{Benchmark, Set},
     table,
 };
+use crate::output::counted;
 
 /// BEIR's figures of one ranking.
 #[derive(Serialize)]
@@ -41,7 +42,7 @@ impl Graded {
 /// Prints a row per variant.
 pub(super) fn print(graded_by_variant: &[(&str, &Graded)]) -> anyhow::Result<()> {
     let Some((_, first)) = graded_by_variant.first() else { return Ok(()) };
-    let heads = [format!("BEIR, {} queries", first.queries)].into_iter();
+    let heads = [format!("BEIR, {}", counted(first.queries, "query"))].into_iter();
     let mut rows: Vec<Vec<String>> = vec![heads.chain(Graded::FIGURES.map(|(name, _)| name.to_owned())).collect()];
     for (variant, Graded { ndcg_at_10, recall_at_100, map, .. }) in graded_by_variant {
         let values = [ndcg_at_10, recall_at_100, map].map(|value| table::with_interval(*value));

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     metrics::{RelevantRanks, auc, mean},
-    output,
+    output::{self, counted},
 };
 
 const KS: [usize; 4] = [5, 10, 30, 50];
@@ -107,9 +107,10 @@ impl LongMemEval {
             return Ok(());
         };
         output::text(&format!(
-            "\nabstention: {questions} questions, mean answerability {answerability:.3}; \
-             {answerable_questions} answerable questions: {answerability_of_answerable:.3}; AUC {auc:.3}\n  \
-             AUC: probability that an answerable question has the higher answerability"
+            "\nabstention: {}, mean answerability {answerability:.3}; {}: {answerability_of_answerable:.3}; AUC {auc:.3}\n  \
+             AUC: probability that an answerable question has the higher answerability",
+            counted(questions, "question"),
+            counted(answerable_questions, "answerable question")
         ))
     }
 }

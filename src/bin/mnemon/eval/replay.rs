@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     metrics::{RelevantRanks, mean},
-    output,
+    output::{self, counted},
     progress::Progress,
 };
 
@@ -101,7 +101,11 @@ impl Replay {
 
     pub(super) fn print(&self, variant: &str) -> anyhow::Result<()> {
         let Replay { sessions, turns, plain, previous, overlap, rephrased } = self;
-        output::text(&format!("\nreplay ({variant}): {turns} turns that follow another, in {sessions} sessions"))?;
+        output::text(&format!(
+            "\nreplay ({variant}): {} after another of its session, in {}",
+            counted(*turns, "turn"),
+            counted(*sessions, "session")
+        ))?;
         let row = |head: &str, of: &dyn Fn(&Stability) -> String| vec![head.to_owned(), of(plain), of(previous)];
         table::print(&[
             ["", "plain", "with previous"].map(str::to_owned).to_vec(),
@@ -113,7 +117,7 @@ impl Replay {
             row("mean score", &|one| figure(one.score)),
             vec!["share of the plain hits".into(), figure(1.0), figure(*overlap)],
             vec![
-                format!("R@10, {} questions after the same without its last word", rephrased.questions),
+                format!("R@10, {} after the same without its last word", counted(rephrased.questions, "question")),
                 figure(rephrased.recall_at_10),
                 figure(rephrased.recall_at_10_previous),
             ],

@@ -15,7 +15,7 @@ use super::{
     set::{ADVERSARIAL, ALL, BUT_ADVERSARIAL},
     table::{self, difference, figure, with_interval},
 };
-use crate::output;
+use crate::output::{self, counted};
 
 /// The measurements of one set with one model.
 #[derive(Serialize)]
@@ -101,8 +101,10 @@ impl Report {
             }
         };
         output::line(&format!(
-            "{} messages{rate}; {} questions, of which {} have no relevant ids and are not scored",
-            self.messages, self.questions, self.unlabelled
+            "{}{rate}; {}, of which {} without relevant ids, not scored",
+            counted(self.messages, "message"),
+            counted(self.questions, "question"),
+            self.unlabelled
         ))?;
         self.print_variants()?;
         if with_categories {

@@ -14,7 +14,7 @@ use super::{
     ranking::{RankedMessage, Ranking},
     set::{Question, Set},
 };
-use crate::{input, output_file::OutputFile, stderr};
+use crate::{input, output::counted, output_file::OutputFile, stderr};
 
 /// The name of our runs, in the last column.
 const NAME: &str = "mnemon";
@@ -83,17 +83,18 @@ pub(super) fn read(path: &Path, set: &Set) -> anyhow::Result<Run> {
     ensure!(!lines.is_empty(), "{}: the run is empty", path.display());
     if !unknown.is_empty() {
         stderr::note(format!(
-            "{}: {} queries are not in the set {} and are ignored",
+            "{}: {} ignored, not in the set {}",
             path.display(),
-            unknown.len(),
+            counted(unknown.len(), "query"),
             set.name
         ));
     }
     let missing = found.iter().filter(|ranking| ranking.is_empty()).count();
     if missing > 0 {
         stderr::note(format!(
-            "{}: {missing} questions of the set have no line, and count as found nothing",
-            path.display()
+            "{}: {} of the set without a line, counted as found nothing",
+            path.display(),
+            counted(missing, "question")
         ));
     }
     let rank = |(question, mut documents): (&Question, Vec<(String, f32)>)| -> Ranking {

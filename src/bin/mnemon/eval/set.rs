@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use mnemon::{Message, Namespace, Query, Timestamp};
 
-use crate::stderr;
+use crate::{output::counted, stderr};
 
 /// Category of the questions whose answer is missing or misleading; by convention reported separately.
 pub(super) const ADVERSARIAL: &str = "adversarial";
@@ -75,7 +75,10 @@ impl Set {
             question.sessions = named.into_iter().map(str::to_owned).collect();
         }
         if unknown > 0 {
-            stderr::note(format!("{name}: {unknown} questions are labelled with messages that the set does not have"));
+            stderr::note(format!(
+                "{name}: {} labelled with messages that the set does not have",
+                counted(unknown, "question")
+            ));
         }
         Set { name, messages, questions, benchmark, ends }
     }

@@ -57,17 +57,17 @@ impl FromStr for Variant {
 
     fn from_str(name: &str) -> anyhow::Result<Self> {
         let variant = |strategy, without, unit| Variant { strategy, without, unit };
-        let found = match name.split_once('-') {
+        let strategy = name.parse().ok().map(|strategy| variant(strategy, None, Unit::Message));
+        let found = strategy.or_else(|| match name.split_once('-') {
             None if name == "session" || name == "turn" => {
                 name.parse().ok().map(|unit| variant(RankingStrategy::Hybrid, None, unit))
             }
-            None => name.parse().ok().map(|strategy| variant(strategy, None, Unit::Message)),
             Some(("hybrid", term)) => {
                 let without = TERMS.iter().find(|(known, _)| *known == term);
                 without.map(|(_, term)| variant(RankingStrategy::Hybrid, Some(*term), Unit::Message))
             }
-            Some(_) => None,
-        };
+            _ => None,
+        });
         found.ok_or_else(|| anyhow!("{name:?} is not one of {VARIANTS}"))
     }
 }
@@ -96,6 +96,7 @@ mod tests {
         {
             assert_eq!(name.parse::<Variant>().unwrap().to_string(), name);
         }
+        assert_eq!("reciprocal-rank".parse::<Variant>().unwrap().to_string(), "rrf");
         for name in ["", "best", "weighted:2", "weighted:-1", "hybrid-", "hybrid-length", "dense-time"] {
             assert!(name.parse::<Variant>().is_err(), "{name}");
         }

@@ -19,7 +19,7 @@ use self::{
 use crate::{
     input, key,
     memory_options::MemoryOptions,
-    output::{self, Format},
+    output::{self, Format, counted},
     status::Status,
     stderr, stored,
     usage::{self, UsageError},
@@ -110,7 +110,8 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let pending = engine.blocking().pending()?;
     if pending > 0 {
         stderr::note(format!(
-            "{pending} messages are not embedded yet and searched by their words alone; ingest their file again to embed them"
+            "{} not embedded yet, and searched by words alone; ingest the file again to embed what is pending",
+            counted(pending, "message")
         ));
     }
     let target = args.namespaces.target();

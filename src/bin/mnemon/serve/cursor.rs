@@ -1,4 +1,4 @@
-//! The cursors of lists that the library does not divide into pages itself: the text after which a page begins.
+//! The cursors of lists that the library does not divide into pages itself: the key after which a page begins.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use mnemon::Message;
@@ -19,8 +19,10 @@ const MAX_BYTES: usize = 4 << 20;
 #[serde(deny_unknown_fields)]
 pub(super) struct PageQuery {
     /// Items on a page, 1 to 1000. Default: 100.
+    #[schemars(range(min = 1, max = MAX_LIMIT))]
     pub(super) limit: Option<usize>,
-    /// The `next` of the last page.
+    /// The `next` of the last page. It stays good if items are deleted meanwhile, that of the cursor too.
+    #[schemars(extend("format" = "cursor"))]
     pub(super) cursor: Option<String>,
 }
 
@@ -32,25 +34,22 @@ pub(super) fn limit(asked: Option<usize>) -> Result<usize, Problem> {
     }
 }
 
-/// Takes a page out of a list: the items whose keys come after the cursor's, in the order of the list. Returns the cursor of
-/// the next page, if there is one.
-pub(super) fn page<T>(
+/// Takes a page out of a list whose items are in the order of their keys: those after a key. Returns the cursor of the next page,
+/// if there is one. An item that was deleted meanwhile keeps its place in the order, so the list goes on after it.
+pub(super) fn page<T, K: Ord + Serialize>(
     items: Vec<T>,
-    cursor: Option<&str>,
+    after: Option<&K>,
     asked: Option<usize>,
-    key: impl Fn(&T) -> &str,
+    key: impl Fn(&T) -> K,
     bytes: impl Fn(&T) -> usize,
 ) -> Result<(Vec<T>, Option<String>), Problem> {
     let limit = limit(asked)?;
-    let skipped = match cursor.map(decode_text).transpose()? {
-        None => 0,
-        Some(after) => items.iter().position(|item| key(item) == after).ok_or_else(gone)? + 1,
-    };
+    let skipped = after.map_or(0, |after| items.partition_point(|item| key(item) <= *after));
     let mut items: Vec<T> = items.into_iter().skip(skipped).take(limit + 1).collect();
     let fitting = within_bytes(items.iter().map(bytes)).min(limit);
     let more = items.len() > fitting;
     items.truncate(fitting);
-    let next = items.last().filter(|_| more).map(|last| BASE64_URL_SAFE_NO_PAD.encode(key(last)));
+    let next = items.last().filter(|_| more).map(|last| encode(&key(last)));
     Ok((items, next))
 }
 
@@ -67,33 +66,6 @@ pub(super) fn within_bytes(sizes: impl Iterator<Item = usize>) -> usize {
 /// The bytes of a message that count for a page.
 pub(super) fn message_bytes(message: &Message) -> usize {
     message.text().len() + 512
-}
-
-/// The cursor of a list that is in order of a first text, and within that of a second.
-pub(super) fn encode_pair(first: &str, second: &str) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(pair(first, second))
-}
-
-/// Two texts as one, which no other two give.
-pub(super) fn pair(first: &str, second: &str) -> String {
-    format!("{}:{first}{second}", first.len())
-}
-
-pub(super) fn decode_pair(cursor: &str) -> Result<(String, String), Problem> {
-    let text = decode_text(cursor)?;
-    let pair = text.split_once(':').and_then(|(length, rest)| rest.split_at_checked(length.parse().ok()?));
-    pair.map(|(first, second)| (first.to_owned(), second.to_owned())).ok_or_else(foreign)
-}
-
-fn decode_text(cursor: &str) -> Result<String, Problem> {
-    let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok();
-    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    text.ok_or_else(foreign)
-}
-
-/// An item that was removed meanwhile leaves its place in the order of the others unknown.
-pub(super) fn gone() -> Problem {
-    Problem::bad_request("the item of the cursor is gone; list from the beginning")
 }
 
 /// Returns the cursor after the item with this key.

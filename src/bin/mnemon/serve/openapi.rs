@@ -41,7 +41,7 @@ fn document() -> Value {
     }
     let problem = schemas.subschema_for::<Problem>();
     let definitions = schemas.take_definitions(true);
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "mnemon",
@@ -60,7 +60,25 @@ fn document() -> Value {
             }},
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
-    })
+    });
+    name_formats(&mut document);
+    document
+}
+
+/// Gives integers the format that OpenAPI's registry has for them, instead of that of a word of this machine.
+fn name_formats(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if name == "format" && value == "uint" {
+                    *value = json!("uint64");
+                }
+                name_formats(value);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(name_formats),
+        _ => {}
+    }
 }
 
 fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
@@ -68,14 +86,15 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         .path
         .split('/')
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": v1::path_schema(name)(schemas) }))
         .collect();
     if let Some(query) = route.query {
         parameters.extend(query_parameters(query));
     }
     if route.keeps_answer {
         parameters.push(json!({
-            "name": "Idempotency-Key", "in": "header", "required": false, "schema": { "type": "string", "maxLength": 255 },
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "schema": { "type": "string", "maxLength": 255, "pattern": r"^[\x09\x20-\x7e]+$" },
             "description": "A text of the client's own. A repeated request with the same key is answered as the first.",
         }));
     }
@@ -105,15 +124,19 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
     operation
 }
 
-/// The fields of a query as parameters. Their schemas stand alone.
+/// The fields of a query as parameters. Their schemas stand alone, and none is null: a query has texts only.
 fn query_parameters(query: SchemaOf) -> Vec<Value> {
     let mut inline = SchemaSettings::draft2020_12();
     inline.inline_subschemas = true;
     let schema = query(&mut inline.into_generator()).to_value();
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
-    let parameter = |(name, mut schema): (String, Value)| {
-        let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
-        json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema })
+    let parameter = |(name, mut property): (String, Value)| {
+        let is_required = schema["required"].as_array().is_some_and(|all| all.contains(&json!(name)));
+        let description = property.as_object_mut().and_then(|property| property.remove("description"));
+        if let Some(types) = property["type"].as_array() {
+            property["type"] = types.iter().find(|kind| *kind != "null").cloned().unwrap_or_default();
+        }
+        json!({ "name": name, "in": "query", "required": is_required, "description": description, "schema": property })
     };
     properties.into_iter().map(parameter).collect()
 }

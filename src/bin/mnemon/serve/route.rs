@@ -24,6 +24,9 @@ pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 pub(super) struct Route {
     pub(super) method: Method,
     pub(super) path: &'static str,
+    /// The path of another route, whose last segment could be the value of this one's last parameter. This route is served
+    /// there too, for its own method.
+    pub(super) also_at: Option<&'static str>,
     /// What the caller must be allowed to do.
     pub(super) right: Right,
     pub(super) summary: &'static str,
@@ -50,6 +53,7 @@ impl Route {
             keeps_answer: method != Method::GET && right != Right::Read,
             method,
             path,
+            also_at: None,
             right,
             summary,
             query: None,
@@ -59,6 +63,10 @@ impl Route {
             is_long: false,
             handler: axum::routing::on(filter, handler),
         }
+    }
+
+    pub(super) fn also_at(self, path: &'static str) -> Self {
+        Route { also_at: Some(path), ..self }
     }
 
     pub(super) fn query<T: JsonSchema>(self) -> Self {

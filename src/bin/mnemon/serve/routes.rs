@@ -41,10 +41,10 @@ pub(super) fn router(app: &Arc<App>) -> Router {
                 .route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::within_time))
                 .route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::in_fast_place)),
         };
-        router = router.route(
-            &format!("/v1{}", route.path),
-            handler.route_layer(middleware::from_fn(move |request, next| require(right, request, next))),
-        );
+        handler = handler.route_layer(middleware::from_fn(move |request, next| require(right, request, next)));
+        for path in [Some(route.path), route.also_at].into_iter().flatten() {
+            router = router.route(&format!("/v1{path}"), handler.clone());
+        }
     }
     let of_the_server = Router::new()
         .route("/", get(page::served))

@@ -26,7 +26,7 @@ from mnemon._values import Place, key_of, read, replace
 STATUS, DUMP, DOCUMENT = "llama_index_status", "llama_index", "llama_index_document"
 ARCHIVED = "archived"
 
-# A message has at most 1 MiB. A character of the JSON takes two bytes, as quotes are escaped; one of the text takes four.
+# A text has at most 1 MiB, of four bytes a character; metadata at most 4 MiB. More is a document, which has its own limit.
 DUMP_LENGTH = 200_000
 TEXT_LENGTH = 100_000
 

@@ -13,7 +13,7 @@ use mnemon::{Message, Namespace};
 use serde::Deserialize;
 
 use super::super::set::{Benchmark, Question, Set};
-use crate::{input, stderr};
+use crate::{input, output::counted, stderr};
 
 pub(in crate::eval) const CORPUS: &str = "corpus.jsonl";
 pub(in crate::eval) const QUERIES: &str = "queries.jsonl";
@@ -63,7 +63,7 @@ pub(super) fn read(folder: &Path, name: String) -> anyhow::Result<Set> {
         Ok(())
     })?;
     if empty > 0 {
-        stderr::note(format!("{name}: {empty} documents without text are left out"));
+        stderr::note(format!("{name}: left out {} without text", counted(empty, "document")));
     }
 
     let mut judged: BTreeMap<String, Vec<(String, i64)>> = BTreeMap::new();
@@ -91,7 +91,10 @@ pub(super) fn read(folder: &Path, name: String) -> anyhow::Result<Set> {
     })?;
     if !judged.is_empty() {
         let count = judged.len();
-        stderr::note(format!("{name}: {count} queries of {QRELS} are not in {QUERIES}, or are there twice"));
+        stderr::note(format!(
+            "{name}: ignored {} of {QRELS}, not in {QUERIES} or there twice",
+            counted(count, "query")
+        ));
     }
     Ok(Set::new(name, messages, questions, Benchmark::Beir))
 }

@@ -20,17 +20,24 @@ pub(in crate::eval) struct Files {
 }
 
 impl Files {
-    /// Names the set after the messages' file up to its first dot, or after the file's folder if that name is just
-    /// `messages`.
+    /// Names the set after the messages' file, or after the file's folder if that name is just `messages`.
     pub(super) fn new(messages: PathBuf, queries: PathBuf) -> Self {
-        let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
-        let file = text(messages.file_name());
-        let name = match file.split_once('.').map_or(&*file, |(name, _)| name) {
-            "messages" => text(messages.parent().and_then(Path::file_name)),
-            name => name.to_owned(),
+        let absolute = std::path::absolute(&messages).unwrap_or_else(|_| messages.clone());
+        let name = match (name_of(&absolute), absolute.parent()) {
+            (name, Some(folder)) if name == "messages" => name_of(folder),
+            (name, _) => name,
         };
         Files { name, messages, queries }
     }
+}
+
+/// Names a set after a file or folder, up to the first dot.
+pub(super) fn name_of(path: &Path) -> String {
+    // `.` and `..` have no name.
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let name = absolute.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = name.split('.').next().unwrap_or_default();
+    if stem.is_empty() { "set".to_owned() } else { stem.to_owned() }
 }
 
 impl FromStr for Files {
@@ -38,7 +45,8 @@ impl FromStr for Files {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let parts = text.split_once('=').and_then(|(name, files)| Some((name, files.split_once(',')?)));
-        let (name, (messages, queries)) = parts.context("a set is given as NAME=M.jsonl,Q.jsonl")?;
+        let named = parts.filter(|(name, _)| !name.is_empty());
+        let (name, (messages, queries)) = named.context("a set is given as NAME=M.jsonl,Q.jsonl")?;
         Ok(Files { name: name.into(), messages: messages.into(), queries: queries.into() })
     }
 }
@@ -72,9 +80,13 @@ mod tests {
         assert_eq!(named("data/locomo.messages.jsonl"), "locomo");
         assert_eq!(named("datasets/sample/messages.jsonl"), "sample");
         assert_eq!(named("chats"), "chats");
+        // A folder that a path does not name is that of the command.
+        let here = name_of(Path::new("."));
+        assert_eq!([named("messages.jsonl"), named("./messages.jsonl")], [here.clone(), here]);
+        assert_eq!([named("/messages.jsonl"), named(".jsonl")], ["set", "set"]);
         let given: Files = "a=b/m=1.jsonl,c/q.jsonl".parse().unwrap();
         assert_eq!(given, Files { name: "a".into(), messages: "b/m=1.jsonl".into(), queries: "c/q.jsonl".into() });
-        for text in ["a", "a=b", "b,c"] {
+        for text in ["a", "a=b", "b,c", "=b,c"] {
             assert!(text.parse::<Files>().is_err(), "{text}");
         }
     }

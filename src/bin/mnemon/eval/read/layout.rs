@@ -15,7 +15,7 @@ use super::{
     json_path::{Item, JsonPath},
     times,
 };
-use crate::{input, stderr};
+use crate::{input, output::counted, stderr};
 
 /// A description of a layout.
 #[derive(Debug, Deserialize)]
@@ -131,7 +131,7 @@ impl Layout {
             Ok(())
         })?;
         if ignored > 0 {
-            stderr::note(format!("{name}: {ignored} pieces of evidence name no message and are ignored"));
+            stderr::note(format!("{name}: ignored {} of evidence without a message", counted(ignored, "piece")));
         }
         Ok(Set::new(name, messages, questions, Benchmark::None))
     }

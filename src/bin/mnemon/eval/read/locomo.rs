@@ -21,7 +21,7 @@ use super::{
     super::set::{ADVERSARIAL, Benchmark, Question, Set},
     elements, times,
 };
-use crate::stderr;
+use crate::{output::counted, stderr};
 
 const TIME_FORMAT: &str = "%I:%M %p on %d %B, %Y";
 const TURN_MICROS: i64 = 20_000_000;
@@ -117,16 +117,19 @@ pub(super) fn read(path: &Path, name: String) -> anyhow::Result<Set> {
     elements::each(path, |sample| reader.take(sample))?;
     let Reader { messages, questions, empty, repaired, ignored } = reader;
     if empty > 0 {
-        stderr::note(format!("{name}: {empty} turns without text are left out"));
+        stderr::note(format!("{name}: left out {} without text", counted(empty, "turn")));
     }
     if repaired > 0 {
-        stderr::note(format!("{name}: {repaired} pieces of evidence are not written as ids and were read as such"));
+        stderr::note(format!("{name}: {} of evidence read as ids, though not written so", counted(repaired, "piece")));
     }
     if !ignored.is_empty() {
         let (count, shown) = (ignored.len(), ignored.iter().take(SHOWN));
         let shown = shown.map(String::as_str).collect::<Vec<_>>().join(", ");
         let more = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
-        stderr::note(format!("{name}: {count} pieces of evidence name no message and are ignored: {shown}{more}"));
+        stderr::note(format!(
+            "{name}: ignored {} of evidence without a message: {shown}{more}",
+            counted(count, "piece")
+        ));
     }
     Ok(Set::new(name, messages, questions, Benchmark::None))
 }

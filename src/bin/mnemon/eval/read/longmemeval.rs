@@ -17,7 +17,7 @@ use super::{
     super::set::{Benchmark, Question, Set},
     elements, times,
 };
-use crate::stderr;
+use crate::{output::counted, stderr};
 
 const TIME_FORMAT: &str = "%Y/%m/%d %H:%M";
 /// End of the ids of questions that the history does not answer.
@@ -58,7 +58,7 @@ pub(super) fn read(path: &Path, name: String) -> anyhow::Result<Set> {
     let mut reader = Reader::default();
     elements::each(path, |entry| reader.take(entry))?;
     if reader.empty > 0 {
-        stderr::note(format!("{name}: {} turns without text are left out", reader.empty));
+        stderr::note(format!("{name}: left out {} without text", counted(reader.empty, "turn")));
     }
     Ok(Set::new(name, reader.messages, reader.questions, Benchmark::LongMemEval))
 }

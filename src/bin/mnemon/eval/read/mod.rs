@@ -15,7 +15,7 @@ use std::{
 };
 
 pub(super) use self::beir::{CORPUS, QRELS, QRELS_HEAD, QUERIES};
-use self::json_lines::Files;
+use self::json_lines::{Files, name_of};
 use super::set::Set;
 use crate::usage;
 
@@ -134,17 +134,10 @@ enum Source<'a> {
 impl Source<'_> {
     /// Names a set after its file, up to the first dot, or after its folder.
     fn name(&self) -> String {
-        let stem = |path: &Path| {
-            // `.` and `..` have no name.
-            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-            let name = absolute.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let stem = name.split('.').next().unwrap_or_default();
-            if stem.is_empty() { "set".to_owned() } else { stem.to_owned() }
-        };
         match self {
             Source::JsonLines(files) => files.name.clone(),
-            Source::LoCoMo(path) | Source::LongMemEval(path) | Source::Beir(path) => stem(path),
-            Source::Described { file, .. } => stem(file),
+            Source::LoCoMo(path) | Source::LongMemEval(path) | Source::Beir(path) => name_of(path),
+            Source::Described { file, .. } => name_of(file),
         }
     }
 

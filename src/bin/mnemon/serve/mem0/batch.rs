@@ -57,7 +57,7 @@ pub(super) struct Deletions {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(untagged, deny_unknown_fields, expecting = "a memory is named by its id, or by {\"memory_id\": ID}")]
 enum Named {
     Object { memory_id: String },
     Id(String),

@@ -51,14 +51,11 @@ async fn list(
     Place(namespace): Place,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<List>, Problem> {
-    let blocks = app.engine.blocks(&namespace).await?.into_iter();
-    let keyed = blocks.map(|block| (cursor::pair(block.session.as_deref().unwrap_or_default(), &block.name), block));
-    let (page, next) = cursor::page(
-        keyed.collect(),
-        page.cursor.as_deref(),
-        page.limit,
-        |(key, _)| key,
-        |(_, block)| block.state.to_string().len(),
-    )?;
-    Ok(Json(List { blocks: page.into_iter().map(|(_, block)| block).collect(), next }))
+    let after: Option<(bool, String, String)> = cursor::decode(page.cursor.as_deref())?;
+    let key =
+        |block: &StoredBlock| (block.session.is_none(), block.session.clone().unwrap_or_default(), block.name.clone());
+    let mut blocks = app.engine.blocks(&namespace).await?;
+    blocks.sort_by_cached_key(key);
+    let (blocks, next) = cursor::page(blocks, after.as_ref(), page.limit, key, |block| block.state.to_string().len())?;
+    Ok(Json(List { blocks, next }))
 }

@@ -17,7 +17,7 @@ use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
 
 use super::{
     super::{app::App, caller::Right, problem::Problem, route::Route},
-    schema::AnyObject,
+    schema::{AnyObject, PrecisionSchema},
 };
 use crate::input;
 
@@ -101,10 +101,14 @@ async fn audit(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
 #[serde(deny_unknown_fields)]
 struct Backup {
     /// The new file. A relative path begins at the database's folder.
+    #[schemars(regex(pattern = r"^[^\x00]+$"))]
     path: PathBuf,
 }
 
 async fn backup(State(app): State<Arc<App>>, Json(Backup { path }): Json<Backup>) -> Result<StatusCode, Problem> {
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(Problem::bad_request("the path has a NUL character"));
+    }
     let folder = app.db.parent().unwrap_or(std::path::Path::new("."));
     app.engine.backup(folder.join(path)).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -114,8 +118,10 @@ async fn backup(State(app): State<Arc<App>>, Json(Backup { path }): Json<Backup>
 #[serde(deny_unknown_fields)]
 struct Reindex {
     /// The new model: the name of a folder that the server finds, or `static-en-256`. Default: the serving one.
+    #[schemars(regex(pattern = r"^[^/\\]+$"))]
     model: Option<String>,
-    /// `f32`, `f16` or `i8`. Default: unchanged.
+    /// Default: unchanged.
+    #[schemars(with = "Option<PrecisionSchema>")]
     precision: Option<String>,
 }
 

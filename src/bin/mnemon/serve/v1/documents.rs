@@ -7,7 +7,7 @@ use axum::{
     extract::{Path, State},
     http::{Method, StatusCode},
 };
-use mnemon::{Document, DocumentOptions, DocumentSearch};
+use mnemon::{Document, DocumentOptions, DocumentSearch, MAX_QUERY_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,19 +15,22 @@ use serde_json::Value;
 use super::{
     super::{app::App, bounds::BoundedFilter, caller::Right, cursor::MAX_LIMIT, problem::Problem, route::Route},
     place::Place,
-    schema::AnyObject,
+    schema::{AnyObject, FilterSchema, PathSchema},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     const ONE: &str = "/namespaces/{namespace}/documents/{key}";
+    // A search is a POST, and a document has none: its key may be that of the route.
+    const ALL: &str = "/namespaces/{namespace}/documents/search";
     vec![
         Route::new(Method::PUT, ONE, Right::Write, "Stores a JSON value under a key, and indexes its texts.", put)
+            .also_at(ALL)
             .body::<Put>(),
-        Route::new(Method::GET, ONE, Right::Read, "Returns a document.", get).answer::<AnyObject>(),
-        Route::new(Method::DELETE, ONE, Right::Forget, "Deletes a document.", delete),
+        Route::new(Method::GET, ONE, Right::Read, "Returns a document.", get).also_at(ALL).answer::<AnyObject>(),
+        Route::new(Method::DELETE, ONE, Right::Forget, "Deletes a document.", delete).also_at(ALL),
         Route::new(
             Method::POST,
-            "/namespaces/{namespace}/documents/search",
+            ALL,
             Right::Read,
             "Finds documents by a query, best first, or lists them, the last put first.",
             search,
@@ -37,21 +40,35 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
+/// The document that a path names. The path of a search has no parameter for the key.
+#[derive(Deserialize)]
+struct Named {
+    #[serde(default = "key_of_search")]
+    key: String,
+}
+
+fn key_of_search() -> String {
+    "search".to_owned()
+}
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Put {
-    /// The value: any JSON.
+    /// The value: any JSON but null, up to 1 MiB.
+    #[schemars(extend("type" = ["object", "array", "string", "number", "boolean"]))]
     value: Value,
-    /// The paths to the texts to index, up to 32. `[]`: none. Default: `["$"]`, the whole value.
+    /// The paths to the texts to index. `[]`: none. Default: `["$"]`, the whole value.
+    #[schemars(with = "Option<Vec<PathSchema>>", length(max = 32))]
     index: Option<Vec<String>>,
-    /// Minutes after which the document expires.
+    /// Minutes after which the document expires: a millisecond to a thousand years. Default: never.
+    #[schemars(range(min = 1.0 / 60_000.0, max = 525_960_000.0))]
     ttl_minutes: Option<f64>,
 }
 
 async fn put(
     State(app): State<Arc<App>>,
     Place(namespace): Place,
-    Path((_, key)): Path<(String, String)>,
+    Path(Named { key }): Path<Named>,
     Json(put): Json<Put>,
 ) -> Result<StatusCode, Problem> {
     let options = options(put.index, put.ttl_minutes);
@@ -77,7 +94,7 @@ fn no_document() -> Problem {
 async fn get(
     State(app): State<Arc<App>>,
     Place(namespace): Place,
-    Path((_, key)): Path<(String, String)>,
+    Path(Named { key }): Path<Named>,
 ) -> Result<Json<Document>, Problem> {
     app.engine.documents(&namespace).get(&key).await?.map(Json).ok_or_else(no_document)
 }
@@ -85,7 +102,7 @@ async fn get(
 async fn delete(
     State(app): State<Arc<App>>,
     Place(namespace): Place,
-    Path((_, key)): Path<(String, String)>,
+    Path(Named { key }): Path<Named>,
 ) -> Result<StatusCode, Problem> {
     match app.engine.documents(&namespace).delete(&key).await? {
         true => Ok(StatusCode::NO_CONTENT),
@@ -96,17 +113,19 @@ async fn delete(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Search {
-    /// The question. Default: none, all documents.
+    /// The question, up to 1 MiB. Default: none, all documents.
+    #[schemars(length(max = MAX_QUERY_BYTES))]
     query: Option<String>,
-    /// A filter on the values, with at most 1,000 conditions, and 10,000 values in its lists.
-    #[schemars(with = "Option<Value>")]
+    /// A filter on the values.
+    #[schemars(with = "Option<FilterSchema>")]
     filter: Option<BoundedFilter>,
     /// Search the namespaces below this one too.
     #[serde(default)]
     below: bool,
     /// Up to 1000. Default: 10.
+    #[schemars(range(max = MAX_LIMIT))]
     limit: Option<usize>,
-    /// Documents to leave out at the beginning.
+    /// Documents to leave out at the beginning. With a query, `offset` and `limit` are 10,000 together at most.
     #[serde(default)]
     offset: usize,
 }

@@ -6,12 +6,11 @@ use axum::{Json, extract::State, http::Method};
 use mnemon::{Forget, Namespace, Receipt};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::{
     super::{app::App, bounds::BoundedFilter, caller::Right, problem::Problem, route::Route},
     place::Place,
-    schema::AnyObject,
+    schema::{AnyObject, FilterSchema},
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -42,7 +41,7 @@ pub(in super::super) enum What {
     Session { session: String },
     /// The messages that a filter matches.
     Matching {
-        #[schemars(with = "Value")]
+        #[schemars(with = "FilterSchema")]
         filter: BoundedFilter,
     },
     /// The whole namespace.

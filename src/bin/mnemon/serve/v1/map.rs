@@ -40,6 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[serde(deny_unknown_fields)]
 struct MapQuery {
     /// Number of messages, 2 to 2000. Default: 500.
+    #[schemars(range(min = 2, max = MAX_SAMPLE))]
     sample: Option<usize>,
 }
 

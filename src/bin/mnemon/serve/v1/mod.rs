@@ -15,8 +15,10 @@ mod sessions;
 use std::sync::Arc;
 
 use axum::{Extension, Json, extract::State, http::header, response::IntoResponse};
+use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 
+use self::schema::{IdSchema, KeySchema, NamespaceSchema};
 pub(super) use self::{
     documents::options as document_options,
     forget::What,
@@ -27,7 +29,7 @@ use super::{
     app::App,
     caller::Right,
     problem::Problem,
-    route::{Asker, Route},
+    route::{Asker, Route, SchemaOf},
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -45,6 +47,15 @@ pub(super) fn routes() -> Vec<Route> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The schema of a parameter in the paths of the routes.
+pub(super) fn path_schema(name: &str) -> SchemaOf {
+    match name {
+        "namespace" => SchemaGenerator::subschema_for::<NamespaceSchema>,
+        "key" => SchemaGenerator::subschema_for::<KeySchema>,
+        _ => SchemaGenerator::subschema_for::<IdSchema>,
+    }
 }
 
 pub(super) async fn health() -> Json<Value> {

@@ -21,6 +21,7 @@ use super::{
         route::{Asker, Route},
     },
     place::Place,
+    schema::NamespaceSchema,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -52,12 +53,15 @@ pub(super) fn routes() -> Vec<Route> {
 #[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Only this namespace and those under it.
+    #[schemars(with = "Option<NamespaceSchema>")]
     prefix: Option<String>,
     /// Only namespaces whose name contains this text, in any case.
     containing: Option<String>,
     /// Items on a page, 1 to 1000. Default: 100.
+    #[schemars(range(min = 1, max = cursor::MAX_LIMIT))]
     limit: Option<usize>,
-    /// The `next` of the last page.
+    /// The `next` of the last page. It stays good if namespaces are deleted meanwhile, that of the cursor too.
+    #[schemars(extend("format" = "cursor"))]
     cursor: Option<String>,
 }
 
@@ -70,7 +74,7 @@ struct List {
 
 #[derive(Serialize, JsonSchema)]
 struct Counts {
-    #[schemars(with = "String")]
+    #[schemars(with = "NamespaceSchema")]
     namespace: Namespace,
     /// Messages, including those in buffers.
     messages: u64,
@@ -113,7 +117,7 @@ async fn list(
 
 #[derive(Serialize, JsonSchema)]
 struct Info {
-    #[schemars(with = "String")]
+    #[schemars(with = "NamespaceSchema")]
     namespace: Namespace,
     /// Of the namespace and those under it.
     messages: u64,

@@ -7,7 +7,7 @@ use axum::{
     extract::{Path, State},
     http::Method,
 };
-use mnemon::{Hit, Hits, JournalEntry, Namespace, Query, Replay, Role, Scope, Timestamp};
+use mnemon::{Hit, Hits, JournalEntry, MAX_QUERY_BYTES, Namespace, Query, Replay, Role, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,14 +21,19 @@ use super::{
         route::{Asker, Route},
     },
     place::Place,
-    schema::RoleSchema,
+    schema::{FilterSchema, NamespaceSchema, RoleSchema, TimeSchema, TimeUseSchema, UnitSchema},
 };
 
 /// Entries of the journal that are read at once, and that are looked through at most.
 const PAGE: usize = 256;
 const MAX_ENTRIES: usize = 20_000;
 /// Hits of one recall: fewer than the library allows, because each is sent with its whole message.
-const MAX_HITS: usize = 1000;
+pub(super) const MAX_HITS: usize = 1000;
+/// Seconds: a millisecond to a thousand years.
+const MIN_HALF_LIFE: f64 = 0.001;
+const MAX_HALF_LIFE: f64 = 31_557_600_000.0;
+/// The names of ranking strategies.
+const STRATEGY: &str = r"^(hybrid|dense|lexical|rrf|reciprocal-rank|weighted:(0(\.[0-9]+)?|1(\.0+)?))$";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -65,44 +70,51 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Options {
-    /// The question, up to 64 KiB.
+    /// The question, up to 1 MiB.
+    #[schemars(length(max = MAX_QUERY_BYTES), regex(pattern = r"\S"))]
     pub(in super::super) query: String,
     /// Number of messages to find, up to 1000. Default: 10.
+    #[schemars(range(min = 1, max = MAX_HITS))]
     pub(in super::super) k: Option<usize>,
     /// Only messages of this session.
     pub(in super::super) session: Option<String>,
     /// Only messages of this role.
     #[schemars(with = "Option<RoleSchema>")]
     pub(in super::super) role: Option<Role>,
-    /// Only messages from this time on (RFC 3339).
-    #[schemars(with = "Option<String>")]
+    /// Only messages from this time on.
+    #[schemars(with = "Option<TimeSchema>")]
     pub(in super::super) since: Option<Timestamp>,
     /// Only messages before this time.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<TimeSchema>")]
     pub(in super::super) until: Option<Timestamp>,
     /// Only what was known at this time.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<TimeSchema>")]
     pub(in super::super) as_of: Option<Timestamp>,
-    /// A filter on metadata and on `$id`, `$session`, `$role` and `$created_at`, such as `{"user.age": {"$gte": 18}}`. It has
-    /// at most 1,000 conditions, and 10,000 values in its lists.
-    #[schemars(with = "Option<Value>")]
+    /// A filter on metadata and on `$id`, `$session`, `$role` and `$created_at`.
+    #[schemars(with = "Option<FilterSchema>")]
     pub(in super::super) filter: Option<BoundedFilter>,
     /// Only the messages with these ids.
     pub(in super::super) ids: Option<Vec<String>>,
     /// Not the messages with these ids.
     #[serde(default)]
     pub(in super::super) except: Vec<String>,
-    /// `hybrid`, `dense`, `lexical`, `rrf`, or `weighted:0.5`. Default: `hybrid`.
+    /// `hybrid`, `dense`, `lexical`, `rrf` (reciprocal-rank fusion), or `weighted:0.5`. Default: `hybrid`.
+    #[schemars(regex(pattern = STRATEGY))]
     pub(in super::super) strategy: Option<String>,
-    /// `message`, `turn` or `session`. Default: `message`.
+    /// Default: `message`.
+    #[schemars(with = "Option<UnitSchema>")]
     pub(in super::super) unit: Option<String>,
     /// `boost` messages of a time that the query names, `filter` by it, or `ignore` it. Default: `boost`.
+    #[schemars(with = "Option<TimeUseSchema>")]
     pub(in super::super) time: Option<String>,
-    /// Boosts newer messages; the boost halves with each so many seconds of age.
+    /// Boosts newer messages; the boost halves with each so many seconds of age, a millisecond to a thousand years.
+    #[schemars(range(min = MIN_HALF_LIFE, max = MAX_HALF_LIFE))]
     pub(in super::super) half_life: Option<f64>,
     /// Maximal marginal relevance: 1 ranks by relevance alone, lower values prefer messages unlike each other.
+    #[schemars(range(min = 0, max = 1))]
     pub(in super::super) diversity: Option<f32>,
     /// No hits if the answerability is below this, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub(in super::super) answerable: Option<f32>,
     /// Do not move near-duplicates to the end.
     #[serde(default)]
@@ -114,8 +126,8 @@ pub(in super::super) struct Options {
 impl Options {
     /// Returns the query, which ends within the time that a request may take, and the cost of its filter.
     fn into_query(self, app: &App) -> Result<(Query, Cost), Problem> {
-        if self.k.is_some_and(|k| k > MAX_HITS) {
-            return Err(Problem::bad_request(format!("k is above {MAX_HITS}")));
+        if self.k.is_some_and(|k| !(1..=MAX_HITS).contains(&k)) {
+            return Err(Problem::bad_request(format!("k is not within 1 to {MAX_HITS}")));
         }
         let most = app.limits.request_timeout();
         let within = self.within_ms.map_or(most, |milliseconds| Duration::from_millis(milliseconds).min(most));
@@ -138,8 +150,11 @@ impl Options {
             query = query.time(time.parse()?);
         }
         if let Some(seconds) = self.half_life {
-            let half_life = Duration::try_from_secs_f64(seconds);
-            query = query.half_life(half_life.map_err(|error| Problem::bad_request(format!("half_life: {error}")))?);
+            if !(MIN_HALF_LIFE..=MAX_HALF_LIFE).contains(&seconds) {
+                let detail = format!("a half_life of {seconds} seconds; give {MIN_HALF_LIFE} to {MAX_HALF_LIFE}");
+                return Err(Problem::bad_request(detail));
+            }
+            query = query.half_life(Duration::from_secs_f64(seconds));
         }
         if self.keep_duplicates {
             query = query.keep_duplicates();
@@ -183,11 +198,13 @@ async fn recall(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SeveralOptions {
-    /// The namespaces.
+    /// The namespaces. Name one at least, here or in `under`.
     #[serde(default)]
+    #[schemars(with = "Vec<NamespaceSchema>")]
     namespaces: Vec<String>,
     /// Namespaces, each with all under it.
     #[serde(default)]
+    #[schemars(with = "Vec<NamespaceSchema>")]
     under: Vec<String>,
     #[serde(flatten)]
     options: Options,

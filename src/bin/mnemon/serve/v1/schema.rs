@@ -1,102 +1,127 @@
-//! The shapes of the library's types in JSON, for the description alone.
+//! The shapes of the library's types in JSON, for the description alone. A test sends the values at their bounds, and beyond.
 
-use std::collections::BTreeMap;
+#![allow(dead_code, reason = "a schema is made of the types, and nothing else")]
 
 use schemars::JsonSchema;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// An object that the library's documentation describes.
-pub(super) type AnyObject = serde_json::Map<String, Value>;
+pub(super) type AnyObject = Map<String, Value>;
 
-/// A chat message.
+/// The name of a namespace, such as `acme/user-42`: 1 to 16 labels, joined by `/`. A label has 1 to 512 bytes and no control
+/// characters; a slash within it is written %2F.
+#[derive(JsonSchema)]
+#[schemars(
+    rename = "Namespace",
+    extend(
+        "maxLength" = 16 * 513 - 1,
+        "pattern" = r"^[^/\x00-\x1f\x7f-\x9f]+(/[^/\x00-\x1f\x7f-\x9f]+){0,15}$"
+    )
+)]
+pub(in super::super) struct NamespaceSchema(String);
+
+/// An id of 1 to 512 bytes.
+#[derive(JsonSchema)]
+#[schemars(rename = "Id", extend("minLength" = 1, "maxLength" = 512))]
+pub(in super::super) struct IdSchema(String);
+
+/// The key of a document: 1 to 512 bytes without control characters.
+#[derive(JsonSchema)]
+#[schemars(rename = "Key", extend("maxLength" = 512, "pattern" = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
+pub(in super::super) struct KeySchema(String);
+
+/// A time of RFC 3339, such as `2024-05-01T09:30:00Z`. A date alone is read as its first moment.
+#[derive(JsonSchema)]
+#[schemars(rename = "Time", extend("format" = "date-time"))]
+pub(super) struct TimeSchema(String);
+
+/// A path to texts in a value: `$`, the whole value, or names joined by dots, as in `sections[*].text`.
+#[derive(JsonSchema)]
+#[schemars(rename = "Path", extend("maxLength" = 512, "format" = "path"))]
+pub(super) struct PathSchema(String);
+
+/// A filter, such as `{"user.age": {"$gte": 18}}`: paths, each with a value that is equal, or with operators `$eq`, `$ne`, `$gt`,
+/// `$gte`, `$lt`, `$lte`, `$in`, `$nin`, `$exists`, `$contains` and `$not`. `$and`, `$or` and `$not` join filters. It has at most
+/// 1,000 conditions, and 10,000 values in its lists.
+#[derive(JsonSchema)]
+#[schemars(rename = "Filter", extend("format" = "filter"))]
+pub(super) struct FilterSchema(Map<String, Value>);
+
+/// A stored message.
 #[derive(JsonSchema)]
 #[schemars(rename = "Message")]
-#[allow(dead_code)]
 pub(super) struct MessageSchema {
-    /// Unique in the namespace, up to 512 bytes. Putting a message with a known id replaces the stored one. Default: a new one.
+    id: IdSchema,
+    session: IdSchema,
+    role: RoleSchema,
+    name: Option<IdSchema>,
+    content: ContentSchema,
+    created_at: Option<TimeSchema>,
     #[schemars(default)]
-    #[schemars(rename = "id")]
-    _id: String,
-    /// Default: `default`.
-    #[schemars(default)]
-    #[schemars(rename = "session")]
-    _session: String,
-    #[schemars(rename = "role")]
-    _role: RoleSchema,
-    /// The name of the author.
-    #[schemars(rename = "name")]
-    _name: Option<String>,
-    /// A text, or an array of parts: texts, tool calls and results, references to media.
-    #[schemars(rename = "content")]
-    _content: Value,
-    /// RFC 3339. Default: now.
-    #[schemars(rename = "created_at")]
-    _created_at: Option<String>,
-    /// Data of the application.
-    #[schemars(default)]
-    #[schemars(rename = "metadata")]
-    _metadata: BTreeMap<String, Value>,
+    metadata: Map<String, Value>,
 }
 
 /// A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a
 /// request or of an answer there is accepted as it is. Other fields are refused.
 #[derive(JsonSchema)]
 #[schemars(rename = "MessageInput", deny_unknown_fields)]
-#[allow(dead_code)]
 pub(super) struct MessageInputSchema {
-    /// Unique in the namespace, up to 512 bytes. Putting a message with a known id replaces the stored one. Default: a new one.
-    #[schemars(rename = "id")]
-    _id: Option<String>,
-    /// Default: `default`, or the session of the path.
-    #[schemars(rename = "session")]
-    _session: Option<String>,
+    /// Unique in the namespace. Putting a message with a known id replaces the stored one. Default: a new one.
+    id: Option<IdSchema>,
+    /// The conversation that it belongs to. Default: `default`, or the session of the path.
+    session: Option<IdSchema>,
     /// `developer` is stored as `system`, `function` as `tool`.
-    #[schemars(rename = "role")]
-    _role: RoleInputSchema,
+    role: RoleInputSchema,
     /// The name of the author.
-    #[schemars(rename = "name")]
-    _name: Option<String>,
-    /// A text, or an array of parts: those of `Message`, or those of OpenAI (`text`, `image_url`, `input_audio`, `file`,
-    /// `refusal`). Null or missing beside `tool_calls` and the like.
-    #[schemars(default)]
-    #[schemars(rename = "content")]
-    _content: Value,
-    /// RFC 3339. Default: now.
-    #[schemars(rename = "created_at")]
-    _created_at: Option<String>,
+    name: Option<IdSchema>,
+    /// Missing only beside `tool_calls` and the like.
+    content: Option<ContentInputSchema>,
+    /// When it was written. Default: now.
+    created_at: Option<TimeSchema>,
     /// Data of the application.
-    #[schemars(rename = "metadata")]
-    _metadata: Option<BTreeMap<String, Value>>,
-    /// Calls of tools by the assistant, in OpenAI's form: `{"id", "type": "function", "function": {"name", "arguments"}}`.
-    #[schemars(rename = "tool_calls")]
-    _tool_calls: Option<Vec<AnyObject>>,
+    metadata: Option<Map<String, Value>>,
+    /// Calls of tools by the assistant: `{"id", "type": "function", "function": {"name", "arguments"}}`.
+    tool_calls: Option<Vec<OpenAiSchema>>,
     /// The id of the call that the message is the result of.
-    #[schemars(rename = "tool_call_id")]
-    _tool_call_id: Option<String>,
+    tool_call_id: Option<String>,
     /// The older form of a call.
-    #[schemars(rename = "function_call")]
-    _function_call: Option<AnyObject>,
+    function_call: Option<OpenAiSchema>,
     /// Stored as text.
-    #[schemars(rename = "refusal")]
-    _refusal: Option<String>,
+    refusal: Option<String>,
     /// An answer in sound; its transcript is stored as text.
-    #[schemars(rename = "audio")]
-    _audio: Option<AnyObject>,
+    audio: Option<OpenAiSchema>,
     /// Kept in `metadata.openai`.
-    #[schemars(rename = "annotations")]
-    _annotations: Option<Vec<AnyObject>>,
+    annotations: Option<Vec<OpenAiSchema>>,
     /// Kept in `metadata.openai`.
-    #[schemars(rename = "reasoning")]
-    _reasoning: Option<Value>,
+    reasoning: Option<Value>,
     /// Kept in `metadata.openai`.
-    #[schemars(rename = "reasoning_content")]
-    _reasoning_content: Option<Value>,
+    reasoning_content: Option<Value>,
 }
 
-/// A text of the user, or a message.
+/// An object of OpenAI's chat format.
 #[derive(JsonSchema)]
-#[schemars(inline, untagged)]
-#[allow(dead_code)]
+#[schemars(rename = "OpenAi", extend("format" = "openai"))]
+pub(super) struct OpenAiSchema(Map<String, Value>);
+
+/// A text, or parts: all of `Message`, or all of OpenAI's format.
+#[derive(JsonSchema)]
+#[schemars(rename = "ContentInput", untagged)]
+pub(super) enum ContentInputSchema {
+    Text(String),
+    Parts(Vec<PartInputSchema>),
+}
+
+/// A part of a message to store: one of `Message`, or one of OpenAI's: `text`, `image_url`, `input_audio`, `file`, `refusal`.
+#[derive(JsonSchema)]
+#[schemars(rename = "PartInput", untagged)]
+pub(super) enum PartInputSchema {
+    Own(PartSchema),
+    OpenAi(OpenAiSchema),
+}
+
+/// The message to be answered: a text of the user, or a message.
+#[derive(JsonSchema)]
+#[schemars(rename = "Prompt", untagged)]
 pub(super) enum PromptSchema {
     Text(String),
     Message(MessageInputSchema),
@@ -104,7 +129,6 @@ pub(super) enum PromptSchema {
 
 #[derive(JsonSchema)]
 #[schemars(rename = "RoleInput", rename_all = "lowercase")]
-#[allow(dead_code)]
 pub(super) enum RoleInputSchema {
     System,
     Developer,
@@ -114,12 +138,79 @@ pub(super) enum RoleInputSchema {
     Function,
 }
 
+/// A text, or parts.
+#[derive(JsonSchema)]
+#[schemars(rename = "Content", untagged)]
+pub(super) enum ContentSchema {
+    Text(String),
+    Parts(Vec<PartSchema>),
+}
+
+/// A part of a message.
+#[derive(JsonSchema)]
+#[schemars(rename = "ContentPart", tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum PartSchema {
+    Text {
+        text: String,
+    },
+    ToolCall {
+        id: String,
+        name: String,
+        /// Any JSON.
+        #[schemars(default)]
+        arguments: Value,
+    },
+    ToolResult {
+        id: String,
+        content: String,
+    },
+    Image {
+        uri: String,
+        media_type: Option<String>,
+    },
+    Audio {
+        uri: String,
+        media_type: Option<String>,
+    },
+    Video {
+        uri: String,
+        media_type: Option<String>,
+    },
+    File {
+        uri: String,
+        media_type: Option<String>,
+    },
+}
+
 #[derive(JsonSchema)]
 #[schemars(rename = "Role", rename_all = "lowercase")]
-#[allow(dead_code)]
 pub(super) enum RoleSchema {
     System,
     User,
     Assistant,
     Tool,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename = "Unit", rename_all = "lowercase")]
+pub(super) enum UnitSchema {
+    Message,
+    Turn,
+    Session,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename = "TimeUse", rename_all = "lowercase")]
+pub(super) enum TimeUseSchema {
+    Boost,
+    Filter,
+    Ignore,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename = "Precision", rename_all = "lowercase")]
+pub(super) enum PrecisionSchema {
+    F32,
+    F16,
+    I8,
 }

@@ -24,6 +24,7 @@ use super::{
     },
     messages::date,
     place::Place,
+    recall::MAX_HITS,
     schema::{AnyObject, MessageInputSchema, MessageSchema, PromptSchema},
 };
 
@@ -87,8 +88,9 @@ async fn list(
     Place(namespace): Place,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<List>, Problem> {
+    let after: Option<String> = cursor::decode(page.cursor.as_deref())?;
     let sessions = app.engine.sessions(&namespace).await?;
-    let (sessions, next) = cursor::page(sessions, page.cursor.as_deref(), page.limit, |info| &info.session, |_| 0)?;
+    let (sessions, next) = cursor::page(sessions, after.as_ref(), page.limit, |info| info.session.clone(), |_| 0)?;
     Ok(Json(List { sessions, next }))
 }
 
@@ -117,19 +119,31 @@ async fn messages(
     Path((_, session)): Path<(String, String)>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Messages>, Problem> {
-    let messages = app.engine.history(&namespace, &session).await?;
-    if messages.is_empty() {
+    let after: Option<Position> = cursor::decode(page.cursor.as_deref())?;
+    if after.as_ref().is_some_and(|(of, _)| *of != session) {
+        return Err(cursor::foreign());
+    }
+    let messages = app.engine.numbered_history(&namespace, &session).await?;
+    if messages.is_empty() && after.is_none() {
         return Err(Problem::not_found("there is no such session"));
     }
     // The last of a session are in the buffer.
     let sessions = app.engine.sessions(&namespace).await?;
     let buffered = sessions.iter().find(|info| info.session == session).map_or(0, |info| info.buffered as usize);
     let first = messages.len().saturating_sub(buffered);
-    let buffered: Vec<String> = messages[first..].iter().map(|message| message.id.clone()).collect();
+    let first = messages.get(first).map_or(u64::MAX, |(number, _)| *number);
     let (messages, next) =
-        cursor::page(messages, page.cursor.as_deref(), page.limit, |message| &message.id, cursor::message_bytes)?;
-    let is_here = |id: &String| messages.iter().any(|message| message.id == *id);
-    Ok(Json(Messages { buffered: buffered.into_iter().filter(is_here).collect(), messages, next }))
+        cursor::page(messages, after.as_ref(), page.limit, position, |(_, message)| cursor::message_bytes(message))?;
+    let buffered =
+        messages.iter().filter(|(number, _)| *number >= first).map(|(_, message)| message.id.clone()).collect();
+    Ok(Json(Messages { buffered, messages: messages.into_iter().map(|(_, message)| message).collect(), next }))
+}
+
+/// The place of a message among those of a namespace: its session, and its number.
+type Position = (String, u64);
+
+fn position((number, message): &(u64, Message)) -> Position {
+    (message.session.clone(), *number)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -138,6 +152,7 @@ struct Put {
     #[schemars(with = "Vec<MessageInputSchema>")]
     messages: Vec<Message>,
     /// Tokens that the buffer and the memory in prompts may have. Default: 30,000.
+    #[schemars(range(min = 1))]
     token_limit: Option<usize>,
 }
 
@@ -174,9 +189,11 @@ struct Assemble {
     #[schemars(with = "PromptSchema")]
     #[serde(deserialize_with = "prompt")]
     prompt: Message,
-    /// Messages to recall. Default: 3.
+    /// Messages to recall, up to 1000. Default: 3.
+    #[schemars(range(max = MAX_HITS))]
     recall: Option<usize>,
     /// Tokens that the prompt may have. Default: 30,000.
+    #[schemars(range(min = 1))]
     token_limit: Option<usize>,
 }
 
@@ -194,6 +211,9 @@ async fn assemble(
     Path((_, session)): Path<(String, String)>,
     Json(input): Json<Assemble>,
 ) -> Result<Json<Prompt>, Problem> {
+    if input.recall.is_some_and(|recall| recall > MAX_HITS) {
+        return Err(Problem::bad_request(format!("recall is above {MAX_HITS}")));
+    }
     prompt_for(&app, namespace, session, input.prompt, input.recall, input.token_limit).await.map(Json)
 }
 
@@ -231,7 +251,7 @@ async fn memory(
 }
 
 /// Returns a page of the messages of a namespace, or of one session of it, session by session: those whose metadata a
-/// filter matches. The cursor is a session and the id of its last message.
+/// filter matches.
 pub(in super::super) async fn page_of(
     app: &App,
     namespace: &Namespace,
@@ -240,35 +260,30 @@ pub(in super::super) async fn page_of(
     cursor: Option<&str>,
     limit: usize,
 ) -> Result<(Vec<Message>, Option<String>), Problem> {
-    let after = cursor.map(cursor::decode_pair).transpose()?;
+    let after: Option<Position> = cursor::decode(cursor)?;
     let sessions: Vec<String> = match session {
         Some(session) => vec![session.to_owned()],
         None => app.engine.sessions(namespace).await?.into_iter().map(|info| info.session).collect(),
     };
-    let mut found: Vec<Message> = Vec::new();
+    let mut found: Vec<(u64, Message)> = Vec::new();
     for session in sessions {
         if after.as_ref().is_some_and(|(last, _)| session < *last) {
             continue;
         }
-        let messages = app.engine.history(namespace, &session).await?;
-        let skipped = match &after {
-            Some((last, id)) if *last == session => {
-                let at = messages.iter().position(|message| message.id == *id);
-                at.ok_or_else(cursor::gone)? + 1
-            }
-            _ => 0,
+        let messages = app.engine.numbered_history(namespace, &session).await?;
+        let is_wanted = |numbered: &(u64, Message)| {
+            after.as_ref().is_none_or(|after| position(numbered) > *after)
+                && filter.is_none_or(|filter| filter.matches(&Value::Object(numbered.1.metadata.clone())))
         };
-        let allowed =
-            |message: &Message| filter.is_none_or(|filter| filter.matches(&Value::Object(message.metadata.clone())));
-        found.extend(messages.into_iter().skip(skipped).filter(allowed).take(limit + 1 - found.len()));
-        let fitting = cursor::within_bytes(found.iter().map(cursor::message_bytes)).min(limit);
+        found.extend(messages.into_iter().filter(is_wanted).take(limit + 1 - found.len()));
+        let fitting = cursor::within_bytes(found.iter().map(|(_, message)| cursor::message_bytes(message))).min(limit);
         if found.len() > fitting {
             found.truncate(fitting);
-            let next = found.last().map(|last| cursor::encode_pair(&last.session, &last.id));
-            return Ok((found, next));
+            let next = found.last().map(|last| cursor::encode(&position(last)));
+            return Ok((found.into_iter().map(|(_, message)| message).collect(), next));
         }
     }
-    Ok((found, None))
+    Ok((found.into_iter().map(|(_, message)| message).collect(), None))
 }
 
 /// Returns the ids of all messages of a namespace, or of one session of it, that a filter matches.
