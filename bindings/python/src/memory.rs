@@ -150,7 +150,10 @@ impl Memory {
     /// Adds a completed step of the turn, such as a call of a tool or its result: `assemble` places the steps after its
     /// message. They are not stored: put them with the answer. A message with another id begins a new turn.
     fn add_step(&self, py: Python<'_>, step: MessageLike) -> PyResult<()> {
-        self.call(py, async |memory| Ok(memory.add_step(step.0)))
+        self.call(py, async |memory| {
+            memory.add_step(step.0);
+            Ok(())
+        })
     }
 
     /// Returns the steps of the turn so far.

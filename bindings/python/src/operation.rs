@@ -48,7 +48,6 @@ impl DocumentOperation {
     #[staticmethod]
     #[pyo3(signature = (namespace, query = None, *, r#where = None, below = false, limit = 10, offset = 0,
         refresh_ttl = false))]
-    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn search(
         namespace: Space,
         query: Option<Text>,
@@ -136,7 +135,7 @@ pub(crate) fn outcome(py: Python<'_>, outcome: DocumentOutcome) -> PyResult<Boun
 /// Returns the namespace of these labels, any texts: what a slash separates, with slashes in a label written `%2F`.
 #[pyfunction]
 pub(crate) fn namespace_of(py: Python<'_>, labels: List<Text>) -> PyResult<String> {
-    let namespace = Namespace::from_labels(&texts(labels)).map_err(|error| raised(py, error))?;
+    let namespace = Namespace::from_labels(texts(labels)).map_err(|error| raised(py, error))?;
     Ok(namespace.as_str().to_owned())
 }
 

@@ -145,7 +145,6 @@ impl Query {
     }
 
     /// Pickles and copies the query by the arguments that make it.
-    #[expect(clippy::type_complexity, reason = "the arguments and the keywords, as pickle wants them")]
     fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((&str,), Bound<'py, PyDict>)> {
         Ok(((self.query.text(),), self.keywords(py)?))
     }

@@ -56,6 +56,7 @@ pub(crate) struct OpenAiEmbedder(pub(crate) mnemon::OpenAiEmbedder);
 impl OpenAiEmbedder {
     #[new]
     #[pyo3(signature = (base_url, model, dimension, *, api_key = None, timeout = None, attempts = None, query_prefix = None))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
         base_url: Text,
