@@ -141,7 +141,7 @@ enum Step {
     Put(Vec<Message>),
     /// Put as a whole: calls and their results.
     PutTurn(u8),
-    AddStep(Message),
+    Added(Message),
     Assemble(Message, u8),
     /// The prompt of the last call again.
     Again,
@@ -156,7 +156,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => proptest::collection::vec(logged(), 1..4).prop_map(Step::Put),
         3 => (0..4u8).prop_map(Step::PutTurn),
-        2 => logged().prop_map(Step::AddStep),
+        2 => logged().prop_map(Step::Added),
         4 => (logged(), 0..6u8).prop_map(|(prompt, selector)| Step::Assemble(prompt, selector)),
         2 => Just(Step::Again),
         3 => Just(Step::Answer),
@@ -213,7 +213,7 @@ proptest! {
                     turn.extend((0..calls).map(|at| Message::tool_result(id(at), "done")));
                     memory.put(turn).unwrap();
                 }
-                Step::AddStep(message) => opened.add_step(message),
+                Step::Added(message) => opened.add_step(message),
                 Step::Assemble(prompt, selector) => {
                     last = prompt.clone();
                     let request = AssembleRequest::new(prompt);

@@ -124,7 +124,7 @@ pub(super) enum PartInputSchema {
 #[schemars(rename = "Prompt", untagged)]
 pub(super) enum PromptSchema {
     Text(String),
-    Message(MessageInputSchema),
+    Message(Box<MessageInputSchema>),
 }
 
 #[derive(JsonSchema)]
