@@ -119,7 +119,7 @@ async def test_limits_and_the_edges(engine: Engine) -> None:
     for limit, expected in [(0, []), (1, ["a"]), (3, ["a", "b", "a"]), (9, ["a", "b", "a"]), (-1, ["a", "b", "a"])]:
         assert texts(await session.get_items(limit)) == expected
     # Nothing is stored if one item cannot be.
-    for item, error in [({"role": "user", "content": object()}, TypeError), (users("x" * 600_000)[0], InvalidMessageError)]:
+    for item, error in [({"role": "user", "content": object()}, TypeError), (users("x" * 1_200_000)[0], InvalidMessageError)]:
         with pytest.raises(error):
             await session.add_items([*users("d"), item])
     assert len(await session.get_items(9)) == 3
