@@ -151,10 +151,11 @@ def test_add_refuses_what_it_cannot_keep(client, user):
     with pytest.raises(ValidationError, match="expiration_date"):
         client.add("text", user_id=user, expiration_date="2030-01-01")
     with pytest.raises(ValidationError):
-        client.add([{"role": "user", "content": "   "}], user_id=user)
-    with pytest.raises(ValidationError):
         client.add("text", user_id="*")
     assert every(client, user_id=user) == []
+    # An empty message costs no other one.
+    client.add([{"role": "user", "content": "   "}, {"role": "user", "content": "Ada rows."}], user_id=user)
+    assert sorted(memory["memory"].strip() for memory in every(client, user_id=user)) == ["", "Ada rows."]
 
 
 def test_add_takes_ids_in_filters_and_times(client, user):
