@@ -305,7 +305,7 @@ compat: $(VENV)-compat/ready ## record what LangChain, LangGraph and LlamaIndex 
 asan: ## the crate with the unsafe code under AddressSanitizer (Linux on x86-64)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=$(TARGET)/asan \
 		$(CARGO) test --config 'profile.dev.package."*".opt-level=0' --config profile.dev.opt-level=1 \
-		--target x86_64-unknown-linux-gnu -p mnemon-index
+		--target x86_64-unknown-linux-gnu -p mnemon-index --lib
 
 # The flags are those of cargo-fuzz without a sanitizer, all of them stable: nearly all code is safe Rust, and `asan` checks the rest.
 # What is found is kept in the target folder and used by the next run; inputs that fail are there too, in `crashes`.
