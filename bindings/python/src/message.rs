@@ -223,14 +223,14 @@ pub(crate) fn from_openai(messages: &Bound<'_, PyAny>) -> PyResult<Vec<Message>>
 }
 
 /// Reads a conversation in the format of Anthropic's API: the body of a request, its messages, one of them, or a response.
-/// What a message has no place for, such as thinking, is kept in `metadata["anthropic"]`. Raises `InvalidMessageError`.
+/// Parts that a message has no place for, such as thinking, are kept in `metadata["anthropic"]`. Raises `InvalidMessageError`.
 #[pyfunction]
 pub(crate) fn from_anthropic(conversation: &Bound<'_, PyAny>) -> PyResult<Vec<Message>> {
     read_all(conversation.py(), mnemon::from_anthropic(&self::conversation(conversation)?))
 }
 
 /// Reads a conversation in the format of Gemini's API: the body of a request, its contents, one of them, or a response.
-/// What a message has no place for, such as a thought's signature, is kept in `metadata["gemini"]`. Raises
+/// Parts that a message has no place for, such as a thought's signature, are kept in `metadata["gemini"]`. Raises
 /// `InvalidMessageError`.
 #[pyfunction]
 pub(crate) fn from_gemini(conversation: &Bound<'_, PyAny>) -> PyResult<Vec<Message>> {

@@ -60,7 +60,7 @@ impl<'py> FromPyObject<'_, 'py> for Space {
     }
 }
 
-/// What a list may have. One element may be given for the list, if it cannot be taken for one.
+/// An element of a list that Python code gives. A single element may be given in place of the list, if it cannot be taken for a list.
 pub(crate) trait Element<'py>: FromPyObjectOwned<'py> {
     fn is_one(_: &Bound<'py, PyAny>) -> bool {
         false

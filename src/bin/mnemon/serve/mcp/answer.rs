@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(part("", 0, 50, |_| String::new()), ("", None));
     }
 
-    /// What is counted is what is sent.
+    /// The bytes that the limits count are those of the JSON that is sent.
     #[test]
     fn an_answer_is_as_large_as_it_may_be_at_most() {
         for text in ["plain ", "<&>", "\"\\\n", "\u{1}\u{7f}", "日本"] {

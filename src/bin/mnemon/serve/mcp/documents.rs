@@ -63,7 +63,7 @@ pub(super) async fn get_document(app: &App, caller: &Caller, input: GetDocument)
     Ok(Output::one(&Item::document(document), input.offset.map_or(0, |offset| offset.0)))
 }
 
-/// Whose documents are listed, and which page of the list.
+/// A page of the documents of a user, agent or namespace.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetDocuments {

@@ -11,7 +11,7 @@ use super::{
     memories,
 };
 
-/// Whose memories are deleted.
+/// The user, agent, app, run or namespace whose memories are deleted.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteAllMemories {
@@ -67,7 +67,8 @@ enum By {
     Prefix,
 }
 
-/// What to forget: `by`, the argument that it needs, and whose memories these are. Other arguments are refused, and nothing is forgotten.
+/// The memories or documents to forget: `by` and the argument that it needs, and the user, agent or namespace that they belong to. With
+/// any other argument the call is refused, and nothing is forgotten.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ForgetMemories {

@@ -53,7 +53,7 @@ impl Turn {
     }
 }
 
-/// What to remember: either `text` or `messages`; and whose memory it is.
+/// A memory to add: either `text` or `messages`, and the ids of the user, agent or run that it belongs to.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddMemory {
