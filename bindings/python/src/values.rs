@@ -143,7 +143,7 @@ pub(crate) fn count<T: TryFrom<u64>>(object: &Bound<'_, PyAny>) -> PyResult<T> {
     number.filter(|_| !object.is_instance_of::<PyBool>()).ok_or_else(|| not_in_range("a whole number from 0", object))
 }
 
-/// The same, which may be left out.
+/// A whole number from 0, for an argument that may be left out.
 pub(crate) struct Count<T>(pub(crate) T);
 
 impl<'py, T: TryFrom<u64>> FromPyObject<'_, 'py> for Count<T> {
@@ -168,7 +168,7 @@ fn not_in_range(needed: &str, object: &Bound<'_, PyAny>) -> PyErr {
     }
 }
 
-/// The same, which may be left out.
+/// A finite number, for an argument that may be left out.
 #[derive(Clone, Copy)]
 pub(crate) struct Real(pub(crate) f64);
 
@@ -180,7 +180,8 @@ impl<'py> FromPyObject<'_, 'py> for Real {
     }
 }
 
-/// A time, from a `datetime` with a time zone, or from text as RFC 3339 has it.
+/// A time, from a `datetime` with a time zone, or from text as RFC 3339 has it. A date, of Python or as text, is its first
+/// moment in UTC.
 pub(crate) struct Time(pub(crate) Timestamp);
 
 impl<'py> FromPyObject<'_, 'py> for Time {
@@ -200,16 +201,12 @@ fn time_of(object: &Bound<'_, PyAny>) -> Result<Timestamp, String> {
         });
     }
     let Ok(time) = object.cast::<PyDateTime>() else {
-        let remedy = match object.is_instance_of::<PyDate>() {
-            true => {
-                "; a day begins at another moment in each time zone: datetime(year, month, day, tzinfo=...) says which"
-            }
-            false => "",
-        };
+        if object.is_instance_of::<PyDate>() {
+            let text = object.str().map_err(|error| error.to_string())?;
+            return text_of(&text)?.parse().map_err(|error: Error| error.to_string());
+        }
         let kind = kind_of(object);
-        return Err(format!(
-            "a datetime, or text such as \"2024-05-01T09:30:00Z\", is needed here, not {kind}{remedy}"
-        ));
+        return Err(format!("a datetime, or text such as \"2024-05-01T09:30:00Z\", is needed here, not {kind}"));
     };
     if time.get_tzinfo().is_none() {
         let remedy = "give it one, such as datetime.now(timezone.utc)";

@@ -24,8 +24,6 @@ mod key;
 mod mcp;
 mod memory_options;
 mod metrics;
-#[cfg(not(all(feature = "serve", feature = "postgres", unix)))]
-mod missing;
 mod models;
 mod namespaces;
 mod output;
@@ -131,10 +129,10 @@ enum Command {
     Unshare(unshare::Args),
     /// Not in this build: move a database to Postgres, which several machines share.
     #[cfg(not(feature = "postgres"))]
-    Share(missing::Args),
+    Share(usage::Missing),
     /// Not in this build: take a namespace out of a shared database.
     #[cfg(not(feature = "postgres"))]
-    Unshare(missing::Args),
+    Unshare(usage::Missing),
     Eval(eval::Args),
     Embed(embed::Args),
     Reindex(reindex::Args),
@@ -151,13 +149,13 @@ enum Command {
     Mcp(mcp::Args),
     /// Not in this build: serve a database over HTTP and MCP.
     #[cfg(not(feature = "serve"))]
-    Serve(missing::Args),
+    Serve(usage::Missing),
     /// Not in this build: make a token for clients of a server.
     #[cfg(not(feature = "serve"))]
-    Token(missing::Args),
+    Token(usage::Missing),
     /// Not in this build: give an MCP client the memory of a database, over stdio.
     #[cfg(not(all(feature = "serve", unix)))]
-    Mcp(missing::Args),
+    Mcp(usage::Missing),
     Models(models::Args),
     Runtime(runtime::Args),
     Bench(bench::Args),
@@ -219,9 +217,9 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         #[cfg(feature = "postgres")]
         Command::Unshare(args) => unshare::run(&args, cli.format),
         #[cfg(not(feature = "postgres"))]
-        Command::Share(_) => missing::refuse("share", "cli"),
+        Command::Share(_) => Err(usage::missing("share", "cli").into()),
         #[cfg(not(feature = "postgres"))]
-        Command::Unshare(_) => missing::refuse("unshare", "cli"),
+        Command::Unshare(_) => Err(usage::missing("unshare", "cli").into()),
         Command::Eval(args) => eval::run(args, cli.format),
         Command::Embed(args) => embed::run(args, cli.format),
         Command::Reindex(args) => reindex::run(args, cli.format),
@@ -237,11 +235,11 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         #[cfg(all(feature = "serve", unix))]
         Command::Mcp(args) => mcp::run(args),
         #[cfg(not(feature = "serve"))]
-        Command::Serve(_) => missing::refuse("serve", "serve"),
+        Command::Serve(_) => Err(usage::missing("serve", "serve").into()),
         #[cfg(not(feature = "serve"))]
-        Command::Token(_) => missing::refuse("token", "serve"),
+        Command::Token(_) => Err(usage::missing("token", "serve").into()),
         #[cfg(not(feature = "serve"))]
-        Command::Mcp(_) => missing::refuse("mcp", "serve"),
+        Command::Mcp(_) => Err(usage::missing("mcp", "serve").into()),
         #[cfg(all(feature = "serve", not(unix)))]
         Command::Mcp(_) => Err(UsageError(
             "`mcp` needs Unix sockets, which this system does not have; run `mnemon serve`, and give clients its address with /mcp".to_owned(),

@@ -28,7 +28,7 @@ pub(crate) fn refuse(is_given: bool, has_freshness: bool) -> Result<(), crate::u
     let is_set = std::env::var_os(VARIABLE).is_some_and(|address| !address.is_empty());
     let given = [(is_given, "--shared"), (has_freshness, "--freshness"), (is_set, VARIABLE)];
     match given.iter().find(|(is_given, _)| *is_given) {
-        Some((_, name)) => Err(crate::missing::error(name, "cli")),
+        Some((_, name)) => Err(crate::usage::missing(name, "cli")),
         None => Ok(()),
     }
 }

@@ -1,5 +1,7 @@
 //! Errors of usage, which end the command with exit status 2.
 
+#[cfg(not(all(feature = "serve", feature = "postgres", unix)))]
+use std::ffi::OsString;
 use std::{error::Error, fmt, ops::RangeInclusive, str::FromStr};
 
 use clap::builder::RangedU64ValueParser;
@@ -22,6 +24,24 @@ impl Error for UsageError {}
 /// Returns a [`UsageError`] with this text unless the condition holds.
 pub(crate) fn ensure(condition: bool, text: impl Into<String>) -> Result<(), UsageError> {
     if condition { Ok(()) } else { Err(UsageError(text.into())) }
+}
+
+/// The arguments of a command that this build lacks. None is read, `--help` neither.
+#[cfg(not(all(feature = "serve", feature = "postgres", unix)))]
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Missing {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    _arguments: Vec<OsString>,
+}
+
+/// Returns the error for a command, option or variable that builds with these features have, and this one has not.
+#[cfg(not(all(feature = "serve", feature = "postgres")))]
+pub(crate) fn missing(name: &str, features: &str) -> UsageError {
+    UsageError(format!(
+        "this build of mnemon has no `{name}`; in a checkout of its sources, `cargo install --path . --features {features}` installs the \
+         command with it"
+    ))
 }
 
 /// Parses a number of this range.

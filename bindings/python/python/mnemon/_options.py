@@ -1,7 +1,7 @@
 """The keywords of calls that have an async form too."""
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import date, datetime
 from os import PathLike
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
@@ -33,8 +33,8 @@ class Dumped(Protocol):
 MessageLike: TypeAlias = Message | dict[str, Any] | Dumped | str
 # One message stands for a list of them.
 Messages: TypeAlias = MessageLike | Iterable[Message] | Iterable[dict[str, Any]] | Iterable[str] | Iterable[MessageLike]
-# Text is as RFC 3339 has it.
-Time: TypeAlias = datetime | str
+# Text is as RFC 3339 has it. A date is its first moment in UTC.
+Time: TypeAlias = datetime | date | str
 ChatModel: TypeAlias = OpenAiChat | Callable[[ChatRequest], str | Message | dict[str, Any]]
 EmbedderLike: TypeAlias = str | PathLike[str] | Embedder | OpenAiEmbedder
 BlockLike: TypeAlias = (

@@ -70,7 +70,7 @@ enum Bench {
     Serve(serve::Args),
     /// Not in this build: recalls and puts of `mnemon serve` beside the same of the library.
     #[cfg(not(feature = "serve"))]
-    Serve(crate::missing::Args),
+    Serve(crate::usage::Missing),
     /// Very many namespaces under a memory budget: ingest, recalls of random users, loads, memory, file size.
     Users(users::Args),
 }
@@ -91,7 +91,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         #[cfg(feature = "serve")]
         Bench::Serve(args) => serve::run(&args)?,
         #[cfg(not(feature = "serve"))]
-        Bench::Serve(_) => return crate::missing::refuse("bench serve", "serve"),
+        Bench::Serve(_) => return Err(crate::usage::missing("bench serve", "serve").into()),
         Bench::Users(args) => users::run(&args)?,
     }
     Ok(Status::SUCCESS)

@@ -49,7 +49,7 @@ pub(super) fn new(
         #[cfg(feature = "hnsw_rs")]
         "hnsw_rs" => Box::new(mnemon::HnswRsIndex::new(dimension, 0)),
         #[cfg(not(feature = "hnsw_rs"))]
-        "hnsw_rs" => return Err(crate::missing::error("hnsw_rs", "cli").into()),
+        "hnsw_rs" => return Err(crate::usage::missing("hnsw_rs", "cli").into()),
         _ => return Err(unknown(name)),
     })
 }

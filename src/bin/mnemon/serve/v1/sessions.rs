@@ -271,9 +271,10 @@ pub(in super::super) async fn page_of(
             continue;
         }
         let messages = app.engine.numbered_history(namespace, &session).await?;
-        let is_wanted = |numbered: &(u64, Message)| {
-            after.as_ref().is_none_or(|after| position(numbered) > *after)
-                && filter.is_none_or(|filter| filter.matches(&Value::Object(numbered.1.metadata.clone())))
+        let seen = after.as_ref().filter(|(last, _)| *last == session).map(|(_, number)| *number);
+        let is_wanted = |(number, message): &(u64, Message)| {
+            seen.is_none_or(|seen| *number > seen)
+                && filter.is_none_or(|filter| filter.matches(&Value::Object(message.metadata.clone())))
         };
         found.extend(messages.into_iter().filter(is_wanted).take(limit + 1 - found.len()));
         let fitting = cursor::within_bytes(found.iter().map(|(_, message)| cursor::message_bytes(message))).min(limit);
