@@ -30,9 +30,11 @@ TALLY := $(TARGET)/soak-tally
 CAMPAIGN ?= $(if $(filter 0,$(SOAK)),3,$(if $(filter 1,$(SOAK)),15,all))
 # Not empty: demonstration and benches run once on little data with the command as the tests are compiled, only to see that they work.
 SHORT ?=
-# The library alone has no command line: the `mnemon` binary needs the feature `cli`.
-FEATURES := cli
-BUILD = $(CARGO) build $(if $(SHORT),--all-features,--release --features $(FEATURES))
+# What the tests are compiled with. Other features would compile the library again.
+PACKAGES := -p mnemon -p mnemon-cli -p mnemon-index -p mnemon-server --all-features
+# Without the server and Postgres the command is built in half the time. A bench that needs one of them says so.
+FEATURES := bench
+BUILD = $(CARGO) build $(if $(SHORT),$(PACKAGES),--release -p mnemon-cli --no-default-features --features $(FEATURES))
 BINARY := $(TARGET)/$(if $(SHORT),debug,release)/mnemon
 
 .DEFAULT_GOAL := help
@@ -48,16 +50,18 @@ demo: ## ingest the sample conversations, ask questions, measure recall
 	@./datasets/sample/demo.sh $(BINARY)
 
 # Nothing is compiled twice for it.
+TEST := $(CARGO) test $(PACKAGES)
 test: runtime ## every test
-	$(CARGO) test -p mnemon -p mnemon-index --all-features
+	$(TEST)
 
 # Clippy looks at the library with no features, with the default ones (left out with SHORT: `user-package` compiles it so) and with all of
-# them. `mnemon-command` is the command again.
+# them, and at the command as Python has it.
 lint: deny package ## format, lints, documentation, licences and the package
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --lib --no-default-features -- -D warnings
 	$(if $(SHORT),,$(CARGO) clippy -- -D warnings)
-	$(CARGO) clippy --workspace --exclude mnemon-command --all-targets --all-features -- -D warnings
+	$(CARGO) clippy -p mnemon-cli --no-default-features -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
 
 check-all: ## all that `.ci/run` runs in turn, in one go: hours
@@ -72,9 +76,9 @@ FUZZ := $(MAKE) fuzz
 # test` has built. A name that matches no test is an error: the test was renamed. The table comes in any case. `fuzz` is run for
 # FUZZ_SECONDS a target (default: 5 times SOAK).
 soak: runtime ## the randomised and crash tests, about SOAK times as long as in `make test` (default: 10), and a table of what they found
-	$(CARGO) test --all-features --lib --test it --no-run
+	$(TEST) --lib --test it --no-run
 	@for name in $(SOAKED); do \
-		$(CARGO) test --quiet --all-features --test it -- --list $$name | grep ': test$$' >/dev/null || \
+		$(TEST) --quiet --test it -- --list $$name | grep ': test$$' >/dev/null || \
 			{ echo "no test is named $$name: correct SOAKED in the Makefile" >&2; exit 1; }; \
 	done
 	@rm -f $(TALLY); touch $(TALLY)
@@ -85,15 +89,15 @@ soak: runtime ## the randomised and crash tests, about SOAK times as long as in 
 		MNEMON_STRESS_SECONDS=$$(at_least 3 1) MNEMON_SOAK_SECONDS=$$(at_least $$((18 * $(SOAK))) 6) MNEMON_IMAGES=$$(at_least 40 3) \
 		MNEMON_FAULTS=$(CAMPAIGN) MNEMON_DAMAGE=$(CAMPAIGN) MNEMON_TALLY=$(abspath $(TALLY)); \
 	failed=0; \
-	$(CARGO) test --all-features --lib -- campaign:: || failed=1; \
-	$(CARGO) test --all-features --test it -- $(SOAKED) || failed=1; \
+	$(TEST) --lib -- campaign:: || failed=1; \
+	$(TEST) --test it -- $(SOAKED) || failed=1; \
 	$(FUZZ) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),$$(at_least 5 3)) || failed=1; \
 	tests/soak_table.sh $(TALLY) || failed=1; \
 	exit $$failed
 
 # The published package must stay under the registry's limit of 10 MB and carry the bundled model.
 package: ## the packages for the registry, the library's contents and its size
-	$(CARGO) package --no-verify --allow-dirty -p mnemon-index -p mnemon
+	$(CARGO) package --no-verify --allow-dirty -p mnemon-index -p mnemon -p mnemon-server -p mnemon-cli
 	@set -e; crate=$$(ls -t $(TARGET)/package/mnemon-[0-9]*.crate | head -1); tar -tzf "$$crate" | cut -d/ -f2-; \
 	tar -tzf "$$crate" | grep -q '/models/static-en-256/model.onnx$$' || { echo "$$crate: the bundled model is missing"; exit 1; }; \
 	size=$$(wc -c <"$$crate"); echo "$$crate: $$size bytes"; \
@@ -101,7 +105,7 @@ package: ## the packages for the registry, the library's contents and its size
 
 # `cargo clippy --all-targets` has compiled the criterion benches: the short form leaves them out.
 bench: ## criterion benches, then the command's own as JSON (SHORT=1: the command's alone, once)
-	$(if $(SHORT),,$(CARGO) bench --features hnsw_rs)
+	$(if $(SHORT),,$(CARGO) bench -p mnemon-bench)
 	$(BUILD)
 	$(BINARY) bench flush
 	$(BINARY) bench recall $(if $(SHORT),--rounds 1)
@@ -116,15 +120,15 @@ faketime: # a library that gives a process another clock, from the distribution
 
 # Not in `make test`: without PostgreSQL these tests say that they are skipped. The distribution's server is used too, if it is installed.
 test-postgres: postgres faketime ## several machines and one Postgres: the tables, roles, outages, and faults with a checker
-	$(CARGO) test --all-features --test it -- shared:: matrix::with_postgres:: server::several_machines:: --test-threads 2
+	$(TEST) --test it -- shared:: matrix::with_postgres:: server::several_machines:: --test-threads 2
 
 # MNEMON_UNSHARE_ROUNDS is how often a namespace is taken out while another machine puts.
 soak-postgres: postgres faketime ## the faults of test-postgres, many more of them (default: 5000; MNEMON_SHARED_SEED for another run)
 	MNEMON_SHARED_FAULTS=$(or $(MNEMON_SHARED_FAULTS),5000) MNEMON_UNSHARE_ROUNDS=$(or $(MNEMON_UNSHARE_ROUNDS),100) \
-		$(CARGO) test --all-features --test it -- --nocapture shared::faults::three_machines shared::unshare::what_another
+		$(TEST) --test it -- --nocapture shared::faults::three_machines shared::unshare::what_another
 
 # The short form is compiled as the tests are, which it may share, and says nothing about speed.
-BENCH_SHARED := $(CARGO) bench --quiet --bench shared $(if $(SHORT),--profile dev --all-features,--features postgres) --
+BENCH_SHARED := $(CARGO) bench --quiet -p mnemon-bench --bench shared $(if $(SHORT),--profile dev $(PACKAGES),--features postgres) --
 
 bench-postgres: postgres $(VENV)-shared/ready ## a shared database beside a bare INSERT, and beside LangGraph's and LlamaIndex's stores (SHORT=1: few)
 	$(BENCH_SHARED) $(if $(SHORT),--short)
@@ -147,7 +151,7 @@ $(SERVE)/python/ready: tests/serve/requirements.txt
 test-serve: $(SERVE)/ready $(SERVE)/python/ready ## the server: its tests, MCP's conformance suite and inspector, mem0's client, a collector of spans, the page in Chromium
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq; apt-get install -qqy chromium; } >/dev/null 2>&1 || \
 		echo "chromium was not installed"
-	$(if $(SHORT),$(BUILD),$(CARGO) test --all-features --test it -- server::)
+	$(if $(SHORT),$(BUILD),$(TEST) --test it -- server::)
 	REDOCLY_TELEMETRY=off $(SERVE)/node_modules/.bin/node $(SERVE)/node_modules/@redocly/cli/bin/cli.js lint docs/openapi.json
 	tests/serve/mcp.sh $(abspath $(TARGET))/debug/mnemon $(abspath $(SERVE))/node_modules
 	MNEMON=$(abspath $(TARGET))/debug/mnemon $(SERVE)/python/bin/pytest -q -p no:cacheprovider tests/serve
@@ -159,7 +163,7 @@ $(SERVE)/chroma/ready:
 	$(SERVE)/chroma/bin/pip install --quiet --disable-pip-version-check chromadb==1.5.9
 	touch $@
 
-bench-serve: FEATURES := serve
+bench-serve: FEATURES := bench,serve
 bench-serve: $(SERVE)/chroma/ready ## the server's recalls and puts beside the library's and Chroma's server, by wrk (SHORT=1: a second of each)
 	@command -v wrk >/dev/null || [ "$$(id -u)" != 0 ] || apt-get install -qqy wrk >/dev/null 2>&1 || echo "wrk was not installed"
 	$(BUILD)

@@ -155,6 +155,16 @@ impl std::str::FromStr for Device {
     }
 }
 
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Cpu => f.write_str("cpu"),
+            Device::Cuda { id: 0, .. } => f.write_str("cuda"),
+            Device::Cuda { id, .. } => write!(f, "cuda:{id}"),
+        }
+    }
+}
+
 /// Settings of an [`Engine`](crate::Engine). All have defaults.
 ///
 /// ```

@@ -63,7 +63,7 @@
 //! | 4 | `knowledge` | profiles and collections that a language model keeps up to date, on documents |
 //! | 4 | `reindex`, `maintenance`, `share` | conversion to another model; statistics and verification of a file; moving it to a shared database, and a namespace back |
 //! | 4 | `fuzzing` | readers of bytes for the fuzz targets, with `--cfg fuzzing` alone |
-//! | 5 | the `mnemon` command with its server, the Python package, benches, tests, examples | use the public API only |
+//! | 5 | the server in `crates/server`, the command in `crates/cli`, the Python package, benches, tests, examples | use the public API only |
 //!
 //! # Where to read
 //!
@@ -137,7 +137,7 @@ mod block;
 mod block_on;
 mod buffer;
 mod cache;
-#[cfg(all(test, feature = "cli"))]
+#[cfg(all(test, feature = "encryption", feature = "onnx", feature = "postgres"))]
 mod campaign;
 mod chat;
 #[cfg(any(feature = "openai", feature = "pull"))]

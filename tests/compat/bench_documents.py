@@ -18,7 +18,7 @@ from langgraph.store.postgres import PostgresStore
 from langgraph.store.sqlite import SqliteStore
 from postgres_server import postgres
 
-NAMESPACES, SINGLE, READS, KINDS, DIMENSION = 100, 1000, 1000, 10, 256  # as in src/bin/mnemon/bench/documents.rs
+NAMESPACES, SINGLE, READS, KINDS, DIMENSION = 100, 1000, 1000, 10, 256  # as in crates/cli/src/bench/documents.rs
 SYSTEMS = ["mnemon", "InMemoryStore", "SqliteStore", "PostgresStore"]
 FIGURES = {"put_p50_us": "put, p50, us", "put_p99_us": "put, p99, us", "batch_puts_per_second": "puts/s in batches",
            "get_p50_us": "get, p50, us", "search_p50_us": "search by query, p50, us",

@@ -12,16 +12,14 @@ mod block;
 mod buffer;
 mod cache;
 mod campaign;
-#[cfg(feature = "openai")]
 mod chat;
 mod cli;
 mod compat;
 mod compose;
-#[cfg(all(feature = "serve", feature = "openai", unix))]
+#[cfg(unix)]
 mod copied;
 mod documents;
 mod embed;
-#[cfg(feature = "encryption")]
 mod encryption;
 mod engine;
 mod error;
@@ -35,7 +33,7 @@ mod index;
 mod knowledge;
 mod layers;
 mod maintenance;
-#[cfg(all(feature = "serve", feature = "postgres", unix))]
+#[cfg(unix)]
 mod matrix;
 mod memory;
 mod message;
@@ -43,9 +41,8 @@ mod models;
 mod readme;
 mod recall;
 mod reindex;
-#[cfg(all(feature = "serve", unix))]
+#[cfg(unix)]
 mod server;
-#[cfg(feature = "postgres")]
 mod shared;
 mod support;
 mod tokens;

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 
 #[test]
 fn the_example_runs_as_printed() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = crate::support::root("");
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let printed = readme.split("```rust,no_run\n").skip(1).map(|rest| rest.split_once("```").unwrap().0);
     let names = ["quickstart", "session"];
@@ -25,7 +25,7 @@ fn the_example_runs_as_printed() {
 /// A hundred and fifty turns: flushed, recalled, assembled, put back, forked.
 #[test]
 fn the_agent_remembers() {
-    let text = run("agent", Path::new(env!("CARGO_MANIFEST_DIR")));
+    let text = run("agent", &crate::support::root(""));
     let line =
         |part: &str| text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part:?}: {text}"));
     assert!(line("batches flushed").contains("151 messages") && line("batches flushed").contains("0 prompts too long"));

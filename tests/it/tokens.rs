@@ -18,7 +18,6 @@ fn tokens_of_a_text_are_counted_by_rule_and_by_tokenizer() {
     assert!(matches!(HuggingFaceTokenizer::open("Cargo.toml"), Err(Error::InvalidModel { .. })));
 }
 
-#[cfg(feature = "tiktoken")]
 #[test]
 fn tiktoken_counts_as_openai_does() {
     use mnemon::Tiktoken;

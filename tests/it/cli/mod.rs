@@ -16,7 +16,6 @@ mod outputs;
 mod pairs;
 mod printable;
 mod progress;
-#[cfg(feature = "pull")]
 mod pull;
 mod queries;
 mod reindex;

@@ -46,7 +46,7 @@ fn the_sample_has_the_size_and_the_labels_that_its_readme_states() {
 /// A floor well under what was measured: it fails when embedding, index or metrics break, not when they vary.
 #[test]
 fn eval_finds_most_of_the_evidence() {
-    for index in ["exact", if cfg!(feature = "hnsw_rs") { "hnsw_rs" } else { "hnsw" }] {
+    for index in ["exact", "hnsw_rs"] {
         let output = assert_cmd::Command::cargo_bin("mnemon")
             .unwrap()
             .args(["--format", "json", "eval", "--index", index, "--messages"])

@@ -23,7 +23,6 @@ fn bench_ann(folder: &Path, arguments: &[&str]) -> Output {
     run(mnemon().args(["--format", "json", "bench", "ann", "--ef", "10,64", "--data"]).arg(folder).args(arguments))
 }
 
-#[cfg(feature = "hnsw_rs")]
 #[test]
 fn indexes_are_measured_beside_each_other_and_drawn() {
     let folder = tempfile::tempdir().unwrap();

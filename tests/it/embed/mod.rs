@@ -5,7 +5,6 @@ mod bundled;
 mod faults;
 mod forms;
 mod rerank;
-#[cfg(feature = "openai")]
 mod server;
 mod submit;
 

@@ -331,7 +331,6 @@ fn every_index_gives_the_same_answers() {
     for (name, kind) in [
         ("exact", IndexKind::Exact),
         ("hnsw", IndexKind::Hnsw),
-        #[cfg(feature = "hnsw_rs")]
         ("hnsw_rs", IndexKind::HnswRs),
         ("auto", IndexKind::Auto),
     ] {

@@ -323,7 +323,6 @@ fn without_other_readers_the_file_is_locked() {
     assert_eq!((found(&reader, "word15"), found(&reader.reopen().unwrap(), "word15").len()), (vec![], 1));
 }
 
-#[cfg(feature = "bundled-model")]
 #[test]
 fn the_command_reads_beside_an_engine_that_writes() {
     let db = Db::new();

@@ -19,9 +19,7 @@ fn backends() -> Vec<(&'static str, Box<dyn VectorIndex>)> {
         ("hnsw with few links", Box::new(hnsw(4, 0))),
         ("hnsw with neighbors' codes", Box::new(with_neighbor_codes())),
         ("hnsw with half precision", Box::new(with_half_precision())),
-        #[cfg(feature = "hnsw_rs")]
         ("hnsw_rs", Box::new(mnemon::HnswRsIndex::new(DIMENSION, 0))),
-        #[cfg(feature = "hnsw_rs")]
         ("hnsw_rs above 100", Box::new(mnemon::HnswRsIndex::new(DIMENSION, 100))),
     ]
 }

@@ -13,7 +13,7 @@ mod source;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use graph::Crate;
@@ -66,14 +66,14 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (4, "fuzzing", &["lexical", "models", "onnx", "store"], &[]),
 ];
 
-/// (external crate, the modules that name it); `bin` is the command.
+/// (external crate, the modules of the library and the packages that name it).
 #[rustfmt::skip]
 const CONFINED: &[(&str, &[&str])] = &[
     ("redb", &["store"]),
     ("bincode", &["store"]),
     ("ort", &["onnx"]),
     // Its catalogue; and the command measures beside it.
-    ("fastembed", &["import", "bin"]),
+    ("fastembed", &["import", "crates/cli"]),
     ("tokenizers", &["import", "onnx", "tokens"]),
     ("aho_corasick", &["onnx"]),
     ("foldhash", &["onnx"]),
@@ -82,11 +82,11 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("quick_cache", &["cache"]),
     ("chacha20poly1305", &["encryption"]),
     ("zeroize", &["encryption"]),
-    ("same_file", &["lock", "store", "bin"]),
+    ("same_file", &["lock", "store", "crates/cli"]),
     ("rust_stemmers", &["lexical"]),
     ("unicode_segmentation", &["lexical"]),
-    ("ureq", &["client", "import", "bin"]),
-    ("base64", &["client", "bin"]),
+    ("ureq", &["client", "import", "crates/server", "crates/cli"]),
+    ("base64", &["client", "crates/server"]),
     ("prost", &["onnx"]),
     ("safetensors", &["import"]),
     ("half", &["import", "onnx", "store"]),
@@ -96,18 +96,18 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("deadpool_postgres", &["shared"]),
     ("tokio_postgres_rustls", &["shared"]),
     ("pgvector", &["shared"]),
-    ("rustls", &["shared", "bin"]),
+    ("rustls", &["shared", "crates/server"]),
     ("webpki_roots", &["shared"]),
-    ("futures_util", &["shared", "bin"]),
+    ("futures_util", &["shared", "crates/server"]),
     ("unicode_normalization", &["lexical", "onnx"]),
     ("rayon", &["engine"]),
-    ("axum", &["bin"]),
-    ("hyper", &["bin"]),
-    ("rmcp", &["bin"]),
-    ("clap", &["bin"]),
-    ("anyhow", &["bin"]),
-    ("indicatif", &["bin"]),
-    ("strsim", &["bin"]),
+    ("axum", &["crates/server"]),
+    ("hyper", &["crates/server"]),
+    ("rmcp", &["crates/server"]),
+    ("clap", &["crates/cli"]),
+    ("anyhow", &["crates/server", "crates/cli"]),
+    ("indicatif", &["crates/cli"]),
+    ("strsim", &["crates/cli"]),
 ];
 
 /// The circles of files that are still to be taken apart.
@@ -129,14 +129,17 @@ fn every_module_imports_exactly_what_its_row_lists() {
 
 #[test]
 fn external_crates_are_named_by_the_listed_modules_only() {
-    let (library, command) = (library(), command());
+    let (library, server, command) = (library(), server(), command());
     let mut actual = String::new();
     let mut expected = String::new();
     for (name, listed) in CONFINED {
         let mut modules: Vec<String> = library.naming(name).into_iter().collect();
-        modules.extend((!command.naming(name).is_empty()).then(|| "bin".to_owned()));
+        let packages = [("server", &server), ("cli", &command)]
+            .into_iter()
+            .filter(|(_, package)| !package.naming(name).is_empty());
+        modules.extend(packages.map(|(package, _)| format!("crates/{package}")));
         let mut listed = listed.to_vec();
-        let key = |module: &str| (module == "bin", module.to_owned());
+        let key = |module: &str| (module.starts_with("crates/"), module.to_owned());
         listed.sort_by_key(|module| key(module));
         writeln!(actual, "    ({name:?}, {}),", quoted(&modules)).unwrap();
         writeln!(expected, "    ({name:?}, {}),", quoted(&listed)).unwrap();
@@ -153,7 +156,7 @@ fn external_crates_are_named_by_the_listed_modules_only() {
 fn no_files_use_each_other_in_a_circle() {
     let mut actual = String::new();
     let mut explained = String::new();
-    for (folder, sources) in [("src/", library()), ("src/bin/mnemon/", command())] {
+    for (folder, sources) in [("src/", library()), ("crates/server/src/", server()), ("crates/cli/src/", command())] {
         for circle in sources.circles() {
             let files: Vec<String> = circle.files.iter().map(|file| format!("{folder}{file}")).collect();
             writeln!(actual, "    {},", quoted(&files)).unwrap();
@@ -173,7 +176,8 @@ fn no_files_use_each_other_in_a_circle() {
 /// A program must not look for anything on the machine that built it. Unit tests may: they run there.
 #[test]
 fn no_path_of_the_build_machine_is_in_a_program() {
-    let mut folders = vec![root().join("src")];
+    let mut folders: Vec<PathBuf> =
+        ["src", "crates/cli/src", "crates/server/src"].map(|folder| root().join(folder)).into();
     let mut files = 0;
     while let Some(folder) = folders.pop() {
         for entry in folder.read_dir().unwrap() {
@@ -198,13 +202,17 @@ fn library() -> Crate {
 }
 
 fn command() -> Crate {
-    Crate::read(&root().join("src/bin/mnemon/main.rs"))
+    Crate::read(&root().join("crates/cli/src/lib.rs"))
+}
+
+fn server() -> Crate {
+    Crate::read(&root().join("crates/server/src/lib.rs"))
 }
 
 /// The checkout that is examined: this one, or that in the variable, so that an older one can be compared.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    std::env::var_os("MNEMON_STRUCTURE_OF").map_or_else(|| here.to_path_buf(), PathBuf::from)
+    let here = crate::support::root("");
+    std::env::var_os("MNEMON_STRUCTURE_OF").map_or_else(|| here.clone(), PathBuf::from)
 }
 
 type Row<'a> = (u32, &'a str, &'a [&'a str], &'a [&'a str]);

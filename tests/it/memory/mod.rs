@@ -6,7 +6,6 @@ mod echo;
 mod flush;
 mod idle;
 pub(crate) mod kills;
-#[cfg(feature = "openai")]
 mod llm;
 mod past;
 mod prompt;

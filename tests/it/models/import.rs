@@ -270,7 +270,7 @@ fn a_folder_with_graph_and_weights_is_imported_from_the_named_file() {
 
 #[test]
 fn a_graph_of_tokens_does_not_say_how_they_are_pooled() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = crate::support::root("");
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("source");
     fs::create_dir(&source).unwrap();
@@ -288,7 +288,7 @@ fn a_graph_of_tokens_does_not_say_how_they_are_pooled() {
 
 #[test]
 fn the_named_output_is_used() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = crate::support::root("");
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("source");
     fs::create_dir(&source).unwrap();

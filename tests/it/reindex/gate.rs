@@ -67,12 +67,7 @@ fn an_index_that_misses_does_not_pass() {
 /// The gate compares the vectors of each kind of index.
 #[test]
 fn every_kind_of_index_is_tried() {
-    let kinds = [
-        IndexKind::Exact,
-        #[cfg(feature = "hnsw_rs")]
-        IndexKind::HnswRs,
-        IndexKind::Hnsw,
-    ];
+    let kinds = [IndexKind::Exact, IndexKind::HnswRs, IndexKind::Hnsw];
     for index in kinds {
         let db = Db::new();
         let mut config = Config::default();

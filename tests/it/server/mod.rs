@@ -9,7 +9,6 @@ mod mcp;
 mod openapi;
 mod requests;
 mod safety;
-#[cfg(feature = "postgres")]
 mod several_machines;
 mod shim;
 mod strict;

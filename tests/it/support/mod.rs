@@ -6,13 +6,11 @@ pub(crate) mod embedders;
 pub(crate) mod killing;
 pub(crate) mod messages;
 pub(crate) mod model_folders;
-#[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 pub(crate) mod random;
 pub(crate) mod recall;
 pub(crate) mod recorded;
 pub(crate) mod schemas;
-#[cfg(any(feature = "openai", feature = "pull"))]
 pub(crate) mod servers;
 mod tables;
 pub(crate) mod tally;
@@ -124,7 +122,8 @@ pub(crate) fn chain(error: &Error) -> String {
 
 /// Returns the path of a file of the repository.
 pub(crate) fn root(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+    // The tests belong to the package of the command, two folders down.
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join(path)
 }
 
 /// Returns the path of a file of the committed sample.

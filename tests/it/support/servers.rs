@@ -1,7 +1,5 @@
 //! A scripted HTTP server on this machine that speaks OpenAI's protocol.
 
-#![cfg_attr(not(feature = "openai"), allow(dead_code, reason = "a hub needs less of it"))]
-
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},

@@ -1,0 +1,303 @@
+//! `mnemon mcp`: connects a client's stdio to the server of a database, which it starts if there is none.
+//!
+//! It passes lines on and understands of MCP only what surviving the server takes: it keeps the client's introduction, so
+//! that it can introduce itself to the next server, and the requests that have no answer yet. Those that change nothing are
+//! asked again. A line that is no message of the protocol it answers itself, with an error: the server would leave it without
+//! an answer, or answer without its id.
+
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use mnemon_server::{json_rpc, socket};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Split, Stdin, Stdout},
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+};
+
+use crate::{key, program, shared, status::Status};
+
+/// The time that a server has to open its database and listen.
+const START: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+/// The wait for another line of the client that it sent already.
+const WAITING: Duration = Duration::from_millis(100);
+/// Restarts of the server in a row, without an answer of it between them.
+const MAX_RESTARTS: u32 = 5;
+
+/// Give an MCP client the memory of a database, over stdio.
+///
+/// Any number of clients share one server for each database. It is started when the first client comes, and ends some time
+/// after the last has gone. A running `mnemon serve` of the same database is used instead. Put this command into the
+/// configuration of an editor or an assistant.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The database. It is created if it is missing.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+    /// The model of a new database, a folder or a name. Default: that of the database, or else static-en-256.
+    #[arg(long, value_name = "DIR|NAME")]
+    model: Option<String>,
+    /// Seconds without a client after which a server that this command started ends.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    idle: u64,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Status> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(Shim::new(args)?.run());
+    // A thread may wait for stdin.
+    runtime.shutdown_background();
+    result.map(|()| Status::SUCCESS)
+}
+
+/// The two directions of a connection to the server.
+struct Server {
+    lines: Lines<BufReader<OwnedReadHalf>>,
+    writer: OwnedWriteHalf,
+}
+
+/// The part of a message that tells a request, a notification and an answer apart.
+#[derive(Deserialize)]
+struct Head {
+    id: Option<Value>,
+    method: Option<String>,
+}
+
+/// A request of the client.
+struct Request {
+    id: Value,
+    method: String,
+    line: String,
+}
+
+struct Shim {
+    args: Args,
+    socket: PathBuf,
+    stdout: Stdout,
+    /// The client's introduction, if it was answered: the request `initialize`, and the notification that follows it.
+    introduction: Vec<String>,
+    /// Requests that are not answered yet, in order.
+    unanswered: VecDeque<Request>,
+    /// The servers that this process started, to be reaped.
+    children: Vec<Child>,
+}
+
+impl Shim {
+    fn new(args: Args) -> anyhow::Result<Self> {
+        let socket = socket::path(&args.db)?;
+        let (introduction, unanswered, children) = Default::default();
+        Ok(Shim { args, socket, stdout: tokio::io::stdout(), introduction, unanswered, children })
+    }
+
+    async fn run(mut self) -> anyhow::Result<()> {
+        // Bytes, because a line that is no UTF-8 is an error of the line's.
+        let mut stdin = BufReader::new(tokio::io::stdin()).split(b'\n');
+        let mut server = self.connect().await?;
+        let mut restarts = 0;
+        loop {
+            let alive = tokio::select! {
+                line = stdin.next_segment() => match line? {
+                    None => break,
+                    Some(line) => match json_rpc::message(&line) {
+                        Ok(line) => self.ask(&mut server, line).await,
+                        Err(error) => {
+                            self.write(&error.to_string()).await?;
+                            true
+                        }
+                    },
+                },
+                line = server.lines.next_line() => match line {
+                    Ok(Some(line)) => {
+                        restarts = 0;
+                        self.answered(&line);
+                        self.write(&line).await?;
+                        true
+                    }
+                    _ => false,
+                },
+            };
+            if !alive {
+                restarts += 1;
+                self.fail_calls().await?;
+                if restarts > MAX_RESTARTS {
+                    self.take_waiting(&mut stdin).await;
+                    self.fail_all().await?;
+                    bail!("the server of {} ends again and again; run `mnemon verify` on it", self.args.db.display());
+                }
+                server = match self.connect().await {
+                    Ok(server) => server,
+                    Err(error) => {
+                        self.take_waiting(&mut stdin).await;
+                        self.fail_all().await?;
+                        return Err(error);
+                    }
+                };
+            }
+        }
+        // The client has said all, and is told what the server still answers.
+        while !self.unanswered.is_empty() {
+            let Ok(Some(line)) = server.lines.next_line().await else {
+                self.fail_calls().await?;
+                return self.fail_all().await;
+            };
+            self.answered(&line);
+            self.write(&line).await?;
+        }
+        Ok(())
+    }
+
+    /// Passes a line of the client on. Returns false if the server is gone.
+    async fn ask(&mut self, server: &mut Server, line: &str) -> bool {
+        self.note(line);
+        send(server, line).await
+    }
+
+    /// Keeps what another server must be told, or the client if there is none.
+    fn note(&mut self, line: &str) {
+        match serde_json::from_str(line) {
+            Ok(Head { id: Some(id), method: Some(method) }) => {
+                self.unanswered.push_back(Request { id, method, line: line.to_owned() });
+            }
+            Ok(Head { id: None, method: Some(method) }) if method == "notifications/initialized" => {
+                self.introduction.push(line.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, line: &str) {
+        let Ok(Head { id: Some(id), method: None }) = serde_json::from_str(line) else { return };
+        let Some(at) = self.unanswered.iter().position(|request| request.id == id) else { return };
+        let request = self.unanswered.remove(at).expect("it was found there");
+        if request.method == "initialize" {
+            self.introduction = vec![request.line];
+        }
+    }
+
+    /// Tells the client of calls that the server ended before it had answered. Other requests change nothing, and are asked
+    /// of the next server.
+    async fn fail_calls(&mut self) -> anyhow::Result<()> {
+        let (calls, others) =
+            self.unanswered.drain(..).partition::<Vec<_>, _>(|request| request.method == "tools/call");
+        self.unanswered = others.into();
+        for call in calls {
+            let message = "the memory server ended before it had answered; what was to change is stored or not, so look before \
+                you repeat it";
+            self.write(&json_rpc::error(&call.id, json_rpc::INTERNAL_ERROR, message).to_string()).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the requests that the client sent while there was no server.
+    async fn take_waiting(&mut self, stdin: &mut Split<BufReader<Stdin>>) {
+        while let Ok(Ok(Some(line))) = tokio::time::timeout(WAITING, stdin.next_segment()).await {
+            if let Ok(line) = json_rpc::message(&line) {
+                self.note(line);
+            }
+        }
+    }
+
+    /// Tells the client of all requests that no server answers any more.
+    async fn fail_all(&mut self) -> anyhow::Result<()> {
+        for request in std::mem::take(&mut self.unanswered) {
+            let message = "the memory server ended before it had answered, and there is no other";
+            self.write(&json_rpc::error(&request.id, json_rpc::INTERNAL_ERROR, message).to_string()).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, line: &str) -> anyhow::Result<()> {
+        self.stdout.write_all(line.as_bytes()).await?;
+        self.stdout.write_all(b"\n").await?;
+        Ok(self.stdout.flush().await?)
+    }
+
+    /// Connects to the server, which is started if it is not there, and introduces the client to it again.
+    async fn connect(&mut self) -> anyhow::Result<Server> {
+        let deadline = Instant::now() + START;
+        loop {
+            if let Ok(stream) = UnixStream::connect(&self.socket).await {
+                let (reader, writer) = stream.into_split();
+                let mut server = Server { lines: BufReader::new(reader).lines(), writer };
+                if self.introduce(&mut server).await {
+                    return Ok(server);
+                }
+            }
+            self.children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+            if self.children.is_empty() {
+                self.start()?;
+            }
+            if Instant::now() > deadline {
+                let db = self.args.db.display();
+                bail!(
+                    "no server of {db} answers after {} s: is it open in another program? `mnemon serve --db {db}` says why",
+                    START.as_secs()
+                );
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Repeats the client's introduction, whose answer the client has had, and what has no answer yet. Returns false if the
+    /// server is gone.
+    async fn introduce(&self, server: &mut Server) -> bool {
+        for (at, line) in self.introduction.iter().enumerate() {
+            if !send(server, line).await || at == 0 && !matches!(server.lines.next_line().await, Ok(Some(_))) {
+                return false;
+            }
+        }
+        for request in &self.unanswered {
+            if !send(server, &request.line).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Starts a server that outlives this process. If there is one already, the new one finds the database open, and ends.
+    fn start(&mut self) -> anyhow::Result<()> {
+        use std::os::unix::process::CommandExt;
+        let mut command = program::again()?;
+        command
+            .arg("serve")
+            .arg("--db")
+            .arg(&self.args.db)
+            .arg("--private")
+            .arg("--idle")
+            .arg(self.args.idle.to_string());
+        if let Some(model) = &self.args.model {
+            command.arg("--model").arg(model);
+        }
+        if let Some(file) = key::file() {
+            command.arg("--key-file").arg(file);
+        }
+        if let Some(address) = shared::address() {
+            command.env("MNEMON_SHARED", address);
+            if let Some(freshness) = shared::freshness() {
+                command.arg("--freshness").arg(freshness);
+            }
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        self.children.push(command.spawn().context("starting the server")?);
+        Ok(())
+    }
+}
+
+/// Sends a line. Returns false if the server is gone.
+async fn send(server: &mut Server, line: &str) -> bool {
+    let sent = async {
+        server.writer.write_all(line.as_bytes()).await?;
+        server.writer.write_all(b"\n").await
+    };
+    sent.await.is_ok()
+}

@@ -1,0 +1,188 @@
+//! `mnemon serve` and `mnemon token`: the command line of the server, which is the crate `mnemon-server`.
+
+use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
+
+use mnemon::{IndexKind, Namespace};
+use mnemon_server::{Limits, NewToken, Notice, Right, Server, Settings};
+use serde_json::json;
+
+use crate::{
+    input, key,
+    memory_options::MemoryOptions,
+    output::{self, Format},
+    shared,
+    status::Status,
+    stderr, usage,
+};
+
+/// Serve a database over HTTP and MCP until a signal stops it.
+///
+/// The server listens on loopback, without tokens, unless told otherwise: /v1 is documented at /v1/openapi.json, MCP is at
+/// /mcp, and /health, /ready and /metrics say how it is. On Unix it also listens on a socket of its own, where `mnemon
+/// mcp` finds it. SIGTERM and SIGINT let it finish what it took, and close the database.
+///
+/// Another address than a loopback one needs --tokens, because everyone who reaches it could read all memories. docs/server.md
+/// has the routes, the file of tokens, and examples.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The database. It is created if it is missing.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+    /// The model of a new database, a folder or a name. Default: that of the database, or else static-en-256.
+    #[arg(long, value_name = "DIR|NAME")]
+    model: Option<String>,
+    /// The address and port to listen on. Port 0 takes a free one, which is printed.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7411", conflicts_with = "private")]
+    listen: SocketAddr,
+    /// Listen on the Unix socket alone, for `mnemon mcp` of this user.
+    #[arg(long)]
+    private: bool,
+    /// End after so many seconds without a connection. Default: never.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    idle: Option<u64>,
+    /// The file of tokens, in TOML. With it every request needs a token. `mnemon token` makes one.
+    #[arg(long, value_name = "FILE", conflicts_with = "private")]
+    tokens: Option<PathBuf>,
+    /// A name under which clients reach this server, beside its address and localhost; any number of times. Requests that
+    /// name another host are refused, so that a page in a browser cannot reach the server by a name of its own.
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+    /// The certificate chain, in PEM. With --tls-key, connections are encrypted.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Connections at a time. For another, the one is closed that has waited for a request the longest.
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = usage::within(1..=65_536))]
+    max_connections: usize,
+    /// Requests at a time. Others are answered with 503, and are to be repeated. Slow requests, such as a forget, have a
+    /// quarter as many places of their own.
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = usage::within(1..=65_536))]
+    max_requests: usize,
+    /// Bytes of the body of a request.
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, value_parser = usage::within(1024..=1 << 30))]
+    max_body: usize,
+    /// Seconds that the body of a request may take, and then the request itself. A reindex, a backup and a forget may
+    /// take longer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    request_timeout: u64,
+    /// Requests that a token may make each second, unless its line in the file of tokens says otherwise. More are answered
+    /// with 429.
+    #[arg(long, value_name = "N", default_value = "1000")]
+    rate: NonZeroU32,
+    #[command(flatten)]
+    memory: MemoryOptions,
+    /// Note recalls in the journal, which keeps the last N. `why` explains them.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = usage::within(0..=10_000_000))]
+    journal: usize,
+    /// Serve the fixture of MCP's conformance suite at /mcp instead of the memory. Only debug builds have this.
+    #[cfg(debug_assertions)]
+    #[arg(long, hide = true)]
+    conformance_fixture: bool,
+}
+
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
+    if !args.private {
+        usage::ensure(
+            args.listen.ip().is_loopback() || args.tokens.is_some(),
+            format!(
+                "{} is not a loopback address: give --tokens, or whoever reaches it reads all memories",
+                args.listen
+            ),
+        )?;
+    }
+    let settings = Settings {
+        listen: (!args.private).then_some(args.listen),
+        idle: args.idle.map(Duration::from_secs),
+        tokens: args.tokens,
+        hosts: args.host,
+        tls: args.tls_cert.zip(args.tls_key),
+        limits: Limits {
+            max_connections: args.max_connections,
+            max_requests: args.max_requests,
+            max_body: args.max_body,
+            request_timeout: Duration::from_secs(args.request_timeout),
+            rate: args.rate,
+        },
+        is_replica: shared::address().is_some(),
+        json_log: matches!(format, Format::Json),
+        #[cfg(debug_assertions)]
+        conformance_fixture: args.conformance_fixture,
+        #[cfg(not(debug_assertions))]
+        conformance_fixture: false,
+    };
+    let server = Server::new(settings, notify)?;
+    let mut config = input::config(IndexKind::Auto);
+    config.journal = args.journal;
+    args.memory.set(&mut config);
+    key::set(&mut config)?;
+    let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
+    server.run(engine, &args.db)?;
+    Ok(Status::SUCCESS)
+}
+
+fn notify(notice: &Notice) {
+    match notice {
+        Notice::Note(text) => stderr::note(text),
+        Notice::Listening(address) => stderr::print(&notice.to_string(), || json!({ "listening": address })),
+        Notice::Warning(text) => stderr::print(&notice.to_string(), || json!({ "warning": text })),
+        other => stderr::note(other),
+    }
+}
+
+/// Make a token for `mnemon serve`, and the entry for the file of tokens that allows it.
+///
+/// The token is printed once. The entry has its hash alone; append it to the file that `mnemon serve --tokens` reads when it
+/// starts.
+#[derive(clap::Args)]
+pub(crate) struct TokenArgs {
+    /// A name for the entry.
+    #[arg(long, default_value = "token")]
+    name: String,
+    /// The namespaces that the token may see: this one and those under it. Default: all.
+    #[arg(long, value_name = "NAMESPACE")]
+    prefix: Option<Namespace>,
+    /// What the token may do, separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "read,write")]
+    rights: Vec<RightName>,
+    /// Requests a second. Default: that of the server's --rate.
+    #[arg(long, value_name = "N")]
+    rate: Option<NonZeroU32>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum RightName {
+    /// Reading memories.
+    Read,
+    /// Putting and replacing them.
+    Write,
+    /// Deleting and forgetting them.
+    Forget,
+    /// Everything about the whole database: its audit, backups, reindex and statistics.
+    Admin,
+}
+
+impl From<RightName> for Right {
+    fn from(name: RightName) -> Self {
+        match name {
+            RightName::Read => Right::Read,
+            RightName::Write => Right::Write,
+            RightName::Forget => Right::Forget,
+            RightName::Admin => Right::Admin,
+        }
+    }
+}
+
+pub(crate) fn make_token(args: TokenArgs, format: Format) -> anyhow::Result<Status> {
+    let TokenArgs { name, prefix, rights, rate } = args;
+    let made = NewToken::make(name, prefix, rights.into_iter().map(Right::from).collect(), rate)?;
+    match format {
+        Format::Json => output::json(&json!({ "token": made.token, "entry": made.entry() }))?,
+        Format::Text => {
+            output::text(&format!("# The token, which is shown only now:\n# {}\n", made.token))?;
+            output::text(made.lines().trim_end())?;
+        }
+    }
+    Ok(Status::SUCCESS)
+}

@@ -1,0 +1,270 @@
+//! The steps that every request passes before its route: the checks of host, token and rate, the reading of its body, and the limits
+//! on requests at a time.
+//!
+//! A body is read before the request takes a place among those that run, so a slow client keeps no place from others. The
+//! probe `/health` takes none.
+
+use std::{sync::Arc, time::Instant};
+
+use axum::{
+    body::{Body, Bytes, HttpBody, to_bytes},
+    extract::{MatchedPath, Request, State},
+    http::{HeaderName, HeaderValue, Response, StatusCode, header},
+    middleware::Next,
+    response::IntoResponse,
+};
+use futures_util::StreamExt;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, field::Empty};
+
+use super::{
+    app::App,
+    caller::Caller,
+    idempotency::{self, Answers},
+    problem::{self, Problem},
+    telemetry,
+};
+
+/// Routes that say nothing about memories: probes, and the page, which asks for a token.
+const OPEN: [&str; 3] = ["/", HEALTH, "/ready"];
+/// The probe of the process itself.
+const HEALTH: &str = "/health";
+/// Bodies up to this size do not count among the bytes of bodies that are worked on at a time.
+const SMALL_BODY: usize = 64 << 10;
+/// Objects and arrays in the JSON of a body: each takes up to 700 bytes of memory, however short it is written.
+const MAX_COLLECTIONS: usize = 250_000;
+/// A rejection of a framework's own is a line of text.
+const MAX_REJECTION_BYTES: usize = 4096;
+const SAFETY: [(HeaderName, &str); 4] = [
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+/// Finds out who asks, refuses what is not allowed, and counts and times the rest.
+pub(super) async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response<Body> {
+    let started = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let has_body = !request.body().is_end_stream();
+    let span = tracing::info_span!(
+        "request", otel.name = format!("{method} {route}"), otel.kind = "server", http.request.method = %method, http.route = route,
+        http.response.status_code = Empty,
+    );
+    telemetry::follow(&span, request.headers());
+    let mut response = match admit(&app, &request) {
+        Err(problem) => problem.into_response(),
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(span.clone());
+            match with_body(&app, request).await {
+                Ok((request, _bytes)) => next.run(request).instrument(span.clone()).await,
+                Err(problem) => problem.into_response(),
+            }
+        }
+    };
+    for (name, value) in SAFETY {
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    // Perhaps nobody read the body, and the connection cannot be used again: the client is told.
+    if has_body && !response.status().is_success() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    span.record("http.response.status_code", i64::from(response.status().as_u16()));
+    app.metrics.request(&method, &route, response.status(), started.elapsed());
+    tracing::debug!(%method, route, status = response.status().as_u16(), elapsed = ?started.elapsed(), "request");
+    response
+}
+
+/// Returns who makes a request, if it may be made.
+fn admit(app: &App, request: &Request) -> Result<Arc<Caller>, Problem> {
+    // Whoever passes a request on may read another one of two than this server.
+    for name in [header::HOST, header::ORIGIN, header::AUTHORIZATION, HeaderName::from_static(idempotency::HEADER)] {
+        if request.headers().get_all(&name).iter().nth(1).is_some() {
+            return Err(Problem::bad_request(format!("the header {name} is there twice; send it once")));
+        }
+    }
+    app.hosts.check(request.uri(), request.headers())?;
+    let Some(tokens) = &app.tokens else { return Ok(Arc::clone(&app.owner)) };
+    if OPEN.contains(&request.uri().path()) {
+        return Ok(Arc::new(Caller::nobody()));
+    }
+    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    // mem0's clients write `Token` where others write `Bearer`.
+    let token = header
+        .and_then(|header| header.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token"));
+    let caller = token.and_then(|(_, token)| tokens.holder(token.trim())).ok_or_else(Problem::unauthorized)?;
+    caller.take()?;
+    Ok(caller)
+}
+
+/// Reads the body of a request. The second value is its share of the bytes of all bodies that are worked on.
+async fn with_body(app: &App, request: Request) -> Result<(Request, Option<SemaphorePermit<'_>>), Problem> {
+    if request.body().is_end_stream() {
+        return Ok((request, None));
+    }
+    let (head, body) = request.into_parts();
+    let ousted = CancellationToken::new();
+    let place = app.bodies.enter(ousted.clone());
+    let read = tokio::select! {
+        read = tokio::time::timeout(app.limits.request_timeout, read(body, app.limits.max_body)) => {
+            read.unwrap_or_else(|_| Err(Problem::slow_body()))
+        }
+        () = ousted.cancelled() => Err(Problem::overloaded()),
+    };
+    drop(place);
+    let body = read?;
+    let share = match body.len() {
+        ..=SMALL_BODY => None,
+        bytes => Some(app.body_bytes.try_acquire_many(bytes as u32).map_err(|_| Problem::overloaded())?),
+    };
+    if collections(&body) > MAX_COLLECTIONS {
+        return Err(Problem::bad_request(format!(
+            "the body has more than {MAX_COLLECTIONS} JSON objects and arrays; divide it into several requests"
+        )));
+    }
+    Ok((Request::from_parts(head, Body::from(body)), share))
+}
+
+async fn read(body: Body, max: usize) -> Result<Bytes, Problem> {
+    if body.size_hint().lower() > max as u64 {
+        return Err(Problem::too_large(max));
+    }
+    let (mut whole, mut chunks) = (Vec::new(), body.into_data_stream());
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Problem::bad_request(format!("the body was not received: {error}")))?;
+        if whole.len() + chunk.len() > max {
+            return Err(Problem::too_large(max));
+        }
+        whole.extend_from_slice(&chunk);
+    }
+    Ok(whole.into())
+}
+
+/// Counts the objects and arrays of a JSON text, before memory is spent on them.
+fn collections(json: &[u8]) -> usize {
+    let (mut count, mut in_text, mut bytes) = (0, false, json.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_text = !in_text,
+            b'\\' if in_text => drop(bytes.next()),
+            b'{' | b'[' if !in_text => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+/// Gives a request a place among those that run.
+pub(super) async fn in_fast_place(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+    in_place(&app.requests, request, next).await
+}
+
+/// Gives a slow request one of the places for these, which keeps none from the others.
+pub(super) async fn in_slow_place(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+    in_place(&app.slow_requests, request, next).await
+}
+
+async fn in_place(places: &Semaphore, request: Request, next: Next) -> Response<Body> {
+    match places.try_acquire() {
+        Ok(_running) => next.run(request).await,
+        Err(_) => Problem::overloaded().into_response(),
+    }
+}
+
+/// Refuses a query for a route that has none: whoever sends one expects it to be obeyed.
+pub(super) async fn without_query(request: Request, next: Next) -> Result<Response<Body>, Problem> {
+    match request.uri().query() {
+        None | Some("") => Ok(next.run(request).await),
+        Some(query) => Err(Problem::bad_request(format!("unknown parameters {query:?}: this route has none"))),
+    }
+}
+
+/// Refuses a body for a route that reads none.
+pub(super) async fn without_body(request: Request, next: Next) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let body = to_bytes(body, usize::MAX).await.map_err(|error| Problem::bad_request(error.to_string()))?;
+    match body.trim_ascii() {
+        b"" | b"{}" => Ok(next.run(Request::from_parts(head, Body::empty())).await),
+        _ => {
+            let detail = "unknown fields in the body: this route has none; leave the body out";
+            Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-request", detail))
+        }
+    }
+}
+
+/// Answers a request that a bug of the server's ended.
+pub(super) fn panicked() -> Response<Body> {
+    tracing::error!("a request panicked");
+    Problem::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "internal",
+        "the server has a bug, which is in its log; please report it",
+    )
+    .into_response()
+}
+
+/// Turns an error that a framework wrote as text into problem details.
+pub(super) async fn as_problem(response: Response<Body>) -> Response<Body> {
+    let status = response.status();
+    let media_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let is_text = media_type.is_none_or(|media_type| media_type.starts_with("text/plain"));
+    if !(status.is_client_error() || status.is_server_error()) || !is_text {
+        return response;
+    }
+    let text = to_bytes(response.into_body(), MAX_REJECTION_BYTES).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let kind = match status {
+        StatusCode::METHOD_NOT_ALLOWED => "method-not-allowed",
+        StatusCode::PAYLOAD_TOO_LARGE => "too-large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "media-type",
+        _ => "bad-request",
+    };
+    let detail = if text.is_empty() { "see the status" } else { text.trim() };
+    Problem::new(status, kind, detail).into_response()
+}
+
+/// Ends a request that takes too long. It runs until it waits for something, so loops that do not wait yield.
+pub(super) async fn within_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+    let run = tokio::time::timeout(app.limits.request_timeout, next.run(request));
+    run.await.unwrap_or_else(|_| Problem::timed_out().into_response())
+}
+
+/// Answers a request with an `Idempotency-Key` once, and later ones with the same answer.
+pub(super) async fn keep_answer(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Result<Response<Body>, Problem> {
+    let caller = request.extensions().get::<Arc<Caller>>().expect("the guard sets the caller");
+    let Some(key) = Answers::key(request.headers(), &caller.id)? else { return Ok(next.run(request).await) };
+    let (head, body) = request.into_parts();
+    let body = to_bytes(body, usize::MAX).await.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let path = head.uri.path_and_query().map_or("", |path| path.as_str());
+    let hash = idempotency::request_hash(head.method.as_str(), path, &body);
+    if let Some(answer) = app.answers.begin(&key, hash).await? {
+        return Ok(answer);
+    }
+    // The request runs to its end, and its answer is kept, even if the client goes away.
+    let (answers, kept_key) = (Arc::clone(&app), key.clone());
+    let run = tokio::spawn(async move {
+        let response = next.run(Request::from_parts(head, Body::from(body))).await;
+        let (head, body) = response.into_parts();
+        let body = to_bytes(body, usize::MAX).await.expect("the answer is in memory");
+        let kept = (head.status, head.headers.get(header::CONTENT_TYPE).cloned(), body.clone());
+        answers.answers.end(&kept_key, Some(kept).filter(|(status, ..)| !status.is_server_error())).await;
+        Response::from_parts(head, Body::from(body))
+    });
+    match run.await {
+        Ok(response) => Ok(response),
+        Err(_) => {
+            app.answers.end(&key, None).await;
+            Ok(panicked())
+        }
+    }
+}
+
+pub(super) use problem::MEDIA_TYPE as PROBLEM;

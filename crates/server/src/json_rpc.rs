@@ -1,0 +1,86 @@
+//! Messages of JSON-RPC as clients send them, and the errors that answer those that are none.
+//!
+//! rmcp leaves a text that is not JSON without an answer, and answers one that is no message without its id. A client waits
+//! for the answer to its id.
+
+use rmcp::model::ClientJsonRpcMessage;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+/// The code of an error of the server itself.
+pub const INTERNAL_ERROR: i32 = -32603;
+
+/// The id of a message that cannot be read whole.
+#[derive(Deserialize)]
+struct Id {
+    id: Option<Value>,
+}
+
+/// Returns what a client sent as text if it is a message of the protocol or empty, or else the error that answers it.
+pub fn message(sent: &[u8]) -> Result<&str, Value> {
+    // What is broken may be beside the id: other fields are skipped and not read.
+    let refuse = |code, reason: String| {
+        let id = serde_json::from_slice::<Id>(sent).ok().and_then(|message| message.id).unwrap_or_default();
+        Err(error(&id, code, &reason))
+    };
+    let text = match std::str::from_utf8(sent) {
+        Ok(text) => text.trim_start_matches('\u{feff}').trim_end(),
+        Err(problem) => return refuse(PARSE_ERROR, format!("this is not UTF-8: {problem}")),
+    };
+    if text.is_empty() {
+        return Ok(text);
+    }
+    match serde_json::from_str::<ClientJsonRpcMessage>(text) {
+        Ok(_) => Ok(text),
+        Err(problem) if problem.is_data() => {
+            refuse(INVALID_REQUEST, format!("this is no message of the protocol: {problem}"))
+        }
+        Err(problem) => {
+            let remedy = match text.contains("\\u") {
+                true => "; half of a surrogate pair, as of an emoji that was cut in two, is no character",
+                false => "",
+            };
+            refuse(PARSE_ERROR, format!("this is not JSON: {problem}{remedy}"))
+        }
+    }
+}
+
+/// Returns the error that answers the request of this id.
+pub fn error(id: &Value, code: i32, message: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_message_is_answered_with_its_id() {
+        let request = br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+        for good in [&request[..], &[b"\xef\xbb\xbf", &request[..], b"\r"].concat(), b"", b"  "] {
+            assert!(message(good).is_ok(), "{:?}", String::from_utf8_lossy(good));
+        }
+        for (broken, id, code) in [
+            (
+                &br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"\ud83d"}}"#[..],
+                json!(7),
+                PARSE_ERROR,
+            ),
+            (
+                b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"tools/call\",\"params\":\"\xff\"}",
+                json!("a"),
+                PARSE_ERROR,
+            ),
+            (br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"x"}"#, json!(7), INVALID_REQUEST),
+            (br#"{"jsonrpc":"2.0","id":7}"#, json!(7), INVALID_REQUEST),
+            (br#"{"jsonrpc":"2.0","id":7,"method":"#, Value::Null, PARSE_ERROR),
+            (b"[]", Value::Null, INVALID_REQUEST),
+            (b"\xff", Value::Null, PARSE_ERROR),
+        ] {
+            let answer = message(broken).unwrap_err();
+            assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(code)), "{answer}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What concerns the whole database.
+
+use std::{convert::Infallible, ops::ControlFlow, path::PathBuf, sync::Arc};
+
+use axum::{
+    Json,
+    extract::State,
+    http::{Method, StatusCode},
+    response::sse::{Event, KeepAlive, Sse},
+};
+use mnemon::{EngineStats, FlushReport, Model, OnnxEmbedder, OnnxOptions, Precision, ReindexOptions};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
+
+use super::{
+    super::{app::App, caller::Right, problem::Problem, route::Route},
+    schema::{AnyObject, PrecisionSchema},
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::new(Method::POST, "/flush", Right::Admin, "Embeds all pending messages.", flush)
+            .answer::<AnyObject>()
+            .long(),
+        Route::new(Method::GET, "/stats", Right::Admin, "Returns the model, counts, and the memory in use.", stats)
+            .answer::<Stats>(),
+        Route::new(
+            Method::GET,
+            "/audit",
+            Right::Admin,
+            "Returns what was forgotten, held and purged, and whether the receipts are sound.",
+            audit,
+        )
+        .answer::<AnyObject>(),
+        Route::new(
+            Method::POST,
+            "/backup",
+            Right::Admin,
+            "Copies the database to a new file on the server's machine.",
+            backup,
+        )
+        .body::<Backup>()
+        .long(),
+        Route::new(
+            Method::POST,
+            "/reindex",
+            Right::Admin,
+            "Moves the database to another model or precision while it serves. Sends progress as server-sent events: \
+             `progress`, then `done` or `failed`. It ends if the client goes away, and the next one resumes it.",
+            reindex,
+        )
+        .body::<Reindex>()
+        .answer::<String>()
+        .media_type("text/event-stream")
+        .long(),
+    ]
+}
+
+async fn flush(State(app): State<Arc<App>>) -> Result<Json<FlushReport>, Problem> {
+    Ok(Json(app.engine.flush().await?))
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Stats {
+    version: &'static str,
+    /// The model that embeds.
+    model: String,
+    namespaces: u64,
+    messages: u64,
+    documents: u64,
+    /// Messages that wait for their vectors.
+    pending: u64,
+    /// The budget and the use of memory, and the loaded namespaces.
+    #[schemars(with = "Value")]
+    engine: EngineStats,
+}
+
+async fn stats(State(app): State<Arc<App>>) -> Result<Json<Stats>, Problem> {
+    let totals = app.engine.count_namespaces(None).await?;
+    Ok(Json(Stats {
+        version: env!("CARGO_PKG_VERSION"),
+        model: app.engine.model().name,
+        namespaces: totals.namespaces,
+        messages: totals.messages,
+        documents: totals.documents,
+        pending: app.engine.pending().await?,
+        engine: app.engine.stats().await?,
+    }))
+}
+
+async fn audit(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+    let audit = app.engine.audit().await?;
+    Ok(Json(json!({ "sound": audit.is_sound(), "entries": audit.entries, "problems": audit.problems })))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Backup {
+    /// The new file. A relative path begins at the database's folder.
+    #[schemars(regex(pattern = r"^[^\x00]+$"))]
+    path: PathBuf,
+}
+
+async fn backup(State(app): State<Arc<App>>, Json(Backup { path }): Json<Backup>) -> Result<StatusCode, Problem> {
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(Problem::bad_request("the path has a NUL character"));
+    }
+    let folder = app.db.parent().unwrap_or(std::path::Path::new("."));
+    app.engine.backup(folder.join(path)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Reindex {
+    /// The new model: the name of a folder that the server finds, or `static-en-256`. Default: the serving one.
+    #[schemars(regex(pattern = r"^[^/\\]+$"))]
+    model: Option<String>,
+    /// Default: unchanged.
+    #[schemars(with = "Option<PrecisionSchema>")]
+    precision: Option<String>,
+}
+
+async fn reindex(
+    State(app): State<Arc<App>>,
+    Json(asked): Json<Reindex>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let name = asked.model.unwrap_or_else(|| app.engine.model().name);
+    // A path would let a client read any folder of the server's machine.
+    if name.contains(['/', '\\']) {
+        return Err(Problem::bad_request("give the name of a model, not a path"));
+    }
+    let precision = asked.precision.as_deref().map(str::parse::<Precision>).transpose()?;
+    let opened =
+        tokio::task::spawn_blocking(move || OnnxEmbedder::open(Model::find(&name)?, OnnxOptions::default())).await;
+    let embedder = opened.map_err(anyhow::Error::from).and_then(|opened| Ok(opened?));
+    let embedder = embedder.map_err(|error| Problem::bad_request(format!("{error:#}")))?;
+    let mut options = ReindexOptions::default();
+    options.precision = precision.or(options.precision);
+
+    let (sender, events) = mpsc::unbounded_channel::<(&str, Value)>();
+    tokio::spawn(async move {
+        let progress = sender.clone();
+        let report = app.engine.reindex(Arc::new(embedder), options, move |progress_now| {
+            let left = progress_now.left.map(|left| left.as_secs_f64());
+            let event = json!({ "phase": progress_now.phase, "done": progress_now.done, "total": progress_now.total, "seconds_left": left });
+            match progress.send(("progress", event)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        });
+        let _ = sender.send(match report.await {
+            Ok(report) => ("done", json!({ "report": report })),
+            Err(error) => ("failed", serde_json::to_value(Problem::from(error)).unwrap_or_default()),
+        });
+    });
+    let events = UnboundedReceiverStream::new(events)
+        .map(|(name, data)| Ok(Event::default().event(name).data(data.to_string())));
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}
