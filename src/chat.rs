@@ -1,7 +1,7 @@
 //! Language models: the trait, its request and its answer.
 //!
-//! Memories and prompts are unknown here: the caller writes the request and uses the answer. `client` has an
-//! implementation for servers of OpenAI's protocol.
+//! This module knows nothing of memories and prompts: the caller writes the request and reads the answer. The module
+//! `client` implements the trait for servers with OpenAI's protocol.
 
 use std::{future::ready, pin::Pin, sync::Arc};
 
@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::{block_on::block_on, error::Result, message::Message};
 
-/// The answer of a [`ChatModel`] that is still to come.
+/// The future of a [`ChatModel`]'s answer.
 pub type ChatFuture<'a> = Pin<Box<dyn Future<Output = Result<ChatAnswer>> + Send + 'a>>;
 
 /// A language model. Any `Fn(&ChatRequest) -> Result<Message>` is one, and so is `OpenAiChat` (feature `openai`).
 ///
 /// [`chat`](ChatModel::chat) is for async programs, [`chat_blocking`](ChatModel::chat_blocking) for threads that may
-/// wait. The engine's blocks ask a model on threads of their own, never on the write path, with `chat_blocking`. These
-/// threads belong to no async runtime, so an async client that needs one is given its handle:
+/// wait. Memory blocks call `chat_blocking` on background threads, never on the write path. These threads belong to no
+/// async runtime, so an async client that needs a runtime must hold its handle:
 ///
 /// ```
 /// use mnemon::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Message, Result};
@@ -60,7 +60,6 @@ pub trait ChatModel: Send + Sync {
     }
 }
 
-/// A shared model.
 impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
     fn chat<'a>(&'a self, request: &'a ChatRequest) -> ChatFuture<'a> {
         (**self).chat(request)
@@ -71,7 +70,7 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
     }
 }
 
-/// A function that answers on the calling thread. If it waits, an async program should not call it from a task.
+/// A function that answers on the calling thread. If it blocks, do not call it from an async task.
 impl<F: Fn(&ChatRequest) -> Result<Message> + Send + Sync> ChatModel for F {
     fn chat<'a>(&'a self, request: &'a ChatRequest) -> ChatFuture<'a> {
         Box::pin(ready(self.chat_blocking(request)))
@@ -105,7 +104,7 @@ impl ChatAnswer {
 }
 
 impl From<Message> for ChatAnswer {
-    /// Makes an answer without usage.
+    /// Creates an answer without usage.
     fn from(message: Message) -> Self {
         ChatAnswer { message, usage: None }
     }
@@ -113,18 +112,18 @@ impl From<Message> for ChatAnswer {
 
 /// The tokens of a request and its answer, as the provider counted them.
 ///
-/// [`CalibratedTokenCounter`](crate::CalibratedTokenCounter) counts messages with their help.
+/// [`CalibratedTokenCounter`](crate::CalibratedTokenCounter) learns from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Tokens of the prompt, those from a cache included.
+    /// Tokens of the prompt, including those from a cache.
     pub prompt_tokens: usize,
-    /// Tokens of the answer, those of the model's thinking included.
+    /// Tokens of the answer, including those of the model's thinking.
     pub completion_tokens: usize,
 }
 
 impl Usage {
-    /// Creates a usage of this many tokens.
+    /// Creates a usage.
     pub fn new(prompt_tokens: usize, completion_tokens: usize) -> Self {
         Usage { prompt_tokens, completion_tokens }
     }
@@ -160,7 +159,7 @@ impl Usage {
 pub struct ChatRequest {
     /// The conversation to answer.
     pub messages: Vec<Message>,
-    /// The most tokens that the answer may have. Default: the server's.
+    /// The maximum number of tokens of the answer. Default: the server's.
     pub max_tokens: Option<usize>,
     /// Sampling temperature, 0 or more; 0 is deterministic. Default: the server's.
     pub temperature: Option<f32>,

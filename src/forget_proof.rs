@@ -1,5 +1,7 @@
-//! The proof that no live record of the store, and no byte of the cache's file, has anything of what was forgotten: no
-//! 8 bytes of a text, of a vector, of an id or of a name.
+//! The proof of forgetting: after a call to forget, no live record of the store and no byte of the cache's file contains
+//! 8 consecutive bytes of a forgotten text, vector, id or name.
+//!
+//! These are unit tests, because no public call returns all live records of the store.
 
 use std::{
     collections::HashSet,
@@ -17,19 +19,19 @@ use crate::{
     store::{dump, vector_bytes},
 };
 
-/// The number of bytes of which none may be left.
+/// The length of the byte sequences that are looked for.
 const PART: usize = 8;
 const DIMENSION: usize = 16;
 
-/// The models that the tests use, one after the other.
+/// The models that the tests use, in this order.
 const MODELS: [&str; 3] = ["one", "two", "three"];
 
-/// Makes vectors of the hashes of texts, in windows of 48 bytes, or of 40 for the last model.
-struct Hashes(ModelIdentity);
+/// An embedder whose vectors are hashes of texts, in chunks of 48 bytes, or of 40 with the last model.
+struct HashEmbedder(ModelIdentity);
 
-impl Hashes {
+impl HashEmbedder {
     fn new(name: &str) -> Self {
-        Hashes(ModelIdentity { name: name.into(), dimension: DIMENSION, hash: name.into() })
+        HashEmbedder(ModelIdentity { name: name.into(), dimension: DIMENSION, hash: name.into() })
     }
 
     fn vector(&self, text: &str) -> Vec<f32> {
@@ -46,7 +48,7 @@ impl Hashes {
     }
 }
 
-impl Embedder for Hashes {
+impl Embedder for HashEmbedder {
     fn identity(&self) -> &ModelIdentity {
         &self.0
     }
@@ -65,10 +67,10 @@ impl Embedder for Hashes {
     }
 }
 
-/// Keeps the texts of its batches.
-struct Keeper(&'static str, BlockScope);
+/// A block whose state is the texts of its batches.
+struct TextBlock(&'static str, BlockScope);
 
-impl MemoryBlock for Keeper {
+impl MemoryBlock for TextBlock {
     fn name(&self) -> &str {
         self.0
     }
@@ -88,14 +90,14 @@ impl MemoryBlock for Keeper {
     }
 }
 
-/// What may not be left of something that was forgotten.
+/// The texts, ids and names of something that is forgotten, of which no trace may be left.
 #[derive(Default)]
-struct Needles {
+struct Traces {
     texts: Vec<String>,
     names: Vec<String>,
 }
 
-impl Needles {
+impl Traces {
     fn text(&mut self, text: String) -> String {
         self.texts.push(text.clone());
         text
@@ -106,15 +108,15 @@ impl Needles {
         name.to_owned()
     }
 
-    /// All parts of [`PART`] bytes of the texts, names and vectors.
+    /// Returns all sequences of [`PART`] bytes in the texts, names and vectors.
     fn parts(&self) -> HashSet<Vec<u8>> {
         let mut whole: Vec<Vec<u8>> =
             self.texts.iter().chain(&self.names).map(|text| text.clone().into_bytes()).collect();
-        for model in MODELS.map(Hashes::new) {
+        for model in MODELS.map(HashEmbedder::new) {
             for text in &self.texts {
-                let windows = model.windows(text).into_iter().map(|window| &text[window]);
-                for window in windows.chain([text.as_str()]) {
-                    let vector = model.vector(window);
+                let chunks = model.windows(text).into_iter().map(|range| &text[range]);
+                for chunk in chunks.chain([text.as_str()]) {
+                    let vector = model.vector(chunk);
                     let precisions = [Precision::F32, Precision::F16, Precision::I8];
                     whole.extend(precisions.map(|precision| vector_bytes(precision, &vector)));
                 }
@@ -124,7 +126,7 @@ impl Needles {
     }
 }
 
-/// Returns a word that no other call returns, of letters that no other word has in this order.
+/// Returns a random word of 24 letters, which shares no sequence of letters with the words of other calls.
 fn word(state: &mut u64) -> String {
     (0..24)
         .map(|_| {
@@ -138,37 +140,37 @@ fn found(haystack: &[u8], parts: &HashSet<Vec<u8>>) -> Option<String> {
     haystack.windows(PART).find(|part| parts.contains(*part)).map(|part| String::from_utf8_lossy(part).into_owned())
 }
 
-struct Test {
+struct Fixture {
     folder: tempfile::TempDir,
     engine: Engine,
     seed: u64,
 }
 
-impl Test {
+impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Test { engine: open(folder.path(), "one"), folder, seed: 7 }
+        Fixture { engine: open(folder.path(), "one"), folder, seed: 7 }
     }
 
     fn word(&mut self) -> String {
         word(&mut self.seed)
     }
 
-    /// Stores messages of all kinds in a session: flushed, edited, deleted at a checkpoint, buffered, and put directly.
-    /// Returns the ids.
-    fn session(&mut self, namespace: &Namespace, session: &str, needles: &mut Needles) -> Vec<String> {
+    /// Stores messages in all states in a session: flushed, edited, deleted but kept at a checkpoint, buffered, and put
+    /// directly. Returns the ids.
+    fn session(&mut self, namespace: &Namespace, session: &str, traces: &mut Traces) -> Vec<String> {
         let memory = self.engine.memory(namespace, session).limits(BufferLimits::new(60, 0.5, 20).unwrap());
-        let memory = memory.block(Keeper("own", BlockScope::Session)).block(Keeper("all", BlockScope::Namespace));
+        let memory = memory.block(TextBlock("own", BlockScope::Session)).block(TextBlock("all", BlockScope::Namespace));
         let memory = memory.open().unwrap();
         let mut ids = Vec::new();
         let mut message = |test: &mut Self, metadata: bool| {
             let (id, first, second) = (test.word(), test.word(), test.word());
-            let text = needles.text(format!("{first} {second} {first}"));
-            ids.push(needles.name(&id));
+            let text = traces.text(format!("{first} {second} {first}"));
+            ids.push(traces.name(&id));
             let mut message = Message::user(text).with_id(id);
             message.created_at = Some(Timestamp::now());
             if metadata {
-                message.metadata = Map::from_iter([("mark".to_owned(), json!(needles.name(&test.word())))]);
+                message.metadata = Map::from_iter([("mark".to_owned(), json!(traces.name(&test.word())))]);
             }
             message
         };
@@ -180,34 +182,34 @@ impl Test {
         memory.blocking().checkpoint("").unwrap();
         let direct = message(self, true);
         let late = message(self, false);
-        // An edit and a deletion that the checkpoint remembers.
-        let edited = needles.text(self.word());
+        // An edit and a deletion, whose old messages the checkpoint keeps.
+        let edited = traces.text(self.word());
         memory.blocking().update(vec![MessageUpdate::Put(Message::user(edited).with_id(ids[1].clone()))]).unwrap();
         self.engine.blocking().delete(namespace, vec![ids[2].clone()]).unwrap();
         let direct = Message { session: session.to_owned(), ..direct };
         self.engine.blocking().put(namespace, vec![direct]).unwrap();
         self.engine.blocking().flush().unwrap();
-        // Pending, or in the buffer.
+        // This message is pending or in the buffer.
         memory.blocking().put(vec![late]).unwrap();
-        // The journal notes a question that repeats a message, and the ids of what it finds.
-        let query = crate::Query::new(needles.texts[0].clone()).ids(ids.clone());
+        // The journal records a question that repeats a message, and the ids of the hits.
+        let query = crate::Query::new(traces.texts[0].clone()).ids(ids.clone());
         assert!(!self.engine.blocking().recall(namespace, query).unwrap().is_empty());
         assert!(!self.engine.blocking().journal(namespace, 1, None).unwrap().is_empty());
         ids
     }
 
-    fn document(&mut self, namespace: &Namespace, needles: &mut Needles) -> String {
+    fn document(&mut self, namespace: &Namespace, traces: &mut Traces) -> String {
         let (key, text) = (self.word(), self.word());
         let documents = self.engine.documents(namespace);
         let options = DocumentOptions::default().index(["text"]).ttl_minutes(1000.0);
-        for text in [needles.text(self.word()), needles.text(text)] {
-            documents.blocking().put(needles.name(&key), json!({ "text": text }), options.clone()).unwrap();
+        for text in [traces.text(self.word()), traces.text(text)] {
+            documents.blocking().put(traces.name(&key), json!({ "text": text }), options.clone()).unwrap();
         }
         self.engine.blocking().flush().unwrap();
         key
     }
 
-    /// Adds a second generation: the first, of another precision, is kept.
+    /// Adds a second generation with another precision. The first is kept.
     fn reindex(&self) {
         let mut options = ReindexOptions::default();
         (options.precision, options.samples) = (Some(Precision::I8), 0);
@@ -216,13 +218,13 @@ impl Test {
 
     fn reindex_to(&self, model: &str, options: ReindexOptions) {
         let moved =
-            self.engine.blocking().reindex(Arc::new(Hashes::new(model)), options, |_| ControlFlow::Continue(()));
+            self.engine.blocking().reindex(Arc::new(HashEmbedder::new(model)), options, |_| ControlFlow::Continue(()));
         assert!(moved.unwrap().switched);
     }
 
-    /// Asserts that something of it is stored, and where it will be looked for.
-    fn assert_there(&self, needles: &Needles) {
-        let parts = needles.parts();
+    /// Asserts that traces are stored, in places where [`Fixture::assert_gone`] looks.
+    fn assert_there(&self, traces: &Traces) {
+        let parts = traces.parts();
         let tables: HashSet<String> = self
             .tables()
             .into_iter()
@@ -233,8 +235,8 @@ impl Test {
         assert!(found(&self.cache(), &parts).is_some(), "the cache has vectors");
     }
 
-    fn assert_gone(&self, needles: &Needles) {
-        let parts = needles.parts();
+    fn assert_gone(&self, traces: &Traces) {
+        let parts = traces.parts();
         for (table, bytes) in self.tables() {
             assert_eq!(found(&bytes, &parts), None, "in the table {table}");
         }
@@ -252,12 +254,12 @@ impl Test {
         std::fs::read(self.folder.path().join("cache")).unwrap()
     }
 
-    /// Purges the file and asserts that nothing is left in its bytes and in those of other files in its folder. Then
-    /// closes the engine and verifies the file.
-    fn close(self, needles: &Needles) {
-        let Test { folder, engine, .. } = self;
+    /// Purges the file and asserts that no traces are left in it and in other files of its folder. Then closes the engine
+    /// and verifies the file.
+    fn close(self, traces: &Traces) {
+        let Fixture { folder, engine, .. } = self;
         engine.blocking().purge().unwrap();
-        let parts = needles.parts();
+        let parts = traces.parts();
         for file in folder.path().read_dir().unwrap() {
             let path = file.unwrap().path();
             assert_eq!(found(&std::fs::read(&path).unwrap(), &parts), None, "in {}", path.display());
@@ -275,68 +277,71 @@ fn open(folder: &Path, model: &str) -> Engine {
     (config.flush_size, config.idle_flush) = (100_000, None);
     config.journal = 100;
     config.embedding_cache_file = Some(folder.join("cache"));
-    Engine::builder(folder.join("memory.redb")).config(config).embedder(Arc::new(Hashes::new(model))).open().unwrap()
+    Engine::builder(folder.join("memory.redb"))
+        .config(config)
+        .embedder(Arc::new(HashEmbedder::new(model)))
+        .open()
+        .unwrap()
 }
 
 fn namespace(name: &str) -> Namespace {
     name.parse().unwrap()
 }
 
-/// Has a session to keep and one to forget, in one namespace or in two.
-fn filled(test: &mut Test, kept: &Namespace, gone: &Namespace) -> (Needles, Vec<String>, String) {
+/// Fills the database with a session to keep and one to forget, in one namespace or in two.
+fn filled(test: &mut Fixture, kept: &Namespace, gone: &Namespace) -> (Traces, Vec<String>, String) {
     let session = test.word();
-    test.session(kept, "the session that stays", &mut Needles::default());
-    test.document(kept, &mut Needles::default());
-    let mut needles = Needles::default();
-    let ids = test.session(gone, &session, &mut needles);
+    test.session(kept, "the session that stays", &mut Traces::default());
+    test.document(kept, &mut Traces::default());
+    let mut traces = Traces::default();
+    let ids = test.session(gone, &session, &mut traces);
     test.reindex();
-    test.assert_there(&needles);
-    let (journal, parts) =
-        (test.tables().into_iter().find(|(table, _)| table == "journal").unwrap().1, needles.parts());
+    test.assert_there(&traces);
+    let (journal, parts) = (test.tables().into_iter().find(|(table, _)| table == "journal").unwrap().1, traces.parts());
     assert!(found(&journal, &parts).is_some(), "the journal has the question");
-    (needles, ids, session)
+    (traces, ids, session)
 }
 
 #[test]
-fn of_forgotten_messages_nothing_is_left() {
-    let mut test = Test::new();
+fn forgotten_messages_leave_no_traces() {
+    let mut test = Fixture::new();
     let space = namespace("the namespace");
-    let (needles, ids, session) = filled(&mut test, &space, &space);
+    let (traces, ids, session) = filled(&mut test, &space, &space);
     let (some, rest) = ids.split_at(5);
     let receipt = test.engine.blocking().forget(Forget::messages(&space, some)).unwrap();
     let forgotten = receipt.forgotten();
     assert_eq!((forgotten.messages, forgotten.sessions, forgotten.namespaces), (4, 0, 0), "one was deleted before");
     assert!(forgotten.old_messages >= 2 && forgotten.block_states >= 2 && forgotten.vectors > 0, "{forgotten:?}");
     assert!(forgotten.segments > 0 && forgotten.cached > 0, "{forgotten:?}");
-    // The session has messages still: with the last of them its name goes.
+    // The session still has messages. When the last of them is forgotten, its name is too.
     let receipt = test.engine.blocking().forget(Forget::messages(&space, rest)).unwrap();
     assert_eq!((receipt.forgotten().sessions, receipt.forgotten().namespaces), (1, 0));
-    let needles = Needles { names: needles.names.iter().cloned().chain([session]).collect(), ..needles };
-    test.assert_gone(&needles);
+    let traces = Traces { names: traces.names.iter().cloned().chain([session]).collect(), ..traces };
+    test.assert_gone(&traces);
     assert_eq!(test.engine.blocking().sessions(&space).unwrap().len(), 1);
-    test.close(&needles);
+    test.close(&traces);
 }
 
 #[test]
-fn of_some_messages_of_a_session_nothing_is_left_and_of_the_others_all() {
-    let mut test = Test::new();
+fn forgetting_half_of_a_session_keeps_the_other_half() {
+    let mut test = Fixture::new();
     let space = namespace("the namespace");
-    let (mut needles, mut others) = (Needles::default(), Needles::default());
+    let (mut traces, mut others) = (Traces::default(), Traces::default());
     let engine = test.engine.clone();
     let memory = engine.memory(&space, "s").limits(BufferLimits::new(60, 0.5, 20).unwrap());
-    let memory = memory.block(Keeper("own", BlockScope::Session)).open().unwrap();
+    let memory = memory.block(TextBlock("own", BlockScope::Session)).open().unwrap();
     for at in 0..16 {
-        let (needles, first, second) = (if at % 2 == 0 { &mut needles } else { &mut others }, test.word(), test.word());
-        let message = Message::user(needles.text(format!("{first} {second} {first}")))
-            .with_id(needles.name(&format!("{at} {}", test.word())));
+        let (traces, first, second) = (if at % 2 == 0 { &mut traces } else { &mut others }, test.word(), test.word());
+        let message = Message::user(traces.text(format!("{first} {second} {first}")))
+            .with_id(traces.name(&format!("{at} {}", test.word())));
         memory.blocking().put(vec![message]).unwrap();
     }
     memory.blocking().flush().unwrap();
     memory.blocking().settle().unwrap();
     engine.blocking().flush().unwrap();
     test.reindex();
-    engine.blocking().forget(Forget::messages(&space, needles.names.clone())).unwrap();
-    test.assert_gone(&needles);
+    engine.blocking().forget(Forget::messages(&space, traces.names.clone())).unwrap();
+    test.assert_gone(&traces);
     test.assert_there(&others);
     let ids: Vec<String> = memory.blocking().history().unwrap().into_iter().map(|message| message.id).collect();
     assert_eq!(ids, others.names);
@@ -345,39 +350,39 @@ fn of_some_messages_of_a_session_nothing_is_left_and_of_the_others_all() {
         assert_eq!(hits[0].message.id, *id);
     }
     drop((memory, engine));
-    test.close(&needles);
+    test.close(&traces);
 }
 
-/// Of messages with and without a name, short and of several windows, in the cache by three models, of which the database
-/// knows two.
+/// The messages are with and without a name, of one chunk and of several. The cache has vectors of three models, and the
+/// database knows two of them.
 #[test]
-fn of_questions_about_forgotten_messages_nothing_is_left() {
-    let mut test = Test::new();
+fn questions_about_forgotten_messages_leave_no_traces() {
+    let mut test = Fixture::new();
     let (space, other) = (namespace("the namespace"), namespace("another"));
-    let (mut needles, mut others) = (Needles::default(), Needles::default());
+    let (mut traces, mut others) = (Traces::default(), Traces::default());
     let (mut ids, mut questions) = (Vec::new(), Vec::new());
     for at in 0..12 {
         let words: Vec<String> = (0..if at < 6 { 1 } else { 5 }).map(|_| test.word()).collect();
-        let mut message = Message::user(needles.text(words.join(" "))).with_id(needles.name(&test.word()));
+        let mut message = Message::user(traces.text(words.join(" "))).with_id(traces.name(&test.word()));
         if at % 2 == 0 {
-            message.name = Some(needles.name(&test.word()));
+            message.name = Some(traces.name(&test.word()));
         }
         ids.push(message.id.clone());
         questions.extend([
             message.text(),
-            needles.text(message.searchable()),
-            needles.text(format!("{} {}", test.word(), message.text())),
+            traces.text(message.searchable()),
+            traces.text(format!("{} {}", test.word(), message.text())),
         ]);
         test.engine.blocking().put(&space, vec![message]).unwrap();
         let stays = others.text(test.word());
         test.engine.blocking().put(&other, vec![Message::user(stays)]).unwrap();
     }
     test.engine.blocking().flush().unwrap();
-    let ask = |test: &Test| {
+    let ask = |test: &Fixture| {
         for question in &questions {
             test.engine.blocking().recall(&space, crate::Query::new(question)).unwrap();
         }
-        // A block asks with what was said last.
+        // A block asks with the text of the last message.
         let memory = test.engine.memory(&space, "s").block(crate::VectorBlock::new("recalled")).open().unwrap();
         memory.blocking().put(vec![Message::user(&questions[0])]).unwrap();
         memory.blocking().get(None).unwrap();
@@ -389,127 +394,127 @@ fn of_questions_about_forgotten_messages_nothing_is_left() {
         test.reindex_to(model, ReindexOptions { min_recall: 0.0, ..ReindexOptions::default() });
         ask(&test);
     }
-    test.assert_there(&needles);
+    test.assert_there(&traces);
     let receipt = test.engine.blocking().forget(Forget::messages(&space, ids)).unwrap();
     assert!(receipt.forgotten().cached > questions.len() as u64, "{:?}", receipt.forgotten());
-    test.assert_gone(&needles);
+    test.assert_gone(&traces);
     test.assert_there(&others);
-    // Nor in memory: each is embedded again.
+    // The cache in memory has nothing left either, so each question is embedded again.
     let misses = || test.engine.blocking().cache_stats().unwrap().misses;
     for question in questions.iter().collect::<HashSet<_>>() {
         let before = misses();
         test.engine.embedder().embed_query(question).unwrap();
         assert_eq!(misses(), before + 1, "{question:?} was in memory");
     }
-    // What was asked since is forgotten even where no message is.
-    assert!(found(&test.cache(), &needles.parts()).is_some());
+    // The questions of the loop above are forgotten by the next call, even if it forgets no message.
+    assert!(found(&test.cache(), &traces.parts()).is_some());
     test.engine.blocking().forget(Forget::session(&space, "none")).unwrap();
-    test.assert_gone(&needles);
-    test.close(&needles);
+    test.assert_gone(&traces);
+    test.close(&traces);
 }
 
 #[test]
-fn of_earlier_texts_of_forgotten_messages_and_documents_nothing_is_left() {
-    let mut test = Test::new();
+fn earlier_texts_of_forgotten_messages_and_documents_leave_no_traces() {
+    let mut test = Fixture::new();
     let space = namespace("the namespace");
-    let (mut needles, mut others) = (Needles::default(), Needles::default());
+    let (mut traces, mut others) = (Traces::default(), Traces::default());
     let documents = test.engine.documents(&space);
     let options = DocumentOptions::default().index(["list[*]"]);
     // A text that moves to another place is not embedded again.
     let stays = others.text(test.word());
     test.engine.blocking().put(&space, vec![Message::user(stays.clone())]).unwrap();
     for _ in 0..3 {
-        let message = Message::user(needles.text(test.word())).with_id("m");
+        let message = Message::user(traces.text(test.word())).with_id("m");
         test.engine.blocking().put(&space, vec![message]).unwrap();
-        let list = json!({ "list": [needles.text(test.word()), stays, needles.text(test.word())] });
+        let list = json!({ "list": [traces.text(test.word()), stays, traces.text(test.word())] });
         documents.blocking().put("key", list, options.clone()).unwrap();
         test.engine.blocking().flush().unwrap();
-        assert!(found(&test.cache(), &needles.parts()).is_some());
+        assert!(found(&test.cache(), &traces.parts()).is_some());
     }
     let misses = test.engine.blocking().cache_stats().unwrap().misses;
-    let list = json!({ "list": ["new", needles.texts[7], stays, needles.texts[8]] });
+    let list = json!({ "list": ["new", traces.texts[7], stays, traces.texts[8]] });
     documents.blocking().put("key", list, options).unwrap();
     test.engine.blocking().flush().unwrap();
     assert!(test.engine.blocking().cache_stats().unwrap().misses <= misses + 2);
     test.engine.blocking().forget(Forget::messages(&space, ["m"])).unwrap();
     test.engine.blocking().forget(Forget::documents(&space, ["key"])).unwrap();
-    test.assert_gone(&needles);
+    test.assert_gone(&traces);
     drop(documents);
-    test.close(&needles);
+    test.close(&traces);
 }
 
 #[test]
-fn of_a_forgotten_session_nothing_is_left() {
-    let mut test = Test::new();
+fn a_forgotten_session_leaves_no_traces() {
+    let mut test = Fixture::new();
     let space = namespace("the namespace");
-    let (mut needles, _, session) = filled(&mut test, &space, &space);
+    let (mut traces, _, session) = filled(&mut test, &space, &space);
     let receipt = test.engine.blocking().forget(Forget::session(&space, &*session)).unwrap();
     assert_eq!((receipt.forgotten().sessions, receipt.forgotten().namespaces), (1, 0));
-    needles.name(&session);
-    test.assert_gone(&needles);
-    test.close(&needles);
+    traces.name(&session);
+    test.assert_gone(&traces);
+    test.close(&traces);
 }
 
 #[test]
-fn of_messages_that_match_a_filter_nothing_is_left() {
-    let mut test = Test::new();
+fn messages_that_match_a_filter_leave_no_traces() {
+    let mut test = Fixture::new();
     let space = namespace("the namespace");
-    let (needles, _, session) = filled(&mut test, &space, &space);
+    let (traces, _, session) = filled(&mut test, &space, &space);
     let filter = MetadataFilter::eq("$session", session).unwrap();
     let receipt = test.engine.blocking().forget(Forget::matching(&space, filter)).unwrap();
     assert_eq!(receipt.forgotten().sessions, 1);
-    test.assert_gone(&needles);
-    test.close(&needles);
+    test.assert_gone(&traces);
+    test.close(&traces);
 }
 
 #[test]
-fn of_a_forgotten_namespace_nothing_is_left() {
+fn a_forgotten_namespace_leaves_no_traces() {
     for by_prefix in [false, true] {
-        let mut test = Test::new();
+        let mut test = Fixture::new();
         let first = test.word();
         let gone = namespace(&format!("{first}/{}", test.word()));
-        let (mut needles, _, session) = filled(&mut test, &namespace("another"), &gone);
-        test.document(&gone, &mut needles);
-        needles.name(&session);
-        gone.as_str().split('/').for_each(|label| drop(needles.name(label)));
+        let (mut traces, _, session) = filled(&mut test, &namespace("another"), &gone);
+        test.document(&gone, &mut traces);
+        traces.name(&session);
+        gone.as_str().split('/').for_each(|label| drop(traces.name(label)));
         test.engine.blocking().set_language(&gone, crate::Language::German).unwrap();
         let what = if by_prefix { Forget::prefix(&namespace(&first)) } else { Forget::from(&gone) };
         let receipt = test.engine.blocking().forget(what).unwrap();
         let forgotten = receipt.forgotten();
         assert_eq!((forgotten.sessions, forgotten.namespaces, forgotten.documents), (1, 1, 1));
-        test.assert_gone(&needles);
-        // Its name leads to nothing old.
+        test.assert_gone(&traces);
+        // A new namespace of this name has nothing of the old one.
         test.engine.blocking().put(&gone, vec![Message::user("new").with_id("new")]).unwrap();
         test.engine.blocking().flush().unwrap();
         assert_eq!(test.engine.blocking().recall(&gone, crate::Query::new("new")).unwrap().len(), 1);
         test.engine.blocking().delete_namespace(&gone).unwrap();
-        test.close(&needles);
+        test.close(&traces);
     }
 }
 
 #[test]
-fn of_forgotten_documents_nothing_is_left() {
-    let mut test = Test::new();
+fn forgotten_documents_leave_no_traces() {
+    let mut test = Fixture::new();
     let space = namespace("the namespace");
-    test.session(&space, "s", &mut Needles::default());
-    test.document(&space, &mut Needles::default());
-    let mut needles = Needles::default();
-    let key = test.document(&space, &mut needles);
+    test.session(&space, "s", &mut Traces::default());
+    test.document(&space, &mut Traces::default());
+    let mut traces = Traces::default();
+    let key = test.document(&space, &mut traces);
     test.reindex();
-    test.assert_there(&needles);
+    test.assert_there(&traces);
     let receipt = test.engine.blocking().forget(Forget::documents(&space, [key])).unwrap();
     assert_eq!((receipt.forgotten().documents, receipt.forgotten().messages), (1, 0));
-    test.assert_gone(&needles);
-    test.close(&needles);
+    test.assert_gone(&traces);
+    test.close(&traces);
 }
 
 #[test]
 fn plain_deletions_remove_the_names_too() {
-    let mut test = Test::new();
+    let mut test = Fixture::new();
     let (first, second) = (namespace(&test.word()), namespace(&test.word()));
     for space in [&first, &second] {
         test.engine.blocking().put(space, vec![Message::user("a text")]).unwrap();
-        test.document(space, &mut Needles::default());
+        test.document(space, &mut Traces::default());
     }
     test.engine.blocking().flush().unwrap();
     test.engine.blocking().delete_namespace(&first).unwrap();
@@ -518,7 +523,7 @@ fn plain_deletions_remove_the_names_too() {
     test.engine.blocking().put(&third, vec![Message::user("a text")]).unwrap();
     test.engine.blocking().delete_session(&third, crate::DEFAULT_SESSION).unwrap();
     let names = [&first, &second, &third].map(|space| space.to_string()).to_vec();
-    let needles = Needles { names, ..Needles::default() };
-    test.assert_gone(&needles);
-    test.close(&needles);
+    let traces = Traces { names, ..Traces::default() };
+    test.assert_gone(&traces);
+    test.close(&traces);
 }

@@ -41,7 +41,7 @@
 //! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
 //! | 1 | `filter` | filters on messages, their metadata, and the values of documents |
-//! | 1 | `forget` | what is to be forgotten, receipts, the check of their chain, legal holds |
+//! | 1 | `forget` | requests to forget, receipts, the check of their chain, legal holds |
 //! | 1 | `chat` | the [`ChatModel`] trait |
 //! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
 //! | 1 | `index`, `lexical` | nearest vectors: the crate `mnemon-index` in `crates/index`, exact and HNSW; words: analysis, segments, BM25 |
@@ -81,9 +81,9 @@
 //! - **documents**: `engine/documents` has the handle, `engine/document_batch` runs reads and then one commit,
 //!   `documents/prepare` checks a value and finds its texts, `store/edit_documents` changes the tables,
 //!   `engine/document_reads` searches, `engine/expiry_timer` deletes what expired.
-//! - **collection update**: `knowledge/collection` finds the items to show, `knowledge/collection_prompt` asks the model,
-//!   `knowledge/collection_answer` checks what it answers, and `engine/document_batch` commits it.
-//! - **forget**: `forget/request` says what, `engine/forget` divides it into commits, `store/forget` removes it,
+//! - **collection update**: `knowledge/collection` finds the items to show and asks the model,
+//!   `knowledge/collection_changes` checks its answer, and `engine/document_batch` commits the changes.
+//! - **forget**: `forget/mod` has the request, `engine/forget` divides it into commits, `store/forget` removes it,
 //!   `engine/segment_scrub` rewrites the terms, `store/audit` appends the receipt, and caches forget the texts.
 //! - **several machines**: `engine/writer` hands a group of changes to `engine/replica`, `store/truth/capture` reads what
 //!   they changed, `shared/postgres/push` makes it the truth; `engine/pulls` asks whether a namespace changed, once for all
@@ -223,7 +223,10 @@ pub use fewshot::{
     MaxMarginalRelevanceExampleSelector, NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
 };
 pub use filter::MetadataFilter;
-pub use forget::{Audit, AuditEvent, Forget, Forgotten, Hold, Receipt, Requested};
+pub use forget::{Audit, AuditEvent, Forget, ForgetTarget, Forgotten, Hold, Receipt};
+// The name in 0.2.
+#[doc(hidden)]
+pub use forget::ForgetTarget as Requested;
 pub use freshness::Freshness;
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};

@@ -1,4 +1,4 @@
-//! Messages recalled from long-term memory for the last messages of the prompt.
+//! The block of messages that are recalled for the last messages of the prompt.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,7 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{block_query::BlockQuery, content::BlockContent, memory_block::MemoryBlock, token_excess::TokenExcess};
+use super::{BlockContent, BlockQuery, MemoryBlock, TokenExcess};
 use crate::{
     error::{Result, impl_debug},
     ids::Namespace,
@@ -16,7 +16,7 @@ use crate::{
     recall::{Hit, MAX_K, Query, keep_positions},
 };
 
-/// A function that changes the hits before they are used, for instance reranks, drops or adds some.
+/// A function that changes the hits of a [`VectorBlock`]: it may rerank, drop or add hits.
 pub type HitProcessor = Arc<dyn Fn(Vec<Hit>) -> Result<Vec<Hit>> + Send + Sync>;
 
 /// A function that sets the options of a query.
@@ -25,10 +25,10 @@ type QueryOptions = Arc<dyn Fn(Query) -> Query + Send + Sync>;
 /// The ids of the hits in the last prompt of each session.
 type PreviousHits = HashMap<(Namespace, String), Vec<String>>;
 
-/// The number of sessions whose previous hits are remembered. If there are more, all are forgotten.
+/// The maximum number of sessions whose previous hits are kept. One session more clears them all.
 const MAX_PREVIOUS_SESSIONS: usize = 4096;
 
-/// How many times more hits are asked for when processors left too few.
+/// The factor by which the number of requested hits grows when the processors left too few.
 const WIDENING: usize = 4;
 
 /// The messages that a [`VectorBlock`] adds to the prompt for a hit.
@@ -37,7 +37,7 @@ pub enum RetrievalUnit {
     /// The message that was found.
     #[default]
     Message,
-    /// All messages that were flushed together with the message that was found.
+    /// All messages of the batch in which the message that was found was flushed.
     Batch,
 }
 
@@ -123,8 +123,8 @@ impl VectorBlock {
         self
     }
 
-    /// Sets the options of the query, such as its filter and its ranking. `options` gets the block's query, once for
-    /// each prompt. The block sets k itself, and leaves out the messages of the prompt.
+    /// Sets the options of the query, such as its filter and its ranking. The block calls `options` with its query once
+    /// for each prompt. It sets k itself, and leaves out the messages of the prompt.
     ///
     /// ```
     /// use mnemon::{RankingStrategy, Role, VectorBlock};
@@ -135,18 +135,18 @@ impl VectorBlock {
         self
     }
 
-    /// Adds a function that changes the hits. Functions run in the order in which they were added, after the threshold
-    /// and the removal of duplicates, and before the hits are reduced to k.
+    /// Adds a function that changes the hits. Functions run in the order in which they were added, after the threshold and
+    /// the removal of duplicates, and before the hits are cut to k.
     ///
     /// If fewer than k are left, the block recalls four times as many and calls the functions again with these, until k
-    /// are left or nothing more is found. So a function may drop most hits, but one that always returns fewer than k
-    /// makes every prompt recall up to [`MAX_K`] messages. [`VectorBlock::query`] filters at less cost.
+    /// are left or no more are found. So a function may drop most hits, but if it always returns fewer than k, every
+    /// prompt recalls up to [`MAX_K`] messages. [`VectorBlock::query`] filters at less cost.
     pub fn hit_processor(mut self, processor: impl Fn(Vec<Hit>) -> Result<Vec<Hit>> + Send + Sync + 'static) -> Self {
         self.processors.push(Arc::new(processor));
         self
     }
 
-    /// Recalls messages that are not in the prompt yet and processes them, until there are k or nothing more is found.
+    /// Recalls and processes messages that are not in the prompt yet, until k are left or no more are found.
     fn new_hits(&self, text: String, query: &BlockQuery) -> Result<Vec<Hit>> {
         let mut request = Query::new(text);
         if self.own_session {
@@ -161,23 +161,23 @@ impl VectorBlock {
         loop {
             request = request.k(k.min(MAX_K));
             let mut hits = query.recall(&request)?;
-            let is_all = hits.len() < k.min(MAX_K) || k >= MAX_K;
-            self.drop_known(&mut hits, query);
-            // With the threshold, more hits need not be more good ones.
-            let is_more = self.threshold.is_none() || hits.len() > best;
+            let found_all = hits.len() < k.min(MAX_K) || k >= MAX_K;
+            self.drop_unwanted(&mut hits, query);
+            // Further hits may all be below the threshold, so more hits are requested only while more of them remain.
+            let has_grown = self.threshold.is_none() || hits.len() > best;
             best = hits.len();
             for processor in &self.processors {
                 hits = processor(hits)?;
             }
-            if hits.len() >= self.top_k || is_all || !is_more || self.processors.is_empty() {
+            if hits.len() >= self.top_k || found_all || !has_grown || self.processors.is_empty() {
                 return Ok(hits);
             }
             k = k.saturating_mul(WIDENING);
         }
     }
 
-    /// Drops hits below the threshold, those in the prompt, and repeated texts.
-    fn drop_known(&self, hits: &mut Vec<Hit>, query: &BlockQuery) {
+    /// Drops hits below the threshold, hits that are in the prompt, and repeated texts.
+    fn drop_unwanted(&self, hits: &mut Vec<Hit>, query: &BlockQuery) {
         let shown: Vec<_> =
             query.messages.iter().map(|message| (message.id.as_str(), message.borrowed_text())).collect();
         let mut texts = HashSet::new();
@@ -189,7 +189,7 @@ impl VectorBlock {
         });
     }
 
-    /// Moves hits of the session's previous prompt to their positions there, and remembers the hits for the next
+    /// Moves hits of the session's previous prompt to the positions that they had there, and keeps the ids for the next
     /// prompt.
     fn keep_previous(&self, hits: Vec<Hit>, previous: &mut PreviousHits, query: &BlockQuery) -> Vec<Hit> {
         let session = (query.namespace.clone(), query.session.clone());
@@ -201,7 +201,7 @@ impl VectorBlock {
         hits
     }
 
-    /// Replaces hits with the messages to add to the prompt, without those that it already contains.
+    /// Returns the messages to add to the prompt for the hits, without messages that the prompt already contains.
     fn expand(&self, hits: Vec<Hit>, query: &BlockQuery) -> Result<Vec<Message>> {
         let mut expanded: Vec<Message> = Vec::new();
         for hit in hits {
@@ -229,7 +229,7 @@ impl MemoryBlock for VectorBlock {
         self.priority
     }
 
-    /// Returns false: the engine indexes flushed messages, and the block has no state of its own.
+    /// Returns false, because the engine indexes flushed messages, and the block has no state.
     fn takes_batches(&self) -> bool {
         false
     }

@@ -1,15 +1,13 @@
-//! Faults of the storage, and power failures, at every moment of what an engine does.
+//! Faults of the storage and power failures at every moment of what an engine does.
 //!
-//! These are unit tests, because the storage that fails is no part of the public API. They reach the engine as a
-//! program does. Each scenario is a list of steps; `trial` runs them with one fault and compares the answers with the
-//! file, and `power` makes the files that a power failure may leave.
+//! These are unit tests, because the storage that fails is not part of the public API. Otherwise they use the engine as a
+//! program does. A scenario is a list of steps (`scenarios`). A trial runs it with one fault, or makes the files that a
+//! power failure may leave, and compares the engine's answers with the file (`trial`).
 //!
-//! `MNEMON_FAULTS` sets the number of faults of each scenario; `all` for a fault at every call. `MNEMON_IMAGES` sets
-//! the number of power failures of each scenario.
+//! `MNEMON_FAULTS` sets the number of faults of each scenario, or `all` for a fault at every call of the storage.
+//! `MNEMON_IMAGES` sets the number of power failures of each scenario.
 
-mod power;
 mod scenarios;
-mod steps;
 mod trial;
 
 // The helpers of the integration tests, which name this crate as its users do.
@@ -17,8 +15,8 @@ mod trial;
 #[path = "../../tests/it/support/mod.rs"]
 mod support;
 
-/// Declares a test of faults for each scenario, and one of power failures for those of the first list: the others
-/// rename a file, which the storage does not see.
+/// Declares a test of faults for each scenario, and a test of power failures for each scenario of the first list. The
+/// others rename a file, which the storage does not see.
 macro_rules! campaign {
     ([$($name:ident),+], [$($renaming:ident),+]) => {
         mod faults {
@@ -40,7 +38,7 @@ macro_rules! campaign {
             $(
                 #[test]
                 fn $name() {
-                    super::power::every_image(super::scenarios::$name());
+                    super::trial::every_image(super::scenarios::$name());
                 }
             )+
         }

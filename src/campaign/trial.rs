@@ -1,4 +1,5 @@
-//! One scenario with one fault: what the engine answers must agree with what the file has afterwards.
+//! Trials of a scenario: with a fault of the storage at each of its calls, and with a power failure at random moments.
+//! What the engine answered must agree with what the file contains afterwards.
 
 use std::{
     collections::BTreeMap,
@@ -9,8 +10,7 @@ use std::{
 };
 
 use super::{
-    scenarios::{BACKUP, Scenario},
-    steps::{Step, engine},
+    scenarios::{BACKUP, Scenario, Step, engine, messages, namespace},
     support::{
         below, chain,
         tally::{tally, tally_problems},
@@ -19,19 +19,19 @@ use super::{
 };
 use crate::{
     Engine, Error, Query,
-    store::faulty::{self, Fault},
+    store::faulty::{self, Event, Fault, Log},
 };
 
-/// The longest time of one trial, which takes some hundredths of a second.
+/// The time limit of one trial, which normally takes some hundredths of a second.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Outcome {
+enum Outcome {
     Acknowledged,
-    /// Nothing is stored.
+    /// The step failed, so its change must not be stored.
     Refused,
-    /// The step may be there or not.
+    /// The change may be stored or not.
     Unknown,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn every_fault(scenario: Scenario) {
     assert!(problems.is_empty(), "{} faults in {calls} calls:\n{}", faults.len(), problems.join("\n"));
 }
 
-/// The faults to try: at each call once and from then on, or at a sample of them.
+/// Returns the faults to try: at every call, once only and from then on, or a sample of these.
 fn faults(calls: u64) -> Vec<Fault> {
     let fault = |at: u64, lasting: bool, code: i32| Fault { call: None, at, lasting, code };
     let wanted = std::env::var("MNEMON_FAULTS").unwrap_or_else(|_| "12".into());
@@ -76,7 +76,7 @@ fn faults(calls: u64) -> Vec<Fault> {
     (0..wanted.parse().expect("MNEMON_FAULTS is `all` or a count")).map(sampled).collect()
 }
 
-/// Runs a scenario on a copy of `prepared`. Returns the problems, and the number of calls of the storage.
+/// Runs a scenario on a copy of `prepared`. Returns the problems and the number of calls of the storage.
 fn trial(scenario: &Scenario, prepared: &Path, fault: Option<Fault>) -> (Vec<String>, u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("memory.redb");
@@ -96,8 +96,8 @@ fn trial(scenario: &Scenario, prepared: &Path, fault: Option<Fault>) -> (Vec<Str
                     break;
                 }
             }
-            answers = there(&scenario.steps, &engine);
-            // A fault that is over stops no writer.
+            answers = stored(&scenario.steps, &engine);
+            // After a fault that does not last, the engine must accept writes again, at the second try at the latest.
             if fault.is_some_and(|fault| !fault.lasting) && plan.failed() > 0 && works(&engine).is_err() {
                 let again = works(&engine).err();
                 problems.extend(again.map(|error| format!("does not work on in the same engine: {}", chain(&error))));
@@ -118,23 +118,23 @@ fn trial(scenario: &Scenario, prepared: &Path, fault: Option<Fault>) -> (Vec<Str
 
 fn run(step: &Step, engine: &Engine, folder: &Path, fault: Option<Fault>, problems: &mut Vec<String>) -> Outcome {
     let Err(error) = (step.run)(engine, folder) else { return Outcome::Acknowledged };
-    problems.extend(masked(step.what, &error, fault));
+    problems.extend(masked(step.name, &error, fault));
     if step.may_be_half || matches!(error, Error::OutcomeUnknown { .. }) { Outcome::Unknown } else { Outcome::Refused }
 }
 
-/// Returns a problem if an error does not name the fault that caused it.
+/// Returns a problem if an error hides the fault that caused it.
 fn masked(what: &str, error: &Error, fault: Option<Fault>) -> Option<String> {
     let (text, cause) = (chain(error), fault.map_or(String::new(), |fault| fault.error().to_string()));
     let is_named = fault.is_some() && text.contains(&cause) && !text.contains("Previous I/O error");
     (!is_named).then(|| format!("{what}: the error is not {cause:?} but {text:?}"))
 }
 
-/// Asks of each step if it is there; `None` where nothing can be said.
-fn there(steps: &[Step], engine: &Engine) -> Vec<Option<bool>> {
-    steps.iter().map(|step| step.there.as_ref().and_then(|there| there(engine).ok())).collect()
+/// Returns for each step whether its change is stored; `None` if the step has no test or the test failed.
+fn stored(steps: &[Step], engine: &Engine) -> Vec<Option<bool>> {
+    steps.iter().map(|step| step.is_stored.as_ref().and_then(|is_stored| is_stored(engine).ok())).collect()
 }
 
-/// Names what is in a folder beside the database.
+/// Reports the files in a folder beside the database and its backup.
 fn left_over(folder: &Path) -> Vec<String> {
     let names = folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name());
     let others = names.filter(|name| name != "memory.redb" && name != BACKUP);
@@ -143,14 +143,9 @@ fn left_over(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Opens the file after a scenario, and returns in what it differs from the outcomes of the steps, those that were not
-/// begun included, and from the answers of the engine that wrote it.
-pub(super) fn check_file(
-    scenario: &Scenario,
-    path: &Path,
-    outcomes: &[Outcome],
-    answers: &[Option<bool>],
-) -> Vec<String> {
+/// Opens the file after a scenario. Returns how it differs from the outcomes of the steps, where a step without an outcome
+/// was not begun, and from the answers of the engine that wrote it.
+fn check_file(scenario: &Scenario, path: &Path, outcomes: &[Outcome], answers: &[Option<bool>]) -> Vec<String> {
     let mut problems = Vec::new();
     match path.exists().then(|| crate::verify(path)) {
         Some(Ok(report)) => problems.extend(report.problems.iter().map(|problem| format!("verify: {problem}"))),
@@ -161,21 +156,22 @@ pub(super) fn check_file(
         Ok(engine) => engine,
         Err(error) => return [problems, vec![format!("does not open: {}", chain(&error))]].concat(),
     };
-    let is_there = there(&scenario.steps, &engine);
-    for (at, (step, is)) in scenario.steps.iter().zip(is_there).enumerate() {
-        let (Some(is), what) = (is, step.what) else {
-            if step.there.is_some() {
-                problems.push(format!("{}: cannot be read", step.what));
+    let is_stored = stored(&scenario.steps, &engine);
+    for (at, (step, is_stored)) in scenario.steps.iter().zip(is_stored).enumerate() {
+        let name = step.name;
+        let Some(is_stored) = is_stored else {
+            if step.is_stored.is_some() {
+                problems.push(format!("{name}: cannot be read"));
             }
             continue;
         };
         match outcomes.get(at).unwrap_or(&Outcome::Refused) {
-            Outcome::Acknowledged if !is => problems.push(format!("{what}: acknowledged, and lost")),
-            Outcome::Refused if is => problems.push(format!("{what}: refused, and there")),
+            Outcome::Acknowledged if !is_stored => problems.push(format!("{name}: acknowledged, but lost")),
+            Outcome::Refused if is_stored => problems.push(format!("{name}: refused, but stored")),
             _ => {}
         }
-        if answers.get(at).copied().flatten().is_some_and(|answer| answer != is) {
-            problems.push(format!("{what}: the engine answered {}, the file says {is}", !is));
+        if answers.get(at).copied().flatten().is_some_and(|answer| answer != is_stored) {
+            problems.push(format!("{name}: the engine answered {}, the file says {is_stored}", !is_stored));
         }
     }
     problems.extend((scenario.kept)(&engine).err().map(|error| format!("what was there before: {}", chain(&error))));
@@ -188,12 +184,62 @@ pub(super) fn check_file(
     problems
 }
 
-/// Puts, embeds and recalls.
+/// Checks that the engine can put, embed and recall.
 fn works(engine: &Engine) -> crate::Result<()> {
-    let (blocking, space) = (engine.blocking(), super::steps::space("after"));
-    blocking.put(&space, super::steps::messages(0, 3))?;
+    let (blocking, after) = (engine.blocking(), namespace("after"));
+    blocking.put(&after, messages(0, 3))?;
     blocking.flush()?;
-    let hits = blocking.recall(&space, Query::new("topic1 word1"))?;
+    let hits = blocking.recall(&after, Query::new("topic1 word1"))?;
     assert_eq!(hits[0].message.id, "m1");
     Ok(())
+}
+
+/// Runs a scenario once, and checks the files that power failures at random moments of it leave: any part of the bytes
+/// that were not synced may be in the file.
+pub(super) fn every_image(scenario: Scenario) {
+    let images: u64 = std::env::var("MNEMON_IMAGES").map_or(12, |count| count.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("memory.redb");
+    (scenario.prepare)(&path);
+    let log = record(&scenario, folder.path(), &path);
+    let mut state = log.events.len() as u64;
+    let mut problems = Vec::new();
+    for number in 0..images {
+        let cut = below(&mut state, log.events.len() + 1);
+        let image = log.image(cut, &mut |count| below(&mut state, count));
+        let failed = tempfile::tempdir().unwrap();
+        let file = failed.path().join("memory.redb");
+        std::fs::write(&file, image).unwrap();
+        let outcomes = outcomes(&log, cut, scenario.steps.len());
+        let found = tally_problems(check_file(&scenario, &file, &outcomes, &[]));
+        problems.extend(found.into_iter().map(|what| format!("image {number}, after {cut} events: {what}")));
+    }
+    tally("images", images);
+    assert!(problems.is_empty(), "{} events:\n{}", log.events.len(), problems.join("\n"));
+}
+
+fn record(scenario: &Scenario, folder: &Path, path: &Path) -> Log {
+    let plan = faulty::plan(folder);
+    plan.record(path);
+    let engine = engine(path).unwrap();
+    for (at, step) in scenario.steps.iter().enumerate() {
+        plan.mark(Event::Begun(at));
+        (step.run)(&engine, folder).unwrap();
+        plan.mark(Event::Acknowledged(at));
+    }
+    drop(engine);
+    plan.recorded()
+}
+
+/// Returns the outcomes of the steps that a client knew at the cut.
+fn outcomes(log: &Log, cut: usize, steps: usize) -> Vec<Outcome> {
+    let mut outcomes = vec![Outcome::Refused; steps];
+    for event in &log.events[..cut] {
+        match event {
+            Event::Begun(at) => outcomes[*at] = Outcome::Unknown,
+            Event::Acknowledged(at) => outcomes[*at] = Outcome::Acknowledged,
+            _ => {}
+        }
+    }
+    outcomes
 }

@@ -1,6 +1,8 @@
-//! Clients of servers: embedders and chat models over OpenAI's protocol, and the HTTP policy that all clients share.
+//! Clients of servers: a chat model and an embedder over OpenAI's protocol, and the HTTP policy that all clients share.
 //!
-//! No type of the HTTP client is public.
+//! `http` owns sending, failures and retries; the download of models uses it too. `openai_server` adds the address and the
+//! key of a server with OpenAI's protocol, on which `openai_chat` and `openai_embedder` are built. Invariant: no type of
+//! the HTTP library is public.
 
 pub(crate) mod http;
 #[cfg(feature = "openai")]

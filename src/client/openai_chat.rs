@@ -1,4 +1,4 @@
-//! The chat model that calls a server.
+//! The chat model on a server with OpenAI's protocol.
 
 use std::{fmt, thread, time::Duration};
 
@@ -20,11 +20,11 @@ const MAX_ANSWER_BYTES: u64 = 8 << 20;
 /// The name of the thread that sends the request of an async call.
 const THREAD: &str = "mnemon-chat";
 
-/// A [`ChatModel`] that calls `POST {base_url}/chat/completions`: a model of OpenAI, or of any server that speaks its
-/// protocol, such as Ollama, vLLM and llama.cpp.
+/// A [`ChatModel`] that calls `POST {base_url}/chat/completions`: a model of OpenAI, or of any server with its protocol,
+/// such as Ollama, vLLM and llama.cpp.
 ///
-/// [`chat`](ChatModel::chat) runs on any async executor and blocks none of its threads: a thread of its own sends the
-/// request, also if the future is dropped meanwhile. [`chat_blocking`](ChatModel::chat_blocking) sends it on the
+/// [`chat`](ChatModel::chat) runs on any async executor and blocks none of its threads: a new thread sends the request,
+/// even if the future is dropped meanwhile. [`chat_blocking`](ChatModel::chat_blocking) sends it on the
 /// calling thread. Transient failures (see [`Error::Chat`]) are retried within the call. Proxies are taken from the
 /// environment (`HTTPS_PROXY`, `NO_PROXY`); redirects are not followed. The usage that the server reports is in the
 /// answer.
@@ -69,14 +69,16 @@ impl OpenAiChat {
     }
 
     /// Sets the number of attempts of each call, at least one. Default: 3.
-    pub fn attempts(self, attempts: usize) -> Self {
-        OpenAiChat { server: self.server.attempts(attempts), ..self }
+    pub fn attempts(mut self, attempts: usize) -> Self {
+        self.server.retry.attempts = attempts.max(1);
+        self
     }
 
-    /// Sets the wait before the second attempt, of which half to all is used at random. It doubles with each further
-    /// attempt, up to 30 s. A server's `Retry-After`, up to 30 s, counts instead. Default: 500 ms.
-    pub fn backoff(self, backoff: Duration) -> Self {
-        OpenAiChat { server: self.server.backoff(backoff), ..self }
+    /// Sets the wait before the second attempt. It doubles with each further attempt, up to 30 s, and each wait is a
+    /// random half to all of it. If the server sends `Retry-After`, that time is the wait, up to 30 s. Default: 500 ms.
+    pub fn backoff(mut self, backoff: Duration) -> Self {
+        self.server.retry.backoff = backoff;
+        self
     }
 
     /// Formats the request as JSON. Fields of the request take precedence over options of the same name.
@@ -92,7 +94,7 @@ impl OpenAiChat {
             body.insert("max_tokens".to_owned(), (*max_tokens).into());
         }
         if let Some(temperature) = temperature {
-            // Converted through text, so that 0.2 stays 0.2.
+            // The conversion through text keeps 0.2 from becoming 0.20000000298.
             let number = temperature.to_string().parse().ok().and_then(Number::from_f64);
             let number =
                 number.ok_or_else(|| Error::chat(format!("temperature {temperature} is not a finite number")))?;
@@ -105,7 +107,6 @@ impl OpenAiChat {
         self.read_answer(&self.server.post("chat/completions", body, Duration::MAX, MAX_ANSWER_BYTES)?)
     }
 
-    /// Reads the message of the first choice, and the usage.
     fn read_answer(&self, answer: &[u8]) -> Result<ChatAnswer, Failure> {
         let unusable = |what: &str| Failure::transient(self.server.answered(what));
         let answer: Value =
@@ -122,7 +123,7 @@ impl OpenAiChat {
             Some(message) if message.content.iter().any(has_content) => {
                 Ok(ChatAnswer::from(message.at(Timestamp::now())).with_usage(Usage::from_response(&answer)))
             }
-            // The same request is likely to get the same answer.
+            // A repeated request is likely to get the same answer, so the failure is lasting.
             Some(_) => Err(Failure::lasting(self.server.answered("an empty message"))),
             None => Err(unusable("a message that is not the assistant's")),
         }

@@ -1,17 +1,16 @@
-//! A server that speaks OpenAI's protocol: its address, its key, and one request to it.
-//!
-//! This module does not know the contents of requests.
+//! A server with OpenAI's protocol: its address, its key, and how one request to it is sent. This module does not know
+//! the contents of requests.
 
 use std::{env, fmt, time::Duration};
 
 use serde_json::Value;
 
-use super::http::{Failure, Retry, Transport, TransportOptions, shown};
+use super::http::{Failure, Retry, Transport, TransportOptions, shown_url};
 use crate::error::{Error, Result};
 
 const BASE_URL: &str = "https://api.openai.com/v1";
 
-/// Maximum time limit. It is bounded because adding centuries to a clock overflows.
+/// The longest time limit. Adding centuries to a clock would overflow.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A server, with the time limit and the retry policy of requests to it.
@@ -48,29 +47,17 @@ impl OpenAiServer {
         })
     }
 
-    /// Sends this key, without white space around it.
     pub(super) fn api_key(self, key: impl Into<String>) -> Self {
         let key = key.into().trim().to_owned();
         OpenAiServer { transport: self.transport.key(Some(key)), ..self }
     }
 
-    /// Sets the time limit of each attempt, up to a day.
     pub(super) fn timeout(self, timeout: Duration) -> Self {
         OpenAiServer { timeout: timeout.min(MAX_TIMEOUT), ..self }
     }
 
-    /// Sets the number of attempts, at least one.
-    pub(super) fn attempts(self, attempts: usize) -> Self {
-        OpenAiServer { retry: self.retry.attempts(attempts), ..self }
-    }
-
-    /// Sets the wait before the second attempt.
-    pub(super) fn backoff(self, backoff: Duration) -> Self {
-        OpenAiServer { retry: self.retry.backoff(backoff), ..self }
-    }
-
-    /// Posts JSON to a path and returns the body of the response. One attempt, which ends after the server's time limit
-    /// or `within`, whichever is shorter.
+    /// Posts JSON to a path and returns the body of the response. The single attempt ends after the server's time limit or
+    /// `within`, whichever is shorter.
     pub(super) fn post(&self, path: &str, body: &str, within: Duration, max_bytes: u64) -> Result<Vec<u8>, Failure> {
         let timeout = self.timeout.min(within);
         let unanswered = |error| match error {
@@ -79,9 +66,9 @@ impl OpenAiServer {
             }
             ureq::Error::Timeout(_) => {
                 let reason = format!("{} did not answer within {timeout:?}", self.shown_url());
-                Failure { reason, ..self.transport.unanswered(&self.base_url, error) }
+                Failure { reason, ..Failure::of_transport(&self.base_url, error) }
             }
-            error => self.transport.unanswered(&self.base_url, error),
+            error => Failure::of_transport(&self.base_url, error),
         };
         let request =
             self.transport.post(&format!("{}/{path}", self.base_url)).header("content-type", "application/json");
@@ -94,14 +81,13 @@ impl OpenAiServer {
         }
     }
 
-    /// Returns the reason for rejecting a response, which `what` describes: "SERVER answered with WHAT".
+    /// Returns the reason for rejecting a response: "SERVER answered with WHAT".
     pub(super) fn answered(&self, what: &str) -> String {
         format!("{} answered with {}", self.shown_url(), self.transport.redacted(what))
     }
 
-    /// Returns the server's URL without a password.
     pub(super) fn shown_url(&self) -> String {
-        shown(&self.base_url)
+        shown_url(&self.base_url)
     }
 }
 
@@ -127,7 +113,7 @@ fn read_variables(variable: impl Fn(&str) -> Option<String>) -> Result<(String, 
     }
 }
 
-/// Returns what an error response explains: the protocol's message, or else its text.
+/// Returns the explanation in an error response: the message of the protocol's error object, or else the text.
 fn explanation(answer: &[u8]) -> String {
     let json: Option<Value> = serde_json::from_slice(answer).ok();
     match json.as_ref().and_then(error_message) {

@@ -13,7 +13,7 @@ use super::{core::Core, executor::Lane, handle::Engine, segment_scrub::scrub_seg
 use crate::{
     block_on::block_on,
     error::{Error, Result},
-    forget::{AuditEvent, Forget, Forgotten, Receipt, Requested, Selection},
+    forget::{AuditEvent, Forget, ForgetTarget, Forgotten, Receipt, Selection},
     ids::{GenerationId, Namespace, NamespaceId},
     recall::{NamespaceChange, SegmentChange},
     store::{ForgetPiece, ForgetResult, GenerationState, Transaction},
@@ -147,7 +147,7 @@ impl Core {
         &self,
         namespace: &Namespace,
         piece: ForgetPiece,
-        requested: &Requested,
+        requested: &ForgetTarget,
         before: Forgotten,
         complete: bool,
     ) -> Result<Receipt> {

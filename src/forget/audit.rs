@@ -1,30 +1,197 @@
-//! [`Audit`]: the chain of receipts of a database, checked.
+//! The audit of a database: receipts, each of which has the hash of the one before, and the check of this chain.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use super::receipt::{AuditEvent, Receipt, hash, no_hash};
-use crate::message::Timestamp;
+use crate::{ids::hex, message::Timestamp};
 
-/// The audit of a database: all entries, and whether their chain holds.
+/// An entry of the audit of a database: something was forgotten, a legal hold was set or released, or the file was
+/// purged.
 ///
-/// An entry that was changed, removed or put elsewhere is a problem, and so is an end of the chain that is missing. The
-/// chain does not prove that nobody wrote all of it anew: keep the hash of an entry elsewhere, and look it up with
+/// It has no content, no id and no name. It does not even have their hashes, because names and ids can be guessed, and a
+/// hash would confirm the guess. To know later what a receipt was for, keep its [`hash`](field@Self::hash) with the
+/// request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Receipt {
+    /// The number of the entry in its database, from 0.
+    pub sequence: u64,
+    /// The time of the commit.
+    pub at: Timestamp,
+    /// The event that the entry records.
+    pub event: AuditEvent,
+    /// The hash of the previous entry; 64 zeros for the first.
+    pub previous: String,
+    /// SHA-256 of the entry as JSON with the fields above, in their order; hexadecimal.
+    pub hash: String,
+    /// The time of the first purge of the file after the entry. Until then, bytes of what was forgotten may be in unused
+    /// pages of the file. [`Engine::audit`](crate::Engine::audit) sets it for entries of [`AuditEvent::Forget`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purged_at: Option<Timestamp>,
+}
+
+/// The event that an entry of the audit records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AuditEvent {
+    /// Something was forgotten. No answer contains it since then.
+    Forget {
+        /// The kind of the request.
+        requested: ForgetTarget,
+        /// The total of what the call has removed in this commit and the ones before.
+        forgotten: Forgotten,
+        /// False if the call continued after this commit. If no complete entry of the call follows, it was interrupted.
+        complete: bool,
+    },
+    /// A legal hold was set, or its reason was changed.
+    Hold {
+        /// The random number of the hold, see [`Hold::id`](field@crate::Hold::id).
+        hold: String,
+    },
+    /// A legal hold was released.
+    Release {
+        /// The random number of the hold.
+        hold: String,
+    },
+    /// The file was purged.
+    Purge {
+        /// The number of entries that the audit had when the purge began. The file has no byte of what these entries
+        /// record as forgotten.
+        covers: u64,
+    },
+}
+
+/// The kind of a request to forget, without names and ids.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ForgetTarget {
+    /// Messages by their ids.
+    Messages {
+        /// Number of ids.
+        ids: u64,
+    },
+    /// Documents by their keys.
+    Documents {
+        /// Number of keys.
+        keys: u64,
+    },
+    /// A session.
+    Session,
+    /// The messages that match a filter.
+    Matching,
+    /// A namespace.
+    Namespace,
+    /// All namespaces under a prefix.
+    Prefix,
+}
+
+/// The numbers of removed things of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Forgotten {
+    /// Messages.
+    pub messages: u64,
+    /// Earlier versions of messages that were kept for checkpoints.
+    pub old_messages: u64,
+    /// Documents.
+    pub documents: u64,
+    /// Indexed texts of documents.
+    pub document_texts: u64,
+    /// Vectors, in all generations.
+    pub vectors: u64,
+    /// Segments of lexical indexes that were rewritten without the forgotten terms, or removed. Segments of removed
+    /// namespaces are not counted.
+    pub segments: u64,
+    /// States of blocks that were dropped because they were made of forgotten messages.
+    pub block_states: u64,
+    /// Entries of embedding caches, in memory and in the file.
+    pub cached: u64,
+    /// Names of sessions.
+    pub sessions: u64,
+    /// Names of namespaces.
+    pub namespaces: u64,
+}
+
+impl Forgotten {
+    pub(crate) fn add(&mut self, other: Forgotten) {
+        self.messages += other.messages;
+        self.old_messages += other.old_messages;
+        self.documents += other.documents;
+        self.document_texts += other.document_texts;
+        self.vectors += other.vectors;
+        self.segments += other.segments;
+        self.block_states += other.block_states;
+        self.cached += other.cached;
+        self.sessions += other.sessions;
+        self.namespaces += other.namespaces;
+    }
+}
+
+/// The fields of an entry that are hashed.
+#[derive(Serialize)]
+struct HashedFields<'a> {
+    sequence: u64,
+    at: Timestamp,
+    event: &'a AuditEvent,
+    previous: &'a str,
+}
+
+impl Receipt {
+    /// Creates the entry that follows the one with the hash `previous`.
+    pub(crate) fn new(sequence: u64, at: Timestamp, event: AuditEvent, previous: String) -> Self {
+        let mut receipt = Receipt { sequence, at, event, previous, hash: String::new(), purged_at: None };
+        receipt.hash = hash(&receipt.hashed());
+        receipt
+    }
+
+    /// Returns the JSON of the hashed fields, which is what the store keeps of the entry.
+    pub(crate) fn hashed(&self) -> String {
+        let Receipt { sequence, at, event, previous, .. } = self;
+        let hashed = HashedFields { sequence: *sequence, at: *at, event, previous };
+        serde_json::to_string(&hashed).expect("numbers and strings are valid JSON")
+    }
+
+    /// Returns the numbers of removed things, which are all 0 unless the event is [`AuditEvent::Forget`].
+    pub fn forgotten(&self) -> Forgotten {
+        match self.event {
+            AuditEvent::Forget { forgotten, .. } => forgotten,
+            _ => Forgotten::default(),
+        }
+    }
+}
+
+/// Returns the `previous` hash of the first entry.
+pub(crate) fn no_hash() -> String {
+    "0".repeat(64)
+}
+
+pub(super) fn hash(entry: &str) -> String {
+    hex(&Sha256::digest(entry))
+}
+
+/// The audit of a database: all entries, and the problems of their chain.
+///
+/// The check finds entries that were changed, removed or moved, and a missing end of the chain. It cannot find that
+/// somebody rewrote the whole chain: to exclude that, keep the hash of an entry elsewhere, and look it up with
 /// [`Audit::find`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Audit {
-    /// The entries, oldest first. One that cannot be read is left out, and is a problem.
+    /// The entries, oldest first. An entry that cannot be read is left out and reported as a problem.
     pub entries: Vec<Receipt>,
-    /// The problems, a line each. The chain holds if there are none.
+    /// The problems, one line each. The chain is sound if there are none.
     pub problems: Vec<String>,
 }
 
 /// An entry as it is stored: its number, its JSON, and its hash.
 pub(crate) type ChainedEntry = (u64, String, String);
 
-/// The JSON of an entry.
+/// The stored JSON of an entry.
 #[derive(Deserialize)]
-struct Stored {
+struct StoredEntry {
     sequence: u64,
     at: String,
     event: AuditEvent,
@@ -32,8 +199,8 @@ struct Stored {
 }
 
 impl Audit {
-    /// Reads and checks stored entries, which are in the order of their numbers. `entries` and `last` are the number of
-    /// entries and the last hash that are recorded beside the chain.
+    /// Reads and checks stored entries, in the order of their numbers. `entries` and `last` are the number of entries and
+    /// the last hash, which the store records beside the chain.
     pub(crate) fn check(stored: impl IntoIterator<Item = ChainedEntry>, entries: u64, last: &str) -> Self {
         let mut audit = Audit::default();
         let (mut next, mut before) = (0, no_hash());
@@ -45,7 +212,7 @@ impl Audit {
             if hash(&entry) != own {
                 audit.problems.push(format!("entry {sequence} was changed: its hash is not {own}"));
             }
-            let read = serde_json::from_str(&entry).ok().and_then(|Stored { sequence, at, event, previous }| {
+            let read = serde_json::from_str(&entry).ok().and_then(|StoredEntry { sequence, at, event, previous }| {
                 Some(Receipt { sequence, at: at.parse().ok()?, event, previous, hash: own.clone(), purged_at: None })
             });
             match read {
@@ -67,7 +234,7 @@ impl Audit {
         audit
     }
 
-    /// Notes on each entry of what was forgotten the time of the first purge after it.
+    /// Sets the time of the first later purge in each entry of [`AuditEvent::Forget`].
     fn set_purges(&mut self) {
         let purge = |entry: &Receipt| match entry.event {
             AuditEvent::Purge { covers } => Some((covers, entry.at)),
@@ -76,7 +243,7 @@ impl Audit {
         let purges: Vec<(u64, Timestamp)> = self.entries.iter().filter_map(purge).collect();
         for entry in &mut self.entries {
             if let AuditEvent::Forget { .. } = entry.event {
-                // A later purge covers more.
+                // Purges are in the order of their times, and a later purge covers more entries.
                 let first = purges.partition_point(|(covers, _)| *covers <= entry.sequence);
                 entry.purged_at = purges.get(first).map(|(_, at)| *at);
             }
@@ -88,7 +255,7 @@ impl Audit {
         self.entries.iter().find(|entry| entry.hash == hash)
     }
 
-    /// Returns true if the chain holds.
+    /// Returns true if the chain has no problems.
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
@@ -123,7 +290,7 @@ mod tests {
             let mut changed = whole.clone();
             changed[at].1 = changed[at].1.replace("20", "21");
             assert!(problems(changed, 5, &last) > 0, "{at} was changed");
-            // With a hash that fits: the next entry, or the recorded end, does not.
+            // With a hash that fits the change: the next entry, or the recorded end, does not fit.
             let mut forged = whole.clone();
             forged[at].1 = forged[at].1.replace("20", "21");
             forged[at].2 = hash(&forged[at].1);

@@ -1,4 +1,4 @@
-//! A history store in a folder.
+//! The history store in a folder: its lock, and reading, appending and replacing the files of sessions.
 
 use std::{
     ffi::OsStr,
@@ -11,30 +11,28 @@ use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 
 use super::{
+    HistoryStore, Transcript, checked_messages,
     session_file::{LineReader, complete_bytes, file_error, header_line, message_line},
-    store::{HistoryStore, checked_messages},
-    transcript::Transcript,
 };
 use crate::{
     error::{Error, Result},
-    ids::check_id,
+    ids::{check_id, hex},
     lock,
     message::Message,
     new_file::NewFile,
 };
 
-/// The name of the file in the folder that is locked.
+/// The name of the file in the folder that the store locks.
 const LOCK: &str = "lock";
 
-/// Keeps histories in a folder, one JSON Lines file per session.
+/// A history store in a folder with one JSON Lines file per session.
 ///
-/// The name of a file is the SHA-256 of the session's name; its first line contains the session's name. Every line ends
-/// with a checksum: a damaged line is [`Error::InvalidHistory`] with its number, never another text. Files that earlier
-/// releases wrote without checksums are read too; the next append to such a file rewrites it. Every call reads or
-/// writes files. A write is synced to disk before the call returns, and there is one write at a time. The store caches
-/// nothing in memory.
+/// The name of a file is the SHA-256 of the session's name, which the first line of the file contains. Every line ends
+/// with a checksum, so a damaged line is an [`Error::InvalidHistory`] with its number and never another text. Files that
+/// earlier releases wrote without checksums are read too, and the next append rewrites them. Every call reads or writes
+/// files, and nothing is cached in memory. A write is synced to disk before the call returns; one write runs at a time.
 ///
-/// [`append`](HistoryStore::append) adds lines to the file, also for a message that replaces another.
+/// [`append`](HistoryStore::append) adds lines to the file, even for a message that replaces another.
 /// [`set`](HistoryStore::set) rewrites the file without replaced messages. After a crash during an append, the first
 /// few of its messages may be stored, each complete. A `set` is atomic.
 ///
@@ -56,7 +54,7 @@ pub struct FileHistory {
     folder: PathBuf,
     /// The lock file, locked while the store is open.
     lock: File,
-    /// Held for writing while a file is changed.
+    /// Locked for writing while a file is changed.
     access: RwLock<()>,
 }
 
@@ -67,7 +65,7 @@ impl FileHistory {
     /// [`Error::DatabaseLocked`] if this or another process has the folder open; [`Error::Storage`].
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let given = folder.as_ref();
-        // The path must stay valid if the program changes its working directory.
+        // An absolute path stays valid if the program changes its working directory.
         let folder = std::path::absolute(given).map_err(|error| file_error(given, error))?;
         let lock =
             create_folder(&folder).and_then(|()| lock_folder(&folder)).map_err(|error| file_error(&folder, error))?;
@@ -113,7 +111,8 @@ impl FileHistory {
         let text = file_text(is_new.then_some(session), messages)?;
         let complete = complete_bytes(&mut file).map_err(|error| file_error(&path, error))?;
         if complete < file.metadata().map_err(|error| file_error(&path, error))?.len() {
-            // The rest is cut off, unless it is a line whose line feed was damaged: that is an error.
+            // The bytes after the last line feed are cut off below. If they are a line with a damaged line feed, reading
+            // the file fails instead.
             self.transcript(session)?;
         }
         let mut write = || {
@@ -149,7 +148,6 @@ impl FileHistory {
         Ok(transcript)
     }
 
-    /// Replaces a session's file with a new one.
     fn replace_file(&self, session: &str, messages: &[Message]) -> Result<()> {
         let path = self.path(session);
         let text = file_text(Some(session), messages)?;
@@ -192,7 +190,7 @@ impl HistoryStore for FileHistory {
         let mut sessions = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(|error| file_error(&self.folder, error))? {
             let path = entry.map_err(|error| file_error(&self.folder, error))?.path();
-            if !is_session_file(&path, "jsonl") {
+            if !is_session_file(&path) {
                 continue;
             }
             let file = File::open(&path).map_err(|error| file_error(&path, error))?;
@@ -201,7 +199,7 @@ impl HistoryStore for FileHistory {
             if self.path(&session) != path {
                 return Err(wrong_file_name(&lines, &session));
             }
-            // A file with a header alone is left by a first append that was interrupted.
+            // An interrupted first append leaves a file with only a header.
             if lines.next_line()? {
                 sessions.push(session);
             }
@@ -248,7 +246,7 @@ fn create_folder(folder: &Path) -> io::Result<()> {
     missing.into_iter().filter_map(Path::parent).try_for_each(sync_folder)
 }
 
-/// Locks a folder. `None` if it is locked already.
+/// Locks a folder. Returns `None` if it is locked already.
 fn lock_folder(folder: &Path) -> io::Result<Option<File>> {
     let file = File::options().write(true).create(true).truncate(false).open(folder.join(LOCK))?;
     match file.try_lock() {
@@ -263,7 +261,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Returns a reader of a session's file behind the header. `None` if the file has no header yet.
+/// Returns a reader of a session's file, positioned after the header. Returns `None` if the file has no header yet.
 fn open_session<'f>(path: &Path, file: &'f File, session: &str) -> Result<Option<LineReader<&'f File>>> {
     let mut lines = LineReader::new(path, file);
     match lines.session()? {
@@ -277,13 +275,13 @@ fn wrong_file_name(lines: &LineReader<impl io::Read>, session: &str) -> Error {
     lines.invalid(format!("the session {session:?} does not belong in a file with this name; was the file renamed?"))
 }
 
-/// Formats the lines of a file: the header for a session, if one is given, and the messages.
+/// Formats the lines of messages, after the header of a session if `header_of` names one.
 fn file_text(header_of: Option<&str>, messages: &[Message]) -> Result<String> {
     let header = header_of.map(header_line);
     header.into_iter().chain(messages.iter().map(message_line)).collect()
 }
 
-/// Returns true if the file has a name of a new file that did not get its own: those of version 0.2.0 too.
+/// Returns true if the file has the temporary name of a new session file, in the form of this version or of 0.2.0.
 fn is_leftover(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.split_once('.'));
     name.is_some_and(|(hash, rest)| {
@@ -295,11 +293,11 @@ fn is_hash(stem: &str) -> bool {
     stem.len() == 64 && stem.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns true if the file has a name as this store gives. Other files in the folder are ignored.
-fn is_session_file(path: &Path, extension: &str) -> bool {
-    path.extension() == Some(OsStr::new(extension)) && path.file_stem().and_then(OsStr::to_str).is_some_and(is_hash)
+/// Returns true if the file has the name of a session file. The store ignores other files in the folder.
+fn is_session_file(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("jsonl")) && path.file_stem().and_then(OsStr::to_str).is_some_and(is_hash)
 }
 
 fn hash(session: &str) -> String {
-    Sha256::digest(session).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(session))
 }

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! The last member of a line is the CRC-32 of the bytes before that member. Files of format 1 have no checksums; the
-//! next append to such a file writes it anew with them.
+//! next append to such a file rewrites it with checksums.
 //!
-//! A message with the id of an earlier line replaces that message and keeps its position. A line is valid once it ends
-//! with a line feed: bytes after the last line feed are the rest of an interrupted write, which was never acknowledged.
-//! Only if a whole line with its checksum is followed by one wrong byte, the line feed was damaged.
+//! A message with the id of an earlier line replaces that message and keeps its position. A line is complete when it ends
+//! with a line feed. Bytes after the last line feed belong to an interrupted write, which was never acknowledged, unless
+//! they are a whole line with its checksum and one other byte: then the line feed was damaged.
 
 use std::{
     fs::File,
@@ -28,16 +28,16 @@ use crate::{
 /// The version of the file format.
 const FORMAT: u32 = 2;
 
-/// The version of files without checksums.
+/// The version of the format without checksums.
 const WITHOUT_CHECKSUMS: u32 = 1;
 
-/// The number of bytes of a line from the member of the checksum on.
+/// The number of bytes at the end of a line that the checksum takes.
 const CHECKSUM_BYTES: usize = r#","crc32":"00000000"}"#.len();
 
 const WRONG_CHECKSUM: &str = "its checksum is wrong or missing";
 
-/// The size of the blocks that are read while searching for the last line feed.
-const CHUNK_BYTES: u64 = 64 << 10;
+/// The number of bytes that are read at a time while searching for the last line feed.
+const READ_BYTES: u64 = 64 << 10;
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -49,12 +49,10 @@ struct Header {
     crc32: Option<String>,
 }
 
-/// Formats the first line of a session's file.
 pub(super) fn header_line(session: &str) -> Result<String> {
     json_line(&Header { mnemon_history: FORMAT, session: session.to_owned(), crc32: None })
 }
 
-/// Formats the line of a message.
 pub(super) fn message_line(message: &Message) -> Result<String> {
     json_line(message)
 }
@@ -69,8 +67,8 @@ fn checksum_member(line: &[u8]) -> String {
     format!(r#","crc32":"{:08x}"}}"#, crc32fast::hash(line))
 }
 
-/// Returns true if a line ends with its checksum. The texts are compared, not the numbers, so that a digit that became
-/// a capital letter is damage too.
+/// Returns true if a line ends with its checksum. The comparison is of texts, not of numbers, so that a digit that became
+/// a capital letter counts as damage too.
 fn is_intact(line: &[u8]) -> bool {
     let Some(end) = line.len().checked_sub(CHECKSUM_BYTES) else { return false };
     line[end..] == *checksum_member(&line[..end]).as_bytes()
@@ -81,7 +79,7 @@ pub(super) struct LineReader<R> {
     path: PathBuf,
     reader: BufReader<R>,
     line: Vec<u8>,
-    /// The number of the line that was read last, from 1.
+    /// The number of the last line that was read, from 1.
     number: usize,
     has_checksums: bool,
 }
@@ -97,12 +95,12 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Returns true if the lines of the file have checksums. Known once the header was read.
+    /// Returns true if the lines of the file have checksums. Valid after the header was read.
     pub(super) fn has_checksums(&self) -> bool {
         self.has_checksums
     }
 
-    /// Reads the header and returns its session. `None` if the file has no complete line.
+    /// Reads the header and returns its session. Returns `None` if the file has no complete line.
     pub(super) fn session(&mut self) -> Result<Option<String>> {
         if !self.read_line()? {
             return Ok(None);
@@ -124,7 +122,7 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Reads the next message, after the header. `None` at the end of the file.
+    /// Reads the next message, after the header. Returns `None` at the end of the file.
     pub(super) fn message(&mut self) -> Result<Option<Message>> {
         if !self.next_line()? {
             return Ok(None);
@@ -149,7 +147,7 @@ impl<R: Read> LineReader<R> {
         Ok(has_line)
     }
 
-    /// Makes an error for the line that was read last.
+    /// Creates an error for the last line that was read.
     pub(super) fn invalid(&self, reason: impl Into<String>) -> Error {
         Error::InvalidHistory { path: self.path.clone(), line: self.number, reason: reason.into() }
     }
@@ -161,7 +159,7 @@ impl<R: Read> LineReader<R> {
         self.reader.read_until(b'\n', &mut self.line).map_err(|error| file_error(&self.path, error))?;
         match self.line.pop() {
             Some(b'\n') => Ok(true),
-            // Not 0: a file that a crash left longer than what was written ends with zeros.
+            // A byte of 0 is not a damaged line feed: after a crash a file may end with zeros that were never written.
             Some(1..) if self.has_checksums && is_intact(&self.line) => Err(self.invalid("its line feed is damaged")),
             _ => Ok(false),
         }
@@ -178,20 +176,19 @@ pub(super) fn complete_bytes(file: &mut File) -> io::Result<u64> {
     let mut size = 1;
     while end > 0 {
         let begin = end.saturating_sub(size);
-        let mut chunk = vec![0; (end - begin) as usize];
+        let mut bytes = vec![0; (end - begin) as usize];
         file.seek(SeekFrom::Start(begin))?;
-        file.read_exact(&mut chunk)?;
-        if let Some(newline) = chunk.iter().rposition(|&byte| byte == b'\n') {
+        file.read_exact(&mut bytes)?;
+        if let Some(newline) = bytes.iter().rposition(|&byte| byte == b'\n') {
             return Ok(begin + newline as u64 + 1);
         }
         end = begin;
-        // The last byte nearly always is a line feed, so the first block is that byte alone.
-        size = CHUNK_BYTES;
+        // The first read is one byte, because the last byte of the file nearly always is a line feed.
+        size = READ_BYTES;
     }
     Ok(0)
 }
 
-/// Makes an error of a file operation that failed.
 pub(super) fn file_error(path: &Path, error: io::Error) -> Error {
     Error::Storage(format!("{}: {error}", path.display()).into())
 }

@@ -1,7 +1,8 @@
-//! Reads the description of a model from the folder of another tool: `config.json`, and the files that
-//! sentence-transformers adds.
+//! The properties of a model that are not in its graph and weights. They come from the folder of another tool
+//! (`config.json`, and the files that sentence-transformers adds), and from the caller's options, which take precedence.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -10,14 +11,47 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
-    error::{Error, Result},
+    error::{BoxError, Error, Result},
     models::{Pooling, folder::invalid, is_plain},
 };
 
-/// Larger lengths in `tokenizer_config.json` mean "no limit": tools write 1e30 if the length is unknown.
+/// Options of [`Model::import`](crate::Model::import) and [`Model::pull`](crate::Model::pull). All are optional:
+/// `ImportOptions::default()` uses the metadata of the source folder.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ImportOptions {
+    /// The model's name. Default: the destination folder's.
+    pub name: Option<String>,
+    /// One line about the model. Default: its type and dimension.
+    pub description: Option<String>,
+    /// The source of the model. Default: the name.
+    pub source: Option<String>,
+    /// The licence. Default: the one named in README.md, or `unknown`.
+    pub license: Option<String>,
+    /// The path of the graph in the folder, such as `onnx/model_quantized.onnx`; or `model.safetensors`, to build the
+    /// graph from the weights. Default: `model.onnx`, `onnx/model.onnx` or the only graph; if there is none, it is
+    /// built.
+    pub graph: Option<PathBuf>,
+    /// The graph's output to read, such as `text_embeds`. Default: `last_hidden_state` if the pooling is known, else
+    /// `sentence_embedding`, else the only output.
+    pub output: Option<String>,
+    /// The method that combines the vectors of the tokens. Required if the folder does not state it.
+    pub pooling: Option<Pooling>,
+    /// The number of components of a vector, which are the first of the model's output. Only for models that were trained
+    /// to be truncated.
+    pub dimension: Option<usize>,
+    /// The maximum number of tokens of one text, special tokens included.
+    pub max_tokens: Option<usize>,
+    /// The prefix of queries.
+    pub query_prefix: Option<String>,
+    /// The prefix of documents.
+    pub document_prefix: Option<String>,
+}
+
+/// A larger length in `tokenizer_config.json` means "no limit", because tools write 1e30 if the length is unknown.
 const MAX_PLAUSIBLE_LENGTH: usize = 1 << 20;
 
-/// Files in which sentence-transformers writes a transformer's limits. Older releases named the file after the model
+/// The files in which sentence-transformers writes a transformer's limits. Older releases named the file after the model
 /// type.
 const LIMIT_FILES: [&str; 6] = [
     "sentence_bert_config.json",
@@ -28,15 +62,15 @@ const LIMIT_FILES: [&str; 6] = [
     "sentence_xlnet_config.json",
 ];
 
-/// Names of the prompt for documents, in the order in which sentence-transformers looks for them.
+/// The names of the prompt for documents, in the order in which sentence-transformers looks for them.
 const DOCUMENT_PROMPTS: [&str; 3] = ["document", "passage", "corpus"];
 
 /// The values of `config.json`. Tools name some of them differently.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Config(Value);
+pub(super) struct ConfigJson(Value);
 
-impl Config {
+impl ConfigJson {
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         self.0[key].as_str()
     }
@@ -53,12 +87,12 @@ impl Config {
         self.0[key].as_bool()
     }
 
-    /// Returns true if the value is present and is neither null nor false.
+    /// Returns true if the value is present and neither null nor false.
     pub(super) fn is_set(&self, key: &str) -> bool {
         !matches!(self.0[key], Value::Null | Value::Bool(false))
     }
 
-    /// Returns true if the model is a sequence classifier. Rerankers are such classifiers too.
+    /// Returns true if the model is a sequence classifier, as rerankers are.
     fn is_classifier(&self) -> bool {
         let names = self.0["architectures"].as_array().into_iter().flatten().filter_map(Value::as_str);
         names.into_iter().any(|name| name.ends_with("ForSequenceClassification"))
@@ -76,27 +110,27 @@ impl Config {
 }
 
 /// A fully connected layer after the pooling.
-pub(super) struct Dense {
+pub(super) struct DenseLayer {
     /// The folder with `model.safetensors`, which contains `linear.weight`, and `linear.bias` if the layer has a bias.
     pub(super) folder: PathBuf,
-    /// Number of output components.
+    /// The number of output components.
     pub(super) width: usize,
     pub(super) bias: bool,
-    /// Whether the activation is tanh. False: there is none.
+    /// Whether the activation is tanh. Otherwise there is none.
     pub(super) tanh: bool,
 }
 
 /// The description of a model in a folder: everything except the graph and the weights.
-pub(super) struct Described {
+pub(super) struct ModelDescription {
     /// The folder with the transformer's files: the model's folder, or a folder in it.
     pub(super) folder: PathBuf,
-    pub(super) config: Config,
-    /// `None`: the folder does not state it.
+    pub(super) config: ConfigJson,
+    /// `None` if the folder does not state it.
     pub(super) pooling: Option<Pooling>,
-    pub(super) dense: Vec<Dense>,
+    pub(super) dense: Vec<DenseLayer>,
     pub(super) query_prefix: String,
     pub(super) document_prefix: String,
-    /// Number of components of a vector, if the model's output is truncated.
+    /// The number of components of a vector if the model's output is truncated.
     pub(super) dimension: Option<usize>,
     pub(super) max_tokens: Option<usize>,
     /// Whether text is converted to lower case before the tokenizer runs.
@@ -105,7 +139,7 @@ pub(super) struct Described {
 }
 
 #[derive(Deserialize)]
-struct Module {
+struct ModuleEntry {
     path: String,
     r#type: String,
 }
@@ -113,25 +147,25 @@ struct Module {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Prompts {
-    prompts: std::collections::BTreeMap<String, String>,
+    prompts: BTreeMap<String, String>,
     default_prompt_name: Option<String>,
     truncate_dim: Option<usize>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Limits {
+struct LengthLimits {
     max_seq_length: Option<usize>,
     do_lower_case: Option<bool>,
 }
 
 /// Reads the description of the model in the folder `root`.
-pub(super) fn describe(root: &Path) -> Result<Described> {
+pub(super) fn describe(root: &Path) -> Result<ModelDescription> {
     let fault = |reason: String| invalid(root, reason, None);
-    let modules: Vec<Module> = json(root, "modules.json")?.unwrap_or_default();
-    let mut described = Described {
+    let modules: Vec<ModuleEntry> = json(root, "modules.json")?.unwrap_or_default();
+    let mut described = ModelDescription {
         folder: root.to_path_buf(),
-        config: Config::default(),
+        config: ConfigJson::default(),
         pooling: None,
         dense: Vec::new(),
         query_prefix: String::new(),
@@ -153,7 +187,7 @@ pub(super) fn describe(root: &Path) -> Result<Described> {
             ("Transformer", 0) => described.folder = path,
             ("Pooling", 1) => described.pooling = Some(pooling(&path)?),
             ("Dense", 2..) => described.dense.push(dense(&path)?),
-            // Every vector is normalized anyway, and dropout has no effect at inference.
+            // Every vector is normalized in any case, and dropout has no effect at inference.
             ("Normalize" | "Dropout", 1..) => {}
             (kind, _) => {
                 return Err(fault(format!(
@@ -169,9 +203,9 @@ pub(super) fn describe(root: &Path) -> Result<Described> {
             "config.json: the model is a classifier or a reranker, which does not compute vectors of texts".into(),
         ));
     }
-    let limits = LIMIT_FILES.iter().find_map(|file| json::<Limits>(&described.folder, file).transpose());
+    let limits = LIMIT_FILES.iter().find_map(|file| json::<LengthLimits>(&described.folder, file).transpose());
     let limits = limits.transpose()?.unwrap_or_default();
-    let tokenizer: Config = json(&described.folder, "tokenizer_config.json")?.unwrap_or_default();
+    let tokenizer: ConfigJson = json(&described.folder, "tokenizer_config.json")?.unwrap_or_default();
     let length = tokenizer.number("model_max_length").filter(|&length| length <= MAX_PLAUSIBLE_LENGTH);
     described.max_tokens = limits.max_seq_length.or(length);
     described.lower_case = limits.do_lower_case.unwrap_or(false);
@@ -189,14 +223,14 @@ pub(super) fn describe(root: &Path) -> Result<Described> {
     Ok(described)
 }
 
-impl Described {
+impl ModelDescription {
     /// Returns true if the model has prompts whose tokens are excluded from the mean.
-    fn pooling_excludes_prompts(&self, root: &Path, modules: &[Module]) -> Result<bool> {
+    fn pooling_excludes_prompts(&self, root: &Path, modules: &[ModuleEntry]) -> Result<bool> {
         let prompted = !self.query_prefix.is_empty() || !self.document_prefix.is_empty();
         let Some(module) = modules.get(1).filter(|_| prompted && self.pooling == Some(Pooling::Mean)) else {
             return Ok(false);
         };
-        let pooling: Config = json(&root.join(&module.path), "config.json")?.unwrap_or_default();
+        let pooling: ConfigJson = json(&root.join(&module.path), "config.json")?.unwrap_or_default();
         Ok(pooling.flag("include_prompt") == Some(false))
     }
 }
@@ -204,13 +238,13 @@ impl Described {
 /// Reads the pooling from `1_Pooling/config.json`, which has one flag for each mode, one of them set, or in newer
 /// releases the mode's name.
 fn pooling(folder: &Path) -> Result<Pooling> {
-    let config: Config = required(folder, "config.json")?;
+    let config: ConfigJson = required(folder, "config.json")?;
     let flags = config.0.as_object().into_iter().flatten();
     let set = flags.filter_map(|(key, value)| Some((key.strip_prefix("pooling_mode_")?, value)));
     let mut modes: Vec<&str> = set.filter(|(_, value)| **value == Value::Bool(true)).map(|(mode, _)| mode).collect();
     modes.extend(config.text("pooling_mode"));
     match modes[..] {
-        // mean_sqrt_len_tokens divides by the root of the count instead of the count: the direction is the same.
+        // mean_sqrt_len_tokens divides by the root of the count instead of the count, which gives the same direction.
         ["mean_tokens" | "mean" | "mean_sqrt_len_tokens"] => Ok(Pooling::Mean),
         ["cls_token" | "cls"] => Ok(Pooling::Cls),
         ["lasttoken"] => Ok(Pooling::LastToken),
@@ -225,8 +259,8 @@ fn pooling(folder: &Path) -> Result<Pooling> {
     }
 }
 
-fn dense(folder: &Path) -> Result<Dense> {
-    let config: Config = required(folder, "config.json")?;
+fn dense(folder: &Path) -> Result<DenseLayer> {
+    let config: ConfigJson = required(folder, "config.json")?;
     let fault = |reason: String| invalid(folder, reason, None);
     let activation = config.text("activation_function").unwrap_or_default();
     let tanh = match activation.rsplit('.').next().unwrap_or_default() {
@@ -236,10 +270,10 @@ fn dense(folder: &Path) -> Result<Dense> {
     };
     let width = config.size(&["out_features"]).map_err(fault)?;
     // sentence-transformers' default is a layer with a bias.
-    Ok(Dense { folder: folder.to_path_buf(), width, bias: config.flag("bias") != Some(false), tanh })
+    Ok(DenseLayer { folder: folder.to_path_buf(), width, bias: config.flag("bias") != Some(false), tanh })
 }
 
-/// Returns the licence named in the front matter of README.md, which hubs use.
+/// Returns the licence in the front matter of README.md, which hubs use.
 fn license(root: &Path) -> Option<String> {
     let readme = fs::read_to_string(root.join("README.md")).ok()?;
     let head = readme.strip_prefix("---\n")?.split("\n---").next()?;
@@ -247,11 +281,9 @@ fn license(root: &Path) -> Option<String> {
     (!license.is_empty() && license.len() <= 100).then(|| license.to_owned())
 }
 
-/// Reads a JSON file of a folder. `None`: the folder has no such file.
+/// Reads a JSON file of a folder. Returns `None` if the folder has no such file.
 pub(super) fn json<T: DeserializeOwned>(folder: &Path, file: &str) -> Result<Option<T>> {
-    let failed = |error: Box<dyn std::error::Error + Send + Sync>| -> Error {
-        invalid(folder, format!("{file}: {error}"), Some(error))
-    };
+    let failed = |error: BoxError| -> Error { invalid(folder, format!("{file}: {error}"), Some(error)) };
     let text = match fs::read(folder.join(file)) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -10,9 +10,8 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::{
-    description::Described,
-    encoder::{build as encoder, family},
-    options::ImportOptions,
+    description::{ImportOptions, ModelDescription},
+    encoder::{self, family},
 };
 use crate::{
     error::Result,
@@ -27,13 +26,13 @@ use crate::{
     },
 };
 
-/// Paths at which tools save the graph, in order of preference.
+/// The paths at which tools save the graph, in the order of preference.
 const GRAPHS: [&str; 2] = ["model.onnx", "onnx/model.onnx"];
 
-/// The weights that a graph is built from if the folder has none, or if the option `graph` names this file.
+/// The file of the weights that a graph is built from if the folder has no graph, or if the option `graph` names this file.
 const WEIGHTS: &str = "model.safetensors";
 
-/// Outputs that are read if a manifest names none: the states of the tokens, or the vector of the text.
+/// The outputs that are read if a manifest names none: the states of the tokens, or the vector of the text.
 const STATES: &str = "last_hidden_state";
 const SENTENCE: &str = "sentence_embedding";
 
@@ -42,36 +41,36 @@ const NO_POOLING: &str = "neither the folder nor the options state the pooling, 
 
 /// A graph with its files and properties.
 pub(super) struct SourceGraph {
-    /// `model.onnx`, and the files with its weights. If the graph was read from a file, its tensors share these bytes.
+    /// `model.onnx`, and the files of its weights. If the graph was read from a file, its tensors share these bytes.
     pub(super) files: BTreeMap<String, Bytes>,
     pub(super) model: ModelProto,
-    pub(super) output: Output,
-    /// Number of components of the output, if known.
+    pub(super) output: GraphOutput,
+    /// The number of components of the output, if known.
     pub(super) width: Option<usize>,
-    /// Maximum tokens of a text, if known.
+    /// The maximum number of tokens of a text, if known.
     pub(super) max_tokens: Option<usize>,
-    /// The hashes of the files that the graph was built from; empty if it was read, or if the description has more than
-    /// these files.
+    /// The hashes of the files that the graph was built from. Empty if the graph was read from a file, or if other files
+    /// determine the vectors too.
     pub(super) made_from: BTreeMap<String, String>,
 }
 
-/// The output of a graph that is read.
-pub(super) struct Output {
+/// The output of a graph that the embedder reads.
+pub(super) struct GraphOutput {
     pub(super) pooling: Pooling,
-    /// `None`: the output that is read by default.
+    /// `None` for the default output.
     pub(super) name: Option<String>,
 }
 
 /// Reads the graph of the folder `root`, or builds it from the weights.
-pub(super) fn read(root: &Path, described: &Described, options: &ImportOptions) -> Result<SourceGraph> {
+pub(super) fn read(root: &Path, described: &ModelDescription, options: &ImportOptions) -> Result<SourceGraph> {
     match graph_file(root, described, options)? {
         Some(file) => read_graph(root, &file, described, options),
         None => build(described, options),
     }
 }
 
-/// Returns the graph's path in the folder. `None`: the graph is built from the weights.
-fn graph_file(root: &Path, described: &Described, options: &ImportOptions) -> Result<Option<PathBuf>> {
+/// Returns the graph's path in the folder, or `None` if the graph is to be built from the weights.
+fn graph_file(root: &Path, described: &ModelDescription, options: &ImportOptions) -> Result<Option<PathBuf>> {
     if let Some(graph) = &options.graph {
         return match root.join(graph).is_file() {
             true => Ok(Some(graph.clone()).filter(|graph| *graph != Path::new(WEIGHTS))),
@@ -116,7 +115,7 @@ fn graphs(root: &Path, folder: &str) -> Vec<String> {
     names.filter(|name| name.ends_with(".onnx")).map(|name| format!("{prefix}{name}")).collect()
 }
 
-fn read_graph(root: &Path, file: &Path, described: &Described, options: &ImportOptions) -> Result<SourceGraph> {
+fn read_graph(root: &Path, file: &Path, described: &ModelDescription, options: &ImportOptions) -> Result<SourceGraph> {
     let path = root.join(file);
     let (shown, folder) = (file.display().to_string(), path.parent().unwrap_or(root));
     let load = |name: &str| {
@@ -143,22 +142,22 @@ fn read_graph(root: &Path, file: &Path, described: &Described, options: &ImportO
     }
     let outputs = &model.graph.as_ref().expect("parsing checks that there is a graph").output;
     let pooling = options.pooling.or(described.pooling);
-    let (output, width) = output(outputs, options.output.as_deref(), pooling, !described.dense.is_empty())
+    let (output, width) = choose_output(outputs, options.output.as_deref(), pooling, !described.dense.is_empty())
         .map_err(|fault| invalid(root, format!("{shown}: {fault}"), None))?;
     let (max_tokens, made_from) = (family::max_tokens(&described.config), BTreeMap::new());
     Ok(SourceGraph { files, output, width, max_tokens, made_from, model })
 }
 
-/// Chooses the output to read and its pooling, and returns them with the output's number of components, if known.
+/// Chooses the output to read and its pooling. Returns them with the output's number of components, if known.
 ///
 /// If the pooling is known, the states of the tokens are preferred, because they do not depend on the pooling in the
 /// graph.
-fn output(
+fn choose_output(
     outputs: &[ValueInfoProto],
     given: Option<&str>,
     pooling: Option<Pooling>,
     layers_after: bool,
-) -> Result<(Output, Option<usize>), String> {
+) -> Result<(GraphOutput, Option<usize>), String> {
     let names = || outputs.iter().map(|output| output.name.as_str()).collect::<Vec<_>>();
     let rank = |output: &ValueInfoProto| output.shape().map(|shape| shape.len());
     let only = (outputs.len() == 1).then(|| &outputs[0]);
@@ -197,11 +196,10 @@ fn output(
     };
     let width = output.shape().and_then(|shape| *shape.last()?);
     let name = (output.name != default && outputs.len() > 1).then(|| output.name.clone());
-    Ok((Output { pooling, name }, width))
+    Ok((GraphOutput { pooling, name }, width))
 }
 
-/// Builds the graph of an encoder from its weights.
-fn build(described: &Described, options: &ImportOptions) -> Result<SourceGraph> {
+fn build(described: &ModelDescription, options: &ImportOptions) -> Result<SourceGraph> {
     let folder = &described.folder;
     let fault = |reason: String| invalid(folder, reason, None);
     let pooling = match options.pooling.or(described.pooling) {
@@ -232,16 +230,16 @@ fn build(described: &Described, options: &ImportOptions) -> Result<SourceGraph> 
     Ok(SourceGraph {
         files: BTreeMap::from([("model.onnx".to_owned(), bytes.into())]),
         model: encoder.model,
-        output: Output { pooling, name: None },
+        output: GraphOutput { pooling, name: None },
         width: Some(encoder.width),
         max_tokens: Some(encoder.max_tokens),
         made_from,
     })
 }
 
-/// Returns the hashes of the files that determine the vectors of a graph that is built from weights, besides the
-/// settings in the manifest. Empty: they are not all in one folder and under their usual names.
-fn made_from(described: &Described, weights: &[u8]) -> BTreeMap<String, String> {
+/// Returns the hashes of the files that determine the vectors of a graph that is built from weights, besides the settings
+/// in the manifest. Returns an empty map if these files are not all in one folder under their usual names.
+fn made_from(described: &ModelDescription, weights: &[u8]) -> BTreeMap<String, String> {
     let read = |name: &str| Some((name.to_owned(), hex(&Sha256::digest(fs::read(described.folder.join(name)).ok()?))));
     let others: &[&str] = match described.folder.join("tokenizer.json").is_file() {
         true => &["config.json", "tokenizer.json"],
@@ -261,8 +259,8 @@ pub(super) fn quantization(model: &ModelProto) -> Quantization {
     let (mut fixed, mut dynamic) = (false, false);
     model.visit(&mut |node| {
         let op = node.op_type.as_str();
-        // Dynamic quantization makes integer products without scales. If some other tool made them, the only cost is
-        // that texts are run one by one.
+        // Dynamic quantization produces integer products without scales. If another tool produced them, the only cost of
+        // this guess is that texts are run one by one.
         dynamic |= op.starts_with("DynamicQuantize") || op.starts_with("MatMulInteger") || op == "ConvInteger";
         fixed |= op.starts_with("QLinear") || matches!(op, "QuantizeLinear" | "QGemm" | "QAttention");
     });
@@ -290,7 +288,7 @@ mod tests {
         let check_named =
             |outputs: &[&ValueInfoProto], name, given: Option<Pooling>, after, wanted: Result<_, &str>| {
                 let outputs: Vec<ValueInfoProto> = outputs.iter().map(|&output| output.clone()).collect();
-                let found = output(&outputs, name, given, after);
+                let found = choose_output(&outputs, name, given, after);
                 let found = found.map(|(output, width)| {
                     assert_eq!(width, Some(8));
                     (output.pooling, output.name)

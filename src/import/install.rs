@@ -1,5 +1,5 @@
-//! Installs a prepared model in its destination folder, completely or not at all. If the same model is already there,
-//! its damaged files are restored.
+//! Installs a prepared model in its destination folder, completely or not at all, and verifies installed models
+//! (`Model::verify`). If the same model is already there, its damaged files are restored.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,11 @@ use crate::{
         folder::{self, MANIFEST, invalid},
         manifest::{Kind, Manifest},
     },
-    onnx::OnnxEmbedder,
+    onnx::{
+        OnnxEmbedder,
+        graph::{external, files::GraphFiles},
+        vocabulary_check,
+    },
 };
 
 /// The files of a model in memory, and its manifest, before they are written.
@@ -28,7 +32,7 @@ pub(super) struct PreparedModel {
     pub(super) manifest: Manifest,
 }
 
-/// Returns the manifest of the model at the destination. `None`: the destination does not exist.
+/// Returns the manifest of the model at the destination, or `None` if the destination does not exist.
 ///
 /// # Errors
 /// The destination exists and is not a valid model folder.
@@ -50,13 +54,13 @@ pub(super) fn existing(destination: &Path) -> Result<Option<Manifest>> {
     }
 }
 
-/// Returns the error for a destination that holds something else.
+/// Creates the error for a destination that holds something else.
 pub(super) fn occupied(destination: &Path, problem: &str) -> Error {
     let remedy = "choose another destination, or delete this one first";
     invalid(destination, format!("the destination exists and {problem}; {remedy}"), None)
 }
 
-/// Returns the parent folder of the destination, where staging folders are created so that they can be renamed.
+/// Returns the parent folder of the destination. Staging folders are created there, so that they can be renamed.
 pub(super) fn parent(destination: &Path) -> &Path {
     destination.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -73,12 +77,12 @@ pub(super) fn install(prepared: PreparedModel, source: &Path, destination: &Path
     let PreparedModel { mut files, mut manifest } = prepared;
     let found = existing(destination)?;
     if let Some(found) = &found {
-        // Descriptive fields do not count: the same files may come from another mirror, or the repository's description
-        // was changed.
+        // Descriptive fields do not count, because the same files may come from another mirror, or the repository's
+        // description may have changed.
         manifest.source.clone_from(&found.source);
         manifest.description.clone_from(&found.description);
         manifest.license.clone_from(&found.license);
-        // A folder that an earlier version made keeps its identity.
+        // A folder that an earlier release made keeps its identity.
         if found.made_from.is_empty() {
             manifest.made_from.clear();
         }
@@ -92,15 +96,15 @@ pub(super) fn install(prepared: PreparedModel, source: &Path, destination: &Path
         files.retain(|name, _| damaged.contains(&name.as_str()));
     }
     let unwritable = |error: io::Error| invalid(destination, "the destination cannot be written", Some(error.into()));
-    let staging = Staging::beside(destination, &manifest.name).map_err(unwritable)?;
+    let staging = StagingFolder::beside(destination, &manifest.name).map_err(unwritable)?;
     staging.write(&files, &manifest).map_err(unwritable)?;
-    // Frees the files before the model is loaded, which needs as much memory again.
+    // The model is loaded next, which needs as much memory again.
     drop(files);
     if found.is_none() {
-        run(&staging.folder).map_err(|error| named(source, error))?;
+        check_that_it_runs(&staging.folder).map_err(|error| with_source_path(source, error))?;
         match fs::rename(&staging.folder, destination) {
             Ok(()) => return Model::open(destination),
-            // A concurrent call created the destination, perhaps with the same model.
+            // A concurrent call has created the destination, perhaps with the same model.
             Err(_) if existing(destination)?.as_ref() == Some(&manifest) => {}
             Err(error) => return Err(unwritable(error)),
         }
@@ -111,15 +115,14 @@ pub(super) fn install(prepared: PreparedModel, source: &Path, destination: &Path
     Model::open(destination)
 }
 
-/// Checks that the model loads and runs.
-fn run(folder: &Path) -> Result<()> {
+fn check_that_it_runs(folder: &Path) -> Result<()> {
     OnnxEmbedder::new(Model::open(folder)?).map(drop)
 }
 
-/// Names the source in an error and its causes, instead of the staging folder, which is about to be removed.
-fn named(source: &Path, error: Error) -> Error {
+/// Replaces the staging folder, which is about to be removed, by the source in an error and its causes.
+fn with_source_path(source: &Path, error: Error) -> Error {
     let cause = |cause: BoxError| match cause.downcast::<Error>() {
-        Ok(error) => named(source, *error).into(),
+        Ok(error) => with_source_path(source, *error).into(),
         Err(cause) => cause,
     };
     match error {
@@ -129,14 +132,14 @@ fn named(source: &Path, error: Error) -> Error {
     }
 }
 
-/// A new hidden folder beside the destination. Dropping it removes the folder with all files that were not moved.
-struct Staging {
+/// A new hidden folder beside the destination. Dropping it removes the folder with all files that were not moved away.
+struct StagingFolder {
     folder: PathBuf,
-    /// The folder, locked; where a system has no such locks, what a killed import left stays.
+    /// The lock on the folder. On a system without such locks it is `None`, and the folder of a killed import stays.
     _lock: Option<File>,
 }
 
-impl Staging {
+impl StagingFolder {
     fn beside(destination: &Path, name: &str) -> io::Result<Self> {
         let parent = parent(destination);
         fs::create_dir_all(parent)?;
@@ -146,11 +149,11 @@ impl Staging {
             let folder = parent.join(format!("{prefix}{}", Uuid::now_v7().simple()));
             fs::create_dir(&folder)?;
             match lock_folder(&folder) {
-                Ok(lock) => return Ok(Staging { folder, _lock: Some(lock) }),
-                // Another import removes the folder, which was not locked yet.
+                Ok(lock) => return Ok(StagingFolder { folder, _lock: Some(lock) }),
+                // Another import is removing the folder, which was not locked yet.
                 Err(TryLockError::WouldBlock) => {}
                 Err(_) if !folder.exists() => {}
-                Err(_) => return Ok(Staging { folder, _lock: None }),
+                Err(_) => return Ok(StagingFolder { folder, _lock: None }),
             }
         }
     }
@@ -167,14 +170,14 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for StagingFolder {
     fn drop(&mut self) {
         // A folder that cannot be removed only takes space; the cause of a failed import has already been returned.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Removes the folders that killed imports of a model left.
+/// Removes the folders of killed imports of a model.
 fn remove_leftovers(parent: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
@@ -188,7 +191,47 @@ fn remove_leftovers(parent: &Path, prefix: &str) {
     }
 }
 
-/// Locks a folder. Not all systems and file systems can.
+/// Locks a folder, which not all operating and file systems can.
 fn lock_folder(folder: &Path) -> std::result::Result<File, TryLockError> {
     lock::open(folder, File::options().read(true))
+}
+
+impl Model {
+    /// Checks the model and returns its problems, one line each: files that differ from the manifest, weights outside
+    /// the folder, a tokenizer that does not fit the graph, a graph that does not load or run, and outputs that
+    /// contradict the manifest.
+    ///
+    /// Cost: reads every file, and loads and runs the model.
+    ///
+    /// # Errors
+    /// [`Error::RuntimeNotFound`]: running the model needs ONNX Runtime.
+    pub fn verify(&self) -> Result<Vec<String>> {
+        let mut problems: Vec<Error> = Vec::new();
+        for file in self.manifest.files.keys() {
+            problems.extend(self.read(file).err());
+        }
+        if problems.is_empty() {
+            problems.extend(self.check_vocabulary().err());
+        }
+        // Changed files are not parsed.
+        if problems.is_empty() {
+            match OnnxEmbedder::new(self.clone()) {
+                Ok(_) => {}
+                Err(error @ Error::RuntimeNotFound { .. }) => return Err(error),
+                Err(error) => problems.push(error),
+            }
+        }
+        Ok(problems.iter().map(|problem| chain(problem)).collect())
+    }
+
+    fn check_vocabulary(&self) -> Result<()> {
+        let graph = GraphFiles::read(self)?;
+        let model = external::parse(&self.path(), "model.onnx", &graph.bytes)?;
+        vocabulary_check::check(&self.path(), &model, &self.read("tokenizer.json")?)
+    }
+}
+
+/// Formats an error and its sources in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    crate::error::chain(error).split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,24 +1,58 @@
 //! Knowledge that a language model keeps up to date from conversations: profiles and collections, on documents.
 //!
-//! This module owns the prompts, the reading of the model's answers and the checks of what they change. Storing,
-//! searching and commits are those of [`Documents`](crate::Documents), and a memory hands the batches to the blocks.
+//! This module owns the prompts, the reading of the model's answers, and the checks of their changes. Storing, searching
+//! and commits are those of [`Documents`](crate::Documents), and a memory hands the batches to the blocks. A profile is
+//! one object (`profile`); a collection has many items (`collection`, with the changes of an answer in
+//! `collection_changes`); `blocks` makes memory blocks of both.
 //!
-//! Invariants: an answer that is not as it was asked for changes nothing; all changes of one answer are one commit; a
-//! value that changed since the model was shown it is not overwritten.
+//! Invariants: an answer of another form than the requested one changes nothing; all changes of one answer are one
+//! commit; a value that changed since the model was shown it is not overwritten.
 
-mod blocking_model;
+mod blocks;
 mod collection;
-mod collection_answer;
-mod collection_block;
-mod collection_commit;
-mod collection_prompt;
-mod form;
-mod merge_patch;
+mod collection_changes;
 mod profile;
-mod profile_block;
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub use blocks::{CollectionBlock, ProfileBlock};
 pub use collection::{BlockingCollection, Collection};
-pub use collection_block::CollectionBlock;
-pub use collection_commit::CollectionReport;
+pub use collection_changes::CollectionReport;
 pub use profile::{BlockingProfile, Profile};
-pub use profile_block::ProfileBlock;
+
+/// Checks a value. The error is the reason.
+type Check = fn(&Value) -> Result<(), String>;
+
+/// The form of the values that a language model writes: a description for the model, and the check of each value.
+#[derive(Clone)]
+struct ValueForm {
+    description: String,
+    check: Check,
+}
+
+impl ValueForm {
+    /// Allows every object.
+    fn described(description: impl Into<String>) -> Self {
+        ValueForm { description: description.into(), check: is_object }
+    }
+
+    /// Allows the objects that deserialize as a `T`.
+    fn of<T: DeserializeOwned>(self) -> Self {
+        let check = |value: &Value| {
+            is_object(value)?;
+            T::deserialize(value).map(drop).map_err(|error| error.to_string())
+        };
+        ValueForm { check, ..self }
+    }
+
+    /// # Errors
+    /// The reason why a value does not have this form.
+    fn check(&self, value: &Value) -> Result<(), String> {
+        (self.check)(value)
+    }
+}
+
+fn is_object(value: &Value) -> Result<(), String> {
+    if value.is_object() { Ok(()) } else { Err("it is not a JSON object".to_owned()) }
+}

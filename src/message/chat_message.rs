@@ -1,15 +1,12 @@
-//! The chat message, and the rules for what may be stored.
+//! The chat message with its roles and content parts, the text of it that is indexed, and the rules for what may be
+//! stored.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Deref, str::FromStr};
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{
-    content::{ContentPart, serialize_content},
-    role::Role,
-    timestamp::Timestamp,
-};
+use super::timestamp::Timestamp;
 use crate::{
     error::{Error, Result},
     ids::check_id,
@@ -18,14 +15,14 @@ use crate::{
 /// The maximum size of a message's content in bytes. Content other than a single text part counts as JSON.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
-/// The maximum size of a message's metadata, as JSON, in bytes: enough for the message itself in the form of another
-/// system, with its escapes.
+/// The maximum size of a message's metadata in bytes of JSON. It is several times [`MAX_MESSAGE_BYTES`], because
+/// converters keep the original object of a message in its metadata, with its escapes.
 pub const MAX_METADATA_BYTES: usize = 4 << 20;
 
-/// The session of a message that does not name one.
+/// The session of messages that name none.
 pub const DEFAULT_SESSION: &str = "default";
 
-/// The text between the author's name and the text of a message, in [`Message::searchable`].
+/// Separates the author's name from the text in [`Message::searchable`].
 const AUTHOR_END: &str = ": ";
 
 /// A chat message.
@@ -73,8 +70,7 @@ impl Message {
         Message::new(Role::System, text)
     }
 
-    /// Creates a message with these parts, such as tool calls of [`Role::Assistant`], with a new id (UUIDv7), the
-    /// current time and the session `default`.
+    /// Same as [`Message::new`], with any content, such as the tool calls of an assistant.
     pub fn from_parts(role: Role, content: Vec<ContentPart>) -> Self {
         Message {
             id: new_id(),
@@ -143,30 +139,30 @@ impl Message {
         self.author_of(text).map_or(0, |name| name.len() + AUTHOR_END.len())
     }
 
-    pub(super) fn author_of(&self, text: &str) -> Option<&str> {
+    fn author_of(&self, text: &str) -> Option<&str> {
         self.name.as_deref().filter(|_| !text.trim().is_empty())
     }
 
-    /// Returns true if the content has nothing that a model could read: no parts, or blank texts alone. Such a message
-    /// is stored and listed, but not recalled, and prompts leave it out.
+    /// Returns true if the content has no parts, or only blank texts. The engine stores and lists such a message but
+    /// never recalls it, and prompts leave it out.
     pub(crate) fn is_blank(&self) -> bool {
         self.content.iter().all(|part| matches!(part, ContentPart::Text { text } if text.trim().is_empty()))
     }
 
-    /// Checks everything that [`put`](crate::Engine::put) requires of a message. Its content may be empty.
+    /// Checks that [`put`](crate::Engine::put) accepts the message. Empty content is accepted.
     ///
     /// # Errors
     /// [`Error::InvalidMessage`] for an id, session or name that is empty or longer than 512 bytes; content of more than
-    /// [`MAX_MESSAGE_BYTES`], or metadata of more than [`MAX_METADATA_BYTES`]; JSON that is nested too deeply to be read
-    /// again (128 levels).
+    /// [`MAX_MESSAGE_BYTES`], or metadata of more than [`MAX_METADATA_BYTES`]; JSON that is nested too deeply to be
+    /// parsed (128 levels).
     pub fn check(&self) -> Result<()> {
         check_id("id", &self.id)?;
         check_id("session", &self.session)?;
         if let Some(name) = &self.name {
             check_id("name", name)?;
         }
-        // The store keeps a single text as it is and everything else as JSON. That JSON must be readable again, also
-        // one level deeper, inside the object of a JSON line.
+        // The store keeps a single text as it is and everything else as JSON. The parser must accept that JSON inside the
+        // object of a JSON line, which is one level deeper.
         let unreadable = |error| Error::message(format!("the content or metadata cannot be stored as JSON: {error}"));
         let content = match self.content.as_slice() {
             [ContentPart::Text { text }] => text.len(),
@@ -198,7 +194,189 @@ impl Message {
     }
 }
 
-/// Returns a new id: a UUIDv7, so ids sort by the time of their creation.
+/// Returns a new UUIDv7. Such ids sort by the time of their creation.
 pub(crate) fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
+}
+
+/// The role of a message's author, as chat models distinguish them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Instructions to the model.
+    System,
+    /// The person or program that the agent serves.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool that returns a result.
+    Tool,
+}
+
+impl Role {
+    /// All roles, in the order of their stored numbers.
+    pub const ALL: [Role; 4] = [Role::System, Role::User, Role::Assistant, Role::Tool];
+
+    /// Returns the name that the role has in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+        }
+    }
+}
+
+impl FromStr for Role {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Role::ALL
+            .into_iter()
+            .find(|role| role.as_str() == name)
+            .ok_or_else(|| Error::message(format!("role {name:?} is not one of system, user, assistant, tool")))
+    }
+}
+
+/// One part of a message's content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum ContentPart {
+    /// Plain text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A request of the model to run a tool.
+    ToolCall {
+        /// Identifies the call. The result of the call carries the same id.
+        id: String,
+        /// The name of the tool.
+        name: String,
+        /// The arguments, any JSON value.
+        #[serde(default)]
+        arguments: Value,
+    },
+    /// The result of a tool call.
+    ToolResult {
+        /// The id of the call.
+        id: String,
+        /// The result as text.
+        content: String,
+    },
+    /// A reference to an image.
+    Image(MediaReference),
+    /// A reference to an audio recording.
+    Audio(MediaReference),
+    /// A reference to a video.
+    Video(MediaReference),
+    /// A reference to any other file.
+    File(MediaReference),
+}
+
+impl ContentPart {
+    /// Returns the text of a text part or of a tool result.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            ContentPart::Text { text } => Some(text),
+            ContentPart::ToolResult { content, .. } => Some(content),
+            _ => None,
+        }
+    }
+
+    /// Returns the reference of a media or file part, with the part's type in JSON.
+    pub(crate) fn media(&self) -> Option<(&'static str, &MediaReference)> {
+        match self {
+            ContentPart::Image(reference) => Some(("image", reference)),
+            ContentPart::Audio(reference) => Some(("audio", reference)),
+            ContentPart::Video(reference) => Some(("video", reference)),
+            ContentPart::File(reference) => Some(("file", reference)),
+            _ => None,
+        }
+    }
+}
+
+/// A reference to media by URI. mnemon stores the reference, not the bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MediaReference {
+    /// The URI.
+    pub uri: String,
+    /// The MIME type, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+}
+
+impl MediaReference {
+    /// Splits a `data:` URI into its media type and its base64 data.
+    pub(super) fn data(&self) -> Option<(&str, &str)> {
+        self.uri.strip_prefix("data:")?.split_once(";base64,")
+    }
+
+    /// Returns true if the URI begins with one of `schemes`, such as `https://`.
+    pub(super) fn has_scheme(&self, schemes: &[&str]) -> bool {
+        schemes.iter().any(|scheme| self.uri.starts_with(scheme))
+    }
+
+    /// Formats the reference as text, `[kind: URI]`. The bytes of a `data:` URI are left out.
+    pub(super) fn describe(&self, kind: &str) -> String {
+        match self.has_scheme(&["data:"]) {
+            true => format!("[{kind}]"),
+            false => format!("[{kind}: {}]", self.uri),
+        }
+    }
+}
+
+/// The two JSON forms of a message's content.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "content is a string or an array of parts, each with a known type")]
+enum JsonContent {
+    Text(String),
+    Parts(Vec<ContentPart>),
+}
+
+/// Reads content from a string or an array of parts.
+pub(super) fn deserialize_content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ContentPart>, D::Error> {
+    Ok(match JsonContent::deserialize(deserializer)? {
+        JsonContent::Text(text) => vec![ContentPart::Text { text }],
+        JsonContent::Parts(parts) => parts,
+    })
+}
+
+/// Writes content that is a single text part as a string, other content as an array of parts.
+pub(super) fn serialize_content<S: Serializer>(content: &[ContentPart], serializer: S) -> Result<S::Ok, S::Error> {
+    match content {
+        [ContentPart::Text { text }] => serializer.serialize_str(text),
+        parts => parts.serialize(serializer),
+    }
+}
+
+/// The [searchable](Message::searchable) text of a message. Dereferences to the whole text, and knows how much of it is
+/// the author's name.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexedText {
+    text: String,
+    name_bytes: usize,
+}
+
+impl IndexedText {
+    pub(crate) fn of(message: &Message) -> Self {
+        let text = message.searchable();
+        let name_bytes = message.author_of(&text).map_or(0, str::len);
+        IndexedText { text, name_bytes }
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        Some(&self.text[..self.name_bytes]).filter(|name| !name.is_empty())
+    }
+}
+
+impl Deref for IndexedText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
 }

@@ -3,27 +3,26 @@
 use serde_json::{Value, json};
 
 use super::{
-    chat_message::Message,
-    content::ContentPart,
-    exact::imported,
+    chat_message::{ContentPart, Message},
+    extension::imported,
     fields::{Object, Result, as_object, inner, reference, required, role, seconds, text, text_part},
     json_line::MessageLine,
 };
 use crate::error::Error;
 
-/// The key in [`Message::metadata`] of what ChatGPT says about a message.
+/// The key in [`Message::metadata`] of the title, the model and the recipient.
 const SOURCE: &str = "chatgpt";
 
-/// Reads a conversation of ChatGPT's data export, an element of its file `conversations.json`.
+/// Reads a conversation of ChatGPT's data export, which is one element of its file `conversations.json`.
 ///
-/// The conversation is a tree, with a branch for each answer that was made again and each question that was edited.
-/// The branch that ChatGPT shows is read: the way from `current_node` to the root. The session is the conversation's
-/// id. The id of a message is preceded by it (`CONVERSATION/MESSAGE`), because a conversation that was branched off or
-/// shared repeats the ids of another. `metadata["chatgpt"]` has the title, the model, and the recipient if it is a tool.
-/// Left out are messages that ChatGPT hides, the model's thoughts, and messages without content.
+/// The conversation is a tree with a branch for each regenerated answer and each edited question. The function reads the
+/// branch that ChatGPT shows, from `current_node` to the root. It leaves out messages that ChatGPT hides, the model's
+/// thoughts, and messages without content. The session is the conversation's id. A message's id is preceded by the
+/// conversation's (`CONVERSATION/MESSAGE`), because a conversation that was branched off or shared repeats the ids of
+/// another. `metadata["chatgpt"]` has the title, the model, and the recipient if it is a tool.
 ///
-/// Each message is read by itself, as by [`from_langchain`](crate::from_langchain). A fault of the tree leaves out what
-/// is before it.
+/// Each message is read separately, as by [`from_langchain`](crate::from_langchain). After an error in the tree, the
+/// messages before that place are missing.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`] with the ids of the conversation and the message, for a value of another form, and for
@@ -35,7 +34,6 @@ pub fn from_chatgpt(conversation: &Value) -> impl Iterator<Item = crate::error::
     read.into_iter().map(move |line| line.map_err(failed))
 }
 
-/// Reads the messages from the root to the current node.
 fn read(conversation: &Value) -> Result<Vec<Result<MessageLine>>> {
     let conversation = as_object(conversation)?;
     let session = match text(conversation, "conversation_id")? {
@@ -70,7 +68,7 @@ fn read(conversation: &Value) -> Result<Vec<Result<MessageLine>>> {
     Ok(lines)
 }
 
-/// Reads a message; `None` if it is one that is left out.
+/// Reads a message. Returns `None` for a message that is left out.
 fn read_message(object: &Object, session: &str, title: Option<&str>) -> Result<Option<MessageLine>> {
     let metadata = object.get("metadata").and_then(Value::as_object);
     let is_hidden = metadata.and_then(|metadata| metadata.get("is_visually_hidden_from_conversation"));
@@ -123,7 +121,7 @@ fn read_content(content: &Object) -> Result<Vec<ContentPart>> {
             }
         }
         _ => {
-            // Code, the output of tools, and quoted pages.
+            // Code, tool output and quoted web pages have a text instead of parts.
             let texts = ["text", "result"].map(|field| content.get(field).and_then(Value::as_str));
             let Some(text) = texts.into_iter().flatten().next() else {
                 return Err(format!("content of the unknown type {kind:?}, without text"));
@@ -135,18 +133,18 @@ fn read_content(content: &Object) -> Result<Vec<ContentPart>> {
     Ok(parts)
 }
 
-/// Reads a part that is no text: a reference to a file of the export, or the words of a recording.
+/// Reads a part that is not a string: a reference to a file of the export, or the transcript of a recording.
 fn read_asset(value: &Value) -> Result<Option<ContentPart>> {
     let part = as_object(value)?;
-    if let Some(words) = text(part, "text")? {
-        return Ok(Some(text_part(words)));
+    if let Some(transcript) = text(part, "text")? {
+        return Ok(Some(text_part(transcript)));
     }
     let kind = required(part, "content_type")?;
     let pointer = |part: &Object| text(part, "asset_pointer").map(|pointer| pointer.map(reference));
     Ok(match kind {
         "image_asset_pointer" => pointer(part)?.map(ContentPart::Image),
         "audio_asset_pointer" => pointer(part)?.map(ContentPart::Audio),
-        // Its sound; the words are a part of their own.
+        // Only the sound is read here: the transcript is a separate part.
         "real_time_user_audio_video_asset_pointer" => part
             .get("audio_asset_pointer")
             .and_then(Value::as_object)

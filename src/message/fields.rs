@@ -1,26 +1,25 @@
-//! Reading of fields of JSON objects, for the formats of providers. Errors are the reason alone, without the object's
-//! position.
+//! Reads fields of JSON objects, for the formats of providers.
+//!
+//! An error is the text of the reason. It does not name the object's position, which the caller adds.
 
 use serde_json::{Map, Value};
 
 use super::{
-    content::{ContentPart, MediaReference},
-    role::Role,
+    chat_message::{ContentPart, MediaReference, Role},
     timestamp::Timestamp,
 };
 use crate::error::Error;
 
-/// A JSON object.
 pub(super) type Object = Map<String, Value>;
 
-/// The result of reading a field. The error is a reason.
+/// The result of reading a field, with the reason as its error.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
 pub(super) fn as_object(value: &Value) -> Result<&Object> {
     value.as_object().ok_or_else(|| "expected a JSON object".to_owned())
 }
 
-/// Reads each object of a list by itself. Errors begin with `list` and the index.
+/// Reads each object of a list separately. Errors begin with `list` and the index.
 pub(super) fn read_each<T>(
     values: &[Value],
     list: &'static str,
@@ -32,12 +31,11 @@ pub(super) fn read_each<T>(
     })
 }
 
-/// Returns the object in a field.
 pub(super) fn inner<'o>(object: &'o Object, field: &str) -> Result<&'o Object> {
     object.get(field).and_then(Value::as_object).ok_or_else(|| format!("{field} is not an object"))
 }
 
-/// Returns the text of a field that must be there.
+/// Returns the text of a field, which must not be missing or null.
 pub(super) fn required<'o>(object: &'o Object, field: &str) -> Result<&'o str> {
     text(object, field)?.ok_or_else(|| format!("{field} is missing"))
 }
@@ -51,7 +49,6 @@ pub(super) fn text<'o>(object: &'o Object, field: &str) -> Result<Option<&'o str
     }
 }
 
-/// Returns the role of this name.
 pub(super) fn role(name: &str) -> Result<Role> {
     name.parse().map_err(|error| match error {
         Error::InvalidMessage { reason } => reason,
@@ -59,14 +56,14 @@ pub(super) fn role(name: &str) -> Result<Role> {
     })
 }
 
-/// Returns the time of a field that counts seconds since 1970; `None` if the field is missing or null.
+/// Returns the time in a field with seconds since 1970; `None` if the field is missing or null.
 pub(super) fn seconds(object: &Object, field: &str) -> Result<Option<Timestamp>> {
     let Some(value) = object.get(field).filter(|value| !value.is_null()) else { return Ok(None) };
     let time = value.as_f64().and_then(|seconds| Timestamp::from_micros((seconds * 1e6).round() as i64));
     time.map(Some).ok_or_else(|| format!("{field} is not a time in seconds since 1970"))
 }
 
-/// Returns the fields of an object that are none of `read`, and not empty.
+/// Returns the fields of an object that are not in `read` and not empty.
 pub(super) fn unread(object: &Object, read: &[&str]) -> Object {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -83,12 +80,12 @@ pub(super) fn text_part(text: &str) -> ContentPart {
     ContentPart::Text { text: text.to_owned() }
 }
 
-/// Makes a reference to a URI whose media type is not known, or is in the URI.
+/// Creates a reference to a URI whose media type is unknown or part of the URI.
 pub(super) fn reference(uri: impl Into<String>) -> MediaReference {
     MediaReference { uri: uri.into(), media_type: None }
 }
 
-/// Joins the texts of `content` into one tool result, which the other parts follow.
+/// Joins the texts of `content` into one tool result, followed by the other parts.
 pub(super) fn tool_result(id: &str, content: Vec<ContentPart>) -> Vec<ContentPart> {
     let mut texts = Vec::new();
     let mut others = Vec::new();

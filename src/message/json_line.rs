@@ -1,5 +1,6 @@
-//! The JSON form of a message: one object, which is one line of a JSON Lines file. An object of OpenAI's format is a
-//! message, too.
+//! The JSON form of a message: one object, which is one line of a JSON Lines file.
+//!
+//! The reader also accepts objects of OpenAI's format. A line in a mixture of both formats is an error.
 
 use std::fmt;
 
@@ -10,11 +11,9 @@ use serde::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    chat_message::{DEFAULT_SESSION, Message, new_id},
-    content::ContentPart,
+    chat_message::{ContentPart, DEFAULT_SESSION, Message, Role, new_id},
     fields::{Object, required},
     openai,
-    role::Role,
     timestamp::Timestamp,
 };
 use crate::{
@@ -22,7 +21,7 @@ use crate::{
     ids::Namespace,
 };
 
-/// The types of content parts that [`ContentPart`] has and OpenAI's format does not. `text` and `file` are in both.
+/// The types of [`ContentPart`] that OpenAI's format does not have. Both formats have `text` and `file`.
 const OWN_PARTS: [&str; 5] = ["tool_call", "tool_result", "image", "audio", "video"];
 /// The types of content parts of OpenAI's format, and of servers that extend it.
 const OPENAI_PARTS: [&str; 5] = ["image_url", "input_audio", "refusal", "audio_url", "video_url"];
@@ -32,10 +31,10 @@ const OPENAI_PARTS: [&str; 5] = ["image_url", "input_audio", "refusal", "audio_u
 /// The fields of a line are `{"id"?, "namespace"?, "session"?, "role", "name"?, "content": text or parts,
 /// "created_at"?: RFC 3339, "metadata"?: object}`. Any other field is an error, so that nothing is dropped silently.
 ///
-/// A message of OpenAI's chat format is accepted, too, alone or with `id`, `namespace`, `session`, `created_at` and
-/// `metadata` beside its fields: the role `developer`, `tool_calls`, `tool_call_id`, a `content` that is null, parts
-/// such as `image_url`, and the other fields of requests and answers. It is read as
-/// [`from_openai`](crate::from_openai) reads it.
+/// A line may also be a message of OpenAI's chat format, with or without `id`, `namespace`, `session`, `created_at` and
+/// `metadata` beside its own fields. A line is in that format if it has the role `developer`, `tool_calls`,
+/// `tool_call_id`, a `content` that is null, parts such as `image_url`, or another field of requests and answers that
+/// mnemon's format does not have. It is read as by [`from_openai`](crate::from_openai).
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageLine {
     /// The namespace, if the line names one.
@@ -58,7 +57,7 @@ struct LineFields {
     content: LineContent,
     created_at: Option<Timestamp>,
     metadata: Option<Map<String, Value>>,
-    // The fields of OpenAI's objects, and of servers that show how a model reasons.
+    // Fields of OpenAI's format, and of servers that return a model's reasoning.
     tool_calls: Option<Value>,
     tool_call_id: Option<Value>,
     function_call: Option<Value>,
@@ -69,7 +68,6 @@ struct LineFields {
     reasoning_content: Option<Value>,
 }
 
-/// The content of a line, as it is written.
 #[derive(Default)]
 enum LineContent {
     #[default]
@@ -115,7 +113,8 @@ impl TryFrom<LineFields> for Message {
 }
 
 impl LineFields {
-    /// Makes a message of the fields that OpenAI's format has, too: in that format if any of them is of it alone.
+    /// Converts the fields that both formats have, and those of OpenAI's. If the line has any field, role or part that
+    /// only OpenAI's format has, the whole line is read in that format.
     fn message(self) -> Result<Message> {
         let openai: Object = [
             ("tool_calls", self.tool_calls),
@@ -128,7 +127,7 @@ impl LineFields {
             ("reasoning_content", self.reasoning_content),
         ]
         .into_iter()
-        // The objects of client libraries have all fields, most of them null or empty.
+        // Client libraries write all fields, and most of them are null or empty.
         .filter_map(|(field, value)| Some((field.to_owned(), value.filter(|value| *value != json!([]))?)))
         .collect();
         let has_openai_part = |parts: &[Value]| parts.iter().any(|part| part_format(part) == PartFormat::OpenAi);
@@ -185,13 +184,12 @@ fn openai_message(role: String, name: Option<String>, content: LineContent, fiel
     openai::import(&object).map_err(Error::message)
 }
 
-/// The format that a content part is of.
 #[derive(PartialEq)]
 enum PartFormat {
     Own,
     OpenAi,
     Either,
-    /// None of both, with the reason.
+    /// Neither format has such a part. The text is the reason.
     Unknown(String),
 }
 
@@ -201,7 +199,7 @@ fn part_format(part: &Value) -> PartFormat {
         Ok("text") => PartFormat::Either,
         Ok("file") if part.contains_key("file") => PartFormat::OpenAi,
         Ok("file") => PartFormat::Own,
-        // A block of Anthropic's format has the same name.
+        // A content block of Anthropic's format has the same type.
         Ok("tool_result") if part.contains_key("tool_use_id") => PartFormat::Unknown(
             "it is a part of Anthropic's format; a tool_result has \"id\" and \"content\"".to_owned(),
         ),

@@ -1,52 +1,45 @@
-//! Chat messages, their content and JSON forms, and operations on lists of messages.
+//! Chat messages: what one is, its JSON forms, and operations on lists of messages.
 //!
-//! This module owns the JSON form of a message and its conversion to and from the formats of OpenAI, Anthropic and
-//! Gemini, lossless in both directions, and from those of ChatGPT's export, LangChain, LlamaIndex and mem0; the rules
-//! for what may be stored; and counting, updating, trimming and selecting messages. It knows nothing of namespaces,
-//! vectors or the store.
+//! This module owns the message and the rules for what may be stored (`chat_message`, `timestamp`); its JSON form, one
+//! object a line (`json_line`); the conversions to and from the formats of providers (`openai`, `anthropic`, `gemini`),
+//! lossless in both directions, and from the exports of other programs (`chatgpt`, `frameworks`); counting, updating,
+//! trimming and selecting messages (`token_count`, `lists`, `trim`); and their XML for prompts (`xml`). It knows nothing
+//! of namespaces, vectors or the store.
+//!
+//! Invariants of the conversions: a message that is written in a lossless form and read again is the same message. A
+//! provider's object that is read and written again is the same object, unless its message was changed; only empty texts
+//! are left out. Reading drops nothing silently: what a message cannot express is kept in its metadata, and an object of
+//! another provider's format is an error.
 
 mod anthropic;
-mod calibrated;
 mod chat_message;
 mod chatgpt;
-mod content;
-mod exact;
+mod extension;
 mod fields;
+mod frameworks;
 mod gemini;
-mod indexed_text;
 mod json_line;
-mod langchain;
-mod llamaindex;
-mod mem0;
+mod lists;
 mod openai;
-mod role;
-mod selectors;
 mod timestamp;
 mod token_count;
-mod tool_calls;
 mod trim;
 mod turns;
-mod updates;
 pub(crate) mod xml;
 
 pub use anthropic::{from_anthropic, to_anthropic, to_anthropic_lossless};
-pub use calibrated::CalibratedTokenCounter;
-pub(crate) use chat_message::new_id;
-pub use chat_message::{DEFAULT_SESSION, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, Message};
+pub use chat_message::{
+    ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MediaReference, Message, Role,
+};
+pub(crate) use chat_message::{IndexedText, new_id};
 pub use chatgpt::from_chatgpt;
-pub use content::{ContentPart, MediaReference};
+pub use frameworks::{from_langchain, from_llamaindex, from_mem0};
 pub use gemini::{from_gemini, to_gemini, to_gemini_lossless};
-pub(crate) use indexed_text::IndexedText;
 pub use json_line::MessageLine;
-pub use langchain::from_langchain;
-pub use llamaindex::from_llamaindex;
-pub use mem0::from_mem0;
+pub use lists::{MessageSelector, MessageUpdate, MessageWindow, TokenWindow, add_messages};
+pub(crate) use lists::{match_tool_results, unfit_for_prompt};
 pub use openai::{from_openai, to_openai, to_openai_lossless};
-pub use role::Role;
-pub use selectors::{MessageSelector, MessageWindow, TokenWindow};
 pub use timestamp::Timestamp;
-pub use token_count::{MessageTokenCounter, PerPartTokenCounter};
-pub(crate) use tool_calls::{match_tool_results, unfit_for_prompt};
+pub use token_count::{CalibratedTokenCounter, MessageTokenCounter, PerPartTokenCounter};
 pub use trim::{TextSplitter, TrimOptions, TrimStrategy, trim_messages};
-pub use updates::{MessageUpdate, add_messages};
 pub use xml::escape_xml;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// A point in time in UTC with microsecond precision, between the years -9999 and 9999.
 ///
-/// The text form is RFC 3339 (`2024-05-01T09:30:00Z`), for years before 0 the form that ISO 8601 extends it with
+/// The text form is RFC 3339 (`2024-05-01T09:30:00Z`); years before 0 have the extended form of ISO 8601
 /// (`-000044-03-15T12:00:00Z`). Parsing converts other offsets to UTC, and reads a date alone (`2024-05-01`) as its first
 /// moment in UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -37,7 +37,7 @@ impl Timestamp {
     }
 }
 
-/// Parses an RFC 3339 time, or a date. The error is the reason alone.
+/// Parses an RFC 3339 time, or a date. The error is the text of the reason.
 fn parse(text: &str) -> Result<Timestamp, String> {
     // jiff parses more than RFC 3339: other separators, missing minutes, zone names.
     let read = |text: &str| is_rfc_3339(text).then(|| text.parse::<jiff::Timestamp>().ok()).flatten();
@@ -94,8 +94,8 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Returns true if `text` has the form of RFC 3339's `date-time`, or of a time before the year 0. The parser checks
-/// whether the numbers are a valid date.
+/// Returns true if `text` has the form of RFC 3339's `date-time`, or of a time before the year 0. It does not check the
+/// numbers: the parser does.
 fn is_rfc_3339(text: &str) -> bool {
     let text = text.strip_prefix("-00").unwrap_or(text);
     let form = |text: &str, form: &str| {

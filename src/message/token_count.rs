@@ -1,8 +1,10 @@
-//! The token count of a message.
+//! Token counts of messages: part by part with a [`TokenCounter`], or corrected by the counts that a provider reports.
 
 use std::sync::Arc;
 
-use super::{chat_message::Message, content::ContentPart};
+use parking_lot::Mutex;
+
+use super::chat_message::{ContentPart, Message};
 use crate::{
     error::impl_debug,
     tokens::{ApproximateTokenCounter, TokenCounter},
@@ -68,5 +70,76 @@ impl MessageTokenCounter for PerPartTokenCounter {
     fn count(&self, message: &Message) -> usize {
         let name = message.name.as_deref().map_or(0, |name| self.text.count(name));
         self.per_message + name + message.content.iter().map(|part| self.count_part(part)).sum::<usize>()
+    }
+}
+
+/// The half-life of an observation, in estimated tokens that were observed after it.
+const HALF_LIFE: f64 = 100_000.0;
+
+/// Multiplies the counts of another counter by a ratio that it learns: the tokens that a provider reported for prompts,
+/// divided by the other counter's estimates for them.
+///
+/// A token budget then matches what the provider bills, even for a model whose vocabulary is not public. The ratio is 1
+/// until the first observation, and recent observations weigh more. Tokens outside of messages, such as tool
+/// definitions, raise the ratio. Clones share one ratio.
+///
+/// ```
+/// use mnemon::{CalibratedTokenCounter, Message, MessageTokenCounter};
+/// let counter = CalibratedTokenCounter::default();
+/// let messages = [Message::user("Where is Ada, and what does she do there?")];
+/// let estimate = counter.count(&messages[0]);
+/// counter.observe(&messages, 2 * estimate); // in practice, `usage.prompt_tokens` of `ChatAnswer::usage`
+/// assert_eq!(counter.count(&messages[0]), 2 * estimate);
+/// ```
+#[derive(Clone)]
+pub struct CalibratedTokenCounter {
+    inner: Arc<dyn MessageTokenCounter>,
+    observed: Arc<Mutex<ObservedTokens>>,
+}
+
+impl_debug!(CalibratedTokenCounter, self { ratio: self.ratio() });
+
+#[derive(Default)]
+struct ObservedTokens {
+    estimated: f64,
+    reported: f64,
+}
+
+impl Default for CalibratedTokenCounter {
+    /// Calibrates [`PerPartTokenCounter`] with its defaults.
+    fn default() -> Self {
+        CalibratedTokenCounter::new(PerPartTokenCounter::default())
+    }
+}
+
+impl CalibratedTokenCounter {
+    /// Creates a counter that corrects the counts of `inner`.
+    pub fn new(inner: impl MessageTokenCounter + 'static) -> Self {
+        CalibratedTokenCounter { inner: Arc::new(inner), observed: Arc::default() }
+    }
+
+    /// Records that a provider reported `prompt_tokens` for this prompt. The call is ignored if the prompt has no tokens
+    /// by the estimate or by the report.
+    pub fn observe(&self, prompt: &[Message], prompt_tokens: usize) {
+        let estimated: usize = prompt.iter().map(|message| self.inner.count(message)).sum();
+        if estimated == 0 || prompt_tokens == 0 {
+            return;
+        }
+        let mut observed = self.observed.lock();
+        let kept = 0.5_f64.powf(estimated as f64 / HALF_LIFE);
+        observed.estimated = observed.estimated * kept + estimated as f64;
+        observed.reported = observed.reported * kept + prompt_tokens as f64;
+    }
+
+    /// Returns the ratio of reported to estimated tokens.
+    pub fn ratio(&self) -> f64 {
+        let observed = self.observed.lock();
+        if observed.estimated == 0.0 { 1.0 } else { observed.reported / observed.estimated }
+    }
+}
+
+impl MessageTokenCounter for CalibratedTokenCounter {
+    fn count(&self, message: &Message) -> usize {
+        (self.inner.count(message) as f64 * self.ratio()).ceil() as usize
     }
 }

@@ -3,12 +3,13 @@
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use super::{
-    chat_message::Message, content::ContentPart, role::Role, token_count::MessageTokenCounter,
-    tool_calls::match_tool_results,
+    chat_message::{ContentPart, Message, Role},
+    lists::match_tool_results,
+    token_count::MessageTokenCounter,
 };
 use crate::error::{Error, Result, impl_debug, setters};
 
-/// The end of the list that [`trim_messages`] keeps.
+/// Selects the end of the list that [`trim_messages`] keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrimStrategy {
     /// Keeps the oldest messages.
@@ -18,7 +19,7 @@ pub enum TrimStrategy {
     Last,
 }
 
-/// A function that splits a text into pieces. The pieces joined must be the text.
+/// A function that splits a text into pieces, which must give the text again when they are joined.
 pub type TextSplitter = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
 
 /// The options of [`trim_messages`]. Start from [`TrimOptions::last`] or [`TrimOptions::first`] and set what differs.
@@ -47,8 +48,8 @@ pub struct TrimOptions {
     pub allow_partial: bool,
     /// Splits a text for `allow_partial`. Default: into lines.
     pub splitter: TextSplitter,
-    /// Whether a tool call and its results are kept or dropped together, and results without a call are dropped.
-    /// Default: true. LangChain does not do so, but models refuse a history with unmatched calls.
+    /// Whether a tool call and its results are kept or dropped as one, and results without a call are dropped.
+    /// Default: true. LangChain does not do this, but models refuse a history with unmatched calls.
     pub keep_tool_calls_whole: bool,
 }
 
@@ -103,8 +104,7 @@ impl TrimOptions {
 
 setters!(TrimOptions { include_system: bool, allow_partial: bool, keep_tool_calls_whole: bool });
 
-/// Returns the messages that fit into the token budget, in order. All ids are kept, also of a message that is
-/// shortened.
+/// Returns the messages that fit into the token budget, in order. A message that is shortened keeps its id.
 ///
 /// [`TrimStrategy::First`] takes the longest prefix that fits and drops trailing messages according to `end_on`.
 /// [`TrimStrategy::Last`] drops trailing messages according to `end_on`, sets a leading system message aside if
@@ -146,7 +146,7 @@ pub fn trim_messages(
     }
 }
 
-/// Returns the longest prefix of `messages` that fits, without trailing messages of roles that must not be at the cut.
+/// Returns the longest prefix of `messages` that fits, without trailing messages whose role is not allowed at the cut.
 fn longest_prefix(
     messages: Vec<Message>,
     budget: usize,
@@ -227,9 +227,9 @@ fn drop_back_to(messages: &mut Vec<Message>, roles: &[Role]) {
     }
 }
 
-/// Drops tool calls and results whose counterpart was cut off, then messages at either end whose role is not allowed
-/// there, until neither step finds anything: each may make the other necessary. `kept` are the messages of `all` from
-/// index `begin`.
+/// Drops tool calls and results whose counterpart was cut off, and messages at either end whose role is not allowed
+/// there. Either step can make the other necessary, so both repeat until neither drops a message. `kept` are the messages
+/// of `all` from index `begin`.
 fn drop_split_calls(kept: Vec<Message>, begin: usize, all: &[Message], trim: &TrimOptions) -> Vec<Message> {
     if !trim.keep_tool_calls_whole {
         return kept;

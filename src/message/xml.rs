@@ -1,14 +1,15 @@
-//! Messages as XML for a language model to read. Every field is escaped, so that none can close its element.
+//! Formats messages as XML for a language model. Every field is escaped, so that no text can close its element.
 
 use std::{borrow::Cow, fmt::Write};
 
-use super::{chat_message::Message, content::ContentPart};
+use super::chat_message::{ContentPart, Message};
 
 /// Escapes a text for use inside an XML element. No text can close the element.
 ///
-/// An XML parser returns the original text, except that NUL, U+FFFE and U+FFFF become U+FFFD. The function turns `&`,
-/// `<` and `>` into entities, and also control characters other than line feed and tab, and marks that change the
-/// writing direction, which could disguise a text. It leaves quotes as they are: do not use it for attributes.
+/// An XML parser returns the original text, except that NUL, U+FFFE and U+FFFF become U+FFFD. The function writes
+/// entities for `&`, `<` and `>`, for control characters other than line feed and tab, and for marks that change the
+/// writing direction, which could disguise a text. It does not escape quotes, so its result must not be used in an
+/// attribute.
 ///
 /// ```
 /// assert_eq!(mnemon::escape_xml("</memory> isn't"), "&lt;/memory&gt; isn't");
@@ -40,16 +41,16 @@ fn escape(text: &str, special: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Returns true for characters that are escaped in text and in attributes.
+/// Returns true for characters that are escaped both in text and in attributes.
 fn is_special(c: char) -> bool {
     matches!(c, '&' | '<' | '>' | '\u{fffe}' | '\u{ffff}')
         || (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Formats a message as one element, with the date rounded down to the second:
-/// `<message role='user' name='Ada' date='2024-05-01T09:30:00Z'>text</message>`. If it is superseded, the last attribute
-/// is `superseded='true'`.
+/// Formats a message as one element, such as
+/// `<message role='user' name='Ada' date='2024-05-01T09:30:00Z'>text</message>`. The date is rounded down to the second.
+/// A superseded message has the last attribute `superseded='true'`.
 pub(crate) fn message_element(message: &Message, is_superseded: bool) -> String {
     let mut attributes = format!("role='{}'", message.role.as_str());
     if let Some(name) = &message.name {
@@ -71,7 +72,7 @@ pub(crate) fn message_element(message: &Message, is_superseded: bool) -> String 
     format!("<message {attributes}>{body}</message>")
 }
 
-/// Formats a reference to media or to a file as an empty element. `None` for other parts.
+/// Formats a media or file part as an empty element. Returns `None` for other parts.
 pub(crate) fn media_element(part: &ContentPart) -> Option<String> {
     let (kind, reference) = part.media()?;
     Some(format!("<{kind} uri='{}' />", escape_attribute(&reference.uri)))

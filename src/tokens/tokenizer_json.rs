@@ -1,10 +1,10 @@
-//! Token counts by a Hugging Face `tokenizer.json`.
+//! The token counter of a Hugging Face `tokenizer.json`.
 
 use std::path::Path;
 
 use tokenizers::Tokenizer;
 
-use super::{approximate::ApproximateTokenCounter, counter::TokenCounter};
+use super::{ApproximateTokenCounter, TokenCounter};
 use crate::error::{Error, Result, impl_debug};
 
 /// Counts tokens with the `tokenizer.json` of a Hugging Face model, without the special tokens that the tokenizer adds
@@ -25,7 +25,7 @@ impl HuggingFaceTokenizer {
             reason: "not a tokenizer.json".into(),
             source: Some(source),
         };
-        // The crate panics on some invalid files, while reading them or at the first use.
+        // The crate panics on some invalid files, either while reading them or at the first use.
         let read_and_try =
             || Tokenizer::from_file(path).and_then(|read| read.encode_fast("mnemon", false).map(|_| read));
         let mut tokenizer = std::panic::catch_unwind(read_and_try)

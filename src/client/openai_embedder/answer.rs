@@ -1,4 +1,4 @@
-//! Reading and checking the answer to a request for vectors.
+//! Reads and checks the answer to a request for vectors.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::super::openai_server::error_message;
 /// The usable contents of an answer.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// One vector for each input, in order, of unit length or all zero.
+    /// One vector for each input, in the order of the inputs, of unit length or all zero.
     pub(super) rows: Vec<Vec<f32>>,
     /// The number of tokens of the inputs, if the server states it.
     pub(super) tokens: Option<u64>,
@@ -23,7 +23,7 @@ pub(super) struct Answer {
 /// The reason why an answer is unusable.
 #[derive(Debug, PartialEq)]
 pub(super) enum Unusable {
-    /// The answer is not a list of as many vectors. The same request may get a better one.
+    /// The answer does not have one vector for each input. The same request may get a better answer.
     Broken(String),
     /// A vector has a component that is not finite.
     Vector(String),
@@ -32,26 +32,26 @@ pub(super) enum Unusable {
 }
 
 #[derive(Deserialize)]
-struct Embeddings {
-    data: Vec<Embedding>,
-    usage: Option<Usage>,
+struct ResponseBody {
+    data: Vec<ResponseVector>,
+    usage: Option<ResponseUsage>,
 }
 
 #[derive(Deserialize)]
-struct Embedding {
+struct ResponseVector {
     embedding: Components,
     index: Option<usize>,
 }
 
 #[derive(Deserialize)]
-struct Usage {
+struct ResponseUsage {
     prompt_tokens: Option<u64>,
 }
 
-/// Reads the vectors of an answer to this number of inputs. A vector belongs to the input of its `index`, or to that of
-/// its own position if it has no `index`.
+/// Reads the vectors of an answer to a request with this number of inputs. A vector without an `index` belongs to the
+/// input at its own position.
 pub(super) fn read(answer: &[u8], inputs: usize, dimension: usize) -> Result<Answer, Unusable> {
-    let Embeddings { data, usage } = serde_json::from_slice(answer).map_err(|error| {
+    let ResponseBody { data, usage } = serde_json::from_slice(answer).map_err(|error| {
         let json: Result<Value, _> = serde_json::from_slice(answer);
         Unusable::Broken(match json {
             Err(error) => format!("text that is not JSON: {error}"),
@@ -65,7 +65,7 @@ pub(super) fn read(answer: &[u8], inputs: usize, dimension: usize) -> Result<Ans
         return Err(Unusable::Broken(format!("{} vectors for {inputs} inputs", data.len())));
     }
     let mut rows: Vec<Option<Vec<f32>>> = vec![None; inputs];
-    for (position, Embedding { embedding: Components(mut row), index }) in data.into_iter().enumerate() {
+    for (position, ResponseVector { embedding: Components(mut row), index }) in data.into_iter().enumerate() {
         let input = index.unwrap_or(position);
         if row.len() != dimension {
             return Err(Unusable::Dimension(row.len()));
@@ -88,7 +88,7 @@ pub(super) fn read(answer: &[u8], inputs: usize, dimension: usize) -> Result<Ans
     })
 }
 
-/// Normalizes a vector to unit length, unless it is all zero. Fails with a component that is not finite.
+/// Normalizes a vector to unit length, unless it is all zero. The error is a component that is not finite.
 fn normalize(row: &mut [f32]) -> Result<(), f32> {
     if let Some(component) = row.iter().find(|component| !component.is_finite()) {
         return Err(*component);
@@ -101,7 +101,7 @@ fn normalize(row: &mut [f32]) -> Result<(), f32> {
     Ok(())
 }
 
-/// Components of a vector: a list of numbers, or base64 of little-endian 32-bit floats.
+/// The components of a vector, read from a list of numbers or from the base64 of little-endian 32-bit floats.
 struct Components(Vec<f32>);
 
 impl<'de> Deserialize<'de> for Components {

@@ -1,52 +1,49 @@
-//! A limiter for the number of concurrent requests, and for requests and tokens per minute. Queries take precedence
-//! over documents.
+//! Limits the number of concurrent requests, and the requests and tokens per minute. Queries take precedence over
+//! documents.
 //!
 //! A caller waits on its own thread until it may send. The rates are token buckets (J. Turner, "New directions in
-//! communications", 1986). The crate `governor` has token buckets too, but it waits only in async code, has no order
-//! among waiting requests, and cannot take the limits that a server states into account.
+//! communications", 1986). The crate `governor` has token buckets too, but it waits only in async code, does not
+//! order waiting requests, and cannot take a server's reported limits into account.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// The part of a minute's requests or tokens that may be sent at once.
+/// The share of a minute's requests or tokens that may be sent at once.
 const BURST: f64 = 1.0 / 20.0;
-/// The part of a burst that documents leave to queries.
+/// The share of a burst that is reserved for queries.
 const RESERVE: f64 = 0.25;
-/// Bytes of text for each token, the estimate that OpenAI itself uses.
+/// The bytes of text per token that OpenAI itself estimates.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Estimates the tokens of this many bytes of text.
-pub(super) fn tokens(bytes: usize) -> f64 {
+pub(super) fn estimated_tokens(bytes: usize) -> f64 {
     (bytes as f64 / BYTES_PER_TOKEN as f64).max(1.0)
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// Maximum concurrent requests with documents.
+pub(super) struct RateLimits {
+    /// The maximum number of concurrent requests with documents. Queries are not counted.
     pub(super) concurrent: usize,
-    /// Maximum requests per minute.
-    pub(super) requests: Option<u32>,
-    /// Maximum tokens per minute.
-    pub(super) tokens: Option<u32>,
+    pub(super) requests_per_minute: Option<u32>,
+    pub(super) tokens_per_minute: Option<u32>,
 }
 
-impl Limits {
-    /// Returns the part of a minute's allowance that may be sent at once: at least one request, with its share of the
+impl RateLimits {
+    /// Returns the share of a minute's allowance that may be sent at once: at least one request, with its share of the
     /// tokens.
     fn burst(self) -> f64 {
-        self.requests.map_or(BURST, |requests| BURST.max(1.0 / f64::from(requests)))
+        self.requests_per_minute.map_or(BURST, |requests| BURST.max(1.0 / f64::from(requests)))
     }
 
     fn bucket(self, per_minute: Option<u32>, now: Instant) -> Option<Bucket> {
         let per_minute = f64::from(per_minute?);
         let capacity = (per_minute * self.burst()).max(1.0);
-        Some(Bucket { capacity, per_second: per_minute / 60.0, level: capacity, at: now })
+        Some(Bucket { capacity, per_second: per_minute / 60.0, level: capacity, updated_at: now })
     }
 
-    /// Returns the maximum bytes of a request with documents that leaves the reserve of queries.
+    /// Returns the maximum bytes of a request with documents, so that it leaves the reserve for queries.
     pub(super) fn max_request_bytes(self) -> usize {
-        self.tokens.map_or(usize::MAX, |tokens| {
+        self.tokens_per_minute.map_or(usize::MAX, |tokens| {
             (f64::from(tokens) * self.burst() * (1.0 - RESERVE)) as usize * BYTES_PER_TOKEN
         })
     }
@@ -60,8 +57,7 @@ pub(super) enum Priority {
 }
 
 impl Priority {
-    /// Returns the time left until the deadline.
-    pub(super) fn left(self) -> Duration {
+    pub(super) fn time_left(self) -> Duration {
         match self {
             Priority::Documents => Duration::MAX,
             Priority::Query { until } => until.saturating_duration_since(Instant::now()),
@@ -69,32 +65,32 @@ impl Priority {
     }
 }
 
-/// The error of a query that the rate limit does not allow before its deadline, but only after this time.
+/// The error of a query that the rate limit does not allow before its deadline. Contains the wait that it would need.
 #[derive(Debug)]
 pub(super) struct TooLate(pub(super) Duration);
 
-/// The limiter of an embedder, shared by all of its threads.
-pub(super) struct Limiter {
-    state: Mutex<State>,
+/// The limiter that all threads of an embedder share.
+pub(super) struct RateLimiter {
+    state: Mutex<LimiterState>,
     changed: Condvar,
 }
 
-/// The permission to send one request.
+/// The permission to send one request. Dropping it ends the request.
 pub(super) struct Permit<'l> {
-    limiter: &'l Limiter,
+    limiter: &'l RateLimiter,
     priority: Priority,
     tokens: f64,
 }
 
-impl Limiter {
-    pub(super) fn new(limits: Limits) -> Self {
-        Limiter { state: Mutex::new(State::new(limits, Instant::now())), changed: Condvar::new() }
+impl RateLimiter {
+    pub(super) fn new(limits: RateLimits) -> Self {
+        RateLimiter { state: Mutex::new(LimiterState::new(limits, Instant::now())), changed: Condvar::new() }
     }
 
-    /// Waits until a request of about this many tokens may be sent.
+    /// Waits until a request of about `tokens` tokens may be sent.
     ///
     /// # Errors
-    /// [`TooLate`], at once, if a query cannot be sent before its deadline.
+    /// [`TooLate`], without waiting, if a query cannot be sent before its deadline.
     pub(super) fn acquire(&self, priority: Priority, tokens: f64) -> Result<Permit<'_>, TooLate> {
         let mut state = self.state.lock();
         let number = state.arrive(priority);
@@ -112,15 +108,15 @@ impl Limiter {
         acquired.map(|()| Permit { limiter: self, priority, tokens })
     }
 
-    /// Sends no further request of this kind for a time, as the server requests.
+    /// Stops requests of this kind for a time, as the server requested.
     pub(super) fn pause(&self, priority: Priority, wait: Duration) {
         self.state.lock().pause(priority, Instant::now() + wait);
     }
 }
 
 impl Permit<'_> {
-    /// Corrects the request's estimated tokens by the number that the server reports. At most the bytes of the request
-    /// count, so that one wrong report does not block all following requests.
+    /// Replaces the estimated tokens of the request by the number that the server reports. A report above the number of
+    /// bytes is cut to it, so that one wrong report does not block all following requests.
     pub(super) fn record_tokens(&self, tokens: u64) {
         let most = self.tokens * BYTES_PER_TOKEN as f64;
         if let Some(bucket) = &mut self.limiter.state.lock().tokens {
@@ -132,61 +128,61 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if self.priority == Priority::Documents {
-            self.limiter.state.lock().running -= 1;
+            self.limiter.state.lock().running_documents -= 1;
             self.limiter.changed.notify_all();
         }
     }
 }
 
-/// Everything that decides when a request may be sent, except the clock.
-struct State {
+/// The state that decides when a request may be sent. It does not read the clock, so that tests can set the time.
+struct LimiterState {
     concurrent: usize,
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
-    /// Number of running requests with documents.
-    running: usize,
-    /// Number of waiting queries.
+    running_documents: usize,
     waiting_queries: usize,
-    /// Requests with documents are sent in the order of their arrival: `next` is the number of the next arrival,
-    /// `first` that of the next to be sent.
-    next: u64,
-    first: u64,
-    /// Earliest time of the next request with documents.
+    /// Requests with documents are sent in the order of their arrival. This is the number of the next one to arrive.
+    next_arrival: u64,
+    /// The number of the next request with documents to be sent.
+    next_sent: u64,
+    /// The earliest time of the next request with documents.
     documents_from: Instant,
-    /// Earliest time of the next query. Only refused queries delay queries: a limit that a hundred texts exceed may
-    /// allow one text.
+    /// The earliest time of the next query. Only refused queries delay queries: a limit that a hundred texts exceed may
+    /// still allow one text.
     queries_from: Instant,
 }
 
-impl State {
-    fn new(limits: Limits, now: Instant) -> Self {
-        State {
+impl LimiterState {
+    fn new(limits: RateLimits, now: Instant) -> Self {
+        LimiterState {
             concurrent: limits.concurrent,
-            requests: limits.bucket(limits.requests, now),
-            tokens: limits.bucket(limits.tokens, now),
-            running: 0,
+            requests: limits.bucket(limits.requests_per_minute, now),
+            tokens: limits.bucket(limits.tokens_per_minute, now),
+            running_documents: 0,
             waiting_queries: 0,
-            next: 0,
-            first: 0,
+            next_arrival: 0,
+            next_sent: 0,
             documents_from: now,
             queries_from: now,
         }
     }
 
-    /// Registers a request, and returns its number for [`State::wait`].
+    /// Registers a request, and returns its number for [`LimiterState::wait`].
     fn arrive(&mut self, priority: Priority) -> u64 {
         match priority {
-            Priority::Documents => self.next += 1,
+            Priority::Documents => self.next_arrival += 1,
             Priority::Query { .. } => self.waiting_queries += 1,
         }
-        self.next.wrapping_sub(1)
+        self.next_arrival.wrapping_sub(1)
     }
 
-    /// Returns the time until the request may be sent. `None`: that depends on other requests.
+    /// Returns the time until the request may be sent. `None` if it must wait for other requests.
     fn wait(&mut self, priority: Priority, number: u64, tokens: f64, now: Instant) -> Option<Duration> {
         let (from, reserve) = match priority {
             Priority::Documents
-                if number != self.first || self.running == self.concurrent || self.waiting_queries > 0 =>
+                if number != self.next_sent
+                    || self.running_documents == self.concurrent
+                    || self.waiting_queries > 0 =>
             {
                 return None;
             }
@@ -202,12 +198,12 @@ impl State {
         Some(wait)
     }
 
-    /// Unregisters a request, which was sent with this number of tokens, or was not sent.
+    /// Unregisters a request. `sent` is the number of its tokens if it is sent now.
     fn leave(&mut self, priority: Priority, sent: Option<f64>) {
         match priority {
             Priority::Documents => {
-                self.first += 1;
-                self.running += 1;
+                self.next_sent += 1;
+                self.running_documents += 1;
             }
             Priority::Query { .. } => self.waiting_queries -= 1,
         }
@@ -220,7 +216,7 @@ impl State {
         }
     }
 
-    /// Sends no request of this kind until a time. A pause of queries delays documents too.
+    /// Stops requests of this kind until a time. A pause of queries delays documents too.
     fn pause(&mut self, priority: Priority, until: Instant) {
         self.documents_from = self.documents_from.max(until);
         if priority != Priority::Documents {
@@ -235,14 +231,14 @@ struct Bucket {
     per_second: f64,
     /// The available amount. Negative after a request that exceeds the capacity.
     level: f64,
-    at: Instant,
+    updated_at: Instant,
 }
 
 impl Bucket {
-    /// Returns the time until the level is `cost` plus this part of the capacity.
+    /// Returns the time until the level reaches `cost` plus the reserved share of the capacity.
     fn wait(&mut self, cost: f64, reserve: f64, now: Instant) -> Duration {
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        (self.level, self.at) = ((self.level + passed * self.per_second).min(self.capacity), now);
+        let passed = now.saturating_duration_since(self.updated_at).as_secs_f64();
+        (self.level, self.updated_at) = ((self.level + passed * self.per_second).min(self.capacity), now);
         let missing = (cost + reserve * self.capacity).min(self.capacity) - self.level;
         Duration::from_secs_f64((missing / self.per_second).max(0.0))
     }
@@ -256,8 +252,8 @@ mod tests {
 
     const S: fn(u64) -> Duration = Duration::from_secs;
 
-    fn limits(requests: Option<u32>, tokens: Option<u32>) -> Limits {
-        Limits { concurrent: 2, requests, tokens }
+    fn limits(requests: Option<u32>, tokens: Option<u32>) -> RateLimits {
+        RateLimits { concurrent: 2, requests_per_minute: requests, tokens_per_minute: tokens }
     }
 
     fn query() -> Priority {
@@ -265,7 +261,7 @@ mod tests {
     }
 
     /// Sends a request that is answered at once, and returns the time at which it was sent.
-    fn send(state: &mut State, priority: Priority, tokens: f64, mut now: Instant) -> Instant {
+    fn send(state: &mut LimiterState, priority: Priority, tokens: f64, mut now: Instant) -> Instant {
         let number = state.arrive(priority);
         loop {
             match state.wait(priority, number, tokens, now).expect("no other request waits or runs") {
@@ -274,7 +270,7 @@ mod tests {
             }
         }
         state.leave(priority, Some(tokens));
-        state.running = 0;
+        state.running_documents = 0;
         now
     }
 
@@ -282,7 +278,7 @@ mod tests {
     fn requests_are_sent_at_the_rate() {
         let start = Instant::now();
         let check = |limits, priority, tokens, wanted: &[u64]| {
-            let state = &mut State::new(limits, start);
+            let state = &mut LimiterState::new(limits, start);
             let mut now = start;
             let sent = wanted.iter().map(|_| {
                 now = send(state, priority, tokens, now);
@@ -291,7 +287,7 @@ mod tests {
             assert_eq!(sent.collect::<Vec<_>>(), wanted, "{limits:?} {priority:?}");
         };
         check(limits(None, None), Priority::Documents, 1e9, &[0, 0, 0]);
-        // Three at once, then one per second; documents leave a reserve of 0.75 requests.
+        // Three at once, then one per second. Documents leave a reserve of 0.75 requests.
         check(limits(Some(60), None), query(), 1.0, &[0, 0, 0, 1000, 2000]);
         check(limits(Some(60), None), Priority::Documents, 1.0, &[0, 0, 750, 1750]);
         check(limits(Some(1), None), Priority::Documents, 1.0, &[0, 60_000, 120_000]);
@@ -307,7 +303,7 @@ mod tests {
     #[test]
     fn pauses_delay_requests() {
         let start = Instant::now();
-        let state = &mut State::new(limits(None, None), start);
+        let state = &mut LimiterState::new(limits(None, None), start);
         state.pause(Priority::Documents, start + S(20));
         assert_eq!(send(state, query(), 1.0, start), start);
         assert_eq!(send(state, Priority::Documents, 1.0, start), start + S(20));
@@ -319,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_query_that_is_too_late_fails_at_once() {
-        let limiter = Limiter::new(limits(Some(1), None));
+        let limiter = RateLimiter::new(limits(Some(1), None));
         let soon = Priority::Query { until: Instant::now() + S(2) };
         drop(limiter.acquire(soon, 1.0).unwrap());
         let begin = Instant::now();
@@ -331,7 +327,7 @@ mod tests {
     #[test]
     fn a_wrong_token_count_is_bounded() {
         for tokens in [1_000_000_000_000_000, u64::MAX] {
-            let limiter = Limiter::new(limits(None, Some(60_000)));
+            let limiter = RateLimiter::new(limits(None, Some(60_000)));
             limiter.acquire(query(), 1000.0).unwrap().record_tokens(tokens);
             // The request has 4,000 bytes, so at most 4,000 tokens count. The burst is 3,000 tokens: the next request
             // waits two seconds.
@@ -345,7 +341,7 @@ mod tests {
 
     #[test]
     fn queries_go_first_and_documents_in_order() {
-        let limiter = &Limiter::new(limits(None, None));
+        let limiter = &RateLimiter::new(limits(None, None));
         let acquire = || limiter.acquire(Priority::Documents, 1.0).unwrap();
         let running = [acquire(), acquire()];
         let sent = &Mutex::new(Vec::new());
@@ -355,7 +351,7 @@ mod tests {
                     let _permit = acquire();
                     sent.lock().push(number);
                 });
-                while limiter.state.lock().next < 3 + number {
+                while limiter.state.lock().next_arrival < 3 + number {
                     std::thread::yield_now();
                 }
             }
@@ -383,7 +379,7 @@ mod tests {
         ) {
             let limits = limits(requests, tokens);
             let start = Instant::now();
-            let state = &mut State::new(limits, start);
+            let state = &mut LimiterState::new(limits, start);
             let mut now = start;
             let mut times = Vec::new();
             for (is_query, tokens, idle) in sent {

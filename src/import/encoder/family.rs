@@ -1,36 +1,36 @@
-//! The families of encoders that can be built from weights: the tensor names of each, and its differences from BERT.
+//! The families of encoders that can be built from weights, each with its tensor names and its differences from BERT.
 
-use super::{super::description::Config, weights::Fault};
+use super::{super::description::ConfigJson, tensors::Fault};
 
-/// Id of the padding token of RoBERTa and its variants, if config.json does not state it.
+/// The id of the padding token of RoBERTa and its variants if config.json does not state it.
 const ROBERTA_PADDING: usize = 1;
 
 /// The tensor names of a family of encoders, and its differences from BERT.
-pub(in crate::import) struct Family {
-    /// Values of `model_type` in config.json.
-    pub(in crate::import) model_types: &'static [&'static str],
-    pub(in crate::import) layers: &'static str,
-    pub(in crate::import) query: &'static str,
-    pub(in crate::import) key: &'static str,
-    pub(in crate::import) value: &'static str,
-    pub(in crate::import) attention_output: &'static str,
-    pub(in crate::import) attention_norm: &'static str,
-    pub(in crate::import) up: &'static str,
-    pub(in crate::import) down: &'static str,
-    pub(in crate::import) norm: &'static str,
-    pub(in crate::import) types: TokenTypes,
-    /// Whether positions are numbered from the padding's id plus one, without counting padding.
-    pub(in crate::import) positions_after_padding: bool,
+pub(super) struct Family {
+    /// The values of `model_type` in config.json.
+    pub(super) model_types: &'static [&'static str],
+    pub(super) layers: &'static str,
+    pub(super) query: &'static str,
+    pub(super) key: &'static str,
+    pub(super) value: &'static str,
+    pub(super) attention_output: &'static str,
+    pub(super) attention_norm: &'static str,
+    pub(super) up: &'static str,
+    pub(super) down: &'static str,
+    pub(super) norm: &'static str,
+    pub(super) types: TokenTypes,
+    /// Whether positions are numbered from the padding's id plus one, and padding is not counted.
+    pub(super) positions_after_padding: bool,
     /// Whether a term for the distance between tokens is added to the attention scores.
-    pub(in crate::import) distances: bool,
+    pub(super) distances: bool,
 }
 
-/// The source of the token types.
+/// The token types that are input to the embeddings.
 #[derive(PartialEq)]
-pub(in crate::import) enum TokenTypes {
-    /// An input of the graph.
+pub(super) enum TokenTypes {
+    /// The graph has an input for them.
     Input,
-    /// The first type for all tokens.
+    /// All tokens have the first type.
     First,
     /// The family has no token types.
     None,
@@ -88,14 +88,13 @@ const FAMILIES: [Family; 4] = [
     },
 ];
 
-/// Returns the id of the padding token.
-pub(in crate::import) fn padding(config: &Config) -> usize {
+pub(super) fn padding(config: &ConfigJson) -> usize {
     config.number("pad_token_id").unwrap_or(ROBERTA_PADDING)
 }
 
-/// Returns the maximum tokens of a text, if the configuration states it. In some families the first positions are not
-/// used for tokens.
-pub(in crate::import) fn max_tokens(config: &Config) -> Option<usize> {
+/// Returns the maximum number of tokens of a text if the configuration states it. In some families the first positions are
+/// unused.
+pub(in crate::import) fn max_tokens(config: &ConfigJson) -> Option<usize> {
     let model_type = config.text("model_type").unwrap_or_default();
     let family = FAMILIES.iter().find(|family| family.model_types.contains(&model_type));
     let positions = config.number("max_position_embeddings")?;
@@ -109,7 +108,7 @@ pub(in crate::import) fn max_tokens(config: &Config) -> Option<usize> {
 ///
 /// # Errors
 /// The model cannot be built from its weights.
-pub(in crate::import) fn of(config: &Config) -> Result<&'static Family, Fault> {
+pub(super) fn of(config: &ConfigJson) -> Result<&'static Family, Fault> {
     let unsupported = |problem: String| {
         Err(format!(
             "config.json: {problem}; only BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT and MPNet can be built from weights. \

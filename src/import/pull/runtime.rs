@@ -8,11 +8,8 @@ use std::{
 };
 
 use super::{
-    download::{Checksum, Downloader, Wanted},
-    entry::Progress,
-    project_page::{ProjectPage, Release},
-    staging::Staging,
-    wheel,
+    download::{Checksum, DownloadFolder, Downloader, Progress, RemoteFile, unwritable},
+    pypi::{ProjectFile, ProjectPage, unpack},
 };
 use crate::{
     client::http::Failure,
@@ -22,13 +19,13 @@ use crate::{
 
 const PACKAGE: &str = "onnxruntime";
 
-/// The version that is fetched: the one that the published figures were measured with.
+/// The version that is downloaded. The published figures were measured with it.
 const VERSION: &str = "1.31.1";
 
-/// Files of the package that are installed beside the library.
+/// The files of the package that are installed beside the library.
 const NOTICES: [&str; 2] = ["LICENSE", "ThirdPartyNotices.txt"];
 
-/// Maximum bytes that are unpacked: ten times as many as the library has.
+/// The maximum number of bytes that are unpacked, ten times as many as the library has.
 const MAX_UNPACKED: u64 = 512 << 20;
 
 impl Runtime {
@@ -59,14 +56,13 @@ fn pull(folder: &Path, progress: Progress<'_>) -> Result<PathBuf, Failure> {
     if let Some(library) = installed(folder) {
         return Ok(library);
     }
-    let staging = Staging::new(folder.join(".download"))?;
-    // Another call may have finished meanwhile.
+    let staging = DownloadFolder::new(folder.join(".download"))?;
+    // Another call may have installed the library meanwhile.
     let library = match installed(folder) {
         Some(library) => library,
         None => {
             let unpacked = fetch(staging.path(), progress)?;
-            install(&unpacked, folder)
-                .map_err(|error| Failure::lasting(format!("{} cannot be written", folder.display())).caused_by(error))?
+            install(&unpacked, folder).map_err(|error| unwritable(folder, error))?
         }
     };
     staging.remove();
@@ -95,21 +91,21 @@ fn fetch(staging: &Path, progress: Progress<'_>) -> Result<PathBuf, Failure> {
         let (system, processor) = (env::consts::OS, env::consts::ARCH);
         Failure::lasting(format!("{at} has no {PACKAGE} {VERSION} for {system} on {processor}"))
     })?;
-    let Release { filename, hashes, size, .. } = release;
+    let ProjectFile { filename, hashes, size, .. } = release;
     let (Some(sha256), &Some(bytes)) = (&hashes.sha256, size) else {
         let reason = format!(
             "{at} does not state the size and the SHA-256 of {filename}; set PIP_INDEX_URL to an index that does"
         );
         return Err(Failure::lasting(reason));
     };
-    let wanted = Wanted { url: page.address(release), bytes, checksum: Checksum::Sha256(sha256.clone()) };
+    let wanted = RemoteFile { url: page.url_of(release), bytes, checksum: Checksum::Sha256(sha256.clone()) };
     let path = staging.join("package.whl");
     client.file(&wanted, &path, &mut |done| progress(filename, done, bytes))?;
 
     let folder = staging.join("unpacked");
     let is_wanted = |path: &str| NOTICES.contains(&path) || path.strip_prefix("capi/").is_some_and(is_library);
     File::open(&path)
-        .and_then(|archive| wheel::unpack(archive, PACKAGE, &folder, MAX_UNPACKED, is_wanted))
+        .and_then(|archive| unpack(archive, PACKAGE, &folder, MAX_UNPACKED, is_wanted))
         .map_err(|error| Failure::lasting(format!("{filename} cannot be unpacked")).caused_by(error))?;
     Ok(folder)
 }
@@ -120,7 +116,7 @@ fn install(unpacked: &Path, folder: &Path) -> io::Result<PathBuf> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the package has no library of ONNX Runtime"))?;
     File::open(&from)?.sync_all()?;
     for notice in NOTICES {
-        // Older packages may lack one.
+        // A package may lack a notice.
         let _ = fs::rename(unpacked.join(notice), folder.join(notice));
     }
     let to = folder.join(from.file_name().expect("it was found by its name"));
@@ -128,7 +124,7 @@ fn install(unpacked: &Path, folder: &Path) -> io::Result<PathBuf> {
     Ok(to)
 }
 
-/// Returns true if a package's file is of this version, and for this system and processor.
+/// Returns true if a file of the package is of our version, and for this system and processor.
 fn fits(filename: &str, system: &str, processor: &str) -> bool {
     let Some(tags) = filename.strip_prefix(&format!("{PACKAGE}-{VERSION}-")).and_then(|tags| tags.strip_suffix(".whl"))
     else {

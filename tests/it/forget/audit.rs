@@ -1,6 +1,6 @@
 //! Receipts, and their chain.
 
-use mnemon::{AuditEvent, Forget, Receipt, Requested};
+use mnemon::{AuditEvent, Forget, ForgetTarget, Receipt};
 
 use super::*;
 use crate::support::{Db, message};
@@ -23,7 +23,7 @@ fn each_call_has_a_receipt_without_content_in_a_chain() {
         AuditEvent::Forget { forgotten, requested, complete: true } => (forgotten, requested),
         other => panic!("{other:?}"),
     };
-    assert_eq!(*requested, Requested::Messages { ids: 2 });
+    assert_eq!(*requested, ForgetTarget::Messages { ids: 2 });
     assert_eq!((forgotten.messages, forgotten.vectors, forgotten.namespaces), (1, 1, 0));
     assert!(forgotten.segments == 1 && forgotten.cached > 0, "{forgotten:?}");
     assert_eq!((last.forgotten().messages, last.forgotten().namespaces), (2, 1));
