@@ -215,21 +215,6 @@ impl fmt::Display for ModelIdentity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NamespaceId(pub(crate) u32);
 
-impl NamespaceId {
-    /// The bit that is set in the number of a companion. No database has so many namespaces.
-    const COMPANION: u32 = 1 << 31;
-
-    /// Returns the number of this namespace's companion, see [`Namespace::document_texts`].
-    pub(crate) fn document_texts(self) -> Self {
-        NamespaceId(self.0 | Self::COMPANION)
-    }
-
-    /// Returns the number of the owner of this companion, or `None` if the namespace is not a companion.
-    pub(crate) fn owner(self) -> Option<Self> {
-        (self.0 & Self::COMPANION != 0).then_some(NamespaceId(self.0 & !Self::COMPANION))
-    }
-}
-
 /// The number of a generation in the database, which is one complete set of vectors of one model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GenerationId(pub(crate) u32);

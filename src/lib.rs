@@ -74,13 +74,13 @@
 //! - **flush**: `engine/shared` runs the thread that embeds, `engine/drain` embeds the pending messages in batches,
 //!   `engine/vector_batch` stores their vectors and terms, `engine/stored_graph` plans the links, `recall/changes`
 //!   applies the commit to a loaded namespace.
-//! - **recall**: `engine/recall`, `recall/prepare` embeds the query, `recall/choose` chooses the hits, `recall/search`
-//!   searches wider until they are enough, `recall/namespace` is what is searched, `recall/candidates` gathers the
-//!   evidence, `recall/rank` scores it. `recall/several` does this for several namespaces.
+//! - **recall**: `engine/recall`, `recall/prepare` embeds the query, `recall/find` searches wider until enough candidates
+//!   become hits, `recall/search` searches one namespace, `recall/candidates` gathers the evidence from
+//!   `recall/namespace`, `recall/rank` scores it. `recall/multi_namespace` searches several namespaces.
 //!   `engine/journal` notes the recall, if it is to be noted, and asks it again.
-//! - **documents**: `engine/documents` has the handle, `engine/document_batch` runs reads and then one commit,
-//!   `documents/prepare` checks a value and finds its texts, `store/edit_documents` changes the tables,
-//!   `engine/document_reads` searches, `engine/expiry_timer` deletes what expired.
+//! - **documents**: `engine/documents` has the handle, `engine/document_batch` runs reads and searches and then one
+//!   commit, `documents/prepare` checks a value and finds its texts, `store/edit_documents` changes the tables,
+//!   `engine/expiry_timer` deletes what expired.
 //! - **collection update**: `knowledge/collection` finds the items to show and asks the model,
 //!   `knowledge/collection_changes` checks its answer, and `engine/document_batch` commits the changes.
 //! - **forget**: `forget/mod` has the request, `engine/forget` divides it into commits, `store/forget` removes it,
@@ -263,8 +263,8 @@ pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInf
 #[cfg(feature = "onnx")]
 pub use onnx::{CrossEncoder, EmbeddingJob, OnnxEmbedder, OnnxOptions, Runtime};
 pub use recall::{
-    Hit, Hits, MAX_K, MAX_QUERY_BYTES, Query, RankingStrategy, Scope, ScoreBreakdown, TimeExpression, TimeSpan,
-    TimeUse, Unit, time_expressions, time_expressions_at_offset,
+    Hit, Hits, MAX_K, MAX_QUERY_BYTES, Query, QueryOptions, RankingStrategy, Scope, ScoreBreakdown, TimeExpression,
+    TimeSpan, TimeUse, Unit, time_expressions, time_expressions_at_offset,
 };
 pub use reindex::{
     GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,

@@ -14,7 +14,7 @@ use super::{
     executor::block_on,
     handle::Engine,
     index_stats::IndexStats,
-    memory_budget::EngineStats,
+    namespace_slot::EngineStats,
     reindex::{Moves, ReindexOptions, ReindexProgress, ReindexReport},
     reports::{FlushReport, PutReport},
     transfer,

@@ -11,10 +11,9 @@ use tokio::sync::oneshot;
 use super::{
     executor::{Executor, Lane},
     extension::Extension,
-    generations::Generations,
     index_stats::IndexStats,
-    loaded_generation::{Improve, LoadedGeneration},
-    memory_budget::{EngineStats, MemoryBudget},
+    loaded_generation::{Generations, Improve, LoadedGeneration, Services},
+    namespace_slot::{EngineStats, MemoryBudget},
     notes::Notes,
     recent_queries::RecentQueries,
     replica::{Replica, check_origin},
@@ -102,10 +101,15 @@ impl Core {
         let (improve, improvable) = mpsc::channel();
         let (wake, wakes) = mpsc::channel();
         let writer = Arc::new(Writer::start(Arc::clone(&store), replica.clone(), &executor)?);
-        let weak = Arc::downgrade(&writer);
         let memory = Arc::new(MemoryBudget::new(config.memory_budget));
-        let loads = (config.clone(), Arc::clone(&memory));
-        let serving = LoadedGeneration::new(Arc::clone(&store), weak, generation, embedder, loads, improve.clone());
+        let services = Services {
+            store: Arc::clone(&store),
+            writer: Arc::downgrade(&writer),
+            config: config.clone(),
+            budget: Arc::clone(&memory),
+            improve: improve.clone(),
+        };
+        let serving = LoadedGeneration::new(generation, embedder, services);
         let shared = Arc::new(Shared {
             generations: Generations::new(serving),
             cache,
@@ -222,9 +226,14 @@ impl Core {
     /// Makes a generation with no namespace loaded. Its embedder shares the engine's cache.
     pub(super) fn load_generation(&self, generation: Generation, embedder: Arc<dyn Embedder>) -> LoadedGeneration {
         let embedder = cached(embedder, self.shared.cache.as_ref());
-        let (store, writer) = (Arc::clone(&self.shared.store), Arc::downgrade(&self.writer));
-        let loads = (self.shared.config.clone(), Arc::clone(&self.shared.memory));
-        LoadedGeneration::new(store, writer, generation, embedder, loads, self.improve.clone())
+        let services = Services {
+            store: Arc::clone(&self.shared.store),
+            writer: Arc::downgrade(&self.writer),
+            config: self.shared.config.clone(),
+            budget: Arc::clone(&self.shared.memory),
+            improve: self.improve.clone(),
+        };
+        LoadedGeneration::new(generation, embedder, services)
     }
 
     /// Queues a change and waits for its commit. The change is committed even if the future is dropped.

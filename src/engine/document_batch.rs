@@ -1,17 +1,23 @@
-//! A batch of operations on documents: first all reads, then all changes in one commit.
+//! A batch of operations on documents: first all reads, by key and by search, then all changes in one commit.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{core::Core, executor::Lane};
+use super::{core::Core, executor::Lane, shared::Shared};
 use crate::{
-    documents::{DocumentOperation, DocumentOutcome, PreparedDocument, check_key, prepare},
+    documents::{Document, DocumentOperation, DocumentOutcome, DocumentSearch, PreparedDocument, check_key, prepare},
     error::{Error, Result},
     ids::Namespace,
     message::Timestamp,
-    store::{DocumentAction, DocumentChange, Transaction},
+    recall::{Query, Scope, TimeUse},
+    store::{DocumentAction, DocumentChange, DocumentText, Snapshot, StoredDocument, Transaction},
 };
+
+/// The least number of texts that a search with a query looks for first.
+const MIN_TEXTS: usize = 32;
+/// The factor by which a search looks for more texts, if those found belong to too few documents.
+const WIDENING: usize = 4;
 
 /// A batch whose operations were checked.
 pub(super) struct DocumentBatch {
@@ -20,12 +26,18 @@ pub(super) struct DocumentBatch {
     reads: Vec<(usize, DocumentOperation)>,
     /// The changes, with their positions in the batch.
     changes: Vec<(usize, DocumentChange)>,
-    /// The documents whose values are expected, with their positions in the batch.
-    expected: Vec<(usize, Expectation)>,
+    /// The documents whose values are expected.
+    expected: Vec<Expectation>,
 }
 
 /// A document and the value that it must have.
-type Expectation = (Namespace, String, Option<Value>);
+struct Expectation {
+    /// Its position in the batch.
+    at: usize,
+    namespace: Namespace,
+    key: String,
+    value: Option<Value>,
+}
 
 impl DocumentBatch {
     pub(super) fn new(operations: Vec<DocumentOperation>) -> Result<Self> {
@@ -44,7 +56,7 @@ impl DocumentBatch {
                     batch.changes.push((at, DocumentChange { namespace, key, action }));
                 }
                 DocumentOperation::Expect { namespace, key, value } => {
-                    batch.expected.push((at, (namespace, key, value)));
+                    batch.expected.push(Expectation { at, namespace, key, value });
                 }
                 read => {
                     match &read {
@@ -89,9 +101,9 @@ impl DocumentBatch {
             let all: Vec<DocumentChange> = refreshes.into_iter().chain(changes).collect();
             let is_put: Vec<bool> =
                 all[refreshed..].iter().map(|change| matches!(change.action, DocumentAction::Put { .. })).collect();
-            expected.iter().for_each(|(at, _)| outcomes[*at] = Some(DocumentOutcome::Expected));
+            expected.iter().for_each(|expected| outcomes[expected.at] = Some(DocumentOutcome::Expected));
             let apply = move |transaction: &mut Transaction| {
-                expected.iter().try_for_each(|(_, expectation)| check(transaction, expectation))?;
+                expected.iter().try_for_each(|expected| check(transaction, expected))?;
                 transaction.edit_documents().apply(&all)
             };
             let existed = core.write(apply).await?;
@@ -107,11 +119,12 @@ impl DocumentBatch {
 ///
 /// # Errors
 /// [`Error::DocumentChanged`].
-fn check(transaction: &Transaction, (namespace, key, expected): &Expectation) -> Result<()> {
+fn check(transaction: &Transaction, expected: &Expectation) -> Result<()> {
+    let Expectation { namespace, key, .. } = expected;
     let id = transaction.namespaces().id(namespace)?;
     let found = id.map_or(Ok(None), |id| transaction.documents().get(id, key, Timestamp::now()))?;
     let value = found.map(|found| found.parse(key)).transpose()?;
-    match value == *expected {
+    match value == expected.value {
         true => Ok(()),
         false => Err(Error::DocumentChanged { namespace: namespace.to_string(), key: key.clone() }),
     }
@@ -155,4 +168,129 @@ fn read_all(core: &Core, reads: &[(usize, DocumentOperation)]) -> Result<Read> {
         outcomes.push((*at, outcome));
     }
     Ok((outcomes, refreshes))
+}
+
+impl Shared {
+    /// Returns the document with this key, unless it has expired.
+    pub(super) fn document(&self, namespace: &Namespace, key: &str, now: Timestamp) -> Result<Option<Document>> {
+        document(&self.store.read()?, namespace, key, now)
+    }
+
+    /// Returns the documents that a search finds.
+    pub(super) fn search_documents(
+        &self,
+        namespace: &Namespace,
+        search: &DocumentSearch,
+        now: Timestamp,
+    ) -> Result<Vec<Document>> {
+        if search.limit == 0 {
+            return Ok(Vec::new());
+        }
+        let namespaces = match search.below {
+            true => self.store.read()?.documents().namespaces(Some(namespace), now)?,
+            false => vec![namespace.clone()],
+        };
+        Ok(match search.text() {
+            Some(text) => {
+                let found = self.ranked_documents(&namespaces, search, text, now)?;
+                found.into_iter().skip(search.offset).collect()
+            }
+            None => self.newest_documents(&namespaces, search, now)?,
+        })
+    }
+
+    /// The best documents of namespaces, as many as the search wants: recalls texts, and more of them until enough
+    /// documents are found or there are no more texts.
+    fn ranked_documents(
+        &self,
+        namespaces: &[Namespace],
+        search: &DocumentSearch,
+        text: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Document>> {
+        let scope: Scope = DocumentText::namespaces(namespaces).iter().collect();
+        // What ranks the turns of a conversation says nothing about documents. Two documents may have the same text.
+        let query = Query::new(text).neighbors(false).length_prior(false).time(TimeUse::Ignore).keep_duplicates();
+        let query = Query { defers_filter: true, ..query };
+        let query = search.filter.iter().cloned().fold(query, Query::filter);
+        let mut texts = (search.wanted() * 2).max(MIN_TEXTS);
+        loop {
+            let hits = self.recall_in_any(&scope, &query.clone().k(texts))?;
+            let is_exhausted = hits.len() < texts;
+            // Taken after the recall: what was deleted since is not returned.
+            let snapshot = self.store.read()?;
+            let (mut seen, mut found) = (HashSet::new(), Vec::new());
+            for hit in &hits {
+                let origin = hit.namespace.as_ref().expect("a recall over several namespaces names them");
+                let text = DocumentText::new(origin, &hit.message.id)?;
+                if found.len() == search.wanted() || !seen.insert(text) {
+                    continue;
+                }
+                let document = document(&snapshot, &text.namespace(), text.key, now)?;
+                let document = document.filter(|document| search.allows(&document.value));
+                found.extend(document.map(|document| Document { score: Some(hit.score), ..document }));
+            }
+            if is_exhausted || found.len() == search.wanted() {
+                return Ok(found);
+            }
+            texts = texts.saturating_mul(WIDENING);
+        }
+    }
+
+    /// The documents of namespaces that the search wants, the last put first. Those before its offset are not kept, if all are of one
+    /// namespace.
+    fn newest_documents(
+        &self,
+        namespaces: &[Namespace],
+        search: &DocumentSearch,
+        now: Timestamp,
+    ) -> Result<Vec<Document>> {
+        let snapshot = self.store.read()?;
+        let mut found = Vec::new();
+        // Those of several namespaces are sorted first.
+        let mut unwanted = if namespaces.len() == 1 { search.offset } else { 0 };
+        for namespace in namespaces {
+            let Some(id) = snapshot.namespaces().id(namespace)? else { continue };
+            let wanted = (search.wanted() - unwanted).saturating_add(found.len());
+            snapshot.documents().visit(id, now, |key, stored| {
+                if unwanted > 0 && search.filter.is_none() {
+                    unwanted -= 1;
+                    return Ok(true);
+                }
+                let document = from_stored(namespace, key, stored)?;
+                if search.allows(&document.value) {
+                    match unwanted.checked_sub(1) {
+                        Some(less) => unwanted = less,
+                        None => found.push(document),
+                    }
+                }
+                Ok(found.len() < wanted)
+            })?;
+        }
+        // Those of one namespace keep their order.
+        if namespaces.len() > 1 {
+            found.sort_by_key(|document| Reverse(document.updated_at));
+            found.drain(..search.offset.min(found.len()));
+        }
+        found.truncate(search.limit);
+        Ok(found)
+    }
+}
+
+fn document(snapshot: &Snapshot, namespace: &Namespace, key: &str, now: Timestamp) -> Result<Option<Document>> {
+    let Some(id) = snapshot.namespaces().id(namespace)? else { return Ok(None) };
+    let stored = snapshot.documents().get(id, key, now)?;
+    stored.map(|stored| from_stored(namespace, key, stored)).transpose()
+}
+
+fn from_stored(namespace: &Namespace, key: &str, stored: StoredDocument) -> Result<Document> {
+    Ok(Document {
+        namespace: namespace.clone(),
+        key: key.to_owned(),
+        value: stored.parse(key)?,
+        created_at: stored.created_at,
+        updated_at: stored.updated_at,
+        expires_at: stored.expires_at,
+        score: None,
+    })
 }

@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct Begun {
     namespace: NamespaceId,
     state: RecallState,
-    /// How often entries of the journal had been removed because something was forgotten.
+    /// The number of times that entries of the journal had been removed because something was forgotten.
     cleared: u64,
 }
 

@@ -31,9 +31,16 @@ pub(super) struct LexicalRebuild<'a> {
 enum Attempt {
     /// The segments were stored: the changes of each generation.
     Stored(Vec<Vec<SegmentChange>>),
-    /// Nothing was stored, as these texts of a generation came meanwhile, with so many rows: their windows are not
-    /// known.
-    Unknown(Vec<(usize, String, usize)>),
+    /// Nothing was stored, as these texts came meanwhile.
+    Unknown(Vec<UnknownText>),
+}
+
+/// A text whose windows are not known.
+struct UnknownText {
+    /// The position of the generation.
+    generation: usize,
+    text: String,
+    rows: usize,
 }
 
 impl LexicalRebuild<'_> {
@@ -74,8 +81,8 @@ impl LexicalRebuild<'_> {
                 return Ok(());
             }
             windows = Arc::unwrap_or_clone(known);
-            for (at, text, rows) in unknown {
-                windows[at].add(self.generations[at].1, &text, rows)?;
+            for UnknownText { generation, text, rows } in unknown {
+                windows[generation].add(self.generations[generation].1, &text, rows)?;
             }
         }
     }
@@ -94,7 +101,6 @@ impl LexicalRebuild<'_> {
     }
 }
 
-/// Returns true if a namespace has the wanted language already.
 fn has_language(wanted: Option<Language>, stored: Option<&str>) -> bool {
     wanted.is_some_and(|wanted| stored.unwrap_or(Language::default().as_str()) == wanted.as_str())
 }
@@ -113,8 +119,10 @@ fn attempt(
     let language = wanted.map_or_else(|| language(stored), Ok)?;
     let (mut segments, mut unknown) = (Vec::new(), Vec::new());
     for (at, (&generation, windows)) in generations.iter().zip(windows).enumerate() {
-        let visit = |text: &str, rows| unknown.push((at, text.to_owned(), rows));
-        segments.push(build_segments(transaction, generation, namespace, language, windows, visit)?);
+        let built = build_segments(transaction, generation, namespace, language, windows)?;
+        segments.push(built.segments);
+        let texts = built.unknown.into_iter();
+        unknown.extend(texts.map(|(text, rows)| UnknownText { generation: at, text, rows }));
     }
     if !unknown.is_empty() {
         return Ok(Attempt::Unknown(unknown));
@@ -126,35 +134,40 @@ fn attempt(
     Ok(Attempt::Stored(generations.iter().zip(segments).map(store).collect::<Result<_>>()?))
 }
 
-/// Analyzes all texts of a namespace into segments. Calls `unknown` with each text, and its number of rows, whose
-/// windows are not known.
+/// The texts of a namespace, analyzed.
+#[derive(Default)]
+struct BuiltSegments {
+    segments: Vec<Segment>,
+    /// The texts whose windows are not known, with their numbers of rows.
+    unknown: Vec<(String, usize)>,
+}
+
 fn build_segments(
     transaction: &Transaction,
     generation: GenerationId,
     namespace: NamespaceId,
     language: Language,
     windows: &TextWindows,
-    mut unknown: impl FnMut(&str, usize),
-) -> Result<Vec<Segment>> {
+) -> Result<BuiltSegments> {
     let analyzer = Analyzer::of(language);
-    let (mut documents, mut segments) = (Vec::new(), Vec::new());
+    let (mut documents, mut built) = (Vec::new(), BuiltSegments::default());
     transaction.rows().texts(generation, namespace, |first, count, text| {
         let Some(windows) = windows.get(text, count as usize) else {
-            unknown(text, count as usize);
+            built.unknown.push(((**text).to_owned(), count as usize));
             return Ok(());
         };
         let analyzed = analyze(analyzer, text, &windows);
         documents.extend((first..).zip(analyzed).map(|(row, window)| window.document(row)));
         // Documents take much more memory than their segment.
         while documents.len() >= MAX_ROWS {
-            segments.push(build_first(language, &mut documents));
+            built.segments.push(build_first(language, &mut documents));
         }
         Ok(())
     })?;
     if !documents.is_empty() {
-        segments.push(build_first(language, &mut documents));
+        built.segments.push(build_first(language, &mut documents));
     }
-    Ok(segments)
+    Ok(built)
 }
 
 fn replace_segments(

@@ -1,6 +1,9 @@
-//! A generation in memory: its embedder and its loaded namespaces.
+//! The generations in memory, each with its embedder and its loaded namespaces: the serving one and, during a reindex or a
+//! rollback, the one that is to serve next.
 //!
-//! A namespace is loaded when it is first queried; later commits are published to it.
+//! A namespace is loaded when it is first queried. A commit is published to the generation that it was made for, and
+//! there to the namespaces that are loaded. A recall takes the serving generation once, and uses it to its end, whichever
+//! serves then.
 
 use std::{
     collections::HashMap,
@@ -12,8 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use super::{
     index_stats::IndexStats,
     lexical_rebuild::LexicalRebuild,
-    memory_budget::MemoryBudget,
-    namespace_slot::{LoadedNamespace, NamespaceSlot},
+    namespace_slot::{LoadedNamespace, MemoryBudget, NamespaceSlot},
     segment_rewrite::rewrite_segment,
     stored_graph::{Committed, Planners, StoredGraph, Workers},
     writer::Writer,
@@ -23,9 +25,71 @@ use crate::{
     embed::Embedder,
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
-    recall::{self, AddedRows, NamespaceChange, OnSample, ScoreBuffers},
+    recall::{self, AddedRows, NamespaceChange, OnSample, ScoreBuffers, SearchResources},
     store::{Generation, Store, Transaction, UnindexedChange},
 };
+
+/// The generations in memory.
+pub(super) struct Generations(RwLock<GenerationsState>);
+
+struct GenerationsState {
+    serving: Arc<LoadedGeneration>,
+    /// The generation that a reindex builds, or that a rollback goes back to.
+    target: Option<Arc<LoadedGeneration>>,
+    /// The last generation that was removed.
+    removed: Weak<LoadedGeneration>,
+}
+
+impl Generations {
+    pub(super) fn new(serving: LoadedGeneration) -> Self {
+        Generations(RwLock::new(GenerationsState { serving: Arc::new(serving), target: None, removed: Weak::new() }))
+    }
+
+    pub(super) fn serving(&self) -> Arc<LoadedGeneration> {
+        Arc::clone(&self.0.read().serving)
+    }
+
+    /// Returns the serving generation, and the target if there is one.
+    pub(super) fn all(&self) -> Vec<Arc<LoadedGeneration>> {
+        let state = self.0.read();
+        [&state.serving].into_iter().chain(&state.target).cloned().collect()
+    }
+
+    /// Returns the generation with this id; also one that was removed and is still used, which may be storing its
+    /// graphs.
+    pub(super) fn get(&self, id: GenerationId) -> Option<Arc<LoadedGeneration>> {
+        let GenerationsState { serving, target, removed } = &*self.0.read();
+        let all = [Some(serving), target.as_ref()].into_iter().flatten().cloned().chain(removed.upgrade());
+        all.into_iter().find(|loaded| loaded.generation.id == id)
+    }
+
+    pub(super) fn set_target(&self, target: Arc<LoadedGeneration>) {
+        self.0.write().target = Some(target);
+    }
+
+    /// Removes the target, if there is one.
+    pub(super) fn remove_target(&self) {
+        let mut state = self.0.write();
+        let target = state.target.take();
+        if let Some(target) = &target {
+            state.removed = Arc::downgrade(target);
+        }
+    }
+
+    /// Makes the target the serving generation, and removes the one that served.
+    pub(super) fn switch(&self) {
+        let mut state = self.0.write();
+        if let Some(new) = state.target.take() {
+            let old = std::mem::replace(&mut state.serving, new);
+            state.removed = Arc::downgrade(&old);
+        }
+    }
+
+    /// Returns true if the last generation that was removed is still used, by a recall that began before.
+    pub(super) fn is_removed_in_use(&self) -> bool {
+        self.0.read().removed.strong_count() > 0
+    }
+}
 
 /// A generation in memory: its embedder and its loaded namespaces.
 pub(super) struct LoadedGeneration {
@@ -42,23 +106,31 @@ pub(super) struct LoadedGeneration {
     /// Held while a batch is embedded and handed to the writer, and while the language that batches are analyzed by
     /// changes.
     pub(super) batching: Mutex<()>,
-    pub(super) buffers: ScoreBuffers,
+    buffers: ScoreBuffers,
 }
 
 /// A namespace of a generation whose index may need work in the background; `None` ends the thread that does it.
 pub(super) type Improve = Option<(GenerationId, NamespaceId)>;
 
+/// The parts of the engine that a generation works with.
+pub(super) struct Services {
+    pub(super) store: Arc<Store>,
+    pub(super) writer: Weak<Writer>,
+    pub(super) config: Config,
+    pub(super) budget: Arc<MemoryBudget>,
+    pub(super) improve: mpsc::Sender<Improve>,
+}
+
 impl LoadedGeneration {
-    pub(super) fn new(
-        store: Arc<Store>,
-        writer: Weak<Writer>,
-        generation: Generation,
-        embedder: Arc<dyn Embedder>,
-        (config, budget): (Config, Arc<MemoryBudget>),
-        improve: mpsc::Sender<Improve>,
-    ) -> Self {
+    pub(super) fn new(generation: Generation, embedder: Arc<dyn Embedder>, services: Services) -> Self {
+        let Services { store, writer, config, budget, improve } = services;
         let (slots, batching, buffers) = (RwLock::default(), Mutex::default(), ScoreBuffers::default());
         LoadedGeneration { generation, embedder, config, store, writer, slots, budget, improve, batching, buffers }
+    }
+
+    /// Returns what every search of the generation uses.
+    pub(super) fn resources(&self) -> SearchResources<'_> {
+        SearchResources { store: &self.store, buffers: &self.buffers }
     }
 
     /// The namespaces that are loaded.
@@ -136,7 +208,7 @@ impl LoadedGeneration {
 
     /// Unloads a namespace whose messages were deleted, unless it is in use.
     pub(super) fn unload_if_empty(&self, namespace: NamespaceId) {
-        if self.loaded(namespace).is_some_and(|loaded| loaded.is_empty()) {
+        if self.loaded(namespace).is_some_and(|loaded| loaded.messages.is_empty()) {
             self.unload(namespace);
         }
     }
@@ -169,7 +241,7 @@ impl LoadedGeneration {
             }
         };
         let graph = found.graph.map(|graph| Arc::new(StoredGraph::new(graph, self.generation.id, namespace)));
-        Ok(LoadedNamespace::new(found.index, found.unindexed, graph, &self.budget))
+        Ok(LoadedNamespace::new(found.messages, graph, &self.budget))
     }
 
     /// Links rows in the transaction that stores them, where that is quick. The returned links are to be applied once
@@ -209,7 +281,7 @@ impl LoadedGeneration {
     pub(super) fn improve(&self, namespace: NamespaceId, workers: &Workers, is_thorough: bool) -> Result<bool> {
         let Some(loaded) = self.loaded(namespace) else { return Ok(false) };
         // The lock is released first: the writer is waited for, and it publishes under that lock.
-        let sparse = loaded.index.read().sparse_segment();
+        let sparse = loaded.messages.index.read().sparse_segment();
         if let Some((number, segment)) = sparse {
             let slot = self.slot(namespace).expect("a namespace in use keeps its slot");
             return rewrite_segment(self.generation.id, namespace, &slot, &loaded, (number, segment), workers);
@@ -217,7 +289,7 @@ impl LoadedGeneration {
         match &loaded.graph {
             Some(graph) => graph.step(workers, is_thorough),
             None => {
-                let vectors = loaded.index.read().vectors.clone();
+                let vectors = loaded.messages.index.read().vectors.clone();
                 Ok(vectors.index().improve())
             }
         }
@@ -253,7 +325,7 @@ impl LoadedGeneration {
         let loaded = self.load(namespace)?;
         Ok(match &loaded.graph {
             None => {
-                let vectors = loaded.index.read().live_rows();
+                let vectors = loaded.messages.index.read().live_rows();
                 IndexStats { vectors, linked: 0, ef_search: self.config.ef_search, recall: None, samples: 0 }
             }
             Some(graph) => {

@@ -13,7 +13,6 @@ mod blocking;
 mod builder;
 mod core;
 mod document_batch;
-mod document_reads;
 mod documents;
 mod drain;
 mod example_selector;
@@ -22,13 +21,11 @@ mod expiry_timer;
 mod extension;
 mod follow;
 mod forget;
-mod generations;
 mod handle;
 mod index_stats;
 mod journal;
 mod lexical_rebuild;
 mod loaded_generation;
-mod memory_budget;
 mod messages;
 mod namespace_language;
 mod namespace_list;
@@ -65,7 +62,7 @@ pub use self::{
     executor::block_on,
     handle::Engine,
     index_stats::IndexStats,
-    memory_budget::EngineStats,
+    namespace_slot::EngineStats,
     reports::{FlushReport, PutReport},
 };
 pub(crate) use self::{

@@ -29,7 +29,7 @@ impl Shared {
         // Between batches: one analyzed in the old language was handed to the writer before this, all others come
         // after.
         let _between: Vec<_> = all.iter().map(|generation| generation.batching.lock()).collect();
-        for namespace in [namespace, namespace.document_texts()] {
+        for namespace in namespace.parts() {
             let generations = all.iter().map(|loaded| (loaded.generation.id, &*loaded.embedder)).collect();
             let rebuild = LexicalRebuild { namespace, generations, language: Some(language) };
             let publish = {

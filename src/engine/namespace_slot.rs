@@ -2,22 +2,26 @@
 //!
 //! Commits are published to the slot. A commit that arrives while the namespace is being loaded is queued and applied
 //! after, so the writer never waits for a load.
+//!
+//! Each loaded namespace holds a [`Charge`] of its bytes, which ends with it. When the sum is over the [`MemoryBudget`],
+//! the generation that loaded last unloads the namespaces that were not used for the longest time. One that a recall or
+//! background work uses stays.
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use parking_lot::{Mutex, RwLock};
 
-use super::{
-    memory_budget::{Charge, MemoryBudget},
-    stored_graph::StoredGraph,
-};
+use super::stored_graph::StoredGraph;
 use crate::{
     error::Result,
-    recall::{NamespaceChange, NamespaceIndex, Unindexed},
+    recall::{LoadedMessages, NamespaceChange},
 };
+
+/// Unloading ends at this share of the budget, so that a full budget is not sorted again for each load.
+const KEPT: (usize, usize) = (7, 8);
 
 #[derive(Default)]
 pub(super) struct NamespaceSlot {
@@ -39,53 +43,33 @@ enum State {
 
 /// A loaded namespace, and what maintains its graph in the store, if it has one.
 pub(super) struct LoadedNamespace {
-    pub(super) index: RwLock<NamespaceIndex>,
-    pub(super) unindexed: Unindexed,
+    pub(super) messages: LoadedMessages,
     pub(super) graph: Option<Arc<StoredGraph>>,
     charge: Charge,
 }
 
 impl LoadedNamespace {
-    pub(super) fn new(
-        index: NamespaceIndex,
-        unindexed: Unindexed,
-        graph: Option<Arc<StoredGraph>>,
-        budget: &Arc<MemoryBudget>,
-    ) -> Self {
-        let charge = budget.charge(memory_bytes(&index, &unindexed));
-        LoadedNamespace { index: RwLock::new(index), unindexed, graph, charge }
-    }
-
-    /// Returns true if it has no messages.
-    pub(super) fn is_empty(&self) -> bool {
-        self.index.read().is_empty() && self.unindexed.is_empty()
+    pub(super) fn new(messages: LoadedMessages, graph: Option<Arc<StoredGraph>>, budget: &Arc<MemoryBudget>) -> Self {
+        let charge = budget.charge(memory_bytes(&messages));
+        LoadedNamespace { messages, graph, charge }
     }
 
     /// Counts the memory that the namespace takes now.
     pub(super) fn recharge(&self) {
-        self.charge.set(memory_bytes(&self.index.read(), &self.unindexed));
+        self.charge.set(memory_bytes(&self.messages));
     }
+}
 
-    fn apply(&self, change: &NamespaceChange) {
-        match change {
-            NamespaceChange::Unindexed(_, changes) => {
-                self.unindexed.apply(changes);
-                self.index.read().metadata.apply(changes);
-            }
-            NamespaceChange::Added(added) => {
-                self.index.write().apply(change);
-                // After they are in the index, so that a recall finds them at every moment.
-                self.unindexed.remove(added.rows.metas.iter().map(|meta| meta.seq));
-            }
-            _ => self.index.write().apply(change),
-        }
+impl AsRef<LoadedMessages> for LoadedNamespace {
+    fn as_ref(&self) -> &LoadedMessages {
+        &self.messages
     }
 }
 
 /// The bytes of a loaded namespace, with what the allocator needs beside them: an eighth, measured with `mnemon bench
 /// users` as resident memory for each byte of the budget.
-fn memory_bytes(index: &NamespaceIndex, unindexed: &Unindexed) -> usize {
-    let bytes = size_of::<LoadedNamespace>() + index.memory_bytes() + unindexed.memory_bytes();
+fn memory_bytes(messages: &LoadedMessages) -> usize {
+    let bytes = size_of::<LoadedNamespace>() + messages.memory_bytes();
     bytes + bytes / 8
 }
 
@@ -135,7 +119,7 @@ impl NamespaceSlot {
         let queue = std::mem::take(&mut *state);
         let loaded = read?;
         if let State::Loading(queue) = queue {
-            queue.iter().for_each(|change| loaded.apply(change));
+            queue.iter().for_each(|change| loaded.messages.apply(change));
         }
         let loaded = Arc::new(loaded);
         *state = State::Loaded(Arc::clone(&loaded));
@@ -152,8 +136,117 @@ impl NamespaceSlot {
             }
             State::Loaded(loaded) => Arc::clone(loaded),
         };
-        loaded.apply(&change);
+        loaded.messages.apply(&change);
         loaded.recharge();
         true
+    }
+}
+
+/// The memory of the loaded namespaces of all generations.
+#[derive(Default)]
+pub(super) struct MemoryBudget {
+    limit: usize,
+    used: AtomicUsize,
+    namespaces: AtomicUsize,
+    loads: AtomicU64,
+    unloads: AtomicU64,
+    /// The time of the last use of a namespace, counted in uses.
+    uses: AtomicU64,
+    /// Held while namespaces are unloaded.
+    unloading: Mutex<()>,
+}
+
+/// The part of the budget that a loaded namespace takes.
+pub(super) struct Charge {
+    budget: Arc<MemoryBudget>,
+    bytes: AtomicUsize,
+}
+
+/// The memory of an engine's loaded namespaces. Returned by [`Engine::stats`](crate::Engine::stats).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct EngineStats {
+    /// The bytes that loaded namespaces may take ([`Config::memory_budget`](field@crate::Config::memory_budget)).
+    pub memory_budget: usize,
+    /// The bytes that they take. Above the budget if recalls use more at the moment, or if a single namespace is
+    /// larger.
+    pub memory_used: usize,
+    /// Number of loaded namespaces. During a reindex a namespace may be loaded twice.
+    pub namespaces_loaded: usize,
+    /// Number of loads since the engine was opened.
+    pub loads: u64,
+    /// Number of namespaces that were unloaded since the engine was opened.
+    pub unloads: u64,
+}
+
+impl MemoryBudget {
+    pub(super) fn new(limit: usize) -> Self {
+        MemoryBudget { limit, ..MemoryBudget::default() }
+    }
+
+    pub(super) fn stats(&self) -> EngineStats {
+        EngineStats {
+            memory_budget: self.limit,
+            memory_used: self.used.load(Ordering::Relaxed),
+            namespaces_loaded: self.namespaces.load(Ordering::Relaxed),
+            loads: self.loads.load(Ordering::Relaxed),
+            unloads: self.unloads.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns the time of a use that happens now.
+    pub(super) fn now(&self) -> u64 {
+        self.uses.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.used.load(Ordering::Relaxed) > self.limit
+    }
+
+    /// Unloads namespaces until the used memory is well below the budget. `loaded` lists those that are loaded, with
+    /// the times of their last uses. `unload` unloads one, unless it is in use.
+    pub(super) fn enforce<N>(&self, loaded: impl FnOnce() -> Vec<(u64, N)>, unload: impl Fn(&N)) {
+        let _one_at_a_time = self.unloading.lock();
+        if !self.is_exceeded() {
+            return;
+        }
+        let mut loaded = loaded();
+        loaded.sort_unstable_by_key(|(used, _)| *used);
+        let kept = self.limit / KEPT.1 * KEPT.0;
+        for (_, namespace) in loaded {
+            if self.used.load(Ordering::Relaxed) <= kept {
+                break;
+            }
+            unload(&namespace);
+        }
+    }
+
+    /// Counts a namespace that was loaded.
+    pub(super) fn charge(self: &Arc<Self>, bytes: usize) -> Charge {
+        if bytes > self.limit {
+            let limit = self.limit;
+            tracing::warn!(bytes, limit, "a namespace is larger than the memory budget; it is loaded all the same");
+        }
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        self.namespaces.fetch_add(1, Ordering::Relaxed);
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        Charge { budget: Arc::clone(self), bytes: AtomicUsize::new(bytes) }
+    }
+}
+
+impl Charge {
+    /// Sets the bytes that the namespace takes.
+    pub(super) fn set(&self, bytes: usize) {
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        // Wraps around: the sum is right once both are added.
+        self.budget.used.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.unloads.fetch_add(1, Ordering::Relaxed);
+        self.budget.namespaces.fetch_sub(1, Ordering::Relaxed);
+        self.budget.used.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
 }

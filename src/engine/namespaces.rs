@@ -8,7 +8,7 @@ use super::{
     executor::Lane,
     handle::Engine,
     index_stats::IndexStats,
-    memory_budget::EngineStats,
+    namespace_slot::EngineStats,
     shared::{Shared, Wake},
     stored_graph::Workers,
 };

@@ -97,10 +97,7 @@ impl Core {
     /// # Errors
     /// [`Error::SharedDatabase`] for [`Freshness::Latest`]: other reads go on with what is here.
     pub(super) async fn refresh(&self, namespace: &Namespace, freshness: Option<Freshness>) -> Result<()> {
-        match namespace.owner() {
-            Some(owner) => self.refresh_name(owner.as_str(), freshness).await,
-            None => self.refresh_name(namespace.as_str(), freshness).await,
-        }
+        self.refresh_name(namespace.as_str(), freshness).await
     }
 
     async fn refresh_name(&self, name: &str, freshness: Option<Freshness>) -> Result<()> {
@@ -213,7 +210,7 @@ impl Core {
         let name = change.namespace.clone();
         let applied = self.write_pulled(change)?;
         if applied && let Some(id) = self.namespace_id(&name)? {
-            for namespace in [id, id.document_texts()] {
+            for namespace in id.parts() {
                 self.shared.fetch_vectors(namespace, &self.workers())?;
             }
         }

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 /// The subject of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
-    /// What changed in a namespace.
+    /// The changes of a namespace.
     Namespace(String),
     /// The namespaces under a prefix, or all.
     Under(Option<String>),

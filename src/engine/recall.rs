@@ -1,14 +1,15 @@
-//! A recall: the query is prepared and embedded, its namespace is loaded, its hits are found.
+//! A recall: the query is prepared and embedded, its namespaces are loaded, its hits are found.
 
 use std::sync::Arc;
-
-use parking_lot::RwLock;
 
 use super::{executor::Lane, shared::Shared};
 use crate::{
     error::{Error, Result},
     ids::Namespace,
-    recall::{Hits, NamespaceIndex, PreparedQuery, Query, Scope, Unindexed, find_hits, find_hits_in_several},
+    recall::{
+        Hits, LoadedHandle, LoadedMessages, Member, MultiNamespaceSearch, NamespaceSearch, PreparedQuery, Query, Scope,
+        find_hits,
+    },
 };
 
 impl Shared {
@@ -24,17 +25,18 @@ impl Shared {
         prepared.embed(&serving.embedder, |job| self.executor.spawn(Lane::Queries, job))?;
         self.recent_queries.push(prepared.namespace, &query.text);
         let loaded = serving.load(prepared.namespace)?;
-        let sets = Arc::clone(&loaded.index.read().metadata);
+        let LoadedMessages { index, unindexed } = &loaded.messages;
+        let sets = Arc::clone(&index.read().metadata);
         prepared.filter_metadata(&sets, &self.store)?;
-        let reranker = self.reranker.as_deref();
-        find_hits(&prepared, &loaded.index, &serving.buffers, &loaded.unindexed, &self.store, reranker)
+        let searcher = NamespaceSearch::new(&prepared, index, unindexed, serving.resources());
+        find_hits(&prepared, searcher, &self.store, self.reranker.as_deref())
     }
 
     /// Recalls over several namespaces, see [`Engine::recall_in`](super::Engine::recall_in).
     pub(super) fn recall_in(&self, scope: &Scope, query: &Query) -> Result<Hits> {
         self.check(query)?;
         scope.check()?;
-        if !query.previous.is_empty() {
+        if !query.options.previous.is_empty() {
             let reason = "a recall over several namespaces keeps no previous hits in their positions, because an id may be \
                           in several of them; leave out the previous hits";
             return Err(Error::query(reason));
@@ -52,19 +54,18 @@ impl Shared {
         let mut prepared = PreparedQuery::for_several(query, first.id);
         let serving = self.generations.serving();
         prepared.embed(&serving.embedder, |job| self.executor.spawn(Lane::Queries, job))?;
-        let with_loaded = |namespace, work: &mut dyn FnMut(&RwLock<NamespaceIndex>, &Unindexed) -> Result<()>| {
-            let name =
-                || members.iter().find(|member| member.id == namespace).map_or("", |member| member.name.as_str());
-            let loaded = serving.load(namespace).map_err(|error| error.within(|| format!("namespace {}", name())))?;
-            work(&loaded.index, &loaded.unindexed)
+        let load = |member: &Member| -> Result<LoadedHandle> {
+            let named = |error: Error| error.within(|| format!("namespace {}", member.name));
+            let loaded = serving.load(member.id).map_err(named)?;
+            Ok(loaded)
         };
-        let reranker = self.reranker.as_deref();
-        find_hits_in_several(&prepared, &members, &with_loaded, &serving.buffers, &self.store, reranker)
+        let searcher = MultiNamespaceSearch::new(&prepared, &members, &load, serving.resources())?;
+        find_hits(&prepared, searcher, &self.store, self.reranker.as_deref())
     }
 
     fn check(&self, query: &Query) -> Result<()> {
         query.check()?;
-        if query.rerank.is_some() && self.reranker.is_none() {
+        if query.options.rerank.is_some() && self.reranker.is_none() {
             return Err(Error::query("the engine has no reranker; open it with one"));
         }
         Ok(())

@@ -27,7 +27,7 @@ pub(super) fn rewrite_segment(
     (number, old): (u32, Arc<Segment>),
     workers: &Workers,
 ) -> Result<bool> {
-    let rows = loaded.index.read().rows_searched_in(number, &old);
+    let rows = loaded.messages.index.read().rows_searched_in(number, &old);
     let new = old.retain(|row| rows.binary_search(&row).is_ok()).map(Arc::new);
     let apply = {
         let old = Arc::clone(&old);
@@ -41,7 +41,7 @@ pub(super) fn rewrite_segment(
         }
     };
     workers.writer.commit(apply, publish)?;
-    match loaded.index.read().sparse_segment() {
+    match loaded.messages.index.read().sparse_segment() {
         // Another attempt would do no more.
         Some((_, left)) if Arc::ptr_eq(&left, &old) => {
             Err(Error::corrupted(format!("segment {number} of a lexical index is not stored as it was loaded")))

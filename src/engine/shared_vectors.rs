@@ -141,13 +141,13 @@ impl Replica {
         seq: u64,
         revision: u64,
     ) -> Result<Option<WantedVectors>> {
-        let is_text = namespace.owner().is_some();
+        let is_text = namespace.has_document_texts();
         let name = self.owner(snapshot, namespace)?;
         Ok(name.map(|namespace| WantedVectors { namespace, is_text, seq, revision }))
     }
 
-    /// The name of a namespace; of what has the texts of documents, that of its owner.
+    /// The name of the namespace that this is a part of.
     fn owner(&self, snapshot: &Snapshot, namespace: NamespaceId) -> Result<Option<String>> {
-        self.names().of(snapshot, namespace.owner().unwrap_or(namespace))
+        self.names().of(snapshot, namespace.whole())
     }
 }

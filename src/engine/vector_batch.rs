@@ -9,7 +9,7 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 use crate::{
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
-    lexical::{Analyzer, Document, Language, MAX_ROWS, MAX_TERMS, Segment, Voice, merge_plan},
+    lexical::{Analyzer, Document, Language, MAX_ROWS, MAX_TERMS, Segment, SpeakerAndQuestion, merge_plan},
     message::IndexedText,
     recall::{AddedRows, SegmentChange, language, read_segment},
     store::{Embedded, SegmentInfo, Snapshot, Transaction},
@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct AnalyzedWindow {
     pub(super) passage: Option<Range<u32>>,
     pub(super) terms: Vec<u64>,
-    pub(super) voice: Voice,
+    pub(super) speech: SpeakerAndQuestion,
 }
 
 /// The vectors and terms of a batch of messages.
@@ -84,14 +84,14 @@ impl VectorBatch {
 
 impl AnalyzedWindow {
     pub(super) fn document(self, row: u32) -> Document {
-        let AnalyzedWindow { passage, terms, voice } = self;
-        Document { row, passage, terms, voice }
+        let AnalyzedWindow { passage, terms, speech } = self;
+        Document { row, passage, terms, speech }
     }
 }
 
 /// Analyzes the windows of a text.
 pub(super) fn analyze(analyzer: &Analyzer, text: &IndexedText, windows: &[Range<usize>]) -> Vec<AnalyzedWindow> {
-    let voice = Voice::of(analyzer, text.name(), text);
+    let speech = SpeakerAndQuestion::of(analyzer, text.name(), text);
     windows
         .iter()
         .map(|window| {
@@ -100,7 +100,7 @@ pub(super) fn analyze(analyzer: &Analyzer, text: &IndexedText, windows: &[Range<
             // A segment stores no more terms of a row.
             terms.truncate(MAX_TERMS);
             let passage = (windows.len() > 1).then_some(window.start as u32..window.end as u32);
-            AnalyzedWindow { passage, terms, voice: voice.clone() }
+            AnalyzedWindow { passage, terms, speech: speech.clone() }
         })
         .collect()
 }

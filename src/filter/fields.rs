@@ -1,4 +1,7 @@
-//! [`Fields`]: a filter is evaluated on a JSON object and on the message that it belongs to.
+//! [`Fields`]: what a filter is evaluated on, a JSON object and the message that it belongs to; and the paths to a value in
+//! them.
+
+use std::{borrow::Cow, fmt};
 
 use serde_json::{Map, Value};
 
@@ -87,5 +90,137 @@ impl Fields for Message {
 
     fn of_message(&self, field: MessageField) -> Option<Value> {
         field.value(&self.id, &self.session, self.role, self.created_at.map(Timestamp::as_micros))
+    }
+}
+
+/// The way to a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FieldPath {
+    /// The path leads from a JSON object to a value inside of it.
+    Within(Vec<Step>),
+    /// The path leads to a field of the message whose metadata the object is.
+    OfMessage(MessageField),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// The step to the value under a key of an object.
+    Key(String),
+    /// The step to an element of an array, counted from 0.
+    Index(usize),
+}
+
+impl FieldPath {
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        if let Some(field) = MessageField::named(text) {
+            return Ok(FieldPath::OfMessage(field));
+        }
+        let steps = steps(text).map_err(|reason| {
+            Error::filter(format!(
+                "{text:?} is not a path: {reason}; a path is keys joined by dots, such as \"user.name\", with indices in \
+                 brackets (\"tags[0]\") and other keys in quotes and brackets (\"[\\\"a.b\\\"].c\")"
+            ))
+        })?;
+        Ok(FieldPath::Within(steps))
+    }
+
+    /// Returns this path followed by another.
+    ///
+    /// # Errors
+    /// [`Error::InvalidFilter`]: one of both is a field of a message.
+    pub(super) fn join(&self, rest: FieldPath) -> Result<Self> {
+        match (self, rest) {
+            (FieldPath::Within(steps), FieldPath::Within(rest)) => {
+                Ok(FieldPath::Within(steps.iter().cloned().chain(rest).collect()))
+            }
+            (path, rest) => Err(Error::filter(format!("there is no {rest} inside of {path}"))),
+        }
+    }
+
+    /// Returns the value that the path leads to.
+    pub(crate) fn find<'a>(&self, fields: &'a dyn Fields) -> Option<Cow<'a, Value>> {
+        let steps = match self {
+            FieldPath::OfMessage(field) => return fields.of_message(*field).map(Cow::Owned),
+            FieldPath::Within(steps) => steps,
+        };
+        let (Step::Key(first), rest) = steps.split_first()? else { return None };
+        let found = rest.iter().try_fold(fields.object().get(first)?, |value, step| match step {
+            Step::Key(key) => value.as_object()?.get(key),
+            Step::Index(index) => value.as_array()?.get(*index),
+        });
+        found.map(Cow::Borrowed)
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps = match self {
+            FieldPath::OfMessage(field) => return f.write_str(field.name()),
+            FieldPath::Within(steps) => steps,
+        };
+        for (at, step) in steps.iter().enumerate() {
+            match step {
+                Step::Key(key) if check_plain(key).is_err() => write!(f, "[{}]", Value::from(key.as_str()))?,
+                Step::Key(key) if at == 0 => f.write_str(key)?,
+                Step::Key(key) => write!(f, ".{key}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Parses a path. The error is the reason alone.
+fn steps(text: &str) -> Result<Vec<Step>, &'static str> {
+    let mut steps = Vec::new();
+    let dotted = format!(".{text}");
+    let mut rest = match text.strip_prefix('$') {
+        Some(rest) if rest.starts_with(['.', '[']) => rest,
+        _ if text.starts_with('[') => text,
+        _ => &dotted,
+    };
+    while !rest.is_empty() {
+        let (step, end) = match rest.as_bytes()[0] {
+            b'.' => {
+                let end = rest[1..].find(['.', '[']).map_or(rest.len(), |end| 1 + end);
+                check_plain(&rest[1..end])?;
+                (Step::Key(rest[1..end].to_owned()), end)
+            }
+            b'[' => bracket(rest)?,
+            _ => return Err("after a bracket a dot or another bracket must follow"),
+        };
+        steps.push(step);
+        rest = &rest[end..];
+    }
+    Ok(steps)
+}
+
+/// Parses `[0]` or `["key"]` at the beginning of a text. Returns the position after it.
+fn bracket(text: &str) -> Result<(Step, usize), &'static str> {
+    let inner = &text[1..];
+    let (step, end) = if inner.starts_with('"') {
+        let mut keys = serde_json::Deserializer::from_str(inner).into_iter::<String>();
+        let key = keys.next().and_then(|key| key.ok()).ok_or("a key in quotes is not a JSON string")?;
+        (Step::Key(key), keys.byte_offset())
+    } else {
+        let end = inner.find(|c: char| !c.is_ascii_digit()).unwrap_or(inner.len());
+        let index = inner[..end].parse().map_err(|_| "in brackets is neither an index nor a key in quotes")?;
+        (Step::Index(index), end)
+    };
+    match inner[end..].starts_with(']') {
+        true => Ok((step, end + 2)),
+        false => Err("a bracket is not closed"),
+    }
+}
+
+fn check_plain(key: &str) -> Result<(), &'static str> {
+    if key.is_empty() {
+        Err("a key is empty")
+    } else if key.starts_with('$') {
+        Err("a key that begins with $ must be in quotes")
+    } else if key.contains(|c: char| c.is_control() || matches!(c, '.' | '[' | ']' | '"')) {
+        Err("a key with a bracket, a quotation mark or a control character must be in quotes")
+    } else {
+        Ok(())
     }
 }

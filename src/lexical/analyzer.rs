@@ -13,23 +13,46 @@
 //! | `ok👍🏽` | ok, 👍 |
 //!
 //! Time is linear in the length of the text, for any text.
+//!
+//! A term is a hash; no string is kept. The terms of a speaker's name, and whether a message asks, are stored beside the
+//! terms of its text.
 
-use std::{collections::HashSet, sync::OnceLock};
+use std::{
+    collections::HashSet,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use rust_stemmers::Stemmer;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{
-    Language,
-    characters::{Kind, is_apostrophe, is_joint, is_variation, kind},
-    fold::{MAX_TERM_BYTES, fold, fold_diacritics},
-    stop_words,
-    term::{hash, term},
-    term_cache::TermCache,
+    characters::{Kind, MAX_TERM_BYTES, fold, fold_diacritics, is_apostrophe, is_joint, is_variation, kind},
+    language::{self, Language},
 };
+
+/// The version of the analyzer, stored with each segment. The terms of different versions differ even for the same
+/// text, so a segment of another version must be rebuilt from the messages.
+pub(super) const ANALYZER_VERSION: u16 = 1;
+
+/// Number of bits of a term. Hashes of words are cut to this length, so that a term takes 6 bytes in a segment. In a
+/// namespace with a million distinct terms, a term of a query collides with one of them with a probability of 10^6 /
+/// 2^48, 4 in 10^9.
+pub(super) const TERM_BITS: u32 = 48;
 
 /// The cached value of a stop word. No term is 0.
 const STOP_WORD: u64 = 0;
+/// Maximum number of terms of a speaker's name. A query that has one of them names the speaker.
+pub(super) const MAX_NAME_TERMS: usize = 4;
+
+/// The ends of a question, in the scripts that have one. A Greek question mark is a semicolon, which says nothing.
+const QUESTION_MARKS: [char; 4] = ['?', '？', '؟', '⁈'];
+
+/// Number of slots, a power of two; they take 128 KiB. A conversation of some thousand messages has fewer distinct
+/// words.
+const SLOTS: usize = 1 << 13;
 
 /// Turns texts of one language into terms. Threads share it; it takes 128 KiB.
 #[derive(Debug)]
@@ -48,7 +71,7 @@ impl Analyzer {
     }
 
     fn new(language: Language) -> Self {
-        let stop_words = if language == Language::English { stop_words::ENGLISH } else { &[] };
+        let stop_words = if language == Language::English { language::ENGLISH_STOP_WORDS } else { &[] };
         let stop_words = stop_words.iter().map(|word| hash(word)).collect();
         Analyzer { language, stop_words, cache: TermCache::new() }
     }
@@ -70,7 +93,6 @@ impl Analyzer {
         }
     }
 
-    /// Cuts a piece into runs of one kind of characters, and appends the terms of each.
     fn run_terms(&self, piece: &str, folded: &mut String, terms: &mut Vec<u64>) {
         let mut run = (0, Kind::Words);
         let ends = piece.char_indices().map(|(position, c)| (position, Some(c))).chain([(piece.len(), None)]);
@@ -89,7 +111,6 @@ impl Analyzer {
         }
     }
 
-    /// Appends the terms of the words of a run.
     fn word_terms(&self, run: &str, folded: &mut String, terms: &mut Vec<u64>) {
         for word in run.unicode_words() {
             self.split(word, |part| {
@@ -183,10 +204,75 @@ fn picture_terms(run: &str, folded: &mut String, terms: &mut Vec<u64>) {
     }
 }
 
-/// Removes a possessive "'s" from the end of a word.
 fn without_possessive(word: &str) -> &str {
     let Some(rest) = word.strip_suffix(['s', 'S']) else { return word };
     rest.strip_suffix(is_apostrophe).unwrap_or(word)
+}
+
+/// The speaker of a message, and whether it asks: stored with each of its documents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SpeakerAndQuestion {
+    /// The terms of the speaker's name, at most [`MAX_NAME_TERMS`]; none if the message has no name.
+    pub(crate) speaker: Vec<u64>,
+    /// Whether the message ends with a question mark.
+    pub(crate) is_question: bool,
+}
+
+impl SpeakerAndQuestion {
+    /// Analyzes the name of a message's author, and the message's text.
+    pub(crate) fn of(analyzer: &Analyzer, name: Option<&str>, text: &str) -> Self {
+        let mut speaker = Vec::new();
+        analyzer.terms(name.unwrap_or_default(), &mut speaker);
+        speaker.truncate(MAX_NAME_TERMS);
+        SpeakerAndQuestion { speaker, is_question: text.trim_end().ends_with(QUESTION_MARKS) }
+    }
+}
+
+/// Returns the term of a folded and stemmed word: the upper bits of its hash.
+pub(super) fn term(word: &str) -> u64 {
+    hash(word) >> (u64::BITS - TERM_BITS)
+}
+
+/// Hashes a word with FNV-1a and the finalizer of MurmurHash3, because the upper bits of FNV-1a vary little for short
+/// texts. Hashes are stored, and those of the standard library may change. The upper [`TERM_BITS`] are never all 0.
+pub(super) fn hash(text: &str) -> u64 {
+    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
+    for byte in text.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+    }
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    (hash ^ (hash >> 33)).max(1 << (u64::BITS - TERM_BITS))
+}
+
+/// A map from the hash of a word to its term, where each key has one slot and the last write wins.
+///
+/// Threads share the cache without a lock. A slot holds the value, and the key xor the value, so that the halves of two
+/// concurrent writes match no key (Hyatt and Mann, "A lock-less transposition table implementation for parallel search
+/// chess engines", ICGA Journal 2002).
+#[derive(Debug)]
+struct TermCache {
+    slots: Box<[(AtomicU64, AtomicU64)]>,
+}
+
+impl TermCache {
+    fn new() -> Self {
+        TermCache { slots: (0..SLOTS).map(|_| Default::default()).collect() }
+    }
+
+    /// Returns the value of a key other than 0. If the cache does not have the key, `make` computes the value, which is
+    /// kept.
+    fn get_or_make(&self, key: u64, make: impl FnOnce() -> u64) -> u64 {
+        let (check, value) = &self.slots[key as usize % SLOTS];
+        let found = value.load(Relaxed);
+        if check.load(Relaxed) ^ found == key {
+            return found;
+        }
+        let made = make();
+        value.store(made, Relaxed);
+        check.store(key ^ made, Relaxed);
+        made
+    }
 }
 
 #[cfg(test)]
@@ -194,7 +280,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::lexical::term::TERM_BITS;
 
     fn check(language: Language, text: &str, expected: &[&str]) {
         let terms = terms(language, text);
@@ -253,7 +338,7 @@ mod tests {
 
     #[test]
     fn stop_words_have_no_terms() {
-        assert!(stop_words::ENGLISH.iter().all(|word| terms(Language::English, word).is_empty()));
+        assert!(language::ENGLISH_STOP_WORDS.iter().all(|word| terms(Language::English, word).is_empty()));
     }
 
     #[test]
@@ -304,5 +389,61 @@ mod tests {
             prop_assert_eq!(terms(Language::English, &text.to_uppercase()), terms(Language::English, &text));
             prop_assert_eq!(terms(Language::English, &words.join("\u{3000}\t")), terms(Language::English, &text));
         }
+    }
+
+    #[test]
+    fn names_have_the_terms_of_queries_and_questions_end_with_a_mark() {
+        let analyzer = Analyzer::of(Language::English);
+        let check = |name: Option<&str>, text: &str, named_by: &[&str], is_question: bool| {
+            let speech = SpeakerAndQuestion::of(analyzer, name, text);
+            assert_eq!(speech.is_question, is_question, "{text}");
+            for query in ["What did Ada's sister say?", "Does Müller row?", "when?"] {
+                let mut terms = Vec::new();
+                analyzer.terms(query, &mut terms);
+                let is_named = speech.speaker.iter().any(|term| terms.contains(term));
+                assert_eq!(is_named, named_by.contains(&query), "{name:?}: {query}");
+            }
+        };
+        check(Some("Ada"), "Rowing.", &["What did Ada's sister say?"], false);
+        check(Some("Dr. Ada Muller"), "Why? \n", &["What did Ada's sister say?", "Does Müller row?"], true);
+        check(Some("the"), "何？", &[], true);
+        check(None, "?!", &[], false);
+        check(Some("A B C D E F Ada"), "", &[], false);
+    }
+
+    /// Stored segments contain terms.
+    #[test]
+    fn terms_never_change() {
+        assert_eq!(
+            ["", "paint", "2023", "東京"].map(term),
+            [263677158668953, 108898788745964, 135146077090781, 201213939934509]
+        );
+    }
+
+    #[test]
+    fn each_key_has_its_own_value() {
+        let cache = TermCache::new();
+        let keys = [1, 1 + SLOTS as u64, 1 << 40, u64::MAX];
+        for key in keys.into_iter().chain(keys) {
+            assert_eq!(cache.get_or_make(key, || key ^ 3), key ^ 3);
+            assert_eq!(cache.get_or_make(key, || unreachable!()), key ^ 3);
+        }
+    }
+
+    #[test]
+    fn concurrent_writes_to_a_slot_do_not_mix_values() {
+        let cache = TermCache::new();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for i in 0..100_000 {
+                        // All keys share one slot.
+                        let key = ((i * 7 + thread) % 5 + 1) * SLOTS as u64;
+                        assert_eq!(cache.get_or_make(key, || key.wrapping_mul(key) << 7), key.wrapping_mul(key) << 7);
+                    }
+                });
+            }
+        });
     }
 }

@@ -1,6 +1,14 @@
-//! Classes of characters for the analyzer, by Unicode blocks: scripts without spaces, pictures, diacritics, joints.
+//! Classes of characters, by Unicode blocks, and the folding of words: scripts without spaces, pictures, diacritics and
+//! joints; and the differences between spellings of one word (case, diacritics, widths, ligatures, apostrophes).
 
-use unicode_normalization::char::is_combining_mark;
+use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
+
+/// Maximum length of a folded word in bytes. Longer words are cut at a character boundary.
+pub(super) const MAX_TERM_BYTES: usize = 64;
+
+/// Bytes of a word that are read: enough for the longest folded word, and a bound on the number of marks that are
+/// sorted to compose one character.
+const MAX_WORD_BYTES: usize = 4 * MAX_TERM_BYTES;
 
 /// A kind of characters, and how a run of them is cut into terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +47,6 @@ fn is_unspaced(c: char) -> bool {
         | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3347F)
 }
 
-/// Returns true for emoji and the other symbols in their blocks.
 fn is_picture(c: char) -> bool {
     matches!(u32::from(c), 0x231A..=0x231B | 0x23E9..=0x23FA | 0x2600..=0x27BF | 0x2B00..=0x2BFF | 0x1F000..=0x1FAFF)
 }
@@ -68,7 +75,7 @@ pub(super) fn is_joint(c: char) -> bool {
 
 /// Returns true for marks that writers often leave out: the accents of Latin, Greek and Cyrillic, the vowel points of
 /// Hebrew and Arabic. False for marks of other scripts, where a word without its vowel marks is another word.
-pub(super) fn is_diacritic(c: char) -> bool {
+fn is_diacritic(c: char) -> bool {
     matches!(u32::from(c),
         0x0300..=0x036F | 0x1AB0..=0x1AFF | 0x1DC0..=0x1DFF | 0x20D0..=0x20FF | 0xFE20..=0xFE2F
         | 0x0591..=0x05BD | 0x05BF | 0x05C1..=0x05C2 | 0x05C4..=0x05C5 | 0x05C7
@@ -76,9 +83,81 @@ pub(super) fn is_diacritic(c: char) -> bool {
 }
 
 /// Returns true for characters without a width of their own: joiners, soft hyphens, the elongation of Arabic letters.
-pub(super) fn is_invisible(c: char) -> bool {
+fn is_invisible(c: char) -> bool {
     matches!(u32::from(c),
         0x00AD | 0x034F | 0x061C | 0x0640 | 0x180B..=0x180F | 0x200B..=0x200F | 0x2060..=0x2064 | 0xFE00..=0xFE0F | 0xFEFF)
+}
+
+/// Appends a word in lower case and compatibility form (NFKC), with straight apostrophes and without invisible
+/// characters. If `plain`, also without diacritics; some stemmers need them.
+pub(super) fn fold(word: &str, plain: bool, folded: &mut String) {
+    let word = cut(word, MAX_WORD_BYTES);
+    if word.is_ascii() {
+        let begin = folded.len();
+        folded.push_str(cut(word, MAX_TERM_BYTES));
+        folded[begin..].make_ascii_lowercase();
+        return;
+    }
+    let characters = word.nfkd().flat_map(char::to_lowercase).filter(|&c| !is_invisible(c));
+    if plain {
+        push_plain(characters, folded);
+    } else {
+        // No stemmer knows the combining dot that remains when a Turkish İ is lowercased.
+        push(characters.filter(|&c| c != '\u{307}').nfc().map(stemmer_letter), folded);
+    }
+}
+
+/// Appends a folded word without diacritics.
+pub(super) fn fold_diacritics(word: &str, folded: &mut String) {
+    push_plain(word.nfd(), folded);
+}
+
+fn push_plain(decomposed: impl Iterator<Item = char>, folded: &mut String) {
+    push(decomposed.filter(|&c| !is_diacritic(c)).nfc().flat_map(plain), folded);
+}
+
+fn push(characters: impl Iterator<Item = char>, folded: &mut String) {
+    let begin = folded.len();
+    for c in characters {
+        if folded.len() - begin + c.len_utf8() > MAX_TERM_BYTES {
+            break;
+        }
+        folded.push(c);
+    }
+}
+
+fn cut(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// Replaces the letters that Snowball's stemmers expect to be replaced beforehand.
+fn stemmer_letter(c: char) -> char {
+    match c {
+        'ё' => 'е',
+        _ if is_apostrophe(c) => '\'',
+        _ => c,
+    }
+}
+
+/// Replaces letters that have no Unicode decomposition, but that writers replace by plain letters.
+fn plain(c: char) -> impl Iterator<Item = char> {
+    let (first, second) = match c {
+        'ß' => ('s', Some('s')),
+        'æ' => ('a', Some('e')),
+        'œ' => ('o', Some('e')),
+        'þ' => ('t', Some('h')),
+        'ø' => ('o', None),
+        'ł' => ('l', None),
+        'đ' | 'ð' => ('d', None),
+        'ħ' => ('h', None),
+        'ŧ' => ('t', None),
+        'ı' => ('i', None),
+        // Lowercasing character by character does not give a final sigma.
+        'ς' => ('σ', None),
+        _ if is_apostrophe(c) => ('\'', None),
+        _ => (c, None),
+    };
+    [Some(first), second].into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -101,5 +180,52 @@ mod tests {
             "a.b_c:d’e\u{301}f\u{AD}g".split(is_joint).collect::<Vec<_>>(),
             ["a", "b", "c", "d’e\u{301}f\u{AD}g"]
         );
+    }
+
+    #[test]
+    fn spellings_of_one_word_fold_to_the_same() {
+        for (word, plain, composed) in [
+            ("Hello", "hello", "hello"),
+            ("Café", "cafe", "café"),
+            ("CAFE\u{301}", "cafe", "café"),
+            ("ŁÓDŹ", "lodz", "łódź"),
+            ("Straße", "strasse", "straße"),
+            ("İstanbul", "istanbul", "istanbul"),
+            ("don’t", "don't", "don't"),
+            ("ｆｕｌｌ１", "full1", "full1"),
+            ("ﬁne", "fine", "fine"),
+            ("co\u{AD}op", "coop", "coop"),
+            ("ΣΊΣΥΦΟΣ", "σισυφοσ", "σίσυφοσ"),
+            ("Ёлкой", "елкои", "елкой"),
+            ("كِتَابٌ", "كتاب", "كِتَابٌ"),
+            ("ﾊﾟ", "パ", "パ"),
+            ("か\u{3099}", "が", "が"),
+            ("한국", "한국", "한국"),
+            ("कि", "कि", "कि"),
+        ] {
+            let mut folded = String::new();
+            fold(word, true, &mut folded);
+            assert_eq!(folded, plain, "{word}");
+            folded.clear();
+            fold(word, false, &mut folded);
+            assert_eq!(folded, composed, "{word}");
+            let mut without_diacritics = String::new();
+            fold_diacritics(&folded, &mut without_diacritics);
+            assert_eq!(without_diacritics, plain, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_long_word_is_cut_at_a_character_boundary() {
+        for (word, expected) in [
+            ("a".repeat(1000), "a".repeat(64)),
+            ("я".repeat(1000), "я".repeat(32)),
+            ("漢".repeat(1000), "漢".repeat(21)),
+            (format!("a{}b", "\u{301}".repeat(1 << 20)), "a".to_owned()),
+        ] {
+            let mut folded = String::new();
+            fold(&word, true, &mut folded);
+            assert_eq!(folded, expected);
+        }
     }
 }

@@ -3,16 +3,20 @@
 //! Invariant: each live row has one *home*, the segment with the highest number that contains the row, and its terms
 //! are those in its home. So a segment with a new document of a row must have a higher number than all segments with
 //! older documents of that row: the engine numbers segments in the order in which it writes them, and merges only the
-//! last ones, without a gap. A row whose window has no terms is in a segment as well.
+//! last ones, without a gap. A row whose chunk has no terms is in a segment as well.
 //!
 //! A query reads all postings of its terms, which takes a fraction of a millisecond for a namespace of usual size.
 //! MaxScore or WAND (Turtle and Flood 1995; Broder et al. 2003) would skip most postings of frequent terms for a small
 //! k. But they need stored bounds, which change with every change of N, df and mean length, and they do not give the
 //! scores of the rows that the vector search found, which fusion needs.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    sync::Arc,
+};
 
-use super::{MAX_TERMS, OpenSegment, Segment, bm25::Bm25, collection::Collection, scores::Scores};
+use super::segment::{MAX_TERMS, OpenSegment, Segment};
 
 /// Maximum number of distinct terms of a query. Of more terms, the rarest are used.
 const MAX_QUERY_TERMS: usize = 1024;
@@ -96,7 +100,7 @@ impl LexicalIndex {
         self.home(row).is_some()
     }
 
-    /// Returns the bytes of the row's window in the text of its message; `None` if the text has only one window or the
+    /// Returns the bytes of the row's chunk in the text of its message; `None` if the text has only one chunk or the
     /// row is not live.
     pub(crate) fn passage(&self, row: u32) -> Option<Range<u32>> {
         let Home { segment, local } = self.home(row)?;
@@ -238,7 +242,6 @@ impl LexicalIndex {
         self.homes.get(row as usize).copied().filter(|&home| home != NO_HOME)
     }
 
-    /// Removes a row from its home, if it has one.
     fn leave(&mut self, row: u32) {
         let Some(home) = self.home(row) else { return };
         let loaded = self.segments.get_mut(&home.segment).expect("a home is a loaded segment");
@@ -260,5 +263,111 @@ impl LexicalIndex {
             self.homes.resize(row as usize + 1, NO_HOME);
         }
         self.homes[row as usize] = home;
+    }
+}
+
+/// The scores of one query. The buffers are reused from query to query; they take 4 bytes for each row of the
+/// namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Scores {
+    rows: Vec<f32>,
+    /// The rows with a score above 0.
+    touched: Vec<u32>,
+    ideal: f32,
+    /// The rows that contain the current term, with its saturation in each.
+    postings: Vec<(u32, f32)>,
+}
+
+impl Scores {
+    /// Returns the score of a row; 0 if the row contains no term of the query.
+    pub(crate) fn get(&self, row: u32) -> f32 {
+        self.rows.get(row as usize).copied().unwrap_or(0.0)
+    }
+
+    /// Returns the rows that contain a term of the query, in no particular order.
+    pub(crate) fn touched(&self) -> &[u32] {
+        &self.touched
+    }
+
+    /// Returns an upper bound of any row's score: the limit for a document that contains every term of the query
+    /// endlessly often. Terms that no row contains count as well. 0 if the query has no terms.
+    pub(crate) fn ideal(&self) -> f32 {
+        self.ideal
+    }
+
+    /// Resets all scores to 0, in time proportional to the touched rows.
+    pub(crate) fn clear(&mut self) {
+        self.touched.drain(..).for_each(|row| self.rows[row as usize] = 0.0);
+        self.ideal = 0.0;
+    }
+
+    fn make_room(&mut self, rows: usize) {
+        self.rows.resize(self.rows.len().max(rows), 0.0);
+    }
+
+    /// Adds the current term, with the saturations in `postings`, to the scores of its rows.
+    fn add_term(&mut self, weight: f32, max_saturation: f32) {
+        self.ideal += weight * max_saturation;
+        for &(row, saturation) in &self.postings {
+            let score = &mut self.rows[row as usize];
+            // A score of 0 means that no term was added yet, because weight and saturation are above 0.
+            if *score == 0.0 {
+                self.touched.push(row);
+            }
+            *score += weight * saturation;
+        }
+    }
+}
+
+/// The documents of several indexes as one collection, by which the terms of a query weigh the same in all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Collection {
+    documents: usize,
+    total_length: u64,
+    /// For each term of the query, the number of documents that contain it.
+    frequencies: HashMap<u64, usize>,
+}
+
+/// Okapi BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009), with the inverse document
+/// frequency of Lucene, which is never negative.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bm25 {
+    /// The weight of repetitions of a term in a document; with 0 they do not count.
+    pub(super) k1: f32,
+    /// The weight of the length of a document, from 0 to 1.
+    pub(super) b: f32,
+}
+
+impl Default for Bm25 {
+    /// The parameters that Anserini found best over many collections of short passages. A chunk is neither long nor
+    /// repetitive.
+    fn default() -> Self {
+        Bm25 { k1: 0.9, b: 0.4 }
+    }
+}
+
+impl Bm25 {
+    /// Returns the weight of a term that `documents` of `all` documents contain. Above 0.
+    pub(super) fn idf(documents: usize, all: usize) -> f32 {
+        let (documents, all) = (documents as f64, all as f64);
+        ((all - documents + 0.5) / (documents + 0.5)).ln_1p() as f32
+    }
+
+    /// Returns the limit of [`saturation`](Self::saturation): the most that a term of weight 1 adds to a score.
+    pub(super) fn max_saturation(self) -> f32 {
+        self.k1 + 1.0
+    }
+
+    /// Returns the factor of the document length in [`saturation`](Self::saturation).
+    pub(super) fn length_factor(self, mean_length: f32) -> f32 {
+        self.k1 * self.b / mean_length
+    }
+
+    /// Returns the score of a document of `length` terms for a term of weight 1 that it contains `frequency` times.
+    /// Below [`max_saturation`](Self::max_saturation).
+    #[inline]
+    pub(super) fn saturation(self, frequency: u32, length: u16, length_factor: f32) -> f32 {
+        let frequency = frequency as f32;
+        frequency * self.max_saturation() / (frequency + self.k1 * (1.0 - self.b) + length_factor * f32::from(length))
     }
 }

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use proptest::prelude::*;
 
-use super::{Document, Language, LexicalIndex, OpenSegment, Scores, Segment, Voice, bm25::Bm25, merge_plan};
+use super::{
+    Document, Language, LexicalIndex, OpenSegment, Scores, Segment, SpeakerAndQuestion, index::Bm25, merge_plan,
+};
 
 /// An operation on rows below 48.
 #[derive(Clone, Debug)]
@@ -117,7 +119,12 @@ fn apply(change: &Change, live: &[u32], index: &mut LexicalIndex) {
 /// Creates a document whose passage depends on its terms, so that a mix-up of documents is noticed.
 fn document(row: u32, terms: &[u64]) -> Document {
     let count = terms.len() as u32;
-    Document { row, passage: (count > 3).then(|| row..row + count), terms: terms.to_vec(), voice: Voice::default() }
+    Document {
+        row,
+        passage: (count > 3).then(|| row..row + count),
+        terms: terms.to_vec(),
+        speech: SpeakerAndQuestion::default(),
+    }
 }
 
 /// Returns everything that an index computes for a query, with floats as bits.

@@ -1,22 +1,22 @@
-//! Gathers the candidates for a query from both indexes, and the evidence for each.
+//! Gathers the candidates for a query from both indexes of a namespace, and the evidence for each.
 //!
 //! The vectors nominate the nearest messages; the terms nominate those with the best BM25 and their neighbors. Both
-//! scores are then looked up for each of them.
+//! scores are then looked up for each of them. Where several namespaces are searched, a [`SearchContext`] goes from one
+//! to the next: what is worse than the best so far is not gathered.
 
 use std::{collections::BinaryHeap, ops::Range};
 
 use mnemon_index::{Bitmap, Neighbor};
 
 use super::{
-    among::Among,
     namespace::{NamespaceIndex, SessionCursor},
+    options::RankingStrategy,
     prepare::PreparedQuery,
-    query::RankingStrategy,
     rank::Candidate,
     statistics::{Bm25Statistics, ScoreStatistics},
     unindexed::{UnindexedMessage, UnindexedMessages},
 };
-use crate::lexical::Scores;
+use crate::lexical::{Analyzer, Collection, Language, Scores};
 
 /// The result of a search of the vectors.
 pub(super) struct Nearest<'a> {
@@ -36,150 +36,248 @@ pub(super) struct Gathered {
     pub(super) is_exhaustive: bool,
 }
 
-/// Gathers the candidates: the nearest messages and as many by terms, among the allowed rows, and the unindexed
-/// messages with a term of the query.
-pub(super) fn gather_candidates(
-    index: &NamespaceIndex,
-    unindexed: &UnindexedMessages,
-    query: &PreparedQuery,
-    nearest: &Nearest<'_>,
-    (allowed, wanted): (Option<&Bitmap>, usize),
-    among: &mut Among,
-    scores: &mut Scores,
-) -> Gathered {
-    let terms = among.terms(index.language, query).to_vec();
-    let named = Names::new(&terms);
-    // Unindexed messages are scored as rows behind those of the index.
-    let first_unindexed = index.rows.len() as u32;
-    index.lexical.score_with(&terms, (first_unindexed, unindexed.terms()), among.collection.as_ref(), scores);
-    let all = scores.touched().iter().map(|&row| scores.get(row));
-    let bm25 = Bm25Statistics::new(all, index.lexical.rows() + unindexed.len(), scores.ideal());
-    let count = wanted.saturating_add(query.excepted(unindexed));
-    let (nominated, mut is_exhaustive) =
-        nominate(index, query, nearest.messages, allowed, (wanted, count), among, scores);
-    let messages: Vec<Range<u32>> = nominated.into_iter().map(|first| index.message_rows(first)).collect();
-    let rows: Vec<u32> = messages.iter().cloned().flatten().collect();
-    let sample = index.sample();
-    let mut known = lookup(if nearest.is_all { nearest.scored_rows } else { &[] });
-    let sampled = index.cosines(&query.vectors, &sample.rows, &mut known);
-    // The search's are exact even if the index keeps only codes.
-    let cosines = index.cosines(&query.vectors, &rows, lookup(nearest.scored_rows));
-    let mut rest = &cosines[..];
-    let mut cursor = SessionCursor::default();
-    let mut candidates: Vec<Candidate> = messages
-        .into_iter()
-        .map(|rows| {
-            let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
-            candidate(index, query, rows, cosines, &mut cursor, (among.origin, &named, scores))
-        })
-        .collect();
-    let mut indexed: Vec<u64> = candidates.iter().map(|candidate| candidate.seq).collect();
-    indexed.sort_unstable();
-    // Of a lexical query with few matches, messages without a term are candidates as well.
-    let is_filled = query.ranking.strategy == RankingStrategy::Lexical && is_exhaustive;
-    let new = best_unindexed(unindexed, scores, first_unindexed, is_filled);
-    let new = new.filter(|&(_, message)| query.allows(message) && indexed.binary_search(&message.seq).is_err());
-    let mut new: Vec<(u32, &UnindexedMessage)> = new.take(wanted.saturating_add(1)).collect();
-    is_exhaustive &= new.len() <= wanted;
-    new.truncate(wanted);
-    let score = |document: u32| scores.get(first_unindexed + document);
-    is_exhaustive &= among.by_terms.retain(&mut new, |&(document, _)| score(document), |_| true);
-    candidates.extend(new.into_iter().map(|(document, message)| {
-        unindexed_candidate(message, unindexed.terms().length(document), score(document), (among.origin, &named))
-    }));
-    Gathered { candidates, statistics: statistics(index, &sampled, bm25), is_exhaustive }
+/// The state that the searches for one query share over all its namespaces. The default is for one namespace alone.
+#[derive(Default)]
+pub(super) struct SearchContext {
+    /// The position of the namespace that is searched.
+    pub(super) origin: u32,
+    /// The documents of all namespaces; `None` for one alone.
+    collection: Option<Collection>,
+    /// The thresholds of the nearest messages, and of those with the best BM25.
+    nearest: Threshold,
+    by_terms: Threshold,
+    /// The terms of the query in each language.
+    terms: Vec<(Language, Vec<u64>)>,
 }
 
-/// Chooses the candidates: the nearest messages, as many with the best BM25 (`wanted`, or `count` with those that are
-/// excepted), and the neighbors of those. Returns their first rows, ascending, and true if no other message is allowed.
-fn nominate(
-    index: &NamespaceIndex,
-    query: &PreparedQuery,
-    nearest: &[Neighbor],
-    allowed: Option<&Bitmap>,
-    (wanted, count): (usize, usize),
-    among: &mut Among,
-    scores: &Scores,
-) -> (Vec<u32>, bool) {
-    let is_allowed = |row: u32| allowed.is_none_or(|allowed| allowed.contains(row));
-    let may_be_hit = |row: u32| is_allowed(row) && index.is_wanted(row, &query.except);
-    let score = |neighbor: &Neighbor| neighbor.score;
-    let mut nearest = nearest.to_vec();
-    let mut is_exhaustive = nearest.len() < wanted;
-    is_exhaustive &= among.nearest.retain(&mut nearest, score, |_| true);
-    let mut nominated: Vec<u32> = nearest.iter().map(|neighbor| neighbor.row).collect();
-    let mut by_terms = 0;
-    let mut has_all_by_terms = true;
-    if allowed.is_some() {
-        let mut messages = index.best_by_terms(scores, count, is_allowed);
-        by_terms = messages.len();
-        has_all_by_terms = among.by_terms.retain(&mut messages, score, |neighbor| may_be_hit(neighbor.row));
-        nominated.extend(messages.iter().map(|neighbor| neighbor.row));
-    }
-    // Messages that are not allowed or not wanted boost their neighbors nevertheless.
-    let mut messages = index.best_by_terms(scores, count, |row| index.live(row).is_some());
-    if allowed.is_none() {
-        by_terms = messages.len();
-        has_all_by_terms = among.by_terms.retain(&mut messages, score, |neighbor| may_be_hit(neighbor.row));
-    }
-    let mut cursor = SessionCursor::default();
-    for Neighbor { row, .. } in messages {
-        nominated.push(row);
-        if query.ranking.has_neighbors {
-            nominated.extend(index.neighbors(row, &mut cursor));
-        }
-    }
-    if query.ranking.strategy == RankingStrategy::Lexical && !query.is_late {
-        // No vectors are searched. If the terms find too few messages, the newest of the others follow.
-        is_exhaustive = by_terms < count && has_all_by_terms && !among.by_terms.is_filled();
-        if is_exhaustive {
-            let newest = index.newest_messages(wanted, may_be_hit);
-            is_exhaustive = newest.len() < wanted;
-            nominated.extend(newest);
-        }
-    }
-    nominated.sort_unstable();
-    nominated.dedup();
-    nominated.retain(|&row| may_be_hit(row));
-    (nominated, is_exhaustive)
+/// The least score that a message must have to be one of the `count` best of the namespaces that were searched so far.
+#[derive(Default)]
+struct Threshold {
+    /// `None`: any score will do.
+    count: Option<usize>,
+    /// The best scores, in no order.
+    best: Vec<f32>,
+    least: Option<f32>,
 }
 
-/// The evidence for the message with these rows and cosines.
-fn candidate<'a>(
+impl SearchContext {
+    /// The context of several namespaces, with the documents of all.
+    pub(super) fn of(collection: Collection) -> Self {
+        SearchContext { collection: Some(collection), ..SearchContext::default() }
+    }
+
+    /// Begins to search several namespaces, for the `count` nearest messages and as many by terms.
+    pub(super) fn begin(&mut self, count: usize) {
+        let threshold = || Threshold { count: Some(count), ..Threshold::default() };
+        (self.nearest, self.by_terms) = (threshold(), threshold());
+    }
+
+    /// The terms of a query in a language; none if it is ranked by vectors alone.
+    pub(super) fn terms(&mut self, language: Language, query: &PreparedQuery) -> &[u64] {
+        let known = self.terms.iter().position(|(other, _)| *other == language);
+        let at = known.unwrap_or_else(|| {
+            let mut terms = Vec::new();
+            if query.strategy != RankingStrategy::Dense {
+                Analyzer::of(language).terms(&query.query.text, &mut terms);
+            }
+            self.terms.push((language, terms));
+            self.terms.len() - 1
+        });
+        &self.terms[at].1
+    }
+}
+
+impl Threshold {
+    /// Drops what is below the threshold, which rises by the scores of the others that may be hits. Returns true if
+    /// nothing was dropped.
+    fn retain<T>(&mut self, found: &mut Vec<T>, score: impl Fn(&T) -> f32, may_be_hit: impl Fn(&T) -> bool) -> bool {
+        let Some(count) = self.count else { return true };
+        let before = found.len();
+        if let Some(least) = self.least {
+            found.retain(|found| score(found) >= least);
+        }
+        self.best.extend(found.iter().filter(|found| may_be_hit(found)).map(score));
+        if self.best.len() >= count {
+            self.best.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
+            self.best.truncate(count);
+            self.least = self.best.last().copied();
+        }
+        found.len() == before
+    }
+
+    /// Returns true if there are as many messages as are searched for.
+    fn is_filled(&self) -> bool {
+        self.least.is_some()
+    }
+}
+
+/// One pass over a namespace for the candidates of a query.
+pub(super) struct Gathering<'a> {
+    pub(super) index: &'a NamespaceIndex,
+    pub(super) unindexed: &'a UnindexedMessages<'a>,
+    pub(super) query: &'a PreparedQuery<'a>,
+    /// The rows that the query's filter allows; `None` for all.
+    pub(super) allowed: Option<&'a Bitmap>,
+    /// The number of messages to find by vectors, by terms, and among the unindexed ones.
+    pub(super) wanted: usize,
+}
+
+impl Gathering<'_> {
+    /// Gathers the candidates: the nearest messages and as many by terms, among the allowed rows, and the unindexed
+    /// messages with a term of the query.
+    pub(super) fn candidates(&self, nearest: &Nearest, context: &mut SearchContext, scores: &mut Scores) -> Gathered {
+        let Gathering { index, unindexed, query, wanted, .. } = *self;
+        let terms = context.terms(index.language, query).to_vec();
+        // Unindexed messages are scored as rows behind those of the index.
+        let first_unindexed = index.rows.len() as u32;
+        index.lexical.score_with(&terms, (first_unindexed, unindexed.terms()), context.collection.as_ref(), scores);
+        let all = scores.touched().iter().map(|&row| scores.get(row));
+        let bm25 = Bm25Statistics::new(all, index.lexical.rows() + unindexed.len(), scores.ideal());
+        let (nominated, mut is_exhaustive) = self.nominate(nearest.messages, context, scores);
+        let messages: Vec<Range<u32>> = nominated.into_iter().map(|first| index.message_rows(first)).collect();
+        let rows: Vec<u32> = messages.iter().cloned().flatten().collect();
+        let sample = index.sample();
+        let mut known = lookup(if nearest.is_all { nearest.scored_rows } else { &[] });
+        let sampled = index.cosines(&query.vectors, &sample.rows, &mut known);
+        // The search's are exact even if the index keeps only codes.
+        let cosines = index.cosines(&query.vectors, &rows, lookup(nearest.scored_rows));
+        let mut rest = &cosines[..];
+        let mut cursor = SessionCursor::default();
+        let evidence = Evidence { index, query, scores, names: Names::new(&terms), origin: context.origin };
+        let mut candidates: Vec<Candidate> = messages
+            .into_iter()
+            .map(|rows| {
+                let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
+                evidence.of_rows(rows, cosines, &mut cursor)
+            })
+            .collect();
+        let mut indexed: Vec<u64> = candidates.iter().map(|candidate| candidate.seq).collect();
+        indexed.sort_unstable();
+        // Of a lexical query with few matches, messages without a term are candidates as well.
+        let is_filled = query.strategy == RankingStrategy::Lexical && is_exhaustive;
+        let new = best_unindexed(unindexed, scores, first_unindexed, is_filled);
+        let new = new.filter(|&(_, message)| query.allows(message) && indexed.binary_search(&message.seq).is_err());
+        let mut new: Vec<(u32, &UnindexedMessage)> = new.take(wanted.saturating_add(1)).collect();
+        is_exhaustive &= new.len() <= wanted;
+        new.truncate(wanted);
+        let score = |document: u32| scores.get(first_unindexed + document);
+        is_exhaustive &= context.by_terms.retain(&mut new, |&(document, _)| score(document), |_| true);
+        candidates.extend(new.into_iter().map(|(document, message)| {
+            evidence.of_unindexed(message, unindexed.terms().length(document), score(document))
+        }));
+        Gathered { candidates, statistics: statistics(index, &sampled, bm25), is_exhaustive }
+    }
+
+    /// Chooses the candidates: the nearest messages, as many with the best BM25, and the neighbors of those. Returns
+    /// their first rows, ascending, and true if no other message is allowed.
+    fn nominate(&self, nearest: &[Neighbor], context: &mut SearchContext, scores: &Scores) -> (Vec<u32>, bool) {
+        let Gathering { index, query, allowed, wanted, .. } = *self;
+        // The terms may find messages that are excepted.
+        let count = wanted.saturating_add(query.excepted(self.unindexed));
+        let is_allowed = |row: u32| allowed.is_none_or(|allowed| allowed.contains(row));
+        let may_be_hit = |row: u32| is_allowed(row) && index.is_wanted(row, &query.except);
+        let score = |neighbor: &Neighbor| neighbor.score;
+        let mut nearest = nearest.to_vec();
+        let mut is_exhaustive = nearest.len() < wanted;
+        is_exhaustive &= context.nearest.retain(&mut nearest, score, |_| true);
+        let mut nominated: Vec<u32> = nearest.iter().map(|neighbor| neighbor.row).collect();
+        let mut by_terms = 0;
+        let mut has_all_by_terms = true;
+        if allowed.is_some() {
+            let mut messages = index.best_by_terms(scores, count, is_allowed);
+            by_terms = messages.len();
+            has_all_by_terms = context.by_terms.retain(&mut messages, score, |neighbor| may_be_hit(neighbor.row));
+            nominated.extend(messages.iter().map(|neighbor| neighbor.row));
+        }
+        // Messages that are not allowed or not wanted boost their neighbors nevertheless.
+        let mut messages = index.best_by_terms(scores, count, |row| index.live(row).is_some());
+        if allowed.is_none() {
+            by_terms = messages.len();
+            has_all_by_terms = context.by_terms.retain(&mut messages, score, |neighbor| may_be_hit(neighbor.row));
+        }
+        let mut cursor = SessionCursor::default();
+        for Neighbor { row, .. } in messages {
+            nominated.push(row);
+            if query.query.options.neighbors {
+                nominated.extend(index.neighbors(row, &mut cursor));
+            }
+        }
+        if query.strategy == RankingStrategy::Lexical && !query.is_late {
+            // No vectors are searched. If the terms find too few messages, the newest of the others follow.
+            is_exhaustive = by_terms < count && has_all_by_terms && !context.by_terms.is_filled();
+            if is_exhaustive {
+                let newest = index.newest_messages(wanted, may_be_hit);
+                is_exhaustive = newest.len() < wanted;
+                nominated.extend(newest);
+            }
+        }
+        nominated.sort_unstable();
+        nominated.dedup();
+        nominated.retain(|&row| may_be_hit(row));
+        (nominated, is_exhaustive)
+    }
+}
+
+/// The sources of the evidence for the candidates of one namespace.
+struct Evidence<'a> {
     index: &'a NamespaceIndex,
-    query: &PreparedQuery,
-    rows: Range<u32>,
-    cosines: &[f32],
-    cursor: &mut SessionCursor<'a>,
-    (origin, named, scores): (u32, &Names, &Scores),
-) -> Candidate {
-    let meta = index.live(rows.start).expect("nominated rows are live");
-    let (nearest, cosine) = best(&rows, |row| cosines[(row - rows.start) as usize]);
-    let best_bm25 = |rows: &Range<u32>| best(rows, |row| scores.get(row));
-    let (with_terms, bm25) = best_bm25(&rows);
-    let known = index
-        .neighbors(rows.start, cursor)
-        .filter(|&first| index.live(first).is_some_and(|message| query.was_known(message)));
-    let neighbors = known.map(|first| (first, best_bm25(&index.message_rows(first)).1));
-    let boosted_by = neighbors.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, bm25)| *bm25 > 0.0);
-    // The passage of the hit is the window with the best BM25, if any window has a term of the query.
-    let row = if bm25 > 0.0 { with_terms } else { nearest };
-    Candidate {
-        origin,
-        seq: meta.seq,
-        row: Some(row),
-        windows: rows.len() as u32,
-        // A text of one window has no passages.
-        passage: if rows.len() > 1 { index.lexical.passage(row) } else { None },
-        cosine,
-        bm25,
-        neighbor_bm25: boosted_by.map_or(0.0, |(_, bm25)| bm25),
-        boosted_by: boosted_by.and_then(|(first, _)| Some(index.live(first)?.seq)),
-        role: meta.role,
-        is_named: named.has(index.lexical.speaker(rows.start)),
-        is_question: index.lexical.is_question(rows.start),
-        length: index.length(rows),
-        created_at: meta.created_at,
+    query: &'a PreparedQuery<'a>,
+    scores: &'a Scores,
+    names: Names,
+    origin: u32,
+}
+
+impl<'a> Evidence<'a> {
+    fn of_rows(&self, rows: Range<u32>, cosines: &[f32], cursor: &mut SessionCursor<'a>) -> Candidate {
+        let Evidence { index, query, scores, names, origin } = self;
+        let meta = index.live(rows.start).expect("nominated rows are live");
+        let (nearest, cosine) = best(&rows, |row| cosines[(row - rows.start) as usize]);
+        let best_bm25 = |rows: &Range<u32>| best(rows, |row| scores.get(row));
+        let (with_terms, bm25) = best_bm25(&rows);
+        let known = index
+            .neighbors(rows.start, cursor)
+            .filter(|&first| index.live(first).is_some_and(|message| query.was_known(message)));
+        let neighbors = known.map(|first| (first, best_bm25(&index.message_rows(first)).1));
+        let boosted_by = neighbors.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, bm25)| *bm25 > 0.0);
+        // The passage of the hit is the chunk with the best BM25, if any chunk has a term of the query.
+        let row = if bm25 > 0.0 { with_terms } else { nearest };
+        Candidate {
+            origin: *origin,
+            seq: meta.seq,
+            row: Some(row),
+            chunks: rows.len() as u32,
+            // A text of one chunk has no passages.
+            passage: if rows.len() > 1 { index.lexical.passage(row) } else { None },
+            cosine,
+            bm25,
+            neighbor_bm25: boosted_by.map_or(0.0, |(_, bm25)| bm25),
+            boosted_by: boosted_by.and_then(|(first, _)| Some(index.live(first)?.seq)),
+            role: meta.role,
+            is_named: names.has(index.lexical.speaker(rows.start)),
+            is_question: index.lexical.is_question(rows.start),
+            length: index.length(rows),
+            created_at: meta.created_at,
+        }
+    }
+
+    /// The evidence for a message that is not embedded: its words, its length and its time.
+    fn of_unindexed(&self, message: &UnindexedMessage, length: u16, bm25: f32) -> Candidate {
+        Candidate {
+            origin: self.origin,
+            seq: message.seq,
+            row: None,
+            chunks: 1,
+            cosine: 0.0,
+            bm25,
+            neighbor_bm25: 0.0,
+            boosted_by: None,
+            role: message.role,
+            is_named: self.names.has(&message.speech.speaker),
+            is_question: message.speech.is_question,
+            length: f32::from(length.max(1)).ln(),
+            created_at: message.created_at,
+            passage: None,
+        }
     }
 }
 
@@ -199,31 +297,6 @@ fn best_unindexed<'a>(
     let best = std::iter::from_fn(move || by_score.pop()).map(|(_, _, document)| document);
     let others = unindexed.newest().filter(move |document| is_filled && scores.get(first + document) == 0.0);
     best.chain(others).map(|document| (document, unindexed.message(document)))
-}
-
-/// The evidence for a message that is not embedded: its words, its length and its time.
-fn unindexed_candidate(
-    message: &UnindexedMessage,
-    length: u16,
-    bm25: f32,
-    (origin, named): (u32, &Names),
-) -> Candidate {
-    Candidate {
-        origin,
-        seq: message.seq,
-        row: None,
-        windows: 1,
-        cosine: 0.0,
-        bm25,
-        neighbor_bm25: 0.0,
-        boosted_by: None,
-        role: message.role,
-        is_named: named.has(&message.voice.speaker),
-        is_question: message.voice.is_question,
-        length: f32::from(length.max(1)).ln(),
-        created_at: message.created_at,
-        passage: None,
-    }
 }
 
 /// The terms of a query, each of which may name a speaker.
@@ -273,4 +346,23 @@ fn best(rows: &Range<u32>, score: impl Fn(u32) -> f32) -> (u32, f32) {
         }
     }
     best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_below_the_best_so_far_is_dropped() {
+        let mut threshold = Threshold { count: Some(3), ..Threshold::default() };
+        let mut retain = |scores: &[f32]| {
+            let mut found = scores.to_vec();
+            (threshold.retain(&mut found, |score| *score, |score| *score != 9.0), found)
+        };
+        assert_eq!(retain(&[1.0, 9.0, -2.0]), (true, vec![1.0, 9.0, -2.0]));
+        assert_eq!(retain(&[0.5]), (true, vec![0.5]), "9 is no hit, so -2 is the third");
+        assert_eq!(retain(&[-2.0, -3.0, 0.7]), (false, vec![-2.0, 0.7]), "as good as the third");
+        assert_eq!(retain(&[0.4, 0.5]), (false, vec![0.5]));
+        assert!(Threshold::default().retain(&mut vec![1.0], |score| *score, |_| true));
+    }
 }

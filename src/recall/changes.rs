@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    namespace::{NamespaceIndex, session_order},
-    row_metas::Inserted,
+    namespace::{LoadedMessages, NamespaceIndex, session_order},
+    row_filter::Inserted,
 };
 use crate::{
     ids::NamespaceId,
@@ -41,13 +41,31 @@ impl NamespaceChange {
     }
 }
 
+impl LoadedMessages {
+    /// Applies a commit, see [`NamespaceIndex::apply`].
+    pub(crate) fn apply(&self, change: &NamespaceChange) {
+        match change {
+            NamespaceChange::Unindexed(_, changes) => {
+                self.unindexed.apply(changes);
+                self.index.read().metadata.apply(changes);
+            }
+            NamespaceChange::Added(added) => {
+                self.index.write().apply(change);
+                // After they are in the index, so that a recall finds them at every moment.
+                self.unindexed.remove(added.rows.metas.iter().map(|meta| meta.seq));
+            }
+            _ => self.index.write().apply(change),
+        }
+    }
+}
+
 impl NamespaceIndex {
     /// Applies a commit. Commits are applied in order. Replaying commits that the loaded snapshot already had is
     /// harmless, as long as all later commits are applied too.
     ///
     /// A commit adds only rows that are new or were removed before. So a row that is already live was in the loaded
     /// snapshot, which had this commit; if a later commit removed the row again, that commit follows.
-    pub(crate) fn apply(&mut self, change: &NamespaceChange) {
+    pub(super) fn apply(&mut self, change: &NamespaceChange) {
         self.sample.take();
         match change {
             NamespaceChange::Unindexed(..) => {}
@@ -117,10 +135,9 @@ mod tests {
     use super::*;
     use crate::{
         ids::GenerationId,
-        lexical::Voice,
-        lexical::{Document, LexicalIndex, Scores},
+        lexical::{Document, LexicalIndex, Scores, SpeakerAndQuestion},
         message::Role,
-        recall::namespace::Vectors,
+        recall::vectors::Vectors,
         store::RowMeta,
     };
 
@@ -143,7 +160,7 @@ mod tests {
     }
 
     fn document(row: u32, term: u64) -> Document {
-        Document { row, passage: None, terms: vec![term], voice: Voice::default() }
+        Document { row, passage: None, terms: vec![term], speech: SpeakerAndQuestion::default() }
     }
 
     /// Makes a commit that adds rows, reusing removed ones first, or removes some, or rebuilds all segments.

@@ -21,12 +21,12 @@ pub struct Hit {
     /// strategies the cosine, the BM25 or the fused score; for a reranked hit the reranker's score. A turn has the score
     /// of its best message; a hybrid session the logarithm of the sum of the odds of its five best.
     pub score: f32,
-    /// The cosine of the query and the message's best window, -1 to 1; higher is nearer. 0 if the query or the
+    /// The cosine of the query and the message's best chunk, -1 to 1; higher is nearer. 0 if the query or the
     /// message was not embedded.
     pub similarity: f32,
     /// The position among the hits, 1 for the first.
     pub rank: usize,
-    /// The bytes of the message's [text](Message::text) that matched best: the whole text, or a window of a long one.
+    /// The bytes of the message's [text](Message::text) that matched best: the whole text, or a chunk of a long one.
     pub passage: Range<usize>,
     /// Ids of earlier hits that this one supersedes: messages of the same speaker that say the same but for numbers,
     /// names or a negation, such as "My rent is 900 euros" before "My rent is 950 euros". It is found by words alone, in
@@ -54,9 +54,9 @@ pub struct ScoreBreakdown {
     pub dense: f32,
     /// The rank among the candidates by cosine, 1 for the best; 0 if the message is not embedded yet.
     pub dense_rank: usize,
-    /// The BM25 of the best window.
+    /// The BM25 of the best chunk.
     pub bm25: f32,
-    /// The share of the query's terms that the best window has, weighted by rarity, with saturation; 0 to 1.
+    /// The share of the query's terms that the best chunk has, weighted by rarity, with saturation; 0 to 1.
     pub coverage: f32,
     /// The term for the words: the z-score of the BM25 in the namespace, times the square root of the coverage.
     pub lexical: f32,

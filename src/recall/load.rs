@@ -1,28 +1,28 @@
-//! Reads a namespace from the store into memory.
+//! Reads a namespace from the store into memory, and checks what is stored of its graph and its lexical index.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use mnemon_index::{ExactIndex, HnswIndex, HnswOptions, Loader, Originals, VectorIndex, is_finite};
+use parking_lot::RwLock;
 
 use super::{
-    measured_graph::{MeasuredGraph, OnSample},
-    namespace::{NamespaceIndex, Vectors},
-    segments::{language, load_lexical},
+    namespace::{LoadedMessages, NamespaceIndex},
     unindexed::Unindexed,
+    vectors::{MeasuredGraph, OnSample, Vectors},
 };
 use crate::{
     config::{Config, IndexKind, Precision, VectorStorage},
     error::{Error, Result},
     ids::NamespaceId,
-    store::{Generation, RowMeta, Snapshot, Store},
+    lexical::{Analyzer, Document, Language, LexicalIndex, MAX_TERMS, Segment, SpeakerAndQuestion},
+    store::{Generation, GenerationState, RowMeta, SegmentInfo, Snapshot, Store},
 };
 
 /// A namespace that was read from the store.
 pub(crate) struct ReadNamespace {
-    pub(crate) index: NamespaceIndex,
-    /// The graph in `index`, if it has one.
+    pub(crate) messages: LoadedMessages,
+    /// The graph of the index, if it has one.
     pub(crate) graph: Option<ReadGraph>,
-    pub(crate) unindexed: Unindexed,
 }
 
 /// A graph that was read from the store.
@@ -77,19 +77,20 @@ pub(crate) fn load(
     on_sample: &OnSample,
 ) -> Result<Option<ReadNamespace>> {
     let snapshot = store.read()?;
+    let stored = StoredNamespace { snapshot: &snapshot, generation, id: namespace };
     let dimension = generation.identity.dimension;
     let mut metas: Vec<Option<RowMeta>> = Vec::new();
     let mut graph = None;
     let vectors = match config.index {
         IndexKind::Exact => {
             let index = Arc::new(ExactIndex::new(dimension));
-            read_plain(&*index, &snapshot, generation, namespace, &mut metas)?;
+            stored.read_vectors(&*index, &mut metas)?;
             Vectors::Plain { index, ef: config.ef_search }
         }
         #[cfg(feature = "hnsw_rs")]
         IndexKind::HnswRs => {
             let index = Arc::new(mnemon_index::HnswRsIndex::new(dimension, 0));
-            read_plain(&*index, &snapshot, generation, namespace, &mut metas)?;
+            stored.read_vectors(&*index, &mut metas)?;
             Vectors::Plain { index, ef: config.ef_search }
         }
         IndexKind::Hnsw | IndexKind::Auto => {
@@ -98,30 +99,136 @@ pub(crate) fn load(
             });
             let live = snapshot.rows().live_count(generation.id, namespace)?;
             let mut loader = Loader::new(dimension, live, graph_options(config, generation.precision), source);
-            read_rows(&snapshot, generation, namespace, &mut metas, |_, vector| {
+            stored.read_rows(&mut metas, |_, vector| {
                 loader.row(vector);
                 Ok(())
             })?;
-            let (index, deltas, is_broken) = read_graph(loader, &snapshot, generation, namespace)?;
-            if store.is_read_only() {
-                // There is no background work that would do it.
-                index.code_neighbors(usize::MAX);
-            }
-            let measured = MeasuredGraph::new(index, config.ef_search, config.target_recall, Arc::clone(on_sample));
-            let measured = Arc::new(measured);
-            graph = Some(ReadGraph { graph: Arc::clone(&measured), deltas, is_broken });
-            Vectors::Graph(measured)
+            let found = stored.read_graph(loader, |index| {
+                if store.is_read_only() {
+                    // There is no background work that would do it.
+                    index.code_neighbors(usize::MAX);
+                }
+                MeasuredGraph::new(index, config.ef_search, config.target_recall, Arc::clone(on_sample))
+            })?;
+            Vectors::Graph(Arc::clone(&graph.insert(found).graph))
         }
     };
     let language = language(snapshot.namespaces().language(namespace)?)?;
-    let lexical = load_lexical(&snapshot, generation.id, namespace, language, &metas)?;
-    let Some(lexical) = lexical else { return Ok(None) };
+    let Some(lexical) = stored.read_lexical(language, &metas)? else { return Ok(None) };
     let unindexed = Unindexed::new(snapshot.pending().unindexed(generation.id, namespace)?);
     let index = NamespaceIndex::new(vectors, dimension, metas, lexical, language);
-    Ok(Some(ReadNamespace { index, graph, unindexed }))
+    Ok(Some(ReadNamespace { messages: LoadedMessages { index: RwLock::new(index), unindexed }, graph }))
 }
 
-pub(super) fn graph_options(config: &Config, precision: Precision) -> HnswOptions {
+/// A namespace in the store, as a generation has it.
+struct StoredNamespace<'a> {
+    snapshot: &'a Snapshot,
+    generation: &'a Generation,
+    id: NamespaceId,
+}
+
+impl StoredNamespace<'_> {
+    fn read_vectors(&self, index: &dyn VectorIndex, metas: &mut Vec<Option<RowMeta>>) -> Result<()> {
+        let zeros = vec![0.0; self.generation.identity.dimension];
+        self.read_rows(metas, |row, vector| {
+            index.insert(&[row], vector.unwrap_or(&zeros));
+            if vector.is_none() {
+                index.remove(&[row]);
+            }
+            Ok(())
+        })
+    }
+
+    /// Visits the vectors of all rows in order, `None` for a removed row, and collects the rows' metadata.
+    fn read_rows(
+        &self,
+        metas: &mut Vec<Option<RowMeta>>,
+        mut visit: impl FnMut(u32, Option<&[f32]>) -> Result<()>,
+    ) -> Result<()> {
+        let StoredNamespace { snapshot, generation, id } = *self;
+        let count = snapshot.rows().count(generation.id, id)?;
+        let mut vector = Vec::with_capacity(generation.identity.dimension);
+        snapshot.vectors().scan(generation, id, |row| {
+            let number = metas.len() as u32;
+            metas.push(row.meta);
+            if row.meta.is_none() {
+                return visit(number, None);
+            }
+            vector.clear();
+            row.append_to(&mut vector);
+            if !is_finite(&vector) {
+                return Err(Error::corrupted(format!("the vector of row {number} is not finite")));
+            }
+            visit(number, Some(&vector))
+        })?;
+        match metas.len() == count {
+            true => Ok(()),
+            false => {
+                let found = metas.len();
+                Err(Error::corrupted(format!("{found} rows of vectors are stored, but {count} are counted")))
+            }
+        }
+    }
+
+    /// Reads the links of a graph whose vectors are in the loader. If they are damaged, the graph is empty.
+    fn read_graph(&self, mut loader: Loader, measured: impl FnOnce(HnswIndex) -> MeasuredGraph) -> Result<ReadGraph> {
+        let (deltas, is_broken) = match self.read_links(&mut loader) {
+            Ok(deltas) => (deltas, false),
+            Err(error @ Error::Corrupted { .. }) => {
+                tracing::error!(%error, "a graph is built again from its vectors; until then, search is exact");
+                loader.forget_parts();
+                (StoredDeltas::default(), true)
+            }
+            Err(error) => return Err(error),
+        };
+        let index = loader.finish(&self.snapshot.rows().free(self.generation.id, self.id)?);
+        if is_broken {
+            // Removed rows are kept as long as a graph is stored, even a damaged one.
+            index.set_stored(true);
+        }
+        Ok(ReadGraph { graph: Arc::new(measured(index)), deltas, is_broken })
+    }
+
+    fn read_links(&self, loader: &mut Loader) -> Result<StoredDeltas> {
+        let loader = RefCell::new(loader);
+        let mut deltas = StoredDeltas::default();
+        let page = |page: u32, bytes: &[u8]| Ok(loader.borrow_mut().page(page, bytes)?);
+        let delta = |number: u32, bytes: &[u8]| {
+            deltas = StoredDeltas { last: Some(number), bytes: deltas.bytes + bytes.len() };
+            Ok(loader.borrow_mut().delta(bytes)?)
+        };
+        self.snapshot.graphs().read(self.generation.id, self.id, page, delta)?;
+        loader.into_inner().check_parents()?;
+        Ok(deltas)
+    }
+
+    /// Reads the lexical index. `None` if it is incomplete or damaged, or was analyzed by another language or an earlier
+    /// release.
+    fn read_lexical(&self, language: Language, metas: &[Option<RowMeta>]) -> Result<Option<LexicalIndex>> {
+        let StoredNamespace { snapshot, generation, id } = *self;
+        let is_live = |row: u32| metas.get(row as usize).is_some_and(Option::is_some);
+        let mut index = LexicalIndex::default();
+        for info in snapshot.segments().list(generation.id, id)? {
+            let bytes = snapshot.segments().read(generation.id, id, info.number);
+            if bytes.as_ref().is_ok_and(|bytes| Segment::is_outdated(bytes)) {
+                return Ok(None);
+            }
+            match bytes.and_then(|bytes| read_segment(bytes, info)) {
+                Ok(segment) if segment.is_of(language) => index.set(info.number, Some(Arc::new(segment)), is_live),
+                Ok(_) => return Ok(None),
+                Err(error @ Error::Corrupted { .. }) => {
+                    tracing::error!(%error, "a damaged lexical index is rebuilt from the messages");
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let is_complete = (0..metas.len() as u32).all(|row| !is_live(row) || index.covers(row));
+        Ok(is_complete.then_some(index))
+    }
+}
+
+fn graph_options(config: &Config, precision: Precision) -> HnswOptions {
     let mut options = HnswOptions::default();
     (options.m, options.ef_construction) = (config.m, config.ef_construction);
     options.graph_above = if config.index == IndexKind::Hnsw { 0 } else { config.exact_threshold };
@@ -129,93 +236,145 @@ pub(super) fn graph_options(config: &Config, precision: Precision) -> HnswOption
     options
 }
 
-fn read_plain(
-    index: &dyn VectorIndex,
-    snapshot: &Snapshot,
-    generation: &Generation,
-    namespace: NamespaceId,
-    metas: &mut Vec<Option<RowMeta>>,
-) -> Result<()> {
-    let zeros = vec![0.0; generation.identity.dimension];
-    read_rows(snapshot, generation, namespace, metas, |row, vector| {
-        index.insert(&[row], vector.unwrap_or(&zeros));
-        if vector.is_none() {
-            index.remove(&[row]);
-        }
-        Ok(())
+/// Parses the language stored for a namespace; the default one if none is stored.
+///
+/// # Errors
+/// [`Error::Corrupted`] if it is no language.
+pub(crate) fn language(stored: Option<String>) -> Result<Language> {
+    stored.map_or(Ok(Language::default()), |name| {
+        name.parse().map_err(|_| Error::corrupted(format!("the stored language {name:?} of a namespace is unknown")))
     })
 }
 
-/// Visits the vectors of all rows in order, `None` for a removed row, and collects the rows' metadata.
-fn read_rows(
+/// Parses a stored segment.
+///
+/// # Errors
+/// [`Error::Corrupted`] if its bytes are damaged, or it does not have as many rows as its record states.
+pub(crate) fn read_segment(bytes: Vec<u8>, SegmentInfo { number, rows }: SegmentInfo) -> Result<Segment> {
+    let damaged =
+        |reason: &str| Error::corrupted(format!("segment {number} of a lexical index: {reason}; loading repairs it"));
+    let segment = Segment::read(bytes).map_err(damaged)?;
+    match segment.rows().len() {
+        found if found == rows as usize => Ok(segment),
+        found => Err(damaged(&format!("it has {found} rows, not {rows}"))),
+    }
+}
+
+/// Checks the graphs of all generations that are not being deleted. Returns a line for each problem.
+pub(crate) fn check_graphs(store: &Store) -> Result<Vec<String>> {
+    let snapshot = store.read()?;
+    let mut problems = Vec::new();
+    for generation in &checked(&snapshot)? {
+        for namespace in snapshot.graphs().namespaces(generation.id)? {
+            // Only links are checked, for which rows without vectors suffice.
+            let rows = snapshot.rows().count(generation.id, namespace)?;
+            let mut loader = Loader::new(1, rows, graph_options(&Config::default(), Precision::F32), None);
+            (0..rows).for_each(|_| loader.row(None));
+            let mut report = |problem: String| problems.push(located(generation, namespace, &problem));
+            let stored = StoredNamespace { snapshot: &snapshot, generation, id: namespace };
+            match stored.read_links(&mut loader) {
+                Ok(_) => {
+                    let free = snapshot.rows().free(generation.id, namespace)?;
+                    loader.finish(&free).check_with(&free).into_iter().for_each(report);
+                }
+                // The store's own check reports wrong checksums.
+                Err(error @ Error::Corrupted { .. }) => report(format!("its graph: {error}")),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(problems)
+}
+
+/// Checks the lexical indexes of all generations that are not being deleted. Returns a line for each problem.
+pub(crate) fn check_lexical(store: &Store) -> Result<Vec<String>> {
+    let snapshot = store.read()?;
+    let mut problems = Vec::new();
+    for generation in &checked(&snapshot)? {
+        for namespace in snapshot.rows().namespaces(generation.id)? {
+            check_segments(&snapshot, generation, namespace, &mut problems)?;
+        }
+    }
+    Ok(problems)
+}
+
+fn checked(snapshot: &Snapshot) -> Result<Vec<Generation>> {
+    let mut generations = snapshot.generations().all()?;
+    generations.retain(|generation| generation.state != GenerationState::Retired);
+    Ok(generations)
+}
+
+fn located(generation: &Generation, namespace: NamespaceId, problem: &str) -> String {
+    format!("generation {}, namespace {}: {problem}", generation.id.0, namespace.0)
+}
+
+fn check_segments(
     snapshot: &Snapshot,
     generation: &Generation,
     namespace: NamespaceId,
-    metas: &mut Vec<Option<RowMeta>>,
-    mut visit: impl FnMut(u32, Option<&[f32]>) -> Result<()>,
+    problems: &mut Vec<String>,
 ) -> Result<()> {
-    let count = snapshot.rows().count(generation.id, namespace)?;
-    let mut vector = Vec::with_capacity(generation.identity.dimension);
-    snapshot.vectors().scan(generation, namespace, |row| {
-        let number = metas.len() as u32;
-        metas.push(row.meta);
-        if row.meta.is_none() {
-            return visit(number, None);
-        }
-        vector.clear();
-        row.append_to(&mut vector);
-        if !is_finite(&vector) {
-            return Err(Error::corrupted(format!("the vector of row {number} is not finite")));
-        }
-        visit(number, Some(&vector))
-    })?;
-    match metas.len() == count {
-        true => Ok(()),
-        false => Err(Error::corrupted(format!("{} rows of vectors are stored, but {count} are counted", metas.len()))),
+    let mut report = |problem: String| problems.push(located(generation, namespace, &problem));
+    let stray = snapshot.segments().stray_parts(generation.id, namespace)?;
+    if stray > 0 {
+        report(format!("{stray} parts of its lexical index belong to no segment"));
     }
-}
-
-/// Reads the links of a graph whose vectors are in the loader. The last value returned is true if they are damaged:
-/// then the graph is empty.
-fn read_graph(
-    mut loader: Loader,
-    snapshot: &Snapshot,
-    generation: &Generation,
-    namespace: NamespaceId,
-) -> Result<(HnswIndex, StoredDeltas, bool)> {
-    let links = read_links(snapshot, generation, namespace, &mut loader);
-    let (deltas, is_broken) = match links {
-        Ok(deltas) => (deltas, false),
+    let segments = snapshot.segments().list(generation.id, namespace)?;
+    if segments.is_empty() {
+        // The namespace was written by an older release: its lexical index is built when it is first loaded.
+        return Ok(());
+    }
+    let language = match language(snapshot.namespaces().language(namespace)?) {
         Err(error @ Error::Corrupted { .. }) => {
-            tracing::error!(%error, "a graph is built again from its vectors; until then, search is exact");
-            loader.forget_parts();
-            (StoredDeltas::default(), true)
+            report(error.to_string());
+            return Ok(());
         }
-        Err(error) => return Err(error),
+        language => language?,
     };
-    let index = loader.finish(&snapshot.rows().free(generation.id, namespace)?);
-    if is_broken {
-        // Removed rows are kept as long as a graph is stored, even a damaged one.
-        index.set_stored(true);
+    // The document of each row is that of its newest segment.
+    let mut documents: HashMap<u32, Document> = HashMap::new();
+    for info in segments {
+        let bytes = snapshot.segments().read(generation.id, namespace, info.number);
+        if bytes.as_ref().is_ok_and(|bytes| Segment::is_outdated(bytes)) {
+            return Ok(());
+        }
+        match bytes.and_then(|bytes| read_segment(bytes, info)) {
+            Err(error @ Error::Corrupted { .. }) => report(error.to_string()),
+            Err(error) => return Err(error),
+            Ok(segment) if !segment.is_of(language) => return Ok(()),
+            Ok(segment) => {
+                documents.extend(segment.documents().into_iter().map(|document| (document.row, document)));
+            }
+        }
     }
-    Ok((index, deltas, is_broken))
-}
-
-/// Reads the stored pages and deltas of a graph into the loader.
-pub(super) fn read_links(
-    snapshot: &Snapshot,
-    generation: &Generation,
-    namespace: NamespaceId,
-    loader: &mut Loader,
-) -> Result<StoredDeltas> {
-    let loader = RefCell::new(loader);
-    let mut deltas = StoredDeltas::default();
-    let page = |page: u32, bytes: &[u8]| Ok(loader.borrow_mut().page(page, bytes)?);
-    let delta = |number: u32, bytes: &[u8]| {
-        deltas = StoredDeltas { last: Some(number), bytes: deltas.bytes + bytes.len() };
-        Ok(loader.borrow_mut().delta(bytes)?)
-    };
-    snapshot.graphs().read(generation.id, namespace, page, delta)?;
-    loader.into_inner().check_parents()?;
-    Ok(deltas)
+    // One line for all rows: a damaged segment affects many.
+    let (mut missing, mut different) = (Vec::new(), Vec::new());
+    let analyzer = Analyzer::of(language);
+    snapshot.rows().texts(generation.id, namespace, |first, count, text| {
+        for row in first..first.saturating_add(count) {
+            let Some(document) = documents.get(&row) else {
+                missing.push(row);
+                break;
+            };
+            let passage = document.passage.as_ref().map_or(0..text.len(), |at| at.start as usize..at.end as usize);
+            let mut terms = Vec::new();
+            analyzer.terms(text.get(passage).unwrap_or(""), &mut terms);
+            terms.truncate(MAX_TERMS);
+            terms.sort_unstable();
+            let is_same =
+                document.terms == terms && document.speech == SpeakerAndQuestion::of(analyzer, text.name(), text);
+            if !is_same || document.passage.is_some() != (count > 1) {
+                different.push(row);
+            }
+        }
+        Ok(())
+    })?;
+    if let Some(row) = missing.first() {
+        report(format!("row {row} is in no segment of its lexical index; {} messages in all", missing.len()));
+    }
+    if let Some(row) = different.first() {
+        let rows = different.len();
+        report(format!("row {row} has other terms in its lexical index than in its text; {rows} rows in all"));
+    }
+    Ok(())
 }

@@ -1,66 +1,64 @@
 //! Recall: a query, its candidates in a loaded namespace, their scores, and the choice of hits among them.
 //!
-//! A recall goes down through these files: `prepare` resolves and embeds the [`Query`]; `choose` finds the hits, by
-//! `search`, which searches wider and wider, `candidates`, which gathers the evidence from both indexes of the
-//! `namespace`, and `rank`, which turns evidence into scores. `join` joins messages to turns and sessions; `supersede`
-//! finds out which hits are out of date. `several` does so for several namespaces together. `load`
-//! reads a namespace from the store, `changes` applies later commits to it. `unindexed` has the messages that are not
-//! embedded yet, `metadata` those that a filter on metadata matches.
+//! A recall is a loop in `find`: a searcher finds candidates, ranked; hits are chosen among them; if they are too few,
+//! the searcher looks for four times as many. The files in the order in which a recall goes through them:
+//!
+//! - `query` has the [`Query`], and `options` its options, once for all who tell them. `prepare` resolves the names in
+//!   them and embeds the text; `when` reads the times that the text names.
+//! - `search` is the searcher of one namespace, `multi_namespace` that of several, which a [`Scope`] names.
+//! - `candidates` gathers the evidence from both indexes, `statistics` the numbers that it is compared with, and `rank`
+//!   turns evidence into scores.
+//! - `find` chooses the hits, by `same_text`, which recognizes near-duplicates and what is out of date, and by
+//!   `arrange`, which joins messages to turns and sessions.
+//!
+//! A loaded namespace is a `namespace`, with the `vectors` and the rows (`row_filter`) of its index. `unindexed` has the
+//! messages that are not embedded yet, `metadata` those that a filter on metadata matches. `load` reads a namespace from
+//! the store, `changes` applies later commits to it.
 //!
 //! The engine keeps loaded namespaces, applies commits to them and maintains their graphs in the background: nothing
 //! here writes to the store.
 
-mod among;
-mod answerability;
-mod candidate_vectors;
-mod candidates;
-mod changes;
-mod check;
-mod choose;
-mod duplicates;
-mod hit;
-mod join;
-mod load;
-mod measured_graph;
-mod metadata;
-mod metadata_columns;
-mod namespace;
-mod positions;
+mod options;
 mod prepare;
 mod query;
-mod query_options;
-mod rank;
-mod row_metas;
-mod sample;
-mod scope;
-mod search;
-mod segments;
-mod seq_set;
-mod several;
-mod statistics;
-mod supersede;
-mod unindexed;
-mod unit;
 mod when;
 
+mod multi_namespace;
+mod search;
+
+mod candidates;
+mod rank;
+mod statistics;
+
+mod arrange;
+mod find;
+mod hit;
+mod same_text;
+
+mod changes;
+mod load;
+mod metadata;
+mod namespace;
+mod row_filter;
+mod unindexed;
+mod vectors;
+
+pub(crate) use arrange::keep_positions;
 pub(crate) use changes::{AddedRows, NamespaceChange, SegmentChange};
-pub(crate) use check::{check_graphs, check_lexical};
-pub(crate) use choose::find_hits;
+pub(crate) use find::find_hits;
 pub(crate) use hit::Seen;
 pub use hit::{Hit, Hits, ScoreBreakdown};
-pub(crate) use load::{ReadGraph, load};
-pub(crate) use measured_graph::{Estimate, MeasuredGraph, OnSample};
-pub(crate) use namespace::NamespaceIndex;
-pub(crate) use positions::keep_positions;
+pub(crate) use load::{ReadGraph, check_graphs, check_lexical, language, load, read_segment};
+pub use multi_namespace::Scope;
+pub(crate) use multi_namespace::{LoadedHandle, Member, MultiNamespaceSearch};
+pub(crate) use namespace::LoadedMessages;
+pub use options::{MAX_K, QueryOptions, RankingStrategy, TimeUse, Unit};
 pub(crate) use prepare::{PreparedQuery, embed_query};
 pub(crate) use query::check_query_text;
-pub use query::{MAX_K, MAX_QUERY_BYTES, Query, RankingStrategy, TimeUse};
+pub use query::{MAX_QUERY_BYTES, Query};
 pub(crate) use rank::Ranked;
-pub use scope::Scope;
-pub(crate) use search::{ScoreBuffers, SearchOutcome, search_until};
-pub(crate) use segments::{language, read_segment};
-pub(crate) use several::find_hits_in_several;
-pub(crate) use supersede::superseding_pairs;
+pub(crate) use same_text::superseding_pairs;
+pub(crate) use search::{NamespaceSearch, ScoreBuffers, SearchResources, Searcher};
 pub(crate) use unindexed::Unindexed;
-pub use unit::Unit;
+pub(crate) use vectors::{Estimate, MeasuredGraph, OnSample};
 pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_at_offset};

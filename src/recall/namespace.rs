@@ -1,7 +1,8 @@
-//! One loaded namespace: its rows, its index of vectors, its lexical index, and statistics over them.
+//! One loaded namespace: the messages that are not indexed yet, and the index of the others, with its rows, its vectors,
+//! its terms, and statistics over them.
 //!
-//! A *row* is one window of one message, numbered alike in both indexes. A message with several windows has several
-//! rows, one after the other, and is identified by the first of them.
+//! A *row* is one chunk of the text of one message, numbered alike for vectors and terms. A message with several chunks
+//! has several rows, one after the other, and is identified by the first of them.
 
 use std::{
     cmp::Reverse,
@@ -10,14 +11,16 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use mnemon_index::{Bitmap, Neighbor, VectorIndex};
+use mnemon_index::{Bitmap, Neighbor};
+use parking_lot::RwLock;
 
 use super::{
-    measured_graph::MeasuredGraph,
-    metadata::{MatchingMessages, MetadataSets},
-    query::Filter,
-    row_metas::RowMetas,
-    sample::{Sample, TypicalLengths, spread},
+    metadata::MetadataSets,
+    prepare::PreparedQuery,
+    row_filter::RowMetas,
+    statistics::{Sample, TypicalLengths, spread},
+    unindexed::Unindexed,
+    vectors::Vectors,
 };
 use crate::{
     lexical::{Language, LexicalIndex, Scores, Segment},
@@ -30,11 +33,18 @@ const NEIGHBOR_REACH: usize = 2;
 /// Number of rows after a cursor that are looked at before a session is searched.
 const CURSOR_REACH: usize = 8;
 
-/// A loaded namespace: what searches read, and what [`apply`](Self::apply) keeps equal to the store.
+/// The messages of a loaded namespace. [`apply`](Self::apply) keeps them equal to the store.
+pub(crate) struct LoadedMessages {
+    pub(crate) index: RwLock<NamespaceIndex>,
+    /// The messages that are not in the index yet.
+    pub(crate) unindexed: Unindexed,
+}
+
+/// The indexed messages of a loaded namespace.
 pub(crate) struct NamespaceIndex {
     pub(crate) vectors: Vectors,
     pub(super) rows: RowMetas,
-    /// The rows of each session, ordered by message and window.
+    /// The rows of each session, ordered by message and chunk.
     pub(super) sessions: HashMap<u32, Vec<u32>>,
     pub(super) lexical: LexicalIndex,
     pub(super) language: Language,
@@ -46,44 +56,15 @@ pub(crate) struct NamespaceIndex {
     pub(super) sample: OnceLock<Sample>,
 }
 
-/// The index of a namespace's vectors.
-#[derive(Clone)]
-pub(crate) enum Vectors {
-    /// An index that is only in memory. `ef` is the number of candidates that its searches keep.
-    Plain { index: Arc<dyn VectorIndex>, ef: usize },
-    /// A graph that is also in the store.
-    Graph(Arc<MeasuredGraph>),
-}
-
-impl Vectors {
-    pub(crate) fn index(&self) -> &dyn VectorIndex {
-        match self {
-            Vectors::Plain { index, .. } => &**index,
-            Vectors::Graph(graph) => &graph.index,
-        }
+impl LoadedMessages {
+    /// Returns true if there are no messages.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.index.read().is_empty() && self.unindexed.is_empty()
     }
 
-    /// The number of candidates that a search keeps.
-    pub(super) fn ef(&self) -> usize {
-        match self {
-            Vectors::Plain { ef, .. } => *ef,
-            Vectors::Graph(graph) => graph.ef(),
-        }
-    }
-
-    /// Finds the nearest rows by scoring every row.
-    pub(super) fn scan(&self, query: &[f32], k: usize) -> Vec<Neighbor> {
-        match self {
-            Vectors::Graph(graph) => graph.index.search_exactly(query, k),
-            Vectors::Plain { index, .. } => {
-                let rows: Vec<u32> = (0..index.rows() as u32).collect();
-                let mut scored = Vec::with_capacity(rows.len());
-                index.products(query, &rows, &mut |at, score| scored.push(Neighbor { row: rows[at], score }));
-                scored.sort_unstable_by(Neighbor::order);
-                scored.truncate(k);
-                scored
-            }
-        }
+    /// Returns the bytes of memory that the messages take, approximately.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.index.read().memory_bytes() + self.unindexed.memory_bytes()
     }
 }
 
@@ -115,8 +96,7 @@ impl NamespaceIndex {
         }
     }
 
-    /// Returns true if no row is live.
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.lexical.rows() == 0
     }
 
@@ -125,8 +105,7 @@ impl NamespaceIndex {
         self.rows.iter().flatten().count()
     }
 
-    /// Returns the bytes of memory that the namespace takes, approximately.
-    pub(crate) fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         let rows = self.rows.memory_bytes();
         // For each session a table entry and a list, and for each row a number in a list, with room to grow.
         let sessions = self.sessions.capacity() * 56 + self.rows.len() * 6;
@@ -155,19 +134,13 @@ impl NamespaceIndex {
         self.live(row).is_some_and(|meta| !except.contains(&meta.seq))
     }
 
-    /// The rows that a filter allows; `None` for all. `session` is the number of the filter's session, `ids` are the
-    /// sequence numbers of its ids, and `matching` are the messages that it allows by their metadata.
-    pub(super) fn allowed(
-        &self,
-        filter: &Filter,
-        session: Option<u32>,
-        ids: Option<&[u64]>,
-        matching: Option<&MatchingMessages>,
-    ) -> Option<Bitmap> {
+    /// The rows that the filter of a query allows; `None` for all.
+    pub(super) fn allowed(&self, query: &PreparedQuery) -> Option<Bitmap> {
+        let filter = &query.filter;
         if filter.is_empty() {
             return None;
         }
-        let mut rows = match session {
+        let mut rows = match query.session {
             // A session lists live rows only, so the rows are checked only if the filter has other conditions.
             Some(session) => {
                 let is_all = filter.is_session_only();
@@ -178,12 +151,15 @@ impl NamespaceIndex {
             }
             None => self.rows.allowed(filter),
         };
-        if let Some(matching) = matching {
+        if let Some(matching) = &query.matching {
             rows.intersect(&matching.rows(&self.rows, self.rows_reused));
         }
-        if let Some(ids) = ids {
+        if let Some(ids) = &query.ids {
             let is_in = |row: &u32| self.live(*row).is_some_and(|meta| ids.binary_search(&meta.seq).is_ok());
             rows = rows.iter().filter(is_in).collect();
+        }
+        if query.put_before.is_some() {
+            rows = rows.iter().filter(|row| self.live(*row).is_some_and(|meta| query.was_known(meta))).collect();
         }
         Some(rows)
     }
@@ -339,7 +315,7 @@ pub(super) struct SessionCursor<'a> {
     at: usize,
 }
 
-/// The sort key of a session's rows: the sequence number of the message, and the number of the window.
+/// The sort key of a session's rows: the sequence number of the message, and the number of the chunk.
 pub(super) fn session_order(rows: &[Option<RowMeta>], row: u32) -> (u64, u16) {
     rows.get(row as usize).and_then(Option::as_ref).map_or((0, 0), |meta| (meta.seq, meta.window))
 }

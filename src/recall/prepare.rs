@@ -8,7 +8,11 @@ use std::{
 
 use super::{
     metadata::{MatchingMessages, MetadataSets},
-    query::{Filter, Query, Ranking, RankingStrategy, TimeUse},
+    options::{RankingStrategy, TimeUse},
+    query::Query,
+    rank::Ranker,
+    row_filter::Filter,
+    statistics::ScoreStatistics,
     unindexed::{UnindexedMessage, UnindexedMessages},
     when::{TimeSpan, time_expressions},
 };
@@ -28,7 +32,7 @@ const VOCABULARY_BYTES: usize = 1000;
 pub(crate) struct PreparedQuery<'a> {
     pub(crate) query: &'a Query,
     pub(crate) namespace: NamespaceId,
-    /// One vector for each window of the text; none if words alone are searched.
+    /// One vector for each chunk of the text; none if words alone are searched.
     pub(super) vectors: Vec<Vec<f32>>,
     /// The query's filter, with the times that its text names if those filter.
     pub(super) filter: Filter,
@@ -42,7 +46,10 @@ pub(crate) struct PreparedQuery<'a> {
     pub(super) matching: Option<Arc<MatchingMessages>>,
     /// The sequence numbers of messages to leave out. They are few, so they are dropped from the results of a search.
     pub(super) except: HashSet<u64>,
-    pub(super) ranking: Ranking,
+    /// The strategy of the options; words alone if the deadline passed before the query was embedded.
+    pub(super) strategy: RankingStrategy,
+    /// The share of the query's letters in words that the model knows: 1 until the query is embedded.
+    known_words: f32,
     /// The times that the query's text names.
     pub(super) spans: Vec<TimeSpan>,
     pub(super) now: Timestamp,
@@ -68,11 +75,11 @@ impl<'a> PreparedQuery<'a> {
     pub(crate) fn for_several(query: &'a Query, first: NamespaceId) -> Self {
         let deadline = query.budget.and_then(|budget| Instant::now().checked_add(budget));
         let mut prepared = PreparedQuery { deadline, ..Self::unresolved(query, first) };
-        if query.time != TimeUse::Ignore {
+        if query.options.time != TimeUse::Ignore {
             let expressions = time_expressions(&query.text, prepared.now);
             prepared.spans = expressions.into_iter().map(|expression| expression.span).collect();
         }
-        if query.time == TimeUse::Filter {
+        if query.options.time == TimeUse::Filter {
             prepared.filter.spans.clone_from(&prepared.spans);
         }
         prepared
@@ -82,23 +89,23 @@ impl<'a> PreparedQuery<'a> {
     /// there are no hits in it.
     pub(super) fn enter(&mut self, namespace: NamespaceId, snapshot: &Snapshot) -> Result<bool> {
         self.namespace = namespace;
-        if let Some(session) = &self.query.filter.session {
+        if let Some(session) = &self.query.options.session {
             self.session = snapshot.sessions().number(namespace, session)?;
             if self.session.is_none() {
                 return Ok(false);
             }
         }
-        if !self.query.except.is_empty() {
+        if !self.query.options.except.is_empty() {
             let known = &self.query.known_seqs;
-            let unknown = self.query.except.iter().filter(|id| !known.contains_key(*id));
+            let unknown = self.query.options.except.iter().filter(|id| !known.contains_key(*id));
             self.except = snapshot.messages().seqs(namespace, unknown)?;
             self.except.extend(known.values());
         }
-        if let Some(ids) = &self.query.filter.ids {
+        if let Some(ids) = &self.query.options.ids {
             let seqs = snapshot.messages().seqs(namespace, ids)?;
             self.ids = Some(BTreeSet::from_iter(seqs).into_iter().collect());
         }
-        if let Some(time) = self.query.filter.as_of {
+        if let Some(time) = self.query.options.as_of {
             self.put_before = Some(snapshot.put_times().first_after(namespace, time)?);
         }
         Ok(true)
@@ -108,7 +115,7 @@ impl<'a> PreparedQuery<'a> {
     /// are none.
     pub(crate) fn filter_metadata(&mut self, sets: &MetadataSets, store: &Store) -> Result<()> {
         let Some(filter) = &self.filter.metadata else { return Ok(()) };
-        self.matching = match sets.matching(filter, self.namespace, self.deadline, || store.read()) {
+        self.matching = match sets.matching(filter, self.namespace, self.deadline, store) {
             Err(Error::DeadlineExceeded) => {
                 self.is_late = true;
                 Some(Arc::default())
@@ -125,8 +132,8 @@ impl<'a> PreparedQuery<'a> {
         vectors: Vec<Vec<f32>>,
         except: HashSet<u64>,
     ) -> Self {
-        let ranking = Ranking { strategy: RankingStrategy::Dense, ..query.ranking };
-        PreparedQuery { vectors, except, ranking, ..Self::unresolved(query, namespace) }
+        let strategy = RankingStrategy::Dense;
+        PreparedQuery { vectors, except, strategy, ..Self::unresolved(query, namespace) }
     }
 
     /// Returns the number of excepted messages that a search of the index may find.
@@ -158,20 +165,27 @@ impl<'a> PreparedQuery<'a> {
             && self.filter.as_of.is_none_or(|as_of| row.created_at.is_none_or(|time| time <= as_of))
     }
 
+    /// Returns what candidates of the query are ranked by.
+    pub(super) fn ranker<'r>(&'r self, statistics: &'r ScoreStatistics, weights: &'r [f32]) -> Ranker<'r> {
+        let PreparedQuery { strategy, known_words, ref spans, now, .. } = *self;
+        Ranker { options: &self.query.options, strategy, known_words, statistics, weights, spans, now }
+    }
+
     fn unresolved(query: &'a Query, namespace: NamespaceId) -> Self {
         PreparedQuery {
             query,
             namespace,
             vectors: Vec::new(),
-            filter: query.filter.clone(),
+            filter: Filter::of(&query.options),
             session: None,
             ids: None,
             put_before: None,
             matching: None,
             except: HashSet::new(),
-            ranking: query.ranking,
+            strategy: query.options.strategy,
+            known_words: 1.0,
             spans: Vec::new(),
-            now: query.now.or(query.filter.as_of).unwrap_or_else(Timestamp::now),
+            now: query.options.now.or(query.options.as_of).unwrap_or_else(Timestamp::now),
             deadline: None,
             is_late: false,
             scan: false,
@@ -182,19 +196,19 @@ impl<'a> PreparedQuery<'a> {
     ///
     /// A query with a deadline is embedded beside, so that an embedder that ignores the deadline keeps nobody waiting; its
     /// answer comes too late for this query, and may be cached for the next. The query is then answered by words, in the
-    /// last quarter of its time, and by the windows that were embedded until then.
+    /// last quarter of its time, and by the chunks that were embedded until then.
     ///
     /// # Errors
     /// Those of the embedder; after the deadline only if the query cannot be answered by words:
     /// [`RankingStrategy::Dense`], [`Query::answerable`].
     pub(crate) fn embed(&mut self, embedder: &Arc<dyn Embedder>, beside: impl FnOnce(Job) -> Result<()>) -> Result<()> {
-        if self.ranking.strategy == RankingStrategy::Lexical {
+        if self.strategy == RankingStrategy::Lexical {
             return Ok(());
         }
-        let answers_by_words = self.ranking.strategy != RankingStrategy::Dense && self.query.answerable.is_none();
+        let answers_by_words = self.strategy != RankingStrategy::Dense && self.query.options.answerable.is_none();
         let reserve = self.query.budget.filter(|_| answers_by_words).unwrap_or_default() / 4;
         let deadline = self.deadline.map(|deadline| deadline.checked_sub(reserve).unwrap_or(deadline));
-        let has_vocabulary = self.ranking.strategy == RankingStrategy::Hybrid && self.ranking.has_vocabulary;
+        let has_vocabulary = self.strategy == RankingStrategy::Hybrid && self.query.options.vocabulary;
         let query = QueryText { text: self.query.text.clone(), has_vocabulary, deadline };
         let embedded = match deadline {
             None => query.embed(&**embedder, |part| self.take(part)),
@@ -229,7 +243,7 @@ impl<'a> PreparedQuery<'a> {
             Err(error) if answers_by_words && (matches!(error, Error::DeadlineExceeded) || is_over(deadline)) => {
                 tracing::debug!(%error, "the deadline of a query passed before it was embedded; it is answered by words");
                 self.vectors.clear();
-                self.ranking.strategy = RankingStrategy::Lexical;
+                self.strategy = RankingStrategy::Lexical;
                 self.is_late = true;
                 Ok(())
             }
@@ -239,7 +253,7 @@ impl<'a> PreparedQuery<'a> {
 
     fn take(&mut self, part: EmbeddedPart) {
         match part {
-            EmbeddedPart::KnownWords(share) => self.ranking.known_words = share,
+            EmbeddedPart::KnownWords(share) => self.known_words = share,
             EmbeddedPart::Vector(vector) => self.vectors.push(vector),
         }
     }
@@ -256,19 +270,19 @@ struct QueryText {
     deadline: Option<Instant>,
 }
 
-/// What an embedder tells about a query.
+/// A result of the embedder for a query.
 enum EmbeddedPart {
     /// The share of its letters in words that the model knows.
     KnownWords(f32),
-    /// The vector of the next window.
+    /// The vector of the next chunk.
     Vector(Vec<f32>),
 }
 
 impl QueryText {
-    /// Embeds the windows until the deadline, at least the first, and passes on each result.
+    /// Embeds the chunks until the deadline, at least the first, and passes on each result.
     ///
     /// # Errors
-    /// [`Error::DeadlineExceeded`]: windows are missing. Those of the embedder.
+    /// [`Error::DeadlineExceeded`]: chunks are missing. Those of the embedder.
     fn embed(&self, embedder: &dyn Embedder, mut take: impl FnMut(EmbeddedPart)) -> Result<()> {
         if self.has_vocabulary {
             let begin = &self.text[..self.text.floor_char_boundary(VOCABULARY_BYTES)];
@@ -284,7 +298,7 @@ impl QueryText {
     }
 }
 
-/// Embeds a query's text: one vector for each window.
+/// Embeds a query's text: one vector for each chunk.
 pub(crate) fn embed_query(embedder: &dyn Embedder, text: &str) -> Result<Vec<Vec<f32>>> {
     embed::windows(embedder, text)?.into_iter().map(|window| embed::query(embedder, window)).collect()
 }

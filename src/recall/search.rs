@@ -1,4 +1,4 @@
-//! Searches a loaded namespace, wider and wider, until the caller accepts what was found.
+//! Searches one loaded namespace for the candidates of a query.
 //!
 //! The search of the vectors runs without the namespace's lock, so that commits are published meanwhile. If one of them
 //! reused a row, the row numbers found may stand for other messages than those that were searched: the search is
@@ -8,19 +8,19 @@ use mnemon_index::{Bitmap, Neighbor, SearchOptions, SearchResult};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::{
-    among::Among,
-    answerability::answerability,
-    candidate_vectors::CandidateVectors,
-    candidates::{Gathered, Nearest, gather_candidates},
-    namespace::{NamespaceIndex, Vectors, best_scores},
+    candidates::{Gathering, Nearest, SearchContext},
+    namespace::{NamespaceIndex, best_scores},
     prepare::PreparedQuery,
-    rank::{Ranked, rank},
-    unindexed::UnindexedMessages,
+    rank::{Candidate, Ranked, answerability},
+    statistics::ScoreStatistics,
+    unindexed::{Unindexed, UnindexedMessages},
+    vectors::Vectors,
 };
 use crate::{
     error::Result,
-    ids::NamespaceId,
+    ids::{Namespace, NamespaceId},
     lexical::{Language, Scores},
+    store::Store,
 };
 
 /// Attempts without the lock before a search that blocks writers. An attempt is repeated when a row was reused while it
@@ -31,14 +31,20 @@ const UNLOCKED_ATTEMPTS: u32 = 3;
 /// evidence, whether a search finds them or not.
 const FEW_ROWS: usize = 1024;
 
-/// The factor by which a wider search looks for more messages.
-pub(super) const WIDENING: usize = 4;
+/// Finds the candidates for a query, in one namespace or in several.
+pub(crate) trait Searcher {
+    /// Finds `messages` candidates or more, and ranks them.
+    fn search(&mut self, messages: usize) -> Result<SearchOutcome>;
+
+    /// Returns the vector of a candidate of the last search. Empty if it has none, or if the row was removed since or
+    /// its number reused.
+    fn vector(&self, candidate: &Ranked) -> Vec<f32>;
+}
 
 /// The candidates that a search found, ranked.
-pub(crate) struct SearchOutcome<'s> {
+pub(crate) struct SearchOutcome {
     /// Best first: as many messages as were searched for, and more.
     pub(crate) ranked: Vec<Ranked>,
-    pub(super) vectors: CandidateVectors<'s>,
     /// The namespaces that were searched, by the origins of the candidates.
     pub(super) origins: Vec<Origin>,
     pub(super) answerability: f32,
@@ -53,82 +59,91 @@ pub(crate) struct SearchOutcome<'s> {
 /// A namespace that candidates are from.
 pub(super) struct Origin {
     pub(super) namespace: NamespaceId,
+    /// `None` if the caller knows the one namespace.
+    pub(super) name: Option<Namespace>,
     pub(super) language: Language,
+}
+
+/// The store, and the buffers that the searches of a generation share.
+#[derive(Clone, Copy)]
+pub(crate) struct SearchResources<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) buffers: &'s ScoreBuffers,
 }
 
 /// Buffers for the BM25 scores of all rows, reused from search to search.
 #[derive(Default)]
 pub(crate) struct ScoreBuffers(Mutex<Vec<Scores>>);
 
-/// Searches for `messages` messages or more, among those of the index and the `unindexed` ones, and for more until
-/// `accept` returns an answer. It must accept an outcome that is exhaustive or was cut short.
-pub(crate) fn search_until<'s, 'a, T>(
-    index: &'s RwLock<NamespaceIndex>,
-    buffers: &ScoreBuffers,
-    query: &PreparedQuery,
-    unindexed: &dyn Fn(Language) -> Result<UnindexedMessages<'a>>,
-    messages: usize,
-    mut accept: impl FnMut(SearchOutcome<'s>) -> Result<Option<T>>,
-) -> Result<T> {
-    let mut search = Search { index, buffers, query, unindexed, allowed: None };
-    let mut among = Among::default();
-    // Reads most of them before the lock is held.
-    let language = index.read().language;
-    let excepted = query.excepted(&unindexed(language)?);
-    // A long message has several rows, so this many rows may belong to too few messages.
-    let (mut messages, mut rows) = (messages, messages.saturating_add(excepted));
-    loop {
-        match search.run(messages, rows, &mut among, |loaded, found| outcome(query, index, loaded, found))? {
-            None => rows = rows.saturating_mul(2),
-            Some(outcome) => {
-                if let Some(answer) = accept(outcome)? {
-                    return Ok(answer);
-                }
-                messages = messages.saturating_mul(WIDENING);
-                rows = messages.saturating_add(excepted);
-            }
-        }
+/// The searcher of one namespace.
+pub(crate) struct NamespaceSearch<'s> {
+    index: IndexSearch<'s>,
+    context: SearchContext,
+    /// The index's count of reused rows at the last search.
+    rows_reused: u64,
+}
+
+impl<'s> NamespaceSearch<'s> {
+    pub(crate) fn new(
+        query: &'s PreparedQuery<'s>,
+        index: &'s RwLock<NamespaceIndex>,
+        unindexed: &'s Unindexed,
+        resources: SearchResources<'s>,
+    ) -> Self {
+        let index = IndexSearch { query, index, unindexed, resources, keeps_vectors: false, allowed: None };
+        NamespaceSearch { index, context: SearchContext::default(), rows_reused: 0 }
     }
 }
 
-/// Ranks the candidates of a namespace that is searched alone.
-fn outcome<'s>(
-    query: &PreparedQuery,
-    index: &'s RwLock<NamespaceIndex>,
-    loaded: &NamespaceIndex,
-    found: Found,
-) -> SearchOutcome<'s> {
-    let Found { gathered, pending, cut_short } = found;
-    let is_exhaustive = gathered.is_exhaustive;
-    let ranked = rank(gathered.candidates, &gathered.statistics, &query.ranking, &[], (&query.spans, query.now));
-    SearchOutcome {
-        vectors: CandidateVectors::InIndex { index, rows_reused: loaded.rows_reused },
-        origins: vec![Origin { namespace: query.namespace, language: loaded.language }],
-        answerability: answerability(&ranked, &gathered.statistics),
-        pending,
-        cut_short,
-        is_exhaustive,
-        ranked,
+impl Searcher for NamespaceSearch<'_> {
+    fn search(&mut self, messages: usize) -> Result<SearchOutcome> {
+        let query = self.index.query;
+        let found = self.index.find(messages, &mut self.context)?;
+        self.rows_reused = found.rows_reused;
+        let ranked = query.ranker(&found.statistics, &[]).rank(found.candidates);
+        Ok(SearchOutcome {
+            origins: vec![Origin { namespace: query.namespace, name: None, language: found.language }],
+            answerability: answerability(&ranked, &found.statistics),
+            pending: found.pending,
+            cut_short: found.cut_short,
+            is_exhaustive: found.is_exhaustive,
+            ranked,
+        })
+    }
+
+    fn vector(&self, candidate: &Ranked) -> Vec<f32> {
+        let Some(row) = candidate.row else { return Vec::new() };
+        let index = self.index.index.read();
+        if index.rows_reused == self.rows_reused { index.row_vector(row) } else { Vec::new() }
     }
 }
 
-/// A search of one namespace.
-pub(super) struct Search<'s, 'a> {
-    pub(super) index: &'s RwLock<NamespaceIndex>,
-    pub(super) buffers: &'s ScoreBuffers,
+/// A search of the index of one namespace, alone or among several.
+pub(super) struct IndexSearch<'s> {
     pub(super) query: &'s PreparedQuery<'s>,
-    /// Returns the messages that are not indexed at this time.
-    pub(super) unindexed: &'s dyn Fn(Language) -> Result<UnindexedMessages<'a>>,
+    pub(super) index: &'s RwLock<NamespaceIndex>,
+    pub(super) unindexed: &'s Unindexed,
+    pub(super) resources: SearchResources<'s>,
+    /// The vectors of the candidates are wanted after the namespace is unloaded.
+    pub(super) keeps_vectors: bool,
     pub(super) allowed: Option<AllowedRows>,
 }
 
 /// The candidates that a search of one namespace found.
 pub(super) struct Found {
-    pub(super) gathered: Gathered,
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) statistics: ScoreStatistics,
+    /// The rows of the candidates and their vectors, if they are kept.
+    pub(super) vectors: Vec<(u32, Vec<f32>)>,
+    pub(super) language: Language,
+    /// The index's count of reused rows when it was searched.
+    pub(super) rows_reused: u64,
     /// The number of unindexed messages that the filter allows.
     pub(super) pending: usize,
     /// The deadline cut the search short.
     pub(super) cut_short: bool,
+    /// No other message of the namespace is allowed.
+    pub(super) is_exhaustive: bool,
 }
 
 /// The rows that the query's filter allows, `None` for all, until a row is reused.
@@ -137,16 +152,25 @@ pub(super) struct AllowedRows {
     rows_reused: u64,
 }
 
-impl Search<'_, '_> {
-    /// Searches for the nearest `rows` rows. Calls `finish` with what was found, while the index is locked. `None` if
-    /// the rows may not contain the nearest `messages` messages, and there are more rows.
-    pub(super) fn run<T>(
-        &mut self,
-        messages: usize,
-        rows: usize,
-        among: &mut Among,
-        finish: impl FnOnce(&NamespaceIndex, Found) -> T,
-    ) -> Result<Option<T>> {
+impl<'s> IndexSearch<'s> {
+    /// Finds the nearest `messages` messages and as many by terms.
+    pub(super) fn find(&mut self, messages: usize, context: &mut SearchContext) -> Result<Found> {
+        // Most of the unindexed messages are read here, before the lock is held.
+        let language = self.index.read().language;
+        let excepted = self.query.excepted(&self.unindexed_messages(language)?);
+        let mut rows = messages.saturating_add(excepted);
+        loop {
+            if let Some(found) = self.find_in_rows(messages, rows, context)? {
+                return Ok(found);
+            }
+            // A long message has several rows, so this many rows belong to too few messages.
+            rows = rows.saturating_mul(2);
+        }
+    }
+
+    /// Same as [`find`](Self::find), among the nearest `rows` rows. `None` if they may not contain the nearest
+    /// messages, and there are more rows.
+    fn find_in_rows(&mut self, messages: usize, rows: usize, context: &mut SearchContext) -> Result<Option<Found>> {
         let mut index = self.index.read();
         let is_all = index.rows.len() <= FEW_ROWS && self.query.vectors.len() == 1 && index.vectors.index().is_exact();
         let (found, rows) = match is_all {
@@ -162,21 +186,40 @@ impl Search<'_, '_> {
         let wanted = scored.iter().copied().filter(|found| is_wanted(found.row));
         let nearest = index.best_messages(wanted, messages);
         // A list is complete if no row beyond its end can be better than the last message. There is a list for each
-        // window of the query.
+        // chunk of the query.
         let worst = nearest.get(messages - 1).map_or(f32::NEG_INFINITY, |neighbor| neighbor.score);
         let is_complete = |list: &Vec<Neighbor>| list.len() < rows || list[rows - 1].score <= worst;
         if rows < index.rows.len() && !cut_short && !lists.iter().all(is_complete) {
             return Ok(None);
         }
         // While the lock is held no message leaves the index, or enters it: each is in the index or here.
-        let unindexed = (self.unindexed)(index.language)?;
+        let unindexed = self.unindexed_messages(index.language)?;
         let nearest = Nearest { messages: &nearest, scored_rows: &scored, is_all };
-        let gathered = self.buffers.with(|scores| {
-            gather_candidates(&index, &unindexed, self.query, &nearest, (allowed, messages), among, scores)
-        });
-        let pending = self.query.pending(&unindexed);
-        let cut_short = cut_short || self.query.is_late || unindexed.is_late;
-        Ok(Some(finish(&index, Found { gathered, pending, cut_short })))
+        let gathering =
+            Gathering { index: &index, unindexed: &unindexed, query: self.query, allowed, wanted: messages };
+        let gathered = self.resources.buffers.with(|scores| gathering.candidates(&nearest, context, scores));
+        let vectors = match self.keeps_vectors {
+            true => {
+                let rows = gathered.candidates.iter().filter_map(|candidate| candidate.row);
+                rows.map(|row| (row, index.row_vector(row))).collect()
+            }
+            false => Vec::new(),
+        };
+        Ok(Some(Found {
+            candidates: gathered.candidates,
+            statistics: gathered.statistics,
+            vectors,
+            language: index.language,
+            rows_reused: index.rows_reused,
+            pending: self.query.pending(&unindexed),
+            cut_short: cut_short || self.query.is_late || unindexed.is_late,
+            is_exhaustive: gathered.is_exhaustive,
+        }))
+    }
+
+    fn unindexed_messages(&self, language: Language) -> Result<UnindexedMessages<'s>> {
+        let PreparedQuery { namespace, deadline, .. } = *self.query;
+        self.unindexed.messages(namespace, language, deadline, self.resources.store)
     }
 
     /// Scores all rows, also those that are not allowed, by the query's one vector. Sets `allowed`.
@@ -228,13 +271,7 @@ impl Search<'_, '_> {
     fn allow_rows(&mut self, index: &NamespaceIndex) {
         let (query, rows_reused) = (self.query, index.rows_reused);
         if self.allowed.as_ref().is_none_or(|allowed| allowed.rows_reused != rows_reused) {
-            let rows = index.allowed(&query.filter, query.session, query.ids.as_deref(), query.matching.as_deref());
-            let was_known = |row: &u32| index.live(*row).is_some_and(|row| query.was_known(row));
-            let rows = match query.put_before {
-                Some(_) => rows.map(|rows| rows.iter().filter(was_known).collect()),
-                None => rows,
-            };
-            self.allowed = Some(AllowedRows { rows, rows_reused });
+            self.allowed = Some(AllowedRows { rows: index.allowed(query), rows_reused });
         }
     }
 }
@@ -263,13 +300,13 @@ mod tests {
 
     use super::*;
     use crate::{
+        config::Config,
         ids::{GenerationId, NamespaceId},
-        lexical::{Document, LexicalIndex, Segment, Voice},
+        lexical::{Document, LexicalIndex, Segment, SpeakerAndQuestion},
         message::Role,
         recall::{
             changes::{AddedRows, NamespaceChange},
             query::Query,
-            unindexed::Unindexed,
         },
         store::{NewRows, Removed, RowMeta},
     };
@@ -317,13 +354,14 @@ mod tests {
     fn added(row: u32, seq: u64, vector: [f32; 2]) -> NamespaceChange {
         let meta = RowMeta { seq, created_at: None, session: 0, window: 0, role: Role::User };
         let rows = NewRows { namespace: NAMESPACE, rows: vec![row], metas: vec![meta], vectors: vector.to_vec() };
-        let document = Document { row, passage: None, terms: Vec::new(), voice: Voice::default() };
+        let document = Document { row, passage: None, terms: Vec::new(), speech: SpeakerAndQuestion::default() };
         let segment = Arc::new(Segment::build(Language::English, vec![document]));
         NamespaceChange::Added(AddedRows { rows, segments: vec![(seq as u32, Some(segment))] })
     }
 
     #[test]
     fn a_row_reused_during_a_search_is_not_mistaken() {
+        let store = Store::in_memory(&Config::default()).unwrap();
         for times in 0..=UNLOCKED_ATTEMPTS {
             let meddling = Arc::new(Meddling {
                 index: ExactIndex::new(2),
@@ -338,11 +376,10 @@ mod tests {
             meddling.namespace.set(Arc::clone(&index)).ok().expect("set once");
             let query = Query::new("x");
             let prepared = PreparedQuery::by_vectors(&query, NAMESPACE, vec![vec![1.0, 0.0]], HashSet::new());
-            let accept = |found: SearchOutcome<'_>| Ok(Some(found.ranked));
             let (buffers, none) = (ScoreBuffers::default(), Unindexed::default());
-            let unindexed = |language| none.messages(NAMESPACE, language, None, || unreachable!("nothing is read"));
-            let ranked = search_until(&index, &buffers, &prepared, &unindexed, 1, accept).unwrap();
-            let found: Vec<(u64, f32)> = ranked.iter().map(|ranked| (ranked.seq, ranked.score)).collect();
+            let resources = SearchResources { store: &store, buffers: &buffers };
+            let found = NamespaceSearch::new(&prepared, &index, &none, resources).search(1).unwrap();
+            let found: Vec<(u64, f32)> = found.ranked.iter().map(|ranked| (ranked.seq, ranked.score)).collect();
             let score = if times == 0 { 1.0 } else { 0.0 };
             assert_eq!(found, [(u64::from(times), score)], "the last message given the row, by its own vector");
         }

@@ -11,9 +11,9 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::{
     error::Result,
     ids::NamespaceId,
-    lexical::{Analyzer, Language, OpenSegment, Voice},
+    lexical::{Analyzer, Language, OpenSegment, SpeakerAndQuestion},
     message::{IndexedText, Role, Timestamp},
-    store::{IndexNeed, Snapshot, UnindexedChange},
+    store::{IndexNeed, Snapshot, Store, UnindexedChange},
 };
 
 /// The unindexed messages of a loaded namespace.
@@ -43,7 +43,7 @@ pub(super) struct UnindexedMessage {
     pub(super) session: u32,
     pub(super) role: Role,
     pub(super) created_at: Option<Timestamp>,
-    pub(super) voice: Voice,
+    pub(super) speech: SpeakerAndQuestion,
 }
 
 /// The unindexed messages with text at some time. None is added or removed while this value exists.
@@ -90,14 +90,13 @@ impl Unindexed {
         maps + state.messages.capacity() * size_of::<Option<UnindexedMessage>>() + state.terms.memory_bytes()
     }
 
-    /// Returns the messages with text, as many as can be read before the deadline. `snapshot` returns the present state
-    /// of the store.
+    /// Returns the messages with text, as many as can be read before the deadline.
     pub(crate) fn messages(
         &self,
         namespace: NamespaceId,
         language: Language,
         deadline: Option<Instant>,
-        snapshot: impl Fn() -> Result<Snapshot>,
+        store: &Store,
     ) -> Result<UnindexedMessages<'_>> {
         let state = self.0.read();
         if state.unread.is_empty() && state.is_in(language) {
@@ -106,7 +105,7 @@ impl Unindexed {
         drop(state);
         loop {
             let unread = self.0.write().unread(language);
-            let snapshot = snapshot()?;
+            let snapshot = store.read()?;
             let (mut found, mut is_late) = (Vec::new(), false);
             for (seq, change) in unread {
                 is_late = is_past(deadline);
@@ -182,8 +181,9 @@ fn read(
     let mut terms = Vec::new();
     let analyzer = Analyzer::of(language);
     analyzer.terms(&text, &mut terms);
-    let (role, created_at, voice) = (message.role, message.created_at, Voice::of(analyzer, text.name(), &text));
-    Ok(Some((UnindexedMessage { seq, session, role, created_at, voice }, terms)))
+    let (role, created_at, speech) =
+        (message.role, message.created_at, SpeakerAndQuestion::of(analyzer, text.name(), &text));
+    Ok(Some((UnindexedMessage { seq, session, role, created_at, speech }, terms)))
 }
 
 impl UnindexedMessages<'_> {

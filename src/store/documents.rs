@@ -158,7 +158,7 @@ pub(super) fn record(
 ///
 /// # Errors
 /// [`Error::Corrupted`] if no text has such an id.
-pub(crate) fn document_key(text_id: &str) -> Result<&str> {
+pub(super) fn document_key(text_id: &str) -> Result<&str> {
     let key = text_id.split_once(KEY_END).map(|(key, _)| key);
     key.ok_or_else(|| Error::corrupted(format!("{text_id:?} is not the id of a document's text")))
 }

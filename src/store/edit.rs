@@ -264,7 +264,7 @@ impl<'t> Edit<'t> {
 
     /// Notes that a message is put now. The texts of documents are not asked for as of a time.
     fn note_put(&mut self, namespace: &OpenNamespace, seq: u64) {
-        if namespace.id().owner().is_none() {
+        if !namespace.id().has_document_texts() {
             let first = self.first_put.entry(namespace.id()).or_insert(seq);
             *first = seq.min(*first);
         }

@@ -1,7 +1,6 @@
 //! Changes of documents: putting, refreshing and deleting them.
 //!
-//! The indexed texts of a namespace's documents are messages of its companion, see [`Namespace::document_texts`]. So
-//! embedding, indexing, reindexing and verification know messages alone.
+//! The indexed texts of a namespace's documents are messages of its companion, see `document_namespaces`.
 //!
 //! Invariants: a document, its place in the order of changes, its expiry and its texts are changed together. The id of
 //! a text's message is the document's key and a hash of the text. So the texts of a document are a range of ids, and a

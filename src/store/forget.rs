@@ -87,7 +87,7 @@ impl EditForget<'_> {
         }
         self.items(name, &mut result)?;
         // The questions may repeat what is forgotten.
-        let mut asked: BTreeSet<NamespaceId> = result.touched.iter().map(|id| id.owner().unwrap_or(*id)).collect();
+        let mut asked: BTreeSet<NamespaceId> = result.touched.iter().map(|id| id.whole()).collect();
         asked.extend(Namespaces(self.0).id(name)?);
         asked.into_iter().try_for_each(|id| Journal(self.0).clear(id))?;
         // A retired generation is deleted step by step, and nothing reads it.
@@ -196,7 +196,7 @@ impl EditForget<'_> {
         result.forgotten.documents += totals.documents;
         result.forgotten.namespaces += 1;
         result.effects.append(effects);
-        result.touched.extend([id, id.document_texts()]);
+        result.touched.extend(id.parts());
         Ok(())
     }
 

@@ -75,8 +75,7 @@ impl<T: Tables> ForgetTexts<'_, T> {
     ) -> Result<()> {
         if let ForgetPiece::Namespaces(namespaces) = piece {
             for &(_, id) in namespaces {
-                self.all(id, &mut visit)?;
-                self.all(id.document_texts(), &mut visit)?;
+                id.parts().into_iter().try_for_each(|part| self.all(part, &mut visit))?;
                 self.old(id, piece, &mut visit)?;
             }
             return Ok(());

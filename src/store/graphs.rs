@@ -178,7 +178,7 @@ impl Graphs<'_, WriteTransaction> {
 
     /// Returns true if a namespace was removed: it has a number, and no rows.
     fn is_removed(&self, generation: GenerationId, namespace: NamespaceId) -> Result<bool> {
-        let NamespaceId(number) = namespace.owner().unwrap_or(namespace);
+        let NamespaceId(number) = namespace.whole();
         Ok(number < next(&self.0.table(META)?)?.id && !Rows(self.0).exist(generation, namespace)?)
     }
 

@@ -122,7 +122,8 @@ pub use blocks::StoredBlock;
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
 pub(crate) use database::Store;
-pub(crate) use documents::{StoredDocument, document_key};
+pub(crate) use document_namespaces::DocumentText;
+pub(crate) use documents::StoredDocument;
 #[cfg(test)]
 pub(crate) use dump::{dump, vector_bytes};
 pub(crate) use edit_documents::{DocumentAction, DocumentChange};

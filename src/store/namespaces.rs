@@ -33,7 +33,7 @@ impl<T: Tables> Namespaces<'_, T> {
 
     /// The name of a namespace; of a companion, that of its owner. Cost: a pass over all namespaces.
     pub(crate) fn name(&self, namespace: NamespaceId) -> Result<String> {
-        let namespace = namespace.owner().unwrap_or(namespace);
+        let namespace = namespace.whole();
         for entry in self.0.table(NAMESPACES)?.iter().map_err(storage)? {
             let (name, value) = entry.map_err(storage)?;
             if codec::decode::<NamespaceRecord>(value.value())?.id == namespace.0 {

@@ -68,8 +68,7 @@ pub(super) fn remove(tables: &WriteTransaction, name: &Namespace, id: NamespaceI
     let after = format!("{name}\0");
     tables.table(IDLE)?.remove_range((name.as_str(), "")..(after.as_str(), "")).map_err(storage)?;
     Journal(tables).clear(id)?;
-    clear(tables, id)?;
-    clear(tables, id.document_texts())
+    id.parts().into_iter().try_for_each(|part| clear(tables, part))
 }
 
 /// Deletes all that is stored under the number of a namespace.

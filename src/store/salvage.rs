@@ -109,7 +109,7 @@ fn namespaces(from: &ReadTransaction, lost: &mut Vec<String>) -> Result<Vec<(Nam
     let mut nameless = BTreeSet::new();
     for entry in from.table(MESSAGES)?.iter().map_err(storage)? {
         let id = entry.map_err(storage)?.0.value().0;
-        if NamespaceId(id).owner().is_none() && !known.contains(&id) {
+        if !NamespaceId(id).has_document_texts() && !known.contains(&id) {
             nameless.insert(id);
         }
     }

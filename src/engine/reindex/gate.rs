@@ -14,7 +14,7 @@ use crate::{
     engine::{loaded_generation::LoadedGeneration, shared::Shared},
     error::{Error, Result},
     ids::NamespaceId,
-    recall::{PreparedQuery, Query, Ranked, SearchOutcome, Unindexed, embed_query, search_until},
+    recall::{NamespaceSearch, PreparedQuery, Query, Ranked, Searcher, Unindexed, embed_query},
 };
 
 /// The number of messages searched for.
@@ -154,10 +154,9 @@ fn nearest(
     prepared.scan = scan;
     let started = Instant::now();
     let loaded = generation.load(sample.namespace)?;
-    let accept = |found: SearchOutcome<'_>| Ok(Some(found.ranked));
     let none = Unindexed::default();
-    let unindexed = |language| none.messages(sample.namespace, language, None, || unreachable!("nothing is unread"));
-    let mut found = search_until(&loaded.index, &generation.buffers, &prepared, &unindexed, K, accept)?;
+    let mut search = NamespaceSearch::new(&prepared, &loaded.messages.index, &none, generation.resources());
+    let mut found = search.search(K)?.ranked;
     found.truncate(K);
     Ok((found, started.elapsed()))
 }

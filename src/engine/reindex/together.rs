@@ -106,7 +106,7 @@ impl Together<'_> {
         let fetched = |name: String| {
             let version = self.pull(&name)?;
             let id = self.core.shared.store.read()?.namespaces().id(&Namespace::new(&name)?)?;
-            Ok(Claim { name, version, parts: id.into_iter().flat_map(|id| [id, id.document_texts()]).collect() })
+            Ok(Claim { name, version, parts: id.into_iter().flat_map(NamespaceId::parts).collect() })
         };
         claimed.map(|names| names.into_iter().map(fetched).collect()).transpose()
     }

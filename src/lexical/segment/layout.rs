@@ -23,12 +23,12 @@
 
 use std::ops::Range;
 
-use crate::lexical::term::TERM_BITS;
+use crate::lexical::analyzer::TERM_BITS;
 
 /// Maximum number of rows in a segment. A local number has 14 bits, and a merge writes no more rows.
 pub(crate) const MAX_ROWS: usize = 1 << LOCAL_BITS;
 
-/// Maximum number of terms in a document, with repetitions; further terms are not indexed. A window rarely has a
+/// Maximum number of terms in a document, with repetitions; further terms are not indexed. A chunk rarely has a
 /// hundredth of them. Together with [`MAX_ROWS`] this keeps the postings below 2^31 bytes, the range of an offset: a
 /// term in two or more rows takes at most 3.5 bytes for each occurrence, and there are at most 2^29 occurrences.
 pub(crate) const MAX_TERMS: usize = 1 << 15;

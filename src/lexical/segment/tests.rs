@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::{
     layout::{CRC_BYTES, MAX_ROWS, MAX_TERMS, read_hash},
-    merge::merge_plan,
+    write::merge_plan,
     *,
 };
-use crate::lexical::{Voice, term::TERM_BITS};
+use crate::lexical::analyzer::{SpeakerAndQuestion, TERM_BITS};
 
 /// For each row, the passage, and the frequency of each term.
 type Content = BTreeMap<u32, (Option<Range<u32>>, BTreeMap<u64, u32>)>;
@@ -25,7 +25,6 @@ fn content<'a>(documents: impl IntoIterator<Item = &'a Document>) -> Content {
     content
 }
 
-/// Reads everything that a segment contains.
 fn read_all(segment: &Segment) -> Content {
     let mut content = Content::new();
     for (local, &row) in (0..).zip(segment.rows()) {
@@ -49,7 +48,7 @@ fn build(documents: &[Document]) -> Segment {
 }
 
 fn document(row: u32, terms: &[u64]) -> Document {
-    Document { row, passage: None, terms: terms.to_vec(), voice: Voice::default() }
+    Document { row, passage: None, terms: terms.to_vec(), speech: SpeakerAndQuestion::default() }
 }
 
 /// Documents of which many share rows and terms; some rows, terms and passages are at the ends of their ranges.
@@ -58,10 +57,10 @@ fn any_documents() -> impl Strategy<Value = Vec<Document>> {
     let term = prop_oneof![8 => 0..20u64, 2 => 0..1u64 << TERM_BITS];
     let passage =
         prop::option::of((0..u32::MAX, 0..500u32).prop_map(|(begin, size)| begin..begin.saturating_add(size)));
-    let voice = (prop::collection::vec(0..3u64, 0..6), any::<bool>());
-    let voice = voice.prop_map(|(speaker, is_question)| Voice { speaker, is_question });
-    let document = (row, passage, prop::collection::vec(term, 0..12), voice)
-        .prop_map(|(row, passage, terms, voice)| Document { row, passage, terms, voice });
+    let speech = (prop::collection::vec(0..3u64, 0..6), any::<bool>());
+    let speech = speech.prop_map(|(speaker, is_question)| SpeakerAndQuestion { speaker, is_question });
+    let document = (row, passage, prop::collection::vec(term, 0..12), speech)
+        .prop_map(|(row, passage, terms, speech)| Document { row, passage, terms, speech });
     prop::collection::vec(document, 0..30)
 }
 
@@ -80,7 +79,7 @@ fn the_bytes_of_a_segment_never_change() {
             row: 300,
             passage: Some(258..515),
             terms: vec![2, 1, 2, 2],
-            voice: Voice { speaker: vec![0x0201], is_question: true },
+            speech: SpeakerAndQuestion { speaker: vec![0x0201], is_question: true },
         },
         document(5, &[1, 0xABCD_EF01_2345]),
         document(6, &[]),
@@ -120,9 +119,12 @@ fn segments_at_the_limits_of_rows_and_terms_are_read_as_they_were_built() {
 #[test]
 fn invalid_bytes_are_refused_with_a_reason() {
     let passage = Some(0..9);
-    let bytes = build(&[Document { row: 1, passage, terms: vec![1, 2], voice: Voice::default() }, document(2, &[2])])
-        .bytes()
-        .to_vec();
+    let bytes = build(&[
+        Document { row: 1, passage, terms: vec![1, 2], speech: SpeakerAndQuestion::default() },
+        document(2, &[2]),
+    ])
+    .bytes()
+    .to_vec();
     let read = |bytes: &[u8]| Segment::read(bytes.to_vec()).map(|_| ());
     assert_eq!(read(&bytes), Ok(()));
     assert_eq!(read(&[]), Err("it is too short"));
@@ -157,9 +159,9 @@ proptest! {
         prop_assert_eq!(read_all(&read), content(&documents));
         prop_assert!(read.is_of(Language::English) && !read.is_of(Language::Other));
         for found in read.documents() {
-            let Voice { speaker, is_question } = &documents.iter().rfind(|other| other.row == found.row).unwrap().voice;
-            prop_assert_eq!(&found.voice.speaker[..], &speaker[..speaker.len().min(4)]);
-            prop_assert_eq!(found.voice.is_question, *is_question);
+            let SpeakerAndQuestion { speaker, is_question } = &documents.iter().rfind(|other| other.row == found.row).unwrap().speech;
+            prop_assert_eq!(&found.speech.speaker[..], &speaker[..speaker.len().min(4)]);
+            prop_assert_eq!(found.speech.is_question, *is_question);
         }
     }
 

@@ -48,15 +48,12 @@
 //! is a date, and find none in a sentence; `date_time_parser` finds one in a sentence, as a single day and without its
 //! position. All but `interim` and `whenparse` depend on chrono.
 
-mod absolute;
 mod calendar;
-mod composed;
+mod names;
 mod phrases;
 mod reader;
-mod relative;
 #[cfg(test)]
 mod tests;
-mod vocabulary;
 mod words;
 
 use std::ops::Range;

@@ -210,7 +210,6 @@ impl From<Period> for Bounds {
 }
 
 impl Bound {
-    /// Applies the preposition to a period.
     fn apply(self, Bounds { since, until }: Bounds) -> Option<Bounds> {
         Some(match self {
             Bound::Within => Bounds { since, until },

@@ -24,9 +24,9 @@ pub(in crate::store) fn all_keys<T: Tables>(tables: &T, namespace: Option<&Names
         return Ok(all.keys);
     };
     let Some(record) = Namespaces(tables).record(name)? else { return Ok(all.keys) };
-    let (id, companion) = (record.id, NamespaceId(record.id).document_texts().0);
+    let id = record.id;
     all.add(NAMESPACES, name.as_str()..=name.as_str())?;
-    for id in [id, companion] {
+    for NamespaceId(id) in NamespaceId(id).parts() {
         all.add(MESSAGES, (id, 0)..=(id, u64::MAX))?;
     }
     all.add(SESSIONS, (id, "")..(id + 1, ""))?;

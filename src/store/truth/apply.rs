@@ -340,8 +340,7 @@ impl ApplyChanges<'_> {
         let record = NamespaceRecord { id, next_seq, next_session, messages };
         namespaces::write_record(&mut self.0.table(NAMESPACES)?, name, &record)?;
         if Namespaces(self.0).language(NamespaceId(id))? != head.language {
-            let companion = NamespaceId(id).document_texts();
-            for namespace in [NamespaceId(id), companion] {
+            for namespace in NamespaceId(id).parts() {
                 self.put(LANGUAGES, namespace.0, head.language.as_deref())?;
                 effects.languages.push(namespace);
             }

@@ -303,7 +303,7 @@ impl Capture<'_> {
     /// The name of a namespace; `None` if the transaction removed it.
     fn name(&self, id: u32) -> Result<Option<String>> {
         // What numbers the texts of documents has no name, and is shared with its owner.
-        if self.removed.contains(&id) || NamespaceId(id).owner().is_some() {
+        if self.removed.contains(&id) || NamespaceId(id).has_document_texts() {
             return Ok(None);
         }
         self.names.get(self.tables, id)

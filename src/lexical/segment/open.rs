@@ -88,16 +88,16 @@ impl OpenSegment {
     }
 
     /// Returns the number that the next document gets.
-    pub(super) fn end(&self) -> usize {
+    pub(in crate::lexical) fn end(&self) -> usize {
         self.lengths.len()
     }
 
-    pub(super) fn total_length(&self) -> u64 {
+    pub(in crate::lexical) fn total_length(&self) -> u64 {
         self.total_length
     }
 
     /// Calls `visit` with the number, the frequency and the length of each document that contains the term.
-    pub(super) fn for_each_posting(&self, term: u64, mut visit: impl FnMut(u32, u32, u16)) {
+    pub(in crate::lexical) fn for_each_posting(&self, term: u64, mut visit: impl FnMut(u32, u32, u16)) {
         for &(document, frequency) in self.postings.get(&term).into_iter().flatten() {
             let length = self.lengths[document as usize];
             if length != REMOVED {

@@ -1,21 +1,38 @@
-//! The metadata of a namespace's rows, and which rows a filter on role and time allows.
+//! The filter of a query, and the metadata of a namespace's rows by which it allows them.
 //!
 //! Each block of 64 rows has a word of bits for each role, and the earliest and the latest time of its rows. So a
 //! filter decides on most blocks as a whole; only a block in which a span of time begins or ends is read row by row.
 //! (Messages arrive in the order of their times, more or less.)
 
-use std::ops::Deref;
+use std::{collections::BTreeSet, ops::Deref};
 
 use mnemon_index::Bitmap;
 
-use super::query::Filter;
+use super::{options::QueryOptions, when::TimeSpan};
 use crate::{
-    message::{Role, Timestamp},
+    filter::MetadataFilter,
+    message::{Message, Role, Timestamp},
     store::RowMeta,
 };
 
 /// Rows in a block: the bits of a word.
 const BLOCK: usize = 64;
+
+/// Conditions that all hits meet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Filter {
+    pub(super) session: Option<String>,
+    pub(super) role: Option<Role>,
+    pub(super) since: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
+    /// Only what was known at this time is allowed. The time of the put is checked beside the filter.
+    pub(super) as_of: Option<Timestamp>,
+    /// Allowed times, if there are any.
+    pub(super) spans: Vec<TimeSpan>,
+    pub(super) metadata: Option<MetadataFilter>,
+    /// Allowed ids.
+    pub(super) ids: Option<BTreeSet<String>>,
+}
 
 /// The metadata of each row; `None` for a removed one.
 #[derive(Debug, Default, PartialEq)]
@@ -24,7 +41,7 @@ pub(super) struct RowMetas {
     blocks: Vec<Block>,
 }
 
-/// What is known of 64 rows.
+/// A summary of 64 rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Block {
     /// The live rows of each role.
@@ -33,6 +50,66 @@ struct Block {
     timed: u64,
     /// A span of time that contains the times of these rows, and those of rows that were removed.
     times: Option<(Timestamp, Timestamp)>,
+}
+
+impl Filter {
+    pub(super) fn of(options: &QueryOptions) -> Self {
+        Filter {
+            session: options.session.clone(),
+            role: options.role,
+            since: options.since,
+            until: options.until,
+            as_of: options.as_of,
+            spans: Vec::new(),
+            metadata: options.filter.clone(),
+            ids: options.ids.clone(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Filter::default()
+    }
+
+    pub(super) fn is_session_only(&self) -> bool {
+        *self == Filter { session: self.session.clone(), ..Filter::default() }
+    }
+
+    pub(super) fn allows_message(&self, message: &Message) -> bool {
+        self.allows(message.role, message.created_at)
+            && self.session.as_ref().is_none_or(|session| *session == message.session)
+            && self.metadata.as_ref().is_none_or(|metadata| metadata.matches_fields(message))
+            && self.ids.as_ref().is_none_or(|ids| ids.contains(&message.id))
+    }
+
+    /// Returns true if there is a limit on time.
+    pub(super) fn has_times(&self) -> bool {
+        self.since.is_some() || self.until.is_some() || !self.spans.is_empty()
+    }
+
+    /// Returns whether all times from `first` to `last` are allowed, or none; `None` if that depends on the time.
+    pub(super) fn allows_times(&self, first: Timestamp, last: Timestamp) -> Option<bool> {
+        let is_outside = self.since.is_some_and(|since| last < since)
+            || self.until.is_some_and(|until| first >= until)
+            || (!self.spans.is_empty() && self.spans.iter().all(|span| last < span.since || first >= span.until));
+        let is_inside = self.since.is_none_or(|since| first >= since)
+            && self.until.is_none_or(|until| last < until)
+            && (self.spans.is_empty() || self.spans.iter().any(|span| span.contains(first) && span.contains(last)));
+        match (is_inside, is_outside) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the role and the time are allowed. A message without a time is outside of every limit on time; it
+    /// may have been known at any time.
+    pub(super) fn allows(&self, role: Role, time: Option<Timestamp>) -> bool {
+        self.role.is_none_or(|wanted| wanted == role)
+            && self.since.is_none_or(|since| time.is_some_and(|time| time >= since))
+            && self.until.is_none_or(|until| time.is_some_and(|time| time < until))
+            && (self.spans.is_empty() || time.is_some_and(|time| self.spans.iter().any(|span| span.contains(time))))
+            && self.as_of.is_none_or(|as_of| time.is_none_or(|time| time <= as_of))
+    }
 }
 
 impl RowMetas {
@@ -84,7 +161,7 @@ impl RowMetas {
     }
 }
 
-/// What [`RowMetas::insert`] did.
+/// The outcome of [`RowMetas::insert`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inserted {
     /// A new row.

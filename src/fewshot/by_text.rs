@@ -1,12 +1,93 @@
-//! Selection of examples by shared words.
+//! Selectors without a model: by the words that an example shares with the input, by their n-grams, and by length.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use super::example::{ExampleSelector, FewShotExample};
+use super::{ExampleSelector, FewShotExample};
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, impl_debug},
+    lexical::{Analyzer, Document, Language, LexicalIndex, MAX_ROWS, Scores, Segment, SpeakerAndQuestion},
     recall::check_query_text,
+    tokens::TokenCounter,
 };
+
+/// Selects the examples whose inputs share words with the input, the highest BM25 first; of equal ones the first. Needs
+/// no model.
+///
+/// Words are compared by their stems and without stop words, as in a recall with
+/// [`RankingStrategy::Lexical`](crate::RankingStrategy::Lexical). Words that few examples have count more. Examples
+/// that share no word are not selected. Outputs are not compared.
+///
+/// ```
+/// use mnemon::{Bm25ExampleSelector, ExampleSelector, FewShotExample};
+/// let mut selector = Bm25ExampleSelector::new(vec![
+///     FewShotExample::new("Book a table for two.", "reserve(2)"),
+///     FewShotExample::new("What is the weather in Lyon?", "weather(Lyon)"),
+/// ]);
+/// assert_eq!(selector.select("Please book us two tables.")?[0].output, "reserve(2)");
+/// selector.add(vec![FewShotExample::new("Cancel my booking.", "cancel()")]);
+/// assert_eq!(selector.select("Can I cancel this?")?[0].output, "cancel()");
+/// # Ok::<(), mnemon::Error>(())
+/// ```
+#[non_exhaustive]
+pub struct Bm25ExampleSelector {
+    examples: Vec<FewShotExample>,
+    language: Language,
+    index: LexicalIndex,
+    /// The number of segments of the index.
+    segments: u32,
+    /// The maximum number of examples to select. Default: 4.
+    pub k: usize,
+}
+
+impl_debug!(Bm25ExampleSelector { examples, language, k });
+
+impl Bm25ExampleSelector {
+    /// Creates a selector of English examples.
+    pub fn new(examples: Vec<FewShotExample>) -> Self {
+        Bm25ExampleSelector::with_language(examples, Language::English)
+    }
+
+    /// Creates a selector of examples in this language, which decides how words are stemmed.
+    pub fn with_language(examples: Vec<FewShotExample>, language: Language) -> Self {
+        let index = LexicalIndex::default();
+        let mut selector = Bm25ExampleSelector { examples: Vec::new(), language, index, segments: 0, k: 4 };
+        selector.add(examples);
+        selector
+    }
+
+    /// Adds further examples after the others.
+    pub fn add(&mut self, examples: Vec<FewShotExample>) {
+        let first = self.examples.len() as u32;
+        let document = |(row, example): (u32, &FewShotExample)| {
+            let terms = terms(self.language, &example.input);
+            Document { row, passage: None, terms, speech: SpeakerAndQuestion::default() }
+        };
+        let documents: Vec<Document> = (first..).zip(&examples).map(document).collect();
+        for documents in documents.chunks(MAX_ROWS) {
+            let segment = Segment::build(self.language, documents.to_vec());
+            self.index.set(self.segments, Some(Arc::new(segment)), |_| true);
+            self.segments += 1;
+        }
+        self.examples.extend(examples);
+    }
+}
+
+impl ExampleSelector for Bm25ExampleSelector {
+    fn select(&self, input: &str) -> Result<Vec<FewShotExample>> {
+        check_query_text(input)?;
+        let mut scores = Scores::default();
+        self.index.score(&terms(self.language, input), &mut scores);
+        let mut rows = scores.touched().to_vec();
+        rows.sort_by(|&a, &b| scores.get(b).total_cmp(&scores.get(a)).then(a.cmp(&b)));
+        Ok(rows.into_iter().take(self.k).map(|row| self.examples[row as usize].clone()).collect())
+    }
+}
+
+fn terms(language: Language, text: &str) -> Vec<u64> {
+    let mut terms = Vec::new();
+    Analyzer::of(language).terms(text, &mut terms);
+    terms
+}
 
 /// The length of the longest n-grams, in words.
 const MAX_N: usize = 4;
@@ -99,13 +180,75 @@ fn brevity_penalty(hypothesis: usize, reference: usize) -> f64 {
     if hypothesis > reference { 1.0 } else { (1.0 - reference as f64 / hypothesis as f64).exp() }
 }
 
-/// Counts the n-grams of `n` words.
 fn ngrams<'w>(words: &'w [&'w str], n: usize) -> HashMap<&'w [&'w str], usize> {
     let mut counts = HashMap::new();
     for ngram in words.windows(n) {
         *counts.entry(ngram).or_default() += 1;
     }
     counts
+}
+
+/// A function that formats an example as it appears in the prompt.
+pub type ExampleFormatter = Arc<dyn Fn(&FewShotExample) -> String + Send + Sync>;
+
+/// Selects the first examples that fit into a length, in their order. A long input leaves room for fewer examples.
+/// Selection stops at the first example that does not fit.
+///
+/// Corresponds to LangChain's `LengthBasedExampleSelector`.
+///
+/// ```
+/// use mnemon::{ExampleSelector, FewShotExample, LengthBasedExampleSelector};
+/// let examples = vec![
+///     FewShotExample::new("happy", "sad"),
+///     FewShotExample::new("tall", "short"),
+///     FewShotExample::new("fast", "slow"),
+/// ];
+/// let selector = LengthBasedExampleSelector::new(examples, 10);
+/// assert_eq!(selector.select("big")?.len(), 2);
+/// assert_eq!(selector.select("a big thing, and then another one")?.len(), 0);
+/// # Ok::<(), mnemon::Error>(())
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct LengthBasedExampleSelector {
+    /// The examples to select from.
+    pub examples: Vec<FewShotExample>,
+    /// The maximum length of the input and the examples together.
+    pub max_length: usize,
+    /// Measures the length of a text. Default: the number of spaces and newlines plus one, which is the number of words
+    /// if none are doubled.
+    pub length: Arc<dyn TokenCounter>,
+    /// Formats an example to measure its length. Default: the [`Display`](std::fmt::Display) form, `Input: ...` and
+    /// `Output: ...`.
+    pub format: ExampleFormatter,
+}
+
+impl_debug!(LengthBasedExampleSelector { examples, max_length });
+
+impl LengthBasedExampleSelector {
+    /// Creates a selector with a maximum length in words.
+    pub fn new(examples: Vec<FewShotExample>, max_length: usize) -> Self {
+        let words = |text: &str| text.split([' ', '\n']).count();
+        let format = Arc::new(FewShotExample::to_string);
+        LengthBasedExampleSelector { examples, max_length, length: Arc::new(words), format }
+    }
+}
+
+impl ExampleSelector for LengthBasedExampleSelector {
+    fn select(&self, input: &str) -> Result<Vec<FewShotExample>> {
+        let mut left = self.max_length.saturating_sub(self.length.count(input));
+        let mut selected = Vec::new();
+        for example in &self.examples {
+            let length = self.length.count(&(self.format)(example));
+            // Without any room left, even an example of length 0 does not fit.
+            if left == 0 || length > left {
+                break;
+            }
+            left -= length;
+            selected.push(example.clone());
+        }
+        Ok(selected)
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,8 @@
-//! A graph whose search quality is measured: one search in 64 is repeated by scanning every row, in the background.
+//! The index of a namespace's vectors: one in memory alone, or a graph that is stored too and whose search quality is
+//! measured.
+//!
+//! One search in 64 of a graph is repeated by scanning every row, in the background. The number of candidates that
+//! searches keep, `ef_search`, is tuned by the recall that is estimated so.
 
 use std::{
     ops::RangeInclusive,
@@ -8,7 +12,7 @@ use std::{
     },
 };
 
-use mnemon_index::{HnswIndex, Neighbor};
+use mnemon_index::{HnswIndex, Neighbor, VectorIndex};
 use parking_lot::Mutex;
 
 /// One search in this many is sampled.
@@ -19,6 +23,47 @@ const SAMPLE_WEIGHT: f64 = 1.0 / 32.0;
 const TIE: f32 = 1e-6;
 /// The range within which `ef_search` is tuned.
 const EF_RANGE: RangeInclusive<usize> = 16..=2048;
+
+/// The index of a namespace's vectors.
+#[derive(Clone)]
+pub(crate) enum Vectors {
+    /// An index that is only in memory. `ef` is the number of candidates that its searches keep.
+    Plain { index: Arc<dyn VectorIndex>, ef: usize },
+    /// A graph that is also in the store.
+    Graph(Arc<MeasuredGraph>),
+}
+
+impl Vectors {
+    pub(crate) fn index(&self) -> &dyn VectorIndex {
+        match self {
+            Vectors::Plain { index, .. } => &**index,
+            Vectors::Graph(graph) => &graph.index,
+        }
+    }
+
+    /// The number of candidates that a search keeps.
+    pub(super) fn ef(&self) -> usize {
+        match self {
+            Vectors::Plain { ef, .. } => *ef,
+            Vectors::Graph(graph) => graph.ef(),
+        }
+    }
+
+    /// Finds the nearest rows by scoring every row.
+    pub(super) fn scan(&self, query: &[f32], k: usize) -> Vec<Neighbor> {
+        match self {
+            Vectors::Graph(graph) => graph.index.search_exactly(query, k),
+            Vectors::Plain { index, .. } => {
+                let rows: Vec<u32> = (0..index.rows() as u32).collect();
+                let mut scored = Vec::with_capacity(rows.len());
+                index.products(query, &rows, &mut |at, score| scored.push(Neighbor { row: rows[at], score }));
+                scored.sort_unstable_by(Neighbor::order);
+                scored.truncate(k);
+                scored
+            }
+        }
+    }
+}
 
 /// A graph, the recall of its searches as estimated from samples, and the `ef_search` tuned by that estimate.
 pub(crate) struct MeasuredGraph {
