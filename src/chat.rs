@@ -7,7 +7,7 @@ use std::{future::ready, pin::Pin, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use crate::{block_on::block_on, error::Result, message::Message};
+use crate::{calls::block_on, error::Result, message::Message};
 
 /// The future of a [`ChatModel`]'s answer.
 pub type ChatFuture<'a> = Pin<Box<dyn Future<Output = Result<ChatAnswer>> + Send + 'a>>;

@@ -1,4 +1,4 @@
-//! The settings of an engine, with their defaults and ranges.
+//! The settings of an engine, with their defaults and ranges, and how stale its reads may be.
 
 use std::{fmt, ops::RangeInclusive, path::PathBuf, time::Duration};
 
@@ -78,22 +78,23 @@ impl std::str::FromStr for VectorStorage {
 }
 
 /// The number of bits of a vector's component in the file. Chosen when a database is created, or by a
-/// [`reindex`](crate::reindex()).
+/// [`DatabaseFile::reindex`](crate::DatabaseFile::reindex).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Precision {
     /// 32 bits: the vector as the model computed it, in twice the space of [`Precision::F16`].
     F32,
-    /// 16 bits (IEEE 754's half precision), in memory too with [`IndexKind::Auto`] and [`IndexKind::Hnsw`]. Similarities
-    /// move by less than 0.0005; on LoCoMo and two other sets, recall of the evidence by hybrid hits moves by 0.001 at
-    /// most.
+    /// 16 bits (IEEE 754's half precision), in memory too with [`IndexKind::Auto`] and [`IndexKind::Hnsw`].
+    /// Similarities move by less than 0.0005; on LoCoMo and two other sets, recall of the evidence by hybrid hits moves
+    /// by 0.001 at most.
     #[default]
     F16,
-    /// 8 bits, and one scale for each vector: in the file half of the space of [`Precision::F16`]; vectors in memory have
-    /// 32 bits. Measured on LoCoMo with the default model (256 dimensions, 818 KB of text): vectors and terms take 2.8
-    /// times the text, 4.7 times with 16 bits and 8.3 times with 32; similarities move by 0.0023 at most, 99.4 % of the
-    /// ten nearest stay the same, recall of the evidence moves by 0.002 at most at every rank; on other sets by 0.003.
+    /// 8 bits, and one scale for each vector: in the file half of the space of [`Precision::F16`]; vectors in memory
+    /// have 32 bits. Measured on LoCoMo with the default model (256 dimensions, 818 KB of text): vectors and terms take
+    /// 2.8 times the text, 4.7 times with 16 bits and 8.3 times with 32; similarities move by 0.0023 at most, 99.4 % of
+    /// the ten nearest stay the same, recall of the evidence moves by 0.002 at most at every rank; on other sets by
+    /// 0.003.
     I8,
 }
 
@@ -165,6 +166,30 @@ impl fmt::Display for Device {
     }
 }
 
+/// How stale a read may be, in an engine with [`EngineBuilder::shared`](crate::EngineBuilder::shared), whose file is a
+/// replica of the database that several machines share. What this engine wrote itself is always seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Freshness {
+    /// Sees everything that was acknowledged anywhere before the read began. Cost: one round trip to the shared
+    /// database, and a pull if the namespace changed.
+    Latest,
+    /// Sees everything that was acknowledged at least this long ago. In a namespace that is in use the cost is nothing:
+    /// changes are fetched in the background as they are announced. If the shared database does not answer for a
+    /// second, the read goes on with the replica, and later reads do so at once until it answers again;
+    /// [`Hits::age`](crate::Hits::age) says how stale that is.
+    Within(Duration),
+    /// Sees what is in the replica, whatever its staleness. Works without the shared database.
+    Local,
+}
+
+/// Within one second.
+impl Default for Freshness {
+    fn default() -> Self {
+        Freshness::Within(Duration::from_secs(1))
+    }
+}
+
 /// Settings of an [`Engine`](crate::Engine). All have defaults.
 ///
 /// ```
@@ -196,7 +221,7 @@ pub struct Config {
     /// The precision of vectors in the file of a new database; an existing one keeps its own. Default:
     /// [`Precision::F16`].
     pub precision: Precision,
-    /// Number of pending messages that starts a flush in the background. 1 to 100,000. Default: 256.
+    /// Number of pending messages at which they are embedded in the background. 1 to 100,000. Default: 256.
     pub flush_size: usize,
     /// The time after the last put when the pending messages are embedded in the background, so that they are found by
     /// meaning and not only by words. `None`: only once there are `flush_size` of them. Default: 1 second.
@@ -232,8 +257,8 @@ pub struct Config {
     /// tells how much is used. Default: 1 GiB.
     pub memory_budget: usize,
     /// Number of recalls that the journal of the database keeps, over all namespaces; the oldest are dropped first.
-    /// [`Engine::journal`](crate::Engine::journal) reads them, [`Engine::replay`](crate::Engine::replay) asks one again.
-    /// Up to 10,000,000; 0 for no journal. Default: 0.
+    /// [`Engine::journal`](crate::Engine::journal) reads them, [`Engine::replay`](crate::Engine::replay) asks one
+    /// again. Up to 10,000,000; 0 for no journal. Default: 0.
     ///
     /// Recalls over several namespaces, or of a namespace that does not exist, are not noted, and none is in an engine
     /// that was opened for reading. Cost: about 500 bytes for each hit, so 1,000 recalls of 10 hits take 5 MB, and a
@@ -247,8 +272,9 @@ pub struct Config {
     /// can choose the bytes written around a crash. Default: false (redb's checksummed one-phase commit).
     pub two_phase_commit: bool,
     /// Whether other processes may read the file while this engine has it open
-    /// ([`Engine::open_read_only`](crate::Engine::open_read_only), [`stats`](crate::stats()),
-    /// [`verify`](crate::verify())). It implies [`two_phase_commit`](field@Config::two_phase_commit). Default: true.
+    /// ([`Engine::open_read_only`](crate::Engine::open_read_only), [`DatabaseFile::stats`](crate::DatabaseFile::stats),
+    /// [`DatabaseFile::verify`](crate::DatabaseFile::verify)). It implies
+    /// [`two_phase_commit`](field@Config::two_phase_commit). Default: true.
     pub other_readers: bool,
     /// The key that the database, and the file of the embedding cache, are encrypted with. It is needed at every
     /// opening of a database that was created with it. Feature `encryption`. Default: none.

@@ -1,8 +1,8 @@
 //! The one error type of the crate.
 //!
-//! A variant names the user's problem, carries the facts and states the remedy, in words that hold on every surface: the
-//! command, the server and the Python package show these texts, and add how the remedy is called there. Errors of other crates are boxed inside
-//! as the [`source`](std::error::Error::source), so that none of their types is public.
+//! A variant names the user's problem, carries the facts and states the remedy, in words that hold on every surface:
+//! the command, the server and the Python package show these texts, and add the name of the remedy there. Errors of
+//! other crates are boxed inside as the [`source`](std::error::Error::source), so that none of their types is public.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -335,8 +335,8 @@ pub enum Error {
     /// The database, the folder of a history, or the file of an embedding cache is already open, in another process or
     /// in this one.
     ///
-    /// Within a process an [`Engine`](crate::Engine) is shared by clones of it, a [`FileHistory`](crate::FileHistory) by
-    /// an `Arc`. [`Engine::open_read_only`](crate::Engine::open_read_only) reads a database beside the process that
+    /// Within a process an [`Engine`](crate::Engine) is shared by clones of it, a [`FileHistory`](crate::FileHistory)
+    /// by an `Arc`. [`Engine::open_read_only`](crate::Engine::open_read_only) reads a database beside the process that
     /// writes.
     #[error("{}: already open in {}; close it there first, share it within the process, or open a database for reading only", .path.display(), opened_by(*.holder))]
     DatabaseLocked {
@@ -461,9 +461,9 @@ pub enum Error {
         what: String,
     },
 
-    /// The file failed while a commit was being made durable, or the shared database did not say how a commit ended: the
-    /// change may be stored or not. The file has been opened again, so reading what was to be written tells which, as
-    /// long as the system does not crash. Repeating the change is safe where it says the whole result, as
+    /// A commit failed at its end: the file failed while the commit was being made durable, or the shared database did
+    /// not answer. The change may be stored or not. The engine has opened the file again, so a read tells which, as
+    /// long as the system does not crash. Repeating the change is safe if it states its whole result, as
     /// [`put`](crate::Engine::put) and [`delete`](crate::Engine::delete) by id do.
     #[error(
         "a commit failed at its end ({cause}), so the change may be stored or not; mend the cause, then read what was to be written, or repeat the change"
@@ -473,8 +473,8 @@ pub enum Error {
         cause: String,
     },
 
-    /// The database that several machines share cannot be reached, or refused. A change was not stored. Reads with
-    /// [`Freshness::Local`](crate::Freshness) need no answer of it.
+    /// The database that several machines share could not be reached, or refused the call. A change was not stored.
+    /// Reads with [`Freshness::Local`](crate::Freshness) do not need it.
     #[error("the shared database: {reason}{}", advice(*.transient, None))]
     SharedDatabase {
         /// The cause of the failure. It has no address and no password.
@@ -538,7 +538,7 @@ impl std::fmt::Debug for Error {
     }
 }
 
-/// Returns the text of an error and of its sources, without what was said before.
+/// Returns the text of an error and of its sources, without repetitions.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -584,7 +584,7 @@ impl Error {
         Error::Corrupted { what: what.into() }
     }
 
-    /// Names what was being read, if this is damage.
+    /// Adds the place of the damage to [`Error::Corrupted`].
     pub(crate) fn within(self, place: impl FnOnce() -> String) -> Self {
         match self {
             Error::Corrupted { what } => Error::Corrupted { what: format!("{}: {what}", place()) },

@@ -5,7 +5,7 @@ use mnemon_index::{HnswOptions, Loader, SearchOptions, VectorIndex};
 
 use crate::{
     lexical::Segment,
-    models::manifest::{self, Kind, Manifest, RerankerManifest},
+    models::folder::{self, Manifest, ModelKind, RerankerManifest},
     onnx, store,
 };
 
@@ -68,15 +68,15 @@ pub fn graphs(data: &[u8]) {
 /// Parses a manifest of a model, of either kind.
 pub fn manifests(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(manifest) = manifest::parse::<Manifest>(text, Kind::Embedder)
+    if let Ok(manifest) = folder::parse_manifest::<Manifest>(text, ModelKind::Embedder)
         && manifest.fault().is_none()
     {
         manifest.hash();
         let written = toml::to_string(&manifest).expect("a manifest can be written");
-        let again = manifest::parse::<Manifest>(&written, Kind::Embedder);
+        let again = folder::parse_manifest::<Manifest>(&written, ModelKind::Embedder);
         assert_eq!(again.expect("a manifest that was written can be read"), manifest);
     }
-    if let Ok(manifest) = manifest::parse::<RerankerManifest>(text, Kind::Reranker) {
+    if let Ok(manifest) = folder::parse_manifest::<RerankerManifest>(text, ModelKind::Reranker) {
         manifest.fault();
     }
 }

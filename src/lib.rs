@@ -36,23 +36,22 @@
 //! | layer | module | contents |
 //! | --- | --- | --- |
 //! | 0 | `error`, `ids`, `config`, `lock`, `new_file` | the error type, identifiers, settings, file locks, files that get their name when they are complete |
-//! | 0 | `freshness` | how far a read may be behind other machines |
-//! | 0 | `encryption`, `database_file` | keys and the cipher; a database's path with its key |
-//! | 0 | `span`, `data_folder`, `block_on` | spans of calls, the user's data folder, waiting for a future |
+//! | 0 | `encryption` | keys and the cipher |
+//! | 0 | `calls` | spans of calls, waiting for a future |
 //! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
 //! | 1 | `filter` | filters on messages, their metadata, and the values of documents |
 //! | 1 | `forget` | requests to forget, receipts, the check of their chain, legal holds |
 //! | 1 | `chat` | the [`ChatModel`] trait |
-//! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, windows of long texts, batching, scheduling |
+//! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, chunks of long texts, batching, scheduling |
 //! | 1 | `index`, `lexical` | nearest vectors: the crate `mnemon-index` in `crates/index`, exact and HNSW; words: analysis, segments, BM25 |
-//! | 1 | `models` | model folders: manifest, hashes, search by name, the model that is compiled in |
+//! | 1 | `models` | model folders: manifest, hashes, search by name, the model that is compiled in; the user's data folder |
 //! | 1 | `onnx` | running models: token tables; ONNX Runtime's sessions and tensors; tokenizers; cross-encoders |
 //! | 1 | `client` | clients of servers, for chat and for embeddings, with one policy for time limits and retries |
 //! | 1 | `import` | new model folders: import of other layouts, catalogue, download |
 //! | 2 | `default_embedder` | the embedder of an engine that was opened without one |
 //! | 2 | `store` | the database file: pages with checksums, tables, records, transactions, copies; the only module that uses redb |
 //! | 2 | `cache` | embeddings of texts that were embedded before, in memory and in a file |
-//! | 3 | `shared` | the truth of several machines: what a copy asks of it, and Postgres, the only module that uses its client |
+//! | 3 | `shared` | the primary of several machines: what a replica asks of it, and Postgres, the only module that uses its client |
 //! | 3 | `recall` | a loaded namespace; a query's candidates, their ranking and the choice of hits |
 //! | 3 | `journal` | recalls of the past, and their comparison with what the same question finds today |
 //! | 3 | `buffer`, `block`, `compose` | what a session flushes when; memory blocks; prompts under a token budget |
@@ -61,7 +60,7 @@
 //! | 4 | `engine` | joins store, embedder and indexes; owns the threads |
 //! | 4 | `memory` | sessions, blocks and prompts on top of the engine |
 //! | 4 | `knowledge` | profiles and collections that a language model keeps up to date, on documents |
-//! | 4 | `reindex`, `maintenance`, `share` | conversion to another model; statistics and verification of a file; moving it to a shared database, and a namespace back |
+//! | 4 | `admin` | a closed database: statistics, verification, copies, conversion to another model, moving it to a shared database |
 //! | 4 | `fuzzing` | readers of bytes for the fuzz targets, with `--cfg fuzzing` alone |
 //! | 5 | the server in `crates/server`, the command in `crates/cli`, the Python package, benches, tests, examples | use the public API only |
 //!
@@ -86,12 +85,14 @@
 //! - **forget**: `forget/mod` has the request, `engine/forget` divides it into commits, `store/forget` removes it,
 //!   `engine/segment_scrub` rewrites the terms, `store/audit` appends the receipt, and caches forget the texts.
 //! - **several machines**: `engine/writer` hands a group of changes to `engine/replica`, `store/truth/capture` reads what
-//!   they changed, `shared/postgres/push` makes it the truth; `engine/pulls` asks whether a namespace changed, once for all
-//!   who wait (`engine/questions`), `shared/postgres/pull` reads its rows, `store/truth/apply` applies them,
+//!   they changed, `shared/postgres/push` stores it in the primary; `engine/pulls` asks whether a namespace changed, once
+//!   for all who wait (`engine/questions`), `shared/postgres/pull` reads its rows, `store/truth/apply` applies them,
 //!   `engine/shared_vectors` fetches vectors.
 //! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
 //!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of
-//!   `memory/job_queue`, `engine/weak` commits their states.
+//!   `engine/executor/job_queue`, `engine/weak` commits their states.
+//! - **memory to prompt**: `memory/prompt` takes the recent messages of `memory/open_memory`, calls the blocks
+//!   (`memory/call_blocks`), and has `compose/composer` fit all of it into the token budget.
 //!
 //! # Invariants
 //!
@@ -112,7 +113,7 @@
 //! - The same text has the same vector, whichever texts were embedded with it.
 //! - A document, its place in the order, its expiry and its indexed texts change in one commit. An expired document is
 //!   never returned.
-//! - A copy of a shared database holds what the truth was at the version that it notes.
+//! - A replica of a shared database holds what the primary held at the version that the replica records.
 //! - An index holds exactly what a load from the store would give.
 //! - A deleted or replaced message is never returned after the call that deleted or replaced it has returned.
 //! - No live record has anything of a forgotten message, and no number of a removed namespace is used again.
@@ -133,10 +134,11 @@ struct Readme;
 #[cfg(test)]
 extern crate self as mnemon;
 
+mod admin;
 mod block;
-mod block_on;
 mod buffer;
 mod cache;
+mod calls;
 #[cfg(all(test, feature = "encryption", feature = "onnx", feature = "postgres"))]
 mod campaign;
 mod chat;
@@ -144,9 +146,6 @@ mod chat;
 mod client;
 mod compose;
 mod config;
-#[cfg(feature = "onnx")]
-mod data_folder;
-mod database_file;
 mod default_embedder;
 mod documents;
 mod embed;
@@ -158,7 +157,6 @@ mod filter;
 mod forget;
 #[cfg(test)]
 mod forget_proof;
-mod freshness;
 #[cfg(all(fuzzing, feature = "onnx"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -170,7 +168,6 @@ mod journal;
 mod knowledge;
 mod lexical;
 mod lock;
-mod maintenance;
 mod memory;
 mod message;
 #[cfg(feature = "onnx")]
@@ -179,16 +176,26 @@ mod new_file;
 #[cfg(feature = "onnx")]
 mod onnx;
 mod recall;
-mod reindex;
-#[cfg(feature = "postgres")]
-mod share;
 // Without the feature nothing opens a shared database.
 #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
 mod shared;
-mod span;
 mod store;
 mod tokens;
 
+pub use admin::{DatabaseFile, GenerationStats, NamespaceStats, Stats};
+#[cfg(feature = "postgres")]
+pub use admin::{ShareReport, Unshared, unshare};
+// Until the next release: methods of `DatabaseFile`.
+#[cfg(feature = "encryption")]
+#[doc(hidden)]
+pub use admin::backup_with_key;
+#[cfg(feature = "postgres")]
+#[doc(hidden)]
+pub use admin::share;
+#[doc(hidden)]
+pub use admin::{
+    audit, backup, drop_previous, namespaces, purge, reindex, rollback, salvage, serving_model, stats, verify,
+};
 pub use block::{
     AfterForget, BlockContent, BlockQuery, BlockScope, FactBlock, FlushedBatch, HitProcessor, InstructionBlock,
     InstructionVersion, MemoryBlock, RetrievalUnit, Retriever, StaticBlock, SummaryBlock, TokenExcess, VectorBlock,
@@ -202,14 +209,14 @@ pub use compose::{
     BlockFailure, BlockOutput, Composer, InsertMethod, MarkdownRenderer, Prompt, PromptOverflow, PromptSeal,
     PromptSection, PromptSectionReport, RecalledMessage, Renderer, SealKey, XmlRenderer,
 };
-pub use config::{Config, Device, IndexKind, Precision, VectorStorage};
-pub use database_file::DatabaseFile;
+pub use config::{Config, Device, Freshness, IndexKind, Precision, VectorStorage};
 pub use documents::{
     Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch,
 };
 pub use embed::{Embedder, Passage, Reranker};
 #[cfg(feature = "encryption")]
 pub use encryption::EncryptionKey;
+pub use engine::reindex::{GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport};
 pub use engine::{
     BlockingDocuments, BlockingEngine, Documents, Engine, EngineBuilder, EngineExampleSelector, EngineStats,
     FlushReport, IndexStats, PutReport,
@@ -227,7 +234,6 @@ pub use forget::{Audit, AuditEvent, Forget, ForgetTarget, Forgotten, Hold, Recei
 // The name in 0.2.
 #[doc(hidden)]
 pub use forget::ForgetTarget as Requested;
-pub use freshness::Freshness;
 pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
 pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
 #[cfg(feature = "pull")]
@@ -239,12 +245,6 @@ pub use knowledge::{
     BlockingCollection, BlockingProfile, Collection, CollectionBlock, CollectionReport, Profile, ProfileBlock,
 };
 pub use lexical::Language;
-#[cfg(feature = "encryption")]
-pub use maintenance::backup_with_key;
-pub use maintenance::{
-    GenerationState, GenerationStats, NamespaceStats, SalvageReport, Stats, VerifyReport, audit, backup, namespaces,
-    purge, salvage, serving_model, stats, verify,
-};
 pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
 pub use message::{
     CalibratedTokenCounter, ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MediaReference,
@@ -266,14 +266,9 @@ pub use recall::{
     Hit, Hits, MAX_K, MAX_QUERY_BYTES, Query, QueryOptions, RankingStrategy, Scope, ScoreBreakdown, TimeExpression,
     TimeSpan, TimeUse, Unit, time_expressions, time_expressions_at_offset,
 };
-pub use reindex::{
-    GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport, drop_previous, reindex, rollback,
-};
-#[cfg(feature = "postgres")]
-pub use share::{ShareReport, Unshared, share, unshare};
 pub use store::{
-    Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StorageSizes,
-    StoredBlock, TransferReport,
+    Checkpoint, GenerationState, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, PurgeReport,
+    SalvageReport, SessionInfo, StorageSizes, StoredBlock, TransferReport, VerifyReport,
 };
 #[cfg(feature = "onnx")]
 pub use tokens::HuggingFaceTokenizer;

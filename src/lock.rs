@@ -1,4 +1,4 @@
-//! Files that one process at a time has open.
+//! Locks on files that only one process at a time may have open.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -8,8 +8,9 @@ use std::{
 
 use same_file::Handle;
 
-/// Opens a file and takes an exclusive lock of the operating system, which a killed process releases. The locked file
-/// has this name at that moment: only the holder of the lock may rename another file to the name, or remove it.
+/// Opens a file and takes an exclusive lock of the operating system, which is released if the process is killed. The
+/// locked file has this name when the call returns. From then on only the holder of the lock may remove the file, or
+/// rename another file to its name.
 ///
 /// # Errors
 /// [`TryLockError::WouldBlock`]: the file is locked by another open handle. [`TryLockError::Error`]: it cannot be
@@ -24,14 +25,14 @@ pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<File, TryLockEr
     }
 }
 
-/// Returns true if this is the file of this name.
+/// Returns true if the open file is the one that has this name.
 pub(crate) fn has_name(file: &File, path: &Path) -> io::Result<bool> {
     let own = Handle::from_file(file.try_clone()?)?;
     Ok(Handle::from_path(path).is_ok_and(|named| named == own))
 }
 
-/// Returns the process that has locked a file for writing, as far as the system tells. Linux lists the locks of each file
-/// that a process of the same user has open.
+/// Returns the process that has locked a file for writing, as far as the system tells. Linux lists the locks of each
+/// file that a process of the same user has open.
 #[cfg(target_os = "linux")]
 pub(crate) fn holder(path: &Path) -> Option<u32> {
     use std::{fs, os::linux::fs::MetadataExt};

@@ -1,7 +1,9 @@
-//! Files that get their name when they are complete: new ones, and those that take the place of another.
+//! Files that get their name only when they are complete: new files, and files that replace another one.
 //!
-//! Owns the temporary names, the modes and owners of files, and the removal of what killed processes left. A temporary
-//! file is made by one process alone and is locked by it; whoever cleans up removes only what nobody has locked.
+//! Owns the temporary names, the modes and owners of files, and the removal of temporary files that killed processes
+//! left.
+//!
+//! Invariant: a temporary file is created and locked by one process, and only unlocked ones are removed by others.
 
 use std::{
     ffi::OsStr,
@@ -13,7 +15,7 @@ use std::{
 
 use crate::lock;
 
-/// More symbolic links in a row are a circle.
+/// The most symbolic links that are followed in a row. More are taken for a circle.
 const MAX_LINKS: usize = 40;
 
 /// A new file under a temporary name beside its future one. Removed when it is dropped, unless it got its name.
@@ -47,7 +49,6 @@ impl NewFile {
         }
     }
 
-    /// The temporary name.
     pub(crate) fn temporary(&self) -> &Path {
         &self.temporary
     }
@@ -58,7 +59,7 @@ impl NewFile {
         set_access(&self.temporary, like).map(drop)
     }
 
-    /// Gives the file its name, if no other file has it, or an empty one. The name is durable when this returns.
+    /// Gives the file its name, if no file has it or only an empty file. The name is durable when this returns.
     ///
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`], and those of the file system.
@@ -67,8 +68,8 @@ impl NewFile {
         if fs::hard_link(&self.temporary, &self.path).is_ok() {
             return sync_folder(&self.path);
         }
-        // An empty file has the name, or the file system has no hard links: an empty file, which one process can create,
-        // then stands for the name. Under its lock, two processes do not both replace it.
+        // An empty file has the name, or the file system has no hard links: an empty file, which one process can
+        // create, then stands for the name. Under its lock, two processes do not both replace it.
         let is_mine = File::options().write(true).create_new(true).open(&self.path).is_ok();
         let locked = lock::open(&self.path, File::options().write(true));
         let is_empty = |file: &File| file.metadata().is_ok_and(|metadata| metadata.len() == 0);
@@ -82,8 +83,8 @@ impl NewFile {
         renamed.and_then(|()| sync_folder(&self.path))
     }
 
-    /// Gives the file its name, which another file loses. This process has that one locked. The new file has the mode,
-    /// the owner and the group of the old one. The name is durable only after [`sync_folder`].
+    /// Gives the file its name in place of another file, which this process has locked. The new file gets the mode, the
+    /// owner and the group of the old one. The name is durable only after [`sync_folder`].
     ///
     /// # Errors
     /// [`io::ErrorKind::PermissionDenied`] if the system does not let this process give the file its owner.
@@ -111,8 +112,8 @@ impl Drop for NewFile {
     }
 }
 
-/// Removes what killed processes left of new files beside this one. `is_free` locks a file that a process may still be
-/// writing, and returns what holds the lock, if nobody else does.
+/// Removes temporary files of this file that killed processes left. `is_free` tries to lock such a file, which another
+/// process may still be writing, and returns the holder of the lock if it succeeds.
 pub(crate) fn remove_leftovers<L>(path: &Path, is_free: impl Fn(File) -> Option<L>) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -152,7 +153,7 @@ pub(crate) fn resolved(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links lead from one to the next"))
 }
 
-/// What a name leads to that is not a regular file, in words. Opening it may wait for ever.
+/// Names the kind of a file that exists and is not a regular file, whose opening may wait for ever.
 pub(crate) fn irregular(path: &Path) -> Option<&'static str> {
     let kind = fs::metadata(path).ok()?.file_type();
     if kind.is_file() {

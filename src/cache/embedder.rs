@@ -9,9 +9,8 @@ use std::{
 };
 
 use super::{
-    entry,
+    entry::{self, Key, KeyMaker, TextKind},
     file_tier::{CacheFile, CacheFileStats},
-    key::{Key, KeyMaker, TextKind},
     tiers::{Cache, CacheStats},
 };
 #[cfg(feature = "encryption")]
@@ -28,9 +27,9 @@ use crate::{
 /// Vectors are found by the model's [`ModelIdentity::hash`] and dimension, by the kind of text (query, document or
 /// passages), and by the text. So one cache serves several models ([`CachedEmbedder::with_embedder`]), and an embedder
 /// whose vectors change must change its hash. [`forget`](Embedder::forget) removes the vectors of a text by all models,
-/// and those of all queries, because a query may repeat the text. A cached vector has the bits that were computed on that machine by that
-/// ONNX Runtime; another one may round differently. Errors are not cached, nor are invalid vectors
-/// ([`Error::InvalidVector`](crate::Error::InvalidVector)).
+/// and the vectors of all queries, because a query may repeat the text. A cached vector has the bits that were computed
+/// on that machine by that ONNX Runtime; another one may round differently. Neither errors nor invalid vectors
+/// ([`Error::InvalidVector`](crate::Error::InvalidVector)) are cached.
 ///
 /// [`Engine`](crate::Engine) wraps its embedder in one by itself: see [`Config::embedding_cache`]. Cost of a text that
 /// is cached: half a microsecond in memory, two in the file. A text that is not cached costs a microsecond more than
@@ -224,9 +223,9 @@ impl Embedder for CachedEmbedder {
     fn forget(&self, texts: &[&str]) -> Result<u64> {
         let mut all = texts.to_vec();
         for text in texts {
-            // An embedder around this one may have embedded the windows of a long text by themselves.
-            let windows = embed::window_ranges(&*self.inner, text)?;
-            all.extend(windows.into_iter().map(|window| &text[window]).filter(|window| window != text));
+            // An embedder around this one may have embedded the chunks of a long text by themselves.
+            let chunks = embed::window_ranges(&*self.inner, text)?;
+            all.extend(chunks.into_iter().map(|chunk| &text[chunk]).filter(|chunk| chunk != text));
         }
         Ok(self.cache.forget(&all)? + self.inner.forget(texts)?)
     }

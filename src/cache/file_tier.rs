@@ -25,10 +25,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
-use super::{
-    key::{Key, Origin, first_bytes},
-    record_seal::{RecordSeal, SEALED_SECRET},
-};
+use super::entry::{ENCRYPTED_SECRET_BYTES, Key, Origin, RecordCipher, first_bytes};
 use crate::{
     encryption::Cipher,
     error::{Error, Result},
@@ -40,7 +37,7 @@ use crate::{
 /// checksum.
 const MAGIC: [u8; 16] = *b"mnemon embedding";
 const VERSION: u32 = 3;
-/// The version of a file whose records are encrypted. The sealed secret of its [`RecordSeal`] is at the end of its
+/// The version of a file whose records are encrypted. The encrypted secret of its [`RecordCipher`] is at the end of its
 /// header.
 const ENCRYPTED_VERSION: u32 = 4;
 const VERSION_AT: usize = MAGIC.len();
@@ -53,7 +50,7 @@ const KEY_BYTES: usize = 8 + 32;
 /// Length of a record's head: the key, the length of the value, the checksum of key and value, and the checksum of the
 /// head. The value follows. Numbers are u32, little endian; checksums are CRC-32.
 const HEAD_BYTES: usize = KEY_BYTES + 4 + 4 + 4;
-/// The key of a record that was removed: its value has zeros alone. Not a hash.
+/// The key of a record that was removed, whose value consists of zeros. No hash is equal to it.
 const WIPED: Key = Key { origin: 0, hash: [0; 32] };
 /// Bytes read at a time when a file is opened.
 const SCAN_BYTES: usize = 1 << 20;
@@ -88,12 +85,12 @@ struct State {
     file: File,
     /// Position of the next record, which is the length of the file.
     end: u64,
-    /// Maps the beginning of a key, which is nearly always unique, to the position of its record. 30 to 60 bytes of memory
-    /// each. Those of an origin are neighbors.
+    /// Maps the beginning of a key, which is nearly always unique, to the position of its record. 30 to 60 bytes of
+    /// memory each. Those of an origin are neighbors.
     locations: BTreeMap<ShortKey, Location>,
     counts: Counts,
     /// `None`: the file is not encrypted, or it is only inspected.
-    seal: Option<RecordSeal>,
+    cipher: Option<RecordCipher>,
 }
 
 /// The origin of a key, and the first bytes of its hash.
@@ -142,8 +139,8 @@ impl CacheFile {
                 if found.is_some() {
                     tracing::warn!(path = %path.display(), "the embedding cache file has another key and is emptied");
                 }
-                let seal = cipher.map(RecordSeal::new).transpose().map_err(failed)?;
-                begin(file.try_clone().map_err(failed)?, Counts::default(), seal).map_err(failed)?
+                let cipher = cipher.map(RecordCipher::new).transpose().map_err(failed)?;
+                begin(file.try_clone().map_err(failed)?, Counts::default(), cipher).map_err(failed)?
             }
         };
         let length = file.metadata().map_err(failed)?.len();
@@ -199,7 +196,7 @@ impl CacheFile {
         state.put(entries, &self.path, self.max_bytes).map_err(|error| failed(&self.path, error))
     }
 
-    /// Overwrites the records of these origins with zeros, durably if asked to. Returns how many there were.
+    /// Overwrites the records of these origins with zeros, durably if asked to. Returns their number.
     ///
     /// # Errors
     /// [`Error::Storage`]: some may still be there.
@@ -246,7 +243,7 @@ impl Drop for CacheFile {
 
 impl State {
     fn get(&mut self, key: &Key) -> io::Result<Option<Arc<[u8]>>> {
-        let key = &self.seal.as_ref().map_or(*key, |seal| seal.key(key));
+        let key = &self.cipher.as_ref().map_or(*key, |cipher| cipher.key(key));
         let Some(&Location { begin, length }) = self.locations.get(&short(key)) else { return Ok(None) };
         let mut record = vec![0; HEAD_BYTES + length as usize];
         self.file.seek(SeekFrom::Start(begin))?;
@@ -256,13 +253,13 @@ impl State {
         if *head != self::head(key, bytes) {
             return Ok(None);
         }
-        Ok(self.seal.as_ref().map_or_else(|| Some(bytes.into()), |seal| seal.open(key, bytes)))
+        Ok(self.cipher.as_ref().map_or_else(|| Some(bytes.into()), |cipher| cipher.decrypt(key, bytes)))
     }
 
     fn remove(&mut self, origins: &HashSet<Origin>, durably: bool) -> io::Result<u64> {
         let mut removed = 0;
         for &origin in origins {
-            let stored = self.seal.as_ref().map_or(origin, |seal| seal.origin(origin));
+            let stored = self.cipher.as_ref().map_or(origin, |cipher| cipher.origin(origin));
             let found = self.locations.range((stored, 0)..=(stored, u64::MAX));
             for (short, location) in found.map(|(short, location)| (*short, *location)).collect::<Vec<_>>() {
                 self.wipe(location)?;
@@ -292,12 +289,12 @@ impl State {
     fn put(&mut self, entries: &[(Key, Arc<[u8]>)], path: &Path, max_bytes: u64) -> io::Result<()> {
         let (mut records, mut outdated) = (Vec::new(), Vec::new());
         for (key, bytes) in entries {
-            let sealed = self.seal.as_ref().map(|seal| {
-                let key = seal.key(key);
-                seal.seal(&key, bytes).map(|bytes| (key, bytes))
+            let encrypted = self.cipher.as_ref().map(|cipher| {
+                let key = cipher.key(key);
+                cipher.encrypt(&key, bytes).map(|bytes| (key, bytes))
             });
-            let sealed = sealed.transpose()?;
-            let (key, bytes) = sealed.as_ref().map_or((key, bytes), |(key, bytes)| (key, bytes));
+            let encrypted = encrypted.transpose()?;
+            let (key, bytes) = encrypted.as_ref().map_or((key, bytes), |(key, bytes)| (key, bytes));
             let length = (HEAD_BYTES + bytes.len()) as u64;
             // A huge entry is not cached: many others would be dropped for it.
             if length > max_bytes / 8 {
@@ -336,8 +333,8 @@ impl State {
 
     fn write_header(&mut self) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
-        let (version, secret) = match &self.seal {
-            Some(seal) => (ENCRYPTED_VERSION, seal.sealed_secret()),
+        let (version, secret) = match &self.cipher {
+            Some(cipher) => (ENCRYPTED_VERSION, cipher.encrypted_secret()),
             None => (VERSION, &[][..]),
         };
         self.file.write_all(&[&MAGIC[..], &version.to_le_bytes(), &self.counts.bytes(), secret].concat())
@@ -350,7 +347,7 @@ impl State {
             // The file was moved, and another one has the name: the cache begins anew in its own.
             let mut counts = self.counts;
             counts.evictions += self.locations.len() as u64;
-            *self = begin(self.file.try_clone()?, counts, self.seal.clone())?;
+            *self = begin(self.file.try_clone()?, counts, self.cipher.clone())?;
             return Ok(());
         }
         let keep_from = self.end.saturating_sub(max_bytes / 2);
@@ -360,7 +357,7 @@ impl State {
         let mut new = NewFile::beside(path, Some(&old))?;
         let mut state = self.copy(from, new.temporary())?;
         new.replace(&old)?;
-        let header_bytes = header_bytes(state.seal.is_some());
+        let header_bytes = header_bytes(state.cipher.is_some());
         state.locations = std::mem::take(&mut self.locations);
         state.locations.retain(|_, location| location.begin >= from);
         state.locations.values_mut().for_each(|location| location.begin = location.begin - from + header_bytes);
@@ -375,7 +372,7 @@ impl State {
         file.lock()?;
         let mut counts = self.counts;
         counts.evictions += self.locations.values().filter(|location| location.begin < from).count() as u64;
-        let mut state = begin(file, counts, self.seal.clone())?;
+        let mut state = begin(file, counts, self.cipher.clone())?;
         let mut left = &self.file;
         left.seek(SeekFrom::Start(from))?;
         state.end += io::copy(&mut left.take(self.end - from), &mut state.file)?;
@@ -389,26 +386,26 @@ impl State {
 }
 
 /// Makes the file an empty cache.
-fn begin(file: File, counts: Counts, seal: Option<RecordSeal>) -> io::Result<State> {
+fn begin(file: File, counts: Counts, cipher: Option<RecordCipher>) -> io::Result<State> {
     file.set_len(0)?;
-    let mut state = State { file, end: header_bytes(seal.is_some()), locations: BTreeMap::new(), counts, seal };
+    let mut state = State { file, end: header_bytes(cipher.is_some()), locations: BTreeMap::new(), counts, cipher };
     state.write_header()?;
     Ok(state)
 }
 
 fn header_bytes(is_encrypted: bool) -> u64 {
-    (HEADER_BYTES + if is_encrypted { SEALED_SECRET } else { 0 }) as u64
+    (HEADER_BYTES + if is_encrypted { ENCRYPTED_SECRET_BYTES } else { 0 }) as u64
 }
 
-/// The contents of a file, the records in it that a later one of the same key replaces, and its sealed secret if it is
-/// encrypted.
-type Found = (State, Vec<Location>, Option<[u8; SEALED_SECRET]>);
+/// The contents of a file, the records in it that a later one of the same key replaces, and its encrypted secret if it
+/// is encrypted.
+type Found = (State, Vec<Location>, Option<[u8; ENCRYPTED_SECRET_BYTES]>);
 
 /// Opens what was found with the key. `None`: it has another key, or none, or needs none.
-fn with_key((mut state, outdated, sealed_secret): Found, cipher: Option<&Cipher>) -> Option<(State, Vec<Location>)> {
-    state.seal = match (sealed_secret, cipher) {
+fn with_key((mut state, outdated, encrypted_secret): Found, cipher: Option<&Cipher>) -> Option<(State, Vec<Location>)> {
+    state.cipher = match (encrypted_secret, cipher) {
         (None, None) => None,
-        (Some(sealed_secret), Some(cipher)) => Some(RecordSeal::open_file(cipher, sealed_secret)?),
+        (Some(encrypted_secret), Some(cipher)) => Some(RecordCipher::open_file(cipher, encrypted_secret)?),
         _ => return None,
     };
     Some((state, outdated))
@@ -435,12 +432,12 @@ fn read(file: &File, path: &Path) -> Result<Option<Found>> {
     }
     let Ok(header) = <[u8; HEADER_BYTES]>::try_from(header) else { return Ok(None) };
     let version = u32::from_le_bytes(*header[VERSION_AT..].first_chunk().expect("the header has room for a number"));
-    let mut sealed_secret = None;
+    let mut encrypted_secret = None;
     if version == ENCRYPTED_VERSION {
         let mut bytes = Vec::new();
-        reader.by_ref().take(SEALED_SECRET as u64).read_to_end(&mut bytes).map_err(failed)?;
+        reader.by_ref().take(ENCRYPTED_SECRET_BYTES as u64).read_to_end(&mut bytes).map_err(failed)?;
         let Ok(bytes) = bytes.try_into() else { return Ok(None) };
-        sealed_secret = Some(bytes);
+        encrypted_secret = Some(bytes);
     } else if version != VERSION {
         tracing::warn!(path = %path.display(), "the embedding cache file was written by another version of mnemon");
         return Ok(None);
@@ -448,8 +445,8 @@ fn read(file: &File, path: &Path) -> Result<Option<Found>> {
     let length = file.metadata().map_err(failed)?.len();
     let counts = Counts::read(&header[COUNTS_AT..]).unwrap_or_default();
     let file = file.try_clone().map_err(failed)?;
-    let end = header_bytes(sealed_secret.is_some());
-    let mut state = State { file, end, locations: BTreeMap::new(), counts, seal: None };
+    let end = header_bytes(encrypted_secret.is_some());
+    let mut state = State { file, end, locations: BTreeMap::new(), counts, cipher: None };
     let (mut head, mut outdated) = ([0; HEAD_BYTES], Vec::new());
     loop {
         match reader.read_exact(&mut head) {
@@ -470,22 +467,21 @@ fn read(file: &File, path: &Path) -> Result<Option<Found>> {
         }
         state.end = next;
     }
-    Ok(Some((state, outdated, sealed_secret)))
+    Ok(Some((state, outdated, encrypted_secret)))
 }
 
 impl Counts {
-    /// Encodes the counters, followed by their checksum.
     fn bytes(self) -> [u8; COUNTS_BYTES + 4] {
         let mut bytes = [0; COUNTS_BYTES + 4];
         for (bytes, count) in bytes.chunks_exact_mut(8).zip([self.hits, self.misses, self.evictions]) {
             bytes.copy_from_slice(&count.to_le_bytes());
         }
-        seal(&mut bytes);
+        put_checksum(&mut bytes);
         bytes
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let [hits, misses, evictions] = *unseal(bytes)?.as_chunks::<8>().0 else { return None };
+        let [hits, misses, evictions] = *checked(bytes)?.as_chunks::<8>().0 else { return None };
         let [hits, misses, evictions] = [hits, misses, evictions].map(u64::from_le_bytes);
         Some(Counts { hits, misses, evictions })
     }
@@ -500,26 +496,26 @@ fn head(key: &Key, bytes: &[u8]) -> [u8; HEAD_BYTES] {
     checksum.update(bytes);
     head[KEY_BYTES..KEY_BYTES + 4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
     head[KEY_BYTES + 4..KEY_BYTES + 8].copy_from_slice(&checksum.finalize().to_le_bytes());
-    seal(&mut head);
+    put_checksum(&mut head);
     head
 }
 
 /// Returns the beginning of the key, and the length of the value. `None`: the head is damaged.
 fn read_head(head: &[u8; HEAD_BYTES]) -> Option<(ShortKey, u32)> {
-    let (origin, rest) = unseal(head)?.split_first_chunk::<8>()?;
+    let (origin, rest) = checked(head)?.split_first_chunk::<8>()?;
     let (hash, rest) = rest.split_first_chunk::<32>()?;
     let key = Key { origin: u64::from_le_bytes(*origin), hash: *hash };
     Some((short(&key), u32::from_le_bytes(*rest.first_chunk()?)))
 }
 
 /// Writes the checksum of a buffer into its last four bytes.
-fn seal(bytes: &mut [u8]) {
+fn put_checksum(bytes: &mut [u8]) {
     let (bytes, checksum) = bytes.split_last_chunk_mut::<4>().expect("the buffer has room for a checksum");
     *checksum = crc32fast::hash(bytes).to_le_bytes();
 }
 
 /// Returns the bytes before a checksum. `None`: the checksum is wrong.
-fn unseal(bytes: &[u8]) -> Option<&[u8]> {
+fn checked(bytes: &[u8]) -> Option<&[u8]> {
     let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
     (crc32fast::hash(bytes) == u32::from_le_bytes(*checksum)).then_some(bytes)
 }
@@ -535,7 +531,7 @@ fn locked<T>(lock: std::result::Result<T, TryLockError>, path: &Path) -> Result<
     })
 }
 
-/// Refuses what is no regular file: opening it may wait for ever.
+/// Refuses anything but a regular file: opening a pipe, for example, may wait for ever.
 fn check_kind(path: &Path) -> Result<()> {
     match irregular(path) {
         None => Ok(()),

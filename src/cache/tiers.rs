@@ -11,12 +11,12 @@ use std::{
 };
 
 use parking_lot::{RwLock, RwLockReadGuard};
+use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, sync};
 use serde::Serialize;
 
 use super::{
+    entry::{Key, Origin, QUERIES, origin},
     file_tier::{CacheFile, CacheFileStats},
-    key::{Key, Origin, QUERIES, origin},
-    memory_tier::MemoryTier,
 };
 use crate::{
     config::{CACHE_FILE_BYTES, Config, in_range},
@@ -48,8 +48,8 @@ pub(crate) struct Cache {
     file: Option<CacheFile>,
     /// The file failed, and is not used any more.
     is_broken: AtomicBool,
-    /// How often texts were forgotten. What was embedded meanwhile is not added: it may be one of them. Adding holds the
-    /// lock for reading.
+    /// Number of times that texts were forgotten. Vectors that were computed before that are not added, because they
+    /// may be of a forgotten text. Adding holds the lock for reading.
     forgotten: RwLock<u64>,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -102,7 +102,8 @@ impl Cache {
         found.unwrap_or_else(|| vec![None; keys.len()])
     }
 
-    /// Returns how often texts were forgotten, which [`keep`](Self::keep) needs to know from before the embedding.
+    /// Returns the number of times that texts were forgotten. [`keep`](Self::keep) needs the number from before the
+    /// embedding.
     pub(super) fn forgotten(&self) -> u64 {
         *self.forgotten.read()
     }
@@ -127,8 +128,8 @@ impl Cache {
         }
     }
 
-    /// Removes the entries that these texts caused, by any model, in both tiers: those of the texts themselves, and those
-    /// of all queries. Returns how many there were.
+    /// Removes the entries that these texts caused, by any model, in both tiers: the entries of the texts themselves,
+    /// and of all queries. Returns the number of entries removed.
     ///
     /// # Errors
     /// [`Error::Storage`]: the file failed, now or earlier, and may still have them.
@@ -147,8 +148,8 @@ impl Cache {
         Ok(in_memory + in_file)
     }
 
-    /// Removes the entries of texts that others replaced: if the message is forgotten, nothing leads to its earlier texts.
-    /// Entries of queries stay until then.
+    /// Removes the entries of texts that were replaced: when the message is forgotten later, its earlier texts are not
+    /// known any more. Entries of queries stay until then.
     pub(crate) fn drop_replaced(&self, texts: &[String]) {
         let origins: HashSet<Origin> = texts.iter().map(|text| origin(text)).collect();
         self.remove_from_memory(&origins);
@@ -156,7 +157,7 @@ impl Cache {
     }
 
     fn remove_from_memory(&self, origins: &HashSet<Origin>) -> u64 {
-        // Whoever is adding entries is waited for.
+        // Waits for threads that are adding entries.
         *self.forgotten.write() += 1;
         self.memory.as_ref().map_or(0, |memory| memory.remove(origins))
     }
@@ -191,5 +192,94 @@ impl Cache {
             evictions: memory.map_or(0, MemoryTier::evictions),
             file: self.with_file(|file| Ok(file.stats())),
         }
+    }
+}
+
+type Bytes = Arc<[u8]>;
+
+/// Bytes that an entry takes beside its value: the key, the slots in the tables, and the allocator's rounding.
+const OVERHEAD: u64 = 192;
+/// Bytes of a usual entry, a vector of 256 to 384 components. Only sets the initial size of the tables and the number
+/// of shards.
+const USUAL_BYTES: usize = 1 << 10;
+/// Each shard has its own lock and an equal share of the bound. There are few, so that the entry of a long text fits
+/// into one.
+const SHARDS: usize = 8;
+
+/// The tier in memory, bounded in bytes.
+///
+/// It uses `quick_cache`, whose entries have weights, which threads share, and whose eviction (Clock-PRO, similar to
+/// S3-FIFO) keeps texts that are used often when a scan passes. `moka` does the same with more machinery: timers,
+/// queues, an `Arc` for each entry. `lru` and `clru` need one lock around everything, and a scan empties them.
+struct MemoryTier {
+    cache: sync::Cache<Key, Bytes, Weight, DefaultHashBuilder, Evictions>,
+    evictions: Arc<AtomicU64>,
+}
+
+impl MemoryTier {
+    fn new(max_bytes: usize) -> Self {
+        let options = OptionsBuilder::new()
+            .shards(SHARDS)
+            .estimated_items_capacity(max_bytes / USUAL_BYTES)
+            .weight_capacity(max_bytes as u64)
+            .build()
+            .expect("a weight capacity and an item count are set");
+        let evictions = Arc::default();
+        let lifecycle = Evictions(Arc::clone(&evictions));
+        MemoryTier {
+            cache: sync::Cache::with_options(options, Weight, DefaultHashBuilder::default(), lifecycle),
+            evictions,
+        }
+    }
+
+    fn get(&self, key: &Key) -> Option<Bytes> {
+        self.cache.get(key)
+    }
+
+    fn insert(&self, key: Key, bytes: Bytes) {
+        self.cache.insert(key, bytes);
+    }
+
+    /// Removes the entries of these origins. Returns their number. Cost: a pass over all entries.
+    fn remove(&self, origins: &HashSet<Origin>) -> u64 {
+        let removed = AtomicU64::new(0);
+        self.cache.retain(|key, _| {
+            let is_kept = !origins.contains(&key.origin);
+            removed.fetch_add(u64::from(!is_kept), Relaxed);
+            is_kept
+        });
+        removed.into_inner()
+    }
+
+    fn entries(&self) -> u64 {
+        self.cache.len() as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        self.cache.weight()
+    }
+
+    fn evictions(&self) -> u64 {
+        self.evictions.load(Relaxed)
+    }
+}
+
+#[derive(Clone)]
+struct Weight;
+
+impl Weighter<Key, Bytes> for Weight {
+    fn weight(&self, _: &Key, bytes: &Bytes) -> u64 {
+        bytes.len() as u64 + OVERHEAD
+    }
+}
+
+#[derive(Clone)]
+struct Evictions(Arc<AtomicU64>);
+
+impl Lifecycle<Key, Bytes> for Evictions {
+    type RequestState = ();
+
+    fn on_evict(&self, (): &mut (), _: Key, _: Bytes) {
+        self.0.fetch_add(1, Relaxed);
     }
 }

@@ -49,7 +49,7 @@ impl Engine {
             move |transaction: &mut Transaction| Ok((transaction.holds().remove(&namespace)?, Effects::default()));
         let released = self.core().write(release).await?;
         if released.is_some() {
-            self.core().shared.expiry.schedule(Timestamp::now());
+            self.core().shared.expiry.schedule((), Timestamp::now());
         }
         Ok(released)
     }

@@ -9,11 +9,10 @@ use super::{core::Opening, handle::Engine};
 #[cfg(feature = "postgres")]
 use crate::shared::{KnownOrigin, Postgres};
 use crate::{
-    config::Config,
+    config::{Config, Freshness},
     default_embedder,
     embed::{Embedder, Reranker},
     error::{Error, Result, impl_debug},
-    freshness::Freshness,
     ids::ModelIdentity,
     shared::Upstream,
     store::Store,
@@ -245,7 +244,7 @@ fn upstream(
         };
         drop(snapshot);
         let opened = match known {
-            Some(known) => Postgres::open_copy(address, config.shared_timeout, PATIENCE, known)?,
+            Some(known) => Postgres::open_replica(address, config.shared_timeout, PATIENCE, known)?,
             None => Postgres::open(address, config.shared_timeout)?,
         };
         return Ok(Some((Arc::new(opened), freshness)));

@@ -1,17 +1,14 @@
 //! The open engine: its state, its threads, and the operations that its surfaces share.
 
-use std::{
-    any::Any,
-    sync::{Arc, OnceLock, Weak, atomic::AtomicU64, mpsc},
-};
+use std::sync::{Arc, OnceLock, Weak, atomic::AtomicU64, mpsc};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{
     executor::{Executor, Lane},
-    extension::Extension,
     index_stats::IndexStats,
+    live_sessions::LiveSessions,
     loaded_generation::{Generations, Improve, LoadedGeneration, Services},
     namespace_slot::{EngineStats, MemoryBudget},
     notes::Notes,
@@ -20,19 +17,18 @@ use super::{
     shared::{Shared, Wake, run_drain, run_improve},
     store_reads::StoreReads,
     stored_graph::{Planners, Workers},
+    timer::Timer,
     writer::Writer,
 };
 use crate::{
-    block_on::block_on,
     cache::{Cache, CachedEmbedder},
-    config::{Config, Precision},
+    calls::{Timed, block_on, call_span},
+    config::{Config, Freshness, Precision},
     embed::{self, Embedder, Reranker},
     error::{Error, Result},
-    freshness::Freshness,
     ids::{ModelIdentity, Namespace},
     recall::{Hits, Query, Scope, Seen},
     shared::Upstream,
-    span::{Timed, call_span},
     store::{Change, Effects, Generation, GenerationState, Store, Transaction},
 };
 
@@ -119,9 +115,9 @@ impl Core {
             unflushed: AtomicU64::new(leftover),
             moving: Mutex::default(),
             last_put: Mutex::default(),
+            expiry: Timer::new("delete expired documents", &executor),
+            sessions: LiveSessions::new(&executor, config.block_threads),
             executor,
-            expiry: Arc::default(),
-            extension: Default::default(),
             config,
             memory,
             store,
@@ -184,20 +180,11 @@ impl Core {
         self.executor().run(lane, move || work(&core)).await
     }
 
-    /// Returns the state that the layer above keeps for this engine. `make` creates it at the first call.
-    pub(crate) fn extension<E: Extension>(&self, make: impl FnOnce() -> E) -> Arc<E> {
-        let extension: Arc<dyn Any + Send + Sync> =
-            Arc::clone(self.shared.extension.get_or_init(|| Arc::new(make()))) as _;
-        extension.downcast().expect("an engine has one extension")
-    }
-
     /// Refuses new operations. [`Core::close`] must follow.
     pub(super) fn begin_closing(&self) {
         self.executor().begin_closing();
         self.shared.expiry.close();
-        if let Some(extension) = self.shared.extension.get() {
-            extension.close();
-        }
+        self.shared.sessions.close();
     }
 
     /// Waits for the operations in flight and ends the threads. Dropping the core then closes the file.

@@ -11,7 +11,7 @@ use std::{
 
 use super::{core::Core, executor::Lane, handle::Engine, segment_scrub::scrub_segments};
 use crate::{
-    block_on::block_on,
+    calls::block_on,
     error::{Error, Result},
     forget::{AuditEvent, Forget, ForgetTarget, Forgotten, Receipt, Selection},
     ids::{GenerationId, Namespace, NamespaceId},

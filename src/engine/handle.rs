@@ -110,7 +110,8 @@ fn start_expiry(core: &Arc<Core>) -> Result<()> {
     // The engine's threads hold the file open.
     let first = started.inspect_err(|_| core.close())?;
     let weak = WeakEngine::new(core);
-    core.shared.expiry.start(Arc::clone(core.executor()), first, Box::new(move || weak.delete_expired()));
+    let delete = move |_: &[()]| Ok(weak.delete_expired()?.map(|next| ((), next)).into_iter().collect());
+    core.shared.expiry.start(first.map(|first| ((), first)), delete);
     Ok(())
 }
 

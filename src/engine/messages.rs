@@ -13,11 +13,11 @@ use super::{
 #[cfg(doc)]
 use crate::config::Config;
 use crate::{
+    calls::{call_span, timed},
     error::{Error, Result},
     ids::Namespace,
     message::Message,
     recall::{Hits, Query, Scope},
-    span::{call_span, timed},
     store::Transaction,
 };
 

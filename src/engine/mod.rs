@@ -2,7 +2,7 @@
 //!
 //! Joins store, embedder and indexes, which do not know each other. `executor` owns the threads: one commits
 //! (`writer`), one embeds pending messages (`drain`), one improves indexes, and others run operations. `handle` closes
-//! the engine when the last handle is dropped. `session` and `weak` are the parts that memory uses.
+//! the engine when the last handle is dropped. `session`, `live_sessions` and `weak` are the parts that memory uses.
 //!
 //! Invariants: messages that `put` acknowledged are in the file; an index contains nothing that is not committed.
 
@@ -17,14 +17,13 @@ mod documents;
 mod drain;
 mod example_selector;
 mod executor;
-mod expiry_timer;
-mod extension;
 mod follow;
 mod forget;
 mod handle;
 mod index_stats;
 mod journal;
 mod lexical_rebuild;
+mod live_sessions;
 mod loaded_generation;
 mod messages;
 mod namespace_language;
@@ -37,7 +36,6 @@ mod questions;
 mod recall;
 mod recent_queries;
 pub(crate) mod reindex;
-mod reindexing;
 mod replica;
 mod reports;
 mod segment_rewrite;
@@ -49,6 +47,7 @@ mod shared_vectors;
 mod store_reads;
 mod stored_graph;
 mod text_windows;
+mod timer;
 mod transfer;
 mod vector_batch;
 mod weak;
@@ -68,8 +67,8 @@ pub use self::{
 pub(crate) use self::{
     blocking::blocking_methods,
     core::Opening,
-    executor::{Executor, Lane},
-    extension::Extension,
+    executor::{Executor, JobOutcome, Lane},
+    live_sessions::{GivenMessage, LiveSession, OpenMemories, Origin},
     session::StoredSession,
     weak::WeakEngine,
 };

@@ -21,9 +21,9 @@ use super::{
     weak::WeakEngine,
 };
 use crate::{
-    block_on::block_on,
+    calls::block_on,
+    config::Freshness,
     error::{Error, Result},
-    freshness::Freshness,
     ids::{Namespace, NamespaceId},
     recall::{Query, Seen},
     shared::{Answer, Notified, Question, Told},

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use super::questions::Questions;
 use crate::{
+    config::Freshness,
     error::{Error, Result},
-    freshness::Freshness,
     ids::ModelIdentity,
     shared::{Lease, Pushed, Upstream},
     store::{COMMON, Effects, Names, Sharing, Store, Transaction},

@@ -1,20 +1,25 @@
 //! A stored session, for the memory that works on it.
+//!
+//! Reads go to the tables through one snapshot ([`StoredSession::read`]); changes are one commit each. Every change
+//! that puts messages also sets the time at which the session is idle, and schedules the timer.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    core::Core, executor::Executor, extension::Extension, handle::Engine, sessions::copy_session, weak::WeakEngine,
+    core::Core,
+    executor::{Executor, JobQueue},
+    handle::Engine,
+    live_sessions::LiveSession,
+    sessions::copy_session,
+    weak::WeakEngine,
 };
 use crate::{
+    calls::{call_span, timed},
     error::Result,
-    ids::Namespace,
+    ids::{Namespace, NamespaceId},
     message::{Message, Timestamp},
     recall::{Hits, Query},
-    span::{call_span, timed},
-    store::{
-        BlockKey, BlockState, Checkpoint, Effects, FlushedWindow, PutResult, SessionChange, SessionPosition,
-        Transaction,
-    },
+    store::{BlockKey, BlockState, Effects, PutResult, SessionChange, Snapshot, Transaction},
 };
 
 /// A session in the file of an open engine. Its methods that are not async may wait: call them on a lane of the
@@ -41,22 +46,54 @@ impl StoredSession {
         StoredSession { core: Arc::clone(engine.core()), namespace, session, idle_time }
     }
 
+    /// Returns the state that the memories of the session share.
+    pub(crate) fn live(&self) -> Arc<LiveSession> {
+        self.core.shared.sessions.get(&self.namespace, &self.session)
+    }
+
+    /// Returns the queue of the jobs that hand batches to blocks.
+    pub(crate) fn jobs(&self) -> &Arc<JobQueue<BlockKey>> {
+        &self.core.shared.sessions.jobs
+    }
+
+    /// Has the session flushed when it is idle. The first call of an engine begins this for all sessions of the file:
+    /// those that became idle while the engine was closed are flushed at once, in the background.
+    pub(crate) fn flush_when_idle(&self) -> Result<()> {
+        if self.core.shared.store.is_read_only() {
+            return Ok(());
+        }
+        let idle = &self.core.shared.sessions.idle;
+        if !idle.is_started() {
+            let stored = self.core.reads().idle_sessions().unwrap_or_else(|error| {
+                tracing::error!(%error, "idle sessions were not read; they are flushed after the next opening");
+                Vec::new()
+            });
+            let engine = self.weak_engine();
+            let keys = stored.into_iter().map(|(namespace, session, at)| ((namespace, session), at));
+            idle.start(keys, move |due| engine.flush_idle(due));
+        }
+        // The timer knows the session already, unless it was copied from another one.
+        if let Some(at) = self.core.reads().idle_at(&self.namespace, &self.session)? {
+            idle.schedule((self.namespace.clone(), self.session.clone()), at);
+        }
+        Ok(())
+    }
+
+    /// Has the session flushed when nothing was put from now on for the time after which it is idle.
+    fn schedule_idle(&self) {
+        if let Some(at) = self.idle_from_now() {
+            self.core.shared.sessions.idle.schedule((self.namespace.clone(), self.session.clone()), at);
+        }
+    }
+
     /// Returns the time at which the session is idle if nothing is put from now on; never, if the engine is open for
     /// reading.
-    pub(crate) fn idle_from_now(&self) -> Option<Timestamp> {
+    fn idle_from_now(&self) -> Option<Timestamp> {
         if self.core.shared.store.is_read_only() {
             return None;
         }
         let micros = i64::try_from(self.idle_time?.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(Timestamp::now().as_micros().saturating_add(micros))
-    }
-
-    /// Returns the stored time at which the session is idle; never, if the engine is open for reading.
-    pub(crate) fn idle_at(&self) -> Result<Option<Timestamp>> {
-        if self.core.shared.store.is_read_only() {
-            return Ok(None);
-        }
-        self.core.reads().idle_at(&self.namespace, &self.session)
     }
 
     pub(crate) fn executor(&self) -> &Arc<Executor> {
@@ -67,55 +104,34 @@ impl StoredSession {
         WeakEngine::new(&self.core)
     }
 
-    /// Same as [`Core::extension`].
-    pub(crate) fn extension<E: Extension>(&self, make: impl FnOnce() -> E) -> Arc<E> {
-        self.core.extension(make)
-    }
-
     /// Returns the time before a failed block is first tried again.
     pub(crate) fn block_retry(&self) -> Duration {
         self.core.shared.config.block_retry
     }
 
-    /// Returns how many blocks may take batches at the same time.
-    pub(crate) fn block_threads(&self) -> usize {
-        self.core.shared.config.block_threads
-    }
-
-    /// Makes the session as fresh as the engine was opened for, if the file is a copy of a shared database.
+    /// Brings the session's namespace up to the staleness that the engine was opened with, if the file is a replica.
     pub(crate) async fn refresh(&self) -> Result<()> {
         self.core.refresh(&self.namespace, None).await
     }
 
-    /// Returns the messages in the short-term buffer with their sequence numbers.
-    pub(crate) fn buffered(&self) -> Result<Vec<(u64, Message)>> {
-        self.core.reads().session_messages(&self.namespace, &self.session, Some(SessionPosition::Buffer))
-    }
-
-    /// Returns the messages of the window that are in long-term memory, the last ones whose costs fit into `budget`.
-    /// Unless `has_turn`, the last turn is among them even if it does not fit.
-    pub(crate) fn flushed_window(
-        &self,
-        budget: usize,
-        has_turn: bool,
-        cost: impl FnMut(u64, &Message) -> usize,
-    ) -> Result<FlushedWindow> {
-        self.core.reads().flushed_window(&self.namespace, &self.session, budget, has_turn, cost)
+    /// Reads one snapshot of the session. A session that the file does not have is empty.
+    pub(crate) fn read<T: Default>(&self, read: impl FnOnce(&Snapshot, NamespaceId, u32) -> Result<T>) -> Result<T> {
+        self.core.reads().within_session(&self.namespace, &self.session, read)
     }
 
     pub(crate) fn history(&self) -> Result<Vec<Message>> {
         self.core.reads().history(&self.namespace, &self.session)
     }
 
-    /// Returns the session's message with this id.
     pub(crate) fn message(&self, id: &str) -> Result<Option<Message>> {
         let message = self.core.reads().message(&self.namespace, id)?;
         Ok(message.filter(|message| message.session == self.session))
     }
 
-    /// Returns true if the session has a message with this id.
     pub(crate) fn has_message(&self, id: &str) -> Result<bool> {
-        self.core.reads().has_message(&self.namespace, &self.session, id)
+        self.read(|snapshot, namespace, session| {
+            Ok(snapshot.messages().locate(namespace, id)?.is_some_and(|(_, of)| of == session))
+        })
     }
 
     /// Returns true if another session of the namespace has a message with this id and the same hash of its content.
@@ -127,6 +143,9 @@ impl StoredSession {
     /// Puts and removes messages in one commit. With `with_checkpoint`, the commit also makes a checkpoint if something
     /// changed.
     pub(crate) async fn update(&self, change: SessionChange, with_checkpoint: bool) -> Result<PutResult> {
+        if !change.put.is_empty() {
+            self.schedule_idle();
+        }
         let (namespace, session, idle) = (self.namespace.clone(), self.session.clone(), self.idle_from_now());
         let span = call_span!(INFO "put", messages = change.put.len());
         let apply = move |transaction: &mut Transaction| {
@@ -152,12 +171,6 @@ impl StoredSession {
         })
     }
 
-    /// Returns the number of the session's batches.
-    pub(crate) fn batches(&self) -> Result<u32> {
-        self.core.reads().batches(&self.namespace, &self.session)
-    }
-
-    /// Returns the state of a block.
     pub(crate) fn block_state(&self, key: &BlockKey) -> Result<BlockState> {
         self.core.reads().block_state(key)
     }
@@ -175,16 +188,8 @@ impl StoredSession {
         self.core.write(apply).await
     }
 
-    pub(crate) fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
-        self.core.reads().checkpoints(&self.namespace, &self.session)
-    }
-
-    /// Returns the messages as they were at a checkpoint.
-    pub(crate) fn messages_at(&self, checkpoint: u32) -> Result<Vec<Message>> {
-        self.core.reads().messages_at(&self.namespace, &self.session, checkpoint)
-    }
-
     pub(crate) fn restore(&self, checkpoint: u32) -> Result<()> {
+        self.schedule_idle();
         let (namespace, session, idle) = (self.namespace.clone(), self.session.clone(), self.idle_from_now());
         self.core.write_now(move |transaction: &mut Transaction| {
             Ok(((), transaction.edit_sessions().restore(&namespace, &session, checkpoint, idle)?))
@@ -204,7 +209,6 @@ impl StoredSession {
         self.core.write(delete).await
     }
 
-    /// Recalls messages of the session.
     pub(crate) async fn recall(&self, query: Query) -> Result<Hits> {
         self.core.recall(&self.namespace, query.session(&self.session)).await
     }

@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
@@ -15,8 +15,7 @@ use parking_lot::Mutex;
 use super::{
     drain::{Drained, Sources, drain},
     executor::Executor,
-    expiry_timer::ExpiryTimer,
-    extension::Extension,
+    live_sessions::LiveSessions,
     loaded_generation::{Generations, Improve, LoadedGeneration},
     namespace_slot::MemoryBudget,
     notes::Notes,
@@ -25,15 +24,16 @@ use super::{
     reports::FlushReport,
     shared_vectors::Unmade,
     stored_graph::{Committed, Workers},
+    timer::Timer,
 };
 use crate::{
     cache::{Cache, CacheStats},
+    calls::{Timed, call_span},
     config::Config,
     embed::Reranker,
     error::{Error, Result},
     ids::NamespaceId,
     recall::{AddedRows, NamespaceChange},
-    span::{Timed, call_span},
     store::{self, Effects, Generation, GenerationState, PendingCursor, Store, UnindexedChange},
 };
 
@@ -64,9 +64,9 @@ pub(super) struct Shared {
     /// When messages were last put; `None` before the first.
     pub(super) last_put: Mutex<Option<Instant>>,
     pub(super) executor: Arc<Executor>,
-    pub(super) expiry: Arc<ExpiryTimer>,
-    /// Set when memory is first used.
-    pub(super) extension: OnceLock<Arc<dyn Extension>>,
+    /// Deletes expired documents. It knows only when the next one expires: the store knows which.
+    pub(super) expiry: Arc<Timer<()>>,
+    pub(super) sessions: LiveSessions,
     /// Held while the engine is moved to another generation.
     pub(super) moving: Mutex<()>,
     /// Set if the file is a copy of a shared database.
@@ -107,10 +107,8 @@ impl Shared {
                 generation.publish(NamespaceChange::Removed(removed));
             }
         }
-        if let Some(extension) = self.extension.get() {
-            extension.publish(effects.buffers, effects.histories);
-            effects.flushed.into_iter().for_each(|(namespace, session)| extension.flushed(namespace, session));
-        }
+        self.sessions.publish(effects.buffers, effects.histories);
+        effects.flushed.iter().for_each(|session| self.sessions.flushed(session));
         if let Some(cache) = &self.cache
             && !effects.replaced.is_empty()
         {
@@ -121,7 +119,7 @@ impl Shared {
             self.generations.all().iter().for_each(|generation| generation.reload(namespace));
         }
         if let Some(at) = effects.next_expiry {
-            self.expiry.schedule(at);
+            self.expiry.schedule((), at);
         }
         if effects.pending > 0 {
             let last_put = self.last_put.lock().replace(Instant::now());
@@ -152,9 +150,7 @@ impl Shared {
     /// same: it was not published.
     pub(super) fn reset(&self) {
         self.generations.all().iter().for_each(|generation| generation.unload_all());
-        if let Some(extension) = self.extension.get() {
-            extension.reset();
-        }
+        self.sessions.reset();
     }
 
     /// Deletes retired generations, left by a reindex, also by one that was killed. Works in steps until the engine is

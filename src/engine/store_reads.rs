@@ -1,12 +1,12 @@
 //! Reads of stored messages, sessions and blocks. Each call reads one snapshot.
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
     ids::{GenerationId, Namespace, NamespaceId},
     message::{Message, Timestamp},
     store::{
-        self, BlockKey, BlockState, Checkpoint, FlushedWindow, IdleSession, NamespaceCursor, NamespacePage,
-        NamespaceTotals, SessionInfo, SessionPosition, Snapshot, Store, StoredBatch, StoredBlock,
+        self, BlockKey, BlockState, IdleSession, NamespaceCursor, NamespacePage, NamespaceTotals, SessionInfo,
+        SessionPosition, Snapshot, Store, StoredBatch, StoredBlock,
     },
 };
 
@@ -32,7 +32,7 @@ impl StoreReads<'_> {
     }
 
     /// Reads one snapshot of a session. Damage is reported with its namespace and its name.
-    fn within_session<T: Default>(
+    pub(super) fn within_session<T: Default>(
         &self,
         namespace: &Namespace,
         session: &str,
@@ -127,21 +127,6 @@ impl StoreReads<'_> {
         })
     }
 
-    /// Returns the messages of a session's window that are in long-term memory, the last ones whose costs fit into
-    /// `budget`. Unless `has_turn`, the last turn is among them even if it does not fit.
-    pub(super) fn flushed_window(
-        &self,
-        namespace: &Namespace,
-        session: &str,
-        budget: usize,
-        has_turn: bool,
-        cost: impl FnMut(u64, &Message) -> usize,
-    ) -> Result<FlushedWindow> {
-        self.within_session(namespace, session, |snapshot, namespace, session| {
-            snapshot.window().flushed(namespace, session, budget, has_turn, cost)
-        })
-    }
-
     /// Returns the time at which a session is idle.
     pub(super) fn idle_at(&self, namespace: &Namespace, session: &str) -> Result<Option<Timestamp>> {
         self.read(|snapshot| snapshot.idle().get(namespace, session))
@@ -152,23 +137,9 @@ impl StoreReads<'_> {
         self.read(|snapshot| snapshot.idle().all())
     }
 
-    /// Returns true if this session has a message with this id.
-    pub(super) fn has_message(&self, namespace: &Namespace, session: &str, id: &str) -> Result<bool> {
-        self.within_session(namespace, session, |snapshot, namespace, session| {
-            Ok(snapshot.messages().locate(namespace, id)?.is_some_and(|(_, of)| of == session))
-        })
-    }
-
     /// Returns the messages of the batch in which a message was flushed.
     pub(super) fn batch_of(&self, namespace: &Namespace, id: &str) -> Result<Vec<Message>> {
         self.within(namespace, |snapshot, namespace| snapshot.batches().of_message(namespace, id))
-    }
-
-    /// Returns the number of batches of a session.
-    pub(super) fn batches(&self, namespace: &Namespace, session: &str) -> Result<u32> {
-        self.within_session(namespace, session, |snapshot, namespace, session| {
-            snapshot.batches().next_number(namespace, session)
-        })
     }
 
     /// Returns a batch of the session of a block.
@@ -186,20 +157,5 @@ impl StoreReads<'_> {
     /// Returns the state of a block.
     pub(super) fn block_state(&self, key: &BlockKey) -> Result<BlockState> {
         self.read(|snapshot| snapshot.blocks().get(key))
-    }
-
-    /// Returns the checkpoints of a session, oldest first.
-    pub(super) fn checkpoints(&self, namespace: &Namespace, session: &str) -> Result<Vec<Checkpoint>> {
-        self.within_session(namespace, session, |snapshot, namespace, session| {
-            snapshot.checkpoints().list(namespace, session)
-        })
-    }
-
-    /// Returns the messages of a session as they were at a checkpoint.
-    pub(super) fn messages_at(&self, namespace: &Namespace, session: &str, checkpoint: u32) -> Result<Vec<Message>> {
-        let messages = self.within_session(namespace, session, |snapshot, namespace, session| {
-            snapshot.checkpoints().messages_at(namespace, session, checkpoint).map(Some)
-        })?;
-        messages.ok_or_else(|| Error::no_session(namespace, session))
     }
 }

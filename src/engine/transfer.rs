@@ -7,7 +7,7 @@ use std::{
 
 use super::{core::Core, executor::Lane, handle::Engine};
 use crate::{
-    block_on::block_on,
+    calls::block_on,
     documents::check_imported,
     error::{Error, Result},
     ids::Namespace,

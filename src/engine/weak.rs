@@ -2,15 +2,17 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{block_lease::BlockLease, core::Core, document_batch::DocumentBatch, executor::Executor};
+use super::{
+    block_lease::BlockLease, core::Core, document_batch::DocumentBatch, executor::Executor, live_sessions::SessionKey,
+};
 use crate::{
-    block_on::block_on,
+    calls::block_on,
     documents::DocumentOutcome,
     error::{Error, Result},
     ids::Namespace,
     message::{Message, Timestamp},
     recall::{Hits, Query},
-    store::{BlockKey, BlockState, Effects, IdleFlush, IdleSession, StoredBatch, Transaction},
+    store::{BlockKey, BlockState, Effects, IdleFlush, StoredBatch, Transaction},
 };
 
 /// The most expired documents that one commit deletes, so that other writes do not wait for long.
@@ -79,34 +81,38 @@ impl WeakEngine {
         })
     }
 
-    /// Returns all sessions that are to become idle, with the times. An engine that is open for reading has none.
-    pub(crate) fn idle_sessions(&self) -> Result<Vec<IdleSession>> {
-        self.visit(|core| if core.shared.store.is_read_only() { Ok(Vec::new()) } else { core.reads().idle_sessions() })
-    }
-
-    /// Flushes the buffers of those sessions that are idle, in one commit. Returns the outcome for each session.
-    pub(crate) fn flush_idle(&self, sessions: Vec<(Namespace, String)>) -> Result<Vec<IdleFlush>> {
+    /// Flushes the buffers of those sessions that are idle, in one commit, and hands the batches to the blocks of open
+    /// memories. Returns the other sessions with the times at which they are idle.
+    pub(super) fn flush_idle(&self, sessions: &[SessionKey]) -> Result<Vec<(SessionKey, Timestamp)>> {
+        let sessions = sessions.to_vec();
         self.visit(|core| {
             let now = Timestamp::now();
             let times = sessions.iter().map(|(namespace, session)| core.reads().idle_at(namespace, session));
             let times = times.collect::<Result<Vec<_>>>()?;
             // A session in use costs no commit.
             if times.iter().all(|time| time.is_none_or(|time| time > now)) {
-                return Ok(times
-                    .into_iter()
-                    .map(|time| time.map_or(IdleFlush::Flushed(0), IdleFlush::Later))
-                    .collect());
+                return Ok(sessions.into_iter().zip(times).filter_map(|(key, time)| Some((key, time?))).collect());
             }
-            core.write_now(move |transaction: &mut Transaction| {
+            let keys = sessions.clone();
+            let outcomes = core.write_now(move |transaction: &mut Transaction| {
                 let mut all = Effects::default();
-                let flush = |(namespace, session): &(Namespace, String)| {
+                let flush = |(namespace, session): &SessionKey| {
                     let (outcome, effects) = transaction.edit_sessions().flush_idle(namespace, session, now)?;
                     all.append(effects);
                     Ok(outcome)
                 };
-                let outcomes = sessions.iter().map(flush).collect::<Result<Vec<_>>>()?;
+                let outcomes = keys.iter().map(flush).collect::<Result<Vec<_>>>()?;
                 Ok((outcomes, all))
-            })
+            })?;
+            let mut later = Vec::new();
+            for (session, outcome) in sessions.into_iter().zip(outcomes) {
+                match outcome {
+                    IdleFlush::Later(at) => later.push((session, at)),
+                    IdleFlush::Flushed(0) => {}
+                    IdleFlush::Flushed(_) => core.shared.sessions.flushed(&session),
+                }
+            }
+            Ok(later)
         })
     }
 

@@ -10,8 +10,8 @@ use super::{
     replica::{Replica, commit_shared},
 };
 use crate::{
+    calls::{Timed, call_span},
     error::{Error, Result},
-    span::{Timed, call_span},
     store::{Store, Transaction},
 };
 

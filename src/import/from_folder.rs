@@ -21,11 +21,10 @@ use crate::{
     ids::hex,
     models::{
         Model,
-        folder::{MANIFEST, invalid},
+        folder::{MANIFEST, Manifest, invalid},
         is_plain,
-        manifest::Manifest,
     },
-    onnx::vocabulary_check,
+    onnx::tokenizer::check_vocabulary,
 };
 
 /// The maximum number of tokens of a text if neither the folder nor the options state it.
@@ -67,7 +66,7 @@ pub(super) fn prepare(source: &Path, name: String, options: &ImportOptions) -> R
     let described = description::describe(source)?;
     let graph = graph_source::read(source, &described, options)?;
     let tokenizer = read_tokenizer(&described)?;
-    vocabulary_check::check(source, &graph.model, &tokenizer)?;
+    check_vocabulary(source, &graph.model, &tokenizer)?;
     let mut manifest = manifest(source, name, &described, &graph, options)?;
     let mut files = graph.files;
     let clash = files.insert("tokenizer.json".into(), Bytes::from(tokenizer)).is_some() || files.contains_key(MANIFEST);

@@ -21,7 +21,7 @@ use crate::{
         folder::{self, invalid},
     },
     onnx::graph::{
-        external,
+        files,
         proto::{ModelProto, ValueInfoProto},
     },
 };
@@ -124,9 +124,9 @@ fn read_graph(root: &Path, file: &Path, described: &ModelDescription, options: &
     };
     let bytes = fs::read(&path).map_err(|error| invalid(root, format!("{shown}: {error}"), Some(error.into())))?;
     let bytes = Bytes::from(bytes);
-    let model = external::parse(root, &shown, &bytes)?;
+    let model = files::parse(root, &shown, &bytes)?;
     let mut files = BTreeMap::new();
-    for name in external::files(&bytes).map_err(|fault| invalid(root, format!("{shown}: {fault}"), None))? {
+    for name in files::weight_files(&bytes).map_err(|fault| invalid(root, format!("{shown}: {fault}"), None))? {
         folder::confined(folder, &name)?;
         let weights = load(&name)?;
         files.insert(name, weights);

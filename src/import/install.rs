@@ -16,13 +16,12 @@ use crate::{
     lock,
     models::{
         Model,
-        folder::{self, MANIFEST, invalid},
-        manifest::{Kind, Manifest},
+        folder::{self, MANIFEST, Manifest, ModelKind, invalid},
     },
     onnx::{
         OnnxEmbedder,
-        graph::{external, files::GraphFiles},
-        vocabulary_check,
+        graph::files::{self, GraphFiles},
+        tokenizer,
     },
 };
 
@@ -44,7 +43,7 @@ pub(super) fn existing(destination: &Path) -> Result<Option<Manifest>> {
         return Err(occupied(destination, "is not a model folder"));
     }
     let not_a_model = |reason: &str| occupied(destination, &format!("is not a valid model: {reason}"));
-    match folder::manifest::<Manifest>(destination, Kind::Embedder) {
+    match folder::read_manifest::<Manifest>(destination, ModelKind::Embedder) {
         Ok(manifest) => match manifest.fault() {
             Some(fault) => Err(not_a_model(&fault)),
             None => Ok(Some(manifest)),
@@ -226,8 +225,8 @@ impl Model {
 
     fn check_vocabulary(&self) -> Result<()> {
         let graph = GraphFiles::read(self)?;
-        let model = external::parse(&self.path(), "model.onnx", &graph.bytes)?;
-        vocabulary_check::check(&self.path(), &model, &self.read("tokenizer.json")?)
+        let model = files::parse(&self.path(), "model.onnx", &graph.bytes)?;
+        tokenizer::check_vocabulary(&self.path(), &model, &self.read("tokenizer.json")?)
     }
 }
 

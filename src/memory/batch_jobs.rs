@@ -1,32 +1,50 @@
-//! Jobs that hand flushed batches to blocks, in the background.
+//! Hands flushed batches to blocks, in the background, and stores what the blocks make of them.
+//!
+//! Each block that takes batches has one job in the engine's queue, by the key of its state. A run of the job reads the
+//! state and the next batch, calls the block, and stores the new state with the number of the batch in one commit. So a
+//! block takes each batch once, whoever flushed it and whichever memory runs the job. A block that fails is tried
+//! again; after [`MAX_FAULTS`] failures it gives the batch up and goes on with the next one.
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    block_state::{json, value},
-    inner::Inner,
-    job_queue::JobOutcome,
-    reports::BlockStatus,
-};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::open_memory::OpenMemory;
 use crate::{
     block::{AfterForget, FlushedBatch, MemoryBlock},
-    engine::{Lane, WeakEngine},
+    engine::{JobOutcome, Lane, WeakEngine},
     error::{Error, Result},
     store::{BlockKey, BlockState, StoredBatch},
 };
 
-/// Number of failures after which a block gives a batch up. Failures of a service that is not available do not count.
+/// Number of failures after which a block gives a batch up. Failures because a service is not available do not count.
 const MAX_FAULTS: u32 = 3;
-/// The longest time between two tries.
+/// The longest time between two attempts.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
-/// The time after which a batch is looked at again that a block on another machine has.
+/// Time between two checks of a batch that a block on another machine has leased.
 const OTHERS: Duration = Duration::from_millis(500);
-/// The longest wait that a service may ask for.
+/// The longest wait that is granted to a service.
 const LONGEST_WANTED: Duration = Duration::from_secs(3600);
-/// Number of batches that a block may have given up. At this number it keeps trying the next one instead.
+/// The most batches that a block gives up. With this many, it keeps trying the next one.
 const MAX_FAILED: usize = 1000;
 /// The longest reason of a failure that is stored.
 const MAX_REASON_BYTES: usize = 1024;
+
+/// Progress of a block in a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct BlockStatus {
+    /// Name of the block.
+    pub name: String,
+    /// Number of batches that the block has not taken yet.
+    pub behind: u64,
+    /// Numbers of the batches that the block failed on, with the reasons. See
+    /// [`Memory::retry_failed`](crate::Memory::retry_failed).
+    pub failed: Vec<(u32, String)>,
+    /// Reason of the last failure, while the block waits to be tried again.
+    pub retrying: Option<String>,
+}
 
 /// Number of failures of a block on its next batch.
 #[derive(Default)]
@@ -36,14 +54,13 @@ struct Tries {
     faults: u32,
 }
 
-/// The blocks of a memory that take batches.
-fn takers(memory: &Inner) -> impl Iterator<Item = &Arc<dyn MemoryBlock>> {
+fn takers(memory: &OpenMemory) -> impl Iterator<Item = &Arc<dyn MemoryBlock>> {
     memory.settings.blocks.iter().filter(|block| block.takes_batches())
 }
 
-/// Starts jobs by which all blocks take the batches that they have not taken yet. With `now`, blocks that wait to be
-/// tried again are tried at once.
-pub(super) fn take_batches(memory: &Inner, now: bool) {
+/// Starts a job for each block that hands it the batches that it has not taken yet. With `now`, blocks that wait for
+/// another attempt are tried at once.
+pub(super) fn take_batches(memory: &OpenMemory, now: bool) {
     for block in takers(memory) {
         let (key, block, engine) = (memory.key(&**block), Arc::clone(block), memory.stored.weak_engine());
         let (first_retry, mut tries) = (memory.stored.block_retry(), Tries::default());
@@ -51,7 +68,7 @@ pub(super) fn take_batches(memory: &Inner, now: bool) {
             let key = key.clone();
             move || take_batch(&engine, &key, &*block, first_retry, &mut tries)
         };
-        memory.registry.jobs.submit(key, now, work);
+        memory.stored.jobs().submit(key, now, work);
     }
 }
 
@@ -59,27 +76,28 @@ pub(super) fn take_batches(memory: &Inner, now: bool) {
 ///
 /// # Errors
 /// [`Error::Block`]: the first that failed.
-pub(super) fn wait(memory: &Inner) -> Result<()> {
-    let waits = takers(memory).map(|block| memory.registry.jobs.wait(&memory.key(&**block), block.name()));
+pub(super) fn wait(memory: &OpenMemory) -> Result<()> {
+    let waits = takers(memory).map(|block| memory.stored.jobs().wait(&memory.key(&**block), block.name()));
     // Waits for all blocks, even if one failed.
     waits.fold(Ok(()), Result::and)
 }
 
-pub(super) fn status(memory: &Inner) -> Result<Vec<BlockStatus>> {
-    let batches = memory.stored.batches()?;
+pub(super) fn status(memory: &OpenMemory) -> Result<Vec<BlockStatus>> {
+    let batches =
+        memory.stored.read(|snapshot, namespace, session| snapshot.batches().next_number(namespace, session))?;
     let keys: Vec<BlockKey> = takers(memory).map(|block| memory.key(&**block)).collect();
     let states = memory.stored.block_states(&keys)?;
     let status = |(key, BlockState { next, failed, .. }): (BlockKey, BlockState)| BlockStatus {
         behind: u64::from(batches.saturating_sub(next)),
         failed,
-        retrying: memory.registry.jobs.failure(&key),
+        retrying: memory.stored.jobs().failure(&key),
         name: key.name,
     };
     Ok(keys.into_iter().zip(states).map(status).collect())
 }
 
-/// Gives a block the batches again that it failed on. Returns how many it took.
-pub(super) async fn retry_failed(memory: &Inner, block: &str) -> Result<u64> {
+/// Hands a block those batches again that it gave up. Returns the number of batches that it took.
+pub(super) async fn retry_failed(memory: &OpenMemory, block: &str) -> Result<u64> {
     let block = Arc::clone(memory.block(block)?);
     let (key, engine) = (memory.key(&*block), memory.stored.weak_engine());
     // On a lane that closing does not wait for: the block may take long.
@@ -145,7 +163,7 @@ fn take_batch(
     let put = engine.put_block_state(key, read, new, Some(batch));
     drop(lease);
     match put {
-        // Either stored or out of date: in both cases there may be another batch.
+        // Stored, or refused because the state had changed. Another batch may follow in both cases.
         Ok(_) => {
             *tries = Tries::default();
             JobOutcome::More
@@ -209,7 +227,7 @@ fn wait_time(error: &Error, first: Duration, attempts: u32) -> Duration {
     doubled.min(LONGEST_RETRY).max(wanted.min(LONGEST_WANTED))
 }
 
-/// The text of an error and its sources, cut to [`MAX_REASON_BYTES`].
+/// Returns the text of an error and its sources, cut to [`MAX_REASON_BYTES`].
 fn reason(error: &Error) -> String {
     let mut reason = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -219,4 +237,46 @@ fn reason(error: &Error) -> String {
     }
     reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
     reason
+}
+
+/// Stores the state that the program's `change` returns for the present one. Calls it again if the state changed
+/// meanwhile. Keeps the engine open only while it reads and writes.
+pub(super) fn change_state(
+    engine: &WeakEngine,
+    key: &BlockKey,
+    mut change: impl FnMut(&Value) -> Result<Value>,
+) -> Result<()> {
+    loop {
+        let read = engine.block_state(key)?;
+        let state = Some(json(&change(&value(&read)?)?)?);
+        let new = BlockState { state, ..read.clone() };
+        if engine.put_block_state(key, read, new, None)? {
+            return Ok(());
+        }
+    }
+}
+
+/// The most bytes of a block's state as JSON.
+const MAX_STATE_BYTES: usize = 1 << 20;
+
+pub(super) fn value(stored: &BlockState) -> Result<Value> {
+    let Some(state) = &stored.state else { return Ok(Value::Null) };
+    serde_json::from_str(state)
+        .map_err(|error| Error::corrupted(format!("the state of a block holds bad JSON: {error}")))
+}
+
+/// Serializes a state.
+///
+/// # Errors
+/// [`Error::InvalidConfig`]: the state is longer than [`MAX_STATE_BYTES`].
+fn json(state: &Value) -> Result<String> {
+    let json = state.to_string();
+    match json.len() {
+        ..=MAX_STATE_BYTES => Ok(json),
+        bytes => Err(Error::InvalidConfig {
+            reason: format!(
+                "a block's state has {bytes} bytes as JSON, and the most is {MAX_STATE_BYTES}; have the block keep less"
+            ),
+        }),
+    }
 }

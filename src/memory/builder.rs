@@ -1,8 +1,8 @@
-//! Settings and opening of a memory.
+//! The builder of a memory: its settings, their checks, and opening it.
 
 use std::{sync::Arc, time::Duration};
 
-use super::{handle::Memory, settings::Settings};
+use super::{handle::Memory, open_memory::Settings};
 use crate::{
     block::{MemoryBlock, check_names},
     buffer::BufferLimits,
@@ -90,8 +90,8 @@ impl MemoryBuilder {
     }
 
     /// Flushes the buffer, as [`Memory::flush`] does, when the last handle on the session is dropped, for programs that
-    /// know when a conversation is over. The flush runs in the background; closing the engine waits for it. It counts
-    /// if any of the session's memories had it set. Default: false.
+    /// know when a conversation is over. The flush runs in the background; closing the engine waits for it. It is
+    /// enough if one of the session's memories has this set. Default: false.
     pub fn flush_on_drop(mut self, yes: bool) -> Self {
         self.settings.flush_on_drop = yes;
         self

@@ -13,8 +13,8 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    block_state::value,
-    inner::{Inner, PromptBlock},
+    batch_jobs::value,
+    open_memory::{OpenMemory, PromptBlock},
 };
 use crate::{
     block::{BlockContent, BlockQuery, Retriever},
@@ -26,8 +26,8 @@ use crate::{
     recall::{Hit, Query},
 };
 
-/// A retriever for blocks. It does not find messages that the prompt contains already. It does not keep the engine
-/// open, so a block that hangs does not either.
+/// Recalls messages for blocks, without those that the prompt contains already. It does not keep the engine open, so a
+/// block that hangs does not either.
 struct Recaller {
     engine: WeakEngine,
     shown: Vec<String>,
@@ -52,12 +52,12 @@ pub(super) struct BlockAnswers {
     /// The content of the blocks that answered, in the order of the blocks.
     pub(super) outputs: Vec<BlockOutput>,
     failed: Vec<BlockFailure>,
-    /// The name of each block, the time that it took, and the scores of the messages that it recalled.
+    /// The name of each block, the duration of its call, and the scores of the messages that it recalled.
     calls: Vec<(String, Duration, HashMap<String, f32>)>,
 }
 
 impl BlockAnswers {
-    /// Adds to a prompt how its blocks were called.
+    /// Adds the calls of the blocks to the report of a prompt.
     pub(super) fn report(self, prompt: &mut Prompt) {
         prompt.failed = self.failed;
         for recalled in &mut prompt.recalled {
@@ -75,9 +75,9 @@ impl BlockAnswers {
     }
 }
 
-impl Inner {
-    /// Asks all blocks for their content for a prompt with these messages. `seqs` has the sequence numbers of
-    /// stored messages by id, these among them.
+impl OpenMemory {
+    /// Calls all blocks for their content for a prompt with these messages. `seqs` maps the ids of stored messages to
+    /// their sequence numbers.
     pub(super) fn call_blocks(
         &self,
         blocks: &[PromptBlock],
@@ -102,7 +102,7 @@ impl Inner {
         let states = self.stored.block_states(&keys)?;
         for (at, (called, state)) in blocks.iter().zip(&states).enumerate() {
             let state = value(state)?;
-            // A block that hangs costs few threads, not one for each prompt.
+            // A block that hangs costs a few threads, not one for each prompt.
             let is_late = called.late.load(Ordering::Acquire) >= MAX_LATE;
             let (call, query) = (Arc::new(AtomicU8::new(RUNNING)), query.for_block());
             let refused = if is_late {
@@ -173,7 +173,7 @@ fn call_block(
 ) -> Result<(), String> {
     let run = move || {
         let late = || called.late.fetch_sub(1, Ordering::AcqRel);
-        // The call waited for a thread until its deadline: nobody waits for the answer.
+        // The call waited for a thread until its deadline, so no prompt needs the answer.
         if call.load(Ordering::Acquire) == LATE {
             late();
             return;
@@ -186,7 +186,7 @@ fn call_block(
         if call.swap(DONE, Ordering::AcqRel) == LATE {
             late();
         }
-        // Nobody receives the answer if the deadline has passed.
+        // Fails if the deadline has passed.
         let _ = answers.send((at, answer));
     };
     executor.spawn(Lane::BlockCalls, run).map_err(|error| format!("no thread could call it: {error}"))

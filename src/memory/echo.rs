@@ -1,35 +1,37 @@
-//! Recognizes the content of earlier prompts in messages that are put.
+//! Recognizes messages that come back: agents put whole prompts and whole chats back to be stored. What memory inserted
+//! into a prompt must not become memory again, and what the session has must not be stored twice.
 //!
-//! Agents put whole prompts back to be stored. Content that memory inserted must not become memory again. Three things
-//! are recognized: rendered memory, by its keyed checksum, anywhere in a text, also after a restart; a message that a
-//! block placed in one of the last prompts, by its id and content; and one of the last prompts that comes back with
-//! other ids, as chat formats have none, by the content of its messages in order.
+//! Four things are recognized:
+//!
+//! - rendered memory, by its seal, anywhere in a text, also after a restart;
+//! - a message that a block placed in one of the last prompts, by its id and content;
+//! - one of the last prompts that comes back with other ids, as chat formats have none, by the content of its messages
+//!   in order;
+//! - the session's last messages at the beginning of a put without ids, by their content in order.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
 
-use super::{
-    inner::Inner,
-    turn::{GivenMessage, Origin},
-};
+use super::open_memory::OpenMemory;
 use crate::{
     compose::Composer,
+    engine::{GivenMessage, Origin},
     error::Result,
-    message::{ContentPart, Message, xml::media_element},
+    message::{ContentPart, Message, Role, from_openai, to_openai, xml::media_element},
 };
 
 /// A message that came back to the session.
-pub(super) struct Returned {
-    /// The message without the memory in it. Its id is that of the prompt's message that it is, if there is one.
-    pub(super) message: Message,
-    /// The id that it came with.
+struct Returned {
+    /// The message without the memory in it. If it is a message of a prompt, it has that message's id.
+    message: Message,
+    /// The id under which it was put.
     id: String,
-    /// The source of the prompt's message that it is.
-    pub(super) origin: Option<Origin>,
-    /// True if it came under another id than the prompt's message.
+    /// The source of the message, if it is one of a prompt.
+    origin: Option<Origin>,
+    /// True if it was put under another id than in the prompt.
     is_renamed: bool,
     /// True if memory was removed from it.
     is_stripped: bool,
@@ -48,11 +50,11 @@ pub(super) struct WithoutEchoes {
     pub(super) kept: Vec<Message>,
     /// Ids of the messages that were dropped or shortened.
     pub(super) echoes: Vec<String>,
-    /// Number of messages that were dropped because they are the session's last ones.
+    /// Number of messages that were dropped because they repeat the session's last messages.
     pub(super) known: u64,
 }
 
-impl Inner {
+impl OpenMemory {
     /// Removes the content of earlier prompts from messages. With `whole`, the messages may begin with a prompt or with
     /// the session's last messages that come back under other ids.
     pub(super) fn without_echoes(&self, messages: Vec<Message>, whole: bool) -> Result<WithoutEchoes> {
@@ -63,7 +65,7 @@ impl Inner {
             let Returned { message, is_renamed, .. } = &returned;
             let is_echo = match returned.origin {
                 _ if returned.is_memory() => true,
-                // A message edited or deleted since is not put back to its old content. Any other is an ordinary put.
+                // A message that was edited or deleted since keeps its newer state. Any other is put as usual.
                 Some(Origin::Buffer) => *is_renamed || !self.is_stored_as_is(message)?,
                 Some(Origin::Turn) => *is_renamed && self.stored.has_message(&message.id)?,
                 _ => false,
@@ -102,7 +104,7 @@ impl Inner {
     /// Recognizes the messages of earlier prompts and removes memory from them. With `whole`, the messages may begin
     /// with a prompt under other ids.
     fn returned(&self, messages: Vec<Message>, whole: bool) -> Vec<Returned> {
-        // Copied out of the lock: what follows runs code of the program.
+        // Copied out of the lock, because a renderer is code of the program.
         let (prompts, media) = {
             let turn = self.live.turn.lock();
             (turn.given.clone(), Arc::clone(&turn.media))
@@ -128,8 +130,8 @@ impl Inner {
         messages.into_iter().enumerate().map(returned).collect()
     }
 
-    /// Remembers the messages of a prompt that is given out: those of the buffer, of the turn, and those of memory; and
-    /// the ids of the buffer's messages that are not in it.
+    /// Records the messages of a prompt with their sources, and the ids of recent messages that the prompt does not
+    /// contain, to recognize them when they come back.
     pub(super) fn remember_prompt(
         &self,
         messages: &[Message],
@@ -251,4 +253,75 @@ pub(super) fn content_hash(message: &Message) -> u64 {
         }
     }
     hasher.finish()
+}
+
+/// The fewest messages at the beginning of a put that count as a repetition of the session's last messages, unless the
+/// session has fewer: users and assistants repeat short sentences.
+const MIN_KNOWN: usize = 2;
+
+impl OpenMemory {
+    /// Drops the messages at the beginning of a put that repeat the session's last messages.
+    ///
+    /// Only messages without ids are looked at: those whose id was made by the library and is new to the session. The
+    /// beginning must be the end of the session, apart from system messages; it must have [`MIN_KNOWN`] messages or be
+    /// the whole session; and a message must follow it. A put of one message is always stored. With a known beginning,
+    /// system messages that the session has are dropped too.
+    fn without_known(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
+        let is_spoken = |message: &&Message| message.role != Role::System;
+        let spoken: Vec<u64> = messages.iter().filter(is_spoken).map(content_hash).collect();
+        let Some(earlier) = spoken.len().checked_sub(1).filter(|earlier| *earlier > 0) else { return Ok(messages) };
+        if !messages.iter().all(has_made_id) {
+            return Ok(messages);
+        }
+        // Nearly every put ends here, without reading the store.
+        let buffer = self.buffer()?;
+        let last = buffer.iter().map(|(_, message)| message).rfind(|message| message.role != Role::System);
+        if last.is_some_and(|last| !spoken[..earlier].iter().any(|hash| content_hashes(last).contains(hash))) {
+            return Ok(messages);
+        }
+        let history = self.stored.history()?;
+        let stored: Vec<[u64; 2]> = history.iter().filter(is_spoken).map(content_hashes).collect();
+        let is_end = |count: &usize| {
+            let end = &stored[stored.len() - count..];
+            end.iter().zip(&spoken).all(|(stored, hash)| stored.contains(hash))
+        };
+        let known = (1..=earlier.min(stored.len())).rev().find(is_end).unwrap_or(0);
+        let ids: HashSet<&str> = history.iter().map(|message| message.id.as_str()).collect();
+        if known == 0
+            || known < MIN_KNOWN.min(stored.len())
+            || messages.iter().any(|message| ids.contains(&*message.id))
+        {
+            return Ok(messages);
+        }
+        let system = history.iter().filter(|message| message.role == Role::System);
+        let system: HashSet<u64> = system.flat_map(content_hashes).collect();
+        let mut spoken = 0;
+        let mut is_new = |message: &Message| match message.role {
+            Role::System => !system.contains(&content_hash(message)),
+            _ => {
+                spoken += 1;
+                spoken > known
+            }
+        };
+        Ok(messages.into_iter().filter(|message| is_new(message)).collect())
+    }
+}
+
+/// Returns true if the library may have made the message's id: a UUID of version 7.
+pub(super) fn has_made_id(message: &Message) -> bool {
+    uuid::Uuid::try_parse(&message.id).is_ok_and(|id| id.get_version_num() == 7)
+}
+
+/// Returns the hashes that a message may come back with: that of its content, and that of what OpenAI's format leaves
+/// of it.
+pub(super) fn content_hashes(message: &Message) -> [u64; 2] {
+    let own = content_hash(message);
+    if message.content.iter().all(|part| part.media().is_none()) {
+        return [own; 2];
+    }
+    let formatted = from_openai(&to_openai(std::slice::from_ref(message))).unwrap_or_default();
+    match formatted.as_slice() {
+        [formatted] => [own, content_hash(formatted)],
+        _ => [own; 2],
+    }
 }

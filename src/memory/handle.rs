@@ -5,25 +5,19 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    batch_jobs, block_state,
-    inner::Inner,
-    open_memory::OpenMemory,
+    batch_jobs::{self, BlockStatus},
+    open_memory::{OpenMemory, Settings},
     prompt::AssembleRequest,
-    put,
-    reports::{BlockStatus, MemoryReport},
-    settings::Settings,
-    whole,
+    put::{self, MemoryReport, SessionHold},
 };
-#[cfg(doc)]
-use crate::error::Error;
 use crate::{
+    calls::{Timed, call_span},
     compose::{Prompt, SealKey},
-    engine::{Engine, Lane, StoredSession, block_on},
-    error::{Result, impl_debug},
+    engine::{Engine, Lane, StoredSession, block_on, blocking_methods},
+    error::{Error, Result, impl_debug},
     ids::Namespace,
     message::{Message, MessageUpdate},
     recall::{Hits, Query},
-    span::{Timed, call_span},
     store::Checkpoint,
 };
 
@@ -33,8 +27,8 @@ use crate::{
 /// flushed, the oldest first: to long-term memory, where every session of the namespace recalls them, and to the
 /// memory's blocks. A session that is [idle](crate::BufferLimits::idle_time) is flushed as a whole. [`Memory::get`] and
 /// [`Memory::assemble`] make prompts from recent messages and the content of blocks. Only the budget takes messages out
-/// of the prompts: those that were flushed for another reason, or that [`Engine::put`](crate::Engine::put) added to the
-/// session, are shown as recent messages too.
+/// of the prompts: messages that were flushed for another reason, or that [`Engine::put`](crate::Engine::put) added to
+/// the session, are shown as recent messages too.
 ///
 /// Cheap to clone. Memories of one session share its buffer. Settings and blocks belong to each memory: a flush hands
 /// the batch to the blocks of the memory that flushed; the blocks of other memories take it when theirs next flushes,
@@ -61,9 +55,9 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Memory {
-    // Dropped in this order: before the handle on the engine, as closing waits for operations in flight alone.
-    _open: Arc<OpenMemory>,
-    inner: Arc<Inner>,
+    // Dropped before the handle on the engine: its flush is an operation in flight, which closing waits for.
+    _hold: Arc<SessionHold>,
+    inner: Arc<OpenMemory>,
     engine: Engine,
 }
 
@@ -82,8 +76,8 @@ impl Memory {
 
     fn unread(engine: Engine, namespace: Namespace, session: String, settings: Settings) -> Self {
         let stored = StoredSession::new(&engine, namespace, session, settings.limits.idle_time);
-        let inner = Arc::new(Inner::new(settings, stored));
-        Memory { _open: OpenMemory::new(&inner), inner, engine }
+        let inner = Arc::new(OpenMemory::new(settings, stored));
+        Memory { _hold: SessionHold::new(&inner), inner, engine }
     }
 
     /// Returns the namespace of the session.
@@ -100,8 +94,8 @@ impl Memory {
     /// whose id the session has replaces the stored one at its position; of several messages with one id the last
     /// counts. Their `session` is set to this one. The same call imports a long earlier conversation.
     ///
-    /// If the buffer is over its budget then, whole turns are flushed, in one more commit. Text that a prompt of this
-    /// memory inserted into a message is removed from it; a message that is nothing else is not stored.
+    /// If the buffer is over its budget afterwards, whole turns are flushed, in one more commit. Text that a prompt of
+    /// this memory inserted into a message is removed from it; a message that consists only of such text is not stored.
     ///
     /// A chat without ids that begins with the session's last messages is recognized: its known beginning is not stored
     /// again, if it has at least two messages or is the whole session, system messages aside, and a message follows it.
@@ -125,7 +119,7 @@ impl Memory {
 
     /// Puts and removes messages in one commit, as [`add_messages`](crate::add_messages) does to a list. A removed
     /// message is deleted, from long-term memory too. [`MessageUpdate::RemoveAll`] deletes the messages in the buffer,
-    /// and prompts show none of the others any more; [`Memory::clear`] deletes all.
+    /// and prompts no longer show the other messages of the session; [`Memory::clear`] deletes all.
     ///
     /// # Errors
     /// Those of [`Memory::put`]. [`Error::InvalidMessage`] also if the session does not have an id that is to be
@@ -134,16 +128,16 @@ impl Memory {
         put::update(&self.inner, updates).await
     }
 
-    /// Makes the session what a client's chat is, in one commit: for clients that send their whole chat each time, with
-    /// ids or without. A second call with the same chat changes nothing, also after a restart.
+    /// Changes the session to match a client's chat, in one commit: for clients that send their whole chat each time,
+    /// with ids or without. A second call with the same chat changes nothing, also after a restart.
     ///
-    /// - Text that prompts inserted is removed first; a message that is nothing else is ignored.
+    /// - Text that prompts inserted is removed first; a message that consists only of such text is ignored.
     /// - A message is known by its id if the session has it, otherwise by its role, content and tool call ids. As many
     ///   messages as possible are found in the session, in order, as late as possible; these are kept.
     /// - The chat may begin in the middle of the session, as prompts are shortened: earlier messages stay. If the
     ///   session has none of its messages, all of them are appended.
-    /// - From its first known message on, the chat is the truth. A message in the place of another one of its role
-    ///   replaces it, under the same id, unless it has an id of its own; any other is new and stored at its place.
+    /// - From its first known message on, the session follows the chat. A message in the place of another one of its
+    ///   role replaces it, under the same id, unless it has an id of its own; any other is new and stored at its place.
     ///   Messages of the session that the chat lacks are removed, flushed ones too if they follow an edit or the chat's
     ///   last message. The chat may skip flushed messages between two that are known, and messages that a prompt left
     ///   out ([`Prompt::left_out`]): these stay.
@@ -199,7 +193,7 @@ impl Memory {
     /// # Errors
     /// Those of [`Memory::put`].
     pub async fn set(&self, messages: Vec<Message>) -> Result<MemoryReport> {
-        whole::set(&self.inner, messages).await
+        put::set(&self.inner, messages).await
     }
 
     /// Deletes all messages of the session, flushed ones too, and their vectors, in one commit, as Steamship's
@@ -210,19 +204,18 @@ impl Memory {
     /// # Errors
     /// [`Error::Storage`], [`Error::Corrupted`].
     pub async fn clear(&self) -> Result<u64> {
-        whole::clear(&self.inner).await
+        put::clear(&self.inner).await
     }
 
-    /// Makes the session one that never was, in one commit: as [`Memory::clear`], and deletes its batches, its
-    /// checkpoints and the states of its own blocks, as LangGraph's deletion of a thread does. LlamaIndex's
-    /// `Memory.reset` leaves what its blocks made of the messages. States that blocks share with other sessions stay.
-    /// Same as [`Engine::delete_session`](crate::Engine::delete_session), without an error if there is nothing to
-    /// delete.
+    /// Deletes the session and its history, in one commit: its messages, its batches, its checkpoints and the states of
+    /// its own blocks, as LangGraph's deletion of a thread does. LlamaIndex's `Memory.reset` leaves what its blocks
+    /// made of the messages. States that blocks share with other sessions stay. Same as
+    /// [`Engine::delete_session`](crate::Engine::delete_session), but not an error if the session does not exist.
     ///
     /// # Errors
     /// [`Error::Storage`], [`Error::Corrupted`].
     pub async fn reset(&self) -> Result<()> {
-        whole::reset(&self.inner).await
+        put::reset(&self.inner).await
     }
 
     /// Recalls messages of this session, as Steamship's `ChatHistory.search` does:
@@ -241,7 +234,9 @@ impl Memory {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn messages(&self) -> Result<Vec<Message>> {
-        self.run(Lane::Store, Inner::messages).await
+        let messages =
+            |memory: &OpenMemory| Ok(memory.buffer()?.into_iter().map(|(_, message)| (*message).clone()).collect());
+        self.run(Lane::Store, messages).await
     }
 
     /// Returns all messages of the session, flushed ones too, oldest first.
@@ -249,7 +244,7 @@ impl Memory {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn history(&self) -> Result<Vec<Message>> {
-        self.run(Lane::Store, |inner| inner.stored.history()).await
+        self.run(Lane::Store, |memory| memory.stored.history()).await
     }
 
     /// Makes a prompt of the recent messages with memory in them, as LlamaIndex's `Memory.get` does. Blocks get the
@@ -262,25 +257,25 @@ impl Memory {
     /// [`Error::Corrupted`], [`Error::Storage`], [`Error::Panicked`]. A prompt that is too long is not an error: see
     /// [`Prompt::over`].
     pub async fn get(&self, input: Option<Message>) -> Result<Prompt> {
-        self.run(Lane::Prompts, |inner| inner.get(input)).await
+        self.run(Lane::Prompts, |memory| memory.get(input)).await
     }
 
     /// Makes a whole agent prompt: system messages with memory and the messages recalled for the prompt, recent
     /// messages as selected, the prompt, and the steps completed since. No id occurs twice. Nothing is stored: put the
     /// prompt when it is answered, or before.
     ///
-    /// A second call with the same prompt id includes the steps added meanwhile, and those that were put into the session
-    /// since; a call with another prompt begins without steps. If the prompt is the result of a tool's call, the turn
-    /// that it belongs to stays before it, over the budget too. Every provider accepts the messages: those that one would
-    /// refuse are in [`Prompt::left_out`].
+    /// A second call with the same prompt id includes the steps added meanwhile, and those that were put into the
+    /// session since; a call with another prompt begins without steps. If the prompt is the result of a tool's call,
+    /// the turn that it belongs to stays before it, over the budget too. Every provider accepts the messages: those
+    /// that one would refuse are in [`Prompt::left_out`].
     ///
     /// # Errors
-    /// [`Error::InvalidMessage`]: the prompt could not be stored, is empty, or is the result of a call that is not before
-    /// it, or of which other results are missing. [`Error::InvalidConfig`]: a block has the name of the
-    /// section of recalled messages. Those of [`Memory::get`].
+    /// [`Error::InvalidMessage`]: the prompt could not be stored, is empty, or is the result of a call that is not
+    /// before it, or of which other results are missing. [`Error::InvalidConfig`]: a block has the name of the section
+    /// of recalled messages. Those of [`Memory::get`].
     pub async fn assemble(&self, request: impl Into<AssembleRequest>) -> Result<Prompt> {
         let request = request.into();
-        let assemble = move |inner: &Inner| {
+        let assemble = move |inner: &OpenMemory| {
             let span = Timed::enter(call_span!(INFO "assemble", messages));
             inner.assemble(request).inspect(|prompt| span.record("messages", prompt.messages.len()))
         };
@@ -299,7 +294,7 @@ impl Memory {
     }
 
     /// Waits until all pending messages of the engine are embedded, and every block of this memory has taken its
-    /// batches or failed. Blocks that wait to be tried again are tried now.
+    /// batches or failed. Blocks that wait for another attempt are tried now.
     ///
     /// # Errors
     /// [`Error::Block`]: the first block that failed; it is tried again later. Those of
@@ -318,7 +313,7 @@ impl Memory {
         self.run(Lane::Store, batch_jobs::status).await
     }
 
-    /// Hands a block the batches again that it failed on. Returns how many it took this time.
+    /// Hands a block those batches again that it gave up. Returns the number of batches that it took this time.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`]: the memory has no such block. Those of the block.
@@ -326,17 +321,16 @@ impl Memory {
         batch_jobs::retry_failed(&self.inner, block).await
     }
 
-    /// Returns the state of a block: what it made of its batches, `Value::Null` before the first.
+    /// Returns the state that a block made from its batches; `Value::Null` before the first batch.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`]: the memory has no such block. [`Error::Corrupted`], [`Error::Storage`].
     pub async fn block_state(&self, block: &str) -> Result<Value> {
         let key = self.inner.key(&**self.inner.block(block)?);
-        self.run(Lane::Store, move |inner| block_state::value(&inner.stored.block_state(&key)?)).await
+        self.run(Lane::Store, move |memory| batch_jobs::value(&memory.stored.block_state(&key)?)).await
     }
 
-    /// Changes the state of a block. If a batch changed the state meanwhile, `change` is called again with the newer
-    /// state.
+    /// Changes the state of a block. `change` is called again with the newer state if a batch changed it meanwhile.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`]: the memory has no such block. Those of `change`.
@@ -345,9 +339,10 @@ impl Memory {
         block: &str,
         change: impl FnMut(&Value) -> Result<Value> + Send + 'static,
     ) -> Result<()> {
-        let changed = block_state::Change::new(&self.inner, block)?;
+        let (key, engine) = (self.inner.key(&**self.inner.block(block)?), self.inner.stored.weak_engine());
+        let change = move || batch_jobs::change_state(&engine, &key, change);
         // On a lane that closing does not wait for: the program's code may take long.
-        self.inner.stored.executor().run(Lane::BlockCalls, move || changed.apply(change)).await
+        self.inner.stored.executor().run(Lane::BlockCalls, change).await
     }
 
     /// Makes a checkpoint of the session: messages, buffer, batches, and the states of its own blocks. Returns the
@@ -364,7 +359,10 @@ impl Memory {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
-        self.run(Lane::Store, |inner| inner.stored.checkpoints()).await
+        let list = |memory: &OpenMemory| {
+            memory.stored.read(|snapshot, namespace, session| snapshot.checkpoints().list(namespace, session))
+        };
+        self.run(Lane::Store, list).await
     }
 
     /// Returns the messages of the session as they were at a checkpoint, flushed ones too, oldest first.
@@ -372,7 +370,13 @@ impl Memory {
     /// # Errors
     /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`].
     pub async fn messages_at(&self, checkpoint: u32) -> Result<Vec<Message>> {
-        self.run(Lane::Store, move |inner| inner.stored.messages_at(checkpoint)).await
+        let read = move |memory: &OpenMemory| {
+            let found = memory.stored.read(|snapshot, namespace, session| {
+                snapshot.checkpoints().messages_at(namespace, session, checkpoint).map(Some)
+            })?;
+            found.ok_or_else(|| Error::no_session(&memory.stored.namespace, &memory.stored.session))
+        };
+        self.run(Lane::Store, read).await
     }
 
     /// Restores the session to a checkpoint, in one commit. Messages, batches and checkpoints made since are deleted:
@@ -382,7 +386,7 @@ impl Memory {
     /// [`Error::CheckpointNotFound`], [`Error::SessionNotFound`]. [`Error::InvalidMessage`]: a message to be restored
     /// was deleted since, and another session has its id now.
     pub async fn restore(&self, checkpoint: u32) -> Result<()> {
-        self.run(Lane::Store, move |inner| put::restore(inner, checkpoint)).await
+        self.run(Lane::Store, move |memory| put::restore(memory, checkpoint)).await
     }
 
     /// Copies the session to a new one, as it was at a checkpoint or, with `None`, as it is now. Opens the new
@@ -400,27 +404,67 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Changes the state of a block on the calling thread.
-    pub(super) fn change_block_now(&self, block: &str, change: impl FnMut(&Value) -> Result<Value>) -> Result<()> {
-        block_state::Change::new(&self.inner, block)?.apply(change)
-    }
-
     async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
-        work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&OpenMemory) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.inner.run(lane, work).await
     }
 }
 
-/// Reads the recent messages and has blocks go on with batches that they have not taken yet.
-fn open(inner: &Inner) -> Result<()> {
-    inner.recent()?;
-    // Known to the timer, unless the session was copied from another one.
-    if let Some(at) = inner.stored.idle_at()? {
-        inner.registry.idle.schedule((inner.stored.namespace.clone(), inner.stored.session.clone()), at);
-    }
-    batch_jobs::take_batches(inner, false);
+/// Reads the recent messages, schedules the idle flush, and hands blocks the batches that they have not taken yet.
+fn open(memory: &OpenMemory) -> Result<()> {
+    memory.recent()?;
+    memory.stored.flush_when_idle()?;
+    batch_jobs::take_batches(memory, false);
     Ok(())
+}
+
+impl Memory {
+    /// Returns the same methods for threads without an executor. Do not call them from an async task: they block it.
+    pub fn blocking(&self) -> BlockingMemory<'_> {
+        BlockingMemory(self)
+    }
+}
+
+/// The methods of [`Memory`], waiting on the calling thread. Made by [`Memory::blocking`].
+pub struct BlockingMemory<'a>(&'a Memory);
+
+impl_debug!(BlockingMemory<'_>, self { namespace: self.0.namespace(), session: self.0.session() });
+
+impl BlockingMemory<'_> {
+    blocking_methods! {
+        Memory:
+        fn put(messages: Vec<Message>) -> Result<MemoryReport>;
+        fn sync(chat: Vec<Message>) -> Result<MemoryReport>;
+        fn update(updates: Vec<MessageUpdate>) -> Result<MemoryReport>;
+        fn flush() -> Result<Vec<String>>;
+        fn set(messages: Vec<Message>) -> Result<MemoryReport>;
+        fn clear() -> Result<u64>;
+        fn reset() -> Result<()>;
+        fn search(query: Query) -> Result<Hits>;
+        fn messages() -> Result<Vec<Message>>;
+        fn history() -> Result<Vec<Message>>;
+        fn get(input: Option<Message>) -> Result<Prompt>;
+        fn assemble(request: impl Into<AssembleRequest>) -> Result<Prompt>;
+        fn settle() -> Result<()>;
+        fn status() -> Result<Vec<BlockStatus>>;
+        fn retry_failed(block: &str) -> Result<u64>;
+        fn block_state(block: &str) -> Result<Value>;
+        fn checkpoint(label: impl Into<String>) -> Result<u32>;
+        fn checkpoints() -> Result<Vec<Checkpoint>>;
+        fn messages_at(checkpoint: u32) -> Result<Vec<Message>>;
+        fn restore(checkpoint: u32) -> Result<()>;
+        fn fork(checkpoint: Option<u32>, to: impl Into<String>) -> Result<Memory>;
+    }
+
+    /// Same as [`Memory::change_block`], on the calling thread, so that `change` may borrow.
+    ///
+    /// # Errors
+    /// Those of [`Memory::change_block`].
+    pub fn change_block(&self, block: &str, change: impl FnMut(&Value) -> Result<Value>) -> Result<()> {
+        let memory = &self.0.inner;
+        batch_jobs::change_state(&memory.stored.weak_engine(), &memory.key(&**memory.block(block)?), change)
+    }
 }

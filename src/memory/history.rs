@@ -10,8 +10,8 @@ use crate::{
 };
 
 /// A [`HistoryStore`] of the sessions of a namespace, in the engine's file. Its messages are recalled like all others.
-/// Appended messages do not enter a short-term buffer; buffered messages are part of the history all the same. The
-/// prompts of a [`Memory`](crate::Memory) of the session show both.
+/// Appended messages do not enter a short-term buffer, but the history contains buffered messages too. The prompts of a
+/// [`Memory`](crate::Memory) of the session show both.
 ///
 /// Ids are unique in a namespace. A message whose id another session has is stored, and recalled, under a new id; the
 /// methods of [`HistoryStore`] return it under the id that was given.

@@ -1,46 +1,40 @@
 //! The memory of one session: recent messages under a token budget, flushed to long-term memory, and prompts made of
 //! both.
 //!
-//! Joins buffer, blocks and compose on the engine. It uses [`Engine`](crate::Engine) and, of the engine's internals, a
-//! [`StoredSession`](crate::engine::StoredSession), a [`WeakEngine`](crate::engine::WeakEngine) and the lanes of the
-//! [`Executor`](crate::engine::Executor).
+//! A program holds a [`Memory`] (`handle`), which leads to one [`OpenMemory`](open_memory::OpenMemory): its settings,
+//! its blocks, and the session in the store. From there:
+//!
+//! - A put (`put`) drops what earlier prompts contained (`echo`) and becomes one commit. `sync` makes the same kind of
+//!   change from a client's whole chat. When the messages that prompts show (`open_memory`) are over the budget, whole
+//!   turns are flushed, in one more commit.
+//! - A flushed batch is handed to each block by a job in the background (`batch_jobs`).
+//! - A prompt (`prompt`) joins the recent messages with the content of blocks, which are all called at the same time
+//!   (`call_blocks`), and is composed under the token budget.
+//!
+//! This module joins `buffer`, `block` and `compose` on the engine. Of the engine's internals it uses a
+//! [`StoredSession`](crate::engine::StoredSession) with its [`LiveSession`](crate::engine::LiveSession), a
+//! [`WeakEngine`](crate::engine::WeakEngine) for blocks, and the lanes of the [`Executor`](crate::engine::Executor). It
+//! knows neither tables nor transactions. Sessions that are idle are flushed by the engine's timer.
 //!
 //! Invariants: messages that a put acknowledged are in the file; a flush is one commit; the rest of the buffer begins
 //! with a user message, after the system prompt; a block takes each batch once.
 
-mod align;
 mod batch_jobs;
-mod block_state;
-mod blocking;
-mod buffer;
 mod builder;
 mod call_blocks;
 mod echo;
-mod flush_right;
 mod handle;
 mod history;
-mod idle_timer;
-mod inner;
-mod job_queue;
-mod live_session;
 mod open_memory;
 mod prompt;
 mod put;
-mod recent;
-mod registry;
-mod reports;
-mod resent;
-mod settings;
 mod sync;
-mod turn;
-mod whole;
-mod window;
 
 pub use self::{
-    blocking::BlockingMemory,
+    batch_jobs::BlockStatus,
     builder::MemoryBuilder,
-    handle::Memory,
+    handle::{BlockingMemory, Memory},
     history::EngineHistory,
     prompt::AssembleRequest,
-    reports::{BlockStatus, MemoryReport},
+    put::MemoryReport,
 };

@@ -1,14 +1,16 @@
-//! Makes prompts from the buffer, the blocks and the turn in progress.
+//! Makes prompts from the recent messages, the blocks and the turn in progress.
+//!
+//! [`OpenMemory::get`] makes a prompt of the recent messages alone; [`OpenMemory::assemble`] adds the message to be
+//! answered, the steps of its answer, and the messages recalled for it. Both call the blocks, drop what a provider
+//! would refuse, and leave the token budget to the composer. `assemble` also drops the oldest turns if the composer
+//! cannot fit the prompt otherwise; the turn in progress always stays.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
 };
 
-use super::{
-    inner::{Inner, PromptBlock},
-    window::RecentMessage,
-};
+use super::open_memory::{OpenMemory, PromptBlock, RecentMessage};
 use crate::{
     block::{BlockContent, VectorBlock},
     buffer::turn_starts,
@@ -69,7 +71,7 @@ struct Conversation {
     system: CountedMessages,
     /// The messages before the turn in progress.
     recent: CountedMessages,
-    /// The turn in progress: the prompt, what it answers if it is the result of a call, and its steps.
+    /// The turn in progress: the prompt, the call that it answers if it is a result, and its steps.
     turn: CountedMessages,
     /// The prompt and the steps that were added, which are not of the session.
     own: Vec<Arc<Message>>,
@@ -86,12 +88,12 @@ struct CountedMessages {
     costs: Vec<usize>,
 }
 
-impl Inner {
+impl OpenMemory {
     pub(super) fn get(&self, input: Option<Message>) -> Result<Prompt> {
         let recent = self.recent()?;
         let input = input.map(Arc::new);
         let seen: Vec<&Message> = recent.iter().map(|recent| &*recent.message).chain(input.as_deref()).collect();
-        // What the model is still to be told may have the results of the last calls.
+        // Results of the last calls may follow this prompt, so calls without results stay.
         let unfit = unfit_for_prompt(&seen, true);
         let (mut history, mut seqs, mut left_out) = (CountedMessages::default(), HashMap::new(), Vec::new());
         for (at, RecentMessage { seq, message, cost, .. }) in recent.into_iter().enumerate() {
@@ -140,9 +142,9 @@ impl Inner {
             let others = turn.messages.iter().filter(|message| own.iter().all(|own| own.id != message.id));
             system.messages.iter().chain(&recent.messages).chain(others).cloned().collect()
         };
-        // Blocks are asked with the prompt as the last message.
-        let asked_with = stored.iter().chain(own.first()).cloned().collect();
-        let mut answers = self.call_blocks(&blocks, asked_with, seqs)?;
+        // The query of blocks ends with the prompt.
+        let query = stored.iter().chain(own.first()).cloned().collect();
+        let mut answers = self.call_blocks(&blocks, query, seqs)?;
         let mut outputs = std::mem::take(&mut answers.outputs);
 
         let mut dropped = Vec::new();
@@ -167,11 +169,11 @@ impl Inner {
         }
     }
 
-    /// Returns the conversation that a prompt is the end of, with the steps that followed it, without the messages that
-    /// no prompt may have.
+    /// Returns the conversation that ends with a prompt and its steps, without messages that a provider would refuse.
     ///
-    /// Messages that were put since the prompt was put or first assembled are steps of it too, unless one of the user is
-    /// among them: then the prompt is asked again after them. An answer at their end is left out: it is asked for again.
+    /// Messages that were put since the prompt was put or first assembled are steps of it too. If a message of the user
+    /// is among them, the prompt is asked again after them instead. An answer at their end is left out, because the
+    /// model is to answer again.
     fn conversation(&self, prompt: Arc<Message>) -> Result<Conversation> {
         let mut recent = self.recent()?;
         let (begin, steps) = {
@@ -253,8 +255,8 @@ impl Inner {
         composer.compose_counted(&counted.messages, &counted.costs, outputs)
     }
 
-    /// Returns the messages that a selector chose and the results of the calls among them. Results of calls that it did
-    /// not choose are left out, and what it chose of a turn without the user's message.
+    /// Returns the messages that a selector chose, with the results of the calls among them. Results without their
+    /// calls are left out, and so is the rest of a turn whose message of the user was not chosen.
     fn selected(
         &self,
         recent: &CountedMessages,
@@ -320,8 +322,8 @@ fn oldest_turns(recent: &CountedMessages, tokens: usize) -> usize {
     cut.unwrap_or(recent.messages.len())
 }
 
-/// Removes from blocks the messages that the prompt or an earlier block contains, and those that could not stand before
-/// a prompt.
+/// Removes from the content of blocks the messages that the prompt or an earlier block contains, and those that a
+/// provider would refuse before a prompt.
 fn once_each(outputs: &mut [BlockOutput], shown: &[Arc<Message>]) {
     let shown: HashSet<&str> = shown.iter().map(|message| message.id.as_str()).collect();
     let mut seen: HashSet<String> = HashSet::new();

@@ -4,17 +4,12 @@
 //! This module reads no graph and runs nothing: `onnx` does. Invariant: no file of a model is used unless its SHA-256
 //! is the manifest's.
 
-#[cfg(feature = "bundled-model")]
-mod bundled;
-mod file_name;
 pub(crate) mod folder;
 mod info;
-pub(crate) mod manifest;
 mod model;
-mod reranker_info;
 
-pub(crate) use file_name::is_plain;
-pub use info::{ModelFile, ModelInfo};
-pub use manifest::{Pooling, Quantization};
+pub(crate) use folder::is_plain;
+pub use folder::{Pooling, Quantization};
+pub use info::{ModelFile, ModelInfo, RerankerInfo};
 pub use model::Model;
-pub use reranker_info::RerankerInfo;
+pub(crate) use model::data_folder;

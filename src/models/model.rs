@@ -5,14 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-#[cfg(feature = "bundled-model")]
-use super::bundled;
-use super::{
-    folder::{self, MANIFEST},
-    manifest::{Kind, Manifest},
-};
+use super::folder::{self, MANIFEST, Manifest, ModelKind};
 use crate::{
-    data_folder,
     error::{Error, Result},
     ids::ModelIdentity,
 };
@@ -34,11 +28,10 @@ const MODELS_ENV: &str = "MNEMON_MODELS";
 /// source = "nomic-ai/nomic-embed-text-v1.5"
 /// license = "Apache-2.0"
 /// dimension = 256                         # components of a vector, 1 to 65,535
-/// model_dimension = 768                   # optional: components of the output, if a vector is the first `dimension`
-/// of them pooling = "mean"                        # or "cls", "last_token", "none": the output has one row for each
-/// text output = "last_hidden_state"            # optional; default: "sentence_embedding" without pooling,
-/// "last_hidden_state" with
-///                                         # pooling, or the only output
+/// model_dimension = 768                   # optional: components of the output, if a vector is the first of them
+/// pooling = "mean"                        # or "cls", "last_token", "none": the output has one row for each text
+/// output = "last_hidden_state"            # optional; default: "sentence_embedding" without pooling,
+///                                         # "last_hidden_state" with pooling, or the only output
 /// normalize = true                        # required: vectors are compared by angle
 /// max_tokens = 2048                       # of one text, special tokens included; longer text is split into windows
 /// query_prefix = "search_query: "         # prepended to each query
@@ -100,7 +93,7 @@ impl Model {
     /// or a file that it names is missing.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let path = folder.as_ref();
-        let manifest: Manifest = folder::manifest(path, Kind::Embedder)?;
+        let manifest: Manifest = folder::read_manifest(path, ModelKind::Embedder)?;
         if let Some(fault) = manifest.fault() {
             return Err(folder::invalid(path, fault, None));
         }
@@ -142,15 +135,14 @@ impl Model {
     /// names no home.
     pub fn home() -> Option<PathBuf> {
         let given = std::env::var_os(MODELS_ENV).filter(|home| !home.is_empty());
-        given.map(PathBuf::from).or_else(|| Some(data_folder::path()?.join("models")))
+        given.map(PathBuf::from).or_else(|| Some(data_folder()?.join("models")))
     }
 
-    /// Returns the folders that are searched for model folders.
     pub(crate) fn homes() -> impl Iterator<Item = PathBuf> {
         let given = std::env::var_os(MODELS_ENV).filter(|home| !home.is_empty()).map(PathBuf::from);
         let executable = std::env::current_exe().ok();
         let beside = executable.as_deref().and_then(Path::parent).map(|folder| folder.join("models"));
-        let own = data_folder::path().map(|folder| folder.join("models"));
+        let own = data_folder().map(|folder| folder.join("models"));
         [given, beside, own, Some(PathBuf::from("models"))].into_iter().flatten()
     }
 
@@ -220,7 +212,6 @@ impl Model {
         }
     }
 
-    /// Reads a file that the manifest names and checks its hash.
     pub(crate) fn read(&self, file: &str) -> Result<Cow<'static, [u8]>> {
         match &self.source {
             Source::Folder(path) => {
@@ -230,6 +221,47 @@ impl Model {
             // Hashes of the bundled files are checked by a test, not on every start.
             #[cfg(feature = "bundled-model")]
             Source::Bundled => Ok(bundled::file(file).into()),
+        }
+    }
+}
+
+/// Returns the user's data folder: `$XDG_DATA_HOME/mnemon`, else `~/.local/share/mnemon`, or `~/Library/Application
+/// Support/mnemon` on macOS; on Windows `%LOCALAPPDATA%\mnemon`. `None`: the environment names no home. The folder may
+/// not exist.
+///
+/// Native code is loaded from it. So the path is always absolute: a relative one would depend on the working folder.
+pub(crate) fn data_folder() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = if cfg!(windows) {
+        variable("LOCALAPPDATA")
+    } else {
+        let of_home = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
+        variable("XDG_DATA_HOME")
+            .or_else(|| Some(std::env::home_dir().filter(|home| home.is_absolute())?.join(of_home)))
+    };
+    base.map(|base| base.join("mnemon"))
+}
+
+/// The default model's files, compiled into the program.
+#[cfg(feature = "bundled-model")]
+mod bundled {
+    macro_rules! bundle {
+        ($file:literal) => {
+            include_bytes!(concat!("../../models/static-en-256/", $file))
+        };
+    }
+
+    pub(super) const MANIFEST: &str = include_str!("../../models/static-en-256/manifest.toml");
+
+    /// Returns the bytes of a file that the manifest names.
+    pub(super) fn file(name: &str) -> &'static [u8] {
+        match name {
+            "model.onnx" => bundle!("model.onnx"),
+            "tokenizer.json" => bundle!("tokenizer.json"),
+            "config.json" => bundle!("config.json"),
+            "special_tokens_map.json" => bundle!("special_tokens_map.json"),
+            "tokenizer_config.json" => bundle!("tokenizer_config.json"),
+            _ => unreachable!("only files that the bundled manifest names are read"),
         }
     }
 }

@@ -13,9 +13,10 @@ use ort::{session::Session, value::TensorElementType};
 use parking_lot::Mutex;
 
 use super::{
-    graph::{external, files::GraphFiles},
+    graph::files::{self, GraphFiles},
     runtime,
     session::{self, Inputs},
+    text_encoder::{self, Bounds},
     tokenizer::TextTokenizer,
     weights::Weights,
 };
@@ -24,12 +25,11 @@ use crate::{
     embed::{
         self, Reranker, batch_invariance,
         schedule::{Execute, Limits},
-        token_windows::{self, Bounds, Tokenizer},
     },
     error::{BoxError, Error, Result, impl_debug},
     models::{
-        Quantization, folder,
-        manifest::{Kind, RerankerManifest},
+        Quantization,
+        folder::{self, ModelKind, RerankerManifest},
     },
 };
 
@@ -68,7 +68,7 @@ const MIN_TOKENS: usize = 64;
 /// output is `logits` of f32: `[n]` or `[n, 1]`, the scores; or `[n, 2]`, an irrelevant and a relevant class, whose
 /// difference is the score.
 ///
-/// A passage that does not fit beside the query is split into overlapping windows, and the highest score of a window
+/// A passage that does not fit beside the query is split into overlapping chunks, and the highest score of a chunk
 /// counts. The score of a pair does not depend on other pairs: only pairs of the same number of tokens share a batch,
 /// and none do if activations are quantized dynamically, or if batching is found to change a score. There is one
 /// session: concurrent calls wait for each other.
@@ -104,7 +104,7 @@ impl CrossEncoder {
     pub fn with_options(folder: impl AsRef<Path>, threads: usize, runtime: Option<PathBuf>) -> Result<Self> {
         let path = folder.as_ref();
         let invalid = |reason: &str, source: Option<BoxError>| folder::invalid(path, reason, source);
-        let manifest: RerankerManifest = folder::manifest(path, Kind::Reranker)?;
+        let manifest: RerankerManifest = folder::read_manifest(path, ModelKind::Reranker)?;
         let unfit = |reason: String| invalid(&reason, None);
         if let Some(fault) = manifest.fault() {
             return Err(unfit(fault));
@@ -113,7 +113,7 @@ impl CrossEncoder {
         let [graph, tokenizer] = FILES.map(|file| folder::read(path, file, &manifest.files));
         let graph = graph?;
         folder::check_others(path, &FILES, &manifest.files)?;
-        if !external::read(path, &graph, &manifest.files)?.is_empty() {
+        if !files::read_weight_files(path, &graph, &manifest.files)?.is_empty() {
             return Err(invalid("model.onnx has weights in other files; save the graph as one file", None));
         }
 
@@ -150,13 +150,13 @@ impl CrossEncoder {
         format!("{} ({}; {})", self.manifest.description, self.manifest.source, self.manifest.license)
     }
 
-    /// Returns the most tokens that a window of a passage may have beside this query, counted with the special tokens
+    /// Returns the most tokens that a chunk of a passage may have beside this query, counted with the special tokens
     /// around a single text.
     ///
     /// # Errors
     /// [`Error::InvalidQuery`]: the query takes more than half of the model's tokens. It would leave little of each
     /// passage, and cutting it off would change its meaning.
-    fn max_window_tokens(&self, query: &str) -> Result<usize> {
+    fn max_chunk_tokens(&self, query: &str) -> Result<usize> {
         let text_special = self.tokenizer.special(false);
         let room = self.manifest.max_tokens - self.tokenizer.special(true);
         let too_long = |length: String| {
@@ -166,7 +166,7 @@ impl CrossEncoder {
                 room / 2
             ))
         };
-        if query.len() > token_windows::MAX_BYTES {
+        if query.len() > text_encoder::MAX_BYTES {
             return Err(too_long(format!("{} bytes", query.len())));
         }
         let tokens =
@@ -177,9 +177,9 @@ impl CrossEncoder {
         Ok(room - tokens + text_special)
     }
 
-    /// Encodes the query with a window of a passage.
-    fn pair(&self, passage: usize, query: &str, window: &str) -> Result<Pair> {
-        let encoding = self.tokenizer.encode_pair(query, window).map_err(|error| self.not_tokenized(error))?;
+    /// Encodes the query with a chunk of a passage.
+    fn pair(&self, passage: usize, query: &str, chunk: &str) -> Result<Pair> {
+        let encoding = self.tokenizer.encode_pair(query, chunk).map_err(|error| self.not_tokenized(error))?;
         if encoding.len() > self.manifest.max_tokens {
             let reason = format!("a pair has {} tokens; the model takes {}", encoding.len(), self.manifest.max_tokens);
             return Err(self.failed(reason, None));
@@ -203,7 +203,7 @@ impl CrossEncoder {
                 return Err(self.failed(reason, None));
             }
         };
-        // Checked here: taking the maximum over a passage's windows could hide it.
+        // Checked here: taking the maximum over a passage's chunks could hide it.
         match scores.iter().find(|score| !score.is_finite()) {
             Some(score) => Err(self.failed(format!("a score is {score}"), None)),
             None => Ok(scores),
@@ -237,14 +237,14 @@ impl Reranker for CrossEncoder {
     }
 
     fn rerank(&self, query: &str, passages: &[&str]) -> Result<Vec<f32>> {
-        let room = self.max_window_tokens(query)?;
+        let room = self.max_chunk_tokens(query)?;
         let mut pairs = Vec::new();
         for (passage, text) in passages.iter().enumerate() {
             let bounds = Bounds { prefix: "", max_tokens: room, other: None };
-            for window in
-                token_windows::split(&self.tokenizer, text, bounds).map_err(|error| self.not_tokenized(error))?
+            for chunk in
+                text_encoder::split(&self.tokenizer, text, bounds).map_err(|error| self.not_tokenized(error))?
             {
-                pairs.push(self.pair(passage, query, &text[window.range])?);
+                pairs.push(self.pair(passage, query, &text[chunk.range])?);
             }
         }
         pairs.sort_by_key(|pair| pair.ids.len());
@@ -261,7 +261,7 @@ impl Reranker for CrossEncoder {
     }
 }
 
-/// The tokens of a query with a window of a passage.
+/// The tokens of a query with a chunk of a passage.
 struct Pair {
     /// The passage's index in the call.
     passage: usize,

@@ -17,10 +17,10 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    graph::{external, files::GraphFiles},
+    graph::files::{self, GraphFiles},
     graph_model::GraphModel,
-    length_limits::TextEncoder,
-    options::OnnxOptions,
+    session::OnnxOptions,
+    text_encoder::TextEncoder,
     token_table::TokenTable,
     tokenizer::TextTokenizer,
 };
@@ -28,8 +28,7 @@ use crate::{
     config::Device,
     embed::{
         Embedder, Passage,
-        schedule::{Kind, Limits, Scheduler, Submitted, Tokenize},
-        token_windows::Window,
+        schedule::{CallKind, Chunk, Limits, Scheduler, Submitted, Tokenize},
     },
     error::{Error, Result, impl_debug},
     ids::ModelIdentity,
@@ -54,7 +53,7 @@ const TABLE_THREAD_TEXTS: usize = 64;
 /// thread, and take precedence. All sessions share one copy of the weights.
 ///
 /// [`embed_documents`](Embedder::embed_documents) and [`embed_query`](Embedder::embed_query) fail for a text with more
-/// tokens than the model takes; [`embed_passages`](Embedder::embed_passages) splits it into windows.
+/// tokens than the model takes; [`embed_passages`](Embedder::embed_passages) splits it into chunks.
 pub struct OnnxEmbedder {
     model: Model,
     options: OnnxOptions,
@@ -66,7 +65,7 @@ pub struct OnnxEmbedder {
     starting: Mutex<()>,
 }
 
-/// What turns tokens into vectors.
+/// The part of an embedder that turns tokens into vectors.
 enum Computation {
     Table(Arc<TokenTable>),
     Graph(Box<GraphModel>),
@@ -124,7 +123,8 @@ impl OnnxEmbedder {
         Ok(embedder)
     }
 
-    /// Runs the model twice, so that files that do not fit together are found now, not at the first flush.
+    /// Runs the model twice, so that files that do not fit together are found now, not when the first messages are
+    /// embedded.
     fn probe(&self) -> Result<()> {
         let invalid = |reason: String, error: Error| Error::InvalidModel {
             path: self.model.path(),
@@ -154,7 +154,7 @@ impl OnnxEmbedder {
     /// # Errors
     /// [`Error::Embedding`], [`Error::InvalidModel`]: a session cannot be opened.
     pub fn submit(&self, texts: &[&str]) -> Result<EmbeddingJob> {
-        Ok(EmbeddingJob(self.documents()?.submit(texts, Kind::Documents)))
+        Ok(EmbeddingJob(self.documents()?.submit(texts, CallKind::Documents)))
     }
 
     fn documents(&self) -> Result<&Scheduler> {
@@ -183,8 +183,8 @@ impl OnnxEmbedder {
 
     /// Embeds texts with the table: on this thread, and on others if the texts are many. Batches would cost more than
     /// they save.
-    fn look_up(&self, table: &TokenTable, texts: &[&str], kind: Kind) -> Result<Vec<Vec<Passage>>> {
-        let passage = |window: Window| Ok(Passage { vector: table.vector(&window.tokens)?, range: window.range });
+    fn look_up(&self, table: &TokenTable, texts: &[&str], kind: CallKind) -> Result<Vec<Vec<Passage>>> {
+        let passage = |chunk: Chunk| Ok(Passage { vector: table.vector(&chunk.tokens)?, range: chunk.range });
         let text = |text: &&str| self.text_encoder.tokenize(text, kind)?.into_iter().map(passage).collect();
         let embed = &|texts: &[&str]| texts.iter().map(text).collect::<Result<Vec<Vec<Passage>>>>();
         let mut shares = texts.chunks(texts.len().div_ceil(self.options.threads).max(TABLE_THREAD_TEXTS));
@@ -202,7 +202,6 @@ impl OnnxEmbedder {
         Ok(rows.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Returns the vector of a text with these tokens.
     fn compute(&self, tokens: &[u32], deadline: Option<Instant>) -> Result<Vec<f32>> {
         match &self.computation {
             Computation::Graph(model) => model.query(tokens, deadline),
@@ -211,9 +210,10 @@ impl OnnxEmbedder {
     }
 }
 
-/// Returns the table of a model that is one. An invalid graph is left to ONNX Runtime, which states what is wrong.
+/// Returns the token table of a model; `None` if the model is not a token table, or if its graph is invalid: ONNX
+/// Runtime then reports the fault.
 fn table(model: &Model, graph: &GraphFiles) -> Option<TokenTable> {
-    let parsed = graph.external.is_empty().then(|| external::parse(&model.path(), "model.onnx", &graph.bytes));
+    let parsed = graph.external.is_empty().then(|| files::parse(&model.path(), "model.onnx", &graph.bytes));
     TokenTable::of(&parsed?.ok()?, &model.manifest)
 }
 
@@ -242,9 +242,9 @@ impl Embedder for OnnxEmbedder {
     }
 
     fn windows(&self, text: &str) -> Vec<Range<usize>> {
-        self.text_encoder.windows(text).unwrap_or_else(|error| {
+        self.text_encoder.chunks(text).unwrap_or_else(|error| {
             // Embedding tokenizes the text again, and reports the error.
-            tracing::warn!(%error, "a text was not split into windows");
+            tracing::warn!(%error, "a text was not split into chunks");
             std::iter::once(0..text.len()).collect()
         })
     }
@@ -256,7 +256,7 @@ impl Embedder for OnnxEmbedder {
         match &self.computation {
             Computation::Graph(_) => self.submit(texts)?.wait(),
             Computation::Table(table) => {
-                let texts = self.look_up(table, texts, Kind::Documents)?;
+                let texts = self.look_up(table, texts, CallKind::Documents)?;
                 Ok(texts.into_iter().flatten().map(|passage| passage.vector).collect())
             }
         }
@@ -267,8 +267,8 @@ impl Embedder for OnnxEmbedder {
             return Ok(Vec::new());
         }
         match &self.computation {
-            Computation::Graph(_) => self.documents()?.submit(texts, Kind::Passages).wait(),
-            Computation::Table(table) => self.look_up(table, texts, Kind::Passages),
+            Computation::Graph(_) => self.documents()?.submit(texts, CallKind::Passages).wait(),
+            Computation::Table(table) => self.look_up(table, texts, CallKind::Passages),
         }
     }
 
@@ -286,10 +286,10 @@ impl Embedder for OnnxEmbedder {
 }
 
 impl Tokenize for TextEncoder {
-    fn tokenize(&self, text: &str, kind: Kind) -> Result<Vec<Window>> {
+    fn tokenize(&self, text: &str, kind: CallKind) -> Result<Vec<Chunk>> {
         match kind {
-            Kind::Documents => Ok(vec![Window { range: 0..text.len(), tokens: self.document(text)? }]),
-            Kind::Passages => self.passages(text),
+            CallKind::Documents => Ok(vec![Chunk { range: 0..text.len(), tokens: self.document(text)? }]),
+            CallKind::Passages => self.passages(text),
         }
     }
 }

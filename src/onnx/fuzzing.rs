@@ -5,10 +5,10 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::{
-    graph::{external, tensors},
+    graph::{files, tensors},
     token_table::TokenTable,
 };
-use crate::models::manifest::{self, Kind, Manifest};
+use crate::models::folder::{self, Manifest, ModelKind};
 
 const MANIFEST: &str = r#"
 name = "fuzz"
@@ -29,13 +29,13 @@ padding_exact = true
 /// Parses a graph, finds its weights, rewrites it, and runs it if it is a table of tokens.
 pub(crate) fn read_graph(data: &[u8]) {
     let bytes = Bytes::copy_from_slice(data);
-    let _ = external::files(data);
+    let _ = files::weight_files(data);
     let _ = tensors::rewritten(data, |tensor, out| {
         tensor.put(out);
         Ok(())
     });
-    let Ok(model) = external::parse(Path::new("fuzz"), "model.onnx", &bytes) else { return };
-    let manifest: Manifest = manifest::parse(MANIFEST, Kind::Embedder).expect("the manifest is a constant");
+    let Ok(model) = files::parse(Path::new("fuzz"), "model.onnx", &bytes) else { return };
+    let manifest: Manifest = folder::parse_manifest(MANIFEST, ModelKind::Embedder).expect("the manifest is a constant");
     if let Some(table) = TokenTable::of(&model, &manifest) {
         for token in [0, 1, u32::MAX] {
             let _ = table.vector(&[token]);

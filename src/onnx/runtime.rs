@@ -15,8 +15,8 @@ use ort::{LoadDynamicError, MINOR_VERSION, environment::Environment};
 use parking_lot::Mutex;
 
 use crate::{
-    data_folder,
     error::{Error, Result},
+    models::data_folder,
 };
 
 /// The environment variable that names the library file, or a folder with it.
@@ -43,7 +43,7 @@ impl Runtime {
     /// `$XDG_DATA_HOME/mnemon`, or else `~/.local/share/mnemon`, or `~/Library/Application Support/mnemon` on macOS; on
     /// Windows `%LOCALAPPDATA%\mnemon`. `None`: the environment names no home.
     pub fn folder() -> Option<PathBuf> {
-        Some(data_folder::path()?.join(FOLDER))
+        Some(data_folder()?.join(FOLDER))
     }
 
     /// Loads ONNX Runtime, if this process has not loaded it yet, and returns the path of its library.

@@ -1,6 +1,12 @@
-//! Opening sessions of ONNX Runtime, and the inputs of a text encoder.
+//! Sessions of ONNX Runtime: their settings, their device, opening them, and the inputs and outputs of a text encoder.
+//!
+//! Used by embedders and rerankers alike. This module does not know where the weights come from, nor what an output
+//! means.
 
-use std::path::Path;
+use std::{
+    num::NonZero,
+    path::{Path, PathBuf},
+};
 
 use ort::{
     environment::Environment,
@@ -10,7 +16,81 @@ use ort::{
 };
 
 use super::weights::Weights;
-use crate::{config::Device, error::Result, models::folder};
+use crate::{
+    config::Device,
+    error::{Error, Result},
+    models::folder,
+};
+
+/// Settings of an [`OnnxEmbedder`](crate::OnnxEmbedder).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OnnxOptions {
+    /// Threads that embed documents in parallel, at least 1; also the threads of one query. Default: the number of
+    /// cores.
+    pub threads: usize,
+    /// The library file of ONNX Runtime, or a folder with it; no other path is tried. ONNX Runtime is loaded once in a
+    /// process, so the first model that needs it decides. Default: the places that [`Runtime`](crate::Runtime) lists.
+    pub runtime: Option<PathBuf>,
+    /// The device that runs the model. Default: the processor.
+    pub device: Device,
+}
+
+impl Default for OnnxOptions {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        OnnxOptions { threads, runtime: None, device: Device::Cpu }
+    }
+}
+
+impl Device {
+    pub(super) fn is_cpu(&self) -> bool {
+        *self == Device::Cpu
+    }
+
+    /// Configures a session to run on this device.
+    ///
+    /// # Errors
+    /// [`Error::DeviceUnavailable`].
+    #[cfg(feature = "cuda")]
+    pub(super) fn apply(&self, builder: SessionBuilder) -> Result<SessionBuilder> {
+        use ort::ep::{ArenaExtendStrategy, CUDA, ExecutionProvider};
+
+        const REMEDY: &str = "install onnxruntime-gpu and the CUDA version that it requires, and set ORT_DYLIB_PATH to the libonnxruntime \
+                              in its `capi` folder; or run on the CPU";
+        let Device::Cuda { id, memory_limit } = *self else { return Ok(builder) };
+        let unavailable = |reason: &str, source| Error::DeviceUnavailable {
+            device: format!("GPU {id}"),
+            reason: format!("{reason}; {REMEDY}"),
+            source,
+        };
+        if !CUDA::is_available().unwrap_or(false) {
+            return Err(unavailable("this ONNX Runtime was not built for CUDA", None));
+        }
+        // Allocates only the requested memory: by default the arena doubles.
+        let mut cuda =
+            CUDA::default().with_device_id(id.into()).with_arena_extend_strategy(ArenaExtendStrategy::SameAsRequested);
+        if let Some(limit) = memory_limit {
+            cuda = cuda.with_memory_limit(limit);
+        }
+        builder.with_execution_providers([cuda.build().error_on_failure()]).map_err(|error| {
+            unavailable("ONNX Runtime cannot use this GPU", Some(ort::Error::<()>::from(error).into()))
+        })
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    pub(super) fn apply(&self, builder: SessionBuilder) -> Result<SessionBuilder> {
+        match self {
+            Device::Cpu => Ok(builder),
+            Device::Cuda { id, .. } => Err(Error::DeviceUnavailable {
+                device: format!("GPU {id}"),
+                reason: "this program was built without mnemon's feature `cuda`; enable the feature, or run on the CPU"
+                    .into(),
+                source: None,
+            }),
+        }
+    }
+}
 
 /// The inputs that a graph may have. Only the first is required: a token table needs no mask.
 const INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];

@@ -76,7 +76,6 @@ impl Weights {
         Ok(Weights { graph: graph.bytes, tensors: Vec::new(), packed: PrepackedWeights::new(), files })
     }
 
-    /// Opens a session.
     pub(super) fn commit(&self, mut builder: SessionBuilder) -> ort::Result<Session> {
         for (name, tensor) in &self.tensors {
             // The first call lets the optimizer read the tensor, the second lets sessions share its packed form.
@@ -90,7 +89,7 @@ impl Weights {
     }
 }
 
-/// Makes a tensor of ONNX Runtime of the bytes. `None`: the type is not supported, or the bytes do not match the shape.
+/// Makes a tensor of ONNX Runtime from bytes. `None`: the type is not supported, or the bytes do not match the shape.
 fn owned(kind: u64, dims: &[u64], bytes: &[u8]) -> Option<DynValue> {
     fn of<T: PrimitiveTensorElementType + std::fmt::Debug + Clone + 'static, const N: usize>(
         dims: Vec<i64>,

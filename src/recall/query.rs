@@ -10,9 +10,9 @@ use super::options::{QueryOptions, RankingStrategy, TimeUse, Unit};
 #[cfg(doc)]
 use crate::message::Message;
 use crate::{
+    config::Freshness,
     error::{Error, Result},
     filter::MetadataFilter,
-    freshness::Freshness,
     message::{MAX_MESSAGE_BYTES, Role, Timestamp},
 };
 

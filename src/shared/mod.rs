@@ -1,21 +1,24 @@
-//! Several machines that share one truth.
+//! Several machines that share one database.
 //!
-//! The truth is in a database that all reach, an [`Upstream`]; each machine keeps the namespaces that it serves as a
-//! copy in its own file, with indexes derived from it. A change is computed on the copy, becomes the truth by one
-//! transaction upstream, if nobody changed the namespace meanwhile, and is then committed in the copy. A recall reads
-//! the copy alone; `Freshness` says how far it may be behind.
+//! The *primary* is a database that all machines reach, an [`Upstream`]. Each machine has a *replica*: its own file,
+//! with the namespaces that it serves and the indexes derived from them. A change is computed on the replica and pushed
+//! to the primary in one transaction, which fails if another machine changed the namespace meanwhile; then it is
+//! committed in the replica. A recall reads the replica alone; `Freshness` says how stale it may be.
+//!
+//! This module moves changes, vectors and leases. It does not know how a change is computed or applied: `store` does.
 //!
 //! Invariants:
-//! - A namespace has one order of changes: its version goes from n to n + 1 for one of all who try.
-//! - What a copy holds at version n is what the truth was at version n. It may be deleted.
-//! - Leases spare work. Nothing is wrong if two do the same.
+//! - The changes of a namespace have one order: of all pushes that would make version n + 1 of version n, one succeeds.
+//! - A replica at version n holds what the primary held at version n. A replica may be deleted at any time.
+//! - Leases only spare work. Nothing is wrong if two machines do the same work.
 
 #[cfg(feature = "postgres")]
 mod postgres;
-mod reindexing;
 mod upstream;
 
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::{Fence, KnownOrigin, Postgres};
-pub(crate) use reindexing::{Begun, Decision, ReindexId, RolledBack, Verdict};
-pub(crate) use upstream::{Answer, Lease, Notified, Pushed, Question, SharedVectors, Told, Upstream, WantedVectors};
+pub(crate) use upstream::{
+    Answer, Begun, Decision, Lease, Notified, Pushed, Question, ReindexId, RolledBack, SharedVectors, Told, Upstream,
+    Verdict, WantedVectors,
+};

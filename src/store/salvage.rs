@@ -54,7 +54,7 @@ pub struct SalvageReport {
 /// Copies what can be read of a damaged database into a new one, in a file that gets its name at the end.
 ///
 /// # Errors
-/// Those of [`salvage`](crate::salvage()).
+/// Those of [`DatabaseFile::salvage`](crate::DatabaseFile::salvage).
 pub(crate) fn salvage(damaged: &Path, new: &Path, config: &Config) -> Result<SalvageReport> {
     if new.exists() {
         return Err(Error::FileExists { path: new.to_path_buf() });

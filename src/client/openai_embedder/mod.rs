@@ -25,7 +25,7 @@ use self::{
 };
 use super::{http::Failure, openai_server::OpenAiServer};
 use crate::{
-    embed::{Embedder, byte_windows},
+    embed::{Embedder, byte_chunks},
     error::{Error, Result, impl_debug},
     ids::{ModelIdentity, hex},
 };
@@ -364,7 +364,7 @@ impl Embedder for OpenAiEmbedder {
     }
 
     fn windows(&self, text: &str) -> Vec<Range<usize>> {
-        byte_windows::split(text, self.max_text_bytes())
+        byte_chunks::split(text, self.max_text_bytes())
     }
 
     fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {

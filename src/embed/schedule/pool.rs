@@ -1,12 +1,20 @@
-//! The pool of waiting texts: which call is next, and which texts form a batch.
+//! Calls of an embedder, and the pool of their texts that wait: which call is next, and which texts form a batch.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use super::call::{Call, Part, chunk};
+use parking_lot::{Condvar, Mutex};
+
+use crate::{
+    embed::embedder::Passage,
+    error::{Error, Result},
+};
 
 /// Maximum waiting tokens. When the pool is full, no further texts are tokenized, which bounds its memory. Large enough
 /// to find batches of equal length: about 900 of LoCoMo's messages, which have 37 tokens on average.
@@ -26,6 +34,101 @@ pub(crate) struct Limits {
     pub(crate) rows: usize,
     /// Whether texts of different lengths may share a batch.
     pub(crate) padded: bool,
+}
+
+/// A part of a text that is embedded as one vector.
+pub(crate) struct Chunk {
+    /// The range of bytes in the text, on character boundaries.
+    pub(crate) range: Range<usize>,
+    /// The tokens of the part by itself, with the prefix and special tokens.
+    pub(crate) tokens: Vec<u32>,
+}
+
+/// The method that embeds the texts of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallKind {
+    /// One vector for each text.
+    Documents,
+    /// Texts of any length, with one vector for each chunk.
+    Passages,
+}
+
+/// The texts of a call, and its result so far.
+pub(super) struct Call {
+    texts: Vec<String>,
+    pub(super) kind: CallKind,
+    /// The call's position in the pool. Only the pool reads and writes it.
+    pub(super) position: AtomicU64,
+    outcome: Mutex<Outcome>,
+    /// Signalled when all vectors or an error have arrived.
+    over: Condvar,
+}
+
+/// The result so far.
+struct Outcome {
+    /// Vectors are empty until they are computed.
+    passages: Vec<Vec<Passage>>,
+    /// Number of texts that are not tokenized, plus parts of the others without a vector.
+    missing: usize,
+    error: Option<Error>,
+}
+
+/// The tokens of one chunk of a text.
+pub(super) struct Part {
+    text: usize,
+    number: usize,
+    pub(super) tokens: Vec<u32>,
+}
+
+impl Call {
+    pub(super) fn new(texts: &[&str], kind: CallKind) -> Self {
+        let passages = texts.iter().map(|_| Vec::new()).collect();
+        let outcome = Outcome { passages, missing: texts.len(), error: None };
+        let texts = texts.iter().map(|&text| text.to_owned()).collect();
+        Call { texts, kind, position: AtomicU64::new(0), outcome: Mutex::new(outcome), over: Condvar::new() }
+    }
+
+    pub(super) fn texts(&self) -> &[String] {
+        &self.texts
+    }
+
+    /// Records the chunks of a text, and returns them as parts.
+    pub(super) fn split(&self, text: usize, chunks: Vec<Chunk>) -> impl Iterator<Item = Part> {
+        let vector = Vec::new;
+        let passages = chunks.iter().map(|chunk| Passage { range: chunk.range.clone(), vector: vector() }).collect();
+        let mut outcome = self.outcome.lock();
+        outcome.missing += chunks.len();
+        outcome.missing -= 1;
+        outcome.passages[text] = passages;
+        chunks.into_iter().enumerate().map(move |(number, chunk)| Part { text, number, tokens: chunk.tokens })
+    }
+
+    pub(super) fn deliver(&self, part: &Part, vector: Vec<f32>) {
+        let mut outcome = self.outcome.lock();
+        outcome.passages[part.text][part.number].vector = vector;
+        outcome.missing -= 1;
+        if outcome.missing == 0 {
+            self.over.notify_all();
+        }
+    }
+
+    /// Fails the call. The first error counts.
+    pub(super) fn fail(&self, error: Error) {
+        self.outcome.lock().error.get_or_insert(error);
+        self.over.notify_all();
+    }
+
+    /// Blocks until the call is done and takes its result. May be called once.
+    pub(super) fn wait(&self) -> Result<Vec<Vec<Passage>>> {
+        let mut outcome = self.outcome.lock();
+        while outcome.missing > 0 && outcome.error.is_none() {
+            self.over.wait(&mut outcome);
+        }
+        match outcome.error.take() {
+            Some(error) => Err(error),
+            None => Ok(std::mem::take(&mut outcome.passages)),
+        }
+    }
 }
 
 /// The position of a call in the queue, unique. The lowest is next.
@@ -127,7 +230,6 @@ impl Pool {
         self.push(entry);
     }
 
-    /// Removes a call and its waiting parts.
     pub(super) fn leave(&mut self, call: &Call) {
         if let Some(entry) = self.remove(call.position.load(Ordering::Relaxed)) {
             self.tokens -= entry.tokens;
@@ -145,7 +247,6 @@ impl Pool {
         self.next().is_some()
     }
 
-    /// Returns true if the next task is a batch.
     pub(super) fn has_run(&self) -> bool {
         matches!(self.next(), Some(Next::Run(..)))
     }
@@ -155,7 +256,7 @@ impl Pool {
         match self.next()? {
             Next::Tokenize(position) => {
                 let task = self.entries.get_mut(&position)?.begin_tokenizing();
-                self.settle(position);
+                self.update_sets(position);
                 Some(Task::Tokenize(task))
             }
             Next::Run(position, longest) => {
@@ -180,7 +281,7 @@ impl Pool {
             return None;
         }
         let task = self.entries.get_mut(&position)?.begin_tokenizing();
-        self.settle(position);
+        self.update_sets(position);
         Some(task)
     }
 
@@ -190,7 +291,7 @@ impl Pool {
         let Some(entry) = self.entries.get_mut(&position) else { return };
         entry.tokenizing -= task.texts.len();
         self.tokens += entry.put(parts);
-        self.settle(position);
+        self.update_sets(position);
     }
 
     /// Adds an entry behind all others.
@@ -198,10 +299,9 @@ impl Pool {
         self.last += 1;
         entry.call.position.store(self.last, Ordering::Relaxed);
         self.entries.insert(self.last, entry);
-        self.settle(self.last);
+        self.update_sets(self.last);
     }
 
-    /// Removes an entry and its position in the sets.
     fn remove(&mut self, position: QueuePosition) -> Option<Entry> {
         self.untokenized.remove(&position);
         self.waiting.remove(&position);
@@ -209,7 +309,7 @@ impl Pool {
     }
 
     /// Updates the sets for an entry that has changed, and removes it if the call is done.
-    fn settle(&mut self, position: QueuePosition) {
+    fn update_sets(&mut self, position: QueuePosition) {
         let Some(entry) = self.entries.get(&position) else { return };
         for (set, is_empty) in
             [(&mut self.untokenized, entry.untokenized.is_empty()), (&mut self.waiting, entry.waiting.is_empty())]
@@ -317,7 +417,7 @@ impl Pool {
                 break;
             }
         }
-        changed.into_iter().for_each(|position| self.settle(position));
+        changed.into_iter().for_each(|position| self.update_sets(position));
         Run { parts, pairs }
     }
 }
@@ -333,21 +433,31 @@ impl Entry {
         more
     }
 
-    /// Takes the next texts to tokenize.
     fn begin_tokenizing(&mut self) -> TokenizeTask {
-        let texts = chunk(self.call.texts(), &self.untokenized);
+        let texts = next_texts(self.call.texts(), &self.untokenized);
         self.untokenized.start = texts.end;
         self.tokenizing += texts.len();
         TokenizeTask { call: Arc::clone(&self.call), texts }
     }
 
-    /// Returns true if the call has no waiting parts and no texts being tokenized.
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.tokenizing == 0
     }
 
-    /// Returns true if all parts of the call were taken.
     fn is_done(&self) -> bool {
         self.untokenized.is_empty() && self.tokenizing == 0 && self.waiting.is_empty()
     }
+}
+
+/// Returns the texts of the next task, few enough that other calls make progress meanwhile.
+fn next_texts(texts: &[String], untokenized: &Range<usize>) -> Range<usize> {
+    const TEXTS: usize = 32;
+    const BYTES: usize = 8192;
+    let mut bytes = 0;
+    let many = texts[untokenized.clone()].iter().take(TEXTS).take_while(|text| {
+        let fits = bytes < BYTES;
+        bytes += text.len();
+        fits
+    });
+    untokenized.start..untokenized.start + many.count()
 }

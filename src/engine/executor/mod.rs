@@ -4,25 +4,28 @@
 //! hang, keep no thread from operations that need neither. [`Executor::close`] waits for all operations in flight and
 //! joins the threads. It does not wait for two lanes: they run code of blocks, which may hang for ever, and use the
 //! engine only in short operations ([`Executor::begin_operation`]).
+//!
+//! The executor knows nothing of what the work does. [`JobQueue`] repeats work on it that may fail.
 
-mod block_on;
-mod in_flight;
-mod own_threads;
+mod job_queue;
 mod worker_pool;
 
 use std::{
     any::Any,
+    cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::JoinHandle,
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
-pub use self::block_on::block_on;
-pub(crate) use self::in_flight::Operation;
-use self::{block_on::may_block, in_flight::InFlight, own_threads::Owner, worker_pool::WorkerPool};
+pub(crate) use self::job_queue::{JobOutcome, JobQueue};
+use self::worker_pool::{Owner, WorkerPool};
 use crate::error::{Error, Result};
 
 /// The most threads of a lane that embeds queries, reads the store, waits for commits or makes prompts.
@@ -45,7 +48,7 @@ pub(crate) enum Lane {
     Prompts,
     /// Changes of other machines, which are applied by the writer, with vectors that a shared database sends.
     Pulls,
-    /// Operations that may take minutes, and the timer of idle sessions.
+    /// Operations that may take minutes, and the threads of timers.
     Long,
     /// Calls of blocks and other code of the program that may hang. Not waited for at close.
     BlockCalls,
@@ -103,7 +106,7 @@ impl Executor {
         })
     }
 
-    /// The pool that plans changes of graphs and does nothing else.
+    /// Returns the pool that plans changes of graphs and does nothing else.
     pub(super) fn planners(&self) -> Arc<rayon::ThreadPool> {
         Arc::clone(&self.planners)
     }
@@ -135,7 +138,7 @@ impl Executor {
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let work = move || catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)));
-        if may_block() {
+        if MAY_BLOCK.get() {
             return work().map_err(&self.explain);
         }
         let (reply, answer) = oneshot::channel();
@@ -232,4 +235,73 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     Error::Panicked { message: text.unwrap_or("no message").to_owned() }
+}
+
+/// Counts the operations that use the engine. Closing waits until the count is zero; no operation begins after closing
+/// has begun.
+#[derive(Default)]
+struct InFlight {
+    count: Mutex<usize>,
+    ended: Condvar,
+    is_closing: AtomicBool,
+}
+
+/// One operation in flight. Closing waits until it is dropped.
+pub(crate) struct Operation(Arc<InFlight>);
+
+impl InFlight {
+    fn begin(self: &Arc<Self>) -> Option<Operation> {
+        let mut count = self.count.lock();
+        // Read under the lock: `wait` must see every operation that was let in.
+        if self.is_closing() {
+            return None;
+        }
+        *count += 1;
+        Some(Operation(Arc::clone(self)))
+    }
+
+    fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
+    }
+
+    fn begin_closing(&self) {
+        let _count = self.count.lock();
+        self.is_closing.store(true, Ordering::Relaxed);
+    }
+
+    fn wait(&self) {
+        let mut count = self.count.lock();
+        while *count > 0 {
+            self.ended.wait(&mut count);
+        }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        *self.0.count.lock() -= 1;
+        self.0.ended.notify_all();
+    }
+}
+
+thread_local! {
+    /// True while the thread is in [`block_on`].
+    static MAY_BLOCK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a future of this crate to its end, as the blocking methods do. Work that it would hand to a thread of the
+/// engine runs on the calling thread, so that a blocking recall costs no change of threads: the thread is marked
+/// meanwhile. `pollster` and `futures-lite` have no such mark.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let _mark = Mark(MAY_BLOCK.replace(true));
+    crate::calls::block_on(future)
+}
+
+/// Sets the mark back when dropped.
+struct Mark(bool);
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        MAY_BLOCK.set(self.0);
+    }
 }

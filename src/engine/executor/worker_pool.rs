@@ -1,18 +1,22 @@
 //! A bounded pool of threads that starts a thread when all others are busy.
 //!
-//! The work may block: it waits for commits or runs code of the program. Idle threads end after a while.
+//! The work may block: it waits for commits or runs code of the program. Idle threads end after a while. All threads
+//! carry the mark of their executor.
 
 use std::{
+    cell::Cell,
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    thread::JoinHandle,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::{Builder, JoinHandle},
     time::Duration,
 };
 
 use parking_lot::{Condvar, Mutex};
 
-use super::own_threads::Owner;
 use crate::error::{Error, Result};
 
 /// Time after which an idle thread ends.
@@ -110,5 +114,42 @@ impl WorkerPool {
             }
         }
         state.threads -= 1;
+    }
+}
+
+thread_local! {
+    static OWNER: Cell<Option<Owner>> = const { Cell::new(None) };
+}
+
+/// Identifies one executor and marks its threads. A thread is known by its mark, never by its name: a program may give
+/// its own threads any name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Owner(u64);
+
+impl Owner {
+    pub(super) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Owner(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn mark_current_thread(self) {
+        OWNER.set(Some(self));
+    }
+
+    pub(super) fn owns_current_thread(self) -> bool {
+        // A thread that is ending may have lost its mark; it holds nothing of the engine then.
+        OWNER.try_with(|owner| owner.get() == Some(self)).unwrap_or(false)
+    }
+
+    /// Starts a marked thread.
+    ///
+    /// # Errors
+    /// [`Error::ThreadNotStarted`].
+    pub(super) fn start(self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+        let thread = Builder::new().name(name.to_owned()).spawn(move || {
+            self.mark_current_thread();
+            run();
+        });
+        thread.map_err(|source| Error::ThreadNotStarted { name: name.to_owned(), source: source.into() })
     }
 }

@@ -161,7 +161,7 @@ fn nearest(
     Ok((found, started.elapsed()))
 }
 
-/// The reason why the new generation must not serve, and the remedy; `None` if it passed.
+/// Returns the reason why the new generation must not serve, and the remedy; `None` if it passed.
 fn failed(report: &GateReport, options: &ReindexOptions) -> Option<String> {
     let (recall, overlap) = (report.recall.unwrap_or(1.0), report.overlap);
     let kept = "The new generation is kept, and reindexing again continues with it";

@@ -10,9 +10,8 @@ use std::{
 
 use super::{
     gate,
-    options::{ReindexOptions, ReindexPhase, ReindexReport},
-    progress::{OnProgress, ProgressMeter},
-    together::Together,
+    options::{OnProgress, ProgressMeter, ReindexOptions, ReindexPhase, ReindexReport},
+    shared_reindex::SharedReindex,
 };
 use crate::{
     embed::Embedder,
@@ -30,11 +29,11 @@ use crate::{
     store::{Generation, GenerationState, PendingCursor},
 };
 
-/// After a pass that embedded no more messages than this, or took no longer than this, so few are pending that flushes
-/// wait only shortly for the switch.
+/// After a pass that embedded no more messages than this, or took no longer than this, few messages are pending, so
+/// that embedding for the serving generation waits only shortly for the switch.
 const LAST_PASS_MESSAGES: u64 = 64;
 const LAST_PASS_TIME: Duration = Duration::from_millis(500);
-/// The time after which work is asked for again while other machines do all that is left.
+/// Time between two attempts to claim work while other machines do all that is left.
 const OTHERS: Duration = Duration::from_millis(200);
 /// The longest pause between two checks whether to stop.
 const NAP: Duration = Duration::from_millis(20);
@@ -69,17 +68,17 @@ impl<'a> Migration<'a> {
     /// Migrates to a new generation. Returns early if the callback stops it or the comparison fails.
     pub(super) fn run(
         &self,
-        together: Option<&Together<'_>>,
+        shared_reindex: Option<&SharedReindex<'_>>,
         options: &ReindexOptions,
         report: &mut ReindexReport,
     ) -> Result<()> {
         loop {
-            if let Some(together) = together
-                && !self.embed_claims(together, report)?
+            if let Some(shared_reindex) = shared_reindex
+                && !self.embed_claims(shared_reindex, report)?
             {
                 return Ok(());
             }
-            if !self.embed(report)? || !self.compare(together, options, report)? {
+            if !self.embed(report)? || !self.compare(shared_reindex, options, report)? {
                 return Ok(());
             }
             let rejected = report.gate.as_ref().and_then(|gate| gate.failed.clone());
@@ -87,8 +86,8 @@ impl<'a> Migration<'a> {
             if rejected.is_none() && !self.embed(report)? {
                 return Ok(());
             }
-            let decision = match (together, rejected) {
-                (Some(together), rejected) => together.decide(rejected, options.keep_previous)?,
+            let decision = match (shared_reindex, rejected) {
+                (Some(shared_reindex), rejected) => shared_reindex.decide(rejected, options.keep_previous)?,
                 (None, Some(reason)) => Decision::Rejected(reason),
                 (None, None) => Decision::Serves,
             };
@@ -113,15 +112,15 @@ impl<'a> Migration<'a> {
     /// false if the callback stopped it.
     fn compare(
         &self,
-        together: Option<&Together<'_>>,
+        shared_reindex: Option<&SharedReindex<'_>>,
         options: &ReindexOptions,
         report: &mut ReindexReport,
     ) -> Result<bool> {
         let from = self.shared.generations.serving();
         let mut wanted = from.namespaces();
         let mut queries = gate::sample_queries(self.shared, &from, &self.to, options)?;
-        if let Some(together) = together.filter(|_| queries.is_empty() && options.samples > 0) {
-            together.fetch_samples(gate::K)?;
+        if let Some(shared_reindex) = shared_reindex.filter(|_| queries.is_empty() && options.samples > 0) {
+            shared_reindex.fetch_samples(gate::K)?;
             if !self.embed(report)? {
                 return Ok(false);
             }
@@ -151,7 +150,7 @@ impl<'a> Migration<'a> {
         Ok(())
     }
 
-    /// The number of messages that have vectors in the new generation, and the number of all.
+    /// Returns the number of messages that have vectors in the new generation, and the number of all messages.
     pub(super) fn counts(&self) -> Result<(u64, u64)> {
         let snapshot = self.shared.store.read()?;
         let done = snapshot.rows().message_count(self.to.generation.id)?;
@@ -191,12 +190,12 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Embeds the messages of namespaces that no other machine does, until those of all have vectors. Returns false if
-    /// the callback stopped it.
-    fn embed_claims(&self, together: &Together<'_>, report: &mut ReindexReport) -> Result<bool> {
-        together.list()?;
-        while let Some(claims) = together.claim()? {
-            let (done, total) = together.progress()?;
+    /// Embeds the messages of namespaces that no other machine works on, until the messages of all namespaces have
+    /// vectors. Returns false if the callback stopped it.
+    fn embed_claims(&self, shared_reindex: &SharedReindex<'_>, report: &mut ReindexReport) -> Result<bool> {
+        shared_reindex.list()?;
+        while let Some(claims) = shared_reindex.claim()? {
+            let (done, total) = shared_reindex.progress()?;
             let mut here = 0;
             if !self.go_on(ReindexPhase::Embedding, done, total)? {
                 return Ok(false);
@@ -208,7 +207,7 @@ impl<'a> Migration<'a> {
                 for &namespace in &claim.parts {
                     let mut goes_on = Ok(true);
                     let drained = self.drain(PendingCursor::of(namespace), |handed| {
-                        together.keep();
+                        shared_reindex.keep();
                         goes_on = self.go_on(ReindexPhase::Embedding, done + here + handed, total);
                         matches!(goes_on, Ok(true))
                     })?;
@@ -219,7 +218,7 @@ impl<'a> Migration<'a> {
                         return Ok(false);
                     }
                 }
-                together.done(&claim)?;
+                shared_reindex.done(&claim)?;
             }
         }
         Ok(true)
@@ -258,8 +257,8 @@ impl<'a> Migration<'a> {
         Ok(true)
     }
 
-    /// Switches between two flushes of the serving generation: messages that are pending in it then were put since, and
-    /// are pending in both.
+    /// Switches while the thread that embeds does nothing else: messages that are pending in it then were put since,
+    /// and are pending in both.
     fn switch(&self, keep_previous: bool, report: &mut ReindexReport) -> Result<()> {
         let (reply, answer) = mpsc::sync_channel(1);
         let (to, source) = (Arc::clone(&self.to), self.source.clone());
@@ -333,8 +332,8 @@ fn check_none_lost(shared: &Shared, to: &LoadedGeneration, refused: Vec<Refused>
     Ok(())
 }
 
-/// Embeds the last pending messages and switches, on the flushing thread. Returns the numbers of messages embedded and
-/// copied.
+/// Embeds the last pending messages and switches, on the thread that embeds. Returns the numbers of messages embedded
+/// and copied.
 fn switch(
     shared: &Arc<Shared>,
     workers: &Workers,

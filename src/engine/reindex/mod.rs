@@ -2,21 +2,21 @@
 //!
 //! The new generation is built beside the serving one, which keeps answering; both take writes. The pending messages of
 //! the new one are embedded in passes, as more are put meanwhile. The loaded namespaces are loaded and linked in it
-//! too, and it is compared with the serving one. Then, between two flushes, the rest is embedded and one commit
-//! switches. Every message found before the switch is found after it: one that is pending in the new generation then is
-//! pending in the old one too. A reindex that was stopped or killed continues later with the messages that have no
-//! vectors yet.
+//! too, and it is compared with the serving one. Then the thread that embeds pending messages does the rest, and one
+//! commit switches. Every message found before the switch is found after it: one that is pending in the new generation
+//! then is pending in the old one too. A reindex that was stopped or killed continues later with the messages that have
+//! no vectors yet.
 //!
-//! Machines with a shared database share the work out (`together`), and one decides for all; the others then move by
-//! themselves (`Core::follow`).
+//! Machines with a shared database share the work out (`shared_reindex`), and one decides for all; the others then move
+//! by themselves (`Core::follow`).
 
 mod gate;
 mod migration;
 mod options;
-mod progress;
-mod together;
+mod shared_reindex;
 
 use std::{
+    ops::ControlFlow,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -25,14 +25,14 @@ use std::{
 use parking_lot::MutexGuard;
 
 pub use self::options::{GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport};
-use self::{migration::Migration, progress::OnProgress};
-use super::{core::Core, drain, loaded_generation::LoadedGeneration};
+use self::{migration::Migration, options::OnProgress};
+use super::{core::Core, drain, executor::Lane, handle::Engine, loaded_generation::LoadedGeneration};
 use crate::{
+    calls::{Timed, call_span},
     config::Precision,
     embed::{self, Embedder},
     error::{Error, Result},
     ids::ModelIdentity,
-    span::{Timed, call_span},
     store::{Generation, GenerationState, HISTORY_START, Transaction},
 };
 
@@ -46,8 +46,76 @@ pub(super) enum Moves {
     This,
 }
 
+impl Engine {
+    /// Moves the database to another model or precision while it is in use. [`Engine::model`] returns the new model
+    /// afterwards.
+    ///
+    /// A new generation of vectors is built beside the serving one, which goes on answering; puts and deletes go to
+    /// both. When all messages are embedded, the namespaces in memory are loaded and linked in the new generation, the
+    /// two generations are compared on sample queries ([`ReindexOptions::samples`]), and one commit switches. No recall
+    /// fails or waits for the switch, and none misses a message that was found before. `progress` is called a few times
+    /// a second or after each step; returning `Break` stops the reindex, as does closing the engine. After a stop or a
+    /// crash the old generation serves, and the next call with the same model and precision resumes; a call with others
+    /// drops the unfinished generation. Moving the serving model to a precision with fewer bits copies the
+    /// vectors.
+    ///
+    /// A new generation that does not pass the gate is kept and does not serve: [`ReindexReport::gate`] states the
+    /// reason and the remedy. The old generation is kept for [`Engine::rollback`] unless
+    /// [`ReindexOptions::keep_previous`] is false.
+    ///
+    /// An engine with a [shared database](crate::EngineBuilder) moves all machines. The same call on several shares the
+    /// work out: each embeds the messages of namespaces that no other does. The first that has compared the models
+    /// decides for all; the others follow by themselves if [`Model::find`](crate::Model::find) finds the model, or by
+    /// the same call. A precision is moved on this machine alone.
+    ///
+    /// Cost: embedding and linking all messages; until the switch, memory for a second copy of the loaded namespaces
+    /// and for the new model, and space in the file for one more generation. Flushes wait, for half a second or a
+    /// batch, while the last messages are embedded. The reindex runs on a thread of its own and goes on if the future
+    /// is dropped.
+    ///
+    /// # Errors
+    /// [`Error::ReindexRunning`]; [`Error::InvalidConfig`]; [`Error::Embedding`] if the model fails, or if it cannot
+    /// embed a message that can be found now: replace or delete the message, or move to another model;
+    /// [`Error::EmbedderUnavailable`]; [`Error::InvalidVector`]; [`Error::Storage`], [`Error::Corrupted`];
+    /// [`Error::Closed`] if the engine is closed meanwhile. In all cases the old generation serves, and the unfinished
+    /// one is kept. To give it up, reindex to the serving model.
+    pub async fn reindex(
+        &self,
+        embedder: Arc<dyn Embedder>,
+        options: ReindexOptions,
+        mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()> + Send + 'static,
+    ) -> Result<ReindexReport> {
+        self.core()
+            .run(Lane::Long, move |core| core.reindex_and_sweep(embedder, Moves::All, &options, &mut progress))
+            .await
+    }
+
+    /// Switches back to the generation that served before the last switch. The generation that serves now becomes the
+    /// previous one. Messages put since are embedded first, so none is missing. `embedder` must be of the previous
+    /// generation's model. `progress` may stop the rollback. With a shared database, all machines are moved back.
+    ///
+    /// # Errors
+    /// [`Error::NoPrevious`]: no previous generation is kept, or it is of another model. [`Error::ReindexRunning`];
+    /// [`Error::Embedding`] or [`Error::EmbedderUnavailable`] if the model fails on every text; a message that it never
+    /// accepted stays pending. [`Error::Storage`], [`Error::Corrupted`], [`Error::Closed`].
+    pub async fn rollback(
+        &self,
+        embedder: Arc<dyn Embedder>,
+        mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()> + Send + 'static,
+    ) -> Result<ReindexReport> {
+        self.core().run(Lane::Long, move |core| core.rollback(embedder, &mut progress)).await
+    }
+
+    /// Deletes the generation that is kept for a rollback, in a shared database too. Returns true if there was one.
+    ///
+    /// # Errors
+    /// [`Error::ReindexRunning`], [`Error::Storage`].
+    pub async fn drop_previous(&self) -> Result<bool> {
+        self.core().run(Lane::Long, Core::drop_previous).await
+    }
+}
+
 impl Core {
-    /// Builds a generation with this embedder and switches to it.
     pub(crate) fn reindex(
         &self,
         embedder: Arc<dyn Embedder>,
@@ -73,8 +141,8 @@ impl Core {
         let precision = options.precision.unwrap_or(serving.generation.precision);
         let identity = embedder.identity().clone();
         let mut report = report(&serving, &identity, precision);
-        let together = match moves {
-            Moves::All if !serving.generation.is_of(&identity) => self.reindex_together(&identity)?,
+        let shared_reindex = match moves {
+            Moves::All if !serving.generation.is_of(&identity) => self.begin_shared_reindex(&identity)?,
             _ => None,
         };
         if serving.generation.is_of(&identity) && serving.generation.precision == precision {
@@ -112,20 +180,19 @@ impl Core {
         drop(serving);
         let migration = Migration::begin(self, generation, embedder, source, options.duty, on_progress);
         report.resumed = migration.counts()?.0;
-        migration.run(together.as_ref(), options, &mut report)?;
+        migration.run(shared_reindex.as_ref(), options, &mut report)?;
         drop(migration);
         span.record("embedded", report.embedded as usize);
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
     }
 
-    /// Switches back to the previous generation.
     pub(crate) fn rollback(&self, embedder: Arc<dyn Embedder>, on_progress: OnProgress<'_>) -> Result<ReindexReport> {
         let started = Instant::now();
         let _lock = self.lock_generations()?;
         if self.shared.replica.is_some() {
             drain::try_out(&*embedder)?;
-            self.roll_back_together(&*embedder)?;
+            self.roll_back_on_all(&*embedder)?;
             // The vectors that served before are used, if they are here.
             let options = ReindexOptions { samples: 0, ..ReindexOptions::default() };
             return self.reindex_locked(embedder, Moves::This, &options, on_progress);
@@ -150,7 +217,6 @@ impl Core {
         Ok(report)
     }
 
-    /// Retires the previous generation, if there is one.
     pub(crate) fn drop_previous(&self) -> Result<bool> {
         let _lock = self.lock_generations()?;
         let shared = self.shared.replica.as_deref();
@@ -240,7 +306,7 @@ mod tests {
         let number = core.shared.store.read().unwrap().namespaces().id(&space).unwrap().unwrap();
         let old = core.shared.generations.serving();
         let options = ReindexOptions { precision: Some(Precision::I8), samples: 0, ..ReindexOptions::default() };
-        assert!(core.reindex(embedder, &options, &mut |_| std::ops::ControlFlow::Continue(())).unwrap().switched);
+        assert!(core.reindex(embedder, &options, &mut |_| ControlFlow::Continue(())).unwrap().switched);
         old.load(number).unwrap();
         blocking.delete(&space, vec!["m7".into()]).unwrap();
         old.optimize(number, &core.workers()).unwrap();

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     client::http::Failure,
     error::{Error, Result},
-    models::{Model, Pooling, manifest::Manifest},
+    models::{Model, Pooling, folder::Manifest},
 };
 pub use download::CatalogueEntry;
 

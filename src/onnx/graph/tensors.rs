@@ -184,7 +184,6 @@ impl<'m> Tensor<'m> {
         Ok(Tensor { name, kind, dims, is_weight, data, message, rest })
     }
 
-    /// Writes the tensor unchanged.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.message);
     }

@@ -4,18 +4,20 @@ use std::{fs, path::Path};
 
 use super::*;
 use crate::{
-    embed::token_windows::Tokenizer,
     models::Model,
     onnx::{
-        graph::{external, files::GraphFiles, proto::ModelProto},
+        graph::{
+            files::{self, GraphFiles},
+            proto::ModelProto,
+        },
         graph_model::GraphModel,
-        options::OnnxOptions,
+        session::OnnxOptions,
         tokenizer::TextTokenizer,
     },
 };
 
 fn parsed(model: &Model) -> ModelProto {
-    external::parse(&model.path(), "model.onnx", &GraphFiles::read(model).unwrap().bytes).unwrap()
+    files::parse(&model.path(), "model.onnx", &GraphFiles::read(model).unwrap().bytes).unwrap()
 }
 
 fn texts() -> Vec<String> {
@@ -37,7 +39,7 @@ fn texts() -> Vec<String> {
         ]
         .map(str::to_owned),
     );
-    // As many tokens as the model takes: longer texts are split into windows.
+    // As many tokens as the model takes: longer texts are split into chunks.
     texts.push("a small engine keeps what people said and finds it again when somebody asks ".repeat(36));
     texts.push("x".repeat(5000));
     texts

@@ -1,4 +1,4 @@
-//! Windows of the fast WordPiece beside those of `tokenizers`.
+//! Chunks of the fast WordPiece beside those of `tokenizers`.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    embed::token_windows::{Bounds, MAX_BYTES, split},
+    onnx::text_encoder::{Bounds, MAX_BYTES, split},
     onnx::wordpiece::tests::{any_text, any_tokenizer, bundled},
 };
 
@@ -23,22 +23,22 @@ fn both(json: &Value) -> Both {
     [fast, TextTokenizer { word_piece: None, ..slow }]
 }
 
-/// Checks that both split a text in the same windows with the same tokens. Returns the number of windows.
+/// Checks that both split a text in the same chunks with the same tokens. Returns the number of chunks.
 fn check(tokenizers: &Both, text: &str, max_tokens: usize, other: Option<(&str, usize)>) -> usize {
     let [found, expected] = tokenizers.each_ref().map(|tokenizer| {
-        let windows = split(tokenizer, text, Bounds { prefix: "", max_tokens, other }).unwrap();
-        windows.into_iter().map(|window| (window.range, window.tokens)).collect::<Vec<_>>()
+        let chunks = split(tokenizer, text, Bounds { prefix: "", max_tokens, other }).unwrap();
+        chunks.into_iter().map(|chunk| (chunk.range, chunk.tokens)).collect::<Vec<_>>()
     });
     assert!(found == expected, "{max_tokens} tokens: {found:?}, expected {expected:?}: {text:?}");
     found.len()
 }
 
 #[test]
-fn texts_of_several_pieces_have_the_same_windows() {
+fn texts_of_several_pieces_have_the_same_chunks() {
     let words = "The 2nd of May: don’t forget naïve İstanbul, 한국어 🙂 中文 e\u{301}\u{302E} ";
     for (text, least) in [
         (words.repeat(200_000 / words.len()), 100),
-        // Words that no window and no piece can hold, added tokens, and pieces without a token.
+        // Words that no chunk and no piece can hold, added tokens, and pieces without a token.
         (format!("{}.{words}", "x".repeat(2 * MAX_BYTES)), 2),
         (format!("{} [SEP] {words}", words.repeat(100)), 2),
         (format!("{words}{}{words}", " \u{200B}".repeat(MAX_BYTES)), 2),
@@ -71,7 +71,7 @@ fn the_words_of_english_are_known() {
 // The environment variable `PROPTEST_CASES` sets the number of cases.
 proptest! {
     #[test]
-    fn any_text_has_the_same_windows(
+    fn any_text_has_the_same_chunks(
         texts in prop::collection::vec(any_text(), 1..12),
         max_tokens in 4..40usize,
         has_other in any::<bool>(),
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn any_tokenizer_gives_the_same_windows(
+    fn any_tokenizer_gives_the_same_chunks(
         tokenizer in any_tokenizer(),
         text in "[abéÉAE中’ \u{301}\u{B}]{0,160}",
         max_tokens in 4..40usize,

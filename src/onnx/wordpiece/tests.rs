@@ -39,8 +39,8 @@ fn both(tokenizer: Value) -> (Tokenizer, WordPiece) {
     (tokenizer, wordpiece)
 }
 
-/// Checks that ids and the starts of words are those of `tokenizers`, that the ids of some words are those of their text
-/// by itself, and that exactly the texts with an added token are declined; for words, also those with marks.
+/// Checks that ids and the starts of words are those of `tokenizers`, that the ids of some words are those of their
+/// text by itself, and that exactly the texts with an added token are declined; for words, also those with marks.
 fn check((tokenizer, wordpiece): &(Tokenizer, WordPiece), text: &str) {
     let mut ids = vec![7];
     let covered = wordpiece.encode(text, &mut ids);

@@ -1,6 +1,14 @@
-//! Connections: the address, TLS, the pool.
+//! Connections: the address, TLS, the pool, and the thread on which the futures of the client run.
 
-use std::{io::BufReader, pin::Pin, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    io::BufReader,
+    pin::Pin,
+    str::FromStr,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use futures_util::Stream;
@@ -10,12 +18,16 @@ use rustls::{
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
+use tokio::{
+    runtime::{Builder, Handle},
+    sync::oneshot,
+};
 use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::{Error, Result};
 
-/// The most connections of a pool: for the writer and for as many reads as run at once.
+/// The most connections of a pool, for the writer and for reads that run at the same time.
 const CONNECTIONS: usize = 16;
 
 /// Where and how to connect.
@@ -26,8 +38,8 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Reads a connection string, as a URL or as keywords and values. Beside what tokio-postgres knows, `sslmode` may be
-    /// `verify-ca` or `verify-full`, and `sslrootcert` the path of a file of certificates. As in libpq, `require`
+    /// Reads a connection string, as a URL or as keywords and values. Beside what tokio-postgres knows, `sslmode` may
+    /// be `verify-ca` or `verify-full`, and `sslrootcert` the path of a file of certificates. As in libpq, `require`
     /// without `sslrootcert` encrypts and trusts any certificate.
     ///
     /// # Errors
@@ -57,7 +69,7 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name("mnemon");
         }
-        // A connection that the other side has given up is found within half a minute.
+        // Finds a connection that the other side has closed within half a minute.
         config.keepalives_idle(Duration::from_secs(10)).tcp_user_timeout(Duration::from_secs(30));
         let verifies = roots.is_some() || mode.starts_with("verify");
         Ok(Address { config, tls: MakeRustlsConnect::new(tls(verifies, roots.as_deref())?) })
@@ -70,7 +82,8 @@ impl Address {
         pool.expect("the pool has a runtime")
     }
 
-    /// A connection of its own, with what the server sends on it. Whoever reads that drives the connection.
+    /// Opens a connection outside of the pool, with the messages that the server sends on it. Reading them drives the
+    /// connection.
     pub(super) async fn connect(
         &self,
     ) -> std::result::Result<(tokio_postgres::Client, Messages), tokio_postgres::Error> {
@@ -83,7 +96,6 @@ impl Address {
 pub(super) type Messages =
     Pin<Box<dyn Stream<Item = std::result::Result<tokio_postgres::AsyncMessage, tokio_postgres::Error>> + Send>>;
 
-/// Takes an option out of a connection string.
 fn take_option(url: &str, name: &str) -> (String, Option<String>) {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         let Some((base, query)) = url.split_once('?') else { return (url.to_owned(), None) };
@@ -141,7 +153,7 @@ fn tls(verifies: bool, roots: Option<&str>) -> Result<ClientConfig> {
     Ok(builder.with_root_certificates(store).with_no_client_auth())
 }
 
-/// Trusts any certificate: what `sslmode=require` and `prefer` mean.
+/// Trusts any certificate, as `sslmode=require` and `prefer` do.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -177,6 +189,59 @@ impl ServerCertVerifier for AnyCertificate {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// The name of the thread of the client.
+const THREAD: &str = "mnemon-postgres";
+
+/// The thread on which the futures of the client run. Dropping it ends them, and does not wait for that.
+///
+/// Callers may be on any thread, a worker of another tokio runtime among them, where tokio refuses to drive or to drop
+/// a runtime. So the runtime is made, driven and dropped on a thread of its own. Callers hand it futures, and wait on a
+/// channel that knows no runtime.
+pub(super) struct ClientThread {
+    runtime: Handle,
+    /// Dropped to end the thread.
+    _stop: oneshot::Sender<()>,
+}
+
+impl ClientThread {
+    /// # Errors
+    /// [`Error::ThreadNotStarted`].
+    pub(super) fn start() -> Result<Self> {
+        let not_started =
+            |source: std::io::Error| Error::ThreadNotStarted { name: THREAD.into(), source: source.into() };
+        let (ready, is_ready) = mpsc::sync_channel(1);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = move || match Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => {
+                let _ = ready.send(Ok(runtime.handle().clone()));
+                let _ = runtime.block_on(stopped);
+                // A look-up of a host's name may take long, on a thread of the runtime.
+                runtime.shutdown_background();
+            }
+            Err(error) => drop(ready.send(Err(error))),
+        };
+        thread::Builder::new().name(THREAD.into()).spawn(run).map_err(not_started)?;
+        let runtime = is_ready.recv().map_err(|_| Error::Closed)?.map_err(not_started)?;
+        Ok(ClientThread { runtime, _stop: stop })
+    }
+
+    /// Runs a future beside the others. It must not hold up the thread.
+    pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        drop(self.runtime.spawn(future));
+    }
+
+    /// Runs a future, and waits for its result on the calling thread.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]: the future panicked, or the thread has ended.
+    pub(super) fn wait<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Result<T> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        // If the caller no longer waits, the result is dropped.
+        self.spawn(async move { drop(reply.send(future.await)) });
+        answer.recv().map_err(|_| Error::Closed)
     }
 }
 

@@ -1,29 +1,29 @@
-//! Errors of Postgres as errors of ours.
+//! Errors of Postgres, by what they mean for a change.
 
 use futures_util::future::join_all;
 use tokio_postgres::error::SqlState;
 
 use crate::error::{Error, Result};
 
-/// Why a statement, or a transaction, failed.
+/// The reason why a statement or a transaction failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Another transaction was first: a number of rows was not as expected, or a row was there already.
+    /// Another transaction was first: fewer rows than expected were changed, or a row existed already.
     Lost,
     /// The database asks to try again.
     Again(tokio_postgres::Error),
     /// The database answered with another error, and nothing was stored.
     Refused(tokio_postgres::Error),
-    /// There was no answer: what was asked may be stored.
+    /// The database did not answer: the change may be stored.
     NoAnswer(String),
-    /// No connection could be had: nothing was asked.
+    /// No connection could be made: nothing was sent.
     NoConnection(String),
-    /// The database cannot be used, by this role or by this release: nothing was asked.
+    /// The database cannot be used by this role or this release: nothing was sent.
     Unusable(String),
 }
 
 impl Failure {
-    /// The failure of what a connection does first.
+    /// Returns the failure of the statements that prepare a connection.
     pub(super) fn before(error: Error) -> Self {
         match error {
             Error::SharedDatabase { reason, transient: true } => Failure::NoConnection(reason),
@@ -42,7 +42,7 @@ impl From<tokio_postgres::Error> for Failure {
             },
             Some(&SqlState::DIVISION_BY_ZERO | &SqlState::UNIQUE_VIOLATION) => Failure::Lost,
             Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => Failure::Again(error),
-            // The session ended: whether a commit that was under way took place is not said.
+            // The session ended. The error does not tell whether a commit that was under way took place.
             Some(code) if ["57P01", "57P02", "57P03", "08006", "08003", "25P03"].contains(&code.code()) => {
                 Failure::NoAnswer(cause(&error))
             }
@@ -54,7 +54,7 @@ impl From<tokio_postgres::Error> for Failure {
 impl From<deadpool_postgres::PoolError> for Failure {
     fn from(error: deadpool_postgres::PoolError) -> Self {
         match error {
-            // Classes 28 and 3D: the role, the password or the database is not one that is there.
+            // Classes 28 and 3D: the role or the database does not exist, or the password is wrong.
             deadpool_postgres::PoolError::Backend(error)
                 if error.code().is_some_and(|code| ["28", "3D"].contains(&&code.code()[..2])) =>
             {
@@ -102,7 +102,6 @@ pub(super) fn cause(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// Makes a result of this crate.
 pub(super) fn ours<T>(result: std::result::Result<T, Failure>) -> Result<T> {
     result.map_err(Error::from)
 }

@@ -1,8 +1,8 @@
 //! The schema of the shared database, and its versions.
 //!
 //! Migrations go forward only and run in one transaction, under an advisory lock where the database has them. A schema
-//! says which is the oldest one whose programs may use it; they are refused by a newer one. So machines are upgraded one
-//! after the other, unless a migration is one that the others must not miss.
+//! says which is the oldest one whose programs may use it; they are refused by a newer one. So machines are upgraded
+//! one after the other, unless a migration is one that the others must not miss.
 
 use tokio_postgres::{Client, Transaction};
 
@@ -16,10 +16,10 @@ use crate::{
     store::Table,
 };
 
-/// The version of the schema that this release makes and uses.
+/// The version of the schema that this release creates and uses.
 const SCHEMA: i64 = 2;
 
-/// The oldest schema whose programs may use this one: what was added since does not concern them.
+/// The oldest version whose programs may use this schema: they do not need to know what was added since.
 ///
 /// Version 2: programs of version 1 would not understand keys of deleted rows that do not say the name, and would go on
 /// returning documents that others deleted.
@@ -28,10 +28,10 @@ const OLDEST: i64 = 2;
 /// The number of the advisory lock under which migrations run: "mnemon" in ASCII.
 const LOCK: i64 = 0x6d6e_656d_6f6e;
 
-/// The settings of a shared database, which its schema was made with.
+/// The settings of a shared database, stored when its schema was created.
 #[derive(Clone)]
 pub(super) struct Settings {
-    /// The identity of this truth.
+    /// The identity of this database.
     pub(super) origin: String,
     /// True if vectors are stored in pgvector's type.
     pub(super) has_pgvector: bool,
@@ -74,7 +74,7 @@ async fn may_migrate(client: &Client) -> Result<bool> {
     Ok(client.query_one(owned, &[]).await.map_err(Failure::from)?.get(0))
 }
 
-/// The version of the schema, or `None` if there is none.
+/// Returns the version of the schema; `None` if there is no schema.
 async fn version(client: &Client) -> Result<Option<i64>> {
     let known = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'mnemon' AND table_name = 'settings'";
     if client.query_opt(known, &[]).await.map_err(Failure::from)?.is_none() {
@@ -126,10 +126,10 @@ async fn migrate(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// The errors of what a database does not know: features, syntax, functions, languages.
+/// The error codes for features, syntax, functions and languages that a database does not know.
 const UNKNOWN: [&str; 4] = ["0A000", "42601", "42883", "42704"];
 
-/// Runs statements that some databases do not know. Any other error is one: rights must not be missing unnoticed.
+/// Runs statements that some databases do not know. Any other error is returned: missing rights must be noticed.
 async fn attempt(transaction: &mut Transaction<'_>, sql: &str, what: &str) -> Result<()> {
     let savepoint = transaction.savepoint("attempt").await.map_err(Failure::from)?;
     match savepoint.batch_execute(sql).await {
@@ -143,7 +143,7 @@ async fn attempt(transaction: &mut Transaction<'_>, sql: &str, what: &str) -> Re
     Ok(())
 }
 
-/// Makes pgvector's type usable. Returns false if the database does not have it, or this role may not.
+/// Creates pgvector's extension. Returns false if the database does not have it, or this role must not create it.
 async fn make_extension(client: &Client) -> bool {
     let made = client.batch_execute("CREATE EXTENSION IF NOT EXISTS vector").await;
     let has_type = client.query_opt("SELECT 1 FROM pg_type WHERE typname = 'vector'", &[]).await;
@@ -186,12 +186,13 @@ fn create(has_pgvector: bool) -> String {
     sql
 }
 
-/// Notes which role opened an engine: no other one changes its row. Engines of version 1 write nothing more.
+/// Records which role opened an engine, so that no other role changes its row. Engines of version 1 can no longer
+/// write.
 const ROLES_OF_NODES: &str = "DELETE FROM mnemon.nodes; \
      ALTER TABLE mnemon.nodes ADD COLUMN role text NOT NULL DEFAULT current_user;";
 
-/// Hides the names in keys of rows that were deleted by version 1, as [`hidden_name`](crate::store::hidden_name) does. Names
-/// with U+0001, which escapes what Postgres cannot store, are left.
+/// Hides the names in keys of rows that were deleted by version 1, as [`hidden_name`](crate::store::hidden_name) does.
+/// Names with U+0001, which escapes what Postgres cannot store, are left.
 fn hide_names() -> String {
     let hide = |table: Table| {
         let (name, key) = (table.name(), table.key()[0].0);
@@ -251,7 +252,7 @@ fn row_level_security() -> String {
         match table {
             Table::Audit => policies(table.name(), &[("SELECT", all()), ("INSERT", all())]),
             Table::Holds => {
-                // A hold above the prefix concerns what is under it.
+                // A hold on a namespace above the prefix binds the namespaces under it.
                 let binds = tenant(format!("{} OR left(t.prefix, length(held) + 1) = held || '/'", under("held")));
                 let own = own("held");
                 policies(

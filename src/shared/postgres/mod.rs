@@ -1,19 +1,21 @@
-//! Postgres, and what speaks its protocol, as the database that several machines share.
+//! Postgres, or a database with its protocol, as the primary.
 //!
-//! The only module that uses a client of Postgres. The client's futures run on a thread of their own; the methods wait for
-//! them, or are told later, on threads that may belong to any runtime or to none.
+//! [`Postgres`] implements [`Upstream`]. Each method hands a future to the thread of the client (`connect`) and waits
+//! for it, so that callers may be on any thread, of any runtime or none. A push sends statements (`push`,
+//! `statements`), a pull reads rows (`pull`); `nodes` has announcements and leases, `models` the model that serves,
+//! `vectors` the vectors that machines offer each other. `migrations` makes and upgrades the schema.
+//!
+//! This is the only module that uses a client of Postgres. Errors of the client become [`Failure`]s, which tell whether
+//! a change was certainly not stored.
 
-mod client_thread;
 mod connect;
 mod failure;
-mod leases;
-mod listen;
 mod migrations;
 mod models;
+mod nodes;
 mod pull;
 mod push;
 mod statements;
-mod values;
 mod vectors;
 
 use std::{
@@ -31,15 +33,14 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use self::{
-    client_thread::ClientThread,
-    connect::Address,
+    connect::{Address, ClientThread},
     failure::{Failure, ours},
     migrations::Settings,
-    values::escape,
+    statements::escape,
 };
-use super::{
-    reindexing::{Begun, Decision, ReindexId, Reindexing, RolledBack, Verdict},
-    upstream::{Answer, Lease, Notified, Pushed, Question, SharedVectors, Told, Upstream, WantedVectors},
+use super::upstream::{
+    Answer, Begun, Decision, Lease, Notified, Pushed, Question, ReindexId, RolledBack, SharedVectors, Told, Upstream,
+    Verdict, WantedVectors,
 };
 use crate::{
     error::{Error, Result},
@@ -47,51 +48,51 @@ use crate::{
     store::{Change, Sharing, hidden_name},
 };
 
-/// How long a database that is dropped takes leave of Postgres at most.
+/// The longest time that dropping a database waits for the removal of its node.
 const LEAVE: Duration = Duration::from_millis(500);
 
-/// A database of Postgres that holds the truth.
+/// A primary in Postgres.
 pub(crate) struct Postgres {
     link: Arc<Link>,
     thread: ClientThread,
     announce: tokio::sync::mpsc::UnboundedSender<u8>,
 }
 
-/// What a future of a call uses.
+/// State that the futures of calls share.
 struct Link {
     address: Address,
     pool: Pool,
-    /// Empty as long as there was no connection.
+    /// Set by the first connection.
     settings: OnceLock<Settings>,
-    /// What the file that is a copy knows.
+    /// What the replica knows of the primary.
     known: Option<KnownOrigin>,
     /// The time limit of each call.
     timeout: Duration,
     node: Node,
 }
 
-/// What a copy knows of its shared database.
+/// What a replica knows of its primary without a connection.
 #[derive(Clone)]
 pub(crate) struct KnownOrigin {
     pub(crate) origin: String,
     pub(crate) seal_key: [u8; 32],
 }
 
-/// A namespace that no machine changes as long as this is there: a transaction that has locked its row. It ends with the
-/// connection, also if the process is killed.
+/// A lock on a namespace in the primary: no machine changes it until the fence is dropped. The fence is a transaction
+/// that has locked the namespace's row, so it ends with the connection, also if the process is killed.
 pub(crate) struct Fence(Arc<ClientWrapper>);
 
-/// This opening of the database.
+/// This opening of the database, in the table of nodes.
 struct Node {
     id: Uuid,
-    /// Rises when the outcome of a write is unknown: a write of an older epoch is refused from then on.
+    /// Incremented when the outcome of a write is unknown. The database refuses writes of older epochs from then on.
     epoch: AtomicI64,
     /// The number of the last write that was tried.
     writes: AtomicU64,
 }
 
 impl Postgres {
-    /// Connects, and makes or upgrades the schema.
+    /// Connects, and creates or upgrades the schema.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`], [`Error::SharedDatabase`].
@@ -101,15 +102,15 @@ impl Postgres {
         Ok(this)
     }
 
-    /// Same as [`Postgres::open`], for a copy, whose reads may go on without the database: if it does not answer within
-    /// `patience`, the first call that reaches it connects.
-    pub(crate) fn open_copy(url: &str, timeout: Duration, patience: Duration, known: KnownOrigin) -> Result<Self> {
+    /// Same as [`Postgres::open`], for a replica, which can be read without the primary: if the database does not
+    /// answer within `patience`, the first later call that reaches it connects.
+    pub(crate) fn open_replica(url: &str, timeout: Duration, patience: Duration, known: KnownOrigin) -> Result<Self> {
         let this = Self::unconnected(url, timeout, Some(known))?;
         let link = Arc::clone(&this.link);
         let connect = async move { ours(link.client().await.map(drop)) };
         match this.thread.wait(limited(patience.min(timeout), connect))? {
             Err(error @ Error::SharedDatabase { transient: true, .. }) => {
-                tracing::warn!(%error, "the file is opened as what it has of the shared database");
+                tracing::warn!(%error, "the shared database does not answer; the file is opened with what the replica has");
                 Ok(this)
             }
             connected => connected.map(|()| this),
@@ -121,13 +122,13 @@ impl Postgres {
         let thread = ClientThread::start()?;
         let (pool, id) = (address.pool(), Uuid::now_v7());
         let (announce, announced) = tokio::sync::mpsc::unbounded_channel();
-        thread.spawn(listen::announce(pool.clone(), id, announced));
+        thread.spawn(nodes::announce(pool.clone(), id, announced));
         let node = Node { id, epoch: AtomicI64::new(0), writes: AtomicU64::new(0) };
         let link = Link { address, pool, settings: OnceLock::new(), known, timeout, node };
         Ok(Postgres { link: Arc::new(link), thread, announce })
     }
 
-    /// Keeps all machines from changing a namespace. Waits for changes that are under way.
+    /// Locks a namespace against changes of all machines. Waits for changes that are under way.
     pub(crate) fn fence(&self, namespace: &str) -> Result<Fence> {
         let name = escape(namespace);
         self.wait(|link| async move {
@@ -142,7 +143,8 @@ impl Postgres {
         })
     }
 
-    /// Same as [`Upstream::push`], for a change of what the fence keeps others from changing. The fence ends if it is made.
+    /// Same as [`Upstream::push`], for a change of the namespace that the fence locks. A push that succeeds ends the
+    /// fence.
     pub(crate) fn push_fenced(&self, fence: &mut Fence, sharing: &Sharing) -> Result<Pushed> {
         let pushed = self.push_changes_fenced(fence, sharing)?;
         self.announce_pushed(sharing, pushed);
@@ -158,7 +160,7 @@ impl Postgres {
         }
     }
 
-    /// Waits for a call, at most for the time limit.
+    /// Runs a call on the client's thread, and waits for it up to the time limit.
     fn wait<T, F>(&self, call: impl FnOnce(Arc<Link>) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -169,14 +171,14 @@ impl Postgres {
 }
 
 impl Link {
-    /// A connection. The first one makes or upgrades the schema.
+    /// Returns a connection. The first one creates or upgrades the schema.
     async fn client(&self) -> std::result::Result<Object, Failure> {
         let mut client = self.pool.get().await?;
         if self.settings.get().is_none() {
             let settings = migrations::prepare(&mut client).await.map_err(Failure::before)?;
             if self.known.as_ref().is_some_and(|known| known.origin != settings.origin) {
                 return Err(Failure::Unusable(
-                    "the file is a copy of another shared database; delete it, or open it with the address of that database"
+                    "the file is a replica of another shared database; delete it, or open it with the address of that database"
                         .into(),
                 ));
             }
@@ -189,20 +191,25 @@ impl Link {
 
     fn origin(&self) -> &str {
         let known = self.known.as_ref().map(|known| known.origin.as_str());
-        self.settings.get().map(|settings| settings.origin.as_str()).or(known).expect("connected, or known by a copy")
+        self.settings
+            .get()
+            .map(|settings| settings.origin.as_str())
+            .or(known)
+            .expect("connected, or known to the replica")
     }
 
     fn seal_key(&self) -> [u8; 32] {
         let known = self.known.as_ref().map(|known| known.seal_key);
-        self.settings.get().map(|settings| settings.seal_key).or(known).expect("connected, or known by a copy")
+        self.settings.get().map(|settings| settings.seal_key).or(known).expect("connected, or known to the replica")
     }
 
-    /// Returns true if vectors are stored in pgvector's type. There was a connection.
+    /// Returns true if vectors are stored in pgvector's type. A connection was made before.
     fn has_pgvector(&self) -> bool {
         self.settings.get().is_some_and(|settings| settings.has_pgvector)
     }
 
-    /// The name of some work as `leases` has it: the work of a block names its session, and a lease may outlive that.
+    /// Returns the name of some work for the table of leases. It is hashed, because the work of a block names its
+    /// session, and a lease may outlive the session.
     fn hidden_work(&self, work: &str) -> String {
         hidden_name(&self.seal_key(), "leases", "", work)
     }
@@ -254,7 +261,7 @@ impl Drop for Postgres {
             let _ = tokio::time::timeout(LEAVE, leave).await;
             let _ = left.send(());
         });
-        // A node that leaves no trace is only tidier.
+        // A node that stays in the table does no harm.
         let _ = has_left.recv_timeout(LEAVE);
     }
 }
@@ -332,7 +339,7 @@ impl Upstream for Postgres {
         let (named, names) = (work.to_owned(), namespaces.to_vec());
         let work = self.link.hidden_work(work);
         let taken = self.wait(move |link| async move {
-            ours(leases::take(&link.client().await?, link.node.id, &work, &names, time).await)
+            ours(nodes::take(&link.client().await?, link.node.id, &work, &names, time).await)
         })?;
         Ok(taken.into_iter().map(|namespace| Lease { namespace, work: named.clone() }).collect())
     }
@@ -343,7 +350,7 @@ impl Upstream for Postgres {
             work: self.link.hidden_work(work),
         };
         let held: Vec<Lease> = held.iter().map(hidden).collect();
-        self.wait(|link| async move { ours(leases::release(&link.client().await?, link.node.id, &held).await) })
+        self.wait(|link| async move { ours(nodes::release(&link.client().await?, link.node.id, &held).await) })
     }
 
     fn bucket(&self, namespace: &str) -> u8 {
@@ -352,11 +359,9 @@ impl Upstream for Postgres {
     }
 
     fn listen(&self, notified: Box<dyn Fn(Notified) + Send + Sync>) {
-        self.thread.spawn(listen::listen(self.link.address.clone(), self.link.node.id, notified));
+        self.thread.spawn(nodes::listen(self.link.address.clone(), self.link.node.id, notified));
     }
-}
 
-impl Reindexing for Postgres {
     fn serving_model(&self) -> Result<Option<ModelIdentity>> {
         self.wait(|link| async move { ours(models::serving(&link.client().await?).await) })
     }
@@ -427,13 +432,13 @@ impl Reindexing for Postgres {
 }
 
 impl Node {
-    /// The epoch, and the number of a new write.
+    /// Returns the epoch and the number of a new write.
     fn next_write(&self) -> (i64, i64) {
         (self.epoch.load(Ordering::SeqCst), self.writes.fetch_add(1, Ordering::SeqCst) as i64 + 1)
     }
 }
 
-/// Ends a future that takes longer than the time limit.
+/// Waits for a future up to the time limit.
 async fn limited<T>(timeout: Duration, future: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(timeout, future).await.unwrap_or_else(|_| Err(too_slow(timeout)))
 }

@@ -1,7 +1,7 @@
-//! These statements say which model serves on all machines, and share out the reindex to another one.
+//! The model that serves on all machines, and the reindex to another one, which machines share out.
 //!
-//! `models` has a row for each model that serves, is being built or served before; `reindexed` has the namespaces whose
-//! messages have vectors of a model, and who works on the others.
+//! The table `models` has a row for each model that serves, is being built or served before. The table `reindexed` has
+//! the namespaces of a reindex: those whose messages have vectors, and the machines that work on the others.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use uuid::Uuid;
 
 use super::{
     failure::Failure,
-    values::{escape, unescape},
+    statements::{escape, unescape},
 };
 use crate::{
     ids::ModelIdentity,
     shared::{Begun, Decision, ReindexId, RolledBack, Verdict},
 };
 
-/// The tables.
+/// Creates the tables.
 pub(super) const CREATE: &str = "CREATE TABLE mnemon.models (number bigint PRIMARY KEY, state text NOT NULL, name text NOT NULL, \
      hash text NOT NULL, dimension bigint NOT NULL, reason text, since timestamptz NOT NULL DEFAULT now()); \
      CREATE TABLE mnemon.reindexed (model bigint NOT NULL, namespace text COLLATE \"C\" NOT NULL, version bigint, holder uuid, \
      until timestamptz, PRIMARY KEY (model, namespace)); \
      CREATE INDEX reindexed_left ON mnemon.reindexed (model, namespace) WHERE version IS NULL;";
 
-/// How many namespaces one statement lists or sweeps.
+/// Number of namespaces that one statement lists.
 const PIECE: i64 = 10_000;
 /// The number of attempts to lock the serving model. If another model is switched to while a statement waits for the
 /// lock, the statement finds no row: the old one serves no more, and the new one is not in its snapshot.
@@ -41,7 +41,7 @@ fn identity(row: &Row) -> ModelIdentity {
     ModelIdentity { name: row.get(0), hash: row.get(1), dimension: row.get::<_, i64>(2) as usize }
 }
 
-/// Makes this the serving model, unless there is one.
+/// Sets the serving model, unless a model serves already.
 pub(super) async fn set_first(client: &Object, model: &ModelIdentity) -> Result<(), Failure> {
     let insert = "INSERT INTO mnemon.models (number, state, name, hash, dimension) VALUES (1, 'serving', $1, $2, $3) ON CONFLICT DO NOTHING";
     client.execute(insert, &[&model.name, &model.hash, &(model.dimension as i64)]).await?;
@@ -60,7 +60,7 @@ async fn lock(transaction: &Transaction<'_>) -> Result<(i64, String, i64), Failu
     Ok((row.get(0), row.get(1), row.get(2)))
 }
 
-/// Begins a reindex, or takes part in the one to this model. Every other one is given up.
+/// Begins a reindex to this model, or joins the one that runs. Any reindex to another model is abandoned.
 pub(super) async fn begin(client: &mut Object, to: &ModelIdentity) -> Result<Begun, Failure> {
     let transaction = client.transaction().await?;
     let dimension = to.dimension as i64;
@@ -78,7 +78,7 @@ pub(super) async fn begin(client: &mut Object, to: &ModelIdentity) -> Result<Beg
         let insert = "INSERT INTO mnemon.models (number, state, name, hash, dimension) VALUES ($1, 'building', $2, $3, $4) \
                       ON CONFLICT (number) DO UPDATE SET state = excluded.state";
         transaction.execute(insert, &[&number, &to.name, &to.hash, &dimension]).await?;
-        // What was put while another model served has no vectors of this one.
+        // Messages that were put while another model served have no vectors of this one.
         transaction.execute("DELETE FROM mnemon.reindexed WHERE model = $1", &[&number]).await?;
     } else {
         let again = "UPDATE mnemon.models SET state = 'building', reason = NULL WHERE number = $1";
@@ -91,7 +91,7 @@ pub(super) async fn begin(client: &mut Object, to: &ModelIdentity) -> Result<Beg
     Ok(Begun::Building(ReindexId(number)))
 }
 
-/// Lists namespaces that are to be reindexed, some after a name. Returns the last one, `None` if there is none.
+/// Adds the next namespaces after a name to the work of a reindex. Returns the last of them; `None` when all are added.
 pub(super) async fn list(client: &Object, ReindexId(model): ReindexId, after: &str) -> Result<Option<String>, Failure> {
     let statement = "WITH part AS (SELECT name FROM mnemon.namespaces WHERE present AND name > $2 ORDER BY name LIMIT $3), \
                      listed AS (INSERT INTO mnemon.reindexed (model, namespace) SELECT $1, name FROM part ON CONFLICT DO NOTHING) \
@@ -101,7 +101,7 @@ pub(super) async fn list(client: &Object, ReindexId(model): ReindexId, after: &s
     Ok(last.map(unescape))
 }
 
-/// Claims namespaces that nobody else works on, for a time. `None`: none is left.
+/// Claims namespaces that no other machine works on, for a time. `None`: none is left.
 pub(super) async fn claim(
     client: &Object,
     node: Uuid,
@@ -123,7 +123,7 @@ pub(super) async fn claim(
     Ok(client.query_opt(&left, &[&model]).await?.map(|_| Vec::new()))
 }
 
-/// Keeps what this node has claimed for a time; none gives it back.
+/// Extends the claims of this node by a time. With zero, gives them back.
 pub(super) async fn keep(
     client: &Object,
     node: Uuid,
@@ -136,7 +136,7 @@ pub(super) async fn keep(
     Ok(())
 }
 
-/// Notes that all messages of a namespace have vectors, as of a version.
+/// Records that all messages of a namespace have vectors, as of a version.
 pub(super) async fn done(
     client: &Object,
     ReindexId(model): ReindexId,
@@ -149,7 +149,7 @@ pub(super) async fn done(
     Ok(())
 }
 
-/// The numbers of messages in the namespaces that are done, and in all.
+/// Returns the numbers of messages in the namespaces that are done, and in all.
 pub(super) async fn progress(client: &Object, ReindexId(model): ReindexId) -> Result<(u64, u64), Failure> {
     let progress = "SELECT coalesce(sum(n.messages) FILTER (WHERE r.version IS NOT NULL), 0)::bigint, coalesce(sum(n.messages), 0)::bigint \
                     FROM mnemon.reindexed AS r JOIN mnemon.namespaces AS n ON n.name = r.namespace WHERE r.model = $1";
@@ -157,7 +157,7 @@ pub(super) async fn progress(client: &Object, ReindexId(model): ReindexId) -> Re
     Ok((row.get::<_, i64>(0) as u64, row.get::<_, i64>(1) as u64))
 }
 
-/// Some namespaces with more messages than this.
+/// Returns some namespaces with more messages than this.
 pub(super) async fn larger(client: &Object, more_than: u64, limit: usize) -> Result<Vec<String>, Failure> {
     let sql =
         "SELECT name FROM mnemon.namespaces WHERE present AND name <> '' AND messages > $1 ORDER BY name LIMIT $2";
@@ -165,7 +165,8 @@ pub(super) async fn larger(client: &Object, more_than: u64, limit: usize) -> Res
     Ok(rows.iter().map(|row| unescape(row.get(0))).collect())
 }
 
-/// Lets a model serve on all machines, or notes why it does not: in one transaction, for the first who says so.
+/// Lets a model serve on all machines, or records why it does not, in one transaction. The first machine that calls
+/// this decides.
 pub(super) async fn decide(
     client: &mut Object,
     ReindexId(model): ReindexId,
@@ -209,7 +210,7 @@ async fn switch(transaction: &Transaction<'_>, from: i64, to: i64) -> Result<(),
     Ok(())
 }
 
-/// Lets the model serve that served before, if it is this one.
+/// Switches back to the previous model, if it is this one.
 pub(super) async fn roll_back(client: &mut Object, to: &ModelIdentity) -> Result<RolledBack, Failure> {
     let transaction = client.transaction().await?;
     let (serving, hash, dimension) = lock(&transaction).await?;
@@ -227,7 +228,7 @@ pub(super) async fn roll_back(client: &mut Object, to: &ModelIdentity) -> Result
     Ok(RolledBack::Serves)
 }
 
-/// Deletes the previous model, and returns its name if there is one.
+/// Deletes the previous model, and returns its identity if there is one.
 pub(super) async fn drop_previous(client: &Object) -> Result<Option<ModelIdentity>, Failure> {
     let delete = "DELETE FROM mnemon.models WHERE state = 'previous' RETURNING name, hash, dimension";
     let row = client.query_opt(delete, &[]).await?;

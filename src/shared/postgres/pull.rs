@@ -1,4 +1,4 @@
-//! Reading what others made the truth.
+//! Pulls: reading what other machines stored after a version.
 
 use deadpool_postgres::Object;
 use futures_util::future::join4;
@@ -6,12 +6,11 @@ use tokio_postgres::{Row as Answer, types::ToSql};
 
 use super::{
     failure::{Failure, all},
-    statements,
-    values::{cells, escape, unescape},
+    statements::{self, cells, escape, unescape},
 };
 use crate::store::{COMMON, Change, DocumentHead, Head, Row, Table};
 
-/// The versions of namespaces, of those that there are.
+/// Returns the names and versions of those of the namespaces that exist.
 pub(super) async fn versions(client: &Object, namespaces: &[String]) -> Result<Vec<(String, u64)>, Failure> {
     let statement = client.prepare_cached("SELECT name, version FROM mnemon.namespaces WHERE name = ANY($1)").await?;
     let names: Vec<String> = namespaces.iter().map(|name| escape(name)).collect();
@@ -19,7 +18,7 @@ pub(super) async fn versions(client: &Object, namespaces: &[String]) -> Result<V
     Ok(rows.iter().map(|row| (unescape(row.get(0)), row.get::<_, i64>(1) as u64)).collect())
 }
 
-/// All namespaces that there ever were, or those under a prefix: name, version, and whether it exists.
+/// Returns all namespaces that exist or existed, or those under a prefix: name, version, and whether it exists.
 pub(super) async fn namespaces(client: &Object, prefix: Option<&str>) -> Result<Vec<(String, u64, bool)>, Failure> {
     // '0' follows '/'.
     let statement = "SELECT name, version, present FROM mnemon.namespaces WHERE name <> '' \
@@ -29,7 +28,7 @@ pub(super) async fn namespaces(client: &Object, prefix: Option<&str>) -> Result<
     Ok(rows.iter().map(|row| (unescape(row.get(0)), row.get::<_, i64>(1) as u64, row.get(2))).collect())
 }
 
-/// Reads what changed in a namespace after a version, as of one moment. `None` if nothing did.
+/// Reads what changed in a namespace after a version, as of one moment. `None` if nothing changed.
 pub(super) async fn pull(client: &Object, namespace: &str, since: u64) -> Result<Option<Change>, Failure> {
     let tables: Vec<Table> =
         Table::ALL.into_iter().filter(|table| table.is_common() == (namespace == COMMON)).collect();

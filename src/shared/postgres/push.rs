@@ -1,4 +1,7 @@
-//! Making changes the truth.
+//! Pushes: storing what this machine changed in the primary, all or nothing.
+//!
+//! Invariants: a push is one transaction, and succeeds only if the namespaces are at the versions that the replica
+//! knows. If the connection breaks before the answer comes, the outcome is found out before the push returns.
 
 use std::{
     collections::HashMap,
@@ -14,8 +17,8 @@ use tokio_postgres::types::ToSql;
 use super::{
     Fence, Link, Postgres,
     failure::{Failure, all},
-    limited, statements,
-    values::{Parameter, array, escape},
+    limited,
+    statements::{self, Parameter, array, escape},
 };
 use crate::{
     error::{Error, Result},
@@ -38,27 +41,25 @@ enum Statements {
 }
 
 impl Postgres {
-    /// Makes changes the truth, all or none. Tries again as long as the database asks for it, within the time limit.
+    /// Pushes changes, all or none. Tries again as long as the database asks for it, within the time limit.
     ///
-    /// If the connection breaks before the answer comes, the outcome is read: under a new epoch, so that what is still
-    /// on its way is refused when it arrives.
+    /// If the connection breaks before the answer comes, the outcome is read under a new epoch, so that the database
+    /// refuses a write that is still on its way.
     pub(super) fn push_changes(&self, sharing: &Sharing) -> Result<Pushed> {
         let (link, statements) = (Arc::clone(&self.link), statements_of(&self.link.seal_key(), sharing));
         self.thread.wait(async move { link.push(&statements).await })?
     }
 
-    /// Makes changes the truth in the transaction of a fence.
     pub(super) fn push_changes_fenced(&self, Fence(client): &mut Fence, sharing: &Sharing) -> Result<Pushed> {
         let Statements::Several(statements) = statements_of(&self.link.seal_key(), sharing) else {
-            unreachable!("what is fenced is removed, which takes several statements")
+            unreachable!("a fenced namespace is deleted, which takes several statements")
         };
         let link = Arc::clone(&self.link);
-        // The connection goes there and back.
         let held = Arc::clone(client);
         self.thread.wait(limited(self.link.timeout, async move { link.push_fenced(&held, &statements).await }))?
     }
 
-    /// Returns whether namespaces are at these versions.
+    /// Checks that namespaces are at these versions.
     pub(super) fn compare(&self, known: &[(String, u64)]) -> Result<Pushed> {
         let names: Vec<String> = known.iter().map(|(name, _)| name.clone()).collect();
         let found: HashMap<String, u64> = self.versions(&names)?.into_iter().collect();
@@ -124,13 +125,14 @@ impl Link {
             Statements::Several(statements) => send(&client, "BEGIN", &fence, statements).await,
         };
         if sent.is_err() {
-            // With the transaction that it may still be in.
+            // The connection is closed, with the transaction that it may still be in.
             drop(Object::take(client));
         }
         sent
     }
 
-    /// Returns whether a write whose answer did not come was stored. From then on it is not: the epoch is another.
+    /// Returns true if a write without an answer was stored. If it was not, it never will be: the epoch is another one
+    /// now.
     async fn outcome(&self, write: i64) -> std::result::Result<bool, Failure> {
         loop {
             match self.try_outcome(write).await {
@@ -143,7 +145,7 @@ impl Link {
     async fn try_outcome(&self, write: i64) -> std::result::Result<bool, Failure> {
         let client = self.client().await?;
         let epoch = self.node.epoch.load(Ordering::SeqCst) + 1;
-        // Waits for a transaction of this node that is about to end. `greatest`: this may be asked twice.
+        // Waits for a transaction of this node that is about to end. `greatest`, because the statement may run twice.
         let update = "UPDATE mnemon.nodes SET epoch = greatest(epoch, $2) WHERE id = $1 RETURNING last_write";
         let row = client.query_one(update, &[&self.node.id, &epoch]).await;
         let last: i64 = match row {
@@ -158,7 +160,7 @@ impl Link {
     }
 }
 
-/// Sends a statement that is a transaction.
+/// Sends a statement that is a transaction by itself.
 async fn send_one(
     client: &Object,
     fence: &[&(dyn ToSql + Sync); 3],
@@ -170,7 +172,7 @@ async fn send_one(
     Ok(())
 }
 
-/// An error before anything was begun leaves nothing.
+/// Returns the failure of a statement before the transaction began, when nothing can be stored yet.
 fn nothing_begun(error: tokio_postgres::Error) -> Failure {
     match Failure::from(error) {
         Failure::NoAnswer(reason) => Failure::NoConnection(reason),
@@ -203,7 +205,8 @@ async fn send(
         async move { client.execute_raw(prepared, parameters).await }
     }));
     let commit = client.batch_execute("COMMIT");
-    // Waits for all: an error ends the transaction, the statements after it only say so, and the commit then is none.
+    // Waits for all answers. After an error, the statements that follow only report that the transaction has failed,
+    // and the commit rolls it back.
     let (begun, fenced, done, committed) = join4(begin, fence, rows, commit).await;
     begun?;
     fenced?;
@@ -212,7 +215,6 @@ async fn send(
     Ok(())
 }
 
-/// The statements that make changes the truth.
 fn statements_of(key: &[u8; 32], sharing: &Sharing) -> Statements {
     let Sharing { changes, lookups } = sharing;
     let (new, old): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.base == 0);
@@ -250,7 +252,7 @@ fn statements_of(key: &[u8; 32], sharing: &Sharing) -> Statements {
     Statements::Several(several)
 }
 
-/// All statements in one.
+/// Joins all statements to one.
 fn one(namespaces: usize, heads: Vec<(String, Vec<Parameter>, usize)>, rows: Vec<Statement>) -> Statement {
     let count = |(statement, parameters): (&String, &Vec<Parameter>)| (statement.clone(), parameters.len());
     let statement = statements::one(
@@ -263,7 +265,6 @@ fn one(namespaces: usize, heads: Vec<(String, Vec<Parameter>, usize)>, rows: Vec
     (statement, all)
 }
 
-/// The statements that store rows.
 fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
     let mut statements: Vec<Statement> = Vec::new();
     for table in Table::ALL {
@@ -296,12 +297,12 @@ fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
     statements
 }
 
-/// Returns true if nothing of before is in the namespace any more.
+/// Returns true if a change deletes everything that the namespace held before.
 fn is_cleared(change: &Change) -> bool {
     change.base > 0 && (change.is_from_scratch || !change.head.exists)
 }
 
-/// The messages whose vectors are not theirs any more: deleted ones, and those that are not at their first revision.
+/// Returns the messages whose stored vectors are outdated: deleted messages, and those past their first revision.
 fn outdated(changes: &[Change], table: Table) -> Vec<(String, i64)> {
     let revision = table.value().iter().position(|(name, _)| *name == "revision").expect("messages have revisions");
     let is_first = |value: &Vec<Cell>| value[revision] == Cell::Int(0);
@@ -316,7 +317,7 @@ fn outdated(changes: &[Change], table: Table) -> Vec<(String, i64)> {
     outdated
 }
 
-/// The parameters of the statements on namespaces.
+/// Returns the parameters of the statements on namespaces.
 fn heads(changes: &[&Change]) -> Vec<Parameter> {
     let names: Vec<String> = changes.iter().map(|change| escape(&change.namespace)).collect();
     let versions: Vec<i64> = changes.iter().map(|change| change.version as i64).collect();
@@ -347,7 +348,8 @@ fn heads(changes: &[&Change]) -> Vec<Parameter> {
     ]
 }
 
-/// The parameters of the statement that stores rows. Each key is there once. A deleted row does not keep a name.
+/// Returns the parameters of the statement that stores rows, whose keys are distinct. The key of a deleted row is
+/// hashed, so that it names nothing.
 fn parameters(key: &[u8; 32], table: Table, rows: &[(&Change, &Row)]) -> Vec<Parameter> {
     let mut parameters: Vec<Parameter> = vec![
         Box::new(rows.iter().map(|(change, _)| escape(&change.namespace)).collect::<Vec<_>>()),

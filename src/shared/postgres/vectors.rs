@@ -1,4 +1,4 @@
-//! Vectors: made by one machine, used by all.
+//! Vectors that one machine computed and offers to the others.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,19 +8,19 @@ use tokio_postgres::types::ToSql;
 
 use super::{
     failure::Failure,
-    values::{Parameter, escape, unescape},
+    statements::{Parameter, escape, unescape},
 };
 use crate::{
     ids::ModelIdentity,
     shared::{SharedVectors, WantedVectors},
 };
 
-/// Deletes the vectors of messages. Parameters: arrays of namespaces and sequence numbers, and whether they are texts of
-/// documents.
+/// Deletes the vectors of messages. Parameters: arrays of namespaces and sequence numbers, and whether they are texts
+/// of documents.
 pub(super) const DELETE: &str = "DELETE FROM mnemon.vectors AS old USING unnest($1::text[], $2::bigint[]) AS gone(namespace, seq) \
      WHERE old.namespace = gone.namespace AND old.seq = gone.seq AND old.is_text = $3::boolean";
 
-/// Stores vectors of messages that are at their revision. The lock makes one that is being deleted wait, or be seen.
+/// Stores vectors of messages that are at their revision. The lock on the messages orders this with their deletion.
 fn insert(pgvector: bool, is_text: bool) -> String {
     let messages = if is_text { "document_texts" } else { "messages" };
     let kind = if pgvector { "vector" } else { "bytea" };
@@ -38,11 +38,12 @@ fn insert(pgvector: bool, is_text: bool) -> String {
     )
 }
 
-/// The vectors of messages of one namespace: for a join with all that are wanted, Postgres would read the whole table.
+/// Reads the vectors of messages of one namespace. For a join with all wanted messages, Postgres would read the whole
+/// table.
 const SELECT: &str = "SELECT seq, revision, vector FROM mnemon.vectors \
      WHERE namespace = $1 AND is_text = $2 AND seq = ANY($3) AND model = $4 ORDER BY seq, part";
 
-/// The name of a model's vectors: those of two models with the same hash are the same.
+/// Returns the name under which the vectors of a model are stored.
 fn name(model: &ModelIdentity) -> String {
     format!("{}:{}", model.name, model.hash)
 }
@@ -73,7 +74,7 @@ pub(super) async fn get(
             found[at].get_or_insert_default().push(vector);
         }
     }
-    // Those of another dimension are not of this model.
+    // Vectors of another dimension are not of this model.
     for vectors in &mut found {
         if vectors.as_ref().is_some_and(|vectors| vectors.iter().any(|vector| vector.len() != model.dimension)) {
             *vectors = None;
@@ -82,7 +83,7 @@ pub(super) async fn get(
     Ok(found)
 }
 
-/// The statements that store vectors, with their parameters.
+/// Returns the statements that store vectors, with their parameters.
 pub(super) fn inserts(
     pgvector: bool,
     model: &ModelIdentity,
@@ -131,7 +132,8 @@ pub(super) async fn put(client: &Object, inserts: &[(String, Vec<Parameter>)]) -
     Ok(())
 }
 
-/// Deletes the vectors of a model in some namespaces, after a name. Returns the last one, `None` if there is none.
+/// Deletes the vectors of a model in the next namespaces after a name. Returns the last of them; `None` when all are
+/// done.
 pub(super) async fn forget(client: &Object, model: &ModelIdentity, after: &str) -> Result<Option<String>, Failure> {
     let statement = "WITH part AS (SELECT name FROM mnemon.namespaces WHERE name > $2 ORDER BY name LIMIT 1000), \
                      gone AS (DELETE FROM mnemon.vectors WHERE model = $1 AND namespace IN (SELECT name FROM part)) \

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::{
     config::Config,
-    encryption::{Cipher, SEAL_BYTES},
+    encryption::{Cipher, ENCRYPTION_BYTES},
     error::Result,
 };
 
@@ -20,7 +20,7 @@ pub(in crate::store) enum Seal {
 /// Bytes of a page's checksum and its number.
 const CHECKSUM_TRAILER: usize = 8;
 /// Bytes of the proof in a file's description that a key is the right one: a nonce and a tag. Zero without a key.
-pub(super) const KEY_CHECK: usize = SEAL_BYTES;
+pub(super) const KEY_CHECK: usize = ENCRYPTION_BYTES;
 
 impl Seal {
     /// The number of [`Seal::Checksum`] in a file's description.
@@ -57,7 +57,7 @@ impl Sealer {
     pub(super) fn trailer(&self) -> usize {
         match self.seal {
             Seal::Checksum => CHECKSUM_TRAILER,
-            Seal::Key(_) => SEAL_BYTES,
+            Seal::Key(_) => ENCRYPTION_BYTES,
         }
     }
 
@@ -71,7 +71,7 @@ impl Sealer {
                 trailer[4..].copy_from_slice(&number(page));
                 Ok(())
             }
-            Seal::Key(cipher) => cipher.seal(&self.context(page), bytes, sealed),
+            Seal::Key(cipher) => cipher.encrypt(&self.context(page), bytes, sealed),
         }
     }
 
@@ -92,7 +92,7 @@ impl Sealer {
                 if is_misplaced { "another page was written over it" } else { "its checksum does not match" }
             }
             Seal::Key(cipher) => {
-                if cipher.open(&self.context(page), sealed, bytes) {
+                if cipher.decrypt(&self.context(page), sealed, bytes) {
                     return Ok(());
                 }
                 "it was changed, or written to another place or with another key"
@@ -106,7 +106,7 @@ impl Sealer {
         let mut check = [0; KEY_CHECK];
         match &self.seal {
             Seal::Checksum => {}
-            Seal::Key(cipher) => cipher.seal(&self.file_id, &[], &mut check)?,
+            Seal::Key(cipher) => cipher.encrypt(&self.file_id, &[], &mut check)?,
         }
         Ok(check)
     }
@@ -115,7 +115,7 @@ impl Sealer {
     pub(super) fn accepts(&self, key_check: &[u8]) -> bool {
         match &self.seal {
             Seal::Checksum => true,
-            Seal::Key(cipher) => cipher.open(&self.file_id, key_check, &mut []),
+            Seal::Key(cipher) => cipher.decrypt(&self.file_id, key_check, &mut []),
         }
     }
 

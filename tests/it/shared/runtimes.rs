@@ -204,7 +204,7 @@ fn everything(address: &str, is_async: bool) -> impl Future<Output = ()> {
         let done = blocking(&engine, folder.path());
         assert_eq!(declared(include_str!("../../../src/engine/blocking.rs")), done, "every method has a row here");
         let done = blocking_memory(&engine);
-        assert_eq!(declared(include_str!("../../../src/memory/blocking.rs")), done, "every method has a row here");
+        assert_eq!(declared(include_str!("../../../src/memory/handle.rs")), done, "every method has a row here");
         if is_async {
             engine.blocking().delete_namespaces(&namespace("acme")).unwrap();
             awaited(&engine, folder.path()).await;
