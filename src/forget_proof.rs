@@ -247,7 +247,7 @@ impl Fixture {
     }
 
     fn tables(&self) -> Vec<(String, Vec<u8>)> {
-        dump(&self.engine.core().shared_store().read().unwrap())
+        dump(&self.engine.core().store().read().unwrap())
     }
 
     fn cache(&self) -> Vec<u8> {

@@ -68,8 +68,9 @@
 //!
 //! Each path goes down through these files of `src`:
 //!
-//! - **put**: `engine/messages`, `engine/core` queues the change, `engine/writer` commits it together with others,
-//!   `store/edit_messages` and `store/edit` change the tables; `engine/core` publishes the effects of the commit.
+//! - **put**: `engine/messages` hands the change to `engine/writer`, which commits it together with others;
+//!   `store/edit_messages` and `store/edit` change the tables of `store/schema`; `engine/shared` publishes the effects of
+//!   the commit.
 //! - **flush**: `engine/shared` runs the thread that embeds, `engine/drain` embeds the pending messages in batches,
 //!   `engine/vector_batch` stores their vectors and terms, `engine/stored_graph` plans the links, `recall/changes`
 //!   applies the commit to a loaded namespace.
@@ -79,14 +80,14 @@
 //!   `engine/journal` notes the recall, if it is to be noted, and asks it again.
 //! - **documents**: `engine/documents` has the handle, `engine/document_batch` runs reads and searches and then one
 //!   commit, `documents/prepare` checks a value and finds its texts, `store/edit_documents` changes the tables,
-//!   `engine/expiry_timer` deletes what expired.
+//!   `engine/timer` waits until something expires.
 //! - **collection update**: `knowledge/collection` finds the items to show and asks the model,
 //!   `knowledge/collection_changes` checks its answer, and `engine/document_batch` commits the changes.
 //! - **forget**: `forget/mod` has the request, `engine/forget` divides it into commits, `store/forget` removes it,
-//!   `engine/segment_scrub` rewrites the terms, `store/audit` appends the receipt, and caches forget the texts.
-//! - **several machines**: `engine/writer` hands a group of changes to `engine/replica`, `store/truth/capture` reads what
+//!   `engine/segments` rewrites the terms, `store/audit` appends the receipt, and caches forget the texts.
+//! - **several machines**: `engine/writer` hands a group of changes to `engine/replica`, `store/primary/capture` reads what
 //!   they changed, `shared/postgres/push` stores it in the primary; `engine/pulls` asks whether a namespace changed, once
-//!   for all who wait (`engine/questions`), `shared/postgres/pull` reads its rows, `store/truth/apply` applies them,
+//!   for all who wait (`engine/questions`), `shared/postgres/pull` reads its rows, `store/primary/apply` applies them,
 //!   `engine/shared_vectors` fetches vectors.
 //! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
 //!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of

@@ -13,7 +13,7 @@ use crate::{
     },
     error::{Error, Result},
     ids::ModelIdentity,
-    store::{self, Store},
+    store::Store,
 };
 
 /// Blocks of old vectors deleted in one commit: 64 MiB, since no other writer waits.
@@ -91,7 +91,7 @@ impl DatabaseFile {
     fn sweep(&self) -> Result<()> {
         let mut store = self.open_store()?;
         let mut swept = false;
-        while store.write(|transaction| store::sweep(transaction, SWEEP_BLOCKS))? {
+        while store.write(|transaction| transaction.sweep(SWEEP_BLOCKS))? {
             swept = true;
         }
         if swept && let Err(error) = store.compact() {

@@ -8,7 +8,7 @@ use crate::{
     error::{Error, Result, impl_debug},
     ids::Namespace,
     shared::{Fence, Postgres, Pushed, Upstream},
-    store::{self, COMMON, Change, Names, Sharing, Store, TransferReport},
+    store::{self, COMMON, Change, Names, Outcome, Sharing, Store, Target, TransferReport},
 };
 
 /// The factor by which the time limit for a whole namespace is longer than that for one change.
@@ -173,19 +173,14 @@ impl Unshared {
                 // A legal hold that was set meanwhile must prevent the deletion.
                 fetch(&upstream, &replica, COMMON)?;
                 let Some(id) = replica.read()?.namespaces().id(&namespace)? else { return Ok(()) };
-                let mut pushed = Pushed::Behind;
-                let deleted = replica.write_shared(
-                    &Names::default(),
-                    |transaction| transaction.namespaces().delete(&[(namespace.clone(), id)]).map(drop),
-                    |sharing| {
-                        pushed = upstream.push_fenced(&mut fence, &sharing)?;
-                        // An error undoes the deletion on the replica.
-                        if pushed == Pushed::Committed { Ok(()) } else { Err(Error::Closed) }
-                    },
-                );
-                match (deleted, pushed) {
-                    (Err(Error::Closed), Pushed::Behind) => {}
-                    (deleted, _) => return deleted,
+                let names = Names::default();
+                let mut push = |sharing: Sharing| Ok(upstream.push_fenced(&mut fence, &sharing)? == Pushed::Committed);
+                let namespaces = [(namespace.clone(), id)];
+                let deleted = replica.commit(Target::Primary(&names, &mut push), |transaction| {
+                    transaction.namespaces().delete(&namespaces)
+                })?;
+                if let Outcome::Committed(_) = deleted {
+                    return Ok(());
                 }
             }
             let reason = "other machines changed the legal holds or the audit, each time the deletion was tried".into();
@@ -198,7 +193,9 @@ impl Unshared {
 fn fetch(upstream: &Postgres, replica: &Store, name: &str) -> Result<()> {
     let since = replica.read()?.versions().get(name)?;
     match upstream.pull(name, since)? {
-        Some(change) => replica.write_copy(|transaction| transaction.apply_changes().apply(&change)).map(drop),
+        Some(change) => {
+            replica.commit(Target::Replica, |transaction| transaction.apply_changes().apply(&change)).map(drop)
+        }
         None => Ok(()),
     }
 }

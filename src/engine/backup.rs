@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{core::Core, executor::Lane, handle::Engine};
+use super::{core::Core, executor::Lane, handle::Engine, writer::Commit};
 use crate::{
     error::Result,
-    store::{Effects, PurgeReport},
+    store::{PurgeReport, Transaction},
 };
 
 impl Engine {
@@ -78,6 +78,7 @@ pub(super) fn purge(core: &Core) -> Result<PurgeReport> {
         // The audit of a shared database is not of this file.
         return Ok(report);
     }
-    core.write_now(move |transaction| Ok((transaction.audit().record_purge(covers)?, Effects::default())))?;
+    let record = move |transaction: &Transaction| transaction.audit().record_purge(covers);
+    core.writer.commit(Commit::Grouped, record).wait()?;
     Ok(report)
 }

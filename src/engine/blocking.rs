@@ -13,10 +13,9 @@ use super::{
     backup,
     executor::block_on,
     handle::Engine,
-    index_stats::IndexStats,
     namespace_slot::EngineStats,
     reindex::{Moves, ReindexOptions, ReindexProgress, ReindexReport},
-    reports::{FlushReport, PutReport},
+    reports::{FlushReport, IndexStats, PutReport},
     transfer,
 };
 use crate::{

@@ -3,22 +3,20 @@
 use std::sync::{Arc, OnceLock, Weak, atomic::AtomicU64, mpsc};
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 
 use super::{
     executor::{Executor, Lane},
-    index_stats::IndexStats,
     live_sessions::LiveSessions,
     loaded_generation::{Generations, Improve, LoadedGeneration, Services},
     namespace_slot::{EngineStats, MemoryBudget},
     notes::Notes,
     recent_queries::RecentQueries,
     replica::{Replica, check_origin},
+    reports::IndexStats,
     shared::{Shared, Wake, run_drain, run_improve},
-    store_reads::StoreReads,
     stored_graph::{Planners, Workers},
     timer::Timer,
-    writer::Writer,
+    writer::{Listener, Writer},
 };
 use crate::{
     cache::{Cache, CachedEmbedder},
@@ -29,7 +27,7 @@ use crate::{
     ids::{ModelIdentity, Namespace},
     recall::{Hits, Query, Scope, Seen},
     shared::Upstream,
-    store::{Change, Effects, Generation, GenerationState, Store, Transaction},
+    store::{Generation, GenerationState, Store},
 };
 
 /// An open database, and the settings of the engine that is to be opened on it.
@@ -46,7 +44,7 @@ pub(crate) struct Opening {
 /// An open engine, without its handles.
 pub(crate) struct Core {
     pub(super) shared: Arc<Shared>,
-    writer: Arc<Writer>,
+    pub(super) writer: Arc<Writer>,
     planners: Planners,
     wake: mpsc::Sender<Wake>,
     improve: mpsc::Sender<Improve>,
@@ -74,7 +72,7 @@ impl Core {
         }
         let is_theirs = shared_model.as_ref().is_none_or(|model| generation.is_of(model));
         if let Some(replica) = replica.as_deref().filter(|_| is_theirs || !has_own_embedder) {
-            replica.follows_from_now();
+            replica.start_following();
         }
         let cache = match cache {
             Some(cache) => cache,
@@ -123,10 +121,8 @@ impl Core {
             store,
             replica,
         });
-        let weak = Arc::downgrade(&shared);
-        writer.on_unknown(move || weak.upgrade().into_iter().for_each(|shared| shared.reset()));
+        writer.listen(listener(&shared, wake.clone()));
         let core = Core { shared, writer, planners, wake, improve, this: OnceLock::new() };
-        core.publish_pulls();
         if core.shared.store.is_read_only() {
             // All that the services do ends in a commit.
             return Ok(core);
@@ -193,17 +189,12 @@ impl Core {
         self.executor().close();
     }
 
-    #[cfg(test)]
-    pub(crate) fn shared_store(&self) -> &Store {
-        &self.shared.store
-    }
-
     pub(super) fn stats(&self) -> EngineStats {
         self.shared.memory.stats()
     }
 
-    pub(super) fn reads(&self) -> StoreReads<'_> {
-        StoreReads(&self.shared.store)
+    pub(crate) fn store(&self) -> &Store {
+        &self.shared.store
     }
 
     pub(super) fn workers(&self) -> Workers {
@@ -221,86 +212,6 @@ impl Core {
             improve: self.improve.clone(),
         };
         LoadedGeneration::new(generation, embedder, services)
-    }
-
-    /// Queues a change and waits for its commit. The change is committed even if the future is dropped.
-    pub(super) async fn write<T: Send + 'static>(
-        &self,
-        apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
-    ) -> Result<T> {
-        let (reply, answer) = oneshot::channel();
-        self.submit(apply, move |result| drop(reply.send(result)));
-        answer.await.map_err(|_| Error::Closed)?
-    }
-
-    /// Same as [`Core::write`], for a thread that may wait.
-    pub(super) fn write_now<T: Send + 'static>(
-        &self,
-        apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
-    ) -> Result<T> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        self.submit(apply, move |result| drop(reply.send(result)));
-        answer.recv().map_err(|_| Error::Closed)?
-    }
-
-    /// Same as [`Core::write_now`], for a change that has a transaction of its own: `apply` runs once, while `feed`
-    /// runs on the calling thread.
-    pub(super) fn write_alone<T: Send + 'static>(
-        &self,
-        apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
-        feed: impl FnOnce(),
-    ) -> Result<T> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        self.writer.submit_alone(apply, self.publishing(move |result| drop(reply.send(result))));
-        feed();
-        answer.recv().map_err(|_| Error::Closed)?
-    }
-
-    /// Applies a change that came from the shared database. Returns false if the file is at another version.
-    pub(super) fn write_pulled(&self, change: Change) -> Result<bool> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        let apply = move |transaction: &mut Transaction| {
-            let effects = transaction.apply_changes().apply(&change)?;
-            Ok((effects.is_some(), effects.unwrap_or_default()))
-        };
-        self.writer.submit_pulled(apply, self.publishing(move |result| drop(reply.send(result))));
-        answer.recv().map_err(|_| Error::Closed)?
-    }
-
-    /// Lets the effects of what the writer pulls be published.
-    fn publish_pulls(&self) {
-        if let Some(replica) = &self.shared.replica {
-            let (shared, wake) = (Arc::downgrade(&self.shared), self.wake.clone());
-            replica.on_pulled(move |effects| {
-                if let Some(shared) = shared.upgrade() {
-                    shared.publish(&wake, effects);
-                }
-            });
-        }
-    }
-
-    /// Queues a change and publishes its effects once it is committed. `reply` is called on the writer's thread.
-    pub(super) fn submit<T: Send + 'static>(
-        &self,
-        apply: impl FnMut(&mut Transaction) -> Result<(T, Effects)> + Send + 'static,
-        reply: impl FnOnce(Result<T>) + Send + 'static,
-    ) {
-        self.writer.submit(apply, self.publishing(reply));
-    }
-
-    /// Returns what follows the commit of a change: its effects are published, and `reply` is called.
-    fn publishing<T: Send + 'static, F: FnOnce(Result<T>) + Send + 'static>(
-        &self,
-        reply: F,
-    ) -> impl FnOnce(Result<(T, Effects)>) + Send + use<T, F> {
-        let shared = Arc::clone(&self.shared);
-        let wake = self.wake.clone();
-        move |result| {
-            reply(result.map(|(value, effects)| {
-                shared.publish(&wake, effects);
-                value
-            }));
-        }
     }
 
     /// Sends a request to the thread that embeds.
@@ -372,6 +283,19 @@ impl Core {
             Some(namespace) => self.shared.generations.serving().index_stats(namespace),
             None => Ok(IndexStats::default()),
         }
+    }
+}
+
+/// Returns what the engine does with commits.
+fn listener(shared: &Arc<Shared>, wake: mpsc::Sender<Wake>) -> Listener {
+    let (published, reset) = (Arc::downgrade(shared), Arc::downgrade(shared));
+    Listener {
+        publish: Box::new(move |effects| {
+            if let Some(shared) = published.upgrade() {
+                shared.publish(&wake, effects);
+            }
+        }),
+        reset: Box::new(move || reset.upgrade().into_iter().for_each(|shared| shared.reset())),
     }
 }
 

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{core::Core, executor::Lane, shared::Shared};
+use super::{core::Core, executor::Lane, shared::Shared, writer::Commit};
 use crate::{
     documents::{Document, DocumentOperation, DocumentOutcome, DocumentSearch, PreparedDocument, check_key, prepare},
     error::{Error, Result},
@@ -102,11 +102,11 @@ impl DocumentBatch {
             let is_put: Vec<bool> =
                 all[refreshed..].iter().map(|change| matches!(change.action, DocumentAction::Put { .. })).collect();
             expected.iter().for_each(|expected| outcomes[expected.at] = Some(DocumentOutcome::Expected));
-            let apply = move |transaction: &mut Transaction| {
+            let apply = move |transaction: &Transaction| {
                 expected.iter().try_for_each(|expected| check(transaction, expected))?;
                 transaction.edit_documents().apply(&all)
             };
-            let existed = core.write(apply).await?;
+            let existed = core.writer.commit(Commit::Grouped, apply).await?;
             for ((at, is_put), existed) in positions.into_iter().zip(is_put).zip(existed.into_iter().skip(refreshed)) {
                 outcomes[at] = Some(if is_put { DocumentOutcome::Put } else { DocumentOutcome::Deleted(existed) });
             }

@@ -17,9 +17,9 @@ impl Core {
     /// Begins to move this machine to the model that serves on all, if that is another one and is found by its name. One
     /// that was opened with another embedder than theirs keeps it.
     pub(super) fn follow(self: &Arc<Self>, replica: &Replica) -> Result<()> {
-        let Some(model) = replica.asked(replica.upstream.serving_model())? else { return Ok(()) };
+        let Some(model) = replica.record_answer(replica.upstream.serving_model())? else { return Ok(()) };
         if self.shared.generations.serving().generation.is_of(&model) {
-            replica.follows_from_now();
+            replica.start_following();
             return Ok(());
         }
         if !replica.begins_to_follow(&model) {

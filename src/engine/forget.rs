@@ -3,18 +3,29 @@
 //! A cache must not keep a vector whose text is gone, because nobody could find it any more. So caches forget the texts
 //! before the commit, in case the process dies after it, and again after it, in case a flush embedded one meanwhile. With
 //! the texts they forget all queries: a query may repeat what was said in other words.
+//!
+//! The audit and legal holds are here, too.
 
 use std::{
     collections::{BTreeSet, HashSet, VecDeque},
-    sync::mpsc,
+    sync::Arc,
 };
 
-use super::{core::Core, executor::Lane, handle::Engine, segment_scrub::scrub_segments};
+use super::{
+    core::Core,
+    executor::Lane,
+    handle::Engine,
+    segments::scrub_segments,
+    writer::{Commit, then},
+};
+#[cfg(doc)]
+use crate::error::Error;
 use crate::{
     calls::block_on,
-    error::{Error, Result},
-    forget::{AuditEvent, Forget, ForgetTarget, Forgotten, Receipt, Selection},
+    error::Result,
+    forget::{Audit, AuditEvent, Forget, ForgetTarget, Forgotten, Hold, Receipt, Selection},
     ids::{GenerationId, Namespace, NamespaceId},
+    message::Timestamp,
     recall::{NamespaceChange, SegmentChange},
     store::{ForgetPiece, ForgetResult, GenerationState, Transaction},
 };
@@ -72,7 +83,7 @@ impl Core {
         loop {
             let piece = pieces.pop_front().unwrap_or_else(|| ForgetPiece::Namespaces(Vec::new()));
             if let (Selection::Prefix, ForgetPiece::Namespaces(some)) = (&what.selection, &piece) {
-                let next = some.last().map(|(last, _)| self.reads().namespaces_to_delete(namespace, Some(last)));
+                let next = some.last().map(|(last, _)| self.namespaces_to_delete(namespace, Some(last)));
                 pieces.extend(next.transpose()?.filter(|next| !next.is_empty()).map(ForgetPiece::Namespaces));
             }
             let receipt = self.forget_piece(namespace, piece, &requested, sum, pieces.is_empty())?;
@@ -122,7 +133,9 @@ impl Core {
                 keys.chunks(COMMIT).map(|keys| ForgetPiece::Documents(keys.to_vec())).collect()
             }
             Selection::Session(session) => {
-                let messages = self.reads().session_messages(namespace, session, None)?;
+                let messages = self.store().in_session(namespace, session, |snapshot, namespace, session| {
+                    snapshot.history().messages(namespace, session, None)
+                })?;
                 let ids: Vec<String> = messages.into_iter().map(|(_, message)| message.id).collect();
                 let mut pieces: VecDeque<ForgetPiece> = match ids.len() {
                     ..=COMMIT => VecDeque::new(),
@@ -132,12 +145,10 @@ impl Core {
                 pieces
             }
             Selection::Namespace => {
-                let id = self.reads().namespace_id(namespace)?;
+                let id = self.store().view(|snapshot| snapshot.namespaces().id(namespace))?;
                 id.map(|id| ForgetPiece::Namespaces(vec![(namespace.clone(), id)])).into_iter().collect()
             }
-            Selection::Prefix => {
-                VecDeque::from([ForgetPiece::Namespaces(self.reads().namespaces_to_delete(namespace, None)?)])
-            }
+            Selection::Prefix => VecDeque::from([ForgetPiece::Namespaces(self.namespaces_to_delete(namespace, None)?)]),
         })
     }
 
@@ -154,7 +165,7 @@ impl Core {
         let cached = self.forget_cached_of(namespace, &piece)?;
         let apply = {
             let (namespace, requested) = (namespace.clone(), requested.clone());
-            move |transaction: &mut Transaction| {
+            move |transaction: &Transaction| {
                 let mut result = transaction.edit_forget().apply(&namespace, &piece)?;
                 let segments = scrub_all(transaction, &result)?;
                 result.forgotten.segments = segments.iter().map(|(.., changes)| changes.len() as u64).sum();
@@ -163,25 +174,22 @@ impl Core {
                 forgotten.add(result.forgotten);
                 let event = AuditEvent::Forget { requested: requested.clone(), forgotten, complete };
                 let receipt = transaction.audit().append(event)?;
-                let ForgetResult { effects, texts, touched, .. } = result;
-                Ok((Committed { receipt, texts, touched, segments }, effects))
+                let ForgetResult { texts, touched, .. } = result;
+                Ok(Committed { receipt, texts, touched, segments })
             }
         };
-        let (reply, answer) = mpsc::sync_channel(1);
-        let shared = std::sync::Arc::clone(&self.shared);
-        // The segments are published before any later commit.
-        self.submit(apply, move |mut result: Result<Committed>| {
-            if let Ok(committed) = &mut result {
-                for (generation, namespace, changes) in committed.segments.drain(..) {
-                    if let Some(generation) = shared.generations.get(generation) {
-                        generation.publish(NamespaceChange::Segments(namespace, None, changes));
-                    }
+        let shared = Arc::clone(&self.shared);
+        let publish = move |committed: Result<Committed>| {
+            let mut committed = committed?;
+            for (generation, namespace, changes) in committed.segments.drain(..) {
+                if let Some(generation) = shared.generations.get(generation) {
+                    generation.publish(NamespaceChange::Segments(namespace, None, changes));
                 }
             }
-            // The receiver waits.
-            let _ = reply.send(result);
-        });
-        let Committed { receipt, texts, touched, .. } = answer.recv().map_err(|_| Error::Closed)??;
+            Ok(committed)
+        };
+        let Committed { receipt, texts, touched, .. } =
+            self.writer.commit(Commit::Grouped, then(apply, publish)).wait()?;
         self.shared.recent_queries.forget(&touched);
         for generation in self.shared.generations.all() {
             // A batch with one of the texts may be embedded just now. One that begins later has none of them.
@@ -238,4 +246,54 @@ fn scrub_all(transaction: &Transaction, result: &ForgetResult) -> Result<Vec<Scr
         }
     }
     Ok(all)
+}
+
+impl Engine {
+    /// Reads the audit, and checks its chain: an entry for each commit that forgot something, for each legal hold that
+    /// was set or released, and for each purge. Cost: a pass over the entries.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`]. A broken chain is no error: see [`Audit::problems`].
+    pub async fn audit(&self) -> Result<Audit> {
+        self.core().refresh_common().await?;
+        self.core().run(Lane::Store, |core| core.shared.store.read()?.audit().read()).await
+    }
+
+    /// Sets a legal hold on a namespace and on those under it, which need not exist, or changes its reason. From then
+    /// on nothing of them is deleted: [`Engine::forget`], all calls that delete messages, documents, sessions or
+    /// namespaces, and the restoring of a checkpoint where it would delete a message, fail with [`Error::LegalHold`].
+    /// Documents that expire are not returned any more, and are kept. Putting goes on, and a put with a known id
+    /// replaces the message or document. Returns the entry in the audit.
+    ///
+    /// # Errors
+    /// [`Error::Storage`], [`Error::ReadOnly`].
+    pub async fn hold(&self, namespace: &Namespace, reason: impl Into<String>) -> Result<Receipt> {
+        let (namespace, reason) = (namespace.clone(), reason.into());
+        let hold = move |transaction: &Transaction| transaction.holds().put(&namespace, &reason);
+        self.core().writer.commit(Commit::Grouped, hold).await
+    }
+
+    /// Releases the legal hold that was set on exactly this namespace. Documents that expired meanwhile are deleted.
+    /// Returns the entry in the audit, or `None` if there was no such hold.
+    ///
+    /// # Errors
+    /// [`Error::Storage`], [`Error::ReadOnly`].
+    pub async fn release(&self, namespace: &Namespace) -> Result<Option<Receipt>> {
+        let namespace = namespace.clone();
+        let release = move |transaction: &Transaction| transaction.holds().remove(&namespace);
+        let released = self.core().writer.commit(Commit::Grouped, release).await?;
+        if released.is_some() {
+            self.core().shared.expiry.schedule((), Timestamp::now());
+        }
+        Ok(released)
+    }
+
+    /// Returns the legal holds, ordered by namespace.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn holds(&self) -> Result<Vec<Hold>> {
+        self.core().refresh_common().await?;
+        self.core().run(Lane::Store, |core| core.shared.store.read()?.holds().all()).await
+    }
 }

@@ -5,7 +5,13 @@
 
 use std::sync::{Arc, mpsc};
 
-use super::{core::Core, executor::Lane, handle::Engine, notes::Note};
+use super::{
+    core::Core,
+    executor::Lane,
+    handle::Engine,
+    notes::Note,
+    writer::{Commit, then},
+};
 #[cfg(doc)]
 use crate::{config::Config, error::Error, journal::HitChange};
 use crate::{
@@ -13,7 +19,7 @@ use crate::{
     ids::{Namespace, NamespaceId},
     journal::{JournalEntry, RecallState, Replay},
     recall::{Hits, Query, Seen},
-    store::{Effects, Transaction},
+    store::Transaction,
 };
 
 /// A recall that has begun.
@@ -95,20 +101,22 @@ impl Core {
     /// Hands the notes to the writer. `done` is called when they are stored, or have failed.
     fn store_notes(&self, done: impl FnOnce() + Send + 'static) {
         let (notes, most) = (self.shared.notes.take(), self.shared.config.journal as u64);
-        let apply = move |transaction: &mut Transaction| {
+        let apply = move |transaction: &Transaction| {
             for Note { namespace, entry, cleared } in &notes {
                 transaction.journal().append(*namespace, entry, *cleared, most)?;
             }
-            Ok(((), Effects::default()))
+            Ok(())
         };
         let shared = Arc::clone(&self.shared);
-        self.submit(apply, move |result: Result<()>| {
-            if let Err(error) = result {
+        let finish = move |stored: Result<()>| {
+            if let Err(error) = stored {
                 tracing::warn!(%error, "recalls are missing in the journal");
             }
             shared.notes.stored();
             done();
-        });
+            Ok(())
+        };
+        self.writer.commit(Commit::Grouped, then(apply, finish));
     }
 
     /// Stores the notes, if there are any, and returns at once.
@@ -125,7 +133,8 @@ impl Core {
             // An error only says that the engine is being closed.
             let _ = stored.recv();
         }
-        let entries = self.reads().journal(namespace, limit, before)?;
+        let entries =
+            self.store().in_namespace(namespace, |snapshot, id| snapshot.journal().page(id, limit, before))?;
         Ok(entries.into_iter().filter_map(|(number, json)| JournalEntry::from_json(number, &json)).collect())
     }
 

@@ -13,10 +13,9 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    index_stats::IndexStats,
-    lexical_rebuild::LexicalRebuild,
     namespace_slot::{LoadedNamespace, MemoryBudget, NamespaceSlot},
-    segment_rewrite::rewrite_segment,
+    reports::IndexStats,
+    segments::{LexicalRebuild, rewrite_segment},
     stored_graph::{Committed, Planners, StoredGraph, Workers},
     writer::Writer,
 };
@@ -248,7 +247,7 @@ impl LoadedGeneration {
     /// the transaction is committed and the rows are published.
     pub(super) fn link(
         &self,
-        transaction: &mut Transaction,
+        transaction: &Transaction,
         added: &[AddedRows],
         planners: &Planners,
     ) -> Result<Vec<Committed>> {

@@ -9,6 +9,7 @@ use super::{
     handle::Engine,
     reports::{FlushReport, PutReport},
     shared::Wake,
+    writer::Commit,
 };
 #[cfg(doc)]
 use crate::config::Config;
@@ -44,12 +45,11 @@ impl Engine {
     pub async fn put_all(&self, messages: Vec<(Namespace, Message)>) -> Result<PutReport> {
         messages.iter().try_for_each(|(_, message)| message.check())?;
         let span = call_span!(INFO "put", messages = messages.len());
-        let apply = move |transaction: &mut Transaction| {
-            let mut put = transaction.edit_messages().put(&messages)?;
-            let effects = std::mem::take(&mut put.effects);
-            Ok((PutReport { new: put.new, replaced: put.replaced, unchanged: put.unchanged }, effects))
+        let apply = move |transaction: &Transaction| {
+            let put = transaction.edit_messages().put(&messages)?;
+            Ok(PutReport { new: put.new, replaced: put.replaced, unchanged: put.unchanged })
         };
-        timed(span, self.core().write(apply)).await
+        timed(span, self.core().writer.commit(Commit::Grouped, apply)).await
     }
 
     /// Embeds and indexes all pending messages. Once it returns, all messages put before are found by meaning, too.
@@ -97,7 +97,10 @@ impl Engine {
     pub async fn get(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
         self.core().refresh(namespace, None).await?;
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        self.core().run(Lane::Store, move |core| core.reads().message(&namespace, &id)).await
+        let message = move |core: &Core| {
+            core.store().in_namespace(&namespace, |snapshot, namespace| snapshot.messages().by_id(namespace, &id))
+        };
+        self.core().run(Lane::Store, message).await
     }
 
     /// Replaces the metadata of a message, which is not embedded again. Returns false if there is no such message.
@@ -110,10 +113,8 @@ impl Engine {
             return Ok(false);
         }
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        let set = move |transaction: &mut Transaction| {
-            transaction.edit_messages().set_metadata(&namespace, &id, metadata.clone())
-        };
-        self.core().write(set).await
+        let set = move |transaction: &Transaction| transaction.edit_messages().set_metadata(&namespace, &id, &metadata);
+        self.core().writer.commit(Commit::Grouped, set).await
     }
 
     /// Returns the number of pending messages: stored, and not embedded yet. Cost: a pass over their keys.
@@ -121,7 +122,10 @@ impl Engine {
     /// # Errors
     /// [`Error::Storage`].
     pub async fn pending(&self) -> Result<u64> {
-        let pending = |core: &Core| core.reads().pending(core.shared.generations.serving().generation.id);
+        let pending = |core: &Core| {
+            let serving = core.shared.generations.serving().generation.id;
+            core.store().view(|snapshot| snapshot.pending().count(serving))
+        };
         self.core().run(Lane::Store, pending).await
     }
 
@@ -136,7 +140,7 @@ impl Engine {
             return Ok(0);
         }
         let namespace = namespace.clone();
-        let delete = move |transaction: &mut Transaction| transaction.edit_messages().delete(&namespace, &ids);
-        self.core().write(delete).await
+        let delete = move |transaction: &Transaction| transaction.edit_messages().delete(&namespace, &ids);
+        self.core().writer.commit(Commit::Grouped, delete).await
     }
 }

@@ -6,9 +6,7 @@
 //!
 //! Invariants: messages that `put` acknowledged are in the file; an index contains nothing that is not committed.
 
-mod audit;
 mod backup;
-mod block_lease;
 mod blocking;
 mod builder;
 mod core;
@@ -20,14 +18,10 @@ mod executor;
 mod follow;
 mod forget;
 mod handle;
-mod index_stats;
 mod journal;
-mod lexical_rebuild;
 mod live_sessions;
 mod loaded_generation;
 mod messages;
-mod namespace_language;
-mod namespace_list;
 mod namespace_slot;
 mod namespaces;
 mod notes;
@@ -38,13 +32,10 @@ mod recent_queries;
 pub(crate) mod reindex;
 mod replica;
 mod reports;
-mod segment_rewrite;
-mod segment_scrub;
+mod segments;
 mod session;
-mod sessions;
 mod shared;
 mod shared_vectors;
-mod store_reads;
 mod stored_graph;
 mod text_windows;
 mod timer;
@@ -60,9 +51,8 @@ pub use self::{
     example_selector::EngineExampleSelector,
     executor::block_on,
     handle::Engine,
-    index_stats::IndexStats,
     namespace_slot::EngineStats,
-    reports::{FlushReport, PutReport},
+    reports::{FlushReport, IndexStats, PutReport},
 };
 pub(crate) use self::{
     blocking::blocking_methods,

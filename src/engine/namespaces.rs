@@ -1,16 +1,21 @@
-//! Methods of [`Engine`] on whole namespaces and their indexes.
+//! Methods of [`Engine`] on whole namespaces, their languages and indexes, and on many namespaces: listing, counting and
+//! deleting them.
 
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::{
+    core::Core,
     executor::Lane,
     handle::Engine,
-    index_stats::IndexStats,
+    loaded_generation::LoadedGeneration,
     namespace_slot::EngineStats,
+    reports::IndexStats,
+    segments::LexicalRebuild,
     shared::{Shared, Wake},
     stored_graph::Workers,
+    writer::Commit,
 };
 #[cfg(doc)]
 use crate::config::Config;
@@ -19,6 +24,8 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     lexical::Language,
+    recall::{NamespaceChange, SegmentChange},
+    store::{NamespaceCursor, NamespacePage, NamespaceTotals, Transaction},
 };
 
 impl Engine {
@@ -81,6 +88,129 @@ impl Engine {
     pub(super) async fn namespace_id(&self, namespace: &Namespace) -> Result<Option<NamespaceId>> {
         self.core().refresh(namespace, None).await?;
         let namespace = namespace.clone();
-        self.core().run(Lane::Store, move |core| core.reads().namespace_id(&namespace)).await
+        let id = move |core: &Core| core.store().view(|snapshot| snapshot.namespaces().id(&namespace));
+        self.core().run(Lane::Store, id).await
+    }
+}
+
+impl Engine {
+    /// Returns the first `limit` namespaces that have messages or documents, or those after a cursor: of all
+    /// namespaces, or of those under a prefix, itself included. They are ordered by the bytes of their text.
+    ///
+    /// Cost: a pass over the names of the sessions on the page, and over deleted namespaces.
+    ///
+    /// # Errors
+    /// [`Error::InvalidCursor`]: another database returned the cursor. [`Error::InvalidQuery`]: the limit is 0.
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn namespaces(
+        &self,
+        prefix: Option<&Namespace>,
+        after: Option<&NamespaceCursor>,
+        limit: usize,
+    ) -> Result<NamespacePage> {
+        let (prefix, after) = (prefix.cloned(), after.cloned());
+        self.core().refresh_under(prefix.as_ref(), None).await?;
+        let page =
+            move |core: &Core| core.store().view(|s| s.namespaces().page(prefix.as_ref(), after.as_ref(), limit));
+        self.core().run(Lane::Store, page).await
+    }
+
+    /// Counts the namespaces that have messages or documents, and these: of all namespaces, or of those under a prefix,
+    /// itself included. Cost: a pass over the records of the namespaces, about a microsecond each.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn count_namespaces(&self, prefix: Option<&Namespace>) -> Result<NamespaceTotals> {
+        self.core().refresh_under(prefix, None).await?;
+        let prefix = prefix.cloned();
+        let totals = move |core: &Core| core.store().view(|snapshot| snapshot.namespaces().totals(prefix.as_ref()));
+        self.core().run(Lane::Store, totals).await
+    }
+
+    /// Deletes all namespaces under a prefix, itself included, with all their messages and documents. Returns how many
+    /// had any, and how many. Nothing is an error if no namespace is under the prefix: the counts are 0.
+    ///
+    /// The namespaces are deleted in the order of their text, in commits of about 1,000 namespaces or 10,000 messages
+    /// and documents, each of whole namespaces. If the process ends meanwhile, or the future is dropped, a namespace is
+    /// still there as a whole or is deleted as a whole, and the same call deletes the rest. What is put meanwhile into
+    /// a namespace that was deleted already stays.
+    ///
+    /// # Errors
+    /// [`Error::LegalHold`], and nothing is deleted: a namespace under the prefix is held, or one above it.
+    /// [`Error::Storage`], [`Error::Corrupted`], [`Error::ReadOnly`].
+    pub async fn delete_namespaces(&self, prefix: &Namespace) -> Result<NamespaceTotals> {
+        self.core().refresh_common().await?;
+        self.core().refresh_under(Some(prefix), None).await?;
+        let held = prefix.clone();
+        let check = move |core: &Core| core.shared.store.read()?.holds().check_under(&held);
+        self.core().run(Lane::Store, check).await?;
+        let mut totals = NamespaceTotals::default();
+        let mut after = None;
+        loop {
+            let prefix = prefix.clone();
+            let next = move |core: &Core| core.namespaces_to_delete(&prefix, after.as_ref());
+            let next = self.core().run(Lane::Store, next).await?;
+            let Some((last, _)) = next.last().cloned() else { return Ok(totals) };
+            let NamespaceTotals { namespaces, messages, documents } = self.delete_all_in(next).await?;
+            totals.namespaces += namespaces;
+            totals.messages += messages;
+            totals.documents += documents;
+            after = Some(last);
+        }
+    }
+
+    /// Deletes everything in these namespaces, in one commit.
+    pub(super) async fn delete_all_in(&self, namespaces: Vec<(Namespace, NamespaceId)>) -> Result<NamespaceTotals> {
+        let ids: Vec<NamespaceId> = namespaces.iter().map(|(_, id)| *id).collect();
+        let delete = move |transaction: &Transaction| transaction.namespaces().delete(&namespaces);
+        let totals = self.core().writer.commit(Commit::Grouped, delete).await?;
+        for generation in self.core().shared.generations.all() {
+            ids.iter().for_each(|&id| generation.unload_if_empty(id));
+        }
+        Ok(totals)
+    }
+}
+
+impl Core {
+    /// Returns the namespaces under a prefix that the next commit of its deletion deletes.
+    pub(super) fn namespaces_to_delete(
+        &self,
+        prefix: &Namespace,
+        after: Option<&Namespace>,
+    ) -> Result<Vec<(Namespace, NamespaceId)>> {
+        self.store().view(|snapshot| snapshot.namespaces().next_to_delete(prefix, after))
+    }
+}
+
+impl Shared {
+    /// Sets the language of a namespace, which is made if it is new, and of its documents. If it was another, rebuilds
+    /// the lexical indexes of all generations in memory; one that is not in memory is rebuilt when it is loaded.
+    pub(super) fn set_language(&self, namespace: &Namespace, language: Language, workers: &Workers) -> Result<()> {
+        let namespace = match self.store.read()?.namespaces().id(namespace)? {
+            Some(known) => known,
+            None => {
+                let namespace = namespace.clone();
+                let create = move |transaction: &Transaction| transaction.namespaces().create(&namespace);
+                workers.writer.commit(Commit::Grouped, create).wait()?
+            }
+        };
+        let all: Vec<Arc<LoadedGeneration>> = self.generations.all();
+        // Between batches: one analyzed in the old language was handed to the writer before this, all others come
+        // after.
+        let _between: Vec<_> = all.iter().map(|generation| generation.batching.lock()).collect();
+        for namespace in namespace.parts() {
+            let generations = all.iter().map(|loaded| (loaded.generation.id, &*loaded.embedder)).collect();
+            let rebuild = LexicalRebuild { namespace, generations, language: Some(language) };
+            let publish = {
+                let all = all.clone();
+                move |changes: Vec<Vec<SegmentChange>>| {
+                    for (generation, changes) in all.iter().zip(changes) {
+                        generation.publish(NamespaceChange::Segments(namespace, Some(language), changes));
+                    }
+                }
+            };
+            rebuild.commit(&self.store, &workers.writer, publish)?;
+        }
+        Ok(())
     }
 }

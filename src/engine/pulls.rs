@@ -19,6 +19,7 @@ use super::{
     questions::{OpenQuestion, QuestionAnswer, QuestionWait, Subject},
     replica::{Need, Replica},
     weak::WeakEngine,
+    writer::Commit,
 };
 use crate::{
     calls::block_on,
@@ -27,7 +28,7 @@ use crate::{
     ids::{Namespace, NamespaceId},
     recall::{Query, Seen},
     shared::{Answer, Notified, Question, Told},
-    store::{COMMON, Change},
+    store::{COMMON, Change, Transaction},
 };
 
 /// How long reads that need not be the latest wait for a shared database from which nothing at all is heard.
@@ -78,7 +79,7 @@ impl Core {
                     Err(error) => return unless_behind(freshness, error),
                 }
             }
-            replica.is_fresh(name, found.sent);
+            replica.mark_fresh(name, found.sent);
         }
         Ok(())
     }
@@ -166,7 +167,7 @@ impl Core {
                 replica.is_silent();
                 return replica.questions.hear_nothing(asked);
             }
-            Told::Answer(answer) => replica.asked(answer),
+            Told::Answer(answer) => replica.record_answer(answer),
         };
         match answer {
             Ok(Answer::Change(None)) => self.end(replica, asked, Ok(Vec::new())),
@@ -186,7 +187,7 @@ impl Core {
         let is_answered = !matches!(end, Err(Error::SharedDatabase { .. }));
         let Some((sent, next)) = replica.questions.close(asked, is_answered) else { return };
         if let (Ok(_), Subject::Namespace(name)) = (&end, &asked.about) {
-            replica.is_fresh(name, sent);
+            replica.mark_fresh(name, sent);
         }
         let end = end.map(|namespaces| QuestionAnswer { sent, namespaces: namespaces.into() }).map_err(Arc::new);
         match next {
@@ -208,7 +209,8 @@ impl Core {
     /// now.
     pub(super) fn apply(&self, change: Change) -> Result<bool> {
         let name = change.namespace.clone();
-        let applied = self.write_pulled(change)?;
+        let apply = move |transaction: &Transaction| transaction.apply_changes().apply(&change);
+        let applied = self.writer.commit(Commit::Pulled, apply).wait()?;
         if applied && let Some(id) = self.namespace_id(&name)? {
             for namespace in id.parts() {
                 self.shared.fetch_vectors(namespace, &self.workers())?;
@@ -343,13 +345,14 @@ impl Core {
         if names.is_empty() {
             return Ok(());
         }
-        let versions: HashMap<String, u64> = replica.asked(replica.upstream.versions(&names))?.into_iter().collect();
+        let versions: HashMap<String, u64> =
+            replica.record_answer(replica.upstream.versions(&names))?.into_iter().collect();
         for name in names {
             let known = self.shared.store.read()?.versions().get(&name)?;
             if versions.get(&name).is_some_and(|version| *version > known) {
                 self.pull(&name, now)?;
             }
-            replica.is_fresh(&name, now);
+            replica.mark_fresh(&name, now);
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! The engine's side of a shared database: what it knows of it, and commits that become the truth first.
+//! The engine's side of a shared database: what it knows of it, and commits that the primary gets first.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,7 +14,7 @@ use crate::{
     error::{Error, Result},
     ids::ModelIdentity,
     shared::{Lease, Pushed, Upstream},
-    store::{COMMON, Effects, Names, Sharing, Store, Transaction},
+    store::{COMMON, Effects, Names, Outcome, Sharing, Store, Target, Transaction},
 };
 
 /// How long the versions of a namespace are asked for in the background after it was last read.
@@ -29,15 +29,13 @@ const FOLLOW: Duration = Duration::from_secs(60);
 /// The least and the longest time between two rounds of asking for versions.
 const POLL: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
-/// The copy of a shared database that the engine's file is.
+/// The engine's file as a replica of a shared database.
 pub(super) struct Replica {
     pub(super) upstream: Arc<dyn Upstream>,
     pub(super) freshness: Freshness,
     names: Names,
     pub(super) questions: Questions,
     state: Mutex<State>,
-    /// Called on the writer's thread with the effects of what it pulled.
-    on_pulled: OnceLock<Box<dyn Fn(Effects) + Send + Sync>>,
 }
 
 #[derive(Default)]
@@ -64,7 +62,7 @@ impl State {
 }
 
 impl State {
-    /// What a read needs of which nothing is known to be fresh.
+    /// Returns what a read of a namespace needs first about which nothing is known.
     fn need(&self, freshness: Freshness, now: Instant) -> Need {
         match (freshness, self.failed) {
             (Freshness::Local, _) => Need::Nothing,
@@ -95,23 +93,16 @@ pub(super) enum Need {
     Answer,
 }
 
-/// The outcome of a commit.
-pub(super) enum Committed<T> {
-    Yes(T),
-    /// Somebody else was first. These namespaces have to be pulled, and the change made again.
-    Behind(Vec<String>),
-}
-
 impl Replica {
     pub(super) fn new(upstream: Arc<dyn Upstream>, freshness: Freshness) -> Self {
-        let (names, questions, state, on_pulled) = Default::default();
-        Replica { upstream, freshness, names, questions, state, on_pulled }
+        let (names, questions, state) = Default::default();
+        Replica { upstream, freshness, names, questions, state }
     }
 
-    /// Checks that the file is a copy of this shared database, or makes it one if it is empty.
+    /// Checks that the file is a replica of this shared database, or makes it one if it is empty.
     ///
     /// # Errors
-    /// [`Error::InvalidConfig`]: it is a copy of another one, or has data of its own.
+    /// [`Error::InvalidConfig`]: it is a replica of another one, or has data of its own.
     pub(super) fn adopt(&self, store: &Store) -> Result<()> {
         let origin = self.upstream.origin();
         let snapshot = store.read()?;
@@ -140,52 +131,57 @@ impl Replica {
         })
     }
 
-    pub(super) fn on_pulled(&self, call: impl Fn(Effects) + Send + Sync + 'static) {
-        let _ = self.on_pulled.set(Box::new(call));
-    }
-
     pub(super) fn names(&self) -> &Names {
         &self.names
     }
 
-    /// Runs a transaction on the copy. What it changes of the truth becomes the truth, and is then committed here.
-    pub(super) fn commit<T>(
+    /// Commits a change to the primary, and then to the replica. While other machines are first, pulls what they changed,
+    /// whose effects are passed to `publish`, and applies the change again, unless it `is_once`.
+    pub(super) fn commit(
         &self,
         store: &Store,
-        change: impl FnOnce(&mut Transaction) -> Result<T>,
-    ) -> Result<Committed<T>> {
-        let mut behind = None;
-        let share = |sharing: Sharing| {
-            let pushed = self.asked(self.upstream.push(&sharing))?;
-            if pushed == Pushed::Behind {
-                let changed = sharing.changes.into_iter().map(|change| change.namespace);
-                let looked_up = sharing.lookups.into_iter().map(|(name, _)| name);
-                behind = Some(changed.chain(looked_up).collect::<Vec<_>>());
-                // Undoes the transaction, and is seen by nobody.
-                return Err(Error::Closed);
+        is_once: bool,
+        change: &mut dyn FnMut(&Transaction) -> Result<()>,
+        publish: &dyn Fn(Effects),
+    ) -> Result<()> {
+        let until = Instant::now() + self.upstream.timeout();
+        loop {
+            let mut behind = Vec::new();
+            let mut push = |sharing: Sharing| {
+                let is_first = self.record_answer(self.upstream.push(&sharing))? == Pushed::Committed;
+                if !is_first {
+                    behind.extend(sharing.changes.into_iter().map(|change| change.namespace));
+                    behind.extend(sharing.lookups.into_iter().map(|(name, _)| name));
+                }
+                Ok(is_first)
+            };
+            if let Outcome::Committed(()) = store.commit(Target::Primary(&self.names, &mut push), &mut *change)? {
+                return Ok(());
             }
-            Ok(())
-        };
-        let committed = store.write_shared(&self.names, change, share);
-        match behind {
-            Some(namespaces) => Ok(Committed::Behind(namespaces)),
-            None => committed.map(Committed::Yes),
+            behind.iter().try_for_each(|namespace| self.pull_here(store, namespace, publish))?;
+            if is_once || Instant::now() > until {
+                let reason = "other machines changed the same namespace meanwhile, each time it was tried".into();
+                return Err(Error::SharedDatabase { reason, transient: true });
+            }
         }
     }
 
     /// Pulls a namespace on the writer's thread.
-    pub(super) fn pull_here(&self, store: &Store, namespace: &str) -> Result<()> {
+    fn pull_here(&self, store: &Store, namespace: &str, publish: &dyn Fn(Effects)) -> Result<()> {
         let since = store.read()?.versions().get(namespace)?;
-        let Some(change) = self.asked(self.upstream.pull(namespace, since))? else { return Ok(()) };
-        let effects = store.write_copy(|transaction| transaction.apply_changes().apply(&change))?;
-        if let (Some(effects), Some(call)) = (effects, self.on_pulled.get()) {
-            call(effects);
+        let Some(change) = self.record_answer(self.upstream.pull(namespace, since))? else { return Ok(()) };
+        let pulled = store.commit(Target::Replica, |transaction| {
+            transaction.apply_changes().apply(&change)?;
+            Ok(transaction.take_effects())
+        })?;
+        if let Outcome::Committed(effects) = pulled {
+            publish(effects);
         }
         Ok(())
     }
 
     /// Notes that the machine serves the model that all serve, or is to: from now on it follows.
-    pub(super) fn follows_from_now(&self) {
+    pub(super) fn start_following(&self) {
         self.state.lock().follows = true;
     }
 
@@ -202,7 +198,7 @@ impl Replica {
     }
 
     /// Notes whether the shared database answered.
-    pub(super) fn asked<T>(&self, answer: Result<T>) -> Result<T> {
+    pub(super) fn record_answer<T>(&self, answer: Result<T>) -> Result<T> {
         self.state.lock().failed = match &answer {
             Err(Error::SharedDatabase { transient: true, .. }) => Some(Instant::now()),
             _ => None,
@@ -234,7 +230,7 @@ impl Replica {
         self.state.lock().failed = Some(Instant::now());
     }
 
-    /// The last time before which nothing is missing in a namespace that was acknowledged.
+    /// The replica has every write to the namespace that was acknowledged before this instant.
     pub(super) fn fresh_since(&self, name: &str) -> Option<Instant> {
         self.state.lock().namespaces.get(name).and_then(|served| served.fresh)
     }
@@ -249,25 +245,25 @@ impl Replica {
     }
 
     /// Notes that nothing that was acknowledged before a time is missing in a namespace.
-    pub(super) fn is_fresh(&self, name: &str, since: Instant) {
+    pub(super) fn mark_fresh(&self, name: &str, since: Instant) {
         if let Some(served) = self.state.lock().namespaces.get_mut(name) {
             served.fresh = served.fresh.max(Some(since));
         }
     }
 
-    /// Renews leases until [`Replica::keep_no_longer`].
+    /// Renews leases until [`Replica::stop_renewing`].
     pub(super) fn keep(&self, leases: &[Lease]) {
         self.state.lock().kept.extend(leases.iter().cloned());
     }
 
-    pub(super) fn keep_no_longer(&self, leases: &[Lease]) {
+    pub(super) fn stop_renewing(&self, leases: &[Lease]) {
         self.state.lock().kept.retain(|lease| !leases.contains(lease));
     }
 
     pub(super) fn renew(&self) -> Result<()> {
         let kept = self.state.lock().kept.clone();
         kept.iter().try_for_each(|Lease { namespace, work }| {
-            self.asked(self.upstream.lease(work, std::slice::from_ref(namespace), LEASE)).map(drop)
+            self.record_answer(self.upstream.lease(work, std::slice::from_ref(namespace), LEASE)).map(drop)
         })
     }
 
@@ -280,7 +276,7 @@ impl Replica {
     }
 }
 
-/// Checks that a file is opened as what it is: a copy of the shared database, or a file of its own.
+/// Checks that a file is opened as what it is: a replica of the shared database, or a file of its own.
 ///
 /// # Errors
 /// [`Error::InvalidConfig`].
@@ -293,28 +289,6 @@ pub(super) fn check_origin(store: &Store, replica: Option<&Replica>) -> Result<(
                           the address of that database (`mnemon --shared`), open it for reading, or take a namespace \
                           out with `mnemon unshare`";
             Err(Error::InvalidConfig { reason: reason.into() })
-        }
-    }
-}
-
-/// Commits a group of changes in an engine with a shared database. Pulls and tries again while others are first.
-pub(super) fn commit_shared<T>(
-    replica: &Replica,
-    store: &Store,
-    is_once: bool,
-    mut change: impl FnMut(&mut Transaction) -> Result<T>,
-) -> Result<T> {
-    let until = Instant::now() + replica.upstream.timeout();
-    loop {
-        match replica.commit(store, &mut change)? {
-            Committed::Yes(value) => return Ok(value),
-            Committed::Behind(namespaces) => {
-                namespaces.iter().try_for_each(|namespace| replica.pull_here(store, namespace))?;
-                if is_once || Instant::now() > until {
-                    let reason = "other machines changed the same namespace meanwhile, each time it was tried".into();
-                    return Err(Error::SharedDatabase { reason, transient: true });
-                }
-            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A stored session, for the memory that works on it.
+//! A stored session, for the memory that works on it, and methods of [`Engine`] on whole sessions.
 //!
 //! Reads go to the tables through one snapshot ([`StoredSession::read`]); changes are one commit each. Every change
 //! that puts messages also sets the time at which the session is idle, and schedules the timer.
@@ -7,19 +7,19 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     core::Core,
-    executor::{Executor, JobQueue},
+    executor::{Executor, JobQueue, Lane},
     handle::Engine,
     live_sessions::LiveSession,
-    sessions::copy_session,
     weak::WeakEngine,
+    writer::Commit,
 };
 use crate::{
     calls::{call_span, timed},
-    error::Result,
-    ids::{Namespace, NamespaceId},
+    error::{Error, Result},
+    ids::{Namespace, NamespaceId, check_id},
     message::{Message, Timestamp},
     recall::{Hits, Query},
-    store::{BlockKey, BlockState, Effects, PutResult, SessionChange, Snapshot, Transaction},
+    store::{self, BlockKey, BlockState, PutResult, SessionChange, SessionInfo, Snapshot, StoredBlock, Transaction},
 };
 
 /// A session in the file of an open engine. Its methods that are not async may wait: call them on a lane of the
@@ -37,7 +37,7 @@ pub(crate) struct StoredSession {
 impl Engine {
     /// Returns the key that seals the memory in prompts.
     pub(crate) fn seal_key(&self) -> Result<Option<[u8; 32]>> {
-        self.core().reads().seal_key()
+        self.core().store().view(|snapshot| snapshot.seal_key())
     }
 }
 
@@ -64,7 +64,7 @@ impl StoredSession {
         }
         let idle = &self.core.shared.sessions.idle;
         if !idle.is_started() {
-            let stored = self.core.reads().idle_sessions().unwrap_or_else(|error| {
+            let stored = self.core.store().view(|snapshot| snapshot.idle().all()).unwrap_or_else(|error| {
                 tracing::error!(%error, "idle sessions were not read; they are flushed after the next opening");
                 Vec::new()
             });
@@ -73,7 +73,7 @@ impl StoredSession {
             idle.start(keys, move |due| engine.flush_idle(due));
         }
         // The timer knows the session already, unless it was copied from another one.
-        if let Some(at) = self.core.reads().idle_at(&self.namespace, &self.session)? {
+        if let Some(at) = self.core.store().view(|snapshot| snapshot.idle().get(&self.namespace, &self.session))? {
             idle.schedule((self.namespace.clone(), self.session.clone()), at);
         }
         Ok(())
@@ -96,6 +96,10 @@ impl StoredSession {
         Timestamp::from_micros(Timestamp::now().as_micros().saturating_add(micros))
     }
 
+    fn message_of_any_session(&self, id: &str) -> Result<Option<Message>> {
+        self.core.store().in_namespace(&self.namespace, |snapshot, namespace| snapshot.messages().by_id(namespace, id))
+    }
+
     pub(crate) fn executor(&self) -> &Arc<Executor> {
         self.core.executor()
     }
@@ -116,15 +120,17 @@ impl StoredSession {
 
     /// Reads one snapshot of the session. A session that the file does not have is empty.
     pub(crate) fn read<T: Default>(&self, read: impl FnOnce(&Snapshot, NamespaceId, u32) -> Result<T>) -> Result<T> {
-        self.core.reads().within_session(&self.namespace, &self.session, read)
+        self.core.store().in_session(&self.namespace, &self.session, read)
     }
 
     pub(crate) fn history(&self) -> Result<Vec<Message>> {
-        self.core.reads().history(&self.namespace, &self.session)
+        let history =
+            self.read(|snapshot, namespace, session| snapshot.history().messages(namespace, session, None))?;
+        Ok(history.into_iter().map(|(_, message)| message).collect())
     }
 
     pub(crate) fn message(&self, id: &str) -> Result<Option<Message>> {
-        let message = self.core.reads().message(&self.namespace, id)?;
+        let message = self.message_of_any_session(id)?;
         Ok(message.filter(|message| message.session == self.session))
     }
 
@@ -136,7 +142,7 @@ impl StoredSession {
 
     /// Returns true if another session of the namespace has a message with this id and the same hash of its content.
     pub(crate) fn is_message_elsewhere(&self, message: &Message, hash: impl Fn(&Message) -> u64) -> Result<bool> {
-        let stored = self.core.reads().message(&self.namespace, &message.id)?;
+        let stored = self.message_of_any_session(&message.id)?;
         Ok(stored.is_some_and(|stored| stored.session != self.session && hash(&stored) == hash(message)))
     }
 
@@ -148,52 +154,50 @@ impl StoredSession {
         }
         let (namespace, session, idle) = (self.namespace.clone(), self.session.clone(), self.idle_from_now());
         let span = call_span!(INFO "put", messages = change.put.len());
-        let apply = move |transaction: &mut Transaction| {
-            let mut put = transaction.edit_messages().update(&namespace, &session, &change)?;
-            let effects = std::mem::take(&mut put.effects);
+        let apply = move |transaction: &Transaction| {
+            let put = transaction.edit_messages().update(&namespace, &session, &change)?;
             if !change.put.is_empty() {
                 transaction.idle().set(&namespace, &session, idle)?;
             }
             if with_checkpoint && put.new + put.replaced + put.removed > 0 {
                 transaction.checkpoints().create(&namespace, &session, "")?;
             }
-            Ok((put, effects))
+            Ok(put)
         };
-        timed(span, self.core.write(apply)).await
+        timed(span, self.core.writer.commit(Commit::Grouped, apply)).await
     }
 
     /// Moves buffered messages to long-term memory, as batches, in one commit. With `window`, prompts show messages
     /// from this sequence number on.
     pub(crate) fn flush(&self, batches: Vec<Vec<u64>>, window: Option<u64>) -> Result<u64> {
         let (namespace, session) = (self.namespace.clone(), self.session.clone());
-        self.core.write_now(move |transaction: &mut Transaction| -> Result<(u64, Effects)> {
-            transaction.edit_sessions().flush(&namespace, &session, &batches, window)
-        })
+        let flush =
+            move |transaction: &Transaction| transaction.edit_sessions().flush(&namespace, &session, &batches, window);
+        self.core.writer.commit(Commit::Grouped, flush).wait()
     }
 
     pub(crate) fn block_state(&self, key: &BlockKey) -> Result<BlockState> {
-        self.core.reads().block_state(key)
+        self.core.store().view(|snapshot| snapshot.blocks().get(key))
     }
 
     /// Returns the states of several blocks as of one commit.
     pub(crate) fn block_states(&self, keys: &[BlockKey]) -> Result<Vec<BlockState>> {
-        self.core.reads().block_states(keys)
+        self.core.store().view(|snapshot| keys.iter().map(|key| snapshot.blocks().get(key)).collect())
     }
 
     pub(crate) async fn checkpoint(&self, label: String) -> Result<u32> {
         let (namespace, session) = (self.namespace.clone(), self.session.clone());
-        let apply = move |transaction: &mut Transaction| {
-            Ok((transaction.checkpoints().create(&namespace, &session, &label)?, Effects::default()))
-        };
-        self.core.write(apply).await
+        let create = move |transaction: &Transaction| transaction.checkpoints().create(&namespace, &session, &label);
+        self.core.writer.commit(Commit::Grouped, create).await
     }
 
     pub(crate) fn restore(&self, checkpoint: u32) -> Result<()> {
         self.schedule_idle();
         let (namespace, session, idle) = (self.namespace.clone(), self.session.clone(), self.idle_from_now());
-        self.core.write_now(move |transaction: &mut Transaction| {
-            Ok(((), transaction.edit_sessions().restore(&namespace, &session, checkpoint, idle)?))
-        })
+        let restore = move |transaction: &Transaction| {
+            transaction.edit_sessions().restore(&namespace, &session, checkpoint, idle)
+        };
+        self.core.writer.commit(Commit::Grouped, restore).wait()
     }
 
     /// Copies the session to a new one, as it was at a checkpoint or as it is now.
@@ -205,8 +209,8 @@ impl StoredSession {
     pub(crate) async fn delete(&self) -> Result<()> {
         let (namespace, session) = (self.namespace.clone(), self.session.clone());
         let delete =
-            move |transaction: &mut Transaction| Ok(((), transaction.edit_sessions().delete(&namespace, &session)?.1));
-        self.core.write(delete).await
+            move |transaction: &Transaction| transaction.edit_sessions().delete(&namespace, &session).map(drop);
+        self.core.writer.commit(Commit::Grouped, delete).await
     }
 
     pub(crate) async fn recall(&self, query: Query) -> Result<Hits> {
@@ -224,8 +228,108 @@ impl Engine {
         replace: bool,
     ) -> Result<()> {
         let (namespace, session) = (namespace.clone(), session.to_owned());
-        self.core().write_now(move |transaction: &mut Transaction| {
-            Ok(((), transaction.edit_messages().put_history(&namespace, &session, &messages, replace)?))
-        })
+        let put = move |transaction: &Transaction| {
+            transaction.edit_messages().put_history(&namespace, &session, &messages, replace)
+        };
+        self.core().writer.commit(Commit::Grouped, put).wait()
     }
+}
+
+impl Engine {
+    /// Returns the sessions of a namespace that have messages, ordered by id.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn sessions(&self, namespace: &Namespace) -> Result<Vec<SessionInfo>> {
+        self.core().refresh(namespace, None).await?;
+        let namespace = namespace.clone();
+        self.core().run(Lane::Store, move |core| core.store().in_namespace(&namespace, store::session_infos)).await
+    }
+
+    /// Returns what the memory blocks of a namespace's sessions have made, for looking into it: session by session, and
+    /// then what all sessions share. A block that keeps nothing, such as a [`StaticBlock`](crate::StaticBlock), is not
+    /// among them.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn blocks(&self, namespace: &Namespace) -> Result<Vec<StoredBlock>> {
+        self.core().refresh(namespace, None).await?;
+        let namespace = namespace.clone();
+        let blocks = move |core: &Core| core.store().in_namespace(&namespace, |snapshot, id| snapshot.blocks().all(id));
+        self.core().run(Lane::Store, blocks).await
+    }
+
+    /// Returns all messages of a session in order, buffered ones too. An unknown session has none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn history(&self, namespace: &Namespace, session: &str) -> Result<Vec<Message>> {
+        let numbered = self.numbered_history(namespace, session).await?;
+        Ok(numbered.into_iter().map(|(_, message)| message).collect())
+    }
+
+    /// Same as [`Engine::history`], with the number of each message in the namespace. The messages of a session are in the
+    /// order of their numbers, and no other message gets the number of a deleted one: a program that lists a session in
+    /// parts goes on after a number.
+    ///
+    /// # Errors
+    /// Those of [`Engine::history`].
+    #[doc(hidden)]
+    pub async fn numbered_history(&self, namespace: &Namespace, session: &str) -> Result<Vec<(u64, Message)>> {
+        self.core().refresh(namespace, None).await?;
+        let (namespace, session) = (namespace.clone(), session.to_owned());
+        let messages = move |core: &Core| {
+            core.store().in_session(&namespace, &session, |snapshot, id, session| {
+                snapshot.history().messages(id, session, None)
+            })
+        };
+        self.core().run(Lane::Store, messages).await
+    }
+
+    /// Copies a session to a new one of the namespace, in one commit: its messages under new ids, its buffer, its
+    /// batches, and the states of its own blocks. Checkpoints are not copied. The copies are embedded and recalled like
+    /// any message. Returns the number of messages copied.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`]; [`Error::SessionExists`]: `to`.
+    pub async fn copy_session(&self, namespace: &Namespace, from: &str, to: &str) -> Result<u64> {
+        copy_session(self.core(), namespace, from, None, to, None).await
+    }
+
+    /// Deletes a session with its messages, vectors, checkpoints and the states of its own blocks, in one commit. The
+    /// states of blocks that all sessions of the namespace share stay. If nothing else is in the namespace, its name is
+    /// removed.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], [`Error::LegalHold`].
+    pub async fn delete_session(&self, namespace: &Namespace, session: &str) -> Result<()> {
+        let id = self.namespace_id(namespace).await?;
+        let (namespace, session) = (namespace.clone(), session.to_owned());
+        let delete = move |transaction: &Transaction| {
+            let known = transaction.edit_sessions().delete(&namespace, &session)?;
+            known.map(drop).ok_or_else(|| Error::no_session(&namespace, &session))
+        };
+        self.core().writer.commit(Commit::Grouped, delete).await?;
+        // The namespace may be removed with its last session.
+        for (generation, id) in self.core().shared.generations.all().iter().zip(id.iter().cycle()) {
+            generation.unload_if_empty(*id);
+        }
+        Ok(())
+    }
+}
+
+/// Copies a session to a new one, as it was at a checkpoint or as it is now. The copy is idle at `idle`, or else when
+/// the session is.
+pub(super) async fn copy_session(
+    core: &Core,
+    namespace: &Namespace,
+    from: &str,
+    at: Option<u32>,
+    to: &str,
+    idle: Option<Timestamp>,
+) -> Result<u64> {
+    check_id("session", to)?;
+    let (namespace, from, to) = (namespace.clone(), from.to_owned(), to.to_owned());
+    let copy = move |transaction: &Transaction| transaction.edit_sessions().copy(&namespace, &from, at, &to, idle);
+    core.writer.commit(Commit::Grouped, copy).await
 }

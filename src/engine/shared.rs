@@ -25,6 +25,7 @@ use super::{
     shared_vectors::Unmade,
     stored_graph::{Committed, Workers},
     timer::Timer,
+    writer::{Commit, Committing, then},
 };
 use crate::{
     cache::{Cache, CacheStats},
@@ -34,7 +35,7 @@ use crate::{
     error::{Error, Result},
     ids::NamespaceId,
     recall::{AddedRows, NamespaceChange},
-    store::{self, Effects, Generation, GenerationState, PendingCursor, Store, UnindexedChange},
+    store::{Effects, Generation, GenerationState, PendingCursor, Store, Transaction, UnindexedChange},
 };
 
 /// Number of blocks of an old generation that one commit deletes, so that other writes do not wait for long: 4 MiB.
@@ -161,8 +162,9 @@ impl Shared {
         if !self.store.read()?.generations().all()?.iter().any(retired) {
             return Ok(());
         }
+        let sweep = |transaction: &Transaction| transaction.sweep(SWEEP_BLOCKS);
         while !self.is_over() {
-            let has_more = workers.writer.commit(|transaction| store::sweep(transaction, SWEEP_BLOCKS), |more| more)?;
+            let has_more = workers.writer.commit(Commit::Grouped, sweep).wait()?;
             if !has_more {
                 break;
             }
@@ -229,10 +231,8 @@ impl Shared {
         mut go_on: impl FnMut(u64) -> bool,
     ) -> Result<Drained> {
         let generation = to.generation.id;
-        let mut committing: Option<mpsc::Receiver<Result<()>>> = None;
-        let wait = |committing: &mut Option<mpsc::Receiver<Result<()>>>| {
-            committing.take().map_or(Ok(()), |done| done.recv().map_err(|_| Error::Closed)?)
-        };
+        let mut committing: Option<Committing<()>> = None;
+        let wait = |committing: &mut Option<Committing<()>>| committing.take().map_or(Ok(()), Committing::wait);
         let handed = std::cell::Cell::new(0);
         let drained = drain(
             &self.store,
@@ -243,25 +243,22 @@ impl Shared {
             |batch| {
                 wait(&mut committing)?;
                 handed.set(handed.get() + batch.embedded.len() as u64);
-                let (reply, done) = mpsc::sync_channel(1);
                 let apply = {
                     let (to, planners) = (Arc::clone(to), workers.planners.clone());
-                    move |transaction: &mut _| {
+                    move |transaction: &Transaction| {
                         let added = batch.store(transaction, generation)?;
                         let linked = to.link(transaction, &added, &planners)?;
                         Ok((added, linked))
                     }
                 };
                 let to = Arc::clone(to);
-                workers.writer.submit(apply, move |result| {
-                    let published = result.map(|(added, linked): (Vec<AddedRows>, Vec<Committed>)| {
-                        added.into_iter().map(NamespaceChange::Added).for_each(|change| to.publish(change));
-                        linked.into_iter().for_each(Committed::apply);
-                    });
-                    // Nobody receives the result if the drain failed meanwhile.
-                    let _ = reply.send(published);
-                });
-                committing = Some(done);
+                let publish = move |stored: Result<(Vec<AddedRows>, Vec<Committed>)>| {
+                    let (added, linked) = stored?;
+                    added.into_iter().map(NamespaceChange::Added).for_each(|change| to.publish(change));
+                    linked.into_iter().for_each(Committed::apply);
+                    Ok(())
+                };
+                committing = Some(workers.writer.commit(Commit::Grouped, then(apply, publish)));
                 Ok(())
             },
         );

@@ -48,7 +48,7 @@ impl Replica {
             .map(|pending| self.wanted(snapshot, pending.namespace, pending.meta.seq, pending.revision))
             .collect::<Result<_>>()?;
         let Some(wanted) = wanted else { return Ok(batch) };
-        let found = match self.asked(self.upstream.vectors(embedder.identity(), &wanted)) {
+        let found = match self.record_answer(self.upstream.vectors(embedder.identity(), &wanted)) {
             Ok(found) => found,
             Err(error) => {
                 tracing::debug!(%error, "no vectors were fetched");
@@ -94,7 +94,7 @@ impl Replica {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let leases = match self.asked(self.upstream.lease(WORK, &names, LEASE)) {
+        let leases = match self.record_answer(self.upstream.lease(WORK, &names, LEASE)) {
             Ok(leases) => leases,
             Err(error) => {
                 tracing::debug!(%error, "messages are embedded without a lease");
@@ -122,10 +122,10 @@ impl Replica {
                 }
             }
             if !offered.is_empty() {
-                self.asked(self.upstream.offer_vectors(embedder.identity(), &offered))?;
+                self.record_answer(self.upstream.offer_vectors(embedder.identity(), &offered))?;
             }
             if !leases.is_empty() {
-                self.asked(self.upstream.release(leases))?;
+                self.record_answer(self.upstream.release(leases))?;
             }
             Ok(())
         };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use mnemon_index::{Delta, HnswIndex, PlanningGuard};
 use parking_lot::Mutex;
 
-use super::writer::Writer;
+use super::writer::{Commit, Writer, then};
 use crate::{
     error::Result,
     ids::{GenerationId, NamespaceId},
@@ -75,7 +75,7 @@ pub(super) struct Workers {
 /// A delta in a transaction, to be applied in memory once the transaction is committed.
 pub(super) struct Committed {
     graph: Arc<StoredGraph>,
-    delta: Delta,
+    delta: Arc<Delta>,
     number: u32,
     bytes: usize,
     /// No other delta is planned before this one is applied.
@@ -117,7 +117,7 @@ impl StoredGraph {
     /// Links rows in the transaction that stores them, if they are few and all earlier rows are linked.
     pub(super) fn link(
         self: &Arc<Self>,
-        transaction: &mut Transaction,
+        transaction: &Transaction,
         new: &NewRows,
         planners: &Planners,
     ) -> Result<Option<Committed>> {
@@ -130,18 +130,19 @@ impl StoredGraph {
         }
         let planned = planners.0.install(|| self.graph.index.plan_new(&planning, &new.rows, &new.vectors));
         let Some(delta) = planned else { return Ok(None) };
-        self.put(transaction, delta, Some(planning)).map(Some)
+        self.put(transaction, &Arc::new(delta), Some(planning)).map(Some)
     }
 
     fn put(
         self: &Arc<Self>,
-        transaction: &mut Transaction,
-        delta: Delta,
+        transaction: &Transaction,
+        delta: &Arc<Delta>,
         planning: Option<PlanningGuard>,
     ) -> Result<Committed> {
-        let bytes = self.graph.index.encode(&delta);
+        let bytes = self.graph.index.encode(delta);
         let number = transaction.graphs().add_delta(self.generation, self.namespace, &bytes, delta.freed())?;
-        Ok(Committed { graph: Arc::clone(self), delta, number, bytes: bytes.len(), _planning: planning })
+        let (graph, delta) = (Arc::clone(self), Arc::clone(delta));
+        Ok(Committed { graph, delta, number, bytes: bytes.len(), _planning: planning })
     }
 
     /// Does one step of the background work. Returns true if more is left.
@@ -178,9 +179,10 @@ impl StoredGraph {
             self.changes.lock().unsaved += delta.added();
             return Ok(true);
         }
-        let this = Arc::clone(self);
-        let put = move |transaction: &mut Transaction| this.put(transaction, delta.clone(), None);
-        workers.writer.commit(put, Committed::apply)?;
+        let (this, delta) = (Arc::clone(self), Arc::new(delta));
+        let put = move |transaction: &Transaction| this.put(transaction, &delta, None);
+        let put = then(put, |committed| committed.map(Committed::apply));
+        workers.writer.commit(Commit::Grouped, put).wait()?;
         drop(planning);
         self.fold(workers, BUSY_SHARE)?;
         Ok(true)
@@ -200,15 +202,18 @@ impl StoredGraph {
         let (generation, namespace, last) = (self.generation, self.namespace, self.changes.lock().last);
         let changed = self.graph.index.take_changed_pages();
         let pages: Vec<(u32, Vec<u8>)> = changed.iter().map(|&page| (page, self.graph.index.page(page))).collect();
-        let put = move |transaction: &mut Transaction| {
+        let put = move |transaction: &Transaction| {
             transaction.graphs().put_pages(generation, namespace, &pages)?;
             last.map_or(Ok(()), |last| transaction.graphs().remove_deltas(generation, namespace, last))
         };
         let this = Arc::clone(self);
-        let saved = workers.writer.commit(put, move |()| {
-            let mut changes = this.changes.lock();
-            (changes.bytes, changes.unsaved) = (0, 0);
-        });
+        let finish = move |saved: Result<()>| {
+            saved.map(|()| {
+                let mut changes = this.changes.lock();
+                (changes.bytes, changes.unsaved) = (0, 0);
+            })
+        };
+        let saved = workers.writer.commit(Commit::Grouped, then(put, finish)).wait();
         if saved.is_err() {
             self.graph.index.mark_pages_changed(&changed);
         }
@@ -217,23 +222,27 @@ impl StoredGraph {
 
     /// Stores that the namespace has a graph. From then on removed rows are kept until they are unlinked.
     fn begin(self: &Arc<Self>, workers: &Workers) -> Result<()> {
-        let this = Arc::clone(self);
-        let put = move |transaction: &mut Transaction| this.put(transaction, Delta::default(), None);
-        workers.writer.commit(put, |committed| {
-            committed.graph.index().set_stored(true);
-            committed.apply();
-        })
+        let (this, delta) = (Arc::clone(self), Arc::new(Delta::default()));
+        let put = move |transaction: &Transaction| this.put(transaction, &delta, None);
+        let finish = |committed: Result<Committed>| {
+            committed.map(|committed| {
+                committed.graph.index().set_stored(true);
+                committed.apply();
+            })
+        };
+        workers.writer.commit(Commit::Grouped, then(put, finish)).wait()
     }
 
     fn drop_stored(self: &Arc<Self>, workers: &Workers) -> Result<()> {
         let (generation, namespace, this) = (self.generation, self.namespace, Arc::clone(self));
-        workers.writer.commit(
-            move |transaction| transaction.graphs().remove(generation, namespace),
-            move |()| {
+        let remove = move |transaction: &Transaction| transaction.graphs().remove(generation, namespace);
+        let finish = move |removed: Result<()>| {
+            removed.map(|()| {
                 this.graph.index.set_stored(false);
                 *this.changes.lock() = Changes::default();
-            },
-        )
+            })
+        };
+        workers.writer.commit(Commit::Grouped, then(remove, finish)).wait()
     }
 
     /// Writes the changed pages and deletes the deltas, if these have more bytes than a share of the pages. Returns
@@ -262,12 +271,10 @@ impl StoredGraph {
         let (generation, namespace) = (self.generation, self.namespace);
         for some in pages.chunks(FOLDED_PAGES) {
             let pages: Vec<(u32, Vec<u8>)> = some.iter().map(|&page| (page, self.graph.index.page(page))).collect();
-            workers
-                .writer
-                .commit(move |transaction| transaction.graphs().put_pages(generation, namespace, &pages), |()| ())?;
+            let put = move |transaction: &Transaction| transaction.graphs().put_pages(generation, namespace, &pages);
+            workers.writer.commit(Commit::Grouped, put).wait()?;
         }
-        workers
-            .writer
-            .commit(move |transaction| transaction.graphs().remove_deltas(generation, namespace, last), |()| ())
+        let remove = move |transaction: &Transaction| transaction.graphs().remove_deltas(generation, namespace, last);
+        workers.writer.commit(Commit::Grouped, remove).wait()
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::mpsc,
 };
 
-use super::{core::Core, executor::Lane, handle::Engine};
+use super::{core::Core, executor::Lane, handle::Engine, writer::Commit};
 use crate::{
     calls::block_on,
     documents::check_imported,
@@ -113,21 +113,20 @@ fn export(core: &Core, only: Option<&Namespace>, output: impl Write) -> Result<T
 /// Imports an export. Its lines are parsed on the calling thread.
 pub(super) fn import(core: &Core, into: Option<Namespace>, input: impl BufRead) -> Result<TransferReport> {
     let (sender, parts) = mpsc::sync_channel::<Part>(WAITING_PARTS);
-    let mut parts = Some(parts);
-    let apply = move |transaction: &mut Transaction| {
-        let parts = parts.take().expect("a change that is alone is applied once");
-        transaction.import(into.as_ref(), parts.into_iter().flatten())
-    };
-    core.write_alone(apply, move || {
-        let mut reader = ExportReader { input, number: 0, header: None };
-        loop {
-            let (part, is_last) = reader.part();
-            // The writer stops listening after a line that is invalid, and its answer says why.
-            if sender.send(part).is_err() || is_last {
-                break;
-            }
+    // Applied once, because the parts are read once.
+    let apply = move |transaction: &Transaction| transaction.import(into.as_ref(), parts.iter().flatten());
+    let importing = core.writer.commit(Commit::Alone, apply);
+    let mut reader = ExportReader { input, number: 0, header: None };
+    loop {
+        let (part, is_last) = reader.part();
+        // The writer stops listening after a line that is invalid, and its answer says why.
+        if sender.send(part).is_err() || is_last {
+            break;
         }
-    })
+    }
+    // The last line was read.
+    drop(sender);
+    importing.wait()
 }
 
 struct ExportReader<R> {

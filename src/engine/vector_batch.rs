@@ -65,7 +65,7 @@ impl VectorBatch {
     }
 
     /// Stores the vectors and the terms in a generation.
-    pub(crate) fn store(&self, transaction: &mut Transaction, generation: GenerationId) -> Result<Vec<AddedRows>> {
+    pub(crate) fn store(&self, transaction: &Transaction, generation: GenerationId) -> Result<Vec<AddedRows>> {
         let added = transaction.vectors().add(generation, &self.embedded)?;
         added
             .into_iter()
@@ -108,7 +108,7 @@ pub(super) fn analyze(analyzer: &Analyzer, text: &IndexedText, windows: &[Range<
 /// Stores documents as segments, merged with the latest ones where those are small. Does nothing if the namespace has
 /// other rows but no segment: an older release wrote it, and all its rows are indexed when it is loaded.
 fn add_segments(
-    transaction: &mut Transaction,
+    transaction: &Transaction,
     generation: GenerationId,
     namespace: NamespaceId,
     language: Language,

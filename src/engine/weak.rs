@@ -3,7 +3,12 @@
 use std::sync::{Arc, Weak};
 
 use super::{
-    block_lease::BlockLease, core::Core, document_batch::DocumentBatch, executor::Executor, live_sessions::SessionKey,
+    core::Core,
+    document_batch::DocumentBatch,
+    executor::Executor,
+    live_sessions::SessionKey,
+    replica::{LEASE, Replica},
+    writer::Commit,
 };
 use crate::{
     calls::block_on,
@@ -12,7 +17,8 @@ use crate::{
     ids::Namespace,
     message::{Message, Timestamp},
     recall::{Hits, Query},
-    store::{BlockKey, BlockState, Effects, IdleFlush, StoredBatch, Transaction},
+    shared::Lease,
+    store::{BlockKey, BlockState, IdleFlush, StoredBatch, Transaction},
 };
 
 /// The most expired documents that one commit deletes, so that other writes do not wait for long.
@@ -41,14 +47,16 @@ impl WeakEngine {
 
     /// Returns the messages of the batch in which a message was flushed.
     pub(crate) fn batch_of(&self, namespace: &Namespace, id: &str) -> Result<Vec<Message>> {
-        self.visit(|core| core.reads().batch_of(namespace, id))
+        self.visit(|core| {
+            core.store().in_namespace(namespace, |snapshot, namespace| snapshot.batches().of_message(namespace, id))
+        })
     }
 
     /// Returns the state of a block.
     pub(crate) fn block_state(&self, key: &BlockKey) -> Result<BlockState> {
         self.visit(|core| {
             block_on(core.refresh(&key.namespace, None))?;
-            core.reads().block_state(key)
+            core.store().view(|snapshot| snapshot.blocks().get(key))
         })
     }
 
@@ -61,7 +69,12 @@ impl WeakEngine {
     /// Returns a batch of the session of a block. An engine that is open for reading has none: a block's state could
     /// not be stored.
     pub(crate) fn batch(&self, key: &BlockKey, number: u32) -> Result<Option<StoredBatch>> {
-        self.visit(|core| if core.shared.store.is_read_only() { Ok(None) } else { core.reads().batch(key, number) })
+        self.visit(|core| match core.store().is_read_only() {
+            true => Ok(None),
+            false => core.store().in_session(&key.namespace, &key.session, |snapshot, namespace, session| {
+                snapshot.batches().get(namespace, session, number)
+            }),
+        })
     }
 
     /// Stores the state that a block made from a batch. Does nothing if its state, the batch or the session changed
@@ -74,11 +87,8 @@ impl WeakEngine {
         batch: Option<StoredBatch>,
     ) -> Result<bool> {
         let key = key.clone();
-        self.visit(|core| {
-            core.write_now(move |transaction: &mut Transaction| {
-                Ok((transaction.blocks().put(&key, &read, &new, batch.as_ref())?, Default::default()))
-            })
-        })
+        let put = move |transaction: &Transaction| transaction.blocks().put(&key, &read, &new, batch.as_ref());
+        self.visit(|core| core.writer.commit(Commit::Grouped, put).wait())
     }
 
     /// Flushes the buffers of those sessions that are idle, in one commit, and hands the batches to the blocks of open
@@ -87,23 +97,22 @@ impl WeakEngine {
         let sessions = sessions.to_vec();
         self.visit(|core| {
             let now = Timestamp::now();
-            let times = sessions.iter().map(|(namespace, session)| core.reads().idle_at(namespace, session));
-            let times = times.collect::<Result<Vec<_>>>()?;
+            let times = core.store().view(|snapshot| {
+                let idle = snapshot.idle();
+                sessions.iter().map(|(namespace, session)| idle.get(namespace, session)).collect::<Result<Vec<_>>>()
+            })?;
             // A session in use costs no commit.
             if times.iter().all(|time| time.is_none_or(|time| time > now)) {
                 return Ok(sessions.into_iter().zip(times).filter_map(|(key, time)| Some((key, time?))).collect());
             }
             let keys = sessions.clone();
-            let outcomes = core.write_now(move |transaction: &mut Transaction| {
-                let mut all = Effects::default();
-                let flush = |(namespace, session): &SessionKey| {
-                    let (outcome, effects) = transaction.edit_sessions().flush_idle(namespace, session, now)?;
-                    all.append(effects);
-                    Ok(outcome)
-                };
-                let outcomes = keys.iter().map(flush).collect::<Result<Vec<_>>>()?;
-                Ok((outcomes, all))
-            })?;
+            let flush = move |transaction: &Transaction| {
+                let edit = transaction.edit_sessions();
+                keys.iter()
+                    .map(|(namespace, session)| edit.flush_idle(namespace, session, now))
+                    .collect::<Result<Vec<_>>>()
+            };
+            let outcomes = core.writer.commit(Commit::Grouped, flush).wait()?;
             let mut later = Vec::new();
             for (session, outcome) in sessions.into_iter().zip(outcomes) {
                 match outcome {
@@ -124,9 +133,8 @@ impl WeakEngine {
             if next()?.is_none_or(|next| next > now) {
                 return next();
             }
-            core.write_now(move |transaction: &mut Transaction| {
-                transaction.edit_documents().delete_expired(now, MAX_EXPIRED)
-            })?;
+            let delete = move |transaction: &Transaction| transaction.edit_documents().delete_expired(now, MAX_EXPIRED);
+            core.writer.commit(Commit::Grouped, delete).wait()?;
             next()
         })
     }
@@ -144,5 +152,31 @@ impl WeakEngine {
         let _operation = self.executor.begin_operation().ok_or(Error::Closed)?;
         let core = self.core.upgrade().ok_or(Error::Closed)?;
         work(&core)
+    }
+}
+
+/// Held while a block works on a batch. The thread that pulls renews it.
+pub(crate) struct BlockLease(Option<(Arc<Replica>, Vec<Lease>)>);
+
+impl BlockLease {
+    /// Takes the lease. Always succeeds in an engine with a file of its own. Returns `None` if another machine has it.
+    pub(super) fn take(replica: Option<&Arc<Replica>>, key: &BlockKey) -> Result<Option<Self>> {
+        let Some(replica) = replica else { return Ok(Some(BlockLease(None))) };
+        let BlockKey { namespace, session, name, .. } = key;
+        let work = format!("block {name} of {session}");
+        let leases = replica.record_answer(replica.upstream.lease(&work, &[namespace.to_string()], LEASE))?;
+        replica.keep(&leases);
+        Ok((!leases.is_empty()).then(|| BlockLease(Some((Arc::clone(replica), leases)))))
+    }
+}
+
+impl Drop for BlockLease {
+    fn drop(&mut self) {
+        if let Some((replica, leases)) = &self.0 {
+            replica.stop_renewing(leases);
+            if let Err(error) = replica.record_answer(replica.upstream.release(leases)) {
+                tracing::debug!(%error, "a lease ends by itself");
+            }
+        }
     }
 }

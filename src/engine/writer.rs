@@ -1,18 +1,19 @@
 //! The one thread that writes. Changes that wait at the same time share a transaction and its fsync.
 
 use std::{
+    pin::Pin,
     sync::{Arc, OnceLock, mpsc},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
-use super::{
-    executor::Executor,
-    replica::{Replica, commit_shared},
-};
+use tokio::sync::oneshot;
+
+use super::{executor::Executor, replica::Replica};
 use crate::{
-    calls::{Timed, call_span},
+    calls::{Timed, block_on, call_span},
     error::{Error, Result},
-    store::{Store, Transaction},
+    store::{Effects, Store, Target, Transaction},
 };
 
 /// The most changes in one transaction. Bounds the time that the first of them waits.
@@ -21,19 +22,115 @@ const GROUP: usize = 256;
 /// The longest time that a group waits for more changes.
 const MAX_WAIT: Duration = Duration::from_millis(1);
 
-/// How long nothing must be written before the copy of a shared database is made durable.
+/// How long nothing must be written before a replica is made durable.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// How long the disk may have an older copy.
+/// How long the disk may have an older state of a replica.
 const MAX_BEHIND: Duration = Duration::from_secs(2);
 
 pub(super) struct Writer {
     jobs: mpsc::Sender<Message>,
-    on_unknown: Arc<OnUnknown>,
+    listener: Arc<OnceLock<Listener>>,
 }
 
-/// Called on the writer's thread after a commit that may be in the file although it failed.
-type OnUnknown = OnceLock<Box<dyn Fn() + Send + Sync>>;
+/// What the engine does with commits. Called on the writer's thread, in the order of commits.
+pub(super) struct Listener {
+    /// Publishes the effects of a committed change.
+    pub(super) publish: Box<dyn Fn(Effects) + Send + Sync>,
+    /// Forgets what was read from the file: a commit failed, and may be in the file all the same.
+    pub(super) reset: Box<dyn Fn() + Send + Sync>,
+}
+
+/// How a change is committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Commit {
+    /// In one transaction with the changes that wait at the same time. The change is applied again, alone, if the group
+    /// fails.
+    Grouped,
+    /// In a transaction of its own. The change is applied once.
+    Alone,
+    /// As [`Commit::Alone`], to the replica only: the change came from the primary.
+    Pulled,
+}
+
+/// A change of the database. It may be applied more than once, until a transaction with it is committed.
+///
+/// A closure is a change that is answered with what it returns; [`then`] adds what follows the commit.
+pub(super) trait Change: Send + 'static {
+    type Applied: Send + 'static;
+    type Answer: Send + 'static;
+
+    fn apply(&self, transaction: &Transaction) -> Result<Self::Applied>;
+
+    /// Called once on the writer's thread: after the commit and before any later one, or with the error that prevented
+    /// it.
+    fn finish(self, committed: Result<Self::Applied>) -> Result<Self::Answer>;
+}
+
+impl<T: Send + 'static, F: Fn(&Transaction) -> Result<T> + Send + 'static> Change for F {
+    type Applied = T;
+    type Answer = T;
+
+    fn apply(&self, transaction: &Transaction) -> Result<T> {
+        self(transaction)
+    }
+
+    fn finish(self, committed: Result<T>) -> Result<T> {
+        committed
+    }
+}
+
+/// A change and what follows its commit.
+pub(super) struct Then<A, F> {
+    apply: A,
+    finish: F,
+}
+
+/// Adds to a change what follows its commit, see [`Change::finish`].
+pub(super) fn then<T, U, A, F>(apply: A, finish: F) -> Then<A, F>
+where
+    A: Fn(&Transaction) -> Result<T> + Send + 'static,
+    F: FnOnce(Result<T>) -> Result<U> + Send + 'static,
+{
+    Then { apply, finish }
+}
+
+impl<T, U, A, F> Change for Then<A, F>
+where
+    T: Send + 'static,
+    U: Send + 'static,
+    A: Fn(&Transaction) -> Result<T> + Send + 'static,
+    F: FnOnce(Result<T>) -> Result<U> + Send + 'static,
+{
+    type Applied = T;
+    type Answer = U;
+
+    fn apply(&self, transaction: &Transaction) -> Result<T> {
+        (self.apply)(transaction)
+    }
+
+    fn finish(self, committed: Result<T>) -> Result<U> {
+        (self.finish)(committed)
+    }
+}
+
+/// A change that was handed to the writer. It is committed even if nobody waits.
+pub(super) struct Committing<T>(oneshot::Receiver<Result<T>>);
+
+impl<T> Committing<T> {
+    /// Waits on the calling thread.
+    pub(super) fn wait(self) -> Result<T> {
+        block_on(self)
+    }
+}
+
+impl<T> Future for Committing<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        Pin::new(&mut self.0).poll(context).map(|answer| answer.map_err(|_| Error::Closed)?)
+    }
+}
 
 enum Message {
     Change(Box<dyn Job>),
@@ -43,51 +140,42 @@ enum Message {
 
 /// A change that waits for its transaction.
 trait Job: Send {
-    fn apply(&mut self, transaction: &mut Transaction) -> Result<()>;
-    fn kind(&self) -> Kind;
-    /// Returns true if the change has a transaction of its own.
-    fn is_alone(&self) -> bool {
-        self.kind() != Kind::Grouped
+    fn how(&self) -> Commit;
+    fn apply(&mut self, transaction: &Transaction) -> Result<()>;
+    /// Publishes the effects of a committed change, and answers its caller.
+    fn finish(self: Box<Self>, committed: Result<()>, listener: Option<&Listener>);
+}
+
+struct Queued<C: Change> {
+    how: Commit,
+    change: C,
+    /// Set by the last attempt.
+    applied: Option<(C::Applied, Effects)>,
+    answer: oneshot::Sender<Result<C::Answer>>,
+}
+
+impl<C: Change> Job for Queued<C> {
+    fn how(&self) -> Commit {
+        self.how
     }
-    /// Called once: after the commit, or with the error that prevented it.
-    fn finish(self: Box<Self>, committed: Result<()>);
-}
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// The change shares its transaction with others.
-    Grouped,
-    /// The change has a transaction of its own, and is applied once.
-    Alone,
-    /// The change came from the shared database.
-    Pulled,
-}
-
-struct Change<T, A, F> {
-    apply: A,
-    value: Option<T>,
-    finish: F,
-    kind: Kind,
-}
-
-impl<T, A, F> Job for Change<T, A, F>
-where
-    T: Send,
-    A: FnMut(&mut Transaction) -> Result<T> + Send,
-    F: FnOnce(Result<T>) + Send,
-{
-    fn apply(&mut self, transaction: &mut Transaction) -> Result<()> {
-        self.value = Some((self.apply)(transaction)?);
+    fn apply(&mut self, transaction: &Transaction) -> Result<()> {
+        let applied = self.change.apply(transaction)?;
+        self.applied = Some((applied, transaction.take_effects()));
         Ok(())
     }
 
-    fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    fn finish(self: Box<Self>, committed: Result<()>) {
-        let Change { value, finish, .. } = *self;
-        finish(committed.map(|()| value.expect("a change is applied before its commit")));
+    fn finish(self: Box<Self>, committed: Result<()>, listener: Option<&Listener>) {
+        let Queued { change, applied, answer, .. } = *self;
+        let committed = committed.map(|()| {
+            let (applied, effects) = applied.expect("a change is applied before its commit");
+            if let Some(listener) = listener {
+                (listener.publish)(effects);
+            }
+            applied
+        });
+        // Nobody may wait.
+        let _ = answer.send(change.finish(committed));
     }
 }
 
@@ -102,131 +190,135 @@ impl Writer {
             let jobs = jobs.clone();
             move || drop(jobs.send(Message::Stop))
         };
-        let on_unknown = Arc::<OnUnknown>::default();
-        let called = Arc::clone(&on_unknown);
-        executor.serve("mnemon-writer", stop, move || run(&store, replica.as_deref(), &receiver, &called))?;
-        Ok(Writer { jobs, on_unknown })
+        let listener = Arc::<OnceLock<Listener>>::default();
+        let told = Arc::clone(&listener);
+        let run = move || Run { store: &store, replica: replica.as_deref(), listener: &told }.run(&receiver);
+        executor.serve("mnemon-writer", stop, run)?;
+        Ok(Writer { jobs, listener })
     }
 
-    /// Sets what is called after a commit that may be in the file although it failed, before its changes hear of it.
-    pub(super) fn on_unknown(&self, call: impl Fn() + Send + Sync + 'static) {
-        let _ = self.on_unknown.set(Box::new(call));
+    /// Sets what the engine does with commits, before the first change.
+    pub(super) fn listen(&self, listener: Listener) {
+        let _ = self.listener.set(listener);
     }
 
-    /// Queues a change. `apply` may run twice: alone, if the group it was in failed. `finish` runs on the writer's
-    /// thread when the change is durable, in the order of submission, or has failed and left nothing.
-    pub(super) fn submit<T: Send + 'static>(
-        &self,
-        apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
-        finish: impl FnOnce(Result<T>) + Send + 'static,
-    ) {
-        self.queue(Box::new(Change { apply, value: None, finish, kind: Kind::Grouped }));
-    }
-
-    /// Same as [`Writer::submit`], for a change that has a transaction of its own: `apply` runs once.
-    pub(super) fn submit_alone<T: Send + 'static>(
-        &self,
-        apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
-        finish: impl FnOnce(Result<T>) + Send + 'static,
-    ) {
-        self.queue(Box::new(Change { apply, value: None, finish, kind: Kind::Alone }));
-    }
-
-    /// Same as [`Writer::submit_alone`], for a change that came from the shared database.
-    pub(super) fn submit_pulled<T: Send + 'static>(
-        &self,
-        apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
-        finish: impl FnOnce(Result<T>) + Send + 'static,
-    ) {
-        self.queue(Box::new(Change { apply, value: None, finish, kind: Kind::Pulled }));
-    }
-
-    fn queue(&self, job: Box<dyn Job>) {
+    /// Queues a change. When it is durable, its effects are published, its [`Change::finish`] is called, and the returned
+    /// future has its answer. Changes are finished in the order of their commits; one that failed has left nothing.
+    pub(super) fn commit<C: Change>(&self, how: Commit, change: C) -> Committing<C::Answer> {
+        let (answer, committing) = oneshot::channel();
+        let job = Box::new(Queued { how, change, applied: None, answer });
         if let Err(mpsc::SendError(Message::Change(job))) = self.jobs.send(Message::Change(job)) {
-            job.finish(Err(Error::Closed));
+            job.finish(Err(Error::Closed), None);
         }
-    }
-
-    /// Commits a change and waits for it. Calls `made` on the writer's thread, before any later commit, and returns its
-    /// result.
-    pub(super) fn commit<T: Send + 'static, U: Send + 'static>(
-        &self,
-        apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
-        made: impl FnOnce(T) -> U + Send + 'static,
-    ) -> Result<U> {
-        let (reply, done) = mpsc::sync_channel(1);
-        self.submit(apply, move |result| drop(reply.send(result.map(made))));
-        done.recv().map_err(|_| Error::Closed)?
+        Committing(committing)
     }
 }
 
-fn run(store: &Store, replica: Option<&Replica>, receiver: &mpsc::Receiver<Message>, on_unknown: &OnUnknown) {
-    // The sizes of the last two groups, and how long the last commit took.
-    let (mut sizes, mut took) = ([1, 1], Duration::ZERO);
-    let mut is_stopped = false;
-    let mut disk = Disk { behind: None, is_copy: replica.is_some() };
-    // A change with a transaction of its own, which came after the changes of the last group.
-    let mut alone: Option<Box<dyn Job>> = None;
-    loop {
-        let first = match (alone.take(), is_stopped) {
-            (Some(alone), _) => alone,
-            (None, true) => break,
-            (None, false) => match next(&mut disk, store, receiver) {
-                Some(Message::Change(job)) => job,
-                Some(Message::Stop) | None => break,
-            },
-        };
-        let mut group = vec![first];
-        // First takes the queued changes. Then waits a short time for the callers that the last commit answered: they
-        // are likely to submit again. Otherwise the first of them would get a commit of its own, and all others would
-        // wait for it.
-        let (expected, until) = (sizes[0].max(sizes[1]), Instant::now() + (took / 2).min(MAX_WAIT));
-        while group.len() < GROUP && !group[0].is_alone() && alone.is_none() {
-            let next = match receiver.try_recv() {
-                Err(_) if group.len() < expected => {
-                    receiver.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
-                }
-                queued => queued.ok(),
+/// The thread's own.
+struct Run<'a> {
+    store: &'a Store,
+    replica: Option<&'a Replica>,
+    listener: &'a OnceLock<Listener>,
+}
+
+impl Run<'_> {
+    fn run(&self, receiver: &mpsc::Receiver<Message>) {
+        let store = self.store;
+        // The sizes of the last two groups, and how long the last commit took.
+        let (mut sizes, mut took) = ([1, 1], Duration::ZERO);
+        let mut is_stopped = false;
+        let mut disk = Disk { behind: None, is_replica: self.replica.is_some() };
+        // A change with a transaction of its own, which came after the changes of the last group.
+        let mut alone: Option<Box<dyn Job>> = None;
+        loop {
+            let first = match (alone.take(), is_stopped) {
+                (Some(alone), _) => alone,
+                (None, true) => break,
+                (None, false) => match next(&mut disk, store, receiver) {
+                    Some(Message::Change(job)) => job,
+                    Some(Message::Stop) | None => break,
+                },
             };
-            match next {
-                Some(Message::Change(job)) if job.is_alone() => alone = Some(job),
-                Some(Message::Change(job)) => group.push(job),
-                Some(Message::Stop) => is_stopped = true,
-                None => break,
+            let mut group = vec![first];
+            // First takes the queued changes. Then waits a short time for the callers that the last commit answered: they
+            // are likely to submit again. Otherwise the first of them would get a commit of its own, and all others would
+            // wait for it.
+            let (expected, until) = (sizes[0].max(sizes[1]), Instant::now() + (took / 2).min(MAX_WAIT));
+            while group.len() < GROUP && group[0].how() == Commit::Grouped && alone.is_none() {
+                let next = match receiver.try_recv() {
+                    Err(_) if group.len() < expected => {
+                        receiver.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
+                    }
+                    queued => queued.ok(),
+                };
+                match next {
+                    Some(Message::Change(job)) if job.how() != Commit::Grouped => alone = Some(job),
+                    Some(Message::Change(job)) => group.push(job),
+                    Some(Message::Stop) => is_stopped = true,
+                    None => break,
+                }
+                if is_stopped {
+                    break;
+                }
             }
-            if is_stopped {
-                break;
-            }
-        }
-        sizes = [sizes[1], group.len()];
-        let started = Instant::now();
-        let committed = commit(store, replica, &mut group, on_unknown);
-        took = started.elapsed();
-        disk.committed(store);
-        match committed {
-            Ok(()) => group.into_iter().for_each(|job| job.finish(Ok(()))),
-            // They must not be applied twice.
-            Err(Error::OutcomeUnknown { cause }) => {
-                group.into_iter().for_each(|job| job.finish(Err(Error::OutcomeUnknown { cause: cause.clone() })));
-            }
-            // It would answer each of them the same.
-            Err(Error::SharedDatabase { reason, transient }) => {
-                let error = || Error::SharedDatabase { reason: reason.clone(), transient };
-                group.into_iter().for_each(|job| job.finish(Err(error())));
-            }
-            Err(error) if group.len() == 1 && group[0].is_alone() => group.remove(0).finish(Err(error)),
-            // One change is at fault, or the disk is: each is committed alone and gets its own result.
-            Err(_) => {
-                for job in group {
-                    let mut alone = [job];
-                    let committed = commit(store, replica, &mut alone, on_unknown);
-                    let [job] = alone;
-                    job.finish(committed);
+            sizes = [sizes[1], group.len()];
+            let started = Instant::now();
+            let committed = self.commit(&mut group);
+            took = started.elapsed();
+            disk.committed(store);
+            match committed {
+                Ok(()) => group.into_iter().for_each(|job| self.finish(job, Ok(()))),
+                // They must not be applied twice.
+                Err(Error::OutcomeUnknown { cause }) => {
+                    group
+                        .into_iter()
+                        .for_each(|job| self.finish(job, Err(Error::OutcomeUnknown { cause: cause.clone() })));
+                }
+                // It would answer each of them the same.
+                Err(Error::SharedDatabase { reason, transient }) => {
+                    let error = || Error::SharedDatabase { reason: reason.clone(), transient };
+                    group.into_iter().for_each(|job| self.finish(job, Err(error())));
+                }
+                Err(error) if group.len() == 1 && group[0].how() != Commit::Grouped => {
+                    self.finish(group.remove(0), Err(error));
+                }
+                // One change is at fault, or the disk is: each is committed alone and gets its own result.
+                Err(_) => {
+                    for job in group {
+                        let mut alone = [job];
+                        let committed = self.commit(&mut alone);
+                        let [job] = alone;
+                        self.finish(job, committed);
+                    }
                 }
             }
         }
+        disk.sync(store);
     }
-    disk.sync(store);
+
+    fn finish(&self, job: Box<dyn Job>, committed: Result<()>) {
+        job.finish(committed, self.listener.get());
+    }
+
+    fn commit(&self, group: &mut [Box<dyn Job>]) -> Result<()> {
+        let _span = Timed::enter(call_span!(DEBUG "commit", changes = group.len()));
+        let how = group[0].how();
+        let mut apply = |transaction: &Transaction| group.iter_mut().try_for_each(|job| job.apply(transaction));
+        let publish = |effects| {
+            if let Some(listener) = self.listener.get() {
+                (listener.publish)(effects);
+            }
+        };
+        let committed = match self.replica {
+            None => self.store.write(apply),
+            Some(_) if how == Commit::Pulled => self.store.commit(Target::Replica, apply).map(drop),
+            Some(replica) => replica.commit(self.store, how == Commit::Alone, &mut apply, &publish),
+        };
+        if let (Err(Error::OutcomeUnknown { .. }), Some(listener)) = (&committed, self.listener.get()) {
+            (listener.reset)();
+        }
+        committed
+    }
 }
 
 /// The next message.
@@ -240,16 +332,16 @@ fn next(disk: &mut Disk, store: &Store, receiver: &mpsc::Receiver<Message>) -> O
     receiver.recv().ok()
 }
 
-/// Tracks how old the state on the disk is: the commits of a copy of a shared database are not durable one by one.
+/// Tracks how old the state on the disk is: the commits of a replica are not durable one by one.
 struct Disk {
-    is_copy: bool,
+    is_replica: bool,
     /// Since when the disk has an older state.
     behind: Option<Instant>,
 }
 
 impl Disk {
     fn committed(&mut self, store: &Store) {
-        if self.is_copy {
+        if self.is_replica {
             let since = *self.behind.get_or_insert_with(Instant::now);
             if since.elapsed() > MAX_BEHIND {
                 self.sync(store);
@@ -264,19 +356,4 @@ impl Disk {
             tracing::error!(%error, "the file is an older copy of the shared database than it could be");
         }
     }
-}
-
-fn commit(store: &Store, replica: Option<&Replica>, group: &mut [Box<dyn Job>], on_unknown: &OnUnknown) -> Result<()> {
-    let _span = Timed::enter(call_span!(DEBUG "commit", changes = group.len()));
-    let kind = group[0].kind();
-    let mut apply = |transaction: &mut Transaction| group.iter_mut().try_for_each(|job| job.apply(transaction));
-    let committed = match replica {
-        None => store.write(apply),
-        Some(_) if kind == Kind::Pulled => store.write_copy(apply),
-        Some(replica) => commit_shared(replica, store, kind == Kind::Alone, &mut apply),
-    };
-    if let (Err(Error::OutcomeUnknown { .. }), Some(call)) = (&committed, on_unknown.get()) {
-        call();
-    }
-    committed
 }

@@ -10,8 +10,7 @@ use super::{
     database::{Kind, State, Store},
     handle::Handle,
     open::{self, Opened},
-    tables::storage,
-    write_tables::ChangedKeys,
+    tables::{ChangedKeys, storage},
 };
 use crate::{
     config::Config,

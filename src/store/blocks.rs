@@ -5,19 +5,16 @@
 
 use std::collections::HashMap;
 
-use redb::ReadableTable;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    batches::{Batches, StoredBatch},
     checkpoints::Checkpoints,
     codec,
     namespaces::{self, Namespaces},
     schema::*,
-    sessions::{self, Sessions},
-    tables::{Tables, storage},
-    write_tables::WriteTransaction,
+    sessions::{self, Batches, Sessions, StoredBatch},
+    tables::{ReadableTable, Tables, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
@@ -98,8 +95,8 @@ impl<T: Tables> Blocks<'_, T> {
         let sessions: HashMap<u32, String> =
             Sessions(self.0).all(namespace)?.into_iter().map(|(name, number)| (number, name)).collect();
         let mut found = Vec::new();
-        for entry in self.0.table(BLOCKS)?.range((namespace.0, 0, "")..(namespace.0 + 1, 0, "")).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+        for entry in self.0.table(BLOCKS)?.range((namespace.0, 0, "")..(namespace.0 + 1, 0, ""))? {
+            let (key, value) = entry?;
             let (_, home, name) = key.value();
             let state = codec::decode(value.value()).and_then(|BlockRecord { state, revision }| {
                 let state = serde_json::from_str(&state);
@@ -115,8 +112,8 @@ impl<T: Tables> Blocks<'_, T> {
     pub(super) fn of_session(&self, namespace: NamespaceId, session: u32) -> Result<SessionBlocks> {
         let all = (namespace.0, session, "")..(namespace.0, session + 1, "");
         let mut found = Vec::new();
-        for entry in self.0.table(CURSORS)?.range(all).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+        for entry in self.0.table(CURSORS)?.range(all)? {
+            let (key, value) = entry?;
             let name = key.value().2;
             if name != RESTORES {
                 let block = self.record(namespace, session, name)?;
@@ -133,19 +130,19 @@ impl<T: Tables> Blocks<'_, T> {
 
     fn is_dropped(&self, namespace: NamespaceId, session: u32, name: &str) -> Result<bool> {
         let table = self.0.table(DROPPED_BLOCKS)?;
-        Ok(table.get((namespace.0, session, name)).map_err(storage)?.is_some())
+        Ok(table.get((namespace.0, session, name))?.is_some())
     }
 
     fn record(&self, namespace: NamespaceId, home: u32, name: &str) -> Result<Option<BlockRecord>> {
         let table = self.0.table(BLOCKS)?;
-        let value = table.get((namespace.0, home, name)).map_err(storage);
+        let value = table.get((namespace.0, home, name));
         let record = value.and_then(|value| value.map(|value| codec::decode(value.value())).transpose());
         record.map_err(|error| error.within(|| format!("block {name:?}")))
     }
 
     fn cursor(&self, namespace: NamespaceId, session: u32, name: &str) -> Result<CursorRecord> {
         let table = self.0.table(CURSORS)?;
-        let value = table.get((namespace.0, session, name)).map_err(storage)?;
+        let value = table.get((namespace.0, session, name))?;
         value.map_or(Ok(CursorRecord::default()), |value| codec::decode(value.value()))
     }
 }
@@ -177,7 +174,7 @@ impl Blocks<'_, WriteTransaction> {
             return Ok(false);
         }
         if !new.is_dropped {
-            self.0.table(DROPPED_BLOCKS)?.remove((namespace.0, session, name)).map_err(storage)?;
+            self.0.table(DROPPED_BLOCKS)?.remove((namespace.0, session, name))?;
         }
         Checkpoints(self.0).keep_block(namespace, session, name, if key.shared { None } else { old }, cursor)?;
         if let Some(state) = &new.state {
@@ -255,13 +252,13 @@ impl Blocks<'_, WriteTransaction> {
     /// Has a block of a session, or of all sessions that share it, decide what to do after its state was dropped.
     fn mark_dropped(&self, NamespaceId(namespace): NamespaceId, session: u32, name: &str, shared: bool) -> Result<()> {
         let mut marks = self.0.table(DROPPED_BLOCKS)?;
-        marks.insert((namespace, session, name), ()).map_err(storage)?;
+        marks.insert((namespace, session, name), ())?;
         if shared {
-            for entry in self.0.table(CURSORS)?.range((namespace, 0, "")..(namespace + 1, 0, "")).map_err(storage)? {
-                let (key, value) = entry.map_err(storage)?;
+            for entry in self.0.table(CURSORS)?.range((namespace, 0, "")..(namespace + 1, 0, ""))? {
+                let (key, value) = entry?;
                 let (_, session, other) = key.value();
                 if other == name && codec::decode::<CursorRecord>(value.value())?.shared {
-                    marks.insert((namespace, session, name), ()).map_err(storage)?;
+                    marks.insert((namespace, session, name), ())?;
                 }
             }
         }
@@ -271,26 +268,26 @@ impl Blocks<'_, WriteTransaction> {
     /// Deletes the states and cursors of a session's blocks.
     pub(super) fn remove(&self, namespace: NamespaceId, session: u32) -> Result<()> {
         let all = (namespace.0, session, "")..(namespace.0, session + 1, "");
-        self.0.table(DROPPED_BLOCKS)?.remove_range(all.clone()).map_err(storage)?;
-        self.0.table(BLOCKS)?.remove_range(all.clone()).map_err(storage)?;
-        self.0.table(CURSORS)?.remove_range(all).map_err(storage)
+        self.0.table(DROPPED_BLOCKS)?.remove_range(all.clone())?;
+        self.0.table(BLOCKS)?.remove_range(all.clone())?;
+        self.0.table(CURSORS)?.remove_range(all)
     }
 
     /// Deletes the states that the sessions of a namespace share.
     pub(crate) fn remove_shared(&self, namespace: NamespaceId) -> Result<()> {
         let all = (namespace.0, SHARED, "")..(namespace.0 + 1, 0, "");
-        self.0.table(BLOCKS)?.remove_range(all).map_err(storage)
+        self.0.table(BLOCKS)?.remove_range(all)
     }
 
     /// Stores the state of a block of a session, or with [`SHARED`] of all sessions.
     pub(super) fn write(&self, namespace: NamespaceId, home: u32, name: &str, record: &BlockRecord) -> Result<()> {
-        self.0.table(BLOCKS)?.insert((namespace.0, home, name), codec::encode(record).as_slice()).map_err(storage)?;
+        self.0.table(BLOCKS)?.insert((namespace.0, home, name), codec::encode(record).as_slice())?;
         Ok(())
     }
 
     fn write_cursor(&self, namespace: NamespaceId, session: u32, name: &str, record: &CursorRecord) -> Result<()> {
         let key = (namespace.0, session, name);
-        self.0.table(CURSORS)?.insert(key, codec::encode(record).as_slice()).map_err(storage)?;
+        self.0.table(CURSORS)?.insert(key, codec::encode(record).as_slice())?;
         Ok(())
     }
 }

@@ -6,19 +6,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use redb::ReadableTable;
 use serde::Serialize;
 
 use super::{
-    batches::Batches,
     codec,
-    history::History,
     message_record::{MessageRecord, OldMessage},
     namespaces::Namespaces,
     schema::*,
-    sessions::Sessions,
-    tables::{Tables, has, storage},
-    write_tables::WriteTransaction,
+    sessions::{Batches, History, Sessions},
+    tables::{ReadableTable, Tables, WriteTransaction, has},
 };
 use crate::{
     error::{Error, Result},
@@ -48,10 +44,10 @@ impl<T: Tables> Checkpoints<'_, T> {
     pub(crate) fn list(&self, namespace: NamespaceId, session: u32) -> Result<Vec<Checkpoint>> {
         let all = (namespace.0, session, 0)..=(namespace.0, session, u32::MAX);
         let table = self.0.table(CHECKPOINTS)?;
-        let entries = table.range(all).map_err(storage)?;
+        let entries = table.range(all)?;
         entries
             .map(|entry| {
-                let (key, value) = entry.map_err(storage)?;
+                let (key, value) = entry?;
                 let record: CheckpointRecord = codec::decode(value.value())?;
                 let created_at = Timestamp::from_micros(record.created_at)
                     .ok_or_else(|| Error::corrupted("the time of a checkpoint is out of range"))?;
@@ -80,7 +76,7 @@ impl<T: Tables> Checkpoints<'_, T> {
     /// [`Error::CheckpointNotFound`].
     pub(super) fn get(&self, namespace: NamespaceId, session: u32, checkpoint: u32) -> Result<CheckpointRecord> {
         let table = self.0.table(CHECKPOINTS)?;
-        let value = table.get((namespace.0, session, checkpoint)).map_err(storage);
+        let value = table.get((namespace.0, session, checkpoint));
         let record =
             value.and_then(|value| codec::decode(value.ok_or(Error::CheckpointNotFound { checkpoint })?.value()));
         record.map_err(|error| error.within(|| format!("checkpoint {checkpoint}")))
@@ -95,8 +91,8 @@ impl<T: Tables> Checkpoints<'_, T> {
     ) -> Result<BTreeMap<u64, OldMessage>> {
         let mut old = BTreeMap::new();
         let all = (namespace, session, 0, 0)..(namespace, session + 1, 0, 0);
-        for entry in self.0.table(OLD_MESSAGES)?.range(all).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+        for entry in self.0.table(OLD_MESSAGES)?.range(all)? {
+            let (key, value) = entry?;
             let (_, _, seq, kept_for) = key.value();
             if kept_for >= checkpoint && !old.contains_key(&seq) {
                 old.insert(seq, codec::decode(value.value())?);
@@ -112,8 +108,8 @@ impl<T: Tables> Checkpoints<'_, T> {
         mut visit: impl FnMut((u32, u32, u64, u32), OldMessage) -> Result<()>,
     ) -> Result<()> {
         let table = self.0.table(OLD_MESSAGES)?;
-        for entry in table.range((namespace, 0, 0, 0)..(namespace + 1, 0, 0, 0)).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+        for entry in table.range((namespace, 0, 0, 0)..(namespace + 1, 0, 0, 0))? {
+            let (key, value) = entry?;
             visit(key.value(), codec::decode(value.value())?)?;
         }
         Ok(())
@@ -137,8 +133,8 @@ impl<T: Tables> Checkpoints<'_, T> {
         let mut old = Vec::new();
         let mut seen = HashSet::new();
         let all = (namespace, session, "", 0)..(namespace, session + 1, "", 0);
-        for entry in self.0.table(OLD_BLOCKS)?.range(all).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+        for entry in self.0.table(OLD_BLOCKS)?.range(all)? {
+            let (key, value) = entry?;
             let (_, _, name, kept_for) = key.value();
             if kept_for >= checkpoint && is_wanted(name) && seen.insert(name.to_owned()) {
                 old.push((name.to_owned(), codec::decode(value.value())?));
@@ -151,7 +147,7 @@ impl<T: Tables> Checkpoints<'_, T> {
     fn newest(&self, NamespaceId(namespace): NamespaceId, session: u32) -> Result<Option<(u32, CheckpointRecord)>> {
         let all = (namespace, session, 0)..=(namespace, session, u32::MAX);
         let table = self.0.table(CHECKPOINTS)?;
-        let newest = table.range(all).map_err(storage)?.next_back().transpose().map_err(storage)?;
+        let newest = table.range(all)?.next_back().transpose()?;
         newest.map(|(key, value)| Ok((key.value().2, codec::decode(value.value())?))).transpose()
     }
 }
@@ -189,7 +185,7 @@ impl Checkpoints<'_, WriteTransaction> {
         record: &CheckpointRecord,
     ) -> Result<()> {
         let key = (namespace, session, checkpoint);
-        self.0.table(CHECKPOINTS)?.insert(key, codec::encode(record).as_slice()).map_err(storage)?;
+        self.0.table(CHECKPOINTS)?.insert(key, codec::encode(record).as_slice())?;
         Ok(())
     }
 
@@ -203,7 +199,7 @@ impl Checkpoints<'_, WriteTransaction> {
         old: &OldMessage,
     ) -> Result<()> {
         let key = (namespace, session, seq, checkpoint);
-        self.0.table(OLD_MESSAGES)?.insert(key, codec::encode(old).as_slice()).map_err(storage)?;
+        self.0.table(OLD_MESSAGES)?.insert(key, codec::encode(old).as_slice())?;
         Ok(())
     }
 
@@ -217,7 +213,7 @@ impl Checkpoints<'_, WriteTransaction> {
         old: &OldBlock,
     ) -> Result<()> {
         let key = (namespace, session, name, checkpoint);
-        self.0.table(OLD_BLOCKS)?.insert(key, codec::encode(old).as_slice()).map_err(storage)?;
+        self.0.table(OLD_BLOCKS)?.insert(key, codec::encode(old).as_slice())?;
         Ok(())
     }
 
@@ -233,9 +229,9 @@ impl Checkpoints<'_, WriteTransaction> {
         let Some((checkpoint, newest)) = self.newest(namespace, session)? else { return Ok(()) };
         let key = (namespace.0, session, seq, checkpoint);
         let mut table = self.0.table(OLD_MESSAGES)?;
-        if seq < newest.next_seq && table.get(key).map_err(storage)?.is_none() {
+        if seq < newest.next_seq && table.get(key)?.is_none() {
             let old = OldMessage { record: record.clone(), position: position.number() };
-            table.insert(key, codec::encode(&old).as_slice()).map_err(storage)?;
+            table.insert(key, codec::encode(&old).as_slice())?;
         }
         Ok(())
     }
@@ -252,8 +248,8 @@ impl Checkpoints<'_, WriteTransaction> {
         let Some((checkpoint, _)) = self.newest(namespace, session)? else { return Ok(()) };
         let key = (namespace.0, session, name, checkpoint);
         let mut table = self.0.table(OLD_BLOCKS)?;
-        if table.get(key).map_err(storage)?.is_none() {
-            table.insert(key, codec::encode(&OldBlock { block, cursor }).as_slice()).map_err(storage)?;
+        if table.get(key)?.is_none() {
+            table.insert(key, codec::encode(&OldBlock { block, cursor }).as_slice())?;
         }
         Ok(())
     }
@@ -263,8 +259,8 @@ impl Checkpoints<'_, WriteTransaction> {
         let mut table = self.0.table(OLD_BLOCKS)?;
         let mut kept: Vec<(u32, OldBlock)> = Vec::new();
         let all = (namespace, session, name, 0)..=(namespace, session, name, u32::MAX);
-        for entry in table.range(all).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+        for entry in table.range(all)? {
+            let (key, value) = entry?;
             kept.push((key.value().3, codec::decode(value.value())?));
         }
         let mut dropped = 0;
@@ -275,14 +271,14 @@ impl Checkpoints<'_, WriteTransaction> {
                 DROPPED_STATE.clone_into(&mut block.state);
             }
             let key = (namespace, session, name, checkpoint);
-            table.insert(key, codec::encode(&old).as_slice()).map_err(storage)?;
+            table.insert(key, codec::encode(&old).as_slice())?;
         }
         Ok(dropped)
     }
 
     /// Deletes a version of a message that is kept for a checkpoint.
     pub(super) fn remove_old_message(&self, key: (u32, u32, u64, u32)) -> Result<()> {
-        self.0.table(OLD_MESSAGES)?.remove(key).map_err(storage)?;
+        self.0.table(OLD_MESSAGES)?.remove(key)?;
         Ok(())
     }
 
@@ -299,16 +295,16 @@ impl Checkpoints<'_, WriteTransaction> {
     /// Deletes a session's checkpoints from this number on, with the versions kept for them.
     pub(super) fn remove_from(&self, namespace: NamespaceId, session: u32, first: u32) -> Result<()> {
         let later = (namespace.0, session, first)..=(namespace.0, session, u32::MAX);
-        self.0.table(CHECKPOINTS)?.remove_range(later).map_err(storage)?;
+        self.0.table(CHECKPOINTS)?.remove_range(later)?;
         self.remove_old_from(namespace, session, first)
     }
 
     /// Deletes the versions kept for checkpoints from this number on.
     pub(super) fn remove_old_from(&self, NamespaceId(namespace): NamespaceId, session: u32, first: u32) -> Result<()> {
         let all = (namespace, session, 0, 0)..(namespace, session + 1, 0, 0);
-        self.0.table(OLD_MESSAGES)?.retain_in(all, |key| key.3 < first).map_err(storage)?;
+        self.0.table(OLD_MESSAGES)?.retain_in(all, |key| key.3 < first)?;
         let all = (namespace, session, "", 0)..(namespace, session + 1, "", 0);
-        self.0.table(OLD_BLOCKS)?.retain_in(all, |key| key.3 < first).map_err(storage)
+        self.0.table(OLD_BLOCKS)?.retain_in(all, |key| key.3 < first)
     }
 }
 

@@ -1,14 +1,13 @@
 //! Copies of a database: all tables of a snapshot, written in order into a new file. A copy has no free space, and
 //! nothing of what was deleted.
 
-use std::ops::Bound;
+use std::{collections::BTreeSet, ops::Bound};
 
-use redb::{CursorError, Database, Key, ReadTransaction, ReadableTable, TableDefinition, TableError, Value};
+use redb::{Database, Key, ReadTransaction, ReadableTable, TableError, Value};
 
 use super::{
-    schema::{TableVisitor, visit_tables},
-    tables::storage,
-    write_tables::ChangedKeys,
+    schema::{Table, TableVisitor, visit_tables},
+    tables::{ChangedKeys, storage},
 };
 use crate::error::{Error, Result};
 
@@ -31,23 +30,29 @@ struct Copy<'t> {
     to: &'t redb::WriteTransaction,
 }
 
-impl TableVisitor for Copy<'_> {
-    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: TableDefinition<'_, K, V>) -> Result<()> {
-        let from = match self.from.open_table(table) {
+impl Copy<'_> {
+    fn copy<K: Key + 'static, V: Value + 'static>(&self, table: &Table<K, V>) -> Result<(), redb::Error> {
+        let from = match self.from.open_table(table.definition) {
             // A database of an older schema lacks it.
             Err(TableError::TableDoesNotExist(_)) => return Ok(()),
-            from => from.map_err(storage)?,
+            from => from?,
         };
-        let mut to = self.to.open_table(table).map_err(storage)?;
-        let mut end = to.upper_bound_mut(Bound::<K::SelfType<'_>>::Unbounded).map_err(storage)?;
-        for entry in from.iter().map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
-            end.insert_before(key.value(), value.value()).map_err(|error| match error {
-                CursorError::Storage(error) => storage(error),
-                error => Error::corrupted(format!("a table of the database is not in order: {error}")),
-            })?;
+        let mut to = self.to.open_table(table.definition)?;
+        let mut end = to.upper_bound_mut(Bound::<K::SelfType<'_>>::Unbounded)?;
+        for entry in from.iter()? {
+            let (key, value) = entry?;
+            end.insert_before(key.value(), value.value())?;
         }
         Ok(())
+    }
+}
+
+impl TableVisitor for Copy<'_> {
+    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: &Table<K, V>) -> Result<()> {
+        self.copy(table).map_err(|error| match error {
+            redb::Error::UnorderedKey => Error::corrupted("a table of the database is not in order"),
+            error => storage(error),
+        })
     }
 }
 
@@ -57,18 +62,27 @@ struct Follow<'t> {
     changed: &'t ChangedKeys,
 }
 
-impl TableVisitor for Follow<'_> {
-    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: TableDefinition<'_, K, V>) -> Result<()> {
-        let Some(keys) = self.changed.get(redb::TableHandle::name(&table)) else { return Ok(()) };
-        let (from, mut to) =
-            (self.from.open_table(table).map_err(storage)?, self.to.open_table(table).map_err(storage)?);
+impl Follow<'_> {
+    fn follow<K: Key + 'static, V: Value + 'static>(
+        &self,
+        table: &Table<K, V>,
+        keys: &BTreeSet<Vec<u8>>,
+    ) -> Result<(), redb::Error> {
+        let (from, mut to) = (self.from.open_table(table.definition)?, self.to.open_table(table.definition)?);
         for key in keys {
             let key = K::from_bytes(key);
-            match from.get(&key).map_err(storage)? {
-                Some(value) => to.insert(&key, value.value()).map_err(storage)?,
-                None => to.remove(&key).map_err(storage)?,
+            match from.get(&key)? {
+                Some(value) => to.insert(&key, value.value())?,
+                None => to.remove(&key)?,
             };
         }
         Ok(())
+    }
+}
+
+impl TableVisitor for Follow<'_> {
+    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: &Table<K, V>) -> Result<()> {
+        let keys = self.changed.get(table.name);
+        keys.map_or(Ok(()), |keys| self.follow(table, keys).map_err(storage))
     }
 }

@@ -14,23 +14,23 @@ use redb::ReadableDatabase;
 use super::schema::COMMON;
 use super::{
     codec, copy,
-    handle::{Commit, Handle},
+    handle::{Durable, Handle},
     open::{self, Opened},
     pages::FileKind,
-    tables::{FailedElsewhere, storage},
+    primary::{self, Names, Sharing},
+    tables::{ChangeLog, ChangedKeys, FailedElsewhere, WriteTransaction, storage},
     transaction::{Snapshot, Transaction},
-    truth::{self, Names, Sharing},
     upgrade,
     verify::{self, VerifyReport},
-    write_tables::{ChangeLog, ChangedKeys},
 };
-#[cfg(feature = "postgres")]
-use crate::ids::Namespace;
 use crate::{
     config::Config,
     error::{Error, Result},
+    ids::{Namespace, NamespaceId},
     new_file::{self, sync_folder},
 };
+
+pub(crate) use super::handle::Outcome;
 
 /// How long a store that could not open its file again waits before it tries once more.
 const RETRY: Duration = Duration::from_millis(200);
@@ -61,6 +61,20 @@ pub(super) enum State {
     },
     /// The file was removed.
     Removed,
+}
+
+/// Where a change is committed.
+pub(crate) enum Target<'a> {
+    /// To the file, durably.
+    File,
+    /// To a file that is a replica, because the primary has the change. The commit is on the disk with the next durable
+    /// one: until then the file is an older replica.
+    Replica,
+    /// To the primary, and then to its replica as with [`Target::Replica`]. Before the commit, the function is given what
+    /// the transaction changed of the primary and the versions that its result depends on. It returns false if other
+    /// machines were first, which undoes the transaction. It is called for a change that fails, too: on an old replica
+    /// the change may fail wrongly.
+    Primary(&'a Names, &'a mut dyn FnMut(Sharing) -> Result<bool>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -178,57 +192,61 @@ impl Store {
         Ok(store)
     }
 
+    /// Commits a change to the file, durably.
+    ///
+    /// # Errors
+    /// Those of [`Store::commit`].
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
+        match self.commit(Target::File, change)? {
+            Outcome::Committed(value) => Ok(value),
+            Outcome::RolledBack => unreachable!("only a primary refuses a change"),
+        }
+    }
+
     /// Runs `change` in a write transaction and commits it if `change` succeeds.
     ///
     /// # Errors
     /// [`Error::ReadOnly`] if the database is open for reading; [`Error::OutcomeUnknown`] if the commit failed and may
     /// be in the file all the same; the file has been opened again then, and says whether it is.
-    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+    pub(crate) fn commit<T>(
+        &self,
+        target: Target<'_>,
+        change: impl FnOnce(&Transaction) -> Result<T>,
+    ) -> Result<Outcome<T>> {
         if self.kind == Kind::ReadOnly {
             return Err(Error::ReadOnly { path: self.path.clone() });
         }
-        let changes = self.changes.lock();
-        let commit = Commit::Durable { two_phase: self.config.two_phase_commit };
-        self.run(|handle| handle.write(commit, all_keys(&changes), change))
-    }
-
-    /// Same as [`Store::write`], for a file that is a copy of a shared database. Before the commit, `share` gets what
-    /// the transaction changed of the truth and the versions that its result depends on; an error of it undoes the
-    /// transaction. It is called for a `change` that fails, too: on an old copy it may fail wrongly. The commit is on
-    /// the disk with the next durable one: until then the file is an older copy.
-    pub(crate) fn write_shared<T>(
-        &self,
-        names: &Names,
-        change: impl FnOnce(&mut Transaction) -> Result<T>,
-        share: impl FnOnce(Sharing) -> Result<()>,
-    ) -> Result<T> {
         let copying = self.changes.lock();
-        let noted = Arc::new(Mutex::new(ChangedKeys::new()));
-        let only = copying.is_none().then_some(truth::SHARED_TABLES);
-        let log = ChangeLog { keys: Arc::clone(&noted), only };
-        let capture = |transaction: &mut Transaction| {
-            let value = change(transaction);
-            let changed = std::mem::take(&mut *noted.lock());
-            let sharing = truth::capture(transaction.tables(), &changed, names, value.is_ok())?;
-            if copying.is_some() {
-                merge(&mut noted.lock(), changed);
+        match target {
+            Target::File => {
+                let durable = Durable::Now { two_phase: self.config.two_phase_commit };
+                self.run(|handle| handle.write(durable, all_keys(&copying), |t| change(t).map(Outcome::Committed)))
             }
-            if !sharing.is_empty() {
-                share(sharing)?;
+            Target::Replica => self
+                .run(|handle| handle.write(Durable::Later, all_keys(&copying), |t| change(t).map(Outcome::Committed))),
+            Target::Primary(names, publish) => {
+                let noted = Arc::new(Mutex::new(ChangedKeys::new()));
+                let only = copying.is_none().then(primary::captured_tables);
+                let log = ChangeLog { keys: Arc::clone(&noted), only };
+                let published = |transaction: &Transaction| {
+                    let value = change(transaction);
+                    let changed = std::mem::take(&mut *noted.lock());
+                    let sharing = primary::capture(transaction.tables(), &changed, names, value.is_ok())?;
+                    if copying.is_some() {
+                        merge(&mut noted.lock(), changed);
+                    }
+                    if !sharing.is_empty() && !publish(sharing)? {
+                        return Ok(Outcome::RolledBack);
+                    }
+                    value.map(Outcome::Committed)
+                };
+                let outcome = self.run(|handle| handle.write(Durable::Later, Some(log), published))?;
+                if let (Outcome::Committed(_), Some(copying)) = (&outcome, &*copying) {
+                    merge(&mut copying.lock(), std::mem::take(&mut *noted.lock()));
+                }
+                Ok(outcome)
             }
-            value
-        };
-        let value = self.run(|handle| handle.write(Commit::Later, Some(log), capture))?;
-        if let Some(copying) = &*copying {
-            merge(&mut copying.lock(), std::mem::take(&mut *noted.lock()));
         }
-        Ok(value)
-    }
-
-    /// Same as [`Store::write_shared`], for a change that came from the shared database.
-    pub(crate) fn write_copy<T>(&self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-        let changes = self.changes.lock();
-        self.run(|handle| handle.write(Commit::Later, all_keys(&changes), change))
     }
 
     /// Passes everything of a namespace to `share`, as a change that makes it, and notes that it is shared. Does nothing
@@ -244,21 +262,21 @@ impl Store {
             return Ok(());
         }
         self.write(|transaction| {
-            let all = truth::all_keys(transaction.tables(), Some(name))?;
-            share(truth::capture(transaction.tables(), &all, names, true)?)
+            let all = primary::all_keys(transaction.tables(), Some(name))?;
+            share(primary::capture(transaction.tables(), &all, names, true)?)
         })
     }
 
     /// Same as [`Store::share_namespace`], for what belongs to no namespace, if there is anything.
     #[cfg(feature = "postgres")]
     pub(crate) fn share_common(&self, share: impl FnOnce(Sharing) -> Result<()>) -> Result<()> {
-        let all = truth::all_keys(self.read()?.tables(), None)?;
+        let all = primary::all_keys(self.read()?.tables(), None)?;
         if self.read()?.versions().get(COMMON)? > 0 || all.values().all(|keys| keys.is_empty()) {
             return Ok(());
         }
         self.write(|transaction| {
             transaction.versions().begin_common()?;
-            share(truth::capture(transaction.tables(), &all, &Names::default(), true)?)
+            share(primary::capture(transaction.tables(), &all, &Names::default(), true)?)
         })
     }
 
@@ -277,6 +295,36 @@ impl Store {
     /// Returns a consistent view of the last commit.
     pub(crate) fn read(&self) -> Result<Snapshot> {
         self.handle()?.read()
+    }
+
+    /// Reads a consistent view of the last commit.
+    pub(crate) fn view<T>(&self, read: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
+        self.read().and_then(|snapshot| read(&snapshot)).map_err(|error| self.explain(error))
+    }
+
+    /// Reads a namespace; one that the file does not have is empty. Damage is reported with its name.
+    pub(crate) fn in_namespace<T: Default>(
+        &self,
+        namespace: &Namespace,
+        read: impl FnOnce(&Snapshot, NamespaceId) -> Result<T>,
+    ) -> Result<T> {
+        self.view(|snapshot| match snapshot.namespaces().id(namespace)? {
+            Some(id) => read(snapshot, id).map_err(|error| error.within(|| format!("namespace {namespace}"))),
+            None => Ok(T::default()),
+        })
+    }
+
+    /// Reads a session; one that the file does not have is empty. Damage is reported with its namespace and its name.
+    pub(crate) fn in_session<T: Default>(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        read: impl FnOnce(&Snapshot, NamespaceId, u32) -> Result<T>,
+    ) -> Result<T> {
+        self.in_namespace(namespace, |snapshot, id| match snapshot.sessions().number(id, session)? {
+            Some(number) => read(snapshot, id, number).map_err(|error| error.within(|| format!("session {session:?}"))),
+            None => Ok(T::default()),
+        })
     }
 
     /// Names the error of the file in an error of a call that was under way when another call met it.
@@ -449,9 +497,9 @@ fn create_file(path: &Path, config: &Config) -> Result<Option<Opened<redb::Datab
 
 /// Creates the tables of a new database.
 pub(super) fn create_tables(opened: &Opened<redb::Database>) -> Result<()> {
-    let tables = super::write_tables::WriteTransaction::new(opened.database.begin_write().map_err(storage)?, None);
+    let tables = WriteTransaction::new(opened.database.begin_write().map_err(storage)?, None);
     upgrade::create(&tables)?;
-    tables.commit().map_err(storage)
+    tables.commit()
 }
 
 /// Copies a file without pages of ours into one that has them, which takes its place.

@@ -1,21 +1,82 @@
 //! Reading documents. `edit_documents` writes them.
+//!
+//! The indexed texts of a namespace's documents are messages of its *companion*, a namespace that no user can name. So
+//! embedding, indexing, reindexing and verification know messages alone. Outside of the store a companion is one of the
+//! [`parts`](NamespaceId::parts) of a namespace, or the origin of a [`DocumentText`].
 
 use std::collections::BTreeMap;
 
-use redb::ReadableTable;
 use serde_json::Value;
 
 use super::{
+    audit::Holds,
     codec,
-    holds::Holds,
     schema::*,
-    tables::{Tables, storage},
+    tables::{ReadableTable, Tables},
 };
 use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     message::Timestamp,
 };
+
+/// The bit that tells the number of a companion from that of its owner. No database has so many namespaces.
+const COMPANION: u32 = 1 << 31;
+
+impl NamespaceId {
+    /// The parts in which a namespace is stored: its messages, and the texts of its documents.
+    pub(crate) fn parts(self) -> [NamespaceId; 2] {
+        [self, self.document_texts()]
+    }
+
+    /// The namespace that this is a part of.
+    pub(crate) fn whole(self) -> NamespaceId {
+        self.owner().unwrap_or(self)
+    }
+
+    /// Returns true for the part of a namespace that has the texts of its documents.
+    pub(crate) fn has_document_texts(self) -> bool {
+        self.owner().is_some()
+    }
+
+    /// The companion of this namespace.
+    pub(super) fn document_texts(self) -> NamespaceId {
+        NamespaceId(self.0 | COMPANION)
+    }
+
+    /// The namespace whose companion this one is, if it is a companion.
+    pub(super) fn owner(self) -> Option<NamespaceId> {
+        (self.0 & COMPANION != 0).then_some(NamespaceId(self.0 & !COMPANION))
+    }
+}
+
+/// An indexed text of a document, which a recall finds as a message.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct DocumentText<'a> {
+    companion: &'a Namespace,
+    /// The key of the document.
+    pub(crate) key: &'a str,
+}
+
+impl<'a> DocumentText<'a> {
+    /// The namespaces in which the texts of the documents of these namespaces are found.
+    pub(crate) fn namespaces(of: &[Namespace]) -> Vec<Namespace> {
+        of.iter().map(Namespace::document_texts).collect()
+    }
+
+    /// The text with this id of a message, in one of [`namespaces`](Self::namespaces).
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`](crate::Error::Corrupted) if no text has such an id.
+    pub(crate) fn new(companion: &'a Namespace, id: &'a str) -> Result<Self> {
+        Ok(DocumentText { companion, key: document_key(id)? })
+    }
+
+    /// The namespace of the document.
+    pub(crate) fn namespace(self) -> Namespace {
+        self.companion.owner().expect("texts are in companions")
+    }
+}
 
 /// A document as it is stored.
 #[derive(Clone, Debug)]
@@ -48,8 +109,8 @@ impl<T: Tables> Documents<'_, T> {
     ) -> Result<()> {
         let (documents, order) = (self.0.table(DOCUMENTS)?, self.0.table(DOCUMENT_ORDER)?);
         let all = (namespace.0, 0)..=(namespace.0, u64::MAX);
-        for entry in order.range(all).map_err(storage)?.rev() {
-            let (_, key) = entry.map_err(storage)?;
+        for entry in order.range(all)?.rev() {
+            let (_, key) = entry?;
             let key = key.value();
             let found = record(&documents, namespace.0, key)?;
             let found = found.ok_or_else(|| Error::corrupted(format!("document {key:?} is missing")))?;
@@ -75,8 +136,8 @@ impl<T: Tables> Documents<'_, T> {
     pub(crate) fn namespaces(&self, prefix: Option<&Namespace>, now: Timestamp) -> Result<Vec<Namespace>> {
         let mut found = Vec::new();
         let first = prefix.map_or("", Namespace::as_str);
-        for entry in self.0.table(DOCUMENT_NAMESPACES)?.range(first..).map_err(storage)? {
-            let (name, record) = entry.map_err(storage)?;
+        for entry in self.0.table(DOCUMENT_NAMESPACES)?.range(first..)? {
+            let (name, record) = entry?;
             // "a b" is between "a" and "a/b".
             if !name.value().starts_with(first) {
                 break;
@@ -97,8 +158,8 @@ impl<T: Tables> Documents<'_, T> {
     /// The time at which the next document expires, of those that no legal hold keeps. Cost: a pass over the documents
     /// that expire earlier and are kept.
     pub(crate) fn next_expiry(&self) -> Result<Option<Timestamp>> {
-        for entry in self.0.table(DOCUMENT_EXPIRY)?.iter().map_err(storage)? {
-            let (key, _) = entry.map_err(storage)?;
+        for entry in self.0.table(DOCUMENT_EXPIRY)?.iter()? {
+            let (key, _) = entry?;
             let (at, namespace, _) = key.value();
             if !Holds(self.0).is_held(&Namespace::new(namespace)?)? {
                 return timestamp(at).map(Some);
@@ -149,7 +210,7 @@ pub(super) fn record(
     namespace: u32,
     key: &str,
 ) -> Result<Option<DocumentRecord>> {
-    let value = documents.get((namespace, key)).map_err(storage);
+    let value = documents.get((namespace, key));
     let record = value.and_then(|value| value.map(|value| codec::decode(value.value())).transpose());
     record.map_err(|error| error.within(|| format!("document {key:?}")))
 }
@@ -170,10 +231,10 @@ pub(super) fn text_ids(
     key: &str,
 ) -> Result<BTreeMap<String, u64>> {
     let (start, end) = (format!("{key}{KEY_END}"), format!("{key}{AFTER_KEY_END}"));
-    let found = ids.range((companion.0, &*start)..(companion.0, &*end)).map_err(storage)?;
+    let found = ids.range((companion.0, &*start)..(companion.0, &*end))?;
     found
         .map(|entry| {
-            let (id, seq) = entry.map_err(storage)?;
+            let (id, seq) = entry?;
             Ok((id.value().1.to_owned(), seq.value()))
         })
         .collect()

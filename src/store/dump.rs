@@ -1,8 +1,13 @@
 //! All live records of a database as bytes, for tests.
 
-use redb::{Key, ReadableTable, TableDefinition, TableHandle, Value};
+use redb::{Key, Value};
 
-use super::{precision, schema::*, tables::Tables, transaction::Snapshot};
+use super::{
+    precision,
+    schema::*,
+    tables::{ReadableTable, Tables},
+    transaction::Snapshot,
+};
 use crate::{config::Precision, error::Result};
 
 /// Returns the keys and values of each table, by the name of the table.
@@ -19,14 +24,14 @@ struct Dump<'s> {
 }
 
 impl TableVisitor for Dump<'_> {
-    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: TableDefinition<'_, K, V>) -> Result<()> {
+    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: &Table<K, V>) -> Result<()> {
         let mut bytes = Vec::new();
         for entry in self.snapshot.tables().table(table)?.iter().unwrap() {
             let (key, value) = entry.unwrap();
             bytes.extend_from_slice(K::as_bytes(&key.value()).as_ref());
             bytes.extend_from_slice(V::as_bytes(&value.value()).as_ref());
         }
-        self.all.push((table.name().to_owned(), bytes));
+        self.all.push((table.name.to_owned(), bytes));
         Ok(())
     }
 }

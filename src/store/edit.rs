@@ -8,26 +8,24 @@
 
 use std::collections::{HashMap, HashSet};
 
-use redb::ReadableTable;
-
 use super::{
+    audit::Holds,
     checkpoints::Checkpoints,
     codec,
-    effects::{Consequences, Effects, IndexNeed},
-    history,
-    holds::Holds,
+    effects::{BufferChange, Effects, IndexNeed, UnindexedChange},
+    generations::Generations,
     message_record::{MessageRecord, StoredMessage},
-    messages, namespaces,
+    namespaces,
     put_times::PutTimes,
     schema::*,
-    sessions,
-    tables::{Tables, has, storage},
-    window::Window,
-    write_tables::{WriteTable, WriteTransaction},
+    sessions::{self, Window},
+    tables::{ReadableTable, Tables, WriteTable, WriteTransaction, has},
+    vectors::Vectors,
 };
 use crate::{
     error::{Error, Result},
-    ids::{Namespace, NamespaceId},
+    ids::{GenerationId, Namespace, NamespaceId},
+    message::Message,
 };
 
 /// A namespace that is being edited.
@@ -95,7 +93,7 @@ impl<'t> Edit<'t> {
     }
 
     /// Writes the records of the namespaces and the time of the put, and erases outdated vectors.
-    pub(super) fn finish(mut self) -> Result<Effects> {
+    pub(super) fn finish(mut self) -> Result<()> {
         for (namespace, record) in &self.records {
             namespaces::write_known(self.tables, &mut self.namespaces, namespace, record)?;
         }
@@ -106,7 +104,8 @@ impl<'t> Edit<'t> {
         // A text may have moved to another message, as those of a list do.
         effects.replaced = self.replaced;
         effects.replaced.retain(|text| !self.replacing.contains(text));
-        Ok(effects)
+        self.tables.add_effects(effects);
+        Ok(())
     }
 
     /// The number of a namespace, or `None` if nothing was ever put into it.
@@ -161,13 +160,13 @@ impl<'t> Edit<'t> {
 
     /// Deletes the name of a session whose messages are already deleted.
     pub(super) fn remove_session(&mut self, namespace: &OpenNamespace, session: &str) -> Result<()> {
-        self.sessions.remove((namespace.record.id, session)).map_err(storage)?;
+        self.sessions.remove((namespace.record.id, session))?;
         Ok(())
     }
 
     /// The message with this id.
     pub(super) fn find(&self, namespace: &OpenNamespace, id: &str) -> Result<Option<StoredMessage>> {
-        let seq = messages::seq(&self.ids, namespace.record.id, id)?;
+        let seq = sessions::seq(&self.ids, namespace.record.id, id)?;
         seq.map(|seq| self.stored(namespace, seq)).transpose()
     }
 
@@ -190,12 +189,12 @@ impl<'t> Edit<'t> {
         session: u32,
         seq: u64,
     ) -> Result<Option<SessionPosition>> {
-        history::position(&self.history, namespace.record.id, session, seq)
+        sessions::position(&self.history, namespace.record.id, session, seq)
     }
 
     /// The sequence numbers and positions of a session's messages, in order.
     pub(super) fn history(&self, namespace: &OpenNamespace, session: u32) -> Result<Vec<(u64, SessionPosition)>> {
-        history::positions(&self.history, namespace.record.id, session, 0..=u64::MAX)
+        sessions::positions(&self.history, namespace.record.id, session, 0..=u64::MAX)
     }
 
     /// Stores a new message. Returns its sequence number.
@@ -229,8 +228,8 @@ impl<'t> Edit<'t> {
     /// this id is stored already.
     pub(super) fn add_imported(&mut self, namespace: &mut OpenNamespace, stored: StoredMessage) -> Result<bool> {
         let id = namespace.record.id;
-        let is_new = self.messages.get((id, stored.seq)).map_err(storage)?.is_none()
-            && messages::seq(&self.ids, id, &stored.record.id)?.is_none();
+        let is_new = self.messages.get((id, stored.seq))?.is_none()
+            && sessions::seq(&self.ids, id, &stored.record.id)?.is_none();
         if is_new {
             self.note_put(namespace, stored.seq);
             self.add(namespace, stored)?;
@@ -240,7 +239,7 @@ impl<'t> Edit<'t> {
 
     /// Makes a message what it is elsewhere: stored so, or with `None` not stored.
     pub(super) fn set(&mut self, namespace: &mut OpenNamespace, seq: u64, new: Option<StoredMessage>) -> Result<()> {
-        let is_stored = self.messages.get((namespace.record.id, seq)).map_err(storage)?.is_some();
+        let is_stored = self.messages.get((namespace.record.id, seq))?.is_some();
         let old = is_stored.then(|| self.stored(namespace, seq)).transpose()?;
         match (old, new) {
             (Some(old), Some(new)) if old.position == new.position && old.record == new.record => Ok(()),
@@ -272,7 +271,7 @@ impl<'t> Edit<'t> {
 
     fn add(&mut self, namespace: &mut OpenNamespace, stored: StoredMessage) -> Result<()> {
         namespace.record.messages += 1;
-        self.ids.insert((namespace.record.id, stored.record.id.as_str()), stored.seq).map_err(storage)?;
+        self.ids.insert((namespace.record.id, stored.record.id.as_str()), stored.seq)?;
         self.write(namespace, stored, true)
     }
 
@@ -336,9 +335,9 @@ impl<'t> Edit<'t> {
     pub(super) fn forget(&mut self, namespace: &mut OpenNamespace, old: StoredMessage) -> Result<()> {
         let key = (namespace.record.id, old.seq);
         namespace.record.messages -= 1;
-        self.messages.remove(key).map_err(storage)?;
-        self.ids.remove((key.0, old.record.id.as_str())).map_err(storage)?;
-        self.history.remove((key.0, old.session, old.seq)).map_err(storage)?;
+        self.messages.remove(key)?;
+        self.ids.remove((key.0, old.record.id.as_str()))?;
+        self.history.remove((key.0, old.session, old.seq))?;
         PutTimes(self.tables).message_removed(namespace.id(), old.seq, &self.messages)?;
         self.consequences.message_changed(namespace.id(), old.seq, IndexNeed::Gone);
         if old.position == SessionPosition::Buffer {
@@ -375,7 +374,7 @@ impl<'t> Edit<'t> {
             }
             _ => {
                 let key = (namespace.record.id, old.session, old.seq);
-                self.history.insert(key, position.number()).map_err(storage)?;
+                self.history.insert(key, position.number())?;
                 return Ok(());
             }
         }
@@ -384,8 +383,8 @@ impl<'t> Edit<'t> {
 
     fn write(&mut self, namespace: &OpenNamespace, stored: StoredMessage, needs_vectors: bool) -> Result<()> {
         let StoredMessage { seq, session, position, record } = stored;
-        self.messages.insert((namespace.record.id, seq), codec::encode(&record).as_slice()).map_err(storage)?;
-        self.history.insert((namespace.record.id, session, seq), position.number()).map_err(storage)?;
+        self.messages.insert((namespace.record.id, seq), codec::encode(&record).as_slice())?;
+        self.history.insert((namespace.record.id, session, seq), position.number())?;
         if position != SessionPosition::Buffer {
             self.consequences.history_changed(&namespace.name, &record.session);
         }
@@ -440,5 +439,85 @@ impl<'t> Edit<'t> {
     fn keep_old(&self, namespace: &OpenNamespace, old: &StoredMessage) -> Result<()> {
         // Opens the tables of checkpoints only when a message changes: most puts change none.
         Checkpoints(self.tables).keep_message(namespace.id(), old.session, old.seq, &old.record, old.position)
+    }
+}
+
+/// Applies the consequences of a change to derived data, and collects its effects. Pending entries are written at once;
+/// [`Consequences::finish`] erases the vectors of all messages together.
+struct Consequences<'t> {
+    tables: &'t WriteTransaction,
+    /// Opened when the first message enters or leaves long-term memory: changes of buffers alone do not need them.
+    live: Option<Live<'t>>,
+    /// The messages whose vectors are to be erased.
+    outdated: Vec<(NamespaceId, u64)>,
+    effects: Effects,
+}
+
+/// The generations that take writes, and the open table of pending messages.
+struct Live<'t> {
+    generations: Vec<GenerationId>,
+    pending: WriteTable<'t, (u32, u32, u64), u64>,
+}
+
+impl<'t> Consequences<'t> {
+    fn new(tables: &'t WriteTransaction) -> Self {
+        Consequences { tables, live: None, outdated: Vec::new(), effects: Effects::default() }
+    }
+
+    /// Makes a message pending at this revision in all live generations, or with `None` no longer pending.
+    fn set_pending(&mut self, namespace: NamespaceId, seq: u64, revision: Option<u64>) -> Result<()> {
+        let Live { generations, pending } = self.live()?;
+        for generation in generations {
+            let key = (generation.0, namespace.0, seq);
+            match revision {
+                Some(revision) => pending.insert(key, revision)?,
+                None => pending.remove(key)?,
+            };
+        }
+        self.effects.pending += u64::from(revision.is_some());
+        Ok(())
+    }
+
+    /// Marks a message whose vectors [`Consequences::finish`] erases.
+    fn outdate(&mut self, namespace: NamespaceId, seq: u64) {
+        self.outdated.push((namespace, seq));
+    }
+
+    /// Records a change of a message.
+    fn message_changed(&mut self, namespace: NamespaceId, seq: u64, need: IndexNeed) {
+        self.effects.unindexed.push(UnindexedChange { namespace, seq, need });
+    }
+
+    /// Records that a message entered its session's buffer or changed in it, or with `None` that it left.
+    fn buffer_changed(&mut self, namespace: &Namespace, session: &str, seq: u64, message: Option<Message>) {
+        let (namespace, session) = (namespace.clone(), session.to_owned());
+        self.effects.buffers.push(BufferChange { namespace, session, seq, message });
+    }
+
+    /// Records that a session's messages in long-term memory, or its window, changed.
+    fn history_changed(&mut self, namespace: &Namespace, session: &str) {
+        // A bulk of messages changes mostly one session.
+        let last = self.effects.histories.last();
+        if last.is_none_or(|(last, name)| last != namespace || name != session) {
+            self.effects.histories.push((namespace.clone(), session.to_owned()));
+        }
+    }
+
+    /// Erases the outdated vectors.
+    fn finish(mut self) -> Result<Effects> {
+        if !self.outdated.is_empty() {
+            for generation in self.live()?.generations.clone() {
+                self.effects.removed.extend(Vectors(self.tables).erase(generation, &self.outdated)?);
+            }
+        }
+        Ok(self.effects)
+    }
+
+    fn live(&mut self) -> Result<&mut Live<'t>> {
+        if self.live.is_none() {
+            let (generations, pending) = (Generations(self.tables).live()?, self.tables.table(PENDING)?);
+            self.live = Some(Live { generations, pending });
+        }
+        Ok(self.live.as_mut().expect("set above"))
     }
 }

@@ -8,20 +8,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use redb::ReadableTable;
 use sha2::{Digest, Sha256};
 
 use super::{
-    codec, document_namespaces,
+    audit::Holds,
+    codec,
     documents::{KEY_END, record, text_ids, timestamp},
     edit::Edit,
     effects::Effects,
-    holds::Holds,
     message_record::MessageRecord,
-    removal,
+    namespaces, removal,
     schema::*,
-    tables::{Tables, has, storage},
-    write_tables::{WriteTable, WriteTransaction},
+    tables::{ReadableTable, Tables, WriteTable, WriteTransaction, has},
 };
 use crate::{
     error::Result,
@@ -58,22 +56,23 @@ pub(crate) struct EditDocuments<'t>(pub(super) &'t WriteTransaction);
 
 impl EditDocuments<'_> {
     /// Applies changes in order. Returns for each whether there was such a document.
-    pub(crate) fn apply(&self, changes: &[DocumentChange]) -> Result<(Vec<bool>, Effects)> {
+    pub(crate) fn apply(&self, changes: &[DocumentChange]) -> Result<Vec<bool>> {
         let mut changing = Changing::begin(self.0)?;
         let existed = changes.iter().map(|change| changing.apply(change)).collect::<Result<_>>()?;
-        Ok((existed, changing.finish()?))
+        changing.finish()?;
+        Ok(existed)
     }
 
     /// Deletes all documents of a namespace.
-    pub(crate) fn delete_all(&self, name: &Namespace, namespace: NamespaceId) -> Result<Effects> {
+    pub(crate) fn delete_all(&self, name: &Namespace, namespace: NamespaceId) -> Result<()> {
         let all = (namespace.0, "")..(namespace.0 + 1, "");
         let keys: Vec<String> = {
             let documents = self.0.table(DOCUMENTS)?;
-            let entries = documents.range(all).map_err(storage)?;
-            entries.map(|entry| Ok(entry.map_err(storage)?.0.value().1.to_owned())).collect::<Result<_>>()?
+            let entries = documents.range(all)?;
+            entries.map(|entry| Ok(entry?.0.value().1.to_owned())).collect::<Result<_>>()?
         };
         if keys.is_empty() {
-            return Ok(Effects::default());
+            return Ok(());
         }
         let mut changing = Changing::begin(self.0)?;
         keys.iter().try_for_each(|key| changing.delete(name, key).map(drop))?;
@@ -82,12 +81,12 @@ impl EditDocuments<'_> {
 
     /// Deletes up to `limit` documents that expired before `now`, but none of a namespace under a legal hold. Returns
     /// how many were deleted. A namespace in which nothing is left is removed.
-    pub(crate) fn delete_expired(&self, now: Timestamp, limit: usize) -> Result<(usize, Effects)> {
+    pub(crate) fn delete_expired(&self, now: Timestamp, limit: usize) -> Result<usize> {
         let due: Vec<(Namespace, String)> = {
             let expiry = self.0.table(DOCUMENT_EXPIRY)?;
             let mut due = Vec::new();
-            for entry in expiry.range(..(now.as_micros() + 1, "", "")).map_err(storage)? {
-                let (key, _) = entry.map_err(storage)?;
+            for entry in expiry.range(..(now.as_micros() + 1, "", ""))? {
+                let (key, _) = entry?;
                 let (_, namespace, key) = key.value();
                 let namespace = Namespace::new(namespace)?;
                 if !Holds(self.0).is_held(&namespace)? {
@@ -101,9 +100,9 @@ impl EditDocuments<'_> {
         };
         let mut changing = Changing::begin(self.0)?;
         due.iter().try_for_each(|(namespace, key)| changing.delete(namespace, key).map(drop))?;
-        let effects = changing.finish()?;
+        changing.finish()?;
         due.iter().try_for_each(|(namespace, _)| removal::remove_if_unused(self.0, namespace).map(drop))?;
-        Ok((due.len(), effects))
+        Ok(due.len())
     }
 }
 
@@ -135,13 +134,13 @@ impl<'t> Changing<'t> {
         })
     }
 
-    pub(super) fn finish(self) -> Result<Effects> {
+    pub(super) fn finish(self) -> Result<()> {
         for (name, (id, counts)) in self.counts {
-            document_namespaces::update(self.tables, &name, id, |record| record.counts = counts)?;
+            namespaces::update_documents(self.tables, &name, id, |record| record.counts = counts)?;
         }
-        let mut effects = self.edit.finish()?;
-        effects.next_expiry = self.next_expiry.map(timestamp).transpose()?;
-        Ok(effects)
+        let next_expiry = self.next_expiry.map(timestamp).transpose()?;
+        self.tables.add_effects(Effects { next_expiry, ..Effects::default() });
+        self.edit.finish()
     }
 
     /// Applies a change. Returns whether there was such a document.
@@ -188,7 +187,7 @@ impl<'t> Changing<'t> {
         record: DocumentRecord,
         texts: &[String],
     ) -> Result<bool> {
-        if self.documents.get((id, key)).map_err(storage)?.is_some() {
+        if self.documents.get((id, key))?.is_some() {
             return Ok(false);
         }
         let change = self.next_change(name, id)?;
@@ -213,7 +212,7 @@ impl<'t> Changing<'t> {
     pub(super) fn delete(&mut self, name: &Namespace, key: &str) -> Result<bool> {
         let Some(NamespaceId(id)) = self.edit.known_namespace(name)? else { return Ok(false) };
         let Some(old) = self.forget(name, id, key)? else { return Ok(false) };
-        self.documents.remove((id, key)).map_err(storage)?;
+        self.documents.remove((id, key))?;
         self.set_texts(name, key, &[])?;
         Ok(old.expires_at.is_none_or(|expires_at| expires_at > self.now))
     }
@@ -223,7 +222,7 @@ impl<'t> Changing<'t> {
         let old = self.forget(name, id, key)?;
         match (old, new) {
             (_, Some(new)) => self.write(name, id, key, &new)?,
-            (Some(_), None) => drop(self.documents.remove((id, key)).map_err(storage)?),
+            (Some(_), None) => drop(self.documents.remove((id, key))?),
             (None, None) => {}
         }
         // Filters are evaluated on the value.
@@ -246,10 +245,10 @@ impl<'t> Changing<'t> {
 
     /// Stores the record of a document that has none, or whose record was forgotten.
     fn write(&mut self, name: &Namespace, id: u32, key: &str, record: &DocumentRecord) -> Result<()> {
-        self.documents.insert((id, key), codec::encode(record).as_slice()).map_err(storage)?;
-        self.order.insert((id, record.change), key).map_err(storage)?;
+        self.documents.insert((id, key), codec::encode(record).as_slice())?;
+        self.order.insert((id, record.change), key)?;
         if let Some(expires_at) = record.expires_at {
-            self.expiry.insert((expires_at, name.as_str(), key), ()).map_err(storage)?;
+            self.expiry.insert((expires_at, name.as_str(), key), ())?;
             self.next_expiry = Some(self.next_expiry.map_or(expires_at, |next| next.min(expires_at)));
         }
         let counts = self.counts(name, id)?;
@@ -262,9 +261,9 @@ impl<'t> Changing<'t> {
     /// replaces or removes, and the texts stay.
     fn forget(&mut self, name: &Namespace, id: u32, key: &str) -> Result<Option<DocumentRecord>> {
         let Some(record) = record(&self.documents, id, key)? else { return Ok(None) };
-        self.order.remove((id, record.change)).map_err(storage)?;
+        self.order.remove((id, record.change))?;
         if let Some(expires_at) = record.expires_at {
-            self.expiry.remove((expires_at, name.as_str(), key)).map_err(storage)?;
+            self.expiry.remove((expires_at, name.as_str(), key))?;
         }
         let counts = self.counts(name, id)?;
         counts.documents = counts.documents.saturating_sub(1);
@@ -275,7 +274,7 @@ impl<'t> Changing<'t> {
     /// The counts of a namespace.
     fn counts(&mut self, name: &Namespace, id: u32) -> Result<&mut DocumentCounts> {
         if !self.counts.contains_key(name) {
-            let known = document_namespaces::record(&self.tables.table(DOCUMENT_NAMESPACES)?, name)?;
+            let known = namespaces::document_record(&self.tables.table(DOCUMENT_NAMESPACES)?, name)?;
             let counts = known.map(|record| record.counts).unwrap_or_default();
             self.counts.insert(name.clone(), (NamespaceId(id), counts));
         }

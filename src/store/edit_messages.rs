@@ -5,10 +5,9 @@ use sha2::{Digest, Sha256};
 
 use super::{
     edit::{Edit, OpenNamespace},
-    effects::Effects,
     message_record::{MessageRecord, StoredMessage},
     schema::*,
-    write_tables::WriteTransaction,
+    tables::WriteTransaction,
 };
 use crate::{
     error::{Error, Result},
@@ -16,14 +15,13 @@ use crate::{
     message::Message,
 };
 
-/// The counts of put messages, and the effects of the change.
-#[derive(Debug, Default)]
+/// The counts of put messages.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PutResult {
     pub(crate) new: u64,
     pub(crate) replaced: u64,
     pub(crate) unchanged: u64,
     pub(crate) removed: u64,
-    pub(crate) effects: Effects,
 }
 
 impl PutResult {
@@ -70,7 +68,7 @@ impl EditMessages<'_> {
             result.put(&mut edit, &mut namespace, old, record, SessionPosition::LongTerm(None))?;
             edit.close(namespace);
         }
-        result.effects = edit.finish()?;
+        edit.finish()?;
         Ok(result)
     }
 
@@ -78,37 +76,33 @@ impl EditMessages<'_> {
     ///
     /// # Errors
     /// [`Error::InvalidMessage`]: the message cannot be stored with this metadata.
-    pub(crate) fn set_metadata(
-        &self,
-        namespace: &Namespace,
-        id: &str,
-        metadata: Map<String, Value>,
-    ) -> Result<(bool, Effects)> {
+    pub(crate) fn set_metadata(&self, namespace: &Namespace, id: &str, metadata: &Map<String, Value>) -> Result<bool> {
         let mut edit = Edit::begin(self.0)?;
         if edit.known_namespace(namespace)?.is_none() {
-            return Ok((false, Effects::default()));
+            return Ok(false);
         }
         let mut namespace = edit.open(namespace)?;
         let old = edit.find(&namespace, id)?;
         let is_known = old.is_some();
         if let Some(old) = old {
-            let message = Message { metadata, ..old.record.clone().message()? };
+            let message = Message { metadata: metadata.clone(), ..old.record.clone().message()? };
             message.check()?;
             edit.replace(&mut namespace, old, MessageRecord::new(&message, 0))?;
         }
         edit.close(namespace);
-        Ok((is_known, edit.finish()?))
+        edit.finish()?;
+        Ok(is_known)
     }
 
     /// Deletes the messages with these ids and ignores unknown ids. Returns how many were deleted.
     ///
     /// # Errors
     /// [`Error::LegalHold`].
-    pub(crate) fn delete(&self, namespace: &Namespace, ids: &[String]) -> Result<(u64, Effects)> {
+    pub(crate) fn delete(&self, namespace: &Namespace, ids: &[String]) -> Result<u64> {
         let mut edit = Edit::begin(self.0)?;
         // Opening a namespace creates it.
         if edit.known_namespace(namespace)?.is_none() {
-            return Ok((0, Effects::default()));
+            return Ok(0);
         }
         let mut namespace = edit.open(namespace)?;
         let mut deleted = 0;
@@ -119,7 +113,8 @@ impl EditMessages<'_> {
             }
         }
         edit.close(namespace);
-        Ok((deleted, edit.finish()?))
+        edit.finish()?;
+        Ok(deleted)
     }
 
     /// Changes a session's messages by id. New ones go into its buffer.
@@ -176,7 +171,7 @@ impl EditMessages<'_> {
             result.put(&mut edit, &mut namespace, old, record, SessionPosition::Buffer)?;
         }
         edit.close(namespace);
-        result.effects = edit.finish()?;
+        edit.finish()?;
         Ok(result)
     }
 
@@ -188,7 +183,7 @@ impl EditMessages<'_> {
         session: &str,
         messages: &[Message],
         replace: bool,
-    ) -> Result<Effects> {
+    ) -> Result<()> {
         let mut edit = Edit::begin(self.0)?;
         let mut namespace = edit.open(namespace)?;
         let number = edit.known_session(&namespace, session)?;

@@ -1,25 +1,19 @@
 //! Changes of sessions as a whole: flushing buffers, copying, restoring and deleting.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::{
-    batches::Batches,
-    blocks::Blocks,
+    audit::Holds,
+    blocks::{Blocks, SessionBlocks},
     checkpoints::Checkpoints,
     edit::Edit,
     edit_documents::EditDocuments,
-    effects::Effects,
-    history::History,
-    holds::Holds,
-    idle::Idle,
     message_record::{MessageRecord, StoredMessage},
     namespaces::Namespaces,
     removal,
     schema::*,
-    session_state::SessionState,
-    sessions::Sessions,
-    window::Window,
-    write_tables::WriteTransaction,
+    sessions::{Batches, History, Idle, Sessions, Window},
+    tables::{Tables, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
@@ -49,10 +43,10 @@ impl EditSessions<'_> {
         session: &str,
         batches: &[Vec<u64>],
         window: Option<u64>,
-    ) -> Result<(u64, Effects)> {
+    ) -> Result<u64> {
         let mut edit = Edit::begin(self.0)?;
         if edit.known_namespace(namespace)?.is_none() {
-            return Ok((0, Effects::default()));
+            return Ok(0);
         }
         let mut namespace = edit.open(namespace)?;
         let id = namespace.id();
@@ -79,31 +73,26 @@ impl EditSessions<'_> {
             edit.advance_window(&namespace, session, start)?;
         }
         edit.close(namespace);
-        Ok((moved, edit.finish()?))
+        edit.finish()?;
+        Ok(moved)
     }
 
     /// Flushes the whole buffer of a session except its leading system messages, as one batch, if the session is idle.
-    pub(crate) fn flush_idle(
-        &self,
-        namespace: &Namespace,
-        session: &str,
-        now: Timestamp,
-    ) -> Result<(IdleFlush, Effects)> {
+    pub(crate) fn flush_idle(&self, namespace: &Namespace, session: &str, now: Timestamp) -> Result<IdleFlush> {
         let idle = Idle(self.0);
         match idle.get(namespace, session)? {
-            None => return Ok((IdleFlush::Flushed(0), Effects::default())),
-            Some(later) if later > now => return Ok((IdleFlush::Later(later), Effects::default())),
+            None => return Ok(IdleFlush::Flushed(0)),
+            Some(later) if later > now => return Ok(IdleFlush::Later(later)),
             Some(_) => idle.set(namespace, session, None)?,
         }
         let (id, number) = match self.existing(namespace, session) {
-            Err(Error::SessionNotFound { .. }) => return Ok((IdleFlush::Flushed(0), Effects::default())),
+            Err(Error::SessionNotFound { .. }) => return Ok(IdleFlush::Flushed(0)),
             existing => existing?,
         };
         let buffer = History(self.0).messages(id, number, Some(SessionPosition::Buffer))?;
         let rest = buffer.iter().skip_while(|(_, message)| message.role == Role::System);
         let batch: Vec<u64> = rest.map(|(seq, _)| *seq).collect();
-        let (moved, effects) = self.flush(namespace, session, &[batch], None)?;
-        Ok((IdleFlush::Flushed(moved), effects))
+        self.flush(namespace, session, &[batch], None).map(IdleFlush::Flushed)
     }
 
     /// Deletes a session with its messages, batches, blocks and checkpoints, and the namespace if nothing is left in
@@ -111,11 +100,11 @@ impl EditSessions<'_> {
     ///
     /// # Errors
     /// [`Error::LegalHold`].
-    pub(crate) fn delete(&self, name: &Namespace, session: &str) -> Result<(Option<u64>, Effects)> {
+    pub(crate) fn delete(&self, name: &Namespace, session: &str) -> Result<Option<u64>> {
         Holds(self.0).check(name)?;
         let mut edit = Edit::begin(self.0)?;
         if edit.known_namespace(name)?.is_none() {
-            return Ok((None, Effects::default()));
+            return Ok(None);
         }
         let mut namespace = edit.open(name)?;
         let id = namespace.id();
@@ -130,7 +119,7 @@ impl EditSessions<'_> {
             edit.remove_session(&namespace, session)?;
         }
         edit.close(namespace);
-        let effects = edit.finish()?;
+        edit.finish()?;
         if let Some(number) = number {
             Batches(self.0).remove_from(id, number, 0)?;
             Blocks(self.0).remove(id, number)?;
@@ -139,20 +128,18 @@ impl EditSessions<'_> {
             Idle(self.0).set(name, session, None)?;
             removal::remove_if_unused(self.0, name)?;
         }
-        Ok((number.map(|_| messages), effects))
+        Ok(number.map(|_| messages))
     }
 
     /// Deletes all sessions and documents of a namespace. Returns how many messages the sessions had.
-    pub(crate) fn delete_all(&self, namespace: &Namespace) -> Result<(u64, Effects)> {
-        let (mut messages, mut all) = (0, Effects::default());
-        let Some(id) = Namespaces(self.0).id(namespace)? else { return Ok((messages, all)) };
+    pub(crate) fn delete_all(&self, namespace: &Namespace) -> Result<u64> {
+        let mut messages = 0;
+        let Some(id) = Namespaces(self.0).id(namespace)? else { return Ok(0) };
         for (session, _) in Sessions(self.0).all(id)? {
-            let (found, effects) = self.delete(namespace, &session)?;
-            messages += found.unwrap_or(0);
-            all.append(effects);
+            messages += self.delete(namespace, &session)?.unwrap_or(0);
         }
-        all.append(EditDocuments(self.0).delete_all(namespace, id)?);
-        Ok((messages, all))
+        EditDocuments(self.0).delete_all(namespace, id)?;
+        Ok(messages)
     }
 
     /// Copies a session, as it is now or as it was `at` a checkpoint, to a new session of its namespace: the messages
@@ -168,7 +155,7 @@ impl EditSessions<'_> {
         at: Option<u32>,
         to: &str,
         idle: Option<Timestamp>,
-    ) -> Result<(u64, Effects)> {
+    ) -> Result<u64> {
         let (id, source) = self.existing(namespace, from)?;
         if Sessions(self.0).number(id, to)?.is_some() {
             return Err(Error::SessionExists { session: to.to_owned() });
@@ -196,7 +183,7 @@ impl EditSessions<'_> {
             _ => {}
         }
         edit.close(namespace);
-        let effects = edit.finish()?;
+        edit.finish()?;
         for batch in 0..state.next_batch {
             let Some((first, last)) = Batches(self.0).ends(id, source, batch)? else { continue };
             let within: Vec<u64> =
@@ -209,7 +196,7 @@ impl EditSessions<'_> {
             Batches(self.0).put(id, target, batch, ends)?;
         }
         Blocks(self.0).write_all(id, target, &state.blocks)?;
-        Ok((numbers.len() as u64, effects))
+        Ok(numbers.len() as u64)
     }
 
     /// Restores a session to a checkpoint. Later messages, batches and checkpoints are deleted. With `idle`, the time
@@ -224,7 +211,7 @@ impl EditSessions<'_> {
         session: &str,
         checkpoint: u32,
         idle: Option<Timestamp>,
-    ) -> Result<Effects> {
+    ) -> Result<()> {
         Idle(self.0).set(namespace, session, idle)?;
         let (id, number) = self.existing(namespace, session)?;
         let state = SessionState::at(self.0, id, number, checkpoint)?;
@@ -262,7 +249,7 @@ impl EditSessions<'_> {
             edit.whole_window(&namespace, session)?;
         }
         edit.close(namespace);
-        let effects = edit.finish()?;
+        edit.finish()?;
         Batches(self.0).remove_from(id, number, state.next_batch)?;
         let blocks = Blocks(self.0);
         let restores = blocks.restores(id, number)?;
@@ -270,8 +257,7 @@ impl EditSessions<'_> {
         blocks.write_all(id, number, &state.blocks)?;
         blocks.set_restores(id, number, restores + 1)?;
         Checkpoints(self.0).remove_from(id, number, checkpoint + 1)?;
-        Checkpoints(self.0).remove_old_from(id, number, checkpoint)?;
-        Ok(effects)
+        Checkpoints(self.0).remove_old_from(id, number, checkpoint)
     }
 
     /// The numbers of a namespace and of a session in it.
@@ -282,5 +268,68 @@ impl EditSessions<'_> {
         let no_session = || Error::no_session(namespace, session);
         let id = Namespaces(self.0).id(namespace)?.ok_or_else(no_session)?;
         Ok((id, Sessions(self.0).number(id, session)?.ok_or_else(no_session)?))
+    }
+}
+
+/// The messages of a session, the number of its next batch and its blocks.
+pub(super) struct SessionState {
+    pub(super) messages: Vec<StoredMessage>,
+    pub(super) next_batch: u32,
+    pub(super) blocks: SessionBlocks,
+}
+
+impl SessionState {
+    /// The session as it is now.
+    pub(super) fn now(tables: &impl Tables, namespace: NamespaceId, session: u32) -> Result<Self> {
+        let records = tables.table(MESSAGES)?;
+        let messages = History(tables)
+            .positions(namespace, session)?
+            .into_iter()
+            .map(|(seq, position)| {
+                let record = MessageRecord::expect(&records, namespace.0, seq)?;
+                Ok(StoredMessage { seq, session, position, record })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let next_batch = Batches(tables).next_number(namespace, session)?;
+        Ok(SessionState { messages, next_batch, blocks: Blocks(tables).of_session(namespace, session)? })
+    }
+
+    /// The session as it was at a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointNotFound`](crate::Error::CheckpointNotFound).
+    pub(super) fn at(tables: &impl Tables, namespace: NamespaceId, session: u32, checkpoint: u32) -> Result<Self> {
+        let checkpoints = Checkpoints(tables);
+        let record = checkpoints.get(namespace, session, checkpoint)?;
+        let now = Self::now(tables, namespace, session)?;
+        let mut messages: BTreeMap<u64, StoredMessage> =
+            now.messages.into_iter().filter(|m| m.seq < record.next_seq).map(|m| (m.seq, m)).collect();
+        let changed = checkpoints.old_messages(namespace, session, checkpoint)?;
+        for (seq, old) in changed.into_iter().filter(|(seq, _)| *seq < record.next_seq) {
+            let position = SessionPosition::read(old.position);
+            messages.insert(seq, StoredMessage { seq, session, position, record: old.record });
+        }
+        for stored in messages.values_mut() {
+            let buffered = record.buffered.iter().any(|(first, last)| (*first..=*last).contains(&stored.seq));
+            stored.position = match stored.position {
+                _ if buffered => SessionPosition::Buffer,
+                SessionPosition::Buffer => SessionPosition::LongTerm(None),
+                before => before,
+            };
+        }
+        let mut blocks: BTreeMap<String, OldBlock> = now.blocks.into_iter().collect();
+        // A state that all sessions share is not restored.
+        let is_own = |name: &str| !blocks.get(name).is_some_and(|now| now.cursor.shared);
+        let old_blocks = checkpoints.old_blocks(namespace, session, checkpoint, is_own)?;
+        blocks.extend(old_blocks);
+        for old in blocks.values_mut() {
+            old.cursor.next = old.cursor.next.min(record.next_batch);
+            old.cursor.failed.retain(|(batch, _)| *batch < record.next_batch);
+        }
+        Ok(SessionState {
+            messages: messages.into_values().collect(),
+            next_batch: record.next_batch,
+            blocks: blocks.into_iter().collect(),
+        })
     }
 }

@@ -2,19 +2,15 @@
 
 use std::io::Write;
 
-use redb::ReadableTable;
-
 use super::{
     blocks::Blocks,
     codec,
     documents::{self, Documents},
     export_line::*,
-    idle::Idle,
     message_record::{MessageRecord, OldMessage},
     schema::*,
-    sessions::Sessions,
-    tables::{Tables, storage},
-    window::Window,
+    sessions::{Idle, Sessions, Window},
+    tables::{ReadableTable, Tables},
 };
 use crate::{
     error::{Error, Result},
@@ -39,13 +35,13 @@ impl<T: Tables> Export<'_, T> {
         let namespaces = self.0.table(NAMESPACES)?;
         match only {
             Some(name) => {
-                if let Some(record) = namespaces.get(name.as_str()).map_err(storage)? {
+                if let Some(record) = namespaces.get(name.as_str())? {
                     writer.namespace(name, &codec::decode(record.value())?)?;
                 }
             }
             None => {
-                for entry in namespaces.iter().map_err(storage)? {
-                    let (name, record) = entry.map_err(storage)?;
+                for entry in namespaces.iter()? {
+                    let (name, record) = entry?;
                     writer.namespace(&Namespace::new(name.value())?, &codec::decode(record.value())?)?;
                 }
             }
@@ -106,12 +102,12 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
         let id = NamespaceId(record.id);
         let sessions = Sessions(self.tables).all(id)?;
         let mut shared = Vec::new();
-        for entry in self.tables.table(BLOCKS)?.range((id.0, SHARED, "")..(id.0 + 1, 0, "")).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+        for entry in self.tables.table(BLOCKS)?.range((id.0, SHARED, "")..(id.0 + 1, 0, ""))? {
+            let (key, value) = entry?;
             let BlockRecord { state, revision } = codec::decode(value.value())?;
             shared.push(SharedBlockLine { name: key.value().2.to_owned(), state, revision });
         }
-        let language = self.tables.table(LANGUAGES)?.get(id.0).map_err(storage)?.map(|value| value.value().to_owned());
+        let language = self.tables.table(LANGUAGES)?.get(id.0)?.map(|value| value.value().to_owned());
         let has_documents = Documents(self.tables).any(id, self.now)?;
         if sessions.is_empty() && shared.is_empty() && language.is_none() && !has_documents {
             return Ok(());
@@ -133,8 +129,8 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
 
     fn session(&mut self, namespace: NamespaceId, session: u32) -> Result<()> {
         let NamespaceId(id) = namespace;
-        for entry in self.tables.table(BATCHES)?.range((id, session, 0)..=(id, session, u32::MAX)).map_err(storage)? {
-            let (key, ends) = entry.map_err(storage)?;
+        for entry in self.tables.table(BATCHES)?.range((id, session, 0)..=(id, session, u32::MAX))? {
+            let (key, ends) = entry?;
             let (first, last) = ends.value();
             self.line(ExportLine::Batch(BatchLine { batch: key.value().2, first, last }))?;
         }
@@ -142,8 +138,8 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             self.line(block_line(name, block, None))?;
         }
         let checkpoints = self.tables.table(CHECKPOINTS)?;
-        for entry in checkpoints.range((id, session, 0)..=(id, session, u32::MAX)).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+        for entry in checkpoints.range((id, session, 0)..=(id, session, u32::MAX))? {
+            let (key, value) = entry?;
             let CheckpointRecord { label, created_at, next_seq, buffered, next_batch, messages } =
                 codec::decode(value.value())?;
             let created_at = Timestamp::from_micros(created_at)
@@ -160,21 +156,21 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             }))?;
         }
         let old_blocks = self.tables.table(OLD_BLOCKS)?;
-        for entry in old_blocks.range((id, session, "", 0)..(id, session + 1, "", 0)).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+        for entry in old_blocks.range((id, session, "", 0)..(id, session + 1, "", 0))? {
+            let (key, value) = entry?;
             let (_, _, name, checkpoint) = key.value();
             self.line(block_line(name.to_owned(), codec::decode(value.value())?, Some(checkpoint)))?;
         }
         let old_messages = self.tables.table(OLD_MESSAGES)?;
-        for entry in old_messages.range((id, session, 0, 0)..(id, session + 1, 0, 0)).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
+        for entry in old_messages.range((id, session, 0, 0)..(id, session + 1, 0, 0))? {
+            let (key, value) = entry?;
             let (_, _, seq, checkpoint) = key.value();
             let OldMessage { record, position } = codec::decode(value.value())?;
             self.message(record, Place::new(seq, SessionPosition::read(position), Some(checkpoint)))?;
         }
         let messages = self.tables.table(MESSAGES)?;
-        for entry in self.tables.table(HISTORY)?.range((id, session, 0)..=(id, session, u64::MAX)).map_err(storage)? {
-            let (key, position) = entry.map_err(storage)?;
+        for entry in self.tables.table(HISTORY)?.range((id, session, 0)..=(id, session, u64::MAX))? {
+            let (key, position) = entry?;
             let seq = key.value().2;
             let Some(record) = self.found(MessageRecord::expect(&messages, id, seq))? else { continue };
             self.report.messages += 1;
@@ -185,8 +181,8 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
 
     pub(super) fn documents(&mut self, namespace: NamespaceId) -> Result<()> {
         let (records, order) = (self.tables.table(DOCUMENTS)?, self.tables.table(DOCUMENT_ORDER)?);
-        for entry in order.range((namespace.0, 0)..=(namespace.0, u64::MAX)).map_err(storage)? {
-            let (_, key) = entry.map_err(storage)?;
+        for entry in order.range((namespace.0, 0)..=(namespace.0, u64::MAX))? {
+            let (_, key) = entry?;
             let key = key.value();
             let record = documents::record(&records, namespace.0, key)?;
             let record = record.ok_or_else(|| Error::corrupted(format!("document {key:?} is missing")));

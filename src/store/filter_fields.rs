@@ -1,6 +1,5 @@
 //! The fields that filters are evaluated on: those of messages and their metadata, and the values of documents.
 
-use redb::ReadableTable;
 use serde_json::{Map, Value};
 
 use super::{
@@ -8,7 +7,7 @@ use super::{
     documents::{document_key, parse, record},
     message_record::MessageRecord,
     schema::*,
-    tables::{Tables, storage},
+    tables::{ReadableTable, Tables},
 };
 use crate::{
     error::Result,
@@ -39,8 +38,8 @@ impl<T: Tables> FilterFields<'_, T> {
     /// Visits the fields of all messages of a namespace.
     pub(crate) fn all(&self, namespace: NamespaceId, mut visit: impl FnMut(u64, &dyn Fields)) -> Result<()> {
         let (messages, mut reader) = (self.0.table(MESSAGES)?, self.reader(namespace)?);
-        for entry in messages.range((namespace.0, 0)..=(namespace.0, u64::MAX)).map_err(storage)? {
-            let (key, message) = entry.map_err(storage)?;
+        for entry in messages.range((namespace.0, 0)..=(namespace.0, u64::MAX))? {
+            let (key, message) = entry?;
             visit(key.value().1, reader.read(codec::decode(message.value())?)?);
         }
         Ok(())

@@ -7,33 +7,27 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use redb::ReadableTable;
-
 use super::{
-    batches::Batches,
+    audit::Holds,
     blocks::Blocks,
     checkpoints::Checkpoints,
     codec,
-    documents::parse,
+    documents::{parse, text_ids},
     edit::Edit,
     edit_documents::Changing,
     edit_sessions::EditSessions,
-    effects::Effects,
-    forget_texts::{ForgetPiece, ForgetTexts},
     generations::records,
-    history::History,
-    holds::Holds,
     journal::Journal,
-    message_record::MessageRecord,
+    message_record::{MessageRecord, OldMessage},
     namespaces::Namespaces,
     removal,
     schema::*,
-    sessions::Sessions,
-    tables::{Tables, storage},
-    write_tables::WriteTransaction,
+    sessions::{self, Batches, History, Sessions},
+    tables::{ReadableTable, Tables, WriteTransaction},
 };
 use crate::{
     error::Result,
+    filter::MetadataFilter,
     forget::{Forgotten, RECORD_KEYS, items_made_of, source_hash},
     ids::{Namespace, NamespaceId},
 };
@@ -45,7 +39,6 @@ pub(crate) struct EditForget<'t>(pub(super) &'t WriteTransaction);
 #[derive(Debug, Default)]
 pub(crate) struct ForgetResult {
     pub(crate) forgotten: Forgotten,
-    pub(crate) effects: Effects,
     /// The texts that were embedded.
     pub(crate) texts: Vec<String>,
     /// The namespaces and companions in which something was forgotten.
@@ -74,6 +67,7 @@ impl EditForget<'_> {
     /// [`Error::LegalHold`](crate::Error::LegalHold).
     pub(crate) fn apply(&self, name: &Namespace, piece: &ForgetPiece) -> Result<ForgetResult> {
         let mut result = ForgetResult::default();
+        let removed_before = self.removed_rows();
         match piece {
             ForgetPiece::Namespaces(namespaces) => {
                 for (name, _) in namespaces {
@@ -96,8 +90,13 @@ impl EditForget<'_> {
                 result.touched.iter().try_for_each(|&id| removal::clear_derived(self.0, generation, id))?;
             }
         }
-        result.forgotten.vectors = result.effects.removed.iter().map(|removed| removed.rows.len() as u64).sum();
+        result.forgotten.vectors = self.removed_rows() - removed_before;
         Ok(result)
+    }
+
+    /// Returns how many rows the transaction has removed from indexes so far.
+    fn removed_rows(&self) -> u64 {
+        self.0.effects().removed.iter().map(|removed| removed.rows.len() as u64).sum()
     }
 
     fn messages(
@@ -120,7 +119,7 @@ impl EditForget<'_> {
             result.forgotten.messages += 1;
         }
         edit.close(namespace);
-        result.effects.append(edit.finish()?);
+        edit.finish()?;
         self.old_messages(id, piece, &mut touched, result)?;
         self.settle(name, id, touched, result)
     }
@@ -152,7 +151,7 @@ impl EditForget<'_> {
         for key in keys {
             result.forgotten.documents += u64::from(changing.delete(name, key)?);
         }
-        result.effects.append(changing.finish()?);
+        changing.finish()?;
         result.touched.insert(id.document_texts());
         self.remove_if_empty(name, result)
     }
@@ -167,8 +166,8 @@ impl EditForget<'_> {
         for (name, id) in Namespaces(self.0).all_under(name)? {
             let mut keys = Vec::new();
             let records = (id.0, RECORD_KEYS.0)..(id.0, RECORD_KEYS.1);
-            for entry in self.0.table(DOCUMENTS)?.range(records).map_err(storage)? {
-                let (key, value) = entry.map_err(storage)?;
+            for entry in self.0.table(DOCUMENTS)?.range(records)? {
+                let (key, value) = entry?;
                 let record: DocumentRecord = codec::decode(value.value())?;
                 let key = key.value().1;
                 if let Some(items) = items_made_of(&parse(&record.value, key)?, &sources) {
@@ -191,11 +190,10 @@ impl EditForget<'_> {
         result.forgotten.document_texts += texts;
         self.old_messages(id, piece, &mut TouchedSessions::new(), result)?;
         result.forgotten.sessions += Sessions(self.0).all(id)?.len() as u64;
-        let (totals, effects) = Namespaces(self.0).delete(&[(name.clone(), id)])?;
+        let totals = Namespaces(self.0).delete(&[(name.clone(), id)])?;
         result.forgotten.messages += totals.messages;
         result.forgotten.documents += totals.documents;
         result.forgotten.namespaces += 1;
-        result.effects.append(effects);
         result.touched.extend(id.parts());
         Ok(())
     }
@@ -251,10 +249,9 @@ impl EditForget<'_> {
 
     /// Deletes a session, whose messages are counted.
     fn delete_session(&self, name: &Namespace, session: &str, result: &mut ForgetResult) -> Result<()> {
-        let (messages, effects) = EditSessions(self.0).delete(name, session)?;
+        let messages = EditSessions(self.0).delete(name, session)?;
         result.forgotten.messages += messages.unwrap_or(0);
         result.forgotten.sessions += u64::from(messages.is_some());
-        result.effects.append(effects);
         Ok(())
     }
 
@@ -271,5 +268,133 @@ fn note(touched: &mut TouchedSessions, session: u32, position: SessionPosition) 
     let batches = touched.entry(session).or_default();
     if let SessionPosition::LongTerm(Some(batch)) = position {
         batches.insert(batch);
+    }
+}
+
+/// What one commit forgets in a namespace.
+#[derive(Clone, Debug)]
+pub(crate) enum ForgetPiece {
+    /// Messages by their ids. With a filter, also the versions of messages that match it and are kept for checkpoints.
+    Messages(HashSet<String>, Option<MetadataFilter>),
+    /// Documents by their keys.
+    Documents(Vec<String>),
+    /// A session with all that it still has.
+    Session(String),
+    /// Whole namespaces.
+    Namespaces(Vec<(Namespace, NamespaceId)>),
+}
+
+impl ForgetPiece {
+    /// Returns true if a version of a message that is kept for a checkpoint is to be forgotten.
+    pub(super) fn selects_old(&self, record: &MessageRecord) -> Result<bool> {
+        Ok(match self {
+            ForgetPiece::Messages(ids, filter) => {
+                ids.contains(&record.id)
+                    || match filter {
+                        Some(filter) => filter.matches_fields(&record.clone().message()?),
+                        None => false,
+                    }
+            }
+            ForgetPiece::Session(session) => record.session == *session,
+            ForgetPiece::Namespaces(_) => true,
+            ForgetPiece::Documents(_) => false,
+        })
+    }
+}
+
+/// The tables with the texts of messages and documents.
+pub(crate) struct ForgetTexts<'t, T>(pub(super) &'t T);
+
+impl<T: Tables> ForgetTexts<'_, T> {
+    /// Calls `visit` with each text that a piece forgets.
+    pub(crate) fn of(
+        &self,
+        namespace: &Namespace,
+        piece: &ForgetPiece,
+        mut visit: impl FnMut(String) -> Result<()>,
+    ) -> Result<()> {
+        self.records(namespace, piece, |record| visit(record.message()?.searchable()))
+    }
+
+    /// Calls `visit` with each message, version of a message, and text of a document that a piece forgets.
+    pub(super) fn records(
+        &self,
+        namespace: &Namespace,
+        piece: &ForgetPiece,
+        mut visit: impl FnMut(MessageRecord) -> Result<()>,
+    ) -> Result<()> {
+        if let ForgetPiece::Namespaces(namespaces) = piece {
+            for &(_, id) in namespaces {
+                id.parts().into_iter().try_for_each(|part| self.all(part, &mut visit))?;
+                self.old(id, piece, &mut visit)?;
+            }
+            return Ok(());
+        }
+        let Some(id) = Namespaces(self.0).id(namespace)? else { return Ok(()) };
+        let messages = self.0.table(MESSAGES)?;
+        let mut read = |id: NamespaceId, seq| match MessageRecord::read(&messages, id.0, seq)? {
+            Some(record) => visit(record),
+            None => Ok(()),
+        };
+        match piece {
+            ForgetPiece::Messages(ids, _) => {
+                let table = self.0.table(IDS)?;
+                for message in ids {
+                    if let Some(seq) = sessions::seq(&table, id.0, message)? {
+                        read(id, seq)?;
+                    }
+                }
+            }
+            ForgetPiece::Documents(keys) => {
+                let (table, companion) = (self.0.table(IDS)?, id.document_texts());
+                for key in keys {
+                    text_ids(&table, companion, key)?.into_values().try_for_each(|seq| read(companion, seq))?;
+                }
+            }
+            ForgetPiece::Session(session) => {
+                if let Some(number) = Sessions(self.0).number(id, session)? {
+                    let all = (id.0, number, 0)..=(id.0, number, u64::MAX);
+                    for entry in self.0.table(HISTORY)?.range(all)? {
+                        read(id, entry?.0.value().2)?;
+                    }
+                }
+            }
+            ForgetPiece::Namespaces(_) => unreachable!("handled above"),
+        }
+        self.old(id, piece, &mut visit)
+    }
+
+    /// The ids of the messages of a namespace that match a filter, and the ids of a session's messages without one.
+    pub(crate) fn matching(&self, namespace: &Namespace, filter: &MetadataFilter) -> Result<Vec<String>> {
+        let Some(id) = Namespaces(self.0).id(namespace)? else { return Ok(Vec::new()) };
+        let mut ids = Vec::new();
+        for entry in self.0.table(MESSAGES)?.range((id.0, 0)..=(id.0, u64::MAX))? {
+            let message = codec::decode::<MessageRecord>(entry?.1.value())?.message()?;
+            if filter.matches_fields(&message) {
+                ids.push(message.id);
+            }
+        }
+        Ok(ids)
+    }
+
+    fn all(&self, NamespaceId(id): NamespaceId, visit: &mut impl FnMut(MessageRecord) -> Result<()>) -> Result<()> {
+        for entry in self.0.table(MESSAGES)?.range((id, 0)..=(id, u64::MAX))? {
+            visit(codec::decode(entry?.1.value())?)?;
+        }
+        Ok(())
+    }
+
+    fn old(
+        &self,
+        namespace: NamespaceId,
+        piece: &ForgetPiece,
+        visit: &mut impl FnMut(MessageRecord) -> Result<()>,
+    ) -> Result<()> {
+        Checkpoints(self.0).visit_old_messages(namespace, |_, OldMessage { record, .. }| {
+            match piece.selects_old(&record)? {
+                true => visit(record),
+                false => Ok(()),
+            }
+        })
     }
 }

@@ -1,14 +1,11 @@
 //! The generations and their states: begun, building, serving, previous, retired.
 
-use redb::ReadableTable;
-
 use super::{
     codec,
     pending::{HISTORY_START, HistoryKey, Pending},
     row_layout::RowLayout,
     schema::*,
-    tables::{Tables, storage},
-    write_tables::WriteTransaction,
+    tables::{ReadableTable, Tables, WriteTransaction},
 };
 use crate::{
     config::Precision,
@@ -69,7 +66,7 @@ impl<T: Tables> Generations<'_, T> {
     /// The layout of a generation's rows.
     pub(super) fn layout(&self, GenerationId(id): GenerationId) -> Result<RowLayout> {
         let table = self.0.table(GENERATIONS)?;
-        let value = table.get(id).map_err(storage)?;
+        let value = table.get(id)?;
         let value = value.ok_or_else(|| Error::corrupted(format!("generation {id} is missing")))?;
         let record: GenerationRecord = codec::decode(value.value())?;
         Ok(RowLayout::new(record.dimension as usize, record.precision()?))
@@ -152,14 +149,14 @@ impl Generations<'_, WriteTransaction> {
 
     /// Deletes the record of a generation.
     pub(super) fn remove(&self, GenerationId(id): GenerationId) -> Result<()> {
-        self.0.table(GENERATIONS)?.remove(id).map_err(storage)?;
+        self.0.table(GENERATIONS)?.remove(id)?;
         Ok(())
     }
 
     fn create(&self, record: GenerationRecord) -> Result<GenerationId> {
         let mut generations = self.0.table(GENERATIONS)?;
-        let id = generations.last().map_err(storage)?.map_or(1, |(id, _)| id.value() + 1);
-        generations.insert(id, codec::encode(&record).as_slice()).map_err(storage)?;
+        let id = generations.last()?.map_or(1, |(id, _)| id.value() + 1);
+        generations.insert(id, codec::encode(&record).as_slice())?;
         Ok(GenerationId(id))
     }
 
@@ -179,7 +176,7 @@ impl Generations<'_, WriteTransaction> {
             let mut record = old.clone();
             change(id, &mut record);
             if record != old {
-                generations.insert(id.0, codec::encode(&record).as_slice()).map_err(storage)?;
+                generations.insert(id.0, codec::encode(&record).as_slice())?;
             }
         }
         Ok(())
@@ -189,10 +186,9 @@ impl Generations<'_, WriteTransaction> {
 /// The records of all generations, oldest first.
 pub(super) fn records(table: &impl ReadableTable<u32, Bytes>) -> Result<Vec<(GenerationId, GenerationRecord)>> {
     table
-        .iter()
-        .map_err(storage)?
+        .iter()?
         .map(|entry| {
-            let (id, value) = entry.map_err(storage)?;
+            let (id, value) = entry?;
             Ok((GenerationId(id.value()), codec::decode(value.value())?))
         })
         .collect()

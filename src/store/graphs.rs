@@ -4,15 +4,12 @@
 //! order. A delta is deleted after the pages that contain its change were written. Each part is stored behind a
 //! checksum, because a link with a flipped bit leads to a wrong row without any error.
 
-use redb::ReadableTable;
-
 use super::{
     codec::{self, Codec, HEADER_BYTES},
     namespaces::next,
     rows::Rows,
     schema::*,
-    tables::{Tables, has, storage},
-    write_tables::{WriteTable, WriteTransaction},
+    tables::{ReadableTable, Tables, WriteTable, WriteTransaction, has},
 };
 use crate::{
     error::{Error, Result},
@@ -50,7 +47,7 @@ fn read_record(
     GenerationId(generation): GenerationId,
     NamespaceId(namespace): NamespaceId,
 ) -> Result<Option<GraphRecord>> {
-    let value = table.get((generation, namespace)).map_err(storage)?;
+    let value = table.get((generation, namespace))?;
     value.map(|value| codec::decode(value.value())).transpose()
 }
 
@@ -60,7 +57,7 @@ fn write_record(
     NamespaceId(namespace): NamespaceId,
     record: &GraphRecord,
 ) -> Result<()> {
-    table.insert((generation, namespace), codec::encode(record).as_slice()).map_err(storage)?;
+    table.insert((generation, namespace), codec::encode(record).as_slice())?;
     Ok(())
 }
 
@@ -71,13 +68,13 @@ impl<T: Tables> Graphs<'_, T> {
     /// The namespaces that have a graph.
     pub(crate) fn namespaces(&self, generation: GenerationId) -> Result<Vec<NamespaceId>> {
         let table = self.0.table(GRAPHS)?;
-        let entries = table.range((generation.0, 0)..=(generation.0, u32::MAX)).map_err(storage)?;
-        entries.map(|entry| Ok(NamespaceId(entry.map_err(storage)?.0.value().1))).collect()
+        let entries = table.range((generation.0, 0)..=(generation.0, u32::MAX))?;
+        entries.map(|entry| Ok(NamespaceId(entry?.0.value().1))).collect()
     }
 
     /// Returns true if a namespace has a graph.
     pub(super) fn exists(&self, generation: GenerationId, namespace: NamespaceId) -> Result<bool> {
-        Ok(self.0.table(GRAPHS)?.get((generation.0, namespace.0)).map_err(storage)?.is_some())
+        Ok(self.0.table(GRAPHS)?.get((generation.0, namespace.0))?.is_some())
     }
 
     /// Reads the graph of a namespace: calls `page` with each page in order, then `delta` with each delta in order, and
@@ -102,14 +99,14 @@ impl<T: Tables> Graphs<'_, T> {
             }
             return Ok(false);
         };
-        let damaged = |error| storage(error).within(|| "a graph".into());
-        for entry in self.0.table(GRAPH_PAGES)?.range(all.clone()).map_err(storage)? {
+        let damaged = |error: Error| error.within(|| "a graph".into());
+        for entry in self.0.table(GRAPH_PAGES)?.range(all.clone())? {
             let (key, value) = entry.map_err(damaged)?;
             let number = key.value().2;
             page(number, unseal(value.value(), "page", number)?)?;
         }
         let mut expected = record.first_delta;
-        for entry in self.0.table(GRAPH_DELTAS)?.range(all).map_err(storage)? {
+        for entry in self.0.table(GRAPH_DELTAS)?.range(all)? {
             let (key, value) = entry.map_err(damaged)?;
             let number = key.value().2;
             if number != expected {
@@ -148,7 +145,7 @@ impl Graphs<'_, WriteTransaction> {
             number.checked_add(1).ok_or_else(|| Error::corrupted("a graph has no delta number left"))?;
         write_record(&mut graphs, generation, namespace, &record)?;
         let key = (generation.0, namespace.0, number);
-        self.0.table(GRAPH_DELTAS)?.insert(key, seal(payload).as_slice()).map_err(storage)?;
+        self.0.table(GRAPH_DELTAS)?.insert(key, seal(payload).as_slice())?;
         Rows(self.0).add_free(generation, namespace, freed)?;
         Ok(number)
     }
@@ -171,7 +168,7 @@ impl Graphs<'_, WriteTransaction> {
         let mut table = self.0.table(GRAPH_PAGES)?;
         for (page, payload) in pages {
             let key = (generation.0, namespace.0, *page);
-            table.insert(key, seal(payload).as_slice()).map_err(storage)?;
+            table.insert(key, seal(payload).as_slice())?;
         }
         Ok(())
     }
@@ -189,7 +186,7 @@ impl Graphs<'_, WriteTransaction> {
         let first = through.saturating_add(1).min(record.next_delta);
         if first > record.first_delta {
             let dropped = (generation.0, namespace.0, 0)..(generation.0, namespace.0, first);
-            self.0.table(GRAPH_DELTAS)?.remove_range(dropped).map_err(storage)?;
+            self.0.table(GRAPH_DELTAS)?.remove_range(dropped)?;
             record.first_delta = first;
             write_record(&mut graphs, generation, namespace, &record)?;
         }
@@ -198,10 +195,10 @@ impl Graphs<'_, WriteTransaction> {
 
     /// Deletes a graph, and makes all dead rows of the namespace free, since no link leads to them any more.
     pub(crate) fn remove(&self, generation: GenerationId, namespace: NamespaceId) -> Result<()> {
-        self.0.table(GRAPHS)?.remove((generation.0, namespace.0)).map_err(storage)?;
+        self.0.table(GRAPHS)?.remove((generation.0, namespace.0))?;
         for parts in [GRAPH_PAGES, GRAPH_DELTAS] {
             let all = (generation.0, namespace.0, 0)..=(generation.0, namespace.0, u32::MAX);
-            self.0.table(parts)?.remove_range(all).map_err(storage)?;
+            self.0.table(parts)?.remove_range(all)?;
         }
         Rows(self.0).add_all_dead(generation, namespace)
     }

@@ -7,12 +7,10 @@ use redb::{Database, Durability, ReadTransaction, ReadableDatabase};
 use same_file::Handle as FileIdentity;
 
 use super::{
-    guard::{caught, guarded},
-    open::{self, Opened},
+    open::{self, Opened, caught, guarded},
     pages::PageState,
-    tables::storage,
+    tables::{ChangeLog, WriteTransaction, storage},
     transaction::{Snapshot, Transaction},
-    write_tables::{ChangeLog, WriteTransaction},
 };
 use crate::{
     config::Config,
@@ -21,11 +19,19 @@ use crate::{
 
 /// How a commit is written.
 #[derive(Clone, Copy)]
-pub(super) enum Commit {
+pub(super) enum Durable {
     /// It is on the disk at the end.
-    Durable { two_phase: bool },
+    Now { two_phase: bool },
     /// It is on the disk with the next durable one.
     Later,
+}
+
+/// The outcome of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome<T> {
+    Committed(T),
+    /// The transaction was undone, and nobody saw it.
+    RolledBack,
 }
 
 /// An open database, until its file fails: redb then answers nothing more.
@@ -114,13 +120,13 @@ impl Handle {
         self.latest.lock().as_ref().is_some_and(|latest| Arc::strong_count(latest) > 1)
     }
 
-    /// Runs `change` in a write transaction and commits it if `change` succeeds.
+    /// Runs `change` in a write transaction, and commits it unless `change` fails or undoes it.
     pub(super) fn write<T>(
         &self,
-        commit: Commit,
+        durable: Durable,
         changes: Option<ChangeLog>,
-        change: impl FnOnce(&mut Transaction) -> Result<T>,
-    ) -> Result<T> {
+        change: impl FnOnce(&Transaction) -> Result<Outcome<T>>,
+    ) -> Result<Outcome<T>> {
         let database = self.database.read();
         let Some(database) = &*database else {
             // A store that was opened for reading says so before.
@@ -129,12 +135,15 @@ impl Handle {
         };
         let written = guarded(|| {
             let mut tables = database.begin_write().map_err(|error| self.pages.explain(storage(error)))?;
-            match commit {
-                Commit::Durable { two_phase } => tables.set_two_phase_commit(two_phase),
-                Commit::Later => tables.set_durability(Durability::None).map_err(storage)?,
+            match durable {
+                Durable::Now { two_phase } => tables.set_two_phase_commit(two_phase),
+                Durable::Later => tables.set_durability(Durability::None).map_err(storage)?,
             }
-            let mut transaction = Transaction::new(WriteTransaction::new(tables, changes));
-            let value = change(&mut transaction).map_err(|error| self.pages.explain(error))?;
+            let transaction = Transaction::new(WriteTransaction::new(tables, changes));
+            let outcome = change(&transaction).map_err(|error| self.pages.explain(error))?;
+            if let Outcome::RolledBack = outcome {
+                return Ok(outcome);
+            }
             let headers = self.pages.header_writes();
             let committed = transaction.commit().map_err(|error| {
                 // redb writes the file's header last. Only then may the commit be found in the file.
@@ -143,7 +152,7 @@ impl Handle {
                 }
                 self.pages.explain(error)
             });
-            committed.map(|()| value)
+            committed.map(|()| outcome)
         });
         // Only now: a reader that came before the commit may have kept a snapshot without it.
         *self.latest.lock() = None;

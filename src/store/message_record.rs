@@ -1,10 +1,9 @@
 //! The stored form of a message.
 
 use bincode::{Decode, Encode};
-use redb::ReadableTable;
 use serde_json::{Map, Value};
 
-use super::{codec, schema::*, tables::storage};
+use super::{codec, records::*, tables::ReadableTable};
 use crate::{
     error::{Error, Result},
     message::{ContentPart, Message, Timestamp},
@@ -147,7 +146,7 @@ fn read<T>(
     seq: u64,
     decode: impl Fn(&[u8]) -> Result<T>,
 ) -> Result<Option<T>> {
-    let value = messages.get((namespace, seq)).map_err(storage);
+    let value = messages.get((namespace, seq));
     let read = value.and_then(|value| value.map(|value| decode(value.value())).transpose());
     read.map_err(|error| error.within(|| format!("message {seq}")))
 }

@@ -16,18 +16,18 @@
 //! - The texts of documents are messages of companion namespaces, which no list of namespaces shows.
 //! - A free row is dead, and no link of a graph leads to it.
 
-// In layers: a file imports only from files above it.
+// In layers: a file imports only from files above it, but that the registry, `schema`, is made of parts of `primary`.
 mod codec;
-mod schema;
-mod write_tables;
-
+mod effects;
+mod records;
 mod tables;
 
+mod schema;
+
+mod message_record;
 mod precision;
 mod row_layout;
 
-mod document_namespaces;
-mod message_record;
 mod namespaces;
 mod sessions;
 
@@ -35,20 +35,12 @@ mod audit;
 mod journal;
 mod put_times;
 
-mod holds;
-
 mod documents;
 mod filter_fields;
-mod history;
-mod idle;
-mod messages;
-mod window;
 
-mod batches;
 mod checkpoints;
 
 mod blocks;
-mod session_state;
 
 mod pending;
 
@@ -62,8 +54,6 @@ mod vectors;
 
 mod removal;
 
-mod effects;
-
 mod edit;
 
 mod edit_documents;
@@ -73,8 +63,6 @@ mod edit_sessions;
 mod export_line;
 mod namespace_list;
 
-mod forget_texts;
-
 mod forget;
 
 mod export;
@@ -82,7 +70,7 @@ mod import;
 
 // Without the feature nothing reads the columns of rows.
 #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
-mod truth;
+mod primary;
 
 mod overlay;
 mod pages;
@@ -90,7 +78,6 @@ mod transaction;
 
 mod seal_key;
 mod stats;
-mod sweep;
 mod upgrade;
 mod verify;
 
@@ -99,7 +86,6 @@ mod copy;
 #[cfg(test)]
 pub(crate) mod faulty;
 
-mod guard;
 mod open;
 
 mod handle;
@@ -117,44 +103,38 @@ mod dump;
 mod tests;
 
 pub use backup::PurgeReport;
-pub(crate) use batches::StoredBatch;
 pub use blocks::StoredBlock;
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
-pub(crate) use database::Store;
-pub(crate) use document_namespaces::DocumentText;
-pub(crate) use documents::StoredDocument;
+pub(crate) use database::{Outcome, Store, Target};
+pub(crate) use documents::{DocumentText, StoredDocument};
 #[cfg(test)]
 pub(crate) use dump::{dump, vector_bytes};
 pub(crate) use edit_documents::{DocumentAction, DocumentChange};
 pub(crate) use edit_messages::{Clear, PutResult, SessionChange, restore_id};
 pub(crate) use edit_sessions::IdleFlush;
-pub(crate) use effects::{BufferChange, Effects, HistoryChange, IndexNeed, UnindexedChange};
+pub(crate) use effects::{BufferChange, Effects, HistoryChange, IndexNeed, Removed, UnindexedChange};
 pub use export_line::TransferReport;
 pub(crate) use export_line::{DocumentLine, ExportHeader, ExportLine};
-pub(crate) use forget::ForgetResult;
-pub(crate) use forget_texts::ForgetPiece;
+pub(crate) use forget::{ForgetPiece, ForgetResult};
 #[cfg(all(fuzzing, feature = "onnx"))]
 pub(crate) use fuzzing::decode_records;
 pub(crate) use generations::Generation;
-pub(crate) use guard::guarded;
-pub(crate) use idle::IdleSession;
-pub(crate) use messages::MessageReader;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};
+pub(crate) use open::guarded;
 pub(crate) use pending::{HISTORY_START, PendingCursor, PendingMessage};
+pub(crate) use primary::{COMMON, Change, Names, Sharing};
+#[cfg(feature = "postgres")]
+pub(crate) use primary::{Cell, Column, DocumentHead, Head, Kind, Row, Table, hidden_name};
+pub use records::GenerationState;
+pub(crate) use records::SessionPosition;
 pub(crate) use row_layout::RowMeta;
 pub use salvage::SalvageReport;
 pub(crate) use salvage::salvage;
-pub use schema::GenerationState;
-pub(crate) use schema::SessionPosition;
 pub(crate) use segments::SegmentInfo;
+pub(crate) use sessions::{CostedMessage, FlushedWindow, MessageReader, StoredBatch};
 pub use stats::{SessionInfo, StorageSizes};
 pub(crate) use stats::{namespace_counts, session_infos, sizes};
-pub(crate) use sweep::sweep;
 pub(crate) use transaction::{Snapshot, Transaction};
-pub(crate) use truth::{COMMON, Change, Names, Sharing};
-#[cfg(feature = "postgres")]
-pub(crate) use truth::{Cell, Column, DocumentHead, Head, Kind, Row, Table, hidden_name};
-pub(crate) use vectors::{Embedded, NewRows, Removed};
+pub(crate) use vectors::{Embedded, NewRows};
 pub use verify::VerifyReport;
-pub(crate) use window::{CostedMessage, FlushedWindow};

@@ -6,21 +6,17 @@ use std::{
     str::FromStr,
 };
 
-use redb::ReadableTable;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    audit::Holds,
     blocks::Blocks,
     codec,
-    document_namespaces::documents_of,
     edit_sessions::EditSessions,
-    effects::Effects,
-    holds::Holds,
-    namespaces::{self, Namespaces},
+    namespaces::{self, Namespaces, documents_of},
     removal,
     schema::*,
-    tables::{Tables, count, storage},
-    write_tables::WriteTransaction,
+    tables::{ReadableTable, Tables, WriteTransaction, count},
 };
 use crate::{
     error::{Error, Result},
@@ -258,8 +254,8 @@ impl<T: Tables> Namespaces<'_, T> {
         }
         let start = after.map_or(Bound::Included(&*first), Bound::Excluded);
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        for entry in self.0.table(NAMESPACES)?.range::<&str>((start, end)).map_err(storage)? {
-            let (name, value) = entry.map_err(storage)?;
+        for entry in self.0.table(NAMESPACES)?.range::<&str>((start, end))? {
+            let (name, value) = entry?;
             if visit(Namespace::new(name.value())?, codec::decode(value.value())?)?.is_break() {
                 break;
             }
@@ -274,19 +270,18 @@ impl Namespaces<'_, WriteTransaction> {
     ///
     /// # Errors
     /// [`Error::LegalHold`].
-    pub(crate) fn delete(&self, namespaces: &[(Namespace, NamespaceId)]) -> Result<(NamespaceTotals, Effects)> {
-        let (mut totals, mut all) = (NamespaceTotals::default(), Effects::default());
+    pub(crate) fn delete(&self, namespaces: &[(Namespace, NamespaceId)]) -> Result<NamespaceTotals> {
+        let mut totals = NamespaceTotals::default();
         for (namespace, _) in namespaces {
             // Looked up again: another machine may have removed it, and made another of this name.
             let Some(id) = self.id(namespace)? else { continue };
             let documents = documents_of(&self.0.table(DOCUMENT_NAMESPACES)?, namespace)?;
             Holds(self.0).check(namespace)?;
-            let (messages, effects) = EditSessions(self.0).delete_all(namespace)?;
+            let messages = EditSessions(self.0).delete_all(namespace)?;
             Blocks(self.0).remove_shared(id)?;
             removal::remove_if_empty(self.0, namespace)?;
             totals.add(messages, documents);
-            all.append(effects);
         }
-        Ok((totals, all))
+        Ok(totals)
     }
 }

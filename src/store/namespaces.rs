@@ -4,13 +4,10 @@
 //! are never given to another namespace, also not to a new one with the same name: whoever still holds one of them,
 //! such as a block at work or a loaded index, finds nothing.
 
-use redb::ReadableTable;
-
 use super::{
-    codec, document_namespaces,
+    codec,
     schema::*,
-    tables::{Tables, storage},
-    write_tables::{WriteTable, WriteTransaction},
+    tables::{ReadableTable, Tables, WriteTable, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
@@ -34,8 +31,8 @@ impl<T: Tables> Namespaces<'_, T> {
     /// The name of a namespace; of a companion, that of its owner. Cost: a pass over all namespaces.
     pub(crate) fn name(&self, namespace: NamespaceId) -> Result<String> {
         let namespace = namespace.whole();
-        for entry in self.0.table(NAMESPACES)?.iter().map_err(storage)? {
-            let (name, value) = entry.map_err(storage)?;
+        for entry in self.0.table(NAMESPACES)?.iter()? {
+            let (name, value) = entry?;
             if codec::decode::<NamespaceRecord>(value.value())?.id == namespace.0 {
                 return Ok(name.value().to_owned());
             }
@@ -46,7 +43,7 @@ impl<T: Tables> Namespaces<'_, T> {
     /// The language of a namespace, if one was set.
     pub(crate) fn language(&self, namespace: NamespaceId) -> Result<Option<String>> {
         let table = self.0.table(LANGUAGES)?;
-        Ok(table.get(namespace.0).map_err(storage)?.map(|value| value.value().to_owned()))
+        Ok(table.get(namespace.0)?.map(|value| value.value().to_owned()))
     }
 
     /// The record of a namespace, or `None` if nothing was ever put into it.
@@ -63,7 +60,7 @@ impl Namespaces<'_, WriteTransaction> {
 
     /// Sets the language of a namespace.
     pub(crate) fn set_language(&self, namespace: NamespaceId, language: &str) -> Result<()> {
-        self.0.table(LANGUAGES)?.insert(namespace.0, language).map_err(storage)?;
+        self.0.table(LANGUAGES)?.insert(namespace.0, language)?;
         Ok(())
     }
 }
@@ -79,12 +76,12 @@ pub(super) fn known(
         return record(namespaces, namespace);
     };
     tables.note_lookup(owner.as_str());
-    let record = document_namespaces::record(&tables.table(DOCUMENT_NAMESPACES)?, &owner)?;
+    let record = document_record(&tables.table(DOCUMENT_NAMESPACES)?, &owner)?;
     Ok(record.map(|record| record.texts))
 }
 
 fn record(table: &impl ReadableTable<&'static str, Bytes>, namespace: &Namespace) -> Result<Option<NamespaceRecord>> {
-    let value = table.get(namespace.as_str()).map_err(storage)?;
+    let value = table.get(namespace.as_str())?;
     value.map(|value| codec::decode(value.value())).transpose()
 }
 
@@ -101,7 +98,7 @@ pub(super) fn record_or_new(
     let mut record = next(&meta)?;
     set_next(&mut meta, &NamespaceRecord { id: record.id + 1, ..record.clone() })?;
     // Another machine may have removed one of the same name.
-    if let Some(removed) = tables.table(VERSIONS)?.get(namespace.as_str()).map_err(storage)? {
+    if let Some(removed) = tables.table(VERSIONS)?.get(namespace.as_str())? {
         let VersionRecord { next_seq, next_session, .. } = codec::decode(removed.value())?;
         record.next_seq = record.next_seq.max(next_seq);
         record.next_session = record.next_session.max(next_session);
@@ -113,7 +110,7 @@ pub(super) fn record_or_new(
 /// The record that the next new namespace gets. All numbers in it are higher than those that were ever used by
 /// namespaces that are removed.
 pub(super) fn next(meta: &impl ReadableTable<&'static str, Bytes>) -> Result<NamespaceRecord> {
-    match meta.get(NEXT_NAMESPACE).map_err(storage)? {
+    match meta.get(NEXT_NAMESPACE)? {
         Some(record) => codec::decode(record.value()),
         None => Ok(NamespaceRecord { id: 0, next_seq: 0, next_session: 0, messages: 0 }),
     }
@@ -121,7 +118,7 @@ pub(super) fn next(meta: &impl ReadableTable<&'static str, Bytes>) -> Result<Nam
 
 /// Sets the record that the next new namespace gets.
 pub(super) fn set_next(meta: &mut WriteTable<'_, &'static str, Bytes>, record: &NamespaceRecord) -> Result<()> {
-    meta.insert(NEXT_NAMESPACE, codec::encode(record).as_slice()).map_err(storage)?;
+    meta.insert(NEXT_NAMESPACE, codec::encode(record).as_slice())?;
     Ok(())
 }
 
@@ -137,7 +134,7 @@ pub(super) fn known_or_new(
     let Some(owner) = namespace.owner() else { return record_or_new(tables, namespaces, namespace) };
     match known(tables, namespaces, namespace)? {
         Some(record) => Ok(record),
-        None => Ok(document_namespaces::no_texts(NamespaceId(record_or_new(tables, namespaces, &owner)?.id))),
+        None => Ok(no_texts(NamespaceId(record_or_new(tables, namespaces, &owner)?.id))),
     }
 }
 
@@ -149,9 +146,7 @@ pub(super) fn write_known(
     record: &NamespaceRecord,
 ) -> Result<()> {
     match (namespace.owner(), NamespaceId(record.id).owner()) {
-        (Some(owner), Some(id)) => {
-            document_namespaces::update(tables, &owner, id, |owner| owner.texts = record.clone())
-        }
+        (Some(owner), Some(id)) => update_documents(tables, &owner, id, |owner| owner.texts = record.clone()),
         _ => write_record(namespaces, namespace, record),
     }
 }
@@ -162,6 +157,40 @@ pub(super) fn write_record(
     namespace: &Namespace,
     record: &NamespaceRecord,
 ) -> Result<()> {
-    table.insert(namespace.as_str(), codec::encode(record).as_slice()).map_err(storage)?;
+    table.insert(namespace.as_str(), codec::encode(record).as_slice())?;
     Ok(())
+}
+
+/// The record of a namespace, or `None` if it never had a document.
+pub(super) fn document_record(
+    table: &impl ReadableTable<&'static str, Bytes>,
+    namespace: &Namespace,
+) -> Result<Option<DocumentNamespaceRecord>> {
+    let value = table.get(namespace.as_str())?;
+    value.map(|value| codec::decode(value.value())).transpose()
+}
+
+/// The number of documents of a namespace, including those that have expired and are not deleted yet.
+pub(super) fn documents_of(table: &impl ReadableTable<&'static str, Bytes>, namespace: &Namespace) -> Result<u64> {
+    Ok(document_record(table, namespace)?.map_or(0, |record| record.counts.documents))
+}
+
+/// Changes the record of the namespace with this number. It is created if it does not exist.
+pub(super) fn update_documents(
+    tables: &WriteTransaction,
+    namespace: &Namespace,
+    id: NamespaceId,
+    change: impl FnOnce(&mut DocumentNamespaceRecord),
+) -> Result<()> {
+    let mut table = tables.table(DOCUMENT_NAMESPACES)?;
+    let mut record = document_record(&table, namespace)?
+        .unwrap_or_else(|| DocumentNamespaceRecord { counts: DocumentCounts::default(), texts: no_texts(id) });
+    change(&mut record);
+    table.insert(namespace.as_str(), codec::encode(&record).as_slice())?;
+    Ok(())
+}
+
+/// The record of the companion of a namespace without texts.
+pub(super) fn no_texts(owner: NamespaceId) -> NamespaceRecord {
+    NamespaceRecord { id: owner.document_texts().0, next_seq: 0, next_session: 0, messages: 0 }
 }

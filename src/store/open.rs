@@ -4,6 +4,7 @@ use std::{
     fs::{self, File, Metadata, OpenOptions},
     io::{self, Read},
     ops::Bound,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::Arc,
 };
@@ -15,7 +16,6 @@ use redb::{
 use same_file::Handle as FileIdentity;
 
 use super::{
-    guard::caught,
     overlay::Overlay,
     pages::{FileKind, KIND_BYTES, OpenPagesError, PageFile, PageState, PlainFile, Seal, kind},
 };
@@ -357,4 +357,22 @@ impl OpenError {
             },
         }
     }
+}
+
+/// Runs an operation on a database.
+///
+/// # Errors
+/// [`Error::Corrupted`] if it panicked.
+pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
+    caught(run).unwrap_or_else(|what| Err(Error::Corrupted { what }))
+}
+
+/// Runs an operation of redb. The error says that it panicked.
+pub(super) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let message = (panic.downcast_ref::<&str>().copied())
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        format!("the store stopped at an impossible state ({message})")
+    })
 }

@@ -1,14 +1,11 @@
 //! Pending messages: those that wait to be embedded, in each generation.
 
-use redb::ReadableTable;
-
 use super::{
     message_record::MessageRecord,
     row_layout::RowMeta,
     schema::*,
     sessions,
-    tables::{self, Tables, storage},
-    write_tables::WriteTransaction,
+    tables::{self, ReadableTable, Tables, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
@@ -69,22 +66,22 @@ impl<T: Tables> Pending<'_, T> {
         let sessions = self.0.table(SESSIONS)?;
         let id = generation.0;
         let last_key = |first: u32, last: u32| {
-            let mut range = pending.range((id, first, 0)..=(id, last, u64::MAX)).map_err(storage)?;
-            range.next_back().map(|entry| Ok::<_, Error>(entry.map_err(storage)?.0.value())).transpose()
+            let mut range = pending.range((id, first, 0)..=(id, last, u64::MAX))?;
+            range.next_back().map(|entry| Ok::<_, Error>(entry?.0.value())).transpose()
         };
         if pass.last_namespace.is_none() {
             pass.last_namespace = last_key(0, u32::MAX)?.map(|(_, namespace, _)| namespace);
         }
         let Some(last_namespace) = pass.last_namespace else { return Ok(Vec::new()) };
         let rest = pass.current.map(|(namespace, next, last)| {
-            pending.range((id, namespace, next)..(id, namespace, last.saturating_add(1))).map_err(storage)
+            pending.range((id, namespace, next)..(id, namespace, last.saturating_add(1)))
         });
         let next_namespace = pass.current.map_or(0, |(namespace, ..)| namespace.saturating_add(1));
-        let others = pending.range((id, next_namespace, 0)..=(id, last_namespace, u64::MAX)).map_err(storage)?;
+        let others = pending.range((id, next_namespace, 0)..=(id, last_namespace, u64::MAX))?;
         let mut found: Vec<PendingMessage> = Vec::new();
         let mut bytes = 0;
         for entry in rest.transpose()?.into_iter().flatten().chain(others) {
-            let (key, revision) = entry.map_err(storage)?;
+            let (key, revision) = entry?;
             let (_, namespace, seq) = key.value();
             let record = MessageRecord::expect(&messages, namespace, seq)?;
             let session = sessions::known_number(&sessions, namespace, &record.session)?;
@@ -121,11 +118,11 @@ impl<T: Tables> Pending<'_, T> {
         let (pending, history) = (self.0.table(PENDING)?, self.0.table(HISTORY)?);
         let keys = (generation.0, namespace.0, 0)..=(generation.0, namespace.0, u64::MAX);
         let mut found = Vec::new();
-        for entry in pending.range(keys).map_err(storage)? {
-            found.push(entry.map_err(storage)?.0.value().2);
+        for entry in pending.range(keys)? {
+            found.push(entry?.0.value().2);
         }
-        for entry in history.range((namespace.0, 0, 0)..=(namespace.0, u32::MAX, u64::MAX)).map_err(storage)? {
-            let (key, position) = entry.map_err(storage)?;
+        for entry in history.range((namespace.0, 0, 0)..=(namespace.0, u32::MAX, u64::MAX))? {
+            let (key, position) = entry?;
             if position.value() == SessionPosition::Buffer.number() {
                 found.push(key.value().2);
             }
@@ -135,7 +132,7 @@ impl<T: Tables> Pending<'_, T> {
 
     /// Returns true if a message is pending in a generation.
     pub(crate) fn contains(&self, generation: GenerationId, namespace: NamespaceId, seq: u64) -> Result<bool> {
-        Ok(self.0.table(PENDING)?.get((generation.0, namespace.0, seq)).map_err(storage)?.is_some())
+        Ok(self.0.table(PENDING)?.get((generation.0, namespace.0, seq))?.is_some())
     }
 }
 
@@ -151,9 +148,9 @@ impl Pending<'_, WriteTransaction> {
         messages
             .map(|(namespace, seq, revision)| {
                 let key = (generation.0, namespace.0, seq);
-                let is_settled = pending.get(key).map_err(storage)?.is_some_and(|found| found.value() == revision);
+                let is_settled = pending.get(key)?.is_some_and(|found| found.value() == revision);
                 if is_settled {
-                    pending.remove(key).map_err(storage)?;
+                    pending.remove(key)?;
                 }
                 Ok(is_settled)
             })
@@ -169,8 +166,8 @@ impl Pending<'_, WriteTransaction> {
         limit: usize,
     ) -> Result<Option<HistoryKey>> {
         let (mut pending, messages) = (self.0.table(PENDING)?, self.0.table(MESSAGES)?);
-        for (at, entry) in self.0.table(HISTORY)?.range(from..).map_err(storage)?.enumerate() {
-            let (key, position) = entry.map_err(storage)?;
+        for (at, entry) in self.0.table(HISTORY)?.range(from..)?.enumerate() {
+            let (key, position) = entry?;
             if at == limit {
                 return Ok(Some(key.value()));
             }
@@ -180,7 +177,7 @@ impl Pending<'_, WriteTransaction> {
             let (namespace, _, seq) = key.value();
             let record = MessageRecord::expect(&messages, namespace, seq)?;
             if record.has_text()? {
-                pending.insert((id, namespace, seq), record.revision).map_err(storage)?;
+                pending.insert((id, namespace, seq), record.revision)?;
             }
         }
         Ok(None)

@@ -3,12 +3,9 @@
 //! Sequence numbers rise from put to put, so a time divides the messages of a namespace into those before and those from
 //! some number on. A message has no record of its own here. Those from before schema 9 have none at all.
 
-use redb::ReadableTable;
-
 use super::{
     schema::*,
-    tables::{Tables, storage},
-    write_tables::WriteTransaction,
+    tables::{ReadableTable, Tables, WriteTransaction},
 };
 use crate::{error::Result, ids::NamespaceId, message::Timestamp};
 
@@ -22,8 +19,8 @@ impl<T: Tables> PutTimes<'_, T> {
     pub(crate) fn first_after(&self, namespace: NamespaceId, time: Timestamp) -> Result<u64> {
         let table = self.0.table(PUT_TIMES)?;
         let last = |seq: u64| -> Result<Option<(u64, bool)>> {
-            let mut commits = table.range((namespace.0, 0)..=(namespace.0, seq)).map_err(storage)?;
-            let last = commits.next_back().transpose().map_err(storage)?;
+            let mut commits = table.range((namespace.0, 0)..=(namespace.0, seq))?;
+            let last = commits.next_back().transpose()?;
             Ok(last.map(|(key, at)| (key.value().1, at.value() > time.as_micros())))
         };
         // The commit that put a message with this number is later.
@@ -45,7 +42,7 @@ impl PutTimes<'_, WriteTransaction> {
     /// Notes that the messages from this sequence number on are put now.
     pub(super) fn note(&self, namespace: NamespaceId, first: u64) -> Result<()> {
         let now = Timestamp::now().as_micros();
-        self.0.table(PUT_TIMES)?.insert((namespace.0, first), now).map_err(storage)?;
+        self.0.table(PUT_TIMES)?.insert((namespace.0, first), now)?;
         Ok(())
     }
 
@@ -57,13 +54,13 @@ impl PutTimes<'_, WriteTransaction> {
         messages: &impl ReadableTable<(u32, u64), Bytes>,
     ) -> Result<()> {
         let mut table = self.0.table(PUT_TIMES)?;
-        let until = table.range((namespace, 0)..=(namespace, seq)).map_err(storage)?.next_back();
-        let until = until.transpose().map_err(storage)?.map(|(key, _)| key.value().1);
+        let until = table.range((namespace, 0)..=(namespace, seq))?.next_back();
+        let until = until.transpose()?.map(|(key, _)| key.value().1);
         let Some(first) = until else { return Ok(()) };
-        let after = table.range((namespace, seq + 1)..=(namespace, u64::MAX)).map_err(storage)?.next();
-        let end = after.transpose().map_err(storage)?.map_or(u64::MAX, |(key, _)| key.value().1);
-        if messages.range((namespace, first)..(namespace, end)).map_err(storage)?.next().is_none() {
-            table.remove((namespace, first)).map_err(storage)?;
+        let after = table.range((namespace, seq + 1)..=(namespace, u64::MAX))?.next();
+        let end = after.transpose()?.map_or(u64::MAX, |(key, _)| key.value().1);
+        if messages.range((namespace, first)..(namespace, end))?.next().is_none() {
+            table.remove((namespace, first))?;
         }
         Ok(())
     }

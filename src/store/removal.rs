@@ -1,17 +1,14 @@
-//! Removing the name and the numbers of a namespace in which nothing is stored any more.
+//! Removing what is stored of a namespace, and of a retired generation, as the registry of tables says.
 
-use std::{borrow::Borrow, ops::RangeBounds};
-
-use redb::{Key, ReadableTable, Value};
+use redb::{Key, Value};
 
 use super::{
     codec,
-    generations::records,
+    generations::{Generations, records},
     journal::Journal,
     namespaces::{self, Namespaces},
     schema::*,
-    tables::{Tables, has, storage},
-    write_tables::{WriteTable, WriteTransaction},
+    tables::{ReadableTable, Tables, WriteTransaction, has},
 };
 use crate::{
     error::Result,
@@ -44,8 +41,8 @@ fn is_empty(tables: &WriteTransaction, NamespaceId(id): NamespaceId) -> Result<b
     let session = has(&tables.table(SESSIONS)?, (id, "")..(id + 1, ""))?;
     let message = has(&tables.table(MESSAGES)?, (id, 0)..=(id, u64::MAX))?;
     let document = has(&tables.table(DOCUMENTS)?, (id, "")..(id + 1, ""))?;
-    for entry in tables.table(BLOCKS)?.range((id, 0, "")..(id + 1, 0, "")).map_err(storage)? {
-        let (_, block) = entry.map_err(storage)?;
+    for entry in tables.table(BLOCKS)?.range((id, 0, "")..(id + 1, 0, ""))? {
+        let (_, block) = entry?;
         if codec::decode::<BlockRecord>(block.value())?.state != DROPPED_STATE {
             return Ok(false);
         }
@@ -62,65 +59,98 @@ pub(super) fn remove(tables: &WriteTransaction, name: &Namespace, id: NamespaceI
     next.next_session = next.next_session.max(record.next_session);
     namespaces::set_next(&mut meta, &next)?;
     drop(meta);
-    tables.table(NAMESPACES)?.remove(name.as_str()).map_err(storage)?;
-    tables.table(DOCUMENT_NAMESPACES)?.remove(name.as_str()).map_err(storage)?;
+    Journal(tables).clear(id)?;
     // No name is between the two.
     let after = format!("{name}\0");
-    tables.table(IDLE)?.remove_range((name.as_str(), "")..(after.as_str(), "")).map_err(storage)?;
-    Journal(tables).clear(id)?;
-    id.parts().into_iter().try_for_each(|part| clear(tables, part))
-}
-
-/// Deletes all that is stored under the number of a namespace.
-fn clear(tables: &WriteTransaction, namespace: NamespaceId) -> Result<()> {
+    let ids = id.parts();
+    visit_tables(&mut Clear { tables, name: name.as_str(), after: &after, ids: ids.map(|NamespaceId(id)| id) })?;
     let generations = records(&tables.table(GENERATIONS)?)?;
-    generations.iter().try_for_each(|(generation, _)| clear_derived(tables, *generation, namespace))?;
-    let NamespaceId(id) = namespace;
-    let (numbers, names) = ((id, 0)..=(id, u64::MAX), (id, "")..(id + 1, ""));
-    let (named, numbered) = ((id, 0, "")..(id + 1, 0, ""), (id, 0, 0)..(id + 1, 0, 0));
-    empty(&mut tables.table(MESSAGES)?, numbers.clone())?;
-    empty(&mut tables.table(PUT_TIMES)?, numbers.clone())?;
-    empty(&mut tables.table(DOCUMENT_ORDER)?, numbers)?;
-    empty(&mut tables.table(IDS)?, names.clone())?;
-    empty(&mut tables.table(DOCUMENTS)?, names.clone())?;
-    empty(&mut tables.table(SESSIONS)?, names)?;
-    empty(&mut tables.table(HISTORY)?, (id, 0, 0)..(id + 1, 0, 0))?;
-    empty(&mut tables.table(WINDOWS)?, (id, 0)..(id + 1, 0))?;
-    empty(&mut tables.table(BATCHES)?, numbered.clone())?;
-    empty(&mut tables.table(CHECKPOINTS)?, numbered)?;
-    empty(&mut tables.table(BLOCKS)?, named.clone())?;
-    empty(&mut tables.table(CURSORS)?, named.clone())?;
-    empty(&mut tables.table(DROPPED_BLOCKS)?, named)?;
-    empty(&mut tables.table(OLD_MESSAGES)?, (id, 0, 0, 0)..(id + 1, 0, 0, 0))?;
-    empty(&mut tables.table(OLD_BLOCKS)?, (id, 0, "", 0)..(id + 1, 0, "", 0))?;
-    tables.table(LANGUAGES)?.remove(id).map_err(storage)?;
+    for (generation, _) in generations {
+        ids.into_iter().try_for_each(|id| clear_derived(tables, generation, id))?;
+    }
     Ok(())
 }
 
 /// Deletes what was derived from a namespace in a generation: pending entries, vectors, graph and terms.
-pub(super) fn clear_derived(
-    tables: &WriteTransaction,
-    GenerationId(generation): GenerationId,
-    NamespaceId(id): NamespaceId,
-) -> Result<()> {
-    let (rows, messages) =
-        ((generation, id, 0)..=(generation, id, u32::MAX), (generation, id, 0)..=(generation, id, u64::MAX));
-    for table in [VECTORS, GRAPH_PAGES, GRAPH_DELTAS] {
-        empty(&mut tables.table(table)?, rows.clone())?;
-    }
-    empty(&mut tables.table(FREE_ROWS)?, rows.clone())?;
-    empty(&mut tables.table(SEGMENTS)?, rows)?;
-    empty(&mut tables.table(SEGMENT_PARTS)?, (generation, id, 0, 0)..=(generation, id, u32::MAX, u32::MAX))?;
-    empty(&mut tables.table(PENDING)?, messages.clone())?;
-    empty(&mut tables.table(VECTOR_ROWS)?, messages)?;
-    tables.table(GRAPHS)?.remove((generation, id)).map_err(storage)?;
-    tables.table(COUNTS)?.remove((generation, id)).map_err(storage)?;
-    Ok(())
+pub(super) fn clear_derived(tables: &WriteTransaction, generation: GenerationId, namespace: NamespaceId) -> Result<()> {
+    visit_tables(&mut ClearDerived { tables, generation, namespace })
 }
 
-fn empty<'a, K: Key + 'static, V: Value + 'static, KR: Borrow<K::SelfType<'a>> + 'a>(
-    table: &mut WriteTable<'_, K, V>,
-    range: impl RangeBounds<KR> + 'a,
-) -> Result<()> {
-    table.remove_range(range).map_err(storage)
+/// Deletes the entries of a namespace and its companion.
+struct Clear<'t> {
+    tables: &'t WriteTransaction,
+    name: &'t str,
+    /// The least name after it.
+    after: &'t str,
+    ids: [u32; 2],
+}
+
+impl TableVisitor for Clear<'_> {
+    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: &Table<K, V>) -> Result<()> {
+        match table.keys {
+            Keys::Namespace(least) => {
+                let mut open = self.tables.table(table)?;
+                self.ids.iter().try_for_each(|&id| open.remove_range(least(id)..least(id + 1)))
+            }
+            Keys::Name(least) => self.tables.table(table)?.remove_range(least(self.name)..least(self.after)),
+            Keys::Derived(..) | Keys::Global => Ok(()),
+        }
+    }
+}
+
+struct ClearDerived<'t> {
+    tables: &'t WriteTransaction,
+    generation: GenerationId,
+    namespace: NamespaceId,
+}
+
+impl TableVisitor for ClearDerived<'_> {
+    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: &Table<K, V>) -> Result<()> {
+        let (GenerationId(generation), NamespaceId(id)) = (self.generation, self.namespace);
+        match table.keys {
+            Keys::Derived(_, least) => {
+                self.tables.table(table)?.remove_range(least(generation, id)..least(generation, id + 1))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Number of small entries whose deletion takes about as long as that of one block.
+const SMALL_PER_BLOCK: usize = 256;
+
+/// Deletes up to `blocks` blocks of a retired generation, which include parts of graphs and segments. If they are
+/// fewer, deletes small entries too, as many as take the rest of the time. Returns true if there may be more to delete.
+pub(super) fn sweep(tables: &WriteTransaction, blocks: usize) -> Result<bool> {
+    let Some(GenerationId(id)) = Generations(tables).retired()? else { return Ok(false) };
+    let mut step = Step { tables, generation: id, size: Size::Large, left: blocks };
+    visit_tables(&mut step)?;
+    step.left *= SMALL_PER_BLOCK;
+    step.size = Size::Small;
+    visit_tables(&mut step)?;
+    if step.left > 0 {
+        Generations(tables).remove(GenerationId(id))?;
+    }
+    Ok(true)
+}
+
+/// Deletes entries of one size of a generation.
+struct Step<'t> {
+    tables: &'t WriteTransaction,
+    generation: u32,
+    size: Size,
+    /// How many more may be deleted.
+    left: usize,
+}
+
+impl TableVisitor for Step<'_> {
+    fn visit<K: Key + 'static, V: Value + 'static>(&mut self, table: &Table<K, V>) -> Result<()> {
+        if let Keys::Derived(size, least) = table.keys
+            && size == self.size
+        {
+            let all = least(self.generation, 0)..least(self.generation + 1, 0);
+            self.left -= self.tables.table(table)?.remove_up_to(all, self.left)?;
+        }
+        Ok(())
+    }
 }

@@ -6,14 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use redb::ReadableTable;
-
 use super::{
     message_record::MessageRecord,
-    messages::Messages,
     schema::*,
-    tables::{self, Tables, storage},
-    write_tables::WriteTransaction,
+    sessions::Messages,
+    tables::{self, ReadableTable, Tables, WriteTransaction},
 };
 use crate::{
     error::Result,
@@ -45,7 +42,7 @@ impl<T: Tables> Rows<'_, T> {
 
     /// Returns true if a namespace ever had a row.
     pub(super) fn exist(&self, generation: GenerationId, namespace: NamespaceId) -> Result<bool> {
-        Ok(self.0.table(COUNTS)?.get((generation.0, namespace.0)).map_err(storage)?.is_some())
+        Ok(self.0.table(COUNTS)?.get((generation.0, namespace.0))?.is_some())
     }
 
     /// Number of messages that have vectors in a generation. Cost: a pass over their keys.
@@ -57,8 +54,8 @@ impl<T: Tables> Rows<'_, T> {
     /// The namespaces that ever had a row.
     pub(crate) fn namespaces(&self, generation: GenerationId) -> Result<Vec<NamespaceId>> {
         let table = self.0.table(COUNTS)?;
-        let entries = table.range((generation.0, 0)..=(generation.0, u32::MAX)).map_err(storage)?;
-        entries.map(|entry| Ok(NamespaceId(entry.map_err(storage)?.0.value().1))).collect()
+        let entries = table.range((generation.0, 0)..=(generation.0, u32::MAX))?;
+        entries.map(|entry| Ok(NamespaceId(entry?.0.value().1))).collect()
     }
 
     /// Returns for each row of a namespace whether it is live. Cost: a pass over small records.
@@ -69,8 +66,8 @@ impl<T: Tables> Rows<'_, T> {
     ) -> Result<Vec<bool>> {
         let mut live = vec![false; self.count(GenerationId(generation), NamespaceId(namespace))?];
         let all = (generation, namespace, 0)..=(generation, namespace, u64::MAX);
-        for entry in self.0.table(VECTOR_ROWS)?.range(all).map_err(storage)? {
-            let (first, count) = entry.map_err(storage)?.1.value();
+        for entry in self.0.table(VECTOR_ROWS)?.range(all)? {
+            let (first, count) = entry?.1.value();
             for row in first..first.saturating_add(count) {
                 if let Some(live) = live.get_mut(row as usize) {
                     *live = true;
@@ -88,9 +85,8 @@ impl<T: Tables> Rows<'_, T> {
     ) -> Result<Vec<u32>> {
         self.0
             .table(FREE_ROWS)?
-            .range((generation, namespace, 0)..=(generation, namespace, u32::MAX))
-            .map_err(storage)?
-            .map(|entry| Ok(entry.map_err(storage)?.0.value().2))
+            .range((generation, namespace, 0)..=(generation, namespace, u32::MAX))?
+            .map(|entry| Ok(entry?.0.value().2))
             .collect()
     }
 
@@ -103,7 +99,7 @@ impl<T: Tables> Rows<'_, T> {
         let table = self.0.table(VECTOR_ROWS)?;
         messages
             .map(|(namespace, seq)| {
-                let rows = table.get((generation.0, namespace.0, seq)).map_err(storage)?;
+                let rows = table.get((generation.0, namespace.0, seq))?;
                 Ok(rows.map(|rows| rows.value()))
             })
             .collect()
@@ -119,8 +115,8 @@ impl<T: Tables> Rows<'_, T> {
     ) -> Result<()> {
         let messages = self.0.table(MESSAGES)?;
         let all = (generation, namespace, 0)..=(generation, namespace, u64::MAX);
-        for entry in self.0.table(VECTOR_ROWS)?.range(all).map_err(storage)? {
-            let (key, rows) = entry.map_err(storage)?;
+        for entry in self.0.table(VECTOR_ROWS)?.range(all)? {
+            let (key, rows) = entry?;
             let (seq, (first, count)) = (key.value().2, rows.value());
             let record = MessageRecord::expect(&messages, namespace, seq)?;
             visit(first, count, &IndexedText::of(&record.message()?))?;
@@ -142,8 +138,8 @@ impl<T: Tables> Rows<'_, T> {
         let (mut sample, mut at) = (Vec::new(), 0);
         for &namespace in namespaces {
             let all = (generation.0, namespace.0, 0)..=(generation.0, namespace.0, u64::MAX);
-            for entry in table.range(all).map_err(storage)? {
-                let seq = entry.map_err(storage)?.0.value().2;
+            for entry in table.range(all)? {
+                let seq = entry?.0.value().2;
                 at += 1;
                 if at * count > sample.len() * rows
                     && let Some(message) = Messages(self.0).get(namespace, seq)?
@@ -157,7 +153,7 @@ impl<T: Tables> Rows<'_, T> {
 
     fn counts(&self, generation: GenerationId, namespace: NamespaceId) -> Result<(u32, u32)> {
         let table = self.0.table(COUNTS)?;
-        Ok(table.get((generation.0, namespace.0)).map_err(storage)?.map_or((0, 0), |counts| counts.value()))
+        Ok(table.get((generation.0, namespace.0))?.map_or((0, 0), |counts| counts.value()))
     }
 }
 
@@ -182,11 +178,11 @@ impl Rows<'_, WriteTransaction> {
                 next += count;
                 next - count
             });
-            table.insert((generation.0, namespace.0, seq), (first, count)).map_err(storage)?;
+            table.insert((generation.0, namespace.0, seq), (first, count))?;
             first_rows.push(first);
         }
         let live = live + messages.iter().map(|(_, count)| count).sum::<u32>();
-        self.0.table(COUNTS)?.insert((generation.0, namespace.0), (next, live)).map_err(storage)?;
+        self.0.table(COUNTS)?.insert((generation.0, namespace.0), (next, live))?;
         Ok(Assigned { count_before, first_rows })
     }
 
@@ -199,7 +195,7 @@ impl Rows<'_, WriteTransaction> {
         let mut released: BTreeMap<NamespaceId, Vec<u32>> = BTreeMap::new();
         let mut table = self.0.table(VECTOR_ROWS)?;
         for &(namespace, seq) in messages {
-            if let Some(rows) = table.remove((generation.0, namespace.0, seq)).map_err(storage)? {
+            if let Some(rows) = table.remove((generation.0, namespace.0, seq))? {
                 let (first, count) = rows.value();
                 released.entry(namespace).or_default().extend(first..first.saturating_add(count));
             }
@@ -207,7 +203,7 @@ impl Rows<'_, WriteTransaction> {
         for (&namespace, rows) in &released {
             let (count, live) = self.counts(generation, namespace)?;
             let counts = (count, live.saturating_sub(rows.len() as u32));
-            self.0.table(COUNTS)?.insert((generation.0, namespace.0), counts).map_err(storage)?;
+            self.0.table(COUNTS)?.insert((generation.0, namespace.0), counts)?;
         }
         Ok(released)
     }
@@ -216,7 +212,7 @@ impl Rows<'_, WriteTransaction> {
     pub(super) fn add_free(&self, generation: GenerationId, namespace: NamespaceId, rows: &[u32]) -> Result<()> {
         let mut free = self.0.table(FREE_ROWS)?;
         for &row in rows {
-            free.insert((generation.0, namespace.0, row), ()).map_err(storage)?;
+            free.insert((generation.0, namespace.0, row), ())?;
         }
         Ok(())
     }
@@ -235,9 +231,8 @@ impl Rows<'_, WriteTransaction> {
         let mut live_rows: Vec<(u32, u32)> = self
             .0
             .table(VECTOR_ROWS)?
-            .range((generation, namespace, 0)..=(generation, namespace, u64::MAX))
-            .map_err(storage)?
-            .map(|entry| Ok(entry.map_err(storage)?.1.value()))
+            .range((generation, namespace, 0)..=(generation, namespace, u64::MAX))?
+            .map(|entry| Ok(entry?.1.value()))
             .collect::<Result<_>>()?;
         // Damaged records must not free a row that is in use. If the counts disagree, `verify` reports it.
         if live_rows.iter().map(|(_, count)| u64::from(*count)).sum::<u64>() != u64::from(live) {
@@ -249,7 +244,7 @@ impl Rows<'_, WriteTransaction> {
         let mut row = 0;
         for (begin, count) in live_rows {
             for dead in row..begin.min(next) {
-                free.insert((generation, namespace, dead), ()).map_err(storage)?;
+                free.insert((generation, namespace, dead), ())?;
             }
             row = begin.saturating_add(count);
         }
@@ -265,13 +260,12 @@ impl Rows<'_, WriteTransaction> {
     ) -> Result<Vec<u32>> {
         let mut free = self.0.table(FREE_ROWS)?;
         let rows = free
-            .range((generation, namespace, 0)..=(generation, namespace, u32::MAX))
-            .map_err(storage)?
+            .range((generation, namespace, 0)..=(generation, namespace, u32::MAX))?
             .take(count)
-            .map(|entry| Ok(entry.map_err(storage)?.0.value().2))
+            .map(|entry| Ok(entry?.0.value().2))
             .collect::<Result<Vec<u32>>>()?;
         for row in &rows {
-            free.remove((generation, namespace, *row)).map_err(storage)?;
+            free.remove((generation, namespace, *row))?;
         }
         Ok(rows)
     }

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, io, path::Path};
 
-use redb::{ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata};
+use redb::{ReadTransaction, ReadableDatabase};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -19,8 +19,7 @@ use super::{
     message_record::MessageRecord,
     open,
     schema::*,
-    tables::{Tables, storage},
-    transaction::Transaction,
+    tables::{ReadableTable, Tables, storage},
     upgrade,
 };
 use crate::{
@@ -101,14 +100,14 @@ const NAMELESS: &str = "salvaged-";
 fn namespaces(from: &ReadTransaction, lost: &mut Vec<String>) -> Result<Vec<(Namespace, NamespaceRecord)>> {
     let mut namespaces = Vec::new();
     if let Ok(table) = from.table(NAMESPACES) {
-        for entry in table.iter().map_err(storage)?.flatten() {
+        for entry in table.iter()?.flatten() {
             namespaces.push((Namespace::new(entry.0.value())?, codec::decode::<NamespaceRecord>(entry.1.value())?));
         }
     }
     let known: BTreeSet<u32> = namespaces.iter().map(|(_, record)| record.id).collect();
     let mut nameless = BTreeSet::new();
-    for entry in from.table(MESSAGES)?.iter().map_err(storage)? {
-        let id = entry.map_err(storage)?.0.value().0;
+    for entry in from.table(MESSAGES)?.iter()? {
+        let id = entry?.0.value().0;
         if !NamespaceId(id).has_document_texts() && !known.contains(&id) {
             nameless.insert(id);
         }
@@ -133,8 +132,8 @@ fn copy_audit_and_holds(
     let had_holds = !matches!(upgrade::version(from), Ok(Some(1..=6)));
     let (mut entries, mut wanted) = (Vec::new(), 0);
     if let Ok(table) = from.table(AUDIT) {
-        wanted = table.len().map_err(storage)?;
-        for entry in table.iter().map_err(storage)?.flatten() {
+        wanted = table.len()?;
+        for entry in table.iter()?.flatten() {
             entries.extend(codec::decode::<AuditRecord>(entry.1.value()).ok().map(|record| (entry.0.value(), record)));
         }
     }
@@ -159,12 +158,12 @@ fn copy_audit_and_holds(
     }
     let (mut holds, mut is_hold_lost) = (Vec::new(), had_holds && !is_audit_whole);
     if let Ok(table) = from.table(HOLDS) {
-        for entry in table.iter().map_err(storage)?.flatten() {
+        for entry in table.iter()?.flatten() {
             let record = codec::decode::<HoldRecord>(entry.1.value()).ok();
             holds.extend(record.map(|record| (entry.0.value().to_owned(), record)));
         }
         // The table knows how many it has.
-        is_hold_lost = holds.len() as u64 != table.len().map_err(storage)?;
+        is_hold_lost = holds.len() as u64 != table.len()?;
     }
     is_hold_lost |= active.iter().any(|id| !holds.iter().any(|(_, record)| record.id == *id));
     let mut unclear = BTreeSet::new();
@@ -179,7 +178,7 @@ fn copy_audit_and_holds(
     to.write(|transaction| {
         let tables = transaction.tables();
         for (number, record) in &entries {
-            tables.table(AUDIT)?.insert(*number, codec::encode(record).as_slice()).map_err(storage)?;
+            tables.table(AUDIT)?.insert(*number, codec::encode(record).as_slice())?;
         }
         if wanted > 0 {
             // A gap stays one: the chain has its old length.
@@ -188,7 +187,7 @@ fn copy_audit_and_holds(
             AuditLog(tables).set_head(&AuditHead { entries: wanted, hash: end })?;
         }
         for (name, record) in &holds {
-            tables.table(HOLDS)?.insert(name.as_str(), codec::encode(record).as_slice()).map_err(storage)?;
+            tables.table(HOLDS)?.insert(name.as_str(), codec::encode(record).as_slice())?;
         }
         for name in &unclear {
             transaction
@@ -278,9 +277,7 @@ fn store(to: &Store, gathered: &mut Gathered) -> Result<bool> {
         return Ok(true);
     }
     let lines = std::mem::take(&mut gathered.lines);
-    let mut lines = Some((1..).zip(lines).map(Ok));
-    let write = |transaction: &mut Transaction| transaction.import(None, lines.take().into_iter().flatten());
-    match to.write(write) {
+    match to.write(|transaction| transaction.import(None, (1..).zip(lines).map(Ok))) {
         Ok(_) => Ok(true),
         Err(Error::InvalidImport { .. }) => Ok(false),
         Err(error) => Err(error),
@@ -290,10 +287,10 @@ fn store(to: &Store, gathered: &mut Gathered) -> Result<bool> {
 /// The messages of a namespace in their order.
 fn messages(from: &ReadTransaction, namespace: NamespaceId) -> Result<Vec<(u64, MessageRecord)>> {
     let table = from.table(MESSAGES)?;
-    let range = table.range((namespace.0, 0)..=(namespace.0, u64::MAX)).map_err(storage)?;
+    let range = table.range((namespace.0, 0)..=(namespace.0, u64::MAX))?;
     range
         .map(|entry| {
-            let (key, value) = entry.map_err(storage)?;
+            let (key, value) = entry?;
             Ok((key.value().1, codec::decode(value.value())?))
         })
         .collect()

@@ -3,12 +3,9 @@
 //! A segment is stored in parts just under a power of two, which is how redb allocates pages. Segments are replaced as
 //! a whole, and their bytes contain their own checksums.
 
-use redb::ReadableTable;
-
 use super::{
     schema::*,
-    tables::{Tables, storage},
-    write_tables::WriteTransaction,
+    tables::{ReadableTable, Tables, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
@@ -37,10 +34,10 @@ impl<T: Tables> Segments<'_, T> {
         // No segment has the last number: an index uses it for "in no segment".
         let all = (generation, namespace, 0)..(generation, namespace, u32::MAX);
         let table = self.0.table(SEGMENTS)?;
-        let entries = table.range(all).map_err(storage)?;
+        let entries = table.range(all)?;
         entries
             .map(|entry| {
-                let (key, value) = entry.map_err(storage)?;
+                let (key, value) = entry?;
                 Ok(SegmentInfo { number: key.value().2, rows: value.value().0 })
             })
             .collect()
@@ -60,12 +57,12 @@ impl<T: Tables> Segments<'_, T> {
             |what: &str| Error::corrupted(format!("{what} of segment {number} of a lexical index is missing"));
         let (segments, parts) = (self.0.table(SEGMENTS)?, self.0.table(SEGMENT_PARTS)?);
         let damaged = || format!("segment {number} of a lexical index");
-        let info = segments.get((generation, namespace, number)).map_err(|error| storage(error).within(damaged))?;
+        let info = segments.get((generation, namespace, number)).map_err(|error| error.within(damaged))?;
         let info = info.ok_or_else(|| missing("the record"))?;
         let mut bytes = Vec::new();
         for part in 0..info.value().1 {
             let value = parts.get((generation, namespace, number, part));
-            let value = value.map_err(|error| storage(error).within(damaged))?;
+            let value = value.map_err(|error| error.within(damaged))?;
             bytes.extend(value.ok_or_else(|| missing("a part"))?.value());
         }
         Ok(bytes)
@@ -80,9 +77,9 @@ impl<T: Tables> Segments<'_, T> {
         let segments = self.0.table(SEGMENTS)?;
         let all = (generation, namespace, 0, 0)..=(generation, namespace, u32::MAX, u32::MAX);
         let mut stray = 0;
-        for entry in self.0.table(SEGMENT_PARTS)?.range(all).map_err(storage)? {
-            let (_, _, number, part) = entry.map_err(storage)?.0.value();
-            let record = segments.get((generation, namespace, number)).map_err(storage)?;
+        for entry in self.0.table(SEGMENT_PARTS)?.range(all)? {
+            let (_, _, number, part) = entry?.0.value();
+            let record = segments.get((generation, namespace, number))?;
             stray += usize::from(record.is_none_or(|record| part >= record.value().1));
         }
         Ok(stray)
@@ -102,10 +99,10 @@ impl Segments<'_, WriteTransaction> {
         self.remove(generation, namespace, number)?;
         let parts = bytes.chunks(PART_BYTES);
         let key = (generation.0, namespace.0, number);
-        self.0.table(SEGMENTS)?.insert(key, (rows, parts.len() as u32)).map_err(storage)?;
+        self.0.table(SEGMENTS)?.insert(key, (rows, parts.len() as u32))?;
         let mut table = self.0.table(SEGMENT_PARTS)?;
         for (part, bytes) in parts.enumerate() {
-            table.insert((generation.0, namespace.0, number, part as u32), bytes).map_err(storage)?;
+            table.insert((generation.0, namespace.0, number, part as u32), bytes)?;
         }
         Ok(())
     }
@@ -113,11 +110,11 @@ impl Segments<'_, WriteTransaction> {
     /// Deletes a segment. Does nothing if there is no such segment.
     pub(crate) fn remove(&self, generation: GenerationId, namespace: NamespaceId, number: u32) -> Result<()> {
         let mut segments = self.0.table(SEGMENTS)?;
-        let removed = segments.remove((generation.0, namespace.0, number)).map_err(storage)?;
+        let removed = segments.remove((generation.0, namespace.0, number))?;
         let parts = removed.map_or(0, |info| info.value().1);
         let mut table = self.0.table(SEGMENT_PARTS)?;
         for part in 0..parts {
-            table.remove((generation.0, namespace.0, number, part)).map_err(storage)?;
+            table.remove((generation.0, namespace.0, number, part))?;
         }
         Ok(())
     }
@@ -129,20 +126,8 @@ impl Segments<'_, WriteTransaction> {
         NamespaceId(namespace): NamespaceId,
     ) -> Result<()> {
         let records = (generation, namespace, 0)..=(generation, namespace, u32::MAX);
-        self.0.table(SEGMENTS)?.remove_range(records).map_err(storage)?;
+        self.0.table(SEGMENTS)?.remove_range(records)?;
         let parts = (generation, namespace, 0, 0)..=(generation, namespace, u32::MAX, u32::MAX);
-        self.0.table(SEGMENT_PARTS)?.remove_range(parts).map_err(storage)
-    }
-
-    /// Deletes up to `limit` parts of a generation's segments, and then the records. Returns how many parts were
-    /// deleted.
-    pub(super) fn sweep(&self, GenerationId(id): GenerationId, limit: usize) -> Result<usize> {
-        let all = (id, 0, 0, 0)..=(id, u32::MAX, u32::MAX, u32::MAX);
-        let swept = self.0.table(SEGMENT_PARTS)?.remove_up_to(all, limit).map_err(storage)?;
-        if swept < limit {
-            let all = (id, 0, 0)..=(id, u32::MAX, u32::MAX);
-            self.0.table(SEGMENTS)?.remove_range(all).map_err(storage)?;
-        }
-        Ok(swept)
+        self.0.table(SEGMENT_PARTS)?.remove_range(parts)
     }
 }

@@ -1,15 +1,22 @@
-//! The numbers of sessions in their namespaces.
+//! Sessions and their messages: numbers, messages by id and by number, the history, the window that prompts show, the
+//! batches of flushes, and the times at which sessions are idle. `edit` writes messages.
+//!
+//! A message enters the window when it is put, and leaves it when the token budget pushes it out. In between it may be in the
+//! session's buffer or in long-term memory: a flush for another reason than the budget changes no prompt.
 
-use redb::ReadableTable;
+use std::{collections::HashSet, ops::RangeInclusive, sync::Arc};
+
+use redb::ReadTransaction;
 
 use super::{
+    message_record::MessageRecord,
     schema::*,
-    tables::{Tables, storage},
-    write_tables::WriteTable,
+    tables::{ReadTable, ReadableTable, Tables, WriteTable, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
-    ids::NamespaceId,
+    ids::{Namespace, NamespaceId},
+    message::{Message, Role, Timestamp},
 };
 
 /// The table of sessions.
@@ -24,10 +31,10 @@ impl<T: Tables> Sessions<'_, T> {
     /// The names and numbers of the sessions of a namespace, by name.
     pub(super) fn all(&self, namespace: NamespaceId) -> Result<Vec<(String, u32)>> {
         let table = self.0.table(SESSIONS)?;
-        let entries = table.range((namespace.0, "")..(namespace.0 + 1, "")).map_err(storage)?;
+        let entries = table.range((namespace.0, "")..(namespace.0 + 1, ""))?;
         entries
             .map(|entry| {
-                let (key, number) = entry.map_err(storage)?;
+                let (key, number) = entry?;
                 Ok((key.value().1.to_owned(), number.value()))
             })
             .collect()
@@ -40,7 +47,7 @@ pub(super) fn number(
     namespace: u32,
     session: &str,
 ) -> Result<Option<u32>> {
-    Ok(table.get((namespace, session)).map_err(storage)?.map(|number| number.value()))
+    Ok(table.get((namespace, session))?.map(|number| number.value()))
 }
 
 /// The number of a session that a message belongs to.
@@ -65,7 +72,368 @@ pub(super) fn number_or_new(
         return Ok(number);
     }
     let number = namespace.next_session;
-    table.insert((namespace.id, session), number).map_err(storage)?;
+    table.insert((namespace.id, session), number)?;
     namespace.next_session += 1;
     Ok(number)
+}
+
+/// The tables of messages and of their ids.
+pub(crate) struct Messages<'t, T>(pub(super) &'t T);
+
+impl<T: Tables> Messages<'_, T> {
+    /// The message with this sequence number.
+    pub(crate) fn get(&self, namespace: NamespaceId, seq: u64) -> Result<Option<Message>> {
+        let record = MessageRecord::read(&self.0.table(MESSAGES)?, namespace.0, seq)?;
+        record.map(MessageRecord::message).transpose()
+    }
+
+    /// The message with this id.
+    pub(crate) fn by_id(&self, namespace: NamespaceId, id: &str) -> Result<Option<Message>> {
+        let message = self.seq(namespace, id)?.map_or(Ok(None), |seq| self.get(namespace, seq));
+        message.map_err(|error| error.within(|| format!("message {id:?}")))
+    }
+
+    /// The sequence number of a message.
+    pub(crate) fn seq(&self, namespace: NamespaceId, id: &str) -> Result<Option<u64>> {
+        seq(&self.0.table(IDS)?, namespace.0, id)
+    }
+
+    /// The sequence numbers of those of the ids that exist.
+    pub(crate) fn seqs<'i>(
+        &self,
+        namespace: NamespaceId,
+        ids: impl IntoIterator<Item = &'i String>,
+    ) -> Result<HashSet<u64>> {
+        // Opening a table costs as much as reading from it.
+        let table = self.0.table(IDS)?;
+        ids.into_iter().filter_map(|id| seq(&table, namespace.0, id).transpose()).collect()
+    }
+
+    /// The highest number that the message with this id was given, its sequence number or its revision: it has been what
+    /// it is since the namespace assigned this number. Changes of metadata alone do not count.
+    pub(crate) fn last_number(&self, namespace: NamespaceId, id: &str) -> Result<Option<u64>> {
+        let Some(seq) = self.seq(namespace, id)? else { return Ok(None) };
+        let record = MessageRecord::read(&self.0.table(MESSAGES)?, namespace.0, seq)?;
+        Ok(record.map(|record| record.revision.max(seq)))
+    }
+
+    /// The sequence number of a message, and the number of its session.
+    pub(crate) fn locate(&self, namespace: NamespaceId, id: &str) -> Result<Option<(u64, u32)>> {
+        let Some(seq) = self.seq(namespace, id)? else { return Ok(None) };
+        let record = MessageRecord::read(&self.0.table(MESSAGES)?, namespace.0, seq)?;
+        let Some(record) = record else { return Ok(None) };
+        Ok(Sessions(self.0).number(namespace, &record.session)?.map(|session| (seq, session)))
+    }
+}
+
+/// The messages of a snapshot by sequence number, for several reads: opening the table costs as much as one.
+pub(crate) struct MessageReader(ReadTable<(u32, u64), Bytes>);
+
+impl Messages<'_, Arc<ReadTransaction>> {
+    /// Opens the table of messages for several reads.
+    pub(crate) fn reader(&self) -> Result<MessageReader> {
+        Ok(MessageReader(self.0.table(MESSAGES)?))
+    }
+}
+
+impl MessageReader {
+    /// The message with this sequence number.
+    pub(crate) fn get(&self, namespace: NamespaceId, seq: u64) -> Result<Option<Message>> {
+        MessageRecord::read(&self.0, namespace.0, seq)?.map(MessageRecord::message).transpose()
+    }
+
+    /// The id of the message with this sequence number.
+    pub(crate) fn id(&self, namespace: NamespaceId, seq: u64) -> Result<Option<String>> {
+        MessageRecord::read_id(&self.0, namespace.0, seq)
+    }
+}
+
+/// The sequence number of a message.
+pub(super) fn seq(ids: &impl ReadableTable<(u32, &'static str), u64>, namespace: u32, id: &str) -> Result<Option<u64>> {
+    Ok(ids.get((namespace, id))?.map(|seq| seq.value()))
+}
+
+/// The table of histories.
+pub(crate) struct History<'t, T>(pub(super) &'t T);
+
+impl<T: Tables> History<'_, T> {
+    /// A session's messages in order, with their sequence numbers: all, or those at one position.
+    pub(crate) fn messages(
+        &self,
+        namespace: NamespaceId,
+        session: u32,
+        only: Option<SessionPosition>,
+    ) -> Result<Vec<(u64, Message)>> {
+        self.messages_in(namespace, session, 0..=u64::MAX, only)
+    }
+
+    /// Same as [`History::messages`], for the messages whose sequence numbers are in `range`.
+    pub(super) fn messages_in(
+        &self,
+        namespace: NamespaceId,
+        session: u32,
+        range: RangeInclusive<u64>,
+        only: Option<SessionPosition>,
+    ) -> Result<Vec<(u64, Message)>> {
+        let messages = self.0.table(MESSAGES)?;
+        positions(&self.0.table(HISTORY)?, namespace.0, session, range)?
+            .into_iter()
+            .filter(|(_, position)| only.is_none_or(|only| only == *position))
+            .map(|(seq, _)| Ok((seq, MessageRecord::expect(&messages, namespace.0, seq)?.message()?)))
+            .collect()
+    }
+
+    /// The sequence numbers and positions of a session's messages, in order.
+    pub(super) fn positions(&self, namespace: NamespaceId, session: u32) -> Result<Vec<(u64, SessionPosition)>> {
+        positions(&self.0.table(HISTORY)?, namespace.0, session, 0..=u64::MAX)
+    }
+
+    /// The position of a message in its session, or `None` if it is not in it.
+    pub(super) fn position(&self, namespace: NamespaceId, session: u32, seq: u64) -> Result<Option<SessionPosition>> {
+        position(&self.0.table(HISTORY)?, namespace.0, session, seq)
+    }
+}
+
+/// See [`History::positions`].
+pub(super) fn positions(
+    history: &impl ReadableTable<(u32, u32, u64), u32>,
+    namespace: u32,
+    session: u32,
+    range: RangeInclusive<u64>,
+) -> Result<Vec<(u64, SessionPosition)>> {
+    if range.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = (namespace, session, *range.start())..=(namespace, session, *range.end());
+    history
+        .range(keys)?
+        .map(|entry| {
+            let (key, position) = entry?;
+            Ok((key.value().2, SessionPosition::read(position.value())))
+        })
+        .collect()
+}
+
+/// See [`History::position`].
+pub(super) fn position(
+    history: &impl ReadableTable<(u32, u32, u64), u32>,
+    namespace: u32,
+    session: u32,
+    seq: u64,
+) -> Result<Option<SessionPosition>> {
+    let position = history.get((namespace, session, seq))?;
+    Ok(position.map(|position| SessionPosition::read(position.value())))
+}
+
+/// The most messages over the budget in which the beginning of the last turn is looked for.
+const MAX_OVER: usize = 64;
+
+/// The starts of windows, and the tables of messages.
+pub(crate) struct Window<'t, T>(pub(super) &'t T);
+
+/// A message with its sequence number and its cost.
+pub(crate) type CostedMessage = (u64, Message, usize);
+
+/// The messages of a session's window that are in long-term memory.
+#[derive(Debug, Default)]
+pub(crate) struct FlushedWindow {
+    /// The system messages with which the session begins, before its window or in it.
+    pub(crate) system: Vec<CostedMessage>,
+    /// The last messages, oldest first.
+    pub(crate) last: Vec<CostedMessage>,
+    /// True if the window has older messages, which exceed the budget.
+    pub(crate) is_cut: bool,
+}
+
+impl<T: Tables> Window<'_, T> {
+    /// The first sequence number of a session's window.
+    pub(crate) fn start(&self, namespace: NamespaceId, session: u32) -> Result<u64> {
+        let table = self.0.table(WINDOWS)?;
+        let start = table.get((namespace.0, session))?;
+        Ok(start.map_or(0, |start| start.value()))
+    }
+
+    /// Reads the messages of a session's window that are in long-term memory: the system messages at its beginning, and
+    /// the last ones whose costs add up to at most `budget` together with these. Unless `has_turn`, the last turn is
+    /// read even if it costs more.
+    pub(crate) fn flushed(
+        &self,
+        namespace: NamespaceId,
+        session: u32,
+        mut budget: usize,
+        has_turn: bool,
+        mut cost: impl FnMut(u64, &Message) -> usize,
+    ) -> Result<FlushedWindow> {
+        let mut window = FlushedWindow::default();
+        let start = self.start(namespace, session)?;
+        let (history, messages) = (self.0.table(HISTORY)?, self.0.table(MESSAGES)?);
+        let range = |from| (namespace.0, session, from)..=(namespace.0, session, u64::MAX);
+        let mut read = |seq: u64| -> Result<CostedMessage> {
+            let message = MessageRecord::expect(&messages, namespace.0, seq)?.message()?;
+            let cost = cost(seq, &message);
+            Ok((seq, message, cost))
+        };
+        let is_buffered = |position| SessionPosition::read(position) == SessionPosition::Buffer;
+        let mut first = start;
+        for entry in history.range(range(0))? {
+            let (key, position) = entry?;
+            let seq = key.value().2;
+            if is_buffered(position.value()) {
+                break;
+            }
+            let message = read(seq)?;
+            if message.1.role != Role::System {
+                break;
+            }
+            budget = budget.saturating_sub(message.2);
+            first = first.max(seq + 1);
+            window.system.push(message);
+        }
+        let (mut has_turn, mut over) = (has_turn, 0);
+        for entry in history.range(range(first))?.rev() {
+            let (key, position) = entry?;
+            if is_buffered(position.value()) {
+                continue;
+            }
+            let message = read(key.value().2)?;
+            window.is_cut |= message.2 > budget;
+            over += usize::from(window.is_cut);
+            if window.is_cut && (has_turn || over > MAX_OVER) {
+                break;
+            }
+            budget = budget.saturating_sub(message.2);
+            has_turn |= message.1.role == Role::User;
+            window.last.push(message);
+        }
+        window.last.reverse();
+        Ok(window)
+    }
+}
+
+impl Window<'_, WriteTransaction> {
+    /// Begins a session's window at this sequence number.
+    pub(super) fn set_start(&self, namespace: NamespaceId, session: u32, start: u64) -> Result<()> {
+        let mut table = self.0.table(WINDOWS)?;
+        let key = (namespace.0, session);
+        match start {
+            0 => table.remove(key)?,
+            start => table.insert(key, start)?,
+        };
+        Ok(())
+    }
+}
+
+/// The messages that one flush moved to long-term memory.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredBatch {
+    pub(crate) number: u32,
+    /// The first and the last sequence number.
+    pub(crate) ends: (u64, u64),
+    pub(crate) messages: Vec<Message>,
+}
+
+/// The table of batches.
+pub(crate) struct Batches<'t, T>(pub(super) &'t T);
+
+impl<T: Tables> Batches<'_, T> {
+    /// A batch of a session, or `None` if the session has no batch of this number yet. It holds fewer messages than
+    /// were flushed if some were deleted since.
+    pub(crate) fn get(&self, namespace: NamespaceId, session: u32, number: u32) -> Result<Option<StoredBatch>> {
+        let Some(ends) = self.ends(namespace, session, number)? else { return Ok(None) };
+        let position = SessionPosition::LongTerm(Some(number));
+        let messages = History(self.0).messages_in(namespace, session, ends.0..=ends.1, Some(position))?;
+        let messages = messages.into_iter().map(|(_, message)| message).collect();
+        Ok(Some(StoredBatch { number, ends, messages }))
+    }
+
+    /// The number that the next batch of a session will have.
+    pub(crate) fn next_number(&self, namespace: NamespaceId, session: u32) -> Result<u32> {
+        let all = (namespace.0, session, 0)..=(namespace.0, session, u32::MAX);
+        let table = self.0.table(BATCHES)?;
+        let last = table.range(all)?.next_back().transpose()?;
+        Ok(last.map_or(0, |(key, _)| key.value().2 + 1))
+    }
+
+    /// The messages that were flushed together with a message; none if it was not flushed.
+    pub(crate) fn of_message(&self, namespace: NamespaceId, id: &str) -> Result<Vec<Message>> {
+        let Some((seq, session)) = Messages(self.0).locate(namespace, id)? else { return Ok(Vec::new()) };
+        let position = History(self.0).position(namespace, session, seq)?;
+        let Some(SessionPosition::LongTerm(Some(batch))) = position else { return Ok(Vec::new()) };
+        Ok(self.get(namespace, session, batch)?.map_or(Vec::new(), |batch| batch.messages))
+    }
+
+    /// The number of the batch that a message was flushed in, or `None` if it was not flushed.
+    pub(crate) fn number_of(&self, namespace: NamespaceId, session: &str, seq: u64) -> Result<Option<u32>> {
+        let Some(session) = Sessions(self.0).number(namespace, session)? else { return Ok(None) };
+        Ok(match History(self.0).position(namespace, session, seq)? {
+            Some(SessionPosition::LongTerm(batch)) => batch,
+            _ => None,
+        })
+    }
+
+    /// The first and the last sequence number of a batch.
+    pub(super) fn ends(&self, namespace: NamespaceId, session: u32, number: u32) -> Result<Option<(u64, u64)>> {
+        let table = self.0.table(BATCHES)?;
+        Ok(table.get((namespace.0, session, number))?.map(|ends| ends.value()))
+    }
+}
+
+impl Batches<'_, WriteTransaction> {
+    /// Stores the first and the last sequence number of a batch.
+    pub(super) fn put(&self, namespace: NamespaceId, session: u32, number: u32, ends: (u64, u64)) -> Result<()> {
+        self.0.table(BATCHES)?.insert((namespace.0, session, number), ends)?;
+        Ok(())
+    }
+
+    /// Deletes a session's batches from this number on.
+    pub(super) fn remove_from(&self, namespace: NamespaceId, session: u32, first: u32) -> Result<()> {
+        let later = (namespace.0, session, first)..=(namespace.0, session, u32::MAX);
+        self.0.table(BATCHES)?.remove_range(later)
+    }
+}
+
+/// A session by name, and the time at which it is idle.
+pub(crate) type IdleSession = (Namespace, String, Timestamp);
+
+/// The table of the times at which sessions are idle.
+pub(crate) struct Idle<'t, T>(pub(super) &'t T);
+
+impl<T: Tables> Idle<'_, T> {
+    /// The time at which a session is idle, or `None` if it was not put to since it was last idle.
+    pub(crate) fn get(&self, namespace: &Namespace, session: &str) -> Result<Option<Timestamp>> {
+        let table = self.0.table(IDLE)?;
+        let time = table.get((namespace.as_str(), session))?;
+        time.map(|time| timestamp(time.value())).transpose()
+    }
+
+    /// All sessions that have such a time.
+    pub(crate) fn all(&self) -> Result<Vec<IdleSession>> {
+        let table = self.0.table(IDLE)?;
+        let entries = table.iter()?;
+        entries
+            .map(|entry| {
+                let (key, time) = entry?;
+                let (namespace, session) = key.value();
+                Ok((Namespace::new(namespace)?, session.to_owned(), timestamp(time.value())?))
+            })
+            .collect()
+    }
+}
+
+impl Idle<'_, WriteTransaction> {
+    /// Sets the time at which a session is idle; with `None` it never is.
+    pub(crate) fn set(&self, namespace: &Namespace, session: &str, time: Option<Timestamp>) -> Result<()> {
+        let mut table = self.0.table(IDLE)?;
+        let key = (namespace.as_str(), session);
+        match time {
+            Some(time) => table.insert(key, time.as_micros())?,
+            None => table.remove(key)?,
+        };
+        Ok(())
+    }
+}
+
+fn timestamp(micros: i64) -> Result<Timestamp> {
+    Timestamp::from_micros(micros)
+        .ok_or_else(|| Error::corrupted("the time at which a session is idle is out of range"))
 }

@@ -1,17 +1,15 @@
 //! Counts and sizes of the stored data.
 
-use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition};
+use redb::ReadTransaction;
 use serde::Serialize;
 
 use super::{
-    batches::Batches,
     codec,
-    document_namespaces::documents_of,
-    history::History,
+    namespaces::documents_of,
     rows::Rows,
     schema::*,
-    sessions::Sessions,
-    tables::{Tables, count, storage},
+    sessions::{Batches, History, Sessions},
+    tables::{ReadableTable, Tables, count},
     transaction::Snapshot,
 };
 use crate::{
@@ -52,12 +50,8 @@ impl Snapshot {
     /// copy of a shared one.
     pub(super) fn is_unused(&self) -> Result<bool> {
         let tables = self.tables();
-        let is_empty =
-            |table: TableDefinition<'_, &'static str, &'static [u8]>| tables.table(table)?.is_empty().map_err(storage);
-        Ok(is_empty(NAMESPACES)?
-            && is_empty(HOLDS)?
-            && is_empty(VERSIONS)?
-            && tables.table(AUDIT)?.is_empty().map_err(storage)?)
+        let is_empty = |table: &Table<&'static str, Bytes>| tables.table(table)?.is_empty();
+        Ok(is_empty(NAMESPACES)? && is_empty(HOLDS)? && is_empty(VERSIONS)? && tables.table(AUDIT)?.is_empty()?)
     }
 }
 
@@ -93,9 +87,9 @@ pub(crate) fn sizes(snapshot: &Snapshot) -> Result<StorageSizes> {
 /// The bytes of a table, including the unused space in its pages.
 fn bytes<K: redb::Key + 'static, V: redb::Value + 'static>(
     tables: &ReadTransaction,
-    definition: redb::TableDefinition<'_, K, V>,
+    table: &Table<K, V>,
 ) -> Result<u64> {
-    let stats = tables.table(definition)?.stats().map_err(storage)?;
+    let stats = tables.table(table)?.stats()?;
     Ok(stats.stored_bytes() + stats.metadata_bytes() + stats.fragmented_bytes())
 }
 
@@ -105,12 +99,12 @@ pub(crate) fn namespace_counts(snapshot: &Snapshot, generation: Option<Generatio
     let (sessions, pending, history) = (tables.table(SESSIONS)?, tables.table(PENDING)?, tables.table(HISTORY)?);
     let documents = tables.table(DOCUMENT_NAMESPACES)?;
     let mut counts = Vec::new();
-    for entry in tables.table(NAMESPACES)?.iter().map_err(storage)? {
-        let (name, value) = entry.map_err(storage)?;
+    for entry in tables.table(NAMESPACES)?.iter()? {
+        let (name, value) = entry?;
         let record: NamespaceRecord = codec::decode(value.value())?;
         let mut buffered = 0;
-        for entry in history.range((record.id, 0, 0)..(record.id + 1, 0, 0)).map_err(storage)? {
-            buffered += u64::from(entry.map_err(storage)?.1.value() == SessionPosition::Buffer.number());
+        for entry in history.range((record.id, 0, 0)..(record.id + 1, 0, 0))? {
+            buffered += u64::from(entry?.1.value() == SessionPosition::Buffer.number());
         }
         let (mut vectors, mut waits) = (0, 0);
         if let Some(generation) = generation {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use redb::ReadTransaction;
 
 use super::{
-    audit::AuditLog,
-    batches::Batches,
+    audit::{AuditLog, Holds},
     blocks::Blocks,
     checkpoints::Checkpoints,
     documents::Documents,
@@ -17,28 +16,22 @@ use super::{
     export::Export,
     export_line::{ExportLine, TransferReport},
     filter_fields::FilterFields,
-    forget::EditForget,
-    forget_texts::ForgetTexts,
+    forget::{EditForget, ForgetTexts},
     generations::Generations,
     graphs::Graphs,
-    history::History,
-    holds::Holds,
-    idle::Idle,
     import,
     journal::Journal,
-    messages::Messages,
     namespaces::Namespaces,
     pending::Pending,
+    primary::{ApplyChanges, Versions},
     put_times::PutTimes,
+    removal,
     rows::Rows,
     seal_key,
     segments::Segments,
-    sessions::Sessions,
-    tables::storage,
-    truth::{ApplyChanges, Versions},
+    sessions::{Batches, History, Idle, Messages, Sessions, Window},
+    tables::WriteTransaction,
     vectors::Vectors,
-    window::Window,
-    write_tables::WriteTransaction,
 };
 use crate::{error::Result, ids::Namespace};
 
@@ -193,6 +186,17 @@ impl Transaction {
         seal_key::set(&self.tables, key)
     }
 
+    /// Deletes up to `blocks` blocks of a retired generation, which include parts of graphs and segments, and small entries
+    /// in the rest of the time that so many blocks take. Returns true if there may be more to delete.
+    pub(crate) fn sweep(&self, blocks: usize) -> Result<bool> {
+        removal::sweep(&self.tables, blocks)
+    }
+
+    /// Takes the effects of the changes so far.
+    pub(crate) fn take_effects(&self) -> Effects {
+        std::mem::take(&mut *self.tables.effects())
+    }
+
     /// Changes of messages.
     pub(crate) fn edit_messages(&self) -> EditMessages<'_> {
         EditMessages(&self.tables)
@@ -227,11 +231,11 @@ impl Transaction {
         &self,
         into: Option<&Namespace>,
         lines: impl Iterator<Item = Result<(u64, ExportLine)>>,
-    ) -> Result<(TransferReport, Effects)> {
+    ) -> Result<TransferReport> {
         import::import(&self.tables, into, lines)
     }
 
     pub(super) fn commit(self) -> Result<()> {
-        self.tables.commit().map_err(storage)
+        self.tables.commit()
     }
 }

@@ -2,30 +2,20 @@
 
 use std::collections::{BTreeMap, btree_map};
 
-use redb::ReadableTable;
-
 use super::{
+    effects::Removed,
     generations::{Generation, Generations},
     graphs::Graphs,
     pending::{Pending, PendingMessage},
     row_layout::{Row, RowMeta},
     rows::{Assigned, Rows},
     schema::*,
-    tables::{Tables, storage},
-    write_tables::WriteTransaction,
+    tables::{ReadableTable, Tables, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
 };
-
-/// Rows that died and must be removed from the loaded index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Removed {
-    pub(crate) generation: GenerationId,
-    pub(crate) namespace: NamespaceId,
-    pub(crate) rows: Vec<u32>,
-}
 
 /// A pending message and its vectors, one per window.
 pub(crate) struct Embedded {
@@ -60,9 +50,9 @@ impl<T: Tables> Vectors<'_, T> {
     ) -> Result<()> {
         let layout = generation.layout();
         let range = (generation.id.0, namespace.0, 0)..=(generation.id.0, namespace.0, u32::MAX);
-        for (expected, entry) in self.0.table(VECTORS)?.range(range).map_err(storage)?.enumerate() {
+        for (expected, entry) in self.0.table(VECTORS)?.range(range)?.enumerate() {
             let damaged = || format!("block {expected} of vectors");
-            let (key, block) = entry.map_err(|error| storage(error).within(damaged))?;
+            let (key, block) = entry.map_err(|error| error.within(damaged))?;
             if key.value().2 as usize != expected {
                 return Err(Error::corrupted(format!("block {expected} of vectors is missing")));
             }
@@ -91,7 +81,7 @@ impl<T: Tables> Vectors<'_, T> {
             let number = rows[in_block[0]] / per_block;
             let damaged = || format!("block {number} of vectors");
             let block = table.get((generation.id.0, namespace.0, number));
-            let Some(block) = block.map_err(|error| storage(error).within(damaged))? else { continue };
+            let Some(block) = block.map_err(|error| error.within(damaged))? else { continue };
             for &at in in_block {
                 let row = layout.row(block.value(), rows[at] % per_block);
                 if let Some(row) = row.map_err(|error| error.within(damaged))?
@@ -189,7 +179,7 @@ impl Vectors<'_, WriteTransaction> {
             }
         }
         for (block, bytes) in touched {
-            table.insert((generation.0, namespace.0, block), bytes.as_slice()).map_err(storage)?;
+            table.insert((generation.0, namespace.0, block), bytes.as_slice())?;
         }
         Ok(new)
     }
@@ -210,7 +200,7 @@ impl Vectors<'_, WriteTransaction> {
                 for row in rows {
                     layout.erase(&mut bytes, row % per_block)?;
                 }
-                table.insert(key, bytes.as_slice()).map_err(storage)?;
+                table.insert(key, bytes.as_slice())?;
             }
             if !Graphs(self.0).exists(generation, namespace)? {
                 Rows(self.0).add_free(generation, namespace, &rows)?;
@@ -222,7 +212,7 @@ impl Vectors<'_, WriteTransaction> {
 }
 
 fn read_block(table: &impl ReadableTable<(u32, u32, u32), Bytes>, key: (u32, u32, u32)) -> Result<Vec<u8>> {
-    let value = table.get(key).map_err(storage)?;
+    let value = table.get(key)?;
     let value = value.ok_or_else(|| Error::corrupted(format!("block {} of vectors is missing", key.2)))?;
     Ok(value.value().to_vec())
 }

@@ -22,11 +22,12 @@ use crate::{
         shared::{Shared, Wake},
         shared_vectors::Unmade,
         stored_graph::Workers,
+        writer::{Commit, then},
     },
     error::{Error, Result},
     ids::NamespaceId,
     shared::Decision,
-    store::{Generation, GenerationState, PendingCursor},
+    store::{Generation, GenerationState, PendingCursor, Transaction},
 };
 
 /// After a pass that embedded no more messages than this, or took no longer than this, few messages are pending, so
@@ -354,10 +355,11 @@ fn switch(
     // Loads the namespaces that were first queried meanwhile.
     from.namespaces().into_iter().try_for_each(|namespace| to.load(namespace).map(drop))?;
     let (id, this) = (to.generation.id, Arc::clone(shared));
-    workers.writer.commit(
-        move |transaction| transaction.generations().switch(id, keep_previous),
-        move |()| this.generations.switch(),
-    )?;
+    let switch = then(
+        move |transaction: &Transaction| transaction.generations().switch(id, keep_previous),
+        move |switched| switched.map(|()| this.generations.switch()),
+    );
+    workers.writer.commit(Commit::Grouped, switch).wait()?;
     // The background thread improves the serving generation alone: the new one was not improved yet, the old one will
     // not be any more.
     to.namespaces().into_iter().for_each(|namespace| to.improve_later(namespace));

@@ -26,7 +26,7 @@ use parking_lot::MutexGuard;
 
 pub use self::options::{GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport};
 use self::{migration::Migration, options::OnProgress};
-use super::{core::Core, drain, executor::Lane, handle::Engine, loaded_generation::LoadedGeneration};
+use super::{core::Core, drain, executor::Lane, handle::Engine, loaded_generation::LoadedGeneration, writer::Commit};
 use crate::{
     calls::{Timed, call_span},
     config::Precision,
@@ -150,21 +150,24 @@ impl Core {
                 self.check_serves_on_all(&identity)?;
             }
             let keep_previous = options.keep_previous;
-            self.commit(move |transaction| {
+            let retire = move |transaction: &Transaction| {
                 transaction.generations().retire_building()?;
                 if keep_previous { Ok(false) } else { transaction.generations().retire_previous() }
-            })?;
+            };
+            self.writer.commit(Commit::Grouped, retire).wait()?;
             report.seconds = started.elapsed().as_secs_f64();
             return Ok(report);
         }
         let (id, state) = {
             let identity = identity.clone();
-            self.commit(move |transaction| transaction.generations().begin_building(&identity, precision))?
+            let begin = move |transaction: &Transaction| transaction.generations().begin_building(&identity, precision);
+            self.writer.commit(Commit::Grouped, begin).wait()?
         };
         let mut next = (state == GenerationState::Begun).then_some(HISTORY_START);
         while let Some(from) = next {
             // In several commits, so that no put waits for long.
-            next = self.commit(move |transaction| transaction.generations().seed(id, from, SEED_MESSAGES))?;
+            let seed = move |transaction: &Transaction| transaction.generations().seed(id, from, SEED_MESSAGES);
+            next = self.writer.commit(Commit::Grouped, seed).wait()?;
             if self.shared.is_over() {
                 return Err(Error::Closed);
             }
@@ -220,8 +223,9 @@ impl Core {
     pub(crate) fn drop_previous(&self) -> Result<bool> {
         let _lock = self.lock_generations()?;
         let shared = self.shared.replica.as_deref();
-        let shared = shared.map(|replica| replica.asked(replica.upstream.drop_previous_model())).transpose()?;
-        let found = self.commit(|transaction| transaction.generations().retire_previous())?;
+        let shared = shared.map(|replica| replica.record_answer(replica.upstream.drop_previous_model())).transpose()?;
+        let retire = |transaction: &Transaction| transaction.generations().retire_previous();
+        let found = self.writer.commit(Commit::Grouped, retire).wait()?;
         self.shared.sweep(&self.workers())?;
         Ok(found || shared == Some(true))
     }
@@ -250,13 +254,6 @@ impl Core {
         let lock = self.shared.moving.try_lock().ok_or(Error::ReindexRunning)?;
         self.wait_until_unused()?;
         Ok(lock)
-    }
-
-    fn commit<T: Send + 'static>(
-        &self,
-        apply: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        self.workers().writer.commit(apply, |value| value)
     }
 
     /// Waits until no recall uses a generation that was removed from memory. It must not be changed or deleted before.

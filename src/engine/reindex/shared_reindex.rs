@@ -48,7 +48,9 @@ impl Core {
     /// no shared database, or the model serves on all machines already.
     pub(super) fn begin_shared_reindex(&self, to: &ModelIdentity) -> Result<Option<SharedReindex<'_>>> {
         let Some(replica) = self.shared.replica.as_deref() else { return Ok(None) };
-        let Begun::Building(reindex) = replica.asked(replica.upstream.begin_reindex(to))? else { return Ok(None) };
+        let Begun::Building(reindex) = replica.record_answer(replica.upstream.begin_reindex(to))? else {
+            return Ok(None);
+        };
         Ok(Some(SharedReindex {
             core: self,
             replica,
@@ -64,7 +66,7 @@ impl Core {
     /// [`Error::InvalidConfig`] if it does not: a reindex to it would seem to be done.
     pub(super) fn check_serves_on_all(&self, own: &ModelIdentity) -> Result<()> {
         let Some(replica) = self.shared.replica.as_deref() else { return Ok(()) };
-        match replica.asked(replica.upstream.serving_model())? {
+        match replica.record_answer(replica.upstream.serving_model())? {
             Some(all) if (&all.hash, all.dimension) != (&own.hash, own.dimension) => {
                 let reason = format!(
                     "{own} serves on this machine alone, and {all} on the others; to move them all, call this on an engine with \
@@ -79,7 +81,7 @@ impl Core {
     /// Switches all machines back to the previous model, if it is this one. Does nothing without a shared database.
     pub(super) fn roll_back_on_all(&self, to: &dyn Embedder) -> Result<()> {
         let Some(replica) = self.shared.replica.as_deref() else { return Ok(()) };
-        match replica.asked(replica.upstream.roll_back(to.identity()))? {
+        match replica.record_answer(replica.upstream.roll_back(to.identity()))? {
             RolledBack::Serves => Ok(()),
             RolledBack::NoPrevious(kept) => Err(Error::NoPrevious { kept, given: to.identity().to_string() }),
         }
@@ -91,7 +93,7 @@ impl SharedReindex<'_> {
     pub(super) fn list(&self) -> Result<()> {
         let mut listed = Some(String::new());
         while let Some(after) = listed {
-            listed = self.replica.asked(self.replica.upstream.list_work(self.reindex, &after))?;
+            listed = self.replica.record_answer(self.replica.upstream.list_work(self.reindex, &after))?;
         }
         Ok(())
     }
@@ -99,7 +101,7 @@ impl SharedReindex<'_> {
     /// Returns the numbers of messages in namespaces that are done, and in all, at most [`COUNT`] old.
     pub(super) fn progress(&self) -> Result<(u64, u64)> {
         if self.progress.get().is_none_or(|(_, at)| at.elapsed() > COUNT) {
-            let counted = self.replica.asked(self.replica.upstream.reindex_progress(self.reindex))?;
+            let counted = self.replica.record_answer(self.replica.upstream.reindex_progress(self.reindex))?;
             self.progress.set(Some((counted, Instant::now())));
         }
         Ok(self.progress.get().map(|(counted, _)| counted).unwrap_or_default())
@@ -108,7 +110,7 @@ impl SharedReindex<'_> {
     /// Claims namespaces, and fetches them. Returns none if other machines work on all that are left, and `None` if
     /// none is left.
     pub(super) fn claim(&self) -> Result<Option<Vec<Claim>>> {
-        let claimed = self.replica.asked(self.replica.upstream.claim_work(self.reindex, CLAIM, LEASE))?;
+        let claimed = self.replica.record_answer(self.replica.upstream.claim_work(self.reindex, CLAIM, LEASE))?;
         let fetched = |name: String| {
             let version = self.pull(&name)?;
             let id = self.core.shared.store.read()?.namespaces().id(&Namespace::new(&name)?)?;
@@ -119,7 +121,7 @@ impl SharedReindex<'_> {
 
     /// Records that the messages of a namespace have vectors.
     pub(super) fn done(&self, Claim { name, version, .. }: &Claim) -> Result<()> {
-        self.replica.asked(self.replica.upstream.work_done(self.reindex, name, *version))
+        self.replica.record_answer(self.replica.upstream.work_done(self.reindex, name, *version))
     }
 
     /// Fetches a namespace. Returns its version.
@@ -132,7 +134,7 @@ impl SharedReindex<'_> {
     pub(super) fn keep(&self) {
         if self.kept.get().elapsed() > LEASE / 4 {
             self.kept.set(Instant::now());
-            if let Err(error) = self.replica.asked(self.replica.upstream.keep_work(self.reindex, LEASE)) {
+            if let Err(error) = self.replica.record_answer(self.replica.upstream.keep_work(self.reindex, LEASE)) {
                 tracing::debug!(%error, "claims were not extended; other machines may embed the same messages");
             }
         }
@@ -140,7 +142,7 @@ impl SharedReindex<'_> {
 
     /// Fetches some namespaces with more than this many messages, for the comparison.
     pub(super) fn fetch_samples(&self, more_than: usize) -> Result<()> {
-        let names = self.replica.asked(self.replica.upstream.larger_namespaces(more_than as u64, SAMPLES))?;
+        let names = self.replica.record_answer(self.replica.upstream.larger_namespaces(more_than as u64, SAMPLES))?;
         names.iter().try_for_each(|name| self.pull(name).map(drop))
     }
 
@@ -148,9 +150,9 @@ impl SharedReindex<'_> {
     pub(super) fn decide(&self, rejected: Option<String>, keep_previous: bool) -> Result<Decision> {
         let upstream = &self.replica.upstream;
         let verdict = rejected.map_or(Verdict::Passed, Verdict::Rejected);
-        let decision = self.replica.asked(upstream.decide(self.reindex, &verdict))?;
+        let decision = self.replica.record_answer(upstream.decide(self.reindex, &verdict))?;
         if decision == Decision::Serves && !keep_previous {
-            self.replica.asked(upstream.drop_previous_model())?;
+            self.replica.record_answer(upstream.drop_previous_model())?;
         }
         Ok(decision)
     }
@@ -158,7 +160,7 @@ impl SharedReindex<'_> {
 
 impl Drop for SharedReindex<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.replica.asked(self.replica.upstream.keep_work(self.reindex, Duration::ZERO)) {
+        if let Err(error) = self.replica.record_answer(self.replica.upstream.keep_work(self.reindex, Duration::ZERO)) {
             tracing::debug!(%error, "claims were not given back; they end by themselves");
         }
     }

@@ -171,7 +171,7 @@ fn create(has_pgvector: bool) -> String {
         if has_pgvector { "vector" } else { "bytea" }
     );
     sql.push_str(models::CREATE);
-    for table in Table::ALL {
+    for table in Table::all() {
         sql.push_str(&statements::create(table));
     }
     sql.push_str(&format!(
@@ -203,7 +203,7 @@ fn hide_names() -> String {
              AND strpos(row.namespace || row.\"{key}\", chr(1)) = 0;"
         )
     };
-    Table::ALL.into_iter().filter(|table| table.has_chosen_key()).map(hide).collect()
+    Table::all().filter(|table| table.has_chosen_key()).map(hide).collect()
 }
 
 /// Of the common row, which every role reads and moves, only the version changes, one by one.
@@ -248,10 +248,10 @@ fn row_level_security() -> String {
     let all = || "true".to_owned();
     let common_or_own = format!("name = '' OR {}", own("name"));
     policies("namespaces", &[("SELECT", common_or_own.clone()), ("INSERT", own("name")), ("UPDATE", common_or_own)]);
-    for table in Table::ALL {
+    for table in Table::all() {
         match table {
-            Table::Audit => policies(table.name(), &[("SELECT", all()), ("INSERT", all())]),
-            Table::Holds => {
+            Table::AUDIT => policies(table.name(), &[("SELECT", all()), ("INSERT", all())]),
+            Table::HOLDS => {
                 // A hold on a namespace above the prefix binds the namespaces under it.
                 let binds = tenant(format!("{} OR left(t.prefix, length(held) + 1) = held || '/'", under("held")));
                 let own = own("held");

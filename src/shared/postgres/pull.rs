@@ -30,8 +30,7 @@ pub(super) async fn namespaces(client: &Object, prefix: Option<&str>) -> Result<
 
 /// Reads what changed in a namespace after a version, as of one moment. `None` if nothing changed.
 pub(super) async fn pull(client: &Object, namespace: &str, since: u64) -> Result<Option<Change>, Failure> {
-    let tables: Vec<Table> =
-        Table::ALL.into_iter().filter(|table| table.is_common() == (namespace == COMMON)).collect();
+    let tables: Vec<Table> = Table::all().filter(|table| table.is_common() == (namespace == COMMON)).collect();
     let head = client.prepare_cached(&statements::head()).await?;
     let mut prepared = Vec::with_capacity(tables.len());
     for table in &tables {

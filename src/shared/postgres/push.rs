@@ -243,7 +243,7 @@ fn statements_of(key: &[u8; 32], sharing: &Sharing) -> Statements {
         several.push((statements::UNCHANGED.to_owned(), vec![Box::new(names), Box::new(versions)]));
     }
     if !cleared.is_empty() {
-        let tables = Table::ALL.iter().filter(|table| !table.is_common()).map(|table| table.name());
+        let tables = Table::all().filter(|table| !table.is_common()).map(|table| table.name());
         for table in tables.chain(["vectors"]) {
             several.push((statements::clear(table), vec![Box::new(cleared.clone())]));
         }
@@ -267,7 +267,7 @@ fn one(namespaces: usize, heads: Vec<(String, Vec<Parameter>, usize)>, rows: Vec
 
 fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
     let mut statements: Vec<Statement> = Vec::new();
-    for table in Table::ALL {
+    for table in Table::all() {
         let rows: Vec<(&Change, &Row)> = changes
             .iter()
             .flat_map(|change| change.rows.iter().filter(|row| row.table == table).map(move |row| (change, row)))
@@ -286,7 +286,7 @@ fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
         }
         statements.push((statements::upsert(table), parameters(key, table, &rows)));
     }
-    for (table, is_text) in [(Table::Messages, false), (Table::DocumentTexts, true)] {
+    for (table, is_text) in [(Table::MESSAGES, false), (Table::DOCUMENT_TEXTS, true)] {
         let outdated = outdated(changes, table);
         if !outdated.is_empty() {
             let (names, seqs): (Vec<String>, Vec<i64>) = outdated.into_iter().unzip();

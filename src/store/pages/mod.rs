@@ -26,9 +26,7 @@
 //! of its children, find it in `verify`.
 
 mod description;
-mod layout;
 mod page_file;
-mod plain_file;
 mod seal;
 mod slots;
 mod state;
@@ -37,7 +35,6 @@ mod state;
 mod tests;
 
 pub(in crate::store) use description::{FileKind, KIND_BYTES, OpenPagesError, kind};
-pub(in crate::store) use page_file::PageFile;
-pub(in crate::store) use plain_file::PlainFile;
+pub(in crate::store) use page_file::{PageFile, PlainFile};
 pub(in crate::store) use seal::Seal;
 pub(in crate::store) use state::{DamagedPage, PageState};

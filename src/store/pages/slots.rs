@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use redb::StorageBackend;
 
 use super::{
-    layout::{HEADER, SLOTS},
+    description::{HEADER, SLOTS},
     seal::Sealer,
     state::{DamagedPage, damaged},
 };

@@ -1,7 +1,5 @@
 //! The chain of receipts as it is stored, and names in databases of schema 6.
 
-use redb::ReadableTable;
-
 use crate::{
     config::{Config, Precision},
     ids::{ModelIdentity, Namespace},
@@ -9,7 +7,7 @@ use crate::{
     store::{
         Store, namespace_counts,
         schema::*,
-        tables::{Tables, storage},
+        tables::{ReadableTable, Tables},
     },
 };
 
@@ -25,13 +23,13 @@ fn a_chain_that_was_tampered_with_is_found() {
     }
     assert!(store.read().unwrap().audit().read().unwrap().is_sound());
     assert_eq!(store.verify().unwrap().problems, [""; 0]);
-    store.write(|t| t.tables().table(AUDIT)?.remove(1).map(drop).map_err(storage)).unwrap();
+    store.write(|t| t.tables().table(AUDIT)?.remove(1).map(drop)).unwrap();
     let audit = store.read().unwrap().audit().read().unwrap();
     assert!(audit.problems.iter().any(|problem| problem.contains("entry 1 is missing")), "{audit:?}");
     assert_eq!(audit.entries.len(), 3);
     assert!(!store.verify().unwrap().problems.is_empty());
     // An entry that does not decode, and one more at the end.
-    store.write(|t| t.tables().table(AUDIT)?.insert(1, b"xxxx".as_slice()).map(drop).map_err(storage)).unwrap();
+    store.write(|t| t.tables().table(AUDIT)?.insert(1, b"xxxx".as_slice()).map(drop)).unwrap();
     assert!(store.read().unwrap().audit().read().unwrap().problems.iter().any(|problem| problem.contains("read")));
 }
 
@@ -52,10 +50,10 @@ fn unused_names_go_with_the_upgrade_and_no_number_is_used_twice() {
     let back_to_schema_6 = |name: &str, number: u32| {
         store.write(|t| {
             t.edit_messages().delete(&namespace(name), &["m".to_owned()])?;
-            t.tables().table(SESSIONS)?.remove_range((number, "")..(number + 1, "")).map_err(storage)?;
+            t.tables().table(SESSIONS)?.remove_range((number, "")..(number + 1, ""))?;
             let mut meta = t.tables().table(META)?;
-            meta.remove("next_namespace").map_err(storage)?;
-            meta.insert("schema", 6u32.to_le_bytes().as_slice()).map_err(storage)?;
+            meta.remove("next_namespace")?;
+            meta.insert("schema", 6u32.to_le_bytes().as_slice())?;
             Ok(())
         })
     };

@@ -2,13 +2,7 @@ use crate::{
     config::{Config, Precision},
     ids::{GenerationId, ModelIdentity, Namespace},
     message::Message,
-    store::{
-        HISTORY_START, PendingCursor, Store,
-        schema::*,
-        sweep,
-        tables::{Tables, storage},
-        verify::verify,
-    },
+    store::{HISTORY_START, PendingCursor, Store, schema::*, tables::Tables, verify::verify},
 };
 
 /// Messages are put, replaced and deleted during seeding, before and behind its position.
@@ -54,11 +48,11 @@ fn a_generation_contains_changes_made_during_its_seeding() {
     assert_eq!(verify(store.read().unwrap().tables()).unwrap().problems, [""; 0]);
     // In a generation that is building, every message needs a pending entry.
     put("s", "s9", "changed");
-    store.write(|t| t.tables().table(PENDING)?.remove((new.0, 0, 0)).map(drop).map_err(storage)).unwrap();
+    store.write(|t| t.tables().table(PENDING)?.remove((new.0, 0, 0)).map(drop)).unwrap();
     assert_eq!(verify(store.read().unwrap().tables()).unwrap().problems.len(), 1);
     // Another model retires it.
     let (third, _) = store.write(|t| t.generations().begin_building(&identity("third"), Precision::F32)).unwrap();
     assert_ne!(third, new);
-    while store.write(|t| sweep(t, 4)).unwrap() {}
+    while store.write(|t| t.sweep(4)).unwrap() {}
     assert_eq!(pending(new), []);
 }

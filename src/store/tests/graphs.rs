@@ -1,5 +1,3 @@
-use redb::ReadableTable;
-
 use crate::{
     config::{Config, Precision},
     error::{Error, Result},
@@ -10,8 +8,7 @@ use crate::{
         codec::Codec,
         graphs::seal,
         schema::*,
-        sweep,
-        tables::{Tables, storage},
+        tables::{ReadableTable, Tables},
     },
 };
 
@@ -135,7 +132,7 @@ fn a_damaged_part_is_named_in_errors_and_problems() {
         let key = (db.generation.0, NAMESPACE.0, if name == "page 3" { 3 } else { db.delta(b"delta", &[]) });
         let mut bytes = seal(if name == "page 3" { b"page" } else { b"delta" });
         damage(&mut bytes);
-        db.store.write(|t| t.tables().table(table)?.insert(key, bytes.as_slice()).map(drop).map_err(storage)).unwrap();
+        db.store.write(|t| t.tables().table(table)?.insert(key, bytes.as_slice()).map(drop)).unwrap();
         let error = db.graph().unwrap_err().to_string();
         assert!(error.contains(name), "{error}");
         let problems = db.problems();
@@ -143,14 +140,13 @@ fn a_damaged_part_is_named_in_errors_and_problems() {
     }
     db.store.write(|t| t.graphs().remove(db.generation, NAMESPACE)).unwrap();
     (0..3).for_each(|number| assert_eq!(db.delta(b"delta", &[]), number));
-    let remove =
-        |key| db.store.write(|t| t.tables().table(GRAPH_DELTAS)?.remove(key).map(drop).map_err(storage)).unwrap();
+    let remove = |key| db.store.write(|t| t.tables().table(GRAPH_DELTAS)?.remove(key).map(drop)).unwrap();
     remove((db.generation.0, NAMESPACE.0, 1));
     assert!(db.graph().unwrap_err().to_string().contains("delta 1 of a graph is missing"));
     remove((db.generation.0, NAMESPACE.0, 2));
     assert!(db.graph().unwrap_err().to_string().contains("delta 1 of a graph is missing"));
     let key = (db.generation.0, NAMESPACE.0);
-    db.store.write(|t| t.tables().table(GRAPHS)?.remove(key).map(drop).map_err(storage)).unwrap();
+    db.store.write(|t| t.tables().table(GRAPHS)?.remove(key).map(drop)).unwrap();
     assert!(db.problems()[0].contains("delta 0 of a graph that has no record"), "{:?}", db.problems());
 }
 
@@ -187,9 +183,9 @@ fn a_live_row_is_not_reused() {
     assert!(matches!(db.try_put(&["c"], "1"), Err(Error::Corrupted { .. })));
     db.store.write(|t| t.graphs().remove(db.generation, NAMESPACE)).unwrap();
     let key = (db.generation.0, NAMESPACE.0, 1);
-    db.store.write(|t| t.tables().table(FREE_ROWS)?.remove(key).map(drop).map_err(storage)).unwrap();
+    db.store.write(|t| t.tables().table(FREE_ROWS)?.remove(key).map(drop)).unwrap();
     db.delete(&["b"]);
-    db.store.write(|t| t.tables().table(FREE_ROWS)?.remove(key).map(drop).map_err(storage)).unwrap();
+    db.store.write(|t| t.tables().table(FREE_ROWS)?.remove(key).map(drop)).unwrap();
     assert!(db.problems()[0].contains("row 1 is dead, but not free"), "{:?}", db.problems());
 }
 
@@ -206,7 +202,7 @@ fn a_swept_generation_leaves_nothing() {
     db.store.write(|t| t.graphs().put_pages(db.generation, NAMESPACE, &pages)).unwrap();
     db.store.write(|t| t.generations().switch(next, false)).unwrap();
     let mut steps = 0;
-    while db.store.write(|t| sweep(t, 4)).unwrap() {
+    while db.store.write(|t| t.sweep(4)).unwrap() {
         steps += 1;
     }
     assert_eq!(steps, 4, "12 parts and blocks, then the small entries");

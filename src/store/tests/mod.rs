@@ -4,3 +4,4 @@ mod codec;
 mod forget;
 mod generations;
 mod graphs;
+mod tables;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
+use redb::ReadTransaction;
 
 use super::report::VerifyReport;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         documents::{StoredDocument, document_key},
         namespaces::Namespaces,
         schema::*,
-        tables::{Tables, storage},
+        tables::{ReadableTable, Tables},
     },
 };
 
@@ -32,8 +32,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             _ => report.problem(format!("documents of namespace {name:?}: it has another number or does not exist")),
         }
     }
-    for entry in documents.iter().map_err(storage)? {
-        let (key, value) = entry.map_err(storage)?;
+    for entry in documents.iter()? {
+        let (key, value) = entry?;
         let (namespace, key) = key.value();
         let named = |what: &str| format!("document {key:?} of namespace {namespace}: {what}");
         let Some((name, _, found)) = namespaces.get_mut(&namespace) else {
@@ -53,12 +53,12 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
         if serde_json::from_str::<serde_json::Value>(&record.value).is_err() {
             report.problem(named("its value is no JSON"));
         }
-        if order.get((namespace, record.change)).map_err(storage)?.is_none_or(|other| other.value() != key) {
+        if order.get((namespace, record.change))?.is_none_or(|other| other.value() != key) {
             report.problem(named("it is not in the order of changes"));
         }
         if let Some(expires_at) = record.expires_at {
             found.expiring += 1;
-            if expiry.get((expires_at, name.as_str(), key)).map_err(storage)?.is_none() {
+            if expiry.get((expires_at, name.as_str(), key))?.is_none() {
                 report.problem(named("its expiry is not noted"));
             }
         }
@@ -73,18 +73,18 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
         }
     }
     for (what, expected, other) in [
-        ("places in the order of changes", documents.len().map_err(storage)?, order.len().map_err(storage)?),
-        ("noted expiries", expiring, expiry.len().map_err(storage)?),
+        ("places in the order of changes", documents.len()?, order.len()?),
+        ("noted expiries", expiring, expiry.len()?),
     ] {
         if expected != other {
             report.problem(format!("{other} {what} instead of {expected}"));
         }
     }
-    for entry in tables.table(IDS)?.range((NamespaceId(0).document_texts().0, "")..).map_err(storage)? {
-        let (key, _) = entry.map_err(storage)?;
+    for entry in tables.table(IDS)?.range((NamespaceId(0).document_texts().0, "")..)? {
+        let (key, _) = entry?;
         let (companion, id) = key.value();
         let owner = NamespaceId(companion).owner().expect("the numbers of companions are the highest");
-        let has_document = |key| Ok(documents.get((owner.0, key)).map_err(storage)?.is_some());
+        let has_document = |key| Ok(documents.get((owner.0, key))?.is_some());
         if !document_key(id).and_then(has_document).unwrap_or(false) {
             report.problem(format!("text {id:?} of namespace {}: its document does not exist", owner.0));
         }
@@ -104,8 +104,8 @@ pub(super) fn companions(
 /// The names of the namespaces with documents and their records. Reports those that cannot be read.
 fn records(tables: &ReadTransaction, report: &mut VerifyReport) -> Result<Vec<(String, DocumentNamespaceRecord)>> {
     let mut found = Vec::new();
-    for entry in tables.table(DOCUMENT_NAMESPACES)?.iter().map_err(storage)? {
-        let (name, value) = entry.map_err(storage)?;
+    for entry in tables.table(DOCUMENT_NAMESPACES)?.iter()? {
+        let (name, value) = entry?;
         let name = name.value().to_owned();
         match codec::decode::<DocumentNamespaceRecord>(value.value()) {
             Ok(record) if NamespaceId(record.texts.id).owner().is_some() => found.push((name, record)),

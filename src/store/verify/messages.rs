@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
+use redb::ReadTransaction;
 
 use super::{documents::companions, report::VerifyReport};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         message_record::MessageRecord,
         row_layout::RowMeta,
         schema::*,
-        tables::{Tables, storage},
+        tables::{ReadableTable, Tables},
     },
 };
 
@@ -33,8 +33,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
     let sessions = tables.table(SESSIONS)?;
     let history = tables.table(HISTORY)?;
     let mut namespaces: HashMap<u32, (String, NamespaceRecord, u64)> = HashMap::new();
-    for entry in tables.table(NAMESPACES)?.iter().map_err(storage)? {
-        let (name, value) = entry.map_err(storage)?;
+    for entry in tables.table(NAMESPACES)?.iter()? {
+        let (name, value) = entry?;
         let record: NamespaceRecord = match codec::decode(value.value()) {
             Ok(record) => record,
             Err(error) => {
@@ -53,8 +53,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
     for (companion, record) in companions(tables, report)? {
         namespaces.insert(companion.0, (format!("number {}", companion.0), record, 0));
     }
-    for entry in tables.table(MESSAGES)?.iter().map_err(storage)? {
-        let (key, value) = entry.map_err(storage)?;
+    for entry in tables.table(MESSAGES)?.iter()? {
+        let (key, value) = entry?;
         let (namespace, seq) = key.value();
         let record: MessageRecord = match codec::decode(value.value()) {
             Ok(record) => record,
@@ -74,16 +74,14 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
                 }
             }
         }
-        if ids.get((namespace, record.id.as_str())).map_err(storage)?.map(|seq| seq.value()) != Some(seq) {
+        if ids.get((namespace, record.id.as_str()))?.map(|seq| seq.value()) != Some(seq) {
             report.problem(named("its id leads elsewhere"));
         }
-        let session =
-            sessions.get((namespace, record.session.as_str())).map_err(storage)?.map(|session| session.value());
+        let session = sessions.get((namespace, record.session.as_str()))?.map(|session| session.value());
         if session.is_none() {
             report.problem(named("its session has no number"));
         }
-        let position =
-            history.get((namespace, session.unwrap_or(0), seq)).map_err(storage)?.map(|position| position.value());
+        let position = history.get((namespace, session.unwrap_or(0), seq))?.map(|position| position.value());
         if position.is_none() {
             report.problem(named("it is not in the history of its session"));
         }
@@ -104,11 +102,11 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             }
         }
     }
-    if ids.len().map_err(storage)? != report.messages {
-        report.problem(format!("{} ids for {} messages", ids.len().map_err(storage)?, report.messages));
+    if ids.len()? != report.messages {
+        report.problem(format!("{} ids for {} messages", ids.len()?, report.messages));
     }
-    if history.len().map_err(storage)? != report.messages {
-        report.problem(format!("{} history entries for {} messages", history.len().map_err(storage)?, report.messages));
+    if history.len()? != report.messages {
+        report.problem(format!("{} history entries for {} messages", history.len()?, report.messages));
     }
     for (name, record, count) in namespaces.values() {
         if record.messages != *count {

@@ -2,28 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 
 use super::{documents::companions, report::VerifyReport};
 use crate::{
     error::Result,
     store::{
         codec,
-        idle::Idle,
         message_record::OldMessage,
         namespaces::Namespaces,
         schema::*,
-        sessions::Sessions,
-        tables::{Tables, storage},
+        sessions::{Idle, Sessions},
+        tables::{ReadableTable, Tables},
     },
 };
 
 /// Checks session numbers, batches, blocks and checkpoints.
 pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Result<()> {
     let mut namespaces: BTreeMap<u32, NamespaceRecord> = BTreeMap::new();
-    for entry in tables.table(NAMESPACES)?.iter().map_err(storage)? {
+    for entry in tables.table(NAMESPACES)?.iter()? {
         // A record that does not decode was already reported.
-        if let Ok(record) = codec::decode::<NamespaceRecord>(entry.map_err(storage)?.1.value()) {
+        if let Ok(record) = codec::decode::<NamespaceRecord>(entry?.1.value()) {
             namespaces.insert(record.id, record);
         }
     }
@@ -31,8 +30,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
     let readable = companions(tables, &mut VerifyReport::default())?;
     namespaces.extend(readable.into_iter().map(|(companion, record)| (companion.0, record)));
     let mut sessions: BTreeSet<(u32, u32)> = BTreeSet::new();
-    for entry in tables.table(SESSIONS)?.iter().map_err(storage)? {
-        let (key, number) = entry.map_err(storage)?;
+    for entry in tables.table(SESSIONS)?.iter()? {
+        let (key, number) = entry?;
         let ((namespace, name), number) = (key.value(), number.value());
         let is_assigned = namespaces.get(&namespace).is_some_and(|namespace| number < namespace.next_session);
         if !is_assigned || !sessions.insert((namespace, number)) {
@@ -46,8 +45,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             report.problem(format!("{what} of session {session} of namespace {namespace}: there is no such session"));
         }
     };
-    for entry in tables.table(WINDOWS)?.iter().map_err(storage)? {
-        let (namespace, session) = entry.map_err(storage)?.0.value();
+    for entry in tables.table(WINDOWS)?.iter()? {
+        let (namespace, session) = entry?.0.value();
         known(report, "a window", namespace, session);
     }
     for (namespace, session, _) in Idle(tables).all()? {
@@ -57,8 +56,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
         }
     }
     let mut next_batches: BTreeMap<(u32, u32), u32> = BTreeMap::new();
-    for entry in tables.table(BATCHES)?.iter().map_err(storage)? {
-        let (key, ends) = entry.map_err(storage)?;
+    for entry in tables.table(BATCHES)?.iter()? {
+        let (key, ends) = entry?;
         let ((namespace, session, number), (first, last)) = (key.value(), ends.value());
         known(report, "a batch", namespace, session);
         let next = next_batches.entry((namespace, session)).or_default();
@@ -68,8 +67,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
         }
         *next = number + 1;
     }
-    for entry in tables.table(HISTORY)?.iter().map_err(storage)? {
-        let (key, position) = entry.map_err(storage)?;
+    for entry in tables.table(HISTORY)?.iter()? {
+        let (key, position) = entry?;
         let (namespace, session, seq) = key.value();
         if let SessionPosition::LongTerm(Some(batch)) = SessionPosition::read(position.value())
             && batch >= next_batches.get(&(namespace, session)).copied().unwrap_or(0)
@@ -79,8 +78,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             ));
         }
     }
-    for entry in tables.table(BLOCKS)?.iter().map_err(storage)? {
-        let (key, value) = entry.map_err(storage)?;
+    for entry in tables.table(BLOCKS)?.iter()? {
+        let (key, value) = entry?;
         let (namespace, session, name) = key.value();
         if session != SHARED {
             known(report, "a block", namespace, session);
@@ -92,8 +91,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             ));
         }
     }
-    for entry in tables.table(CURSORS)?.iter().map_err(storage)? {
-        let (key, value) = entry.map_err(storage)?;
+    for entry in tables.table(CURSORS)?.iter()? {
+        let (key, value) = entry?;
         let (namespace, session, name) = key.value();
         known(report, "a cursor", namespace, session);
         let next = next_batches.get(&(namespace, session)).copied().unwrap_or(0);
@@ -107,8 +106,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
         }
     }
     let mut checkpoints: BTreeSet<(u32, u32, u32)> = BTreeSet::new();
-    for entry in tables.table(CHECKPOINTS)?.iter().map_err(storage)? {
-        let (key, value) = entry.map_err(storage)?;
+    for entry in tables.table(CHECKPOINTS)?.iter()? {
+        let (key, value) = entry?;
         let (namespace, session, number) = key.value();
         known(report, "a checkpoint", namespace, session);
         checkpoints.insert(key.value());
@@ -127,14 +126,14 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             report.problem(format!("{what} of namespace {namespace}, as kept for checkpoint {checkpoint}: {error}"));
         }
     };
-    for entry in tables.table(OLD_MESSAGES)?.iter().map_err(storage)? {
-        let (key, value) = entry.map_err(storage)?;
+    for entry in tables.table(OLD_MESSAGES)?.iter()? {
+        let (key, value) = entry?;
         let (namespace, session, seq, checkpoint) = key.value();
         let decoded = codec::decode::<OldMessage>(value.value()).and_then(|old| old.record.message()).map(drop);
         old(namespace, session, checkpoint, format!("message {seq}"), decoded);
     }
-    for entry in tables.table(OLD_BLOCKS)?.iter().map_err(storage)? {
-        let (key, value) = entry.map_err(storage)?;
+    for entry in tables.table(OLD_BLOCKS)?.iter()? {
+        let (key, value) = entry?;
         let (namespace, session, name, checkpoint) = key.value();
         old(
             namespace,

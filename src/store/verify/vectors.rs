@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redb::ReadTransaction;
 
-use super::{graphs, messages::Expected, report::VerifyReport};
+use super::{messages::Expected, report::VerifyReport};
 use crate::{
     error::Result,
     ids::GenerationId,
     store::{
+        codec,
         generations::Generations,
+        graphs::unseal,
         row_layout::RowMeta,
         schema::*,
-        tables::{Tables, storage},
+        tables::{ReadableTable, Tables},
     },
 };
 
@@ -26,7 +28,7 @@ pub(super) fn verify(
 ) -> Result<()> {
     let rows = check_blocks(tables, report, generation)?;
     check_counts(tables, report, generation, &rows)?;
-    let graphs = graphs::verify(tables, report, generation)?;
+    let graphs = check_graphs(tables, report, generation)?;
     check_free_rows(tables, report, generation, rows.dead, &graphs)?;
     check_row_owners(tables, report, generation, messages, rows.live)?;
     check_pending(tables, report, generation, messages, is_begun)
@@ -52,8 +54,8 @@ fn check_blocks(
     let layout = Generations(tables).layout(GenerationId(id))?;
     let mut rows = FoundRows::default();
     let mut vector = Vec::new();
-    for entry in tables.table(VECTORS)?.range((id, 0, 0)..=(id, u32::MAX, u32::MAX)).map_err(storage)? {
-        let (key, block) = entry.map_err(storage)?;
+    for entry in tables.table(VECTORS)?.range((id, 0, 0)..=(id, u32::MAX, u32::MAX))? {
+        let (key, block) = entry?;
         let (_, namespace, number) = key.value();
         let named = |what: String| format!("generation {id}, namespace {namespace}, block {number}: {what}");
         let first = number * layout.rows_per_block();
@@ -96,8 +98,8 @@ fn check_counts(
     rows: &FoundRows,
 ) -> Result<()> {
     let mut counts: BTreeMap<u32, (u32, u32)> = rows.counts.keys().map(|namespace| (*namespace, (0, 0))).collect();
-    for entry in tables.table(COUNTS)?.range((id, 0)..=(id, u32::MAX)).map_err(storage)? {
-        let (key, value) = entry.map_err(storage)?;
+    for entry in tables.table(COUNTS)?.range((id, 0)..=(id, u32::MAX))? {
+        let (key, value) = entry?;
         counts.insert(key.value().1, value.value());
     }
     for (namespace, (count, live)) in counts {
@@ -119,8 +121,8 @@ fn check_row_owners(
     messages: &BTreeMap<(u32, u64), Expected>,
     mut rows: BTreeMap<(u32, u32), RowMeta>,
 ) -> Result<()> {
-    for entry in tables.table(VECTOR_ROWS)?.range((id, 0, 0)..=(id, u32::MAX, u64::MAX)).map_err(storage)? {
-        let (key, value) = entry.map_err(storage)?;
+    for entry in tables.table(VECTOR_ROWS)?.range((id, 0, 0)..=(id, u32::MAX, u64::MAX))? {
+        let (key, value) = entry?;
         let (_, namespace, seq) = key.value();
         let (first, count) = value.value();
         // One wrong row is enough to report: a damaged count may be any number.
@@ -154,8 +156,8 @@ fn check_pending(
     is_begun: bool,
 ) -> Result<()> {
     let (pending, vector_rows) = (tables.table(PENDING)?, tables.table(VECTOR_ROWS)?);
-    for entry in pending.range((id, 0, 0)..=(id, u32::MAX, u64::MAX)).map_err(storage)? {
-        let (key, revision) = entry.map_err(storage)?;
+    for entry in pending.range((id, 0, 0)..=(id, u32::MAX, u64::MAX))? {
+        let (key, revision) = entry?;
         let (_, namespace, seq) = key.value();
         report.pending += 1;
         let is_right = |message: &&Expected| message.revision == revision.value() && message.needs_vectors;
@@ -167,8 +169,8 @@ fn check_pending(
         }
     }
     for ((namespace, seq), message) in messages {
-        let has_vectors = vector_rows.get((id, *namespace, *seq)).map_err(storage)?.is_some();
-        let is_pending = pending.get((id, *namespace, *seq)).map_err(storage)?.is_some();
+        let has_vectors = vector_rows.get((id, *namespace, *seq))?.is_some();
+        let is_pending = pending.get((id, *namespace, *seq))?.is_some();
         // A generation that has begun does not have all of its pending entries yet.
         let may_be_unseeded = is_begun && !has_vectors && !is_pending;
         if !may_be_unseeded && (has_vectors || is_pending) != message.needs_vectors || (has_vectors && is_pending) {
@@ -189,8 +191,8 @@ fn check_free_rows(
     mut dead: BTreeSet<(u32, u32)>,
     graphs: &BTreeSet<u32>,
 ) -> Result<()> {
-    for entry in tables.table(FREE_ROWS)?.range((id, 0, 0)..=(id, u32::MAX, u32::MAX)).map_err(storage)? {
-        let (_, namespace, row) = entry.map_err(storage)?.0.value();
+    for entry in tables.table(FREE_ROWS)?.range((id, 0, 0)..=(id, u32::MAX, u32::MAX))? {
+        let (_, namespace, row) = entry?.0.value();
         if !dead.remove(&(namespace, row)) {
             report.problem(format!("generation {id}, namespace {namespace}: row {row} is free, but not dead"));
         }
@@ -199,4 +201,55 @@ fn check_free_rows(
         report.problem(format!("generation {id}, namespace {namespace}: row {row} is dead, but not free"));
     }
     Ok(())
+}
+
+/// Checks the stored graphs of a generation. Returns the namespaces that have one.
+fn check_graphs(
+    tables: &ReadTransaction,
+    report: &mut VerifyReport,
+    GenerationId(id): GenerationId,
+) -> Result<BTreeSet<u32>> {
+    let mut records = BTreeMap::new();
+    for entry in tables.table(GRAPHS)?.range((id, 0)..=(id, u32::MAX))? {
+        let (key, value) = entry?;
+        let namespace = key.value().1;
+        let record = codec::decode::<GraphRecord>(value.value());
+        if let Err(error) = &record {
+            report.problem(format!("generation {id}, namespace {namespace}: the record of its graph: {error}"));
+        }
+        records.insert(namespace, record.ok());
+    }
+    let mut deltas: BTreeMap<u32, u32> = BTreeMap::new();
+    for (table, what) in [(GRAPH_PAGES, "page"), (GRAPH_DELTAS, "delta")] {
+        for entry in tables.table(table)?.range((id, 0, 0)..=(id, u32::MAX, u32::MAX))? {
+            let (key, value) = entry?;
+            let (_, namespace, number) = key.value();
+            let mut problem =
+                |error: String| report.problem(format!("generation {id}, namespace {namespace}: {error}"));
+            if let Err(error) = unseal(value.value(), what, number) {
+                problem(error.to_string());
+            }
+            match records.get(&namespace) {
+                None => problem(format!("{what} {number} of a graph that has no record")),
+                Some(Some(record)) if what == "delta" => {
+                    if !(record.first_delta..record.next_delta).contains(&number) {
+                        problem(format!("delta {number} of its graph was deleted, or was never stored"));
+                    }
+                    *deltas.entry(namespace).or_default() += 1;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    for (namespace, record) in &records {
+        let found = deltas.get(namespace).copied().unwrap_or(0);
+        if let Some(GraphRecord { first_delta, next_delta }) = record
+            && next_delta.checked_sub(*first_delta) != Some(found)
+        {
+            report.problem(format!(
+                "generation {id}, namespace {namespace}: {found} deltas of its graph, not {first_delta} to {next_delta}"
+            ));
+        }
+    }
+    Ok(records.into_keys().collect())
 }

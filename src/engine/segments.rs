@@ -1,21 +1,134 @@
-//! Rebuilds the lexical index of a namespace from its texts: one that is missing or damaged, or all for another
-//! language.
+//! Lexical segments in the store: rewriting one without its removed rows, in the background; rewriting those of a namespace
+//! without forgotten terms, in the commit that forgets; and rebuilding all of a namespace from its texts, because they are
+//! missing or damaged, or for another language.
 
 use std::sync::Arc;
 
 use super::{
+    namespace_slot::{LoadedNamespace, NamespaceSlot},
+    stored_graph::Workers,
     text_windows::TextWindows,
     vector_batch::{analyze, build_first},
-    writer::Writer,
+    writer::{Commit, Writer, then},
 };
 use crate::{
     embed::Embedder,
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
     lexical::{Analyzer, Language, MAX_ROWS, Segment},
-    recall::{SegmentChange, language},
+    recall::{NamespaceChange, SegmentChange, language, read_segment},
     store::{Store, Transaction},
 };
+
+/// Rewrites a segment of a loaded namespace without the rows that were removed or are in a newer one. Returns true:
+/// there may be more to rewrite.
+///
+/// # Errors
+/// [`Error::Corrupted`] if the stored segment is not the loaded one; the writer's.
+pub(super) fn rewrite_segment(
+    generation: GenerationId,
+    namespace: NamespaceId,
+    slot: &Arc<NamespaceSlot>,
+    loaded: &LoadedNamespace,
+    (number, old): (u32, Arc<Segment>),
+    workers: &Workers,
+) -> Result<bool> {
+    let rows = loaded.messages.index.read().rows_searched_in(number, &old);
+    let new = old.retain(|row| rows.binary_search(&row).is_ok()).map(Arc::new);
+    let apply = {
+        let old = Arc::clone(&old);
+        move |transaction: &Transaction| replace(transaction, generation, namespace, number, &old, new.as_ref())
+    };
+    let publish = {
+        let slot = Arc::clone(slot);
+        move |change: Result<Option<SegmentChange>>| {
+            change.map(|change| {
+                let change = change.map(|change| NamespaceChange::Segments(namespace, None, vec![change]));
+                change.map(|change| slot.publish(change));
+            })
+        }
+    };
+    workers.writer.commit(Commit::Grouped, then(apply, publish)).wait()?;
+    match loaded.messages.index.read().sparse_segment() {
+        // Another attempt would do no more.
+        Some((_, left)) if Arc::ptr_eq(&left, &old) => {
+            Err(Error::corrupted(format!("segment {number} of a lexical index is not stored as it was loaded")))
+        }
+        _ => Ok(true),
+    }
+}
+
+/// Replaces a segment with `new`, or deletes it. `None` if the stored segment is another: nothing was done.
+fn replace(
+    transaction: &Transaction,
+    generation: GenerationId,
+    namespace: NamespaceId,
+    number: u32,
+    old: &Arc<Segment>,
+    new: Option<&Arc<Segment>>,
+) -> Result<Option<SegmentChange>> {
+    if !transaction.segments().list(generation, namespace)?.iter().any(|info| info.number == number) {
+        // The segment was merged with others.
+        return Ok(Some((number, None)));
+    }
+    if transaction.segments().read(generation, namespace, number)? != old.bytes() {
+        return Ok(None);
+    }
+    match new {
+        Some(new) => {
+            transaction.segments().put(generation, namespace, number, new.rows().len() as u32, new.bytes())?;
+        }
+        None => transaction.segments().remove(generation, namespace, number)?,
+    }
+    Ok(Some((number, new.cloned())))
+}
+
+/// Rewrites those segments of a namespace that have terms of rows that are dead, or that a newer segment has. Segments
+/// that are damaged are deleted: loading the namespace makes all of them again. Cost: reading all segments, and writing
+/// those that change.
+pub(super) fn scrub_segments(
+    transaction: &Transaction,
+    generation: GenerationId,
+    namespace: NamespaceId,
+) -> Result<Vec<SegmentChange>> {
+    let mut changes = Vec::new();
+    let infos = transaction.segments().list(generation, namespace)?;
+    if infos.is_empty() {
+        return Ok(changes);
+    }
+    let mut live = transaction.rows().live(generation, namespace)?;
+    for info in infos.into_iter().rev() {
+        let bytes = transaction.segments().read(generation, namespace, info.number);
+        let segment = match bytes.and_then(|bytes| read_segment(bytes, info)) {
+            Ok(segment) => segment,
+            Err(Error::Corrupted { .. }) => {
+                transaction.segments().clear(generation, namespace)?;
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
+        // The rows that have their terms in this segment, ascending.
+        let own: Vec<u32> = segment
+            .rows()
+            .iter()
+            .copied()
+            .filter(|&row| live.get_mut(row as usize).is_some_and(std::mem::take))
+            .collect();
+        if own.len() == segment.rows().len() {
+            continue;
+        }
+        let new = segment.retain(|row| own.binary_search(&row).is_ok()).map(Arc::new);
+        match &new {
+            Some(new) => {
+                let rows = new.rows().len() as u32;
+                transaction.segments().put(generation, namespace, info.number, rows, new.bytes())?;
+            }
+            None => transaction.segments().remove(generation, namespace, info.number)?,
+        }
+        changes.push((info.number, new));
+    }
+    Ok(changes)
+}
 
 /// A rebuild of the lexical indexes of one namespace, in one commit.
 pub(super) struct LexicalRebuild<'a> {
@@ -67,16 +180,17 @@ impl LexicalRebuild<'_> {
             let apply = {
                 let generations: Vec<GenerationId> = self.generations.iter().map(|(id, _)| *id).collect();
                 let (namespace, language, known) = (self.namespace, self.language, Arc::clone(&known));
-                move |transaction: &mut Transaction| attempt(transaction, namespace, &generations, language, &known)
+                move |transaction: &Transaction| attempt(transaction, namespace, &generations, language, &known)
             };
             let publish = publish.clone();
-            let unknown = writer.commit(apply, move |attempt| match attempt {
+            let finish = move |attempt: Result<Attempt>| match attempt? {
                 Attempt::Stored(changes) => {
                     publish(changes);
-                    Vec::new()
+                    Ok(Vec::new())
                 }
-                Attempt::Unknown(texts) => texts,
-            })?;
+                Attempt::Unknown(texts) => Ok(texts),
+            };
+            let unknown = writer.commit(Commit::Grouped, then(apply, finish)).wait()?;
             if unknown.is_empty() {
                 return Ok(());
             }
@@ -106,7 +220,7 @@ fn has_language(wanted: Option<Language>, stored: Option<&str>) -> bool {
 }
 
 fn attempt(
-    transaction: &mut Transaction,
+    transaction: &Transaction,
     namespace: NamespaceId,
     generations: &[GenerationId],
     wanted: Option<Language>,
@@ -171,7 +285,7 @@ fn build_segments(
 }
 
 fn replace_segments(
-    transaction: &mut Transaction,
+    transaction: &Transaction,
     generation: GenerationId,
     namespace: NamespaceId,
     segments: Vec<Segment>,
