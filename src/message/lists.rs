@@ -213,7 +213,9 @@ fn misplaced_tool_messages(messages: &[&Message], may_await_results: bool) -> Ha
         let mut end = index + 1;
         // A message that also has the result of another message's call is misplaced and ends the run of results.
         while end < messages.len() && has_results(end) && result_ids(end).all(|id| called.contains(id)) {
-            if result_ids(end).all(|id| answered.insert(id)) {
+            let results: HashSet<&str> = result_ids(end).collect();
+            if results.len() == result_ids(end).count() && results.is_disjoint(&answered) {
+                answered.extend(results);
                 answers.push(end);
             }
             end += 1;

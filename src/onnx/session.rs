@@ -150,6 +150,11 @@ impl Inputs {
         Ok(Inputs(kinds))
     }
 
+    /// Returns true if the graph is told which tokens are padding.
+    pub(super) fn has_mask(&self) -> bool {
+        self.0[1].is_some()
+    }
+
     /// Makes tensors of this shape of the values of [`INPUTS`], for the inputs that the graph has.
     pub(super) fn tensors(
         &self,

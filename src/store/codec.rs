@@ -31,9 +31,9 @@ pub(super) enum Codec {
     Rows16 = 5,
 }
 
-/// The maximum number of bytes that decoding one value allocates. Every record stays far below: the largest is a
-/// message, at most 1 MiB when stored, which `put` checks, and three ids.
-const LIMIT: usize = 4 << 20;
+/// The maximum number of bytes that decoding one value allocates, so that a damaged length is an error. Every record
+/// stays far below: the largest is a message, of at most 1 MiB of content and 4 MiB of metadata, which `put` checks.
+const LIMIT: usize = 64 << 20;
 
 fn configuration() -> impl config::Config {
     config::standard().with_limit::<LIMIT>()

@@ -47,9 +47,16 @@ fn one_wrong_message_rejects_its_whole_put() {
     }
     // The largest of everything is right.
     let name = "x".repeat(512);
-    let largest = message(&name, &"x".repeat(mnemon::MAX_MESSAGE_BYTES)).in_session(name.clone()).by(name.clone());
+    let mut largest = message(&name, &"x".repeat(mnemon::MAX_MESSAGE_BYTES)).in_session(name.clone()).by(name.clone());
+    let beside = r#"{"":""}"#.len();
+    largest.metadata.insert(String::new(), "x".repeat(mnemon::MAX_METADATA_BYTES - beside).into());
     engine.blocking().put(&space, vec![largest.clone()]).unwrap();
-    assert_eq!(engine.blocking().get(&space, &name).unwrap(), Some(largest));
+    assert_eq!(engine.blocking().get(&space, &name).unwrap(), Some(largest.clone()));
+    engine.blocking().flush().unwrap();
+    drop(engine);
+    assert!(mnemon::DatabaseFile::new(&db.path).verify().unwrap().problems.is_empty());
+    let hits = db.open().blocking().recall(&space, Query::new("x")).unwrap();
+    assert_eq!(hits.into_iter().map(|hit| hit.message).collect::<Vec<_>>(), [largest]);
 }
 
 #[test]

@@ -353,4 +353,11 @@ fn a_prompt_leaves_out_what_a_provider_would_refuse() {
     let roles: Vec<Value> = to_openai(&prompt.messages).into_iter().map(|object| object["role"].clone()).collect();
     assert_eq!(roles[6..], ["tool", "tool", "user"]);
     assert_valid(&prompt.messages, false);
+    // A message with one result twice is left out, and does not stand for the result.
+    let mut doubled = result("16", "e");
+    doubled.content.extend(result("", "e").content);
+    memory.blocking().put(vec![call("15", "e"), doubled, result("17", "e")]).unwrap();
+    let prompt = memory.blocking().get(None).unwrap();
+    assert_eq!(ids(&prompt.messages)[8..], ["15", "17"]);
+    assert_valid(&prompt.messages, false);
 }
