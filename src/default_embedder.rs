@@ -25,7 +25,7 @@ pub(crate) fn find(identity: &ModelIdentity) -> Option<Arc<dyn Embedder>> {
 mod imp {
     use super::{Arc, Config, Embedder, ModelIdentity, Result};
     use crate::{
-        models::Model,
+        model_folders::Model,
         onnx::{OnnxEmbedder, OnnxOptions},
     };
 

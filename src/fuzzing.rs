@@ -5,7 +5,7 @@ use mnemon_index::{HnswOptions, Loader, SearchOptions, VectorIndex};
 
 use crate::{
     lexical::Segment,
-    models::folder::{self, Manifest, ModelKind, RerankerManifest},
+    model_folders::folder::{self, Manifest, ModelKind, RerankerManifest},
     onnx, store,
 };
 

@@ -163,7 +163,7 @@ pub struct ReplayedHit {
     /// Its rank and score today, if it is a hit.
     pub now: Option<Standing>,
     /// The evidence that differs, if it was a hit and is one today: the fields of
-    /// [`ScoreBreakdown`](crate::ScoreBreakdown) other than ranks.
+    /// [`ScoreBreakdown`] other than ranks.
     pub terms: Vec<TermChange>,
 }
 
@@ -196,7 +196,7 @@ pub enum HitChange {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TermChange {
-    /// The field of [`ScoreBreakdown`](crate::ScoreBreakdown).
+    /// The field of [`ScoreBreakdown`].
     pub term: String,
     /// Its value then.
     pub then: f64,

@@ -5,8 +5,7 @@
 //! path.
 //!
 //! Start with [`Engine`], [`Message`] and [`Query`], and with [`Memory`] for an agent's sessions. The README has
-//! complete programs, the command and measurements. In the sources, `docs/design.md` gives the reasons for the design
-//! and the alternatives that were rejected.
+//! complete programs, the command and measurements.
 //!
 //! # How it works
 //!
@@ -30,94 +29,13 @@
 //!
 //! # Modules
 //!
-//! A module imports only from its own layer and the layers below, and no files import each other in a circle. The test
-//! in `tests/it/layers` lists every import between modules.
+//! The names that most programs use are at the root. The others are in modules: [`message`] with the [`format`]s of other
+//! programs, [`recall`], [`memory`] with its blocks and prompts, [`document`] and [`knowledge`], [`models`],
+//! [`chat_model`], [`tokenizer`], [`index`], [`admin`] for databases that are closed, [`audit`], [`journal`], and
+//! [`compat`].
 //!
-//! | layer | module | contents |
-//! | --- | --- | --- |
-//! | 0 | `error`, `ids`, `config`, `lock`, `new_file` | the error type, identifiers, settings, file locks, files that get their name when they are complete |
-//! | 0 | `encryption` | keys and the cipher |
-//! | 0 | `calls` | spans of calls, waiting for a future |
-//! | 1 | `tokens`, `message` | token counting; messages, lists of messages, the formats of OpenAI, Anthropic and Gemini |
-//! | 1 | `filter` | filters on messages, their metadata, and the values of documents |
-//! | 1 | `forget` | requests to forget, receipts, the check of their chain, legal holds |
-//! | 1 | `chat` | the [`ChatModel`] trait |
-//! | 1 | `embed` | the [`Embedder`] and [`Reranker`] traits, chunks of long texts, batching, scheduling |
-//! | 1 | `index`, `lexical` | nearest vectors: the crate `mnemon-index` in `crates/index`, exact and HNSW; words: analysis, segments, BM25 |
-//! | 1 | `models` | model folders: manifest, hashes, search by name, the model that is compiled in; the user's data folder |
-//! | 1 | `onnx` | running models: token tables; ONNX Runtime's sessions and tensors; tokenizers; cross-encoders |
-//! | 1 | `client` | clients of servers, for chat and for embeddings, with one policy for time limits and retries |
-//! | 1 | `import` | new model folders: import of other layouts, catalogue, download |
-//! | 2 | `default_embedder` | the embedder of an engine that was opened without one |
-//! | 2 | `store` | the database file: pages with checksums, tables, records, transactions, copies; the only module that uses redb |
-//! | 2 | `cache` | embeddings of texts that were embedded before, in memory and in a file |
-//! | 3 | `shared` | the primary of several machines: what a replica asks of it, and Postgres, the only module that uses its client |
-//! | 3 | `recall` | a loaded namespace; a query's candidates, their ranking and the choice of hits |
-//! | 3 | `journal` | recalls of the past, and their comparison with what the same question finds today |
-//! | 3 | `buffer`, `block`, `compose` | what a session flushes when; memory blocks; prompts under a token budget |
-//! | 3 | `documents` | JSON values under keys: their options, the paths to their texts, the rules for what may be stored |
-//! | 3 | `history`, `fewshot` | histories of whole sessions; selection of examples for prompts |
-//! | 4 | `engine` | joins store, embedder and indexes; owns the threads |
-//! | 4 | `memory` | sessions, blocks and prompts on top of the engine |
-//! | 4 | `knowledge` | profiles and collections that a language model keeps up to date, on documents |
-//! | 4 | `admin` | a closed database: statistics, verification, copies, conversion to another model, moving it to a shared database |
-//! | 4 | `fuzzing` | readers of bytes for the fuzz targets, with `--cfg fuzzing` alone |
-//! | 5 | the server in `crates/server`, the command in `crates/cli`, the Python package, benches, tests, examples | use the public API only |
-//!
-//! # Where to read
-//!
-//! Each path goes down through these files of `src`:
-//!
-//! - **put**: `engine/messages` hands the change to `engine/writer`, which commits it together with others;
-//!   `store/edit_messages` and `store/edit` change the tables of `store/schema`; `engine/shared` publishes the effects of
-//!   the commit.
-//! - **flush**: `engine/shared` runs the thread that embeds, `engine/drain` embeds the pending messages in batches,
-//!   `engine/vector_batch` stores their vectors and terms, `engine/stored_graph` plans the links, `recall/changes`
-//!   applies the commit to a loaded namespace.
-//! - **recall**: `engine/recall`, `recall/prepare` embeds the query, `recall/find` searches wider until enough candidates
-//!   become hits, `recall/search` searches one namespace, `recall/candidates` gathers the evidence from
-//!   `recall/namespace`, `recall/rank` scores it. `recall/multi_namespace` searches several namespaces.
-//!   `engine/journal` notes the recall, if it is to be noted, and asks it again.
-//! - **documents**: `engine/documents` has the handle, `engine/document_batch` runs reads and searches and then one
-//!   commit, `documents/prepare` checks a value and finds its texts, `store/edit_documents` changes the tables,
-//!   `engine/timer` waits until something expires.
-//! - **collection update**: `knowledge/collection` finds the items to show and asks the model,
-//!   `knowledge/collection_changes` checks its answer, and `engine/document_batch` commits the changes.
-//! - **forget**: `forget/mod` has the request, `engine/forget` divides it into commits, `store/forget` removes it,
-//!   `engine/segments` rewrites the terms, `store/audit` appends the receipt, and caches forget the texts.
-//! - **several machines**: `engine/writer` hands a group of changes to `engine/replica`, `store/primary/capture` reads what
-//!   they changed, `shared/postgres/push` stores it in the primary; `engine/pulls` asks whether a namespace changed, once
-//!   for all who wait (`engine/questions`), `shared/postgres/pull` reads its rows, `store/primary/apply` applies them,
-//!   `engine/shared_vectors` fetches vectors.
-//! - **memory put to block**: `memory/put`, `memory/echo` drops what an earlier prompt contained, `engine/session`
-//!   commits the put and the flush, `memory/batch_jobs` hands the batch to the blocks on the threads of
-//!   `engine/executor/job_queue`, `engine/weak` commits their states.
-//! - **memory to prompt**: `memory/prompt` takes the recent messages of `memory/open_memory`, calls the blocks
-//!   (`memory/call_blocks`), and has `compose/composer` fit all of it into the token budget.
-//!
-//! # Invariants
-//!
-//! - A query reaches only the namespaces that the call names: each key of the store begins with a namespace's number,
-//!   and each index holds one namespace.
-//! - A transaction is stored completely or not at all.
-//! - A message with text is in one of two states. It has vectors or a pending entry in each generation that accepts
-//!   writes; or it is in its session's short-term buffer and has neither.
-//! - A block receives each flushed batch once, and a flush is one commit.
-//! - Exactly one generation serves. A switch is one commit, to a generation that contains everything that can be found
-//!   at that time. A recall uses the generation that served when it began.
-//! - A stored message is indexed, or is compared by its words with each query: what `put` acknowledged is found.
-//! - Each vector of a namespace is in its graph or is scanned, so committed messages are found while links are still
-//!   being built.
-//! - A row is reused for another message only when no link leads to it any more.
-//! - The terms of a row are those in its newest segment, and the commit that assigns a row stores its terms. A lexical
-//!   index that is incomplete in the store is rebuilt from the texts before it is loaded.
-//! - The same text has the same vector, whichever texts were embedded with it.
-//! - A document, its place in the order, its expiry and its indexed texts change in one commit. An expired document is
-//!   never returned.
-//! - A replica of a shared database holds what the primary held at the version that the replica records.
-//! - An index holds exactly what a load from the store would give.
-//! - A deleted or replaced message is never returned after the call that deleted or replaced it has returned.
-//! - No live record has anything of a forgotten message, and no number of a removed namespace is used again.
+//! In the sources, `docs/architecture.md` is a walk through the modules with their invariants, `docs/design.md` gives the
+//! reasons for the design, and `docs/file-format.md` the bytes of a database.
 
 // Links are checked in the documentation with all features. With fewer, some lead to types that are left out.
 #![forbid(unsafe_code)]
@@ -135,7 +53,7 @@ struct Readme;
 #[cfg(test)]
 extern crate self as mnemon;
 
-mod admin;
+pub mod admin;
 mod block;
 mod buffer;
 mod cache;
@@ -165,114 +83,228 @@ mod history;
 mod ids;
 #[cfg(feature = "onnx")]
 mod import;
-mod journal;
-mod knowledge;
+pub mod journal;
+pub mod knowledge;
 mod lexical;
 mod lock;
-mod memory;
-mod message;
+pub mod memory;
+pub mod message;
 #[cfg(feature = "onnx")]
-mod models;
+mod model_folders;
 mod new_file;
 #[cfg(feature = "onnx")]
 mod onnx;
-mod recall;
+pub mod recall;
 // Without the feature nothing opens a shared database.
 #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
 mod shared;
 mod store;
 mod tokens;
 
-pub use admin::{DatabaseFile, GenerationStats, NamespaceStats, Stats};
-#[cfg(feature = "postgres")]
-pub use admin::{ShareReport, Unshared, unshare};
-// Until the next release: methods of `DatabaseFile`.
+/// Documents: JSON values under keys, as in LangGraph's `BaseStore`. [`Engine::documents`] leads to them.
+pub mod document {
+    #[doc(inline)]
+    pub use crate::{
+        documents::{
+            Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch,
+        },
+        engine::{BlockingDocuments, Documents},
+    };
+}
+
+/// Models that embed texts, and rerankers: model folders, clients of servers, caches, and what runs them.
+pub mod models {
+    #[cfg(feature = "openai")]
+    #[doc(inline)]
+    pub use crate::client::OpenAiEmbedder;
+    #[cfg(feature = "pull")]
+    #[doc(inline)]
+    pub use crate::import::CatalogueEntry;
+    #[doc(inline)]
+    pub use crate::{
+        cache::{CacheFileStats, CacheStats, CachedEmbedder, CachedEmbedderBuilder, cache_file_stats},
+        embed::{Embedder, Passage, Reranker},
+        ids::ModelIdentity,
+    };
+    #[cfg(feature = "onnx")]
+    #[doc(inline)]
+    pub use crate::{
+        import::ImportOptions,
+        model_folders::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInfo},
+        onnx::{CrossEncoder, EmbeddingJob, OnnxEmbedder, OnnxOptions, Runtime},
+    };
+}
+
+/// Language models that a program brings along, for facts, summaries, profiles and collections.
+pub mod chat_model {
+    #[doc(inline)]
+    pub use crate::chat::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Usage};
+    #[cfg(feature = "openai")]
+    #[doc(inline)]
+    pub use crate::client::OpenAiChat;
+}
+
+/// Counts the tokens of texts, as models do.
+pub mod tokenizer {
+    #[cfg(feature = "onnx")]
+    #[doc(inline)]
+    pub use crate::tokens::HuggingFaceTokenizer;
+    #[cfg(feature = "tiktoken")]
+    #[doc(inline)]
+    pub use crate::tokens::Tiktoken;
+    #[doc(inline)]
+    pub use crate::tokens::{ApproximateTokenCounter, TokenCounter};
+}
+
+/// Vector indexes without an engine: exact search and HNSW. They are those of the crate `mnemon-index`.
+pub mod index {
+    #[cfg(feature = "hnsw_rs")]
+    #[doc(inline)]
+    pub use mnemon_index::HnswRsIndex;
+    #[doc(inline)]
+    pub use mnemon_index::{
+        Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex,
+    };
+}
+
+/// Forgetting, legal holds, and the audit of both.
+pub mod audit {
+    #[doc(inline)]
+    pub use crate::forget::{Audit, AuditEvent, Forget, ForgetTarget, Forgotten, Hold, Receipt};
+}
+
+/// What eases the way from other libraries: histories of whole sessions and selectors of examples, as LangChain has them.
+pub mod compat {
+    #[doc(inline)]
+    pub use crate::{
+        engine::EngineExampleSelector,
+        fewshot::{
+            Bm25ExampleSelector, ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector,
+            MaxMarginalRelevanceExampleSelector, NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
+        },
+        history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store},
+        memory::EngineHistory,
+    };
+}
+
+#[doc(inline)]
+pub use admin::DatabaseFile;
+#[doc(inline)]
+pub use block::{FactBlock, MemoryBlock, StaticBlock, SummaryBlock, VectorBlock};
+#[doc(inline)]
+pub use chat::ChatModel;
+#[cfg(feature = "openai")]
+#[doc(inline)]
+pub use client::{OpenAiChat, OpenAiEmbedder};
+#[doc(inline)]
+pub use compose::Prompt;
+pub use config::{Config, Device, Freshness, IndexKind, Precision, VectorStorage};
+#[doc(inline)]
+pub use documents::Document;
+#[doc(inline)]
+pub use embed::{Embedder, Reranker};
+#[cfg(feature = "encryption")]
+pub use encryption::EncryptionKey;
+pub use engine::{BlockingEngine, Documents, Engine, EngineBuilder, EngineStats, FlushReport, IndexStats, PutReport};
+pub use error::{BoxError, Error, Result};
+pub use filter::MetadataFilter;
+#[doc(inline)]
+pub use forget::{Forget, Receipt};
+pub use ids::Namespace;
+#[doc(inline)]
+pub use knowledge::{Collection, Profile};
+pub use lexical::Language;
+#[doc(inline)]
+pub use memory::{AssembleRequest, BlockingMemory, Memory, MemoryBuilder};
+#[doc(no_inline)]
+pub use message::format;
+#[doc(inline)]
+pub use message::{ContentPart, Message, Role, Timestamp};
+#[cfg(feature = "onnx")]
+#[doc(inline)]
+pub use model_folders::Model;
+#[cfg(feature = "onnx")]
+#[doc(inline)]
+pub use onnx::{OnnxEmbedder, OnnxOptions};
+#[doc(inline)]
+pub use recall::{Hit, Hits, Query, Scope};
+#[doc(inline)]
+pub use tokens::TokenCounter;
+
+// For the Python package, whose calls wait in two ways.
+#[doc(hidden)]
+pub use engine::block_on;
+
+// Names of 0.2 at the root, for one release: today they are in the modules above, or methods of `DatabaseFile`.
 #[cfg(feature = "encryption")]
 #[doc(hidden)]
 pub use admin::backup_with_key;
 #[cfg(feature = "postgres")]
 #[doc(hidden)]
-pub use admin::share;
-#[doc(hidden)]
-pub use admin::{
-    audit, backup, drop_previous, namespaces, purge, reindex, rollback, salvage, serving_model, stats, verify,
-};
-pub use block::{
-    AfterForget, BlockContent, BlockQuery, BlockScope, FactBlock, FlushedBatch, HitProcessor, InstructionBlock,
-    InstructionVersion, MemoryBlock, RetrievalUnit, Retriever, StaticBlock, SummaryBlock, TokenExcess, VectorBlock,
-};
-pub use buffer::BufferLimits;
-pub use cache::{CacheFileStats, CacheStats, CachedEmbedder, CachedEmbedderBuilder, cache_file_stats};
-pub use chat::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Usage};
-#[cfg(feature = "openai")]
-pub use client::{OpenAiChat, OpenAiEmbedder};
-pub use compose::{
-    BlockFailure, BlockOutput, Composer, InsertMethod, MarkdownRenderer, Prompt, PromptOverflow, PromptSeal,
-    PromptSection, PromptSectionReport, RecalledMessage, Renderer, SealKey, XmlRenderer,
-};
-pub use config::{Config, Device, Freshness, IndexKind, Precision, VectorStorage};
-pub use documents::{
-    Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch,
-};
-pub use embed::{Embedder, Passage, Reranker};
-#[cfg(feature = "encryption")]
-pub use encryption::EncryptionKey;
-pub use engine::reindex::{GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport};
-pub use engine::{
-    BlockingDocuments, BlockingEngine, Documents, Engine, EngineBuilder, EngineExampleSelector, EngineStats,
-    FlushReport, IndexStats, PutReport,
-};
-// For the Python package, whose calls wait in two ways.
-#[doc(hidden)]
-pub use engine::block_on;
-pub use error::{BoxError, Error, Result};
-pub use fewshot::{
-    Bm25ExampleSelector, ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector,
-    MaxMarginalRelevanceExampleSelector, NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
-};
-pub use filter::MetadataFilter;
-pub use forget::{Audit, AuditEvent, Forget, ForgetTarget, Forgotten, Hold, Receipt};
-// The name in 0.2.
-#[doc(hidden)]
-pub use forget::ForgetTarget as Requested;
-pub use history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store};
-pub use ids::{MAX_ID_BYTES, ModelIdentity, Namespace};
+pub use admin::{ShareReport, Unshared, share, unshare};
 #[cfg(feature = "pull")]
+#[doc(hidden)]
 pub use import::CatalogueEntry;
-#[cfg(feature = "onnx")]
-pub use import::ImportOptions;
-pub use journal::{HitChange, JournalEntry, JournalHit, Replay, ReplayedHit, Standing, TermChange};
-pub use knowledge::{
-    BlockingCollection, BlockingProfile, Collection, CollectionBlock, CollectionReport, Profile, ProfileBlock,
-};
-pub use lexical::Language;
-pub use memory::{AssembleRequest, BlockStatus, BlockingMemory, EngineHistory, Memory, MemoryBuilder, MemoryReport};
-pub use message::{
-    CalibratedTokenCounter, ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MediaReference,
-    Message, MessageLine, MessageSelector, MessageTokenCounter, MessageUpdate, MessageWindow, PerPartTokenCounter,
-    Role, TextSplitter, Timestamp, TokenWindow, TrimOptions, TrimStrategy, add_messages, escape_xml, from_anthropic,
-    from_chatgpt, from_gemini, from_langchain, from_llamaindex, from_mem0, from_openai, to_anthropic,
-    to_anthropic_lossless, to_gemini, to_gemini_lossless, to_openai, to_openai_lossless, trim_messages,
-};
 #[cfg(feature = "hnsw_rs")]
+#[doc(hidden)]
 pub use mnemon_index::HnswRsIndex;
-pub use mnemon_index::{
-    Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex,
-};
-#[cfg(feature = "onnx")]
-pub use models::{Model, ModelFile, ModelInfo, Pooling, Quantization, RerankerInfo};
-#[cfg(feature = "onnx")]
-pub use onnx::{CrossEncoder, EmbeddingJob, OnnxEmbedder, OnnxOptions, Runtime};
-pub use recall::{
-    Hit, Hits, MAX_K, MAX_QUERY_BYTES, Query, QueryOptions, RankingStrategy, Scope, ScoreBreakdown, TimeExpression,
-    TimeSpan, TimeUse, Unit, time_expressions, time_expressions_at_offset,
-};
-pub use store::{
-    Checkpoint, GenerationState, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, PurgeReport,
-    SalvageReport, SessionInfo, StorageSizes, StoredBlock, TransferReport, VerifyReport,
-};
-#[cfg(feature = "onnx")]
-pub use tokens::HuggingFaceTokenizer;
 #[cfg(feature = "tiktoken")]
+#[doc(hidden)]
 pub use tokens::Tiktoken;
-pub use tokens::{ApproximateTokenCounter, TokenCounter};
+#[doc(hidden)]
+pub use {
+    admin::{
+        GateReport, GenerationState, GenerationStats, NamespaceStats, PurgeReport, ReindexOptions, ReindexPhase,
+        ReindexProgress, ReindexReport, SalvageReport, Stats, StorageSizes, TransferReport, VerifyReport, audit,
+        backup, drop_previous, namespaces, purge, reindex, rollback, salvage, serving_model, stats, verify,
+    },
+    block::{
+        AfterForget, BlockContent, BlockQuery, BlockScope, FlushedBatch, HitProcessor, InstructionBlock,
+        InstructionVersion, RetrievalUnit, Retriever, TokenExcess,
+    },
+    buffer::BufferLimits,
+    cache::{CacheFileStats, CacheStats, CachedEmbedder, CachedEmbedderBuilder, cache_file_stats},
+    chat::{ChatAnswer, ChatFuture, ChatRequest, Usage},
+    compose::{
+        BlockFailure, BlockOutput, Composer, InsertMethod, MarkdownRenderer, PromptOverflow, PromptSeal, PromptSection,
+        PromptSectionReport, RecalledMessage, Renderer, SealKey, XmlRenderer,
+    },
+    documents::{DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch},
+    embed::Passage,
+    engine::{BlockingDocuments, EngineExampleSelector},
+    fewshot::{
+        Bm25ExampleSelector, ExampleFormatter, ExampleSelector, FewShotExample, LengthBasedExampleSelector,
+        MaxMarginalRelevanceExampleSelector, NgramOverlapExampleSelector, SemanticSimilarityExampleSelector,
+    },
+    forget::{Audit, AuditEvent, ForgetTarget, ForgetTarget as Requested, Forgotten, Hold},
+    history::{FileHistory, HistoryStore, InMemoryHistory, check_history_store},
+    ids::{MAX_ID_BYTES, ModelIdentity},
+    journal::{HitChange, JournalEntry, JournalHit, Replay, ReplayedHit, Standing, TermChange},
+    knowledge::{BlockingCollection, BlockingProfile, CollectionBlock, CollectionReport, ProfileBlock},
+    memory::{BlockStatus, EngineHistory, MemoryReport},
+    message::{
+        CalibratedTokenCounter, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MediaReference, MessageLine,
+        MessageSelector, MessageTokenCounter, MessageUpdate, MessageWindow, PerPartTokenCounter, TextSplitter,
+        TokenWindow, TrimOptions, TrimStrategy, add_messages, escape_xml,
+        format::{
+            from_anthropic, from_chatgpt, from_gemini, from_langchain, from_llamaindex, from_mem0, from_openai,
+            to_anthropic, to_anthropic_lossless, to_gemini, to_gemini_lossless, to_openai, to_openai_lossless,
+        },
+        trim_messages,
+    },
+    mnemon_index::{Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex},
+    recall::{
+        MAX_K, MAX_QUERY_BYTES, QueryOptions, RankingStrategy, ScoreBreakdown, TimeExpression, TimeSpan, TimeUse, Unit,
+        time_expressions, time_expressions_at_offset,
+    },
+    store::{Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo, StoredBlock},
+    tokens::ApproximateTokenCounter,
+};
+#[cfg(feature = "onnx")]
+#[doc(hidden)]
+pub use {
+    import::ImportOptions,
+    model_folders::{ModelFile, ModelInfo, Pooling, Quantization, RerankerInfo},
+    onnx::{CrossEncoder, EmbeddingJob, Runtime},
+    tokens::HuggingFaceTokenizer,
+};

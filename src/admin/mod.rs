@@ -18,16 +18,25 @@ use std::path::{Path, PathBuf};
 use crate::{config::Config, error::impl_debug};
 
 #[cfg(feature = "encryption")]
+#[doc(hidden)]
 pub use self::functions::backup_with_key;
 #[cfg(feature = "postgres")]
+#[doc(hidden)]
 pub use self::functions::share;
+#[doc(hidden)]
+pub use self::functions::{
+    audit, backup, drop_previous, namespaces, purge, reindex, rollback, salvage, serving_model, stats, verify,
+};
+pub use self::maintenance::{GenerationStats, NamespaceStats, Stats};
 #[cfg(feature = "postgres")]
 pub use self::share::{ShareReport, Unshared, unshare};
-pub use self::{
-    functions::{
-        audit, backup, drop_previous, namespaces, purge, reindex, rollback, salvage, serving_model, stats, verify,
+#[doc(inline)]
+pub use crate::{
+    engine::reindex::{GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport},
+    store::{
+        GenerationState, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, PurgeReport, SalvageReport,
+        StorageSizes, TransferReport, VerifyReport,
     },
-    maintenance::{GenerationStats, NamespaceStats, Stats},
 };
 
 /// The file of a database that no engine has open, with its key if it is encrypted.

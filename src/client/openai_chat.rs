@@ -12,7 +12,10 @@ use super::{
 use crate::{
     chat::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Usage},
     error::{Error, Result},
-    message::{ContentPart, Role, Timestamp, from_openai, to_openai},
+    message::{
+        ContentPart, Role, Timestamp,
+        format::{from_openai, to_openai},
+    },
 };
 
 const MAX_ANSWER_BYTES: u64 = 8 << 20;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     error::{BoxError, Error, Result},
-    models::{Pooling, folder::invalid, is_plain},
+    model_folders::{Pooling, folder::invalid, is_plain},
 };
 
 /// Options of [`Model::import`](crate::Model::import) and [`Model::pull`](crate::Model::pull). All are optional:

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     error::{BoxError, Error, Result},
     ids::hex,
-    models::{
+    model_folders::{
         Model,
         folder::{MANIFEST, Manifest, invalid},
         is_plain,

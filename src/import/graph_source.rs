@@ -16,7 +16,7 @@ use super::{
 use crate::{
     error::Result,
     ids::hex,
-    models::{
+    model_folders::{
         Pooling, Quantization,
         folder::{self, invalid},
     },

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::{
     error::{BoxError, Error, Result},
     lock,
-    models::{
+    model_folders::{
         Model,
         folder::{self, MANIFEST, Manifest, ModelKind, invalid},
     },

@@ -20,7 +20,11 @@ use crate::{
     compose::Composer,
     engine::{GivenMessage, Origin},
     error::Result,
-    message::{ContentPart, Message, Role, from_openai, to_openai, xml::media_element},
+    message::{
+        ContentPart, Message, Role,
+        format::{from_openai, to_openai},
+        xml::media_element,
+    },
 };
 
 /// A message that came back to the session.

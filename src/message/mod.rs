@@ -27,19 +27,25 @@ mod trim;
 mod turns;
 pub(crate) mod xml;
 
-pub use anthropic::{from_anthropic, to_anthropic, to_anthropic_lossless};
 pub use chat_message::{
     ContentPart, DEFAULT_SESSION, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MediaReference, Message, Role,
 };
 pub(crate) use chat_message::{IndexedText, new_id};
-pub use chatgpt::from_chatgpt;
-pub use frameworks::{from_langchain, from_llamaindex, from_mem0};
-pub use gemini::{from_gemini, to_gemini, to_gemini_lossless};
 pub use json_line::MessageLine;
 pub use lists::{MessageSelector, MessageUpdate, MessageWindow, TokenWindow, add_messages};
 pub(crate) use lists::{match_tool_results, unfit_for_prompt};
-pub use openai::{from_openai, to_openai, to_openai_lossless};
 pub use timestamp::Timestamp;
 pub use token_count::{CalibratedTokenCounter, MessageTokenCounter, PerPartTokenCounter};
 pub use trim::{TextSplitter, TrimOptions, TrimStrategy, trim_messages};
 pub use xml::escape_xml;
+
+/// Chats in the formats of other programs: read, and of OpenAI, Anthropic and Gemini also written, without loss.
+pub mod format {
+    pub use super::{
+        anthropic::{from_anthropic, to_anthropic, to_anthropic_lossless},
+        chatgpt::from_chatgpt,
+        frameworks::{from_langchain, from_llamaindex, from_mem0},
+        gemini::{from_gemini, to_gemini, to_gemini_lossless},
+        openai::{from_openai, to_openai, to_openai_lossless},
+    };
+}

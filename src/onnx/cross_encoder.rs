@@ -27,7 +27,7 @@ use crate::{
         schedule::{Execute, Limits},
     },
     error::{BoxError, Error, Result, impl_debug},
-    models::{
+    model_folders::{
         Quantization,
         folder::{self, ModelKind, RerankerManifest},
     },

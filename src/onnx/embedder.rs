@@ -32,7 +32,7 @@ use crate::{
     },
     error::{Error, Result, impl_debug},
     ids::ModelIdentity,
-    models::{Model, folder},
+    model_folders::{Model, folder},
 };
 
 /// Tokens that a worker takes at a time for a table of tokens.

@@ -8,7 +8,7 @@ use super::{
     graph::{files, tensors},
     token_table::TokenTable,
 };
-use crate::models::folder::{self, Manifest, ModelKind};
+use crate::model_folders::folder::{self, Manifest, ModelKind};
 
 const MANIFEST: &str = r#"
 name = "fuzz"

@@ -24,7 +24,7 @@ use crate::{
         schedule::{Execute, Limits, QueryPriority, Scheduler, Tokenize},
     },
     error::{Error, Result},
-    models::{
+    model_folders::{
         Model, Pooling, Quantization,
         folder::{Manifest, invalid},
     },

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::{
     error::{Error, Result},
-    models::data_folder,
+    model_folders::data_folder,
 };
 
 /// The environment variable that names the library file, or a folder with it.

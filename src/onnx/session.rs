@@ -19,7 +19,7 @@ use super::weights::Weights;
 use crate::{
     config::Device,
     error::{Error, Result},
-    models::folder,
+    model_folders::folder,
 };
 
 /// Settings of an [`OnnxEmbedder`](crate::OnnxEmbedder).

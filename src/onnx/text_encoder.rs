@@ -9,7 +9,7 @@ use super::tokenizer::{TextTokenizer, Words};
 use crate::{
     embed::schedule::Chunk,
     error::{Error, Result},
-    models::folder::Manifest,
+    model_folders::folder::Manifest,
 };
 
 /// Minimum tokens that prefixes must leave for a text. With fewer, vectors mean little, and a long message would have

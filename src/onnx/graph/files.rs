@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    models::{Model, folder},
+    model_folders::{Model, folder},
 };
 
 /// A graph as ONNX Runtime takes it, all in memory, so that ONNX Runtime reads no file that was not checked.

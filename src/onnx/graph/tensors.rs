@@ -6,7 +6,7 @@
 //! other bytes are copied unchanged; `prost` would lose the fields that its structs do not name.
 
 use super::wire::{Value, begin_bytes, end_bytes, fields, put_bytes, put_varint, varints};
-use crate::models::is_plain;
+use crate::model_folders::is_plain;
 
 /// Maximum nesting of messages, the same as prost's.
 const MAX_DEPTH: usize = 100;

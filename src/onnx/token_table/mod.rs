@@ -30,7 +30,7 @@ use super::{
 use crate::{
     embed::schedule::Execute,
     error::{Error, Result},
-    models::{Pooling, folder::Manifest},
+    model_folders::{Pooling, folder::Manifest},
 };
 
 #[cfg(test)]

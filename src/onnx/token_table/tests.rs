@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use super::*;
 use crate::{
-    models::Model,
+    model_folders::Model,
     onnx::{
         graph::{
             files::{self, GraphFiles},
@@ -117,7 +117,8 @@ fn graphs_that_compute_something_else_are_not_tables() {
             assert!(!is_table(&|model| change(&mut model.graph.as_mut().unwrap().initializer[tensor])), "{tensor}");
         }
     }
-    for (dimension, pooling) in [(255, crate::models::Pooling::None), (256, crate::models::Pooling::Mean)] {
+    for (dimension, pooling) in [(255, crate::model_folders::Pooling::None), (256, crate::model_folders::Pooling::Mean)]
+    {
         let mut manifest = model.manifest.clone();
         (manifest.dimension, manifest.pooling) = (dimension, pooling);
         assert!(TokenTable::of(&sound, &manifest).is_none());

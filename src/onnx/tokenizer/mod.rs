@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     error::{BoxError, Error, Result},
-    models::folder,
+    model_folders::folder,
 };
 
 #[cfg(test)]

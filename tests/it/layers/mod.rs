@@ -37,11 +37,11 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (1, "chat", &["calls", "error"], &["message"]),
     (1, "embed", &["calls", "error", "ids"], &[]),
     (1, "lexical", &["error"], &[]),
-    (1, "models", &["error", "ids"], &[]),
-    (1, "onnx", &["config", "error", "ids"], &["embed", "models"]),
+    (1, "model_folders", &["error", "ids"], &[]),
+    (1, "onnx", &["config", "error", "ids"], &["embed", "model_folders"]),
     (1, "client", &["error", "ids"], &["chat", "embed", "message"]),
-    (1, "import", &["error", "ids", "lock"], &["client", "models", "onnx"]),
-    (2, "default_embedder", &["config", "embed", "error", "ids", "models", "onnx"], &[]),
+    (1, "import", &["error", "ids", "lock"], &["client", "model_folders", "onnx"]),
+    (2, "default_embedder", &["config", "embed", "error", "ids", "model_folders", "onnx"], &[]),
     (2, "store", &["config", "encryption", "error", "filter", "forget", "ids", "lock", "message", "new_file"], &[]),
     (2, "cache", &["config", "embed", "encryption", "error", "ids", "lock", "new_file"], &[]),
     (3, "shared", &["error", "ids", "store"], &[]),
@@ -57,7 +57,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (4, "memory", &["block", "buffer", "calls", "compose", "error", "history", "ids", "message", "recall", "store", "tokens"], &["engine"]),
     (4, "knowledge", &["block", "chat", "documents", "error", "filter", "forget", "ids", "message"], &["engine"]),
     (4, "admin", &["config", "default_embedder", "embed", "encryption", "error", "forget", "ids", "recall", "shared", "store"], &["engine"]),
-    (4, "fuzzing", &["lexical", "models", "onnx", "store"], &[]),
+    (4, "fuzzing", &["lexical", "model_folders", "onnx", "store"], &[]),
 ];
 
 /// (external crate, the modules of the library and the packages that name it).
@@ -165,6 +165,18 @@ fn no_files_use_each_other_in_a_circle() {
          are:\n\n{actual}\n{explained}",
         difference(&expected, &actual)
     );
+}
+
+#[test]
+fn the_files_of_the_architecture_exist() {
+    let text = std::fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let paths = text.split("## The paths").nth(1).unwrap().split("## Invariants").next().unwrap();
+    let named: BTreeSet<&str> = paths.split('`').skip(1).step_by(2).filter(|name| name.contains('/')).collect();
+    assert!(named.len() > 30, "{named:?}");
+    for name in named {
+        let path = root().join("src").join(name);
+        assert!(path.with_extension("rs").exists() || path.join("mod.rs").exists(), "there is no {name}");
+    }
 }
 
 /// A program must not look for anything on the machine that built it. Unit tests may: they run there.
